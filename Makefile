@@ -19,7 +19,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 
 build:
 	@scripts/packages build
-	$(UNROOTED) $(CARGO) build --release -p laggard
+	$(UNROOTED) $(CARGO) build --release -p laggard -p laggard-serve
 
 # The page of `laggard report`: what is built, web/dist, is in the repository. To be
 # run, and committed, by who changes the page's sources or packages.
@@ -64,11 +64,11 @@ static:
 	mkdir -p target/static
 	strip -o $(STATIC) target/$(TRIPLE)/release/laggard
 
-# A Debian package for this machine's architecture, with the unit of `laggard serve`: in
+# A Debian package for this machine's architecture, with the unit of `laggard-serve`: in
 # target/deb.
 deb: build
 	@scripts/packages deb
-	CARGO=$(CARGO) scripts/deb $(LAGGARD) target/deb
+	CARGO=$(CARGO) scripts/deb target/release target/deb
 
 # What answers, for Windows (windows/TRY.md): target/windows/laggard.exe.
 windows:
@@ -147,6 +147,7 @@ prove: build
 install: build
 	@scripts/packages install
 	install -s -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard
+	install -s -D -m 755 $(LAGGARD)-serve $(DESTDIR)$(PREFIX)/bin/laggard-serve
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(LAGGARD) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Figures of laggard against cyclictest, in one run, as ratios.
 
-usage: bench.py LAGGARD [agreement] [cost] [observer] [rate] [flight] [memory] [size] [reading] [answers] [top]
+usage: bench.py LAGGARD [agreement] [cost] [observer] [attached] [rate] [flight] [memory] [size] [reading]
+       [answers] [top]
 
 Every figure is measured on this machine, now; nothing is passed or failed.
 """
@@ -42,9 +43,9 @@ def cpu_seconds(command):
     return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def cyclictest(seconds, *more):
-    """Histogram of all threads: {us: count}, and CPU seconds."""
-    command = ["cyclictest", "-m", "-p", "90", "-i", "1000", "-t", "-a", "-q"]
+def cyclictest(seconds, *more, under=()):
+    """Histogram of all threads: {us: count}, and CPU seconds; run by the command `under`, if any."""
+    command = [*under, "cyclictest", "-m", "-p", "90", "-i", "1000", "-t", "-a", "-q"]
     done, cpu = cpu_seconds([*command, "-h", "100000", "-D", str(seconds), *more])
     histogram = {}
     for line in done.stdout.splitlines():
@@ -187,6 +188,21 @@ def observer(folder):
                 pairs.append(quantile(watched, q) / quantile(alone, q))
         for q, pairs in ratios.items():
             print(f"observer: p{100 * q:.0f}, watched / alone, episodes {episodes}: {spread(pairs)}")
+
+
+def attached(_folder):
+    """What cyclictest says of itself, attached against alone, in turns, no CPU asleep."""
+    ratios = {(episodes, q): [] for episodes in ("off", "on") for q in (0.5, 0.9)}
+    for _ in range(PAIRS):
+        with awake():
+            alone = of_cyclictest(cyclictest(SECONDS, "-p", "80")[0])
+            for episodes in ("off", "on"):
+                attach = [LAGGARD, "attach", "--episodes", episodes, "--"]
+                watched = of_cyclictest(cyclictest(SECONDS, "-p", "80", under=attach)[0])
+                for q in (0.5, 0.9):
+                    ratios[episodes, q].append(quantile(watched, q) / quantile(alone, q))
+    for (episodes, q), pairs in ratios.items():
+        print(f"attached: p{100 * q:.0f}, attached / alone, episodes {episodes}: {spread(pairs)}")
 
 
 def rate(folder):
@@ -447,7 +463,7 @@ def main():
     parts = {
         part.__name__: part
         for part in (
-            agreement, cost, observer, rate, flight, memory, size, reading, answers, top
+            agreement, cost, observer, attached, rate, flight, memory, size, reading, answers, top
         )
     }
     wanted = sys.argv[2:] or list(parts)

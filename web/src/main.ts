@@ -6,6 +6,7 @@ import { h } from "./dom";
 import { followTheme, toggleTheme } from "./theme";
 import { buffers } from "./sections/buffers";
 import { causes } from "./sections/causes";
+import { contexts } from "./sections/contexts";
 import { doubts } from "./sections/doubts";
 import { forecast } from "./sections/forecast";
 import { handlers } from "./sections/handlers";
@@ -27,6 +28,7 @@ const SECTIONS: [string, (data: PageData) => HTMLElement | null][] = [
   ["Buffers", buffers],
   ["Tasks", schedulability],
   ["Services", services],
+  ["Contexts", contexts],
   ["Stages", stages],
   ["Over time", overTime],
   ["Machine", machine],

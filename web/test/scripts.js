@@ -24,6 +24,28 @@ at_ns = 5000000000
 length_ns = 8000000
 `;
 
+/** Those that `record --contexts` asks, the last in a queue of four turns of 10 ms. */
+export const CONTEXTS = `
+period_ns = 70000000
+dither = false
+seed = 3
+
+[[line]]
+service = "softirq"
+route = "direct"
+steps = [[["irq", 2000], ["raise", 300], ["softirq", 900]], [["irq", 2000], ["raise", 300], ["softirq", 1900]]]
+
+[[line]]
+service = "fifo:50"
+route = "direct"
+steps = [[["irq", 2000], ["user", 21000]], [["irq", 2000], ["user", 22000]]]
+
+[[line]]
+service = "fifo:10"
+route = "direct"
+steps = [${[0, 1, 2, 3, 4, 2, 0, 4, 1, 3].map((turns, place) => `[["irq", 2000], ["user", ${turns * 10_000_000 + 3_000_000 + place * 40_000}]]`).join(", ")}]
+`;
+
 /** Stalls of many lengths, alone and in bursts, as (start, length) in ms. */
 const STALLS = Array.from({ length: 60 }, (_, index) => {
   const random = (index * 7919 + 13) % 97;

@@ -1,13 +1,13 @@
 //! Exit codes: part of the interface, so in one place.
 
-use laggard_model::printable_lines;
 use std::process::ExitCode;
 
 use laggard_answer::Load;
 use laggard_answer::check::{CheckError, CheckReport, CheckVerdict};
 use laggard_answer::compare::CompareError;
+use laggard_console::exit;
 
-use crate::{pipe, system};
+use crate::system;
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,70 +69,31 @@ Exit codes:
 A command after `--` that fails passes its own exit code on (128 and the number
 of a signal).";
 
-/// Without the numbers that the system gives its errors: they follow the words
-/// for them.
-fn in_words(text: &str) -> String {
-    let mut parts = text.split(" (os error ");
-    let mut words = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (_, rest) = part.split_once(')').unwrap_or_default();
-        words += rest;
-    }
-    words
-}
-
 /// No command was given, which is a wrong argument.
 pub(crate) fn nothing_asked() -> ExitCode {
-    ExitCode::from(2)
+    ExitCode::from(exit::ERROR)
 }
 
 /// Turns a command's result into the exit code; says what went wrong.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
-    let is_vague = matches!(&result, Err(err) if !system::is_of_memory(err));
-    let code = told(result);
-    if let Some(refused) = system::ran_out() {
-        pipe::say(&format!("{refused}; measuring ended there"));
-        return ExitCode::from(2);
-    }
-    // What a system call or a library in C was refused says less.
-    if let Some(refused) = is_vague.then(system::is_short).flatten() {
-        pipe::say(&refused);
-    }
-    code
+    exit::ended(result.map(code), code_of)
 }
 
-fn told(result: anyhow::Result<Exit>) -> ExitCode {
-    match result {
-        Ok(Exit::Ok) => ExitCode::SUCCESS,
-        Ok(Exit::Unmet) => ExitCode::from(1),
-        Ok(Exit::Untrustworthy | Exit::Undecided) => ExitCode::from(3),
-        Ok(Exit::Command(code)) => ExitCode::from(code),
-        Err(err) => {
-            let told = printable_lines(&in_words(&format!("{err:#}"))).to_string();
-            // A new line in a name begins none of ours.
-            pipe::say_as_it_is(&format!(
-                "laggard: {}\n",
-                told.trim_end().replace('\n', "\n  ")
-            ));
-            let compared = err.downcast_ref().map(CompareError::is_untrustworthy);
-            let checked = err.downcast_ref().map(CheckError::is_untrustworthy);
-            ExitCode::from(match (system::is_unmet(&err), compared.or(checked)) {
-                (true, _) => 1,
-                (_, Some(true)) => 3,
-                _ => 2,
-            })
-        }
+fn code(exit: Exit) -> ExitCode {
+    match exit {
+        Exit::Ok => ExitCode::SUCCESS,
+        Exit::Unmet => ExitCode::from(1),
+        Exit::Untrustworthy | Exit::Undecided => ExitCode::from(3),
+        Exit::Command(code) => ExitCode::from(code),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_told_in_words() {
-        let told = in_words("open `x`: No such file or directory (os error 2); check (it)");
-
-        assert_eq!(told, "open `x`: No such file or directory; check (it)");
+fn code_of(err: &anyhow::Error) -> u8 {
+    let compared = err.downcast_ref().map(CompareError::is_untrustworthy);
+    let checked = err.downcast_ref().map(CheckError::is_untrustworthy);
+    match (system::is_unmet(err), compared.or(checked)) {
+        (true, _) => 1,
+        (_, Some(true)) => 3,
+        _ => exit::ERROR,
     }
 }

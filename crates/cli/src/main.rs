@@ -24,6 +24,8 @@ mod doctor;
 mod document;
 mod drawing;
 mod drawn;
+#[cfg(windows)]
+mod driver;
 mod exit;
 mod export;
 mod file;
@@ -56,10 +58,7 @@ mod rows;
 #[cfg(target_os = "linux")]
 mod rtos;
 mod sched;
-#[cfg(target_os = "linux")]
-mod serve;
 mod show;
-mod stack;
 #[cfg(target_os = "linux")]
 mod switch;
 mod system;
@@ -75,6 +74,7 @@ mod why;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use laggard_console::stack;
 
 use crate::args::{Args, BEGIN, Command};
 #[cfg(target_os = "linux")]
@@ -118,6 +118,8 @@ fn run() -> ExitCode {
         Command::Machine(command) => try_machine(command),
         #[cfg(windows)]
         Command::Timers(args) => timers::timers(&args),
+        #[cfg(windows)]
+        Command::Driver(args) => driver::driver(args),
         Command::Completions { shell } => completion::script(shell),
         Command::Man { dir } => manual::man(&dir),
         Command::Schema { of } => document::schema(of),
@@ -130,7 +132,7 @@ fn measure(command: MeasureCommand) -> anyhow::Result<Exit> {
     match command {
         MeasureCommand::Record(args) => record::record(&args),
         MeasureCommand::Top(args) => top::top(*args),
-        MeasureCommand::Serve(args) => serve::serve(&args),
+        MeasureCommand::Serve(args) => laggard_serve::serve(&args).map(|()| Exit::Ok),
     }
 }
 

@@ -1,20 +1,18 @@
 //! What the commands that measure, or run what is measured, have in common.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
+pub(crate) use laggard_console::system::interruption;
 use laggard_measure::{host, linux};
-use laggard_model::{Caveat, Competitors, Contexts, Cpu, CpuList, Service};
+use laggard_model::{BusyTurns, Caveat, Competitors, Contexts, Cpu, CpuList, Service};
 use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
 use laggard_workload::load::{LoadUser, READY};
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
-use crate::system;
 
 /// The plan that the command line gives, as this program carries it out.
 pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
@@ -36,8 +34,15 @@ fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
         Some([cpu]) => Some(cpu.0),
         Some(_) => bail!("--contexts takes one CPU, for which all compete; give --cpus one"),
     };
+    let cpu = one_cpu(cpu)?;
+    if args.turns.is_some() && linux::online_cpus().as_slice().len() == 1 {
+        let rest = BusyTurns::REST;
+        crate::pipe::say(&format!(
+            "this machine has one CPU: meanwhile all else has it for {rest} of each second"
+        ));
+    }
     Ok(Contexts {
-        cpu: one_cpu(cpu)?,
+        cpu,
         busy,
         turn_ns: args.turns,
     })
@@ -113,17 +118,6 @@ pub(crate) fn caller() -> Option<LoadUser> {
     let is_root = nix::unistd::geteuid().is_root();
     let (user, group) = number("SUDO_UID").zip(number("SUDO_GID"))?;
     is_root.then_some(LoadUser { user, group })
-}
-
-/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set. A hangup
-/// that was to be ignored (`nohup`) still is.
-pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in system::endings() {
-        signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
-    }
-    linux::end_in_order(interrupted.clone())?;
-    Ok(interrupted)
 }
 
 /// What limits on this process do to what is measured without a recording.

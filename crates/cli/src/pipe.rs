@@ -1,73 +1,17 @@
-//! Writing to the terminal, which may be a pipe that closes early.
-//!
-//! Text from elsewhere (names of threads, loads, hosts, folders) can be in all
-//! that is written, so nothing that a terminal would obey passes here. That a
-//! name has no line of its own is up to who writes it.
+//! Writing to the terminal, as all our programs do, and what is laid out for one.
 
-use std::io::{self, Write as _};
-
-use laggard_model::{printable, printable_json, printable_lines};
+pub(crate) use laggard_console::pipe::{
+    json, json_line, print, print_document, say, say_as_it_is, try_print,
+};
 use laggard_view::text::Screen;
-use serde::Serialize;
 
 use crate::terminal;
-
-/// Prints `text`; a reader that has gone away (`| head`) is no error.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    try_print(text).map(|_| ())
-}
-
-/// Prints `text`. Returns whether there still is a reader.
-pub(crate) fn try_print(text: &str) -> anyhow::Result<bool> {
-    write(&printable_lines(text).to_string())
-}
-
-/// Prints a document of ours, or one that the user asked to see, with its tabs.
-pub(crate) fn print_document(text: &str) -> anyhow::Result<()> {
-    let parts: Vec<String> = text
-        .split('\t')
-        .map(|part| printable_lines(part).to_string())
-        .collect();
-    write(&parts.join("\t")).map(|_| ())
-}
 
 /// Prints what was made for a terminal: coloured where this is one that has
 /// colours. What is in it was made printable where it was written.
 pub(crate) fn print_screen(screen: &Screen) -> anyhow::Result<()> {
-    let text = match terminal::has_colours() {
+    laggard_console::pipe::print_as_it_is(&match terminal::has_colours() {
         true => screen.coloured(),
         false => screen.plain(),
-    };
-    write(&text).map(|_| ())
-}
-
-/// A value as JSON that can be printed.
-pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    let text = serde_json::to_string_pretty(value)?;
-    Ok(format!("{}\n", printable_json(&text)))
-}
-
-/// The same in one line.
-pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
-    let text = serde_json::to_string(value)?;
-    Ok(format!("{}\n", printable_json(&text)))
-}
-
-/// Tells the person something that is no result.
-pub(crate) fn say(text: &str) {
-    say_as_it_is(&format!("laggard: {}\n", printable(text)));
-}
-
-/// Writes a text of ours beside the results. That nobody hears it, because the
-/// terminal is gone or `2>&1 | head` has read enough, ends nothing.
-pub(crate) fn say_as_it_is(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
-}
-
-fn write(text: &str) -> anyhow::Result<bool> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        result => Ok(result.map(|()| true)?),
-    }
+    })
 }

@@ -50,13 +50,18 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let rows: usize = plans.iter().map(|plan| plan.threads.len()).sum();
     let cpu = plans[0].cpus[0];
     pipe::say(&format!(
-        "{} of {} on CPU {cpu}, half of each as {}: {} in all; Ctrl-C ends it",
+        "{} of {} on CPU {cpu}, half of each as {}{}: {} in all; Ctrl-C ends it",
         match rows {
             1 => "1 row".into(),
             rows => format!("{rows} rows"),
         },
         Unit::Auto.write_nanos(args.duration),
         plans[0].way.service,
+        match (args.policy, plans[0].way.service) {
+            (None, SwitchPolicy::Other) =>
+                format!(" (this user may have no thread of fifo:{PRIORITY})"),
+            _ => String::new(),
+        },
         Unit::Auto.write_nanos(args.duration * rows as u64)
     ));
     let mut bench = SwitchBench::new();

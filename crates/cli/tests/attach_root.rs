@@ -780,6 +780,11 @@ fn what_is_not_there_is_refused_with_a_reason() {
             "20000 stack samples a second are out of range",
         ),
         (&["--cgroup", "", "-d", "1s"], "control group"),
+        // Of a command that is yet to run no thread has a number.
+        (
+            &["--tid", "1", "-d", "1s", "--", "true"],
+            "cannot be used with",
+        ),
         (
             &["-d", "1s", "--", "/no/such/program"],
             "run `/no/such/program`",
@@ -866,4 +871,87 @@ fn the_commands_exit_code_is_passed_on() {
         return println!("skipped: {said}");
     }
     assert_eq!(output.status.code(), Some(7), "{said}");
+}
+
+/// What is told of `script`, which Python runs.
+fn of_python(script: &str, more: &[&str]) -> Option<Value> {
+    let mut command = laggard();
+    command.arg("--json").args(more);
+    command.args(["--", "python3", "-c", script]);
+    let output = command.output().unwrap();
+    report(&output)
+}
+
+#[test]
+fn a_program_that_goes_to_the_background_is_watched_to_its_own_end() {
+    let script = "import os, time\n\
+        if os.fork(): os._exit(0)\n\
+        os.setsid()\n\
+        if os.fork(): os._exit(0)\n\
+        open('/proc/self/comm', 'w').write('gone-back')\n\
+        for _ in range(60): time.sleep(.01)\n";
+
+    let Some(report) = of_python(script, &[]) else {
+        return;
+    };
+
+    assert_eq!(number(&report, "ended"), number(&report, "threads"));
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "gone-back")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
+    let unfinished = u64::from(row["unfinished"].is_object());
+    assert_eq!(number(row, "activations") + unfinished + not_told, 60);
+}
+
+#[test]
+fn what_goes_on_when_its_time_is_over_is_left_as_it_is() {
+    let dir = TempDir::new().unwrap();
+    let result = dir.path().join("result");
+    let script = format!(
+        "import os, time\n\
+         if os.fork(): os._exit(0)\n\
+         os.setsid()\n\
+         nobody = os.open('/dev/null', os.O_WRONLY)\n\
+         os.dup2(nobody, 1)\n\
+         os.dup2(nobody, 2)\n\
+         time.sleep(4)\n\
+         open('{}', 'w').write('whole')\n",
+        result.display()
+    );
+
+    if of_python(&script, &["--duration=2s"]).is_none() {
+        return;
+    }
+
+    // Not a bound: until it is there, or the test is given up.
+    let begun = Instant::now();
+    while !result.exists() && begun.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(result.exists(), "it was not ended");
+}
+
+#[test]
+fn a_process_that_has_ended_and_is_not_waited_for_is_not_watched() {
+    let mut ended = Command::new("true").spawn().unwrap();
+    let path = format!("/proc/{}/stat", ended.id());
+    while !fs::read_to_string(&path).unwrap().contains(") Z ") {
+        thread::sleep(Duration::from_millis(10));
+    }
+
+    let output = laggard()
+        .args(["-d", "1s", &ended.id().to_string()])
+        .output()
+        .unwrap();
+
+    ended.wait().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("it has ended"), "{said}");
 }

@@ -152,6 +152,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             vec!["timers", "--max-lateness", "1ms"],
             "--max-lateness is for timers named with --api",
         ),
+        (vec!["driver", "status"], "it is about a driver for Windows"),
         (vec!["load", "run", "nothing"], "is not a load"),
         (vec!["load", "run", "nowhere.toml"], "cannot read the load"),
         (

@@ -181,6 +181,8 @@ impl BusyTurns {
     pub const SHORTEST: Nanos = Nanos::from_ms(1);
     /// Of longer ones there are too few in a second.
     pub const LONGEST: Nanos = Nanos::from_ms(100);
+    /// For how long of each second all of them sleep.
+    pub const REST: Nanos = Nanos::from_ns(SECOND.ns() - BUSY.ns());
 
     /// How long each is.
     #[must_use]

@@ -124,12 +124,7 @@ fn machine(report: &RtosReport) -> String {
 /// The answer, what would tell more, what was not come to, and reasons to doubt it.
 fn told(report: &RtosReport) -> Vec<String> {
     let mut all = vec![report.summary.clone()];
-    all.extend(
-        report
-            .remedies()
-            .iter()
-            .map(|remedy| format!("To have all of it told: {remedy}.")),
-    );
+    all.extend(report.remedies());
     if !report.untried.is_empty() {
         let names: Vec<&str> = report.untried.iter().map(|one| one.name()).collect();
         all.push(format!("It was ended early, before {}.", names.join(", ")));

@@ -11,8 +11,9 @@ export function services({ report, charts }: PageData): HTMLElement {
   return section(
     "services",
     "How late each service runs",
-    ...recordings.flatMap(({ sentences }, index) =>
-      sentences.map((text) => h("p", { class: "sentence" }, several && `[${index + 1}] `, prose(text))),
+    ...recordings.flatMap(({ sentences, contexts }, index) =>
+      // Those of contexts are in their section.
+      sentences.filter((text) => !contexts?.sentences.includes(text)).map((text) => h("p", { class: "sentence" }, several && `[${index + 1}] `, prose(text))),
     ),
     several ? beside(recordings.map(({ services }) => services)) : tableElement(table(recordings[0]!.services), { caption }),
     h(

@@ -7,29 +7,19 @@ anything was: only order, counts and answers are the driver's, the rest is Wine'
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 
+from broken import make, mutant
 from wine import DRIVER, Wine
 
 BUILT = pathlib.Path(os.environ["LAGGARD_DRIVER"])
-SOURCES = pathlib.Path(__file__).parent.parent
 WINE = Wine(BUILT / "wine")
 # 3 ms at 2.7 GHz: the DPC still runs when the next read comes.
 SLOW = "-DWDMLAT_SLOW_DPC_TSC=8000000"
 # A broken driver that has not ended by then hangs: a sound one takes a few seconds.
 HANGS_S = 60
-
-
-def make(target, build, sources=SOURCES, variant=""):
-    """What make builds there."""
-    path = pathlib.Path(build) / target
-    subprocess.run(["make", "-s", "-C", sources, f"BUILD={build}", f"VARIANT={variant}", path],
-                   check=True)
-    return path
 
 
 def life(driver, reads, **how):
@@ -96,17 +86,6 @@ class ALife(Folder):
                            log.read_text(errors="replace"))
         return [entry for text in lists
                 for entry in re.findall(r"type=ACCESS_ALLOWED,flags=0,mask=(\w+),sid=([\w-]+)", text)]
-
-
-def mutant(folder, file, old, new, variant=""):
-    """The driver with one place of its source changed."""
-    sources = folder / "sources"
-    shutil.copytree(SOURCES, sources)
-    path = sources / "src" / file
-    text = path.read_text()
-    assert text.count(old) == 1, f"{text.count(old)} times in {file}: {old}"
-    path.write_text(text.replace(old, new))
-    return make("wdmlat.sys", folder / "built", sources, variant)
 
 
 class ABrokenDriver(Folder):

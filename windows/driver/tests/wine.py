@@ -1,5 +1,6 @@
 """A Wine of the driver's tests alone: its drivers are loaded, and end, with it."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -29,14 +30,20 @@ class Wine:
             subprocess.run([self.loader, "wineboot", "-i"], env=self._environment("-all"),
                            stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S)
             self._end()
-        if not self._drivers().is_dir():
+        if not self.drivers().is_dir():
             return f"this Wine does not start ({self.loader} wineboot -i)"
         return None
 
     def run(self, driver, program, *arguments, debug="-all", log=None, limit_s=LIMIT_S):
         """A program's exit code, None where it hung, and what it and the driver wrote. `log`:
         a file for all requests to Wine's server."""
-        shutil.copy(driver, self._drivers() / "wdmlat.sys")
+        shutil.copy(driver, self.drivers() / "wdmlat.sys")
+        with self.serving(debug, log) as call:
+            return call(program, *arguments, limit_s=limit_s)
+
+    @contextlib.contextmanager
+    def serving(self, debug="-all", log=None):
+        """What runs programs, one after the other, beside drivers that stay loaded meanwhile."""
         environment = self._environment(debug)
         self._end()
         # One that stays, so that the driver does not end with the first program; one of
@@ -45,20 +52,27 @@ class Wine:
         with open(log or os.devnull, "wb") as requests:
             server = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
                                       stdout=requests, stderr=requests)
-        said = self.folder / "said"
         try:
-            with open(said, "wb") as output:
-                code = subprocess.run([self.loader, program, *map(str, arguments)],
-                                      env=environment, stdin=subprocess.DEVNULL, stdout=output,
-                                      stderr=output, timeout=limit_s).returncode
-        except subprocess.TimeoutExpired:
-            code = None
+            yield lambda *words, limit_s=LIMIT_S: self._call(environment, words, limit_s)
         finally:
             self._end()
             server.wait(timeout=LIMIT_S)
+
+    def _call(self, environment, words, limit_s):
+        said = self.folder / "said"
+        try:
+            with open(said, "wb") as output:
+                code = subprocess.run([self.loader, *map(str, words)], env=environment,
+                                      stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                      timeout=limit_s).returncode
+        except subprocess.TimeoutExpired:
+            code = None
+        # What a hung program's driver still writes comes when its server ends.
+        if code is None:
+            self._end()
         return code, said.read_text(errors="replace").replace("\r", "")
 
-    def _drivers(self):
+    def drivers(self):
         return self.folder / "drive_c/windows/system32/drivers"
 
     def _environment(self, debug):

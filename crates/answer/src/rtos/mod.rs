@@ -11,7 +11,7 @@ mod priorities;
 
 use laggard_model::{
     Absence, Caveat, Cpu, DuelsSeen, Host, InterruptsSeen, InversionsSeen, LoadedDuels, Nanos,
-    PagesSeen, PrioritiesSeen, RtosCriterion, WakesSeen,
+    PagesSeen, PrioritiesSeen, RtosCriterion, WakesSeen, text::listed,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -259,15 +259,31 @@ fn summary(rows: &[RtosRow]) -> String {
 }
 
 impl RtosReport {
-    /// What would have all of it told, each once.
-    pub fn remedies(&self) -> Vec<&str> {
-        let mut told = Vec::new();
-        for absence in self.rows.iter().filter_map(|row| row.absence.as_ref()) {
-            if !told.contains(&absence.remedy.as_str()) {
-                told.push(&*absence.remedy);
+    /// What would have all of it told, in a sentence each. Where that is not the same
+    /// for all, of which criteria.
+    pub fn remedies(&self) -> Vec<String> {
+        let mut told: Vec<(&str, Vec<RtosCriterion>)> = Vec::new();
+        for row in &self.rows {
+            let Some(absence) = &row.absence else {
+                continue;
+            };
+            match told
+                .iter_mut()
+                .find(|(remedy, _)| *remedy == absence.remedy)
+            {
+                Some((_, criteria)) => criteria.push(row.criterion),
+                None => told.push((&absence.remedy, vec![row.criterion])),
             }
         }
-        told
+        match &told[..] {
+            [(remedy, _)] => vec![format!("To have all of it told: {remedy}.")],
+            several => {
+                let one = |(remedy, criteria): &(&str, Vec<RtosCriterion>)| {
+                    format!("To have {} told: {remedy}.", listed(criteria))
+                };
+                several.iter().map(one).collect()
+            }
+        }
     }
 
     /// Whether all that was asked for is met.
@@ -319,6 +335,44 @@ mod tests {
                 .starts_with("0 of 1 that were tried are met, 1 cannot be told. These"),
             "{}",
             report.summary
+        );
+    }
+
+    #[test]
+    fn what_would_tell_more_is_told_of_which_criteria_where_it_differs() {
+        let row = |criterion, remedy: &str| RtosRow {
+            criterion,
+            verdict: RtosVerdict::CannotBeTold,
+            because: "refused".into(),
+            absence: Some(Absence {
+                reason: "refused".into(),
+                remedy: remedy.into(),
+                lacks: Lacks::Rights,
+            }),
+        };
+        let asked = vec![RtosCriterion::Preemption];
+        let measured = RtosMeasured::new(Host::default(), Cpu(0), Nanos::from_ms(1), asked);
+        let with = |rows: &[RtosRow]| RtosReport {
+            rows: rows.to_vec(),
+            ..rtos(&measured)
+        };
+        let two = [
+            row(RtosCriterion::Preemption, "raise the limit"),
+            row(RtosCriterion::Order, "raise the limit"),
+        ];
+        let three = [&two[..], &[row(RtosCriterion::Locked, "run as root")]].concat();
+
+        assert_eq!(with(&[]).remedies(), Vec::<String>::new());
+        assert_eq!(
+            with(&two).remedies(),
+            ["To have all of it told: raise the limit."]
+        );
+        assert_eq!(
+            with(&three).remedies(),
+            [
+                "To have preemption and order told: raise the limit.",
+                "To have locked told: run as root."
+            ]
         );
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct AttachArgs {
         value_name = "TID",
         value_delimiter = ',',
         requires = "process",
-        conflicts_with = "comm"
+        conflicts_with_all = ["comm", "cgroup", "unit", "command"]
     )]
     pub(crate) tid: Vec<u32>,
     /// How long after it was due an activation may end [default: the period]

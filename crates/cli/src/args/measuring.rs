@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as ClapArgs, Parser as _, Subcommand};
 use laggard_model::Nanos;
+use laggard_serve::ServeArgs;
 use laggard_workload::disturb::FaultKind;
 
 use super::{
-    Args, AttachArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, ServeArgs, SwitchArgs,
-    TimersArgs, TopArgs, some_time,
+    Args, AttachArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, SwitchArgs, TimersArgs,
+    TopArgs, some_time,
 };
 use crate::completion;
 
@@ -29,7 +31,18 @@ All commands: laggard --help
 
 /// What was typed; where it is wrong, says so and ends.
 pub(crate) fn parsed() -> Args {
-    Args::parse()
+    Args::try_parse().unwrap_or_else(|err| explained(err).exit())
+}
+
+/// The same error; of a command that there is on Windows, that it is there.
+fn explained(err: clap::Error) -> clap::Error {
+    match err.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) if name == "driver" => clap::Error::raw(
+            ErrorKind::InvalidSubcommand,
+            "`laggard driver` is not on this system: it is about a driver for Windows; here the kernel needs none, see `laggard doctor`\n",
+        ),
+        _ => err,
+    }
 }
 
 /// What makes recordings.

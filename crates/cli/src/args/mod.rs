@@ -5,9 +5,10 @@ mod attach;
 mod compare;
 #[cfg(test)]
 mod documented;
+#[cfg(windows)]
+mod driver;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
-mod episodes;
 mod export;
 mod import;
 #[cfg(target_os = "linux")]
@@ -22,9 +23,6 @@ mod plot;
 mod record;
 mod rehearsal;
 mod rtos;
-#[cfg(target_os = "linux")]
-mod serve;
-mod size;
 mod switch;
 mod timers;
 
@@ -33,15 +31,18 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+pub(crate) use laggard_console::args::EpisodesArg;
+use laggard_console::args::some_time;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 
 pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
 pub(crate) use attach::AttachArgs;
 pub(crate) use compare::{CompareArgs, FactorArg};
+#[cfg(windows)]
+pub(crate) use driver::{DriverArgs, DriverCommand};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{BEGIN, parsed};
-pub(crate) use episodes::EpisodesArg;
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
 #[cfg(target_os = "linux")]
@@ -55,10 +56,6 @@ pub(crate) use plot::PlotArgs;
 pub(crate) use record::{KeepArg, RecordArgs, RecordCommand};
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
-#[cfg(target_os = "linux")]
-pub(crate) use serve::{ListenArg, ServeArgs};
-#[cfg(target_os = "linux")]
-use size::SizeLimitArg;
 pub(crate) use switch::SwitchArgs;
 pub(crate) use timers::{SomeTimers, TimersArgs};
 
@@ -111,6 +108,14 @@ pub(crate) enum Command {
     /// Say which timer of this machine does what it says
     #[cfg(windows)]
     Timers(TimersArgs),
+    /// Install or remove the driver that sees how late DPCs and kernel threads run
+    ///
+    /// wdmlat.sys sees what no program can: how late Windows runs a deferred
+    /// procedure call (DPC), and a kernel thread that it wakes. It is installed
+    /// when you ask for it, and removed whole. It was not tested on real
+    /// Windows: try it on a machine that may crash. `record` does not use it yet.
+    #[cfg(windows)]
+    Driver(DriverArgs),
     /// Write a completion script for a shell to standard output
     #[command(after_help = "Example:\n  laggard completions bash > /etc/bash_completion.d/laggard")]
     Completions {
@@ -395,13 +400,4 @@ pub(crate) struct DoctorArgs {
     /// With --prove: options of `laggard compare`, as in `-- --each 1min --load fileio`
     #[arg(last = true, requires = "prove", value_name = "OPTION")]
     pub(crate) options: Vec<OsString>,
-}
-
-/// Reads a length of time that is not zero.
-fn some_time(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("nothing happens in no time; write it as `30s`".into()),
-        Ok(time) => Ok(time),
-        Err(err) => Err(err.to_string()),
-    }
 }

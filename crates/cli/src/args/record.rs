@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use laggard_console::args::{BackendArg, StagesArg};
 use laggard_measure::Drive;
-use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, STAGES_ON_THE_WAY, Service, Stage};
-use laggard_session::ProbeChoice;
+use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, Service};
 use laggard_workload::load::LoadUser;
 
 use super::{EpisodesArg, some_time};
@@ -183,9 +183,6 @@ impl std::str::FromStr for LoadUserArg {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct BackendArg(pub(crate) ProbeChoice);
-
-#[derive(Clone, Debug)]
 pub(crate) struct SourceArg(pub(crate) Drive);
 
 impl std::str::FromStr for SourceArg {
@@ -196,47 +193,6 @@ impl std::str::FromStr for SourceArg {
             ("timer", _) => Ok(Self(Drive::Timer)),
             (_, Some(device)) if !device.is_empty() => Ok(Self(Drive::Uio(device.into()))),
             _ => Err("use timer or uio:DEVICE, as in uio:/dev/uio0".into()),
-        }
-    }
-}
-
-/// Stages on the way.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct StagesArg(pub(crate) Vec<Stage>);
-
-impl std::str::FromStr for StagesArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" {
-            return Ok(Self(Vec::new()));
-        }
-        let stage = |name: &str| {
-            STAGES_ON_THE_WAY
-                .into_iter()
-                .find(|stage| stage.name() == name)
-                .ok_or_else(|| {
-                    let names = STAGES_ON_THE_WAY.map(Stage::name).join(", ");
-                    format!("`{name}` cannot be chosen; use none, or some of {names}")
-                })
-        };
-        text.split(',')
-            .map(stage)
-            .collect::<Result<_, _>>()
-            .map(Self)
-    }
-}
-
-impl std::str::FromStr for BackendArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("fake:")) {
-            ("best", _) => Ok(Self(ProbeChoice::Best)),
-            ("bpf", _) => Ok(Self(ProbeChoice::Bpf)),
-            ("user", _) => Ok(Self(ProbeChoice::User)),
-            (_, Some(script)) => Ok(Self(ProbeChoice::Script(script.into()))),
-            _ => Err("use best, bpf, user (no BPF, no root) or fake:SCRIPT.toml".into()),
         }
     }
 }

@@ -45,27 +45,32 @@ impl AttachLooks {
         let begun = Instant::now();
         let limit = duration.map(|one| Duration::from_nanos(one.ns()));
         let waits_for_more = self.group.is_some();
+        let mut ended = None;
         loop {
             let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
             if left == Some(Duration::ZERO) || stop.load(Ordering::Relaxed) {
-                return Ok(None);
+                return Ok(ended);
             }
             thread::sleep(left.map_or(BETWEEN_LOOKS, |left| left.min(BETWEEN_LOOKS)));
-            let ended = match &mut command {
-                Some(command) => command.try_wait().context("wait for the command")?,
-                None => None,
-            };
+            let ended_before = ended.is_some();
+            if let Some(command) = &mut command {
+                ended = command.try_wait().context("wait for the command")?;
+            }
             self.watch_who_comes();
             self.look(linux::now());
             if !self.show()? {
-                return Ok(None);
-            }
-            if ended.is_some() {
                 return Ok(ended);
             }
             // By the kernel's count: what was told of an end may have been lost.
-            let (ended, all) = (self.probe.ended(), self.probe.watched());
-            if command.is_none() && !waits_for_more && all > 0 && ended >= all {
+            let (gone, all) = (self.probe.ended(), self.probe.watched());
+            let is_nobody_left = gone >= all;
+            if command.is_some() {
+                match ended {
+                    Some(_) if is_nobody_left => return Ok(ended),
+                    Some(_) if !ended_before => pipe::say(&goes_on(all - gone)),
+                    _ => {}
+                }
+            } else if !waits_for_more && all > 0 && is_nobody_left {
                 pipe::say(&match all {
                     1 => "the thread has ended".into(),
                     all => format!("all {} threads have ended", count(all)),
@@ -123,5 +128,17 @@ impl AttachLooks {
             pipe::say(&format!("who comes from now on is not watched: {err:#}"));
             self.group = None;
         }
+    }
+}
+
+/// What is said where the command has ended before what it started: a program that goes
+/// to the background, or the end of a pipeline.
+fn goes_on(threads: u64) -> String {
+    match threads {
+        1 => "the command has ended; a thread that it started is watched on".into(),
+        more => format!(
+            "the command has ended; {} threads that it started are watched on",
+            count(more)
+        ),
     }
 }

@@ -48,7 +48,7 @@ pub fn caveats() -> Vec<Caveat> {
 }
 
 /// The version of Wine; none on Windows.
-fn wine() -> Option<String> {
+pub(super) fn wine() -> Option<String> {
     let function = procedure::find(b"ntdll.dll\0", b"wine_get_version\0")?;
     // SAFETY: Wine alone has a function of this name, which takes nothing and returns a
     //         text that stays.

@@ -6,6 +6,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod timers;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use std::time::Duration;
 use laggard_model::{Activation, Manifest};
 use laggard_record::{Columns, Recording};
 use laggard_testkit::host::{GuestError, HostOutcome, Kernel, KernelName, TestHost};
+use serde_json::Value;
 
 /// A limit against hanging, not an expectation: generous on purpose.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(600);
@@ -95,7 +98,7 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
         .unwrap();
     let said = String::from_utf8_lossy(&json.stderr);
     assert!(matches!(json.status.code(), Some(0 | 3)), "{said}");
-    let figures: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let figures: Value = serde_json::from_slice(&json.stdout).unwrap();
     let trust = &figures["recordings"][0]["trust"];
     let against = trust["why"].as_array().into_iter().flatten();
     for reason in against.map(|one| one.as_str().unwrap()) {
@@ -108,32 +111,25 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
     String::from_utf8(shown.unwrap().stdout).unwrap()
 }
 
-/// What is asked of a guest for [`assert_receive_timeout`].
-pub(crate) const RECEIVE_TIMEOUT: &str =
-    "laggard timers --api so_rcvtimeo --period 1.5ms --duration 1s --json >/result/timers";
+/// What `laggard show` tells, on this machine, of who does deferred work in the
+/// recording `name`.
+pub(crate) fn contexts(laggard: &Path, outcome: &HostOutcome, name: &str) -> Value {
+    let json = Command::new(laggard)
+        .args(["show", "--json"])
+        .arg(outcome.files.join(name))
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    report["recordings"][0]["contexts"]["rows"].clone()
+}
 
-/// `SO_RCVTIMEO` is served two ticks late (the shape of what Jones & Regehr 1999,
-/// section 3, saw, in today's Linux): in whole ticks, rounded up, from the next one
-/// on. Who asks again as soon as it was served asks just after a tick, and has
-/// 1.5 ms after 8 ms with 250 ticks a second: 6.5 ms late. The tick is what the
-/// coarse clock states, to 1 %. In virtual time, where waking a thread takes as long
-/// every time.
-pub(crate) fn assert_receive_timeout(report: &serde_json::Value) {
-    const ASKED_NS: f64 = 1.5e6;
-    let stated = report["coarse_ns"].as_f64().unwrap();
-    let row = &report["rows"][0];
-
-    assert_eq!(row["class"], "two_ticks", "{row:#}");
-    let tick = row["tick_ns"].as_f64().unwrap();
-    assert!((tick / stated - 1.0).abs() < 0.01, "{stated}: {row:#}");
-    let late = ((ASKED_NS / stated).ceil() + 1.0) * stated - ASKED_NS;
-    let median = row["late_median_ns"].as_f64().unwrap();
-    // Waking the thread comes to it, and asking anew goes off.
-    assert!((median - late).abs() < 0.1 * stated, "{late}: {row:#}");
-    if stated == 4e6 {
-        assert!((median / 6.5e6 - 1.0).abs() < 0.05, "{row:#}");
-    }
-    println!("SO_RCVTIMEO: tick {tick} ns, of {stated} ns stated; {median} ns late in the median");
+/// What those rows tell of one context.
+pub(crate) fn row<'a>(rows: &'a Value, context: &str) -> &'a Value {
+    let found = rows.as_array().into_iter().flatten();
+    let mut found = found.filter(|row| row["context"] == context);
+    found
+        .next()
+        .unwrap_or_else(|| panic!("no {context}: {rows:#}"))
 }
 
 /// The services and routes that a kernel gives. Work items of programs came

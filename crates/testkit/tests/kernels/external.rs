@@ -3,7 +3,7 @@
 use laggard_model::{Activation, Stage, State};
 use laggard_testkit::host::{KernelName, Mode, TestHost};
 
-use crate::hosts::{DEADLINE, activations, laggard, manifest_of, run, served, show};
+use crate::hosts::{DEADLINE, activations, fetch, laggard, manifest_of, run, served, show};
 use crate::{kernels, table};
 
 #[test]
@@ -67,6 +67,58 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
             eprintln!("{line}");
         }
     }
+}
+
+/// The device's handler runs in a thread since 6.9. 50 is what the kernel gives it.
+const BESIDE_BUSY: &str = "\
+    record() { \
+        laggard record -q --source uio:/dev/uio0 --services fifo:50 --period 14ms --load busy:4 \
+            --episodes off --duration 12s -o /result/$1.laggard || [ $? = 3 ] || exit 1; \
+    }; \
+    record boosted; \
+    (sleep 3; for one in /proc/[0-9]*; do read -r name <$one/comm; case $name in \
+        irq/*uio*) chrt -o -p 0 ${one#/proc/};; esac; done) & \
+    record normal";
+
+/// One more of Heubaum's contexts: beside busy processes an interrupt's thread has its
+/// work at once where it is above them, and waits for turns where it is one of them.
+#[test]
+#[ignore = "boots a kernel"]
+fn an_interrupt_s_thread_waits_for_busy_processes_only_where_it_is_not_above_them() {
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let host = TestHost::new(kernel)
+        .edu()
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(BESIDE_BUSY);
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+    // From the raise to the first instruction of the handler's thread.
+    let latencies = |name: &str| -> Vec<u64> {
+        let all = served(&outcome, name);
+        let steps = |one: &Activation| {
+            let step = |stage: Stage| Some(one.steps[stage.index()]?.ns());
+            Some(step(Stage::Irq)? + step(Stage::IrqThread)?)
+        };
+        all.iter().filter_map(steps).collect()
+    };
+    let (boosted, normal) = (latencies("boosted.laggard"), latencies("normal.laggard"));
+    let mean = |all: &[u64]| all.iter().sum::<u64>() / all.len() as u64;
+    let largest = |all: &[u64]| all.iter().copied().max().unwrap();
+
+    assert!(boosted.len() > 700 && normal.len() > 700, "{boosted:?}");
+    eprintln!(
+        "an interrupt's thread beside 4: fifo:50 {} ns, at most {}; normal {} ns, at most {}",
+        mean(&boosted),
+        largest(&boosted),
+        mean(&normal),
+        largest(&normal)
+    );
+    assert!(largest(&boosted) < 200_000, "{}", largest(&boosted));
+    assert!(largest(&normal) > 1_000_000, "{}", largest(&normal));
+    assert!(mean(&boosted) < mean(&normal));
 }
 
 /// The interrupt goes to one of the two CPUs, and the thread waits on each in

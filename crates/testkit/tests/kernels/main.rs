@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use hosts::timers::{SLEEPS, TIMERS, assert_no_tick_of_a_sleep, assert_timers};
 use hosts::{
-    ATTACHED, DEADLINE, RECEIVE_TIMEOUT, assert_attached, assert_receive_timeout,
-    expected_services, fetch, figure, laggard, manifest, run, served, show,
+    ATTACHED, DEADLINE, assert_attached, expected_services, fetch, figure, laggard, manifest, run,
+    served, show,
 };
 use laggard_model::{Activation, Nanos, State};
 use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
@@ -56,25 +57,48 @@ fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
 /// Not of one version alone.
 #[test]
 #[ignore = "boots kernels"]
-fn a_receive_timeout_is_two_ticks_late_on_every_kernel() {
+fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
         let host = TestHost::new(kernel)
             .program(&laggard)
             .deadline(DEADLINE)
-            .command(RECEIVE_TIMEOUT);
+            .command(&format!("{TIMERS} && {SLEEPS}"));
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
 
         println!("{name}:");
-        let report = fs::read(outcome.files.join("timers")).unwrap();
-        assert_receive_timeout(&serde_json::from_slice(&report).unwrap());
+        assert_timers(&outcome);
+        assert_no_tick_of_a_sleep(&outcome);
     }
 }
 
-/// Counts by latency in us, from cyclictest's histogram.
+/// What the hypervisor takes is no timer's.
+#[test]
+#[ignore = "boots a kernel"]
+fn no_sleep_has_a_tick_while_the_machine_is_stopped_again_and_again() {
+    /// By an even rhythm, which a tick has too.
+    const EVERY: Duration = Duration::from_millis(250);
+    const LENGTH: Duration = Duration::from_millis(10);
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let host = TestHost::new(kernel)
+        .mode(Mode::Smp)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(SLEEPS);
+    // 20 runs of two seconds.
+    let host = (1..160).fold(host, |host, number| host.stall_at(EVERY * number, LENGTH));
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+
+    assert!(outcome.stalls.len() > 100, "{}", outcome.stalls.len());
+    assert_no_tick_of_a_sleep(&outcome);
+}
+
 /// Its programs load, and see what cyclictest sees.
 #[test]
 #[ignore = "boots kernels"]
@@ -95,6 +119,7 @@ fn attach_tells_of_each_cycle_what_cyclictest_says_on_every_kernel() {
     }
 }
 
+/// Counts by latency in us, from cyclictest's histogram.
 fn histogram(text: &str) -> BTreeMap<u64, u64> {
     text.lines()
         .filter_map(|line| line.split_once(' '))

@@ -25,7 +25,7 @@ pub fn rtos(report: &RtosReport, look: Look) -> String {
         text.push('\n');
     }
     for remedy in remedies {
-        text += &filled(look, &format!("To have all of it told: {remedy}."));
+        text += &filled(look, &remedy);
     }
     if !report.untried.is_empty() {
         let names: Vec<&str> = report.untried.iter().map(|one| one.name()).collect();

@@ -14,7 +14,7 @@ use laggard_model::{
 };
 use nix::sched::sched_getaffinity;
 use nix::sys::signal::{SigSet, SigmaskHow};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::Pid;
 
 use super::{Gate, RunError, fp, in_threads};
 use crate::clock;
@@ -92,8 +92,8 @@ impl Busy {
     /// Computes until `stop` is set, from when `gate` returns.
     ///
     /// # Errors
-    /// When threads or, for turns, real-time scheduling and one CPU of several
-    /// cannot be had.
+    /// When threads or, for turns, real-time scheduling cannot be had, and when turns
+    /// would be taken on several CPUs.
     pub(super) fn run(self, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, RunError> {
         if self.turns.is_some() {
             self.check()?;
@@ -132,12 +132,11 @@ impl Busy {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         tried.map_err(|err| self.refused(err))?;
-        let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
         let own = sched_getaffinity(Pid::from_raw(0)).map_err(|err| self.refused(err.into()))?;
         let cpus = (0..nix::sched::CpuSet::count()).filter(|&cpu| own.is_set(cpu) == Ok(true));
-        match cpus.count() == 1 && online.is_some_and(|online| online > 1) {
+        match cpus.count() == 1 {
             true => Ok(()),
-            false => Err(RunError::NoCpuToSpare {
+            false => Err(RunError::NotOneCpu {
                 load: self.to_string(),
             }),
         }
@@ -231,7 +230,6 @@ mod tests {
         let busy: Busy = "busy:2:10ms".parse().unwrap();
         let stop = AtomicBool::new(true);
 
-        // On a machine with one CPU, too, there is none to spare.
         let refused = busy.run(&stop, &|| ()).map(|_| ());
 
         let own = sched_getaffinity(Pid::from_raw(0)).unwrap();
@@ -243,7 +241,7 @@ mod tests {
         assert!(
             matches!(
                 refused,
-                Err(RunError::NoCpuToSpare { .. } | RunError::RealTime { .. })
+                Err(RunError::NotOneCpu { .. } | RunError::RealTime { .. })
             ),
             "{refused:?}"
         );

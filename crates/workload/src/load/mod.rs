@@ -130,11 +130,9 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
-    /// They would leave the machine to nobody else.
-    #[error(
-        "load {load}: processes that take turns need a CPU of their own beside another; give one of several with --load-cpus"
-    )]
-    NoCpuToSpare {
+    /// On several CPUs nobody would wait for anybody.
+    #[error("load {load}: processes that take turns do so on one CPU; name it with --load-cpus")]
+    NotOneCpu {
         /// The load.
         load: String,
     },
@@ -152,7 +150,7 @@ impl RunError {
     /// Whether this machine lacks what the load needs, rather than that anything
     /// went wrong.
     const fn is_unmet(&self) -> bool {
-        matches!(self, Self::RealTime { .. } | Self::NoCpuToSpare { .. })
+        matches!(self, Self::RealTime { .. } | Self::NotOneCpu { .. })
     }
 }
 

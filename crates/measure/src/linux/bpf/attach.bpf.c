@@ -170,9 +170,12 @@ static __always_inline struct attach_frame *begin(u32 route, u32 id, bool is_har
 		return NULL;
 	cpu->depth = place + 1;
 	frame = &cpu->frames[place];
-	frame->since_ns = bpf_ktime_get_ns();
-	frame->origin_ns = frame->since_ns;
-	frame->due_ns = frame->since_ns;
+	/* A timer's is its expiry: this is on the way of who is woken. */
+	if (route != ATTACH_HRTIMER) {
+		frame->since_ns = bpf_ktime_get_ns();
+		frame->origin_ns = frame->since_ns;
+		frame->due_ns = frame->since_ns;
+	}
 	frame->function = 0;
 	frame->tid = (u32)bpf_get_current_pid_tgid();
 	frame->id = id;
@@ -181,18 +184,31 @@ static __always_inline struct attach_frame *begin(u32 route, u32 id, bool is_har
 	return frame;
 }
 
+static __always_inline bool is_of(const struct attach_frame *frame, u32 route, u32 tid)
+{
+	return frame->route == route && frame->tid == tid;
+}
+
 /* Takes off the last of its sort, and what was not seen to end above it. */
 static __always_inline int end(u32 route)
 {
 	struct attach_context *cpu = context();
 	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u64 last;
 
 	if (!cpu)
 		return 0;
+	/* Nearly always the last of all. */
+	last = cpu->depth - 1;
+	barrier_var(last);
+	if (last < ATTACH_DEPTH && is_of(&cpu->frames[last], route, tid)) {
+		cpu->depth = last;
+		return 0;
+	}
 	for (int i = ATTACH_DEPTH - 1; i >= 0; i--) {
 		if ((u64)i >= cpu->depth)
 			continue;
-		if (cpu->frames[i].route != route || cpu->frames[i].tid != tid)
+		if (!is_of(&cpu->frames[i], route, tid))
 			continue;
 		cpu->depth = i;
 		return 0;
@@ -289,7 +305,8 @@ int BPF_PROG(on_hrtimer_expire_exit)
 		return end(ATTACH_VECTOR);        \
 	}
 
-VECTOR(local_timer)
+/* Not the local timer's: whom it wakes a timer's callback wakes, which is told above,
+ * and each program here is on the way of who is woken. */
 VECTOR(reschedule)
 VECTOR(call_function)
 VECTOR(call_function_single)
@@ -341,14 +358,19 @@ static __always_inline bool is_interrupted(void)
 	return count >= 0 && (count & (SERVES_INTERRUPT | SERVES_SOFTIRQ));
 }
 
-/* The innermost handler in which the current thread's CPU is, or -1. */
-static __always_inline int innermost(const struct attach_context *cpu, u32 tid)
+/* The innermost handler in which the current thread's CPU is, or ATTACH_DEPTH. */
+static __always_inline u64 innermost(const struct attach_context *cpu, u32 tid)
 {
+	u64 last = cpu->depth - 1;
+
+	barrier_var(last);
+	if (last < ATTACH_DEPTH && cpu->frames[last].tid == tid)
+		return last;
 	for (int i = ATTACH_DEPTH - 1; i >= 0; i--) {
 		if ((u64)i < cpu->depth && cpu->frames[i].tid == tid)
 			return i;
 	}
-	return -1;
+	return ATTACH_DEPTH;
 }
 
 static __always_inline bool is_possible(const struct attach_frame *frame)
@@ -370,7 +392,7 @@ static __always_inline void note_wake(struct attach_wake *wake)
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct task_struct *self = bpf_get_current_task_btf();
 	const struct attach_frame *frame;
-	int place;
+	u64 place, below;
 
 	wake->waking_ns = bpf_ktime_get_ns();
 	wake->origin_ns = wake->waking_ns;
@@ -386,7 +408,8 @@ static __always_inline void note_wake(struct attach_wake *wake)
 	if (!cpu)
 		return;
 	place = innermost(cpu, tid);
-	if (place >= 0 && place < ATTACH_DEPTH && is_possible(&cpu->frames[place])) {
+	barrier_var(place);
+	if (place < ATTACH_DEPTH && is_possible(&cpu->frames[place])) {
 		frame = &cpu->frames[place];
 		wake->route = frame->route;
 		wake->who = frame->id;
@@ -394,9 +417,11 @@ static __always_inline void note_wake(struct attach_wake *wake)
 		wake->origin_ns = frame->origin_ns;
 		wake->due_ns = frame->due_ns;
 		/* Of a timer of the wheel it is not told when it was due: its softirq. */
-		if (frame->route == ATTACH_TIMER && place > 0 &&
-		    cpu->frames[place - 1].route == ATTACH_SOFTIRQ) {
-			wake->origin_ns = cpu->frames[place - 1].since_ns;
+		below = place - 1;
+		barrier_var(below);
+		if (frame->route == ATTACH_TIMER && below < ATTACH_DEPTH &&
+		    cpu->frames[below].route == ATTACH_SOFTIRQ) {
+			wake->origin_ns = cpu->frames[below].since_ns;
 			wake->due_ns = wake->origin_ns;
 		}
 		/* Clocks that were set, or a timer that began early. */
@@ -901,12 +926,17 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 {
 	struct attach_thread *thread;
 
-	thread = bpf_task_storage_get(&threads, prev, NULL, 0);
-	if (thread && thread->number && has_begun())
-		leaves(thread, prev, preempt || !prev_state, prev_state);
-	thread = bpf_task_storage_get(&threads, next, NULL, 0);
-	if (thread && thread->number && has_begun())
-		comes(thread);
+	/* A CPU's idle thread, one side of most switches, is never watched. */
+	if (prev->pid) {
+		thread = bpf_task_storage_get(&threads, prev, NULL, 0);
+		if (thread && thread->number && has_begun())
+			leaves(thread, prev, preempt || !prev_state, prev_state);
+	}
+	if (next->pid) {
+		thread = bpf_task_storage_get(&threads, next, NULL, 0);
+		if (thread && thread->number && has_begun())
+			comes(thread);
+	}
 	return 0;
 }
 
@@ -970,16 +1000,26 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } __kernel_type;
 
-/* Watches all threads of the processes that are marked. */
+struct task_struct___ending {
+	unsigned int flags;
+} __kernel_type;
+
+enum { IS_EXITING = 0x4 }; /* include/linux/sched.h */
+
+/*
+ * Watches all threads of the processes that are marked, but those that end, or have
+ * ended and were not waited for: their end is not seen any more.
+ */
 SEC("iter/task")
 int watch_marked(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct task_struct___led *led = (void *)task;
+	struct task_struct___ending *ending = (void *)task;
 	struct attach_thread *leader;
 	u32 tid;
 
-	if (!task)
+	if (!task || (ending->flags & IS_EXITING))
 		return 0;
 	leader = bpf_task_storage_get(&threads, led->group_leader, NULL, 0);
 	if (!leader || leader->process == ATTACH_NONE)

@@ -25,10 +25,17 @@ impl ThreadSource {
     /// Lets everything run for a while, from `start` on.
     pub(super) fn run_in(&mut self, start: Nanos) {
         self.shared.exhaustion.note(clock::now());
-        self.warm_up = Some((self.usage(clock::now()), start));
+        let now = clock::now();
+        self.warm_up = Some((self.usage(now), start));
         if let Some(programs) = &mut self.programs {
             programs.begin_timing(start);
-            std::thread::sleep((start + WARM_UP).saturating_sub(clock::now()).into());
+            // Who came to this late, because others had the CPU, does not tell what
+            // is used by what the next few instructions use.
+            std::thread::sleep(
+                (start.max(now) + WARM_UP)
+                    .saturating_sub(clock::now())
+                    .into(),
+            );
             programs.end_timing(clock::now());
         }
     }

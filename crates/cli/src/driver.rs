@@ -1,0 +1,99 @@
+//! `laggard driver`: the driver for Windows, installed and removed.
+
+use anyhow::Context as _;
+use laggard_measure::windows::{
+    DriverStatus, Signing, driver_status, install_driver, remove_driver, signing,
+};
+
+use crate::args::{DriverArgs, DriverCommand};
+use crate::exit::Exit;
+use crate::pipe;
+
+pub(crate) fn driver(args: DriverArgs) -> anyhow::Result<Exit> {
+    match args.command {
+        DriverCommand::Install { file } => {
+            let path = install_driver(&file).context("install the driver")?;
+            pipe::print(&format!(
+                "The driver is loaded: {}\nUntil `laggard driver remove`, or Windows is restarted: then `install` again loads it.\n",
+                path.display()
+            ))?;
+        }
+        DriverCommand::Remove => {
+            let was_there = remove_driver().context("remove the driver")?;
+            pipe::print(match was_there {
+                true => "The driver is unloaded, and nothing of it is left.\n",
+                false => "The driver is not installed: nothing was changed.\n",
+            })?;
+        }
+        DriverCommand::Status => pipe::print(&told(&driver_status()?, &signing()))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// What there is of the driver, and which drivers are loaded here.
+fn told(status: &DriverStatus, signing: &Signing) -> String {
+    let status = match status {
+        DriverStatus::Absent => "not installed".into(),
+        DriverStatus::FileOnly { path } => format!(
+            "not installed, but its file is left: {}\n                   remedy: laggard driver remove",
+            path.display()
+        ),
+        DriverStatus::Other { path } => format!(
+            "another service has its name, and runs {path}\n                   remedy: `sc delete wdmlat`, if it is yours"
+        ),
+        DriverStatus::Installed { path, is_running } => format!(
+            "installed, {}: {}",
+            if *is_running { "loaded" } else { "not loaded" },
+            path.display()
+        ),
+    };
+    let loaded = match (signing.are_checked, signing.is_test) {
+        (Some(false), _) => "not checked here",
+        (_, Some(true)) => "those that this machine trusts are loaded (test signing is on)",
+        (_, Some(false)) => "only Microsoft's are loaded (test signing is off)",
+        (_, None) => "this Windows does not tell",
+    };
+    let remedy = match signing.are_checked {
+        Some(false) => String::new(),
+        _ => format!(
+            "                   for a driver of your own: {}\n",
+            signing.remedy()
+        ),
+    };
+    format!(
+        "wdmlat.sys:        {status}\nsignatures:        {loaded}\n{remedy}Secure Boot:       {}\nmemory integrity:  {}\n",
+        switch(signing.has_secure_boot),
+        switch(signing.has_memory_integrity),
+    )
+}
+
+const fn switch(is_on: Option<bool>) -> &'static str {
+    match is_on {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "this machine does not tell",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_not_said_to_be_off() {
+        let unknown = told(&DriverStatus::Absent, &Signing::default());
+        let known = Signing {
+            are_checked: Some(true),
+            is_test: Some(false),
+            has_memory_integrity: Some(false),
+            has_secure_boot: Some(true),
+        };
+        let known = told(&DriverStatus::Absent, &known);
+
+        assert_eq!(unknown.matches("does not tell").count(), 3, "{unknown}");
+        assert!(!unknown.contains("off\n"), "{unknown}");
+        assert!(known.contains("only Microsoft's are loaded"), "{known}");
+        assert!(known.contains("Secure Boot:       on\n"), "{known}");
+        assert!(known.contains("memory integrity:  off\n"), "{known}");
+    }
+}

@@ -1,0 +1,19 @@
+//! Errors that are the machine's.
+
+use laggard_session::SessionError;
+use laggard_workload::disturb::DisturbError;
+use laggard_workload::load::{LoadRunError, RecipeError};
+use laggard_workload::task::TaskError;
+
+/// Whether this machine cannot do what was asked, rather than that anything
+/// went wrong.
+pub(crate) fn is_unmet(err: &anyhow::Error) -> bool {
+    let told = [
+        err.downcast_ref().map(SessionError::is_unmet),
+        err.downcast_ref().map(DisturbError::is_unmet),
+        err.downcast_ref().map(RecipeError::is_unmet),
+        err.downcast_ref().map(LoadRunError::is_unmet),
+        err.downcast_ref().map(TaskError::is_unmet),
+    ];
+    told.contains(&Some(true))
+}

@@ -1,0 +1,49 @@
+//! What is measured, and with what.
+
+use laggard_model::{STAGES_ON_THE_WAY, Stage};
+use laggard_session::ProbeChoice;
+
+/// What to measure with.
+#[derive(Clone, Debug)]
+pub struct BackendArg(pub ProbeChoice);
+
+/// Stages on the way.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StagesArg(pub Vec<Stage>);
+
+impl std::str::FromStr for StagesArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let stage = |name: &str| {
+            STAGES_ON_THE_WAY
+                .into_iter()
+                .find(|stage| stage.name() == name)
+                .ok_or_else(|| {
+                    let names = STAGES_ON_THE_WAY.map(Stage::name).join(", ");
+                    format!("`{name}` cannot be chosen; use none, or some of {names}")
+                })
+        };
+        text.split(',')
+            .map(stage)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl std::str::FromStr for BackendArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("fake:")) {
+            ("best", _) => Ok(Self(ProbeChoice::Best)),
+            ("bpf", _) => Ok(Self(ProbeChoice::Bpf)),
+            ("user", _) => Ok(Self(ProbeChoice::User)),
+            (_, Some(script)) => Ok(Self(ProbeChoice::Script(script.into()))),
+            _ => Err("use best, bpf, user (no BPF, no root) or fake:SCRIPT.toml".into()),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Sizes on disk.
+
+/// A limit on bytes, with its unit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SizeLimitArg(pub u64);
+
+/// From the longest on: `MiB` ends in `B` too.
+const UNITS: [(&str, u64); 6] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+
+/// Less holds no recording.
+const LEAST: u64 = 1 << 20;
+
+impl std::str::FromStr for SizeLimitArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no size of 1MiB or more, such as 500MB or 1GiB");
+        let read = UNITS.iter().find_map(|(unit, bytes)| {
+            let number: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+            number.checked_mul(*bytes)
+        });
+        let bytes = read.ok_or_else(wrong)?;
+        (bytes >= LEAST).then_some(Self(bytes)).ok_or_else(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_needs_a_unit_and_room_for_a_recording() {
+        assert_eq!("1GiB".parse(), Ok(SizeLimitArg(1 << 30)));
+        assert_eq!("500 MB".parse(), Ok(SizeLimitArg(500_000_000)));
+        for wrong in ["", "5", "1KiB", "-1GiB", "GiB", "99999999999999GiB", "1TB"] {
+            assert!(wrong.parse::<SizeLimitArg>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Limits, signals and memory on Linux.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use laggard_measure::linux;
+use nix::sys::resource::{Resource, getrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+/// What any command takes at least, bytes of addresses: with less, libraries and
+/// threads that begin end the program before it can say why.
+const ROOM: usize = 8 << 20;
+
+/// Says what helps where there is no more.
+#[global_allocator]
+static MEMORY: linux::ToldMemory = linux::ToldMemory;
+
+/// Makes this process one as others are.
+pub fn become_normal() {
+    linux::become_normal();
+}
+
+/// What the first thread's stack may hold, bytes.
+pub fn first_stack() -> u64 {
+    getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft)
+}
+
+/// Whether there is memory for any command.
+///
+/// # Errors
+/// Where there is not.
+pub fn has_room() -> anyhow::Result<()> {
+    Ok(linux::has_room(ROOM)?)
+}
+
+/// Whether an error tells of memory that was refused.
+pub fn is_of_memory(err: &anyhow::Error) -> bool {
+    err.is::<linux::OutOfMemory>()
+}
+
+/// Whether memory was refused, which ended what was measured, in words.
+pub fn ran_out() -> Option<String> {
+    linux::ran_out().map(|refused| refused.to_string())
+}
+
+/// What memory is short now, in case that an error came of it which tells less.
+pub fn is_short() -> Option<String> {
+    linux::is_short().map(|refused| refused.to_string())
+}
+
+/// Lets a write beyond the limit on files (`ulimit -f`) be an error that names
+/// the file, instead of this program's end.
+pub fn survive_file_limit() {
+    // A handler, because loads would inherit that the signal is ignored. It
+    // cannot be refused for this signal.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
+/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set. A hangup
+/// that was to be ignored (`nohup`) still is.
+///
+/// # Errors
+/// When signals cannot be watched for, or there is too little memory already.
+pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in endings() {
+        signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
+    }
+    linux::end_in_order(interrupted.clone())?;
+    Ok(interrupted)
+}
+
+/// Has a thread wait for a signal that ends a program: it does `last`, and while it
+/// holds what that returns, the program ends as by that signal.
+///
+/// # Errors
+/// When signals cannot be waited for.
+pub fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
+    std::thread::Builder::new()
+        .name("laggard/ending".into())
+        .spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                let _held = last();
+                let _ = emulate_default_handler(signal);
+            }
+        })
+        .context(
+            "start a thread; allow one more (`ulimit -u`, or pids.max of the control group)",
+        )?;
+    Ok(())
+}
+
+/// The signals by which a person or a system ends a program.
+pub fn endings() -> impl Iterator<Item = i32> {
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup)
+}
+
+/// Whether this process was started so that it ignores `signal`.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}

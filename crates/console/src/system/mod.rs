@@ -1,0 +1,18 @@
+//! What a program takes of the system that it runs on, under names that are the same on
+//! all.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod windows;
+
+#[cfg(target_os = "linux")]
+pub use linux::{
+    at_ending, become_normal, endings, first_stack, has_room, interruption, is_of_memory, is_short,
+    ran_out, survive_file_limit,
+};
+#[cfg(not(target_os = "linux"))]
+pub use windows::{
+    at_ending, become_normal, first_stack, has_room, is_of_memory, is_short, ran_out,
+    survive_file_limit,
+};

@@ -1,0 +1,256 @@
+//! The watcher of a piece of measuring: it counts what comes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use laggard_answer::live::{LateFinder, Live};
+use laggard_model::{Manifest, Nanos, OwnCost};
+use laggard_session::{Ending, News, Next, WatchError, Watcher};
+
+use super::notify;
+use super::shown::ServedState;
+use laggard_console::pipe;
+
+/// How often what measuring costs is read, and whether it can be trusted judged.
+const COST_EVERY: Duration = Duration::from_secs(10);
+/// What the figures of the live page are made of.
+const STEP: Nanos = Nanos::from_secs(5);
+/// When the cost is told on the terminal, once.
+const TOLD_AFTER: Nanos = Nanos::from_secs(60);
+
+/// Counts what comes.
+pub(crate) struct Exporter {
+    shown: Arc<ServedState>,
+    finder: LateFinder,
+    cost_due: Option<Instant>,
+    /// Whether the cost is still to be told.
+    pub(crate) is_new: bool,
+    /// The recording that is made, if one is.
+    recording: Option<String>,
+    /// Whether measuring has begun.
+    pub(crate) has_begun: bool,
+}
+
+impl Exporter {
+    /// Of a piece of measuring that `manifest` describes.
+    pub(crate) fn new(
+        shown: Arc<ServedState>,
+        manifest: &Manifest,
+        finder: LateFinder,
+        recording: Option<String>,
+        is_new: bool,
+    ) -> Self {
+        {
+            let mut seen = shown.seen();
+            seen.metrics.begin(manifest);
+            seen.live = Some(Live::new(manifest, STEP));
+            seen.looked = Instant::now();
+            seen.recording.clone_from(&recording);
+        }
+        Self {
+            shown,
+            finder,
+            cost_due: None,
+            is_new,
+            recording,
+            has_begun: false,
+        }
+    }
+
+    fn tell_cost(&mut self, cost: &OwnCost) {
+        if !self.is_new || cost.wall_ns < TOLD_AFTER {
+            return;
+        }
+        self.is_new = false;
+        pipe::say(&cost_in_words(cost));
+    }
+}
+
+/// What measuring took of one CPU, and of memory.
+fn cost_in_words(cost: &OwnCost) -> String {
+    let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns().max(1) as f64;
+    let threads = cost.measuring_cpu_ns + cost.other_cpu_ns;
+    format!(
+        "cost so far: {:.2} % of one CPU (threads that measure {:.2}, other threads {:.2}, \
+         eBPF programs {:.2}), {} MB at most",
+        share(cost.total()),
+        share(cost.measuring_cpu_ns),
+        share(cost.other_cpu_ns),
+        share(cost.total().saturating_sub(threads)),
+        cost.resident_bytes.div_ceil(1_000_000),
+    )
+}
+
+impl Watcher for Exporter {
+    fn begun(&mut self, _start: Nanos) {
+        self.has_begun = true;
+        notify::ready();
+        let mut seen = self.shown.seen();
+        seen.looked = Instant::now();
+        seen.unmeasured = None;
+        seen.metrics.note_begun();
+        let is_recorded = self.recording.is_some();
+        seen.metrics.store.recording.set(i64::from(is_recorded));
+        if is_recorded {
+            seen.unkept = None;
+        }
+    }
+
+    fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
+        let now = Instant::now();
+        let late = self.finder.find(news.batch, news.late, news.start);
+        let is_due = self.cost_due.is_none_or(|due| now >= due);
+        // Read before the lock is taken: it takes system calls.
+        let cost = is_due.then(|| (news.cost)());
+        let since_start = news.now.saturating_sub(news.start);
+        let mut guard = self.shown.seen();
+        let seen = &mut *guard;
+        seen.looked = now;
+        seen.metrics.count(news.batch);
+        for one in &late {
+            seen.add_late(one, since_start);
+        }
+        seen.metrics.note_losses(news.losses);
+        if let Some(live) = &mut seen.live {
+            live.observe(news.batch, late, news.losses, (news.start, news.now));
+            if let Some(cost) = &cost {
+                live.cost = Some(cost.clone());
+                seen.metrics.note_trust(&live.judge().trust);
+            }
+        }
+        if let Some(cost) = &cost {
+            seen.metrics.note_cost(cost);
+        }
+        drop(guard);
+        if let Some(cost) = cost {
+            self.cost_due = Some(now + COST_EVERY);
+            self.tell_cost(&cost);
+        }
+        notify::alive(now);
+        Ok(Next::GoOn)
+    }
+
+    fn say(&mut self, text: &str) {
+        pipe::say(text);
+    }
+
+    fn end(&mut self, ending: &Ending) {
+        let mut seen = self.shown.seen();
+        seen.metrics.note_losses(ending.losses);
+        seen.metrics.note_cost(&ending.cost);
+        seen.metrics.note_caveats(&ending.caveats);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_the_cost_add_up_to_the_whole() {
+        let cost = OwnCost {
+            wall_ns: Nanos::from_secs(100),
+            measuring_cpu_ns: Nanos::from_ms(100),
+            other_cpu_ns: Nanos::from_ms(200),
+            programs: vec![laggard_model::ProgramCost {
+                run_ns: Nanos::from_ms(50),
+                ..laggard_model::ProgramCost::default()
+            }],
+            resident_bytes: 20_500_000,
+            ..OwnCost::default()
+        };
+
+        assert_eq!(
+            cost_in_words(&cost),
+            "cost so far: 0.35 % of one CPU (threads that measure 0.10, other threads 0.20, \
+             eBPF programs 0.05), 21 MB at most"
+        );
+    }
+
+    /// Plays an hour of `script`, as a piece does.
+    fn hour(shown: &Arc<ServedState>, script: &std::path::Path) {
+        use laggard_session::{Plan, ProbeChoice, ScriptPace, Session};
+
+        let plan = Plan {
+            probe: ProbeChoice::Script(script.to_owned()),
+            period: Nanos::from_ms(100),
+            duration: Some(Nanos::from_secs(3_600)),
+            ..Plan::default()
+        };
+        let interrupted = std::sync::atomic::AtomicBool::new(false);
+        let session = Session::ready(&plan, &interrupted).unwrap();
+        let session = session.at_pace(ScriptPace::AtOnce);
+        let manifest = session.manifest();
+        let finder = LateFinder::new(&manifest.lines, None, None);
+        let mut exporter = Exporter::new(shown.clone(), manifest, finder, None, false);
+        session.run(&mut [&mut exporter]).unwrap();
+    }
+
+    /// In a process of its own: other tests take memory of this one.
+    #[test]
+    fn after_a_day_of_hours_memory_and_answers_are_as_after_three() {
+        const ALONE: &str = "LAGGARD_TEST_ALONE";
+        const NAME: &str = "exporter::tests::\
+                            after_a_day_of_hours_memory_and_answers_are_as_after_three";
+        if std::env::var_os(ALONE).is_some() {
+            return a_day();
+        }
+        let own = std::env::current_exe().unwrap();
+        let output = std::process::Command::new(own)
+            .args(["--exact", "--nocapture", NAME])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
+
+    fn a_day() {
+        use super::super::http::{Answers as _, Asked};
+        use super::super::metrics::Metrics;
+        use super::super::resident;
+
+        let dir = tempfile::TempDir::new().unwrap();
+        let script = dir.path().join("script.toml");
+        let stalls: String = (1..60)
+            .map(|minute| {
+                let at_ns = minute * 60_000_000_000_u64 + 50_000_000;
+                let length_ns = 1_000_000 * minute;
+                format!("[[stall]]\nat_ns = {at_ns}\nlength_ns = {length_ns}\n")
+            })
+            .collect();
+        let line = "period_ns = 100000000\n[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\n\
+                    steps = [[[\"irq\", 14000], [\"user\", 4851]], [[\"irq\", 24000], [\"user\", 5000]]]\n";
+        std::fs::write(&script, format!("{line}{stalls}")).unwrap();
+        let shown = Arc::new(ServedState::new(Metrics::new(false)));
+        let lines = || {
+            let asked = Asked {
+                path: "/metrics".into(),
+                likes_protobuf: false,
+                authorization: None,
+            };
+            // No answer of a second ago.
+            std::thread::sleep(std::time::Duration::from_millis(1_100));
+            let answer = shown.answer(&asked);
+            String::from_utf8(answer.body.to_vec()).unwrap()
+        };
+
+        for _ in 0..3 {
+            hour(&shown, &script);
+        }
+        let (bytes, text) = (resident::bytes().unwrap(), lines());
+        for _ in 3..24 {
+            hour(&shown, &script);
+        }
+
+        let count =
+            "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+        let all = lines();
+        let counted = all.lines().find_map(|line| line.strip_prefix(count));
+        let counted: u64 = counted.unwrap().parse().unwrap();
+        assert!(counted > 24 * 35_000, "{counted}");
+        assert_eq!(all.lines().count(), text.lines().count());
+        let more = resident::bytes().unwrap() - bytes;
+        assert!(more < 2 << 20, "{more} bytes more");
+    }
+}

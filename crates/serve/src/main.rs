@@ -1,0 +1,43 @@
+//! `laggard serve` alone: a program of nothing else, because all of what measures is
+//! locked into memory.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use laggard_console::{exit, stack, system};
+use laggard_serve::{SERVE_EXAMPLES, ServeArgs, serve};
+use laggard_session::SessionError;
+
+/// Measure this machine for months, and answer Prometheus
+///
+/// Does what `laggard serve` does, and takes less memory.
+#[derive(Debug, Parser)]
+#[command(name = "laggard-serve", version, max_term_width = 80)]
+struct Program {
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+fn main() -> ExitCode {
+    // First of all: threads would inherit what `chrt` gave.
+    system::become_normal();
+    stack::enough(run)
+}
+
+fn run() -> ExitCode {
+    system::survive_file_limit();
+    laggard_record::hush_damage();
+    let examples = SERVE_EXAMPLES.replace("laggard serve", "laggard-serve");
+    let words = Program::command().after_help(examples).get_matches();
+    let program = Program::from_arg_matches(&words).unwrap_or_else(|err| err.exit());
+    let result = system::has_room().and_then(|()| serve(&program.serve));
+    exit::ended(result.map(|()| ExitCode::SUCCESS), |err| {
+        match err.downcast_ref().is_some_and(SessionError::is_unmet) {
+            true => 1,
+            false => exit::ERROR,
+        }
+    })
+}

@@ -1,0 +1,373 @@
+//! What is counted is what came, and series stay few.
+
+use laggard_answer::live::LatePart;
+use laggard_model::{
+    Activation, Backend, CauseClass, Clock, Histogram as Counted, LineId, LossReason, ProbePlan,
+    Route, STAGES, Service, Stage,
+};
+use prometheus_client::encoding::prometheus_protobuf::encode;
+use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model as model;
+
+use super::super::culprits::MOST;
+use super::*;
+
+const LINE: Line = Line {
+    cpu: Cpu(3),
+    service: Service::Fifo(90),
+    route: Route::Direct,
+};
+
+fn begun() -> Metrics {
+    let mut metrics = Metrics::new(true);
+    begin(&mut metrics);
+    metrics
+}
+
+fn begin(metrics: &mut Metrics) {
+    let clock = Clock::monotonic(Nanos::ZERO, "then");
+    let manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, vec![LINE]);
+    metrics.begin(&manifest);
+}
+
+fn activation(seq: u64, irq: Nanos, user: Nanos, missed: bool) -> Activation {
+    let mut steps = [None; STAGES.len()];
+    steps[Stage::Irq.index()] = Some(irq);
+    steps[Stage::User.index()] = Some(user);
+    Activation {
+        line: LineId(0),
+        seq,
+        expiry: Nanos::from_ms(seq),
+        missed,
+        censored: false,
+        steps,
+    }
+}
+
+fn late(class: CauseClass, who: &str) -> LateActivation {
+    LateActivation {
+        at: Nanos::ZERO,
+        line: LINE,
+        name: "fifo:90".into(),
+        cpu: LINE.cpu,
+        latency: Nanos::from_ms(1),
+        number: None,
+        causes: vec![LatePart {
+            time: Nanos::from_ms(1),
+            class,
+            who: Some(who.into()),
+            who_anywhere: Some(who.into()),
+        }],
+    }
+}
+
+fn text(metrics: &Metrics) -> String {
+    as_text(&metrics.registry()).unwrap()
+}
+
+/// The value of the only series that begins like this.
+fn value(text: &str, begin: &str) -> f64 {
+    let found: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with(begin))
+        .collect();
+    let [line] = found[..] else {
+        panic!("{begin} is there {} times:\n{text}", found.len())
+    };
+    let value = line[begin.len()..].split_whitespace().next();
+    value.unwrap().parse().unwrap()
+}
+
+/// The native buckets of a family's histogram with this label, by index.
+fn native(metrics: &Metrics, family: &str, service: &str) -> Vec<(i32, i64)> {
+    let families = encode(&metrics.registry()).unwrap();
+    let family = families.iter().find(|one| one.name == family).unwrap();
+    let of_service = |metric: &&model::Metric| metric.label.iter().any(|one| one.value == service);
+    let metric = family.metric.iter().find(of_service).unwrap();
+    let histogram = metric.histogram.as_ref().unwrap();
+    assert_eq!(histogram.schema, i32::from(SCHEMA));
+    let (mut index, mut count) = (0, 0);
+    let mut deltas = histogram.positive_delta.iter();
+    let mut found = Vec::new();
+    for span in &histogram.positive_span {
+        index += span.offset;
+        for _ in 0..span.length {
+            count += deltas.next().unwrap();
+            found.push((index, count));
+            index += 1;
+        }
+    }
+    found.retain(|(_, count)| *count > 0);
+    found
+}
+
+#[test]
+fn what_came_is_what_is_counted_in_classic_and_in_native_buckets() {
+    let mut metrics = begun();
+    let mut batch = Batch::default();
+    let mut counted = Counted::default();
+    for seq in 0..1_000 {
+        let one = activation(
+            seq,
+            Nanos::from_us(3),
+            Nanos::from_us(7 + seq * seq),
+            seq % 10 == 9,
+        );
+        counted.add(one.latency());
+        batch.push(&one);
+    }
+
+    metrics.count(&batch);
+
+    let text = text(&metrics);
+    let of =
+        |what: &str| format!("laggard_{what}{{service=\"fifo:90\",route=\"direct\",cpu=\"3\"}} ");
+    assert_eq!(value(&text, &of("latency_seconds_count")), 1_000.0);
+    assert_eq!(value(&text, &of("missed_activations_total")), 100.0);
+    let largest = counted.max().unwrap().as_secs_f64();
+    assert_eq!(value(&text, &of("largest_latency_seconds")), largest);
+    let sum = value(&text, &of("latency_seconds_sum"));
+    assert!(
+        (sum * 1e9 - counted.sum_ns() as f64).abs() < 1_000.0,
+        "{sum}"
+    );
+    // An edge belongs to the bucket below it, here as there: 10 us is one of them.
+    let below = |ns| {
+        (0..1_000)
+            .filter(|seq| 10_000 + seq * seq * 1_000 <= ns)
+            .count() as f64
+    };
+    for (edge, ns) in [
+        ("0.00001", 10_000),
+        ("0.001", 1_000_000),
+        ("0.1", 100_000_000),
+    ] {
+        let name = format!("laggard_latency_seconds_bucket{{le=\"{edge}\",service=\"fifo:90\"");
+        let begin = format!("{name},route=\"direct\",cpu=\"3\"}} ");
+        assert_eq!(value(&text, &begin), below(ns), "up to {edge} s");
+    }
+    // Missed ones have no interrupt of their own.
+    let irqs = "laggard_latency_seconds_count{service=\"irq\",route=\"direct\",cpu=\"3\"} ";
+    assert_eq!(value(&text, irqs), 900.0);
+    let native = native(&metrics, "laggard_latency_seconds", "fifo:90");
+    assert_eq!(native.iter().map(|(_, count)| count).sum::<i64>(), 1_000);
+    for (index, _) in native {
+        let edge = 2f64.powf(f64::from(index) / 64.0);
+        let has = (0..1_000u64).any(|seq| {
+            let latency = (10_000 + seq * seq * 1_000) as f64 / 1e9;
+            latency <= edge * 1.000_001 && latency > edge / 2f64.powf(1.0 / 64.0) * 0.999_999
+        });
+        assert!(has, "nothing is in the bucket up to {edge} s");
+    }
+}
+
+#[test]
+fn ten_thousand_short_lived_culprits_leave_few_series_and_none_uncounted() {
+    let mut metrics = begun();
+
+    for number in 0..10_000 {
+        let class = CauseClass::ALL[number % CauseClass::ALL.len()];
+        // Each is met often enough to be known, as of a hostile user.
+        for _ in 0..4 {
+            metrics.count_late(&late(class, &format!("job-{number}")), 1);
+        }
+    }
+
+    let text = text(&metrics);
+    let series: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("culprit="))
+        .collect();
+    // Each has its number and its time; `other` is there for each class.
+    let most = 2 * (MOST + CauseClass::ALL.len());
+    assert!(series.len() <= most, "{} series", series.len());
+    let episodes = series
+        .iter()
+        .filter(|line| line.starts_with("laggard_episodes_total"));
+    let number = |line: &&str| {
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<f64>()
+            .unwrap()
+    };
+    assert_eq!(episodes.map(number).sum::<f64>(), 40_000.0);
+}
+
+#[test]
+fn a_culprit_that_comes_late_and_takes_most_has_the_series_of_one_that_took_least() {
+    let mut metrics = begun();
+    let class = CauseClass::HigherPriority;
+    for number in 0..MOST {
+        for _ in 0..3 {
+            metrics.count_late(&late(class, &format!("early-{number}")), 1);
+        }
+    }
+
+    for _ in 0..4 {
+        let mut worst = late(class, "worst");
+        worst.causes[0].time = Nanos::from_ms(50);
+        metrics.count_late(&worst, 1);
+    }
+
+    let text = text(&metrics);
+    let of = |what: &str, who: &str| {
+        let labels = format!("{{class=\"higher_priority\",culprit=\"{who}\"}} ");
+        value(&text, &format!("laggard_{what}_total{labels}"))
+    };
+    assert_eq!(of("episodes", "worst"), 2.0);
+    assert_eq!(of("episode_causes_seconds", "worst"), 0.1);
+    // Two of each of the early ones, and of the worst.
+    assert_eq!(of("episodes", OTHER), 2.0 * (MOST as f64 + 1.0));
+    assert!(!text.contains("culprit=\"early-0\""), "{text}");
+    let names = text
+        .lines()
+        .filter(|line| line.contains("_episodes_total{"));
+    assert_eq!(names.count(), MOST + 1, "and `other`");
+}
+
+#[test]
+fn a_line_that_nothing_comes_of_is_told_from_one_that_is_late() {
+    let mut metrics = begun();
+    let begin = Instant::now();
+    let minute = Duration::from_secs(60);
+    let silent = |metrics: &Metrics| metrics.most_silent(begin + minute).unwrap();
+    let before = silent(&metrics);
+    std::thread::sleep(Duration::from_millis(20));
+    let mut batch = Batch::default();
+    batch.push(&activation(1, Nanos::from_us(3), Nanos::from_us(9), true));
+
+    metrics.count(&batch);
+
+    let after = silent(&metrics);
+    assert_eq!((before.0, after.0), (LINE, LINE));
+    assert!(before.1 >= minute, "{before:?}");
+    assert!(after.1 < before.1, "{before:?} {after:?}");
+}
+
+#[test]
+fn a_name_that_hurts_is_one_label_value_on_one_line() {
+    let mut metrics = begun();
+    let class = CauseClass::HigherPriority;
+    for _ in 0..3 {
+        metrics.count_late(&late(class, "a\"} 1\nlaggard_trusted 1\n\\"), 1);
+    }
+
+    let text = text(&metrics);
+
+    let series = r#"laggard_episodes_total{class="higher_priority",culprit="a\"} 1\nlaggard_trusted 1\n\\"} "#;
+    assert_eq!(value(&text, series), 1.0);
+    assert!(!text.contains("\nlaggard_trusted 1\n"), "{text}");
+}
+
+#[test]
+fn counters_go_on_where_a_new_piece_of_measuring_begins() {
+    let mut metrics = begun();
+    let mut losses = Losses::default();
+    losses.add(LossReason::RingFull, 3);
+    let cost = OwnCost {
+        wall_ns: Nanos::from_secs(10),
+        measuring_cpu_ns: Nanos::from_ms(500),
+        ..OwnCost::default()
+    };
+
+    // Read twice in a piece, and in two pieces.
+    metrics.note_losses(losses);
+    metrics.note_losses(losses);
+    metrics.note_cost(&cost);
+    metrics.note_cost(&cost);
+    begin(&mut metrics);
+    metrics.note_losses(losses);
+    metrics.note_cost(&cost);
+
+    let text = text(&metrics);
+    assert_eq!(
+        value(&text, "laggard_losses_total{reason=\"ring_full\"} "),
+        6.0
+    );
+    assert_eq!(value(&text, "laggard_lost_activations_total "), 6.0);
+    assert_eq!(value(&text, "laggard_measured_seconds_total "), 20.0);
+    assert_eq!(
+        value(&text, "laggard_own_cpu_seconds_total{part=\"measuring\"} "),
+        1.0
+    );
+    assert_eq!(
+        value(&text, "laggard_losses_total{reason=\"stopped\"} "),
+        0.0
+    );
+}
+
+#[test]
+fn a_day_of_measuring_leaves_as_many_series_as_its_first_second() {
+    let mut metrics = begun();
+    let second = |seq: u64| {
+        let mut batch = Batch::default();
+        for row in 0..10 {
+            // Latencies of every size, by a rule that comes to all of them.
+            let ns = 1_000 + (seq * 10 + row).wrapping_mul(2_654_435_761) % 50_000_000;
+            batch.push(&activation(
+                seq,
+                Nanos::from_ns(ns / 3),
+                Nanos::from_ns(ns),
+                false,
+            ));
+        }
+        batch
+    };
+    metrics.count(&second(0));
+    let first = text(&metrics).lines().count();
+
+    for hour in 0..24 {
+        begin(&mut metrics);
+        for seq in 0..3_600 {
+            metrics.count(&second(hour * 3_600 + seq));
+        }
+    }
+
+    let text = text(&metrics);
+    assert_eq!(text.lines().count(), first);
+    let native = native(&metrics, "laggard_latency_seconds", "fifo:90");
+    assert!(native.len() <= MOST_BUCKETS, "{} buckets", native.len());
+    assert_eq!(native.iter().map(|(_, count)| count).sum::<i64>(), 864_010);
+}
+
+#[test]
+fn the_largest_is_of_the_piece_before_until_an_activation_has_come() {
+    let mut metrics = begun();
+    let one = |us: u64| {
+        let mut batch = Batch::default();
+        batch.push(&activation(0, Nanos::ZERO, Nanos::from_us(us), false));
+        batch
+    };
+    let largest =
+        "laggard_largest_latency_seconds{service=\"fifo:90\",route=\"direct\",cpu=\"3\"} ";
+    assert!(!text(&metrics).contains(largest), "of nothing");
+
+    metrics.count(&one(700));
+    begin(&mut metrics);
+    assert_eq!(value(&text(&metrics), largest), 7e-4);
+    metrics.count(&one(20));
+
+    assert_eq!(value(&text(&metrics), largest), 2e-5);
+}
+
+#[test]
+fn a_thread_that_does_not_run_is_silent_from_piece_to_piece() {
+    let mut metrics = begun();
+    let silent = Duration::from_millis(30);
+    std::thread::sleep(silent);
+    metrics.count(&Batch::default());
+    // Between pieces nothing is measured, so nobody is silent.
+    begin(&mut metrics);
+
+    let (line, told) = metrics.most_silent(Instant::now()).unwrap();
+
+    assert_eq!(line, LINE);
+    assert!(told >= silent, "{told:?}");
+    metrics.count(&{
+        let mut batch = Batch::default();
+        batch.push(&activation(1, Nanos::ZERO, Nanos::from_us(5), false));
+        batch
+    });
+    let heard = metrics.lines[0].heard;
+    assert_eq!(metrics.most_silent(heard).unwrap().1, Duration::ZERO);
+}

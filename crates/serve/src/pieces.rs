@@ -1,0 +1,368 @@
+//! Measuring, piece by piece.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use laggard_answer::live::LateFinder;
+use laggard_console::args::EpisodesArg;
+use laggard_console::pipe;
+use laggard_measure::LiveNames;
+use laggard_model::text::count;
+use laggard_model::{Keep, Names, Nanos};
+use laggard_record::Destination;
+use laggard_session::{EpisodesChoice, Plan, ScriptPace, Session, SessionError};
+
+use super::exporter::Exporter;
+use super::notify;
+use super::shown::ServedState;
+use super::store::Store;
+use crate::args::ServeArgs;
+
+/// How long a piece is where nothing is recorded.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A piece that would be a smaller part of a whole one goes on through the next.
+const SMALL_PART: u32 = 20;
+/// Pieces begin no more often than this, whatever ends them.
+const APART: Duration = Duration::from_secs(10);
+/// After the store could not be written: from, and up to, so long without it.
+const WITHOUT: Duration = Duration::from_secs(60);
+const WITHOUT_AT_MOST: Duration = Duration::from_secs(60 * 60);
+/// After measuring itself failed, once it had begun: from, and up to, so long until it
+/// is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(5 * 60);
+/// Late activations a minute that are kept, besides each line's new largest: some ten
+/// kB each.
+const EPISODES: u64 = 20;
+
+/// What is measured, again and again.
+pub(crate) struct ServedPieces {
+    plan: Plan,
+    every: Duration,
+    store: Option<Store>,
+    shown: Arc<ServedState>,
+    /// For how long to go on without the store, since it could not be written.
+    without: Option<Duration>,
+    /// How long that was last; zero since it was written again.
+    was_without: Duration,
+    /// How long nothing was measured last, because it could not be; zero since it was.
+    was_still: Duration,
+    /// What was said of it last: the same again is not news.
+    said: Option<String>,
+    /// Whether measuring has begun at all.
+    has_begun: bool,
+    /// Whether the cost is still to be told.
+    is_new: bool,
+}
+
+/// The first piece, ready to begin.
+pub(crate) struct FirstPiece<'a> {
+    pieces: ServedPieces,
+    first: Session<'a>,
+    place: Option<Destination>,
+}
+
+impl ServedPieces {
+    pub(crate) fn new(args: &ServeArgs, store: Option<Store>, shown: Arc<ServedState>) -> Self {
+        Self {
+            plan: plan(args),
+            every: match store {
+                Some(_) => args.every.into(),
+                None => DAY,
+            },
+            store,
+            shown,
+            without: None,
+            was_without: Duration::ZERO,
+            was_still: Duration::ZERO,
+            said: None,
+            has_begun: false,
+            is_new: true,
+        }
+    }
+
+    /// Readies the first piece: what cannot be measured here is said at once.
+    pub(crate) fn ready(mut self, interrupted: &AtomicBool) -> anyhow::Result<FirstPiece<'_>> {
+        let (first, place) = self.session(interrupted)?;
+        if let Some(store) = &self.store {
+            store.watch()?;
+        }
+        Ok(FirstPiece {
+            pieces: self,
+            first,
+            place,
+        })
+    }
+
+    /// A piece that begins now, and where it is recorded.
+    fn session<'a>(
+        &mut self,
+        interrupted: &'a AtomicBool,
+    ) -> Result<(Session<'a>, Option<Destination>), SessionError> {
+        let place = match (&self.store, self.without) {
+            (Some(store), None) => Some(store.next()),
+            (_, Some(_)) | (None, _) => None,
+        };
+        let length = match self.without {
+            Some(without) => without,
+            None => until_next(self.every),
+        };
+        self.plan.duration = Some(length.into());
+        self.plan.recording.clone_from(&place);
+        let session = Session::ready(&self.plan, interrupted)?;
+        Ok((session.at_pace(ScriptPace::RealTime), place))
+    }
+
+    /// Measures a piece, and says whether to its end.
+    fn measure(
+        &mut self,
+        session: Session<'_>,
+        place: Option<&Destination>,
+    ) -> Result<bool, SessionError> {
+        let planned = self.plan.duration.map_or(DAY, Duration::from);
+        let manifest = session.manifest();
+        // Read before measuring: looking them up takes its time.
+        let names = session
+            .explains()
+            .then(|| -> Box<dyn Names> { Box::new(LiveNames::read()) });
+        let finder = LateFinder::new(&manifest.lines, names, self.plan.threshold);
+        let name = place.and_then(|place| place.path().file_name());
+        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let mut exporter = Exporter::new(self.shown.clone(), manifest, finder, name, self.is_new);
+        let began = Instant::now();
+        let ended = session.run(&mut [&mut exporter]);
+        let is_whole = is_whole(planned, began.elapsed());
+        self.is_new = exporter.is_new;
+        self.has_begun |= exporter.has_begun;
+        ended.map(|_| is_whole)
+    }
+
+    /// Measuring cannot go on for now: waits, longer each time, and says so to whoever
+    /// asks meanwhile.
+    fn stand_still(&mut self, why: String, interrupted: &AtomicBool) {
+        let least = AGAIN.min(self.every);
+        let wait = (self.was_still * 2).clamp(least, AGAIN_AT_MOST);
+        self.was_still = wait;
+        if self.said.as_ref() != Some(&why) {
+            pipe::say(&format!(
+                "nothing is measured: {why}; it is tried again in {} s, and then every {} s at most",
+                count(wait.as_secs()),
+                count(AGAIN_AT_MOST.as_secs())
+            ));
+            self.said = Some(why.clone());
+        }
+        {
+            let mut seen = self.shown.seen();
+            seen.metrics.note_failure();
+            seen.unmeasured = Some(why);
+        }
+        let until = Instant::now() + wait;
+        while Instant::now() < until && !interrupted.load(Ordering::Relaxed) {
+            // A watchdog would end what goes on by itself as soon as it can.
+            notify::alive(Instant::now());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// A piece was measured to its end.
+    fn measures_again(&mut self) {
+        self.was_still = Duration::ZERO;
+        if self.said.take().is_some() {
+            pipe::say("it is measured again");
+        }
+    }
+
+    /// Goes on without the store for a while, where that is what went wrong.
+    fn live_with(&mut self, err: SessionError) -> Result<(), SessionError> {
+        let Some(store) = &self.store else {
+            return Err(err);
+        };
+        if !err.is_of_recording() {
+            return Err(err);
+        }
+        let without = (self.was_without * 2).clamp(WITHOUT, WITHOUT_AT_MOST);
+        (self.without, self.was_without) = (Some(without), without);
+        let why = err.in_full();
+        pipe::say(&format!(
+            "the store cannot be written: {why}; measuring goes on, and recording is tried again \
+             in {} s",
+            count(without.as_secs())
+        ));
+        if is_full(&err) {
+            match store.make_room() {
+                Ok(0) => {}
+                Ok(removed) => pipe::say(&format!(
+                    "the disk is full: old recordings that were removed for it: {}",
+                    count(removed)
+                )),
+                Err(err) => pipe::say(&format!("{err:#}")),
+            }
+        }
+        let mut seen = self.shown.seen();
+        seen.metrics.store.failures.inc();
+        seen.metrics.store.recording.set(0);
+        seen.unkept = Some(why);
+        Ok(())
+    }
+}
+
+impl FirstPiece<'_> {
+    /// What is measured, in words.
+    pub(crate) fn in_words(&self) -> String {
+        let manifest = self.first.manifest();
+        let mut services: Vec<String> = Vec::new();
+        let mut cpus = Vec::new();
+        for line in &manifest.lines {
+            let name = laggard_model::name::line_name(line.service, line.route);
+            if !services.contains(&name) {
+                services.push(name);
+            }
+            if !cpus.contains(&line.cpu) {
+                cpus.push(line.cpu);
+            }
+        }
+        let causes = match self.first.explains() {
+            true => "with causes",
+            false => "without causes",
+        };
+        format!(
+            "{} every {} on {} CPUs, {causes}, {} caveats",
+            services.join(", "),
+            manifest.plan.period_ns,
+            cpus.len(),
+            manifest.caveats.len()
+        )
+    }
+
+    /// Measures until interrupted.
+    ///
+    /// # Errors
+    /// When measuring cannot begin at all. Once it has, it is tried again and again; and
+    /// a store that cannot be written ends nothing.
+    pub(crate) fn run(self, interrupted: &AtomicBool) -> anyhow::Result<()> {
+        let Self {
+            mut pieces,
+            first,
+            place,
+        } = self;
+        let mut next = Ok((first, place));
+        loop {
+            let began = Instant::now();
+            let ended = next.and_then(|(session, place)| pieces.measure(session, place.as_ref()));
+            match ended {
+                // It took the machine from its own collector: at once it would again.
+                Ok(false) if !interrupted.load(Ordering::Relaxed) => {
+                    pieces.stand_still("measuring ended itself".into(), interrupted);
+                }
+                // The time without the store is over. If it fails again, that is longer.
+                Ok(_) if pieces.without.take().is_some() => pieces.measures_again(),
+                Ok(_) => {
+                    pieces.was_without = Duration::ZERO;
+                    pieces.measures_again();
+                }
+                Err(err) => match pieces.live_with(err) {
+                    Ok(()) => {}
+                    Err(err) if pieces.has_begun => {
+                        pieces.stand_still(err.in_full(), interrupted);
+                    }
+                    Err(err) => return Err(err.into()),
+                },
+            }
+            let apart = APART.min(pieces.every);
+            while began.elapsed() < apart && !interrupted.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            next = pieces.session(interrupted);
+        }
+    }
+}
+
+/// Whether a piece that was to be so long was measured to its end: nothing but measuring
+/// itself ends one earlier, unless somebody interrupts it. Its clock and this one may
+/// differ by what it takes to begin.
+fn is_whole(planned: Duration, took: Duration) -> bool {
+    took + Duration::from_millis(100) >= planned
+}
+
+/// Whether the disk has no more room, or none for this user.
+fn is_full(err: &SessionError) -> bool {
+    let first: &dyn std::error::Error = err;
+    std::iter::successors(Some(first), |err| err.source())
+        .filter_map(|err| err.downcast_ref::<io::Error>())
+        .any(|err| {
+            matches!(
+                err.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+            )
+        })
+}
+
+/// How long until the wall clock comes to a whole multiple of `every`.
+fn until_next(every: Duration) -> Duration {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    left_of(every, now)
+}
+
+fn left_of(every: Duration, now: Duration) -> Duration {
+    let gone = Nanos::from(now).ns() % Nanos::from(every).ns().max(1);
+    let left = every.saturating_sub(Duration::from_nanos(gone));
+    match left < every / SMALL_PART {
+        true => left + every,
+        false => left,
+    }
+}
+
+/// What `serve` measures with, and what it keeps.
+fn plan(args: &ServeArgs) -> Plan {
+    Plan {
+        probe: args.backend.0.clone(),
+        cpus: args.cpus.clone(),
+        services: Some(args.services.clone()),
+        period: args.period,
+        stages: args.stages.as_ref().map(|stages| stages.0.clone()),
+        threshold: args.threshold,
+        episodes: match args.episodes {
+            EpisodesArg::Auto => EpisodesChoice::Auto,
+            EpisodesArg::On => EpisodesChoice::On,
+            EpisodesArg::Off => EpisodesChoice::Off,
+        },
+        stack_rate: args.stack_rate,
+        keep: Keep::Tail,
+        max_episodes_per_minute: EPISODES,
+        command: std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect(),
+        ..Plan::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_that_ends_before_its_time_is_not_whole() {
+        let hour = Duration::from_secs(3_600);
+
+        assert!(is_whole(hour, hour) && is_whole(hour, hour + APART));
+        assert!(!is_whole(hour, hour / 2) && !is_whole(hour, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_piece_ends_with_the_hour_and_a_last_minute_goes_on_through_the_next() {
+        let hour = Duration::from_secs(3_600);
+        let left = |seconds| left_of(hour, Duration::from_secs(seconds)).as_secs();
+
+        assert_eq!(left(7_200), 3_600);
+        assert_eq!(left(7_203), 3_597);
+        assert_eq!(left(10_000), 800);
+        assert_eq!(left(10_740), 60 + 3_600);
+    }
+}

@@ -1,0 +1,179 @@
+//! Who may ask, by name and password.
+//!
+//! To try a password takes bcrypt a tenth of a second. One that was right is known
+//! again without that, and others are tried for a tenth of the time at most: whoever
+//! guesses takes no more of this machine, and keeps nobody out who is known.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac::{self, Tag};
+use ring::rand::SystemRandom;
+
+/// After a password was tried, so many times as long none is.
+const REST: u32 = 9;
+/// What is tried for names that nobody has, so that it takes as long: of no password.
+const NOBODY: &str = "$2b$10$abcdefghijklmnopqrstuuSbRk0m0JtQWMGN9dYkF7n8gJc4vXYhG";
+
+/// Whether a request may be answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Admission {
+    Granted,
+    Refused,
+    /// Too many passwords were tried: ask again.
+    Later,
+}
+
+/// Names, and what is known of their passwords.
+#[derive(Debug)]
+pub(super) struct Passwords {
+    users: BTreeMap<String, String>,
+    /// By name, the last password that was right, under a key of this run.
+    right: BTreeMap<String, Tag>,
+    key: hmac::Key,
+    /// What is tried for a name that nobody has.
+    nobody: String,
+    next: Instant,
+}
+
+impl Passwords {
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(super) fn new(users: BTreeMap<String, String>) -> anyhow::Result<Self> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+            .map_err(|_| anyhow::anyhow!("this system gives no random numbers"))?;
+        // As costly as the first, or it would tell which names there are.
+        let first = users.values().next();
+        let cost = first.and_then(|hash| hash.get(4..6)).unwrap_or("10");
+        Ok(Self {
+            nobody: NOBODY.replacen("10", cost, 1),
+            users,
+            right: BTreeMap::new(),
+            key,
+            next: Instant::now(),
+        })
+    }
+
+    /// Judges the value of an `Authorization`, at `now`.
+    pub(super) fn admits(&mut self, authorization: Option<&str>, now: Instant) -> Admission {
+        let Some((name, password)) = authorization.and_then(name_and_password) else {
+            return Admission::Refused;
+        };
+        let is_known = self
+            .right
+            .get(&name)
+            .is_some_and(|tag| hmac::verify(&self.key, &password, tag.as_ref()).is_ok());
+        if is_known {
+            return Admission::Granted;
+        }
+        if now < self.next {
+            return Admission::Later;
+        }
+        let began = Instant::now();
+        let hash = self.users.get(&name);
+        let is_right = bcrypt::verify(&password, hash.unwrap_or(&self.nobody)).unwrap_or(false);
+        self.next = now + rest_after(began.elapsed());
+        match is_right && hash.is_some() {
+            true => {
+                self.right.insert(name, hmac::sign(&self.key, &password));
+                Admission::Granted
+            }
+            false => Admission::Refused,
+        }
+    }
+}
+
+/// How long no password is tried after one took so long, from its beginning on.
+fn rest_after(took: Duration) -> Duration {
+    took * (REST + 1)
+}
+
+/// Of an `Authorization` of the sort `Basic`.
+fn name_and_password(text: &str) -> Option<(String, Vec<u8>)> {
+    let (sort, rest) = text.trim().split_once(' ')?;
+    if !sort.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let bytes = STANDARD.decode(rest.trim()).ok()?;
+    let colon = bytes.iter().position(|&byte| byte == b':')?;
+    let name = std::str::from_utf8(&bytes[..colon]).ok()?;
+    Some((name.to_owned(), bytes[colon + 1..].to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passwords() -> Passwords {
+        let hash = bcrypt::hash("geheim", 4).unwrap();
+        Passwords::new([("prometheus".to_owned(), hash)].into()).unwrap()
+    }
+
+    fn basic(text: &str) -> String {
+        format!("Basic {}", STANDARD.encode(text))
+    }
+
+    #[test]
+    fn the_right_password_is_known_again_while_none_is_tried() {
+        let mut passwords = passwords();
+        let now = Instant::now();
+        let (right, wrong) = (basic("prometheus:geheim"), basic("prometheus:falsch"));
+
+        assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
+
+        // None is tried at the same instant, and the known one need not be.
+        assert_eq!(passwords.admits(Some(&wrong), now), Admission::Later);
+        assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
+        let later = now + Duration::from_secs(100);
+        assert_eq!(passwords.admits(Some(&wrong), later), Admission::Refused);
+        assert_eq!(passwords.admits(Some(&right), later), Admission::Granted);
+    }
+
+    #[test]
+    fn what_is_no_name_and_password_is_refused_without_a_try() {
+        let mut passwords = passwords();
+        let now = Instant::now();
+
+        for text in ["", "Basic", "Basic !!!", "Bearer abc", &basic("prometheus")] {
+            assert_eq!(
+                passwords.admits(Some(text), now),
+                Admission::Refused,
+                "{text}"
+            );
+        }
+        assert_eq!(passwords.admits(None, now), Admission::Refused);
+        // None of these took a try.
+        let right = basic("prometheus:geheim");
+        assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_takes_a_try_too_and_none_is_right() {
+        let mut passwords = passwords();
+        let now = Instant::now();
+
+        assert_eq!(
+            passwords.admits(Some(&basic("root:geheim")), now),
+            Admission::Refused
+        );
+        assert_eq!(
+            passwords.admits(Some(&basic("root:geheim")), now),
+            Admission::Later
+        );
+        assert!(
+            passwords.nobody.starts_with("$2b$04$"),
+            "{}",
+            passwords.nobody
+        );
+    }
+
+    #[test]
+    fn passwords_are_tried_for_a_tenth_of_the_time_at_most() {
+        assert_eq!(
+            rest_after(Duration::from_millis(80)),
+            Duration::from_millis(800)
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! `laggard-serve`, the program.
+
+use std::process::Command;
+
+fn ended(args: &[&str]) -> (Option<i32>, String, String) {
+    let program = env!("CARGO_BIN_EXE_laggard-serve");
+    let output = Command::new(program).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn its_help_is_narrow_and_its_examples_are_its_own() {
+    let (code, help, _) = ended(&["--help"]);
+
+    assert_eq!(code, Some(0));
+    for line in help.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert!(
+        help.contains("laggard-serve --store /var/lib/laggard"),
+        "{help}"
+    );
+    assert!(help.contains("--listen <ADDRESS>"), "{help}");
+}
+
+#[test]
+fn what_is_wrong_is_said_and_has_the_exit_code_of_an_error() {
+    let (code, _, said) = ended(&["--listen=0.0.0.0:0"]);
+
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.starts_with("laggard: "), "{said}");
+    assert!(said.contains("--expose"), "{said}");
+}

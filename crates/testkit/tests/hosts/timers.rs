@@ -1,0 +1,111 @@
+//! What `laggard timers` tells on a test host, where it is known.
+
+use std::fs;
+
+use laggard_testkit::host::HostOutcome;
+use serde_json::Value;
+
+/// What is asked of a guest for [`assert_timers`]: the last with a slack of 2 ms, which
+/// a process has of who starts it.
+pub(crate) const TIMERS: &str = "\
+    laggard timers --api so_rcvtimeo,poll,epoll_wait,clock_nanosleep,clock_nanosleep-abs \
+        --period 1.5ms --duration 1s --json >/result/timers && \
+    sh -c 'echo 2000000 >/proc/$$/timerslack_ns && \
+        exec laggard timers --api ppoll --duration 4s --json' >/result/slack";
+
+/// What is asked of a guest for [`assert_no_tick_of_a_sleep`]: reports one after the
+/// other.
+pub(crate) const SLEEPS: &str = "\
+    for run in $(seq 20); do \
+        laggard timers --api clock_nanosleep,clock_nanosleep-abs --duration 1s --json || exit 1; \
+    done >/result/sleeps";
+
+/// What each timer was asked for, in [`TIMERS`].
+const ASKED_NS: f64 = 1.5e6;
+
+/// In virtual time, where waking a thread takes as long every time.
+pub(crate) fn assert_timers(outcome: &HostOutcome) {
+    let report = |name| {
+        let text = fs::read(outcome.files.join(name)).unwrap();
+        serde_json::from_slice::<Value>(&text).unwrap()
+    };
+    let timers = report("timers");
+    assert_receive_timeout(&timers);
+    for api in ["poll", "epoll_wait"] {
+        assert_cut(row(&timers, api));
+    }
+    for api in ["clock_nanosleep", "clock_nanosleep-abs"] {
+        assert_no_tick(row(&timers, api));
+    }
+    assert_slack(row(&report("slack"), "ppoll"));
+}
+
+/// `SO_RCVTIMEO` is served two ticks late (the shape of what Jones & Regehr 1999,
+/// section 3, saw, in today's Linux): in whole ticks, rounded up, from the next one
+/// on. Who asks again as soon as it was served asks just after a tick, and has
+/// 1.5 ms after 8 ms with 250 ticks a second: 6.5 ms late. The tick is what the
+/// coarse clock states, to 1 %.
+fn assert_receive_timeout(report: &Value) {
+    let stated = report["coarse_ns"].as_f64().unwrap();
+    let row = row(report, "so_rcvtimeo");
+
+    assert_eq!(row["class"], "two_ticks", "{row:#}");
+    let tick = row["tick_ns"].as_f64().unwrap();
+    assert!((tick / stated - 1.0).abs() < 0.01, "{stated}: {row:#}");
+    let late = ((ASKED_NS / stated).ceil() + 1.0) * stated - ASKED_NS;
+    let median = row["late_median_ns"].as_f64().unwrap();
+    // Waking the thread comes to it, and asking anew goes off.
+    assert!((median - late).abs() < 0.1 * stated, "{late}: {row:#}");
+    if stated == 4e6 {
+        assert!((median / 6.5e6 - 1.0).abs() < 0.05, "{row:#}");
+    }
+    println!("SO_RCVTIMEO: tick {tick} ns, of {stated} ns stated; {median} ns late in the median");
+}
+
+/// Who takes milliseconds, and has 1.5 to ask for, asks for 1: it comes half a
+/// millisecond early, but for slack (50 us) and waking.
+fn assert_cut(row: &Value) {
+    assert_eq!(row["class"], "cut", "{row:#}");
+    assert_eq!(row["rounding"]["unit_ns"], 1e6, "{row:#}");
+    assert_eq!(row["rounding"]["is_up"], false, "{row:#}");
+    let late = row["late_median_ns"].as_f64().unwrap();
+    assert!((-500e3..-350e3).contains(&late), "{row:#}");
+    println!("{}: {late} ns late in the median", row["api"]);
+}
+
+fn assert_no_tick(row: &Value) {
+    assert!(row["tick_ns"].is_null(), "{row:#}");
+    assert!(row["rounding"].is_null(), "{row:#}");
+}
+
+fn assert_slack(row: &Value) {
+    assert_eq!(row["class"], "slack", "{row:#}");
+    assert_eq!(row["allowed_slack_ns"], 2_000_000, "{row:#}");
+    let slack = row["slack_ns"].as_f64().unwrap();
+    let late = row["late_median_ns"].as_f64().unwrap();
+    // Another timer that comes within the slack has it come then.
+    assert!((0.2e6..2.05e6).contains(&slack), "{row:#}");
+    assert!((1.9e6..2.3e6).contains(&late), "{row:#}");
+    println!("PR_SET_TIMERSLACK of 2 ms: {slack} ns, {late} ns late in the median");
+}
+
+/// No report of [`SLEEPS`] has a tick, and how many there were.
+pub(crate) fn assert_no_tick_of_a_sleep(outcome: &HostOutcome) {
+    let text = fs::read(outcome.files.join("sleeps")).unwrap();
+    let reports = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
+    let reports: Vec<Value> = reports.map(Result::unwrap).collect();
+
+    assert_eq!(reports.len(), 20);
+    for row in reports.iter().flat_map(|one| one["rows"].as_array()) {
+        row.iter().for_each(assert_no_tick);
+    }
+}
+
+/// The row of one timer.
+fn row<'a>(report: &'a Value, api: &str) -> &'a Value {
+    let rows = report["rows"].as_array().into_iter().flatten();
+    let mut found = rows.filter(|row| row["api"] == api);
+    found
+        .next()
+        .unwrap_or_else(|| panic!("no {api}: {report:#}"))
+}
