@@ -35,6 +35,7 @@ Exit codes:
 Examples:
   laggard-fleet /srv/latency summary
   laggard-fleet /srv/latency worst --limit 2.5ms --since 7d
+  laggard-fleet /srv/latency worst -o worst.html
   laggard-fleet /srv/latency changed --by kernel --json
   laggard-fleet /srv/latency causes
   laggard-fleet /srv/latency show host-17
@@ -184,6 +185,10 @@ pub struct WorstArgs {
     /// By what to rank
     #[arg(long, value_enum, default_value_t)]
     pub order: Order,
+    /// Write it as a page, with the machines by hours and a part for each: 100
+    /// machines, unless --top says how many (500 at most)
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    pub output: Option<PathBuf>,
 }
 
 /// `changed`.
@@ -203,7 +208,14 @@ pub struct ChangedArgs {
 pub struct ListArgs {
     #[command(flatten)]
     pub since: SinceArgs,
-    /// How many to list
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
-    pub top: usize,
+    /// How many to list [default: 10]
+    #[arg(long, value_name = "COUNT")]
+    pub top: Option<usize>,
+}
+
+impl ListArgs {
+    /// How many to list.
+    pub(crate) fn top(&self) -> usize {
+        self.top.unwrap_or(10)
+    }
 }

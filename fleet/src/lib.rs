@@ -10,6 +10,7 @@ pub mod answers;
 pub mod args;
 pub mod catalogue;
 pub mod engine;
+pub mod page;
 pub mod reader;
 pub mod since;
 pub mod sql;
@@ -17,6 +18,10 @@ pub mod statistics;
 pub mod store;
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use anyhow::Context as _;
 use laggard_model::printable_json;
@@ -24,8 +29,8 @@ use schemars::schema_for;
 use serde::Serialize;
 
 use answers::{
-    CausesReport, ChangedAsked, ChangedReport, HostReport, Lines, StoreView, SummaryReport,
-    WorstReport,
+    CausesReport, ChangedAsked, ChangedReport, HostReport, Lines, MachineMap, StoreView,
+    SummaryReport, WorstReport,
 };
 use args::{Args, LateArgs, Question, SchemaOf};
 use catalogue::{Catalogue, TABLES};
@@ -106,9 +111,17 @@ fn ask(engine: &Engine, of: StoreView, args: &Args, only: Only) -> anyhow::Resul
         }
         Question::Worst(asked) => {
             let line = line(engine, &asked.late)?;
-            let (limit, top) = (asked.late.limit, asked.list.top);
-            let report = answers::worst(engine, of, line, limit, asked.order, top, only)?;
-            said(json, &report, WorstReport::text)
+            let number = line.0;
+            let top = match &asked.output {
+                Some(_) => asked.list.top.unwrap_or(100),
+                None => asked.list.top(),
+            };
+            let report =
+                answers::worst(engine, of, line, asked.late.limit, asked.order, top, only)?;
+            match &asked.output {
+                Some(file) => as_page(engine, &report, number, only, file),
+                None => said(json, &report, WorstReport::text),
+            }
         }
         Question::Changed(asked) => {
             let report = answers::changed(
@@ -118,25 +131,69 @@ fn ask(engine: &Engine, of: StoreView, args: &Args, only: Only) -> anyhow::Resul
                     line: line(engine, &asked.late)?,
                     limit: asked.late.limit,
                     by: asked.by.iter().map(|by| by.column()).collect(),
-                    top: asked.list.top,
+                    top: asked.list.top(),
                     only,
                 },
             )?;
             said(json, &report, |report: &ChangedReport| {
-                report.text(asked.list.top)
+                report.text(asked.list.top())
             })
         }
         Question::Causes(asked) => {
-            let report = answers::causes(engine, of, asked.top, only)?;
+            let report = answers::causes(engine, of, asked.top(), only)?;
             said(json, &report, CausesReport::text)
         }
         Question::Show { host, list } => {
-            let report = answers::host(engine, of, host, list.top, only)?;
+            let report = answers::host(engine, of, host, list.top(), only)?;
             said(json, &report, HostReport::text)
         }
         Question::Sql { query } => sql_answer(engine, &of, query, json),
         Question::Schema { .. } => unreachable!("is answered without a store"),
     }
+}
+
+/// Writes the answer as a page: whole, or not at all.
+fn as_page(
+    engine: &Engine,
+    report: &WorstReport,
+    line: i64,
+    only: Only,
+    file: &Path,
+) -> anyhow::Result<String> {
+    let map = MachineMap::read(engine, report, line, only)?;
+    let text = page::page(report, &map);
+    let write = || -> anyhow::Result<()> {
+        // A pipe or a device is written to; what replaces a file replaces no link to it.
+        let file = file.canonicalize().unwrap_or_else(|_| file.into());
+        if file
+            .metadata()
+            .is_ok_and(|found| !found.is_file() && !found.is_dir())
+        {
+            return Ok(std::fs::write(&file, &text)?);
+        }
+        let dir = match file.parent() {
+            Some(dir) if dir != Path::new("") => dir,
+            _ => Path::new("."),
+        };
+        let mut part = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o644))
+            .tempfile_in(dir)?;
+        part.write_all(text.as_bytes())?;
+        part.persist(&file)?;
+        Ok(())
+    };
+    write().with_context(|| {
+        format!(
+            "write `{}`; name a file in a folder that is there, has room and may be written",
+            file.display()
+        )
+    })?;
+    Ok(format!(
+        "{}{} by hours in {}\n",
+        report.of.text(),
+        answers::of(map.machines.len() as u64, "machine"),
+        laggard_model::printable(&file.display().to_string())
+    ))
 }
 
 /// The rows of a query: as JSON alone, as text below what they are of.

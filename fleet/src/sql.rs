@@ -235,21 +235,45 @@ FROM spent GROUP BY class, who ORDER BY total_all_ns DESC, class, who"
     )
 }
 
-/// The cause that took most of the late activations of each of these machines;
-/// without any, of all.
-pub fn main_causes(hosts: &[i64], only: Only) -> String {
+/// The causes that took most of the late activations' time of each of these machines
+/// (without any, of all): `most` of each.
+pub fn main_causes(hosts: &[i64], most: usize, only: Only) -> String {
     format!(
         "WITH spent AS (
-  SELECT host_id, class, who, SUM(CAST(total_ns AS DOUBLE)) AS spent_ns
+  SELECT host_id, class, who, SUM(CAST(total_ns AS DOUBLE)) AS spent_ns, SUM(episodes) AS late_all,
+    MAX(largest_ns) AS most_ns
   FROM causes WHERE {}{} GROUP BY host_id, class, who),
 placed AS (
-  SELECT host_id, class, who, spent_ns,
+  SELECT host_id, class, who, spent_ns, late_all, most_ns,
     ROW_NUMBER() OVER (PARTITION BY host_id ORDER BY spent_ns DESC, class, who) AS place,
     SUM(spent_ns) OVER (PARTITION BY host_id) AS all_ns
   FROM spent)
-SELECT host_id, class, who, spent_ns / all_ns AS share FROM placed WHERE place = 1",
+SELECT host_id, class, who, spent_ns / all_ns AS share, late_all, most_ns FROM placed WHERE place <= {most}",
         only.condition("at_h", 1),
         one_of(hosts)
+    )
+}
+
+/// The minutes of each of these machines by hour (`first_m`: its first minute since
+/// 1970), and in how many of them an activation was later than `limit_ns`.
+pub fn late_hours(limit_ns: i64, hosts: &[i64], only: Only) -> String {
+    format!(
+        "SELECT host_id, at_m - at_m % 60 AS first_m, COUNT(*) AS minutes_seen,
+  SUM(CASE WHEN max_ns > {limit_ns} THEN 1 ELSE 0 END) AS minutes_late, MAX(max_ns) AS largest_ns
+FROM minutes WHERE {}{} GROUP BY host_id, at_m - at_m % 60 ORDER BY host_id, first_m",
+        only.condition("at_m", 60),
+        one_of(hosts)
+    )
+}
+
+/// The numbers of the machines of these names, with their kernels, the first that was
+/// seen first.
+pub fn kernels_of(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
+    format!(
+        "SELECT host_id, host, kernel, MIN(start_s) AS since_s FROM recordings
+WHERE refused IS NULL AND host IN ({}) GROUP BY host_id, host, kernel ORDER BY host_id, since_s, kernel",
+        names.join(", ")
     )
 }
 

@@ -276,3 +276,59 @@ fn without_a_store_or_a_reader_it_says_what_to_do() {
         assert!(said.contains(words), "{said}");
     }
 }
+
+#[test]
+fn a_page_has_a_row_and_a_part_for_each_machine_that_is_listed() {
+    let store = made(12, 3, 20);
+    let file = store.path().join("worst.html");
+    let words = ["worst", "-o", file.to_str().unwrap(), "--top", "5"];
+
+    let said = text(store.path(), &words);
+
+    assert!(
+        said.ends_with(&format!("5 machines by hours in {}\n", file.display())),
+        "{said}"
+    );
+    let page = fs::read_to_string(&file).unwrap();
+    let worst = json(store.path(), &["worst", "--top", "5"], 0);
+    for (place, host) in worst["hosts"].as_array().unwrap().iter().enumerate() {
+        let name = host["host"].as_str().unwrap();
+        assert!(
+            page.contains(&format!("<a href=\"#m{place}\">{name}</a>")),
+            "{name}: {page}"
+        );
+        let part = page.find(&format!("<section id=m{place} ")).unwrap();
+        let part = &page[part..part + page[part..].find("</section>").unwrap()];
+        // What is counted of it, and who it was, stands in its part.
+        let shown = host["cause"].as_str().unwrap();
+        assert!(part.contains(shown), "{shown}: {part}");
+        assert!(part.contains("<th scope=row>fifo:90</th>"), "{part}");
+    }
+    assert_eq!(page.matches("<section ").count(), 5);
+    // Three recordings of 20 minutes, an hour each.
+    let cells = page.matches("of 20 minutes late").count();
+    assert!(cells >= 3 * 5, "{cells}");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_refused_and_a_device_is_not_replaced() {
+    let store = made(2, 1, 1);
+    let refused = |words: &[&str], why: &str| {
+        let output = fleet(store.path(), &[&["worst"], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(why), "{words:?}: {said}");
+    };
+
+    refused(
+        &["-o", "/nowhere/at/all.html"],
+        "write `/nowhere/at/all.html`",
+    );
+    refused(&["-o", store.path().to_str().unwrap()], "name a file");
+    refused(&["-o", "a.html", "--json"], "cannot be used with");
+    let linked = store.path().join("linked.html");
+    std::os::unix::fs::symlink("/dev/null", &linked).unwrap();
+    text(store.path(), &["worst", "-o", linked.to_str().unwrap()]);
+    assert!(fs::symlink_metadata(&linked).unwrap().is_symlink());
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+}

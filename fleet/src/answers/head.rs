@@ -193,7 +193,7 @@ fn named(what: &str, all: Vec<(&String, &String)>) -> String {
 }
 
 /// So many of them, in words.
-pub(super) fn of(count: u64, what: &str) -> String {
+pub(crate) fn of(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         more => format!("{} {what}s", laggard_model::text::count(more)),

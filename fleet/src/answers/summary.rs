@@ -92,7 +92,7 @@ fn part(group: Option<&Vec<String>>, by: &[String], rows: &[Vec<String>]) -> Str
 }
 
 /// The cells of a row of figures.
-pub(super) fn cells(one: &FleetFigures) -> Vec<String> {
+pub(crate) fn cells(one: &FleetFigures) -> Vec<String> {
     let counts = [one.hosts, one.samples, one.missed, one.lost].map(count);
     let quantiles = one.quantiles.iter().map(super::figures::FleetShare::write);
     let largest = Unit::Auto.write_nanos(one.largest_ns);

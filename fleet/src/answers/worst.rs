@@ -211,7 +211,7 @@ fn main_causes(
     hosts: &[i64],
     only: Only,
 ) -> anyhow::Result<BTreeMap<i64, (String, f64)>> {
-    let rows = engine.query(&sql::main_causes(hosts, only))?;
+    let rows = engine.query(&sql::main_causes(hosts, 1, only))?;
     let (id, class, who) = (
         rows.whole("host_id")?,
         rows.text("class")?,
