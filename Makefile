@@ -14,8 +14,8 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page fleet run test test-fleet fuzz check bench prove install reproducible clean test-kernels \
-	compare-kernels static loads windows check-windows test-windows driver test-driver deb
+.PHONY: build page fleet ship run test test-fleet test-ship fuzz check bench prove install reproducible clean \
+	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
 
 build:
 	@scripts/packages build
@@ -37,6 +37,17 @@ test-fleet:
 	@scripts/packages build
 	$(CARGO) build -p laggard
 	@scripts/fleet test
+	@scripts/fleet test-ship
+
+# Sends the recordings of a machine to an object store: a program of its own, so that
+# what measures has no network client.
+ship:
+	@scripts/packages build
+	@scripts/fleet ship
+
+test-ship:
+	@scripts/packages build
+	@scripts/fleet test-ship
 
 RUN := run-$(shell date +%Y-%m-%d-%H%M%S)
 

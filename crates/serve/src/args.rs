@@ -46,8 +46,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "store", value_parser = some_time)]
     pub every: Nanos,
     /// Send series and late activations to this collector of OpenTelemetry too, by
-    /// OTLP over HTTP; OTEL_EXPORTER_OTLP_HEADERS has passwords
-    /// [default: OTEL_EXPORTER_OTLP_ENDPOINT, if set]
+    /// OTLP over HTTP; `OTEL_EXPORTER_OTLP_HEADERS` has passwords
+    /// [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, if set]
     #[arg(long, value_name = "URL")]
     pub otlp: Option<String>,
     /// CPUs to measure [default: all online that this process may use]

@@ -1,0 +1,132 @@
+//! A place in an object store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path as Key;
+use object_store::{ObjectStore, RetryConfig};
+use tokio::runtime::{Builder, Runtime};
+
+/// A request is tried again for so long, with growing pauses.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// And so often.
+const RETRIES: usize = 8;
+
+/// What is below a prefix of a bucket.
+#[derive(Debug)]
+pub struct Bucket {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) prefix: Key,
+    pub(crate) runtime: Runtime,
+    name: String,
+}
+
+impl Bucket {
+    /// Opens `s3://BUCKET/PREFIX`; no request is made yet. Credentials, region and
+    /// endpoint are those of the environment (`AWS_*`), as the tools of AWS know them.
+    ///
+    /// # Errors
+    /// When it is no such name, or the environment contradicts itself.
+    pub fn open(url: &str) -> anyhow::Result<Self> {
+        let (bucket, prefix) = parts(url)?;
+        let retry = RetryConfig {
+            max_retries: RETRIES,
+            retry_timeout: PATIENCE,
+            ..RetryConfig::default()
+        };
+        let mut builder = AmazonS3Builder::from_env()
+            .with_bucket_name(bucket)
+            .with_retry(retry);
+        // Who names an endpoint without TLS asks for none.
+        let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+        let named = endpoints
+            .iter()
+            .find_map(|key| builder.get_config_value(key));
+        if named.is_some_and(|endpoint| endpoint.starts_with("http://")) {
+            builder = builder.with_allow_http(true);
+        }
+        let store = builder
+            .build()
+            .with_context(|| format!("open `{url}`; see AWS_* in the environment"))?;
+        Self::of(Arc::new(store), prefix, format!("s3://{bucket}"))
+    }
+
+    /// What is below `prefix` in any store; `root` is what it is called.
+    ///
+    /// # Errors
+    /// When the prefix cannot be one, or the system gives no thread.
+    pub fn of(store: Arc<dyn ObjectStore>, prefix: &str, root: String) -> anyhow::Result<Self> {
+        let prefix = Key::parse(prefix).with_context(|| format!("use the prefix `{prefix}`"))?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("start threads for requests")?;
+        Ok(Self {
+            store,
+            prefix,
+            runtime,
+            name: root,
+        })
+    }
+
+    /// What a key is called.
+    pub(crate) fn url(&self, key: &Key) -> String {
+        format!("{}/{key}", self.name)
+    }
+}
+
+/// The bucket and prefix of `s3://BUCKET/PREFIX`.
+fn parts(url: &str) -> anyhow::Result<(&str, &str)> {
+    let named = url.strip_prefix("s3://").map(|rest| {
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        (bucket, prefix.trim_matches('/'))
+    });
+    let is_bucket = |name: &str| {
+        let mut letters = name.bytes();
+        !name.is_empty() && letters.all(|c| c.is_ascii_alphanumeric() || b"-._".contains(&c))
+    };
+    named
+        .filter(|(bucket, _)| is_bucket(bucket))
+        .with_context(|| {
+            format!("`{url}` is no place in an object store; write s3://BUCKET/PREFIX")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_and_its_prefix_are_told_apart() {
+        for (url, expected) in [
+            ("s3://latency", ("latency", "")),
+            ("s3://latency/", ("latency", "")),
+            ("s3://latency/fleet/eu", ("latency", "fleet/eu")),
+            ("s3://latency/fleet/", ("latency", "fleet")),
+        ] {
+            assert_eq!(parts(url).unwrap(), expected, "for {url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_bucket_is_refused_with_how_to_write_one() {
+        for url in [
+            "latency",
+            "http://latency/a",
+            "s3://",
+            "s3:///a",
+            "s3://a b/c",
+            "s3://u@h/c",
+        ] {
+            let error = parts(url).unwrap_err().to_string();
+
+            assert_eq!(
+                error,
+                format!("`{url}` is no place in an object store; write s3://BUCKET/PREFIX")
+            );
+        }
+    }
+}

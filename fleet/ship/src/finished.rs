@@ -1,0 +1,203 @@
+//! A recording of this machine that has ended, and what is in its folder.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::{MANIFEST, MANIFEST_START};
+
+/// Folders within a recording, at most.
+const DEEPEST: usize = 8;
+/// A manifest is smaller than that, in bytes.
+const LARGEST_MANIFEST: u64 = 16 << 20;
+
+/// A file of a recording.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct Part {
+    /// Below its folder, with `/` between folders.
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// What there is of a recording.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// The name that its machine gives itself.
+    pub node: String,
+    pub manifest: Vec<u8>,
+    pub manifest_start: Option<Vec<u8>>,
+    /// In the order in which they are sent: the manifest last.
+    pub parts: Vec<Part>,
+}
+
+/// The folders in `dir` that look like recordings, by name.
+pub(crate) fn folders(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let read = || format!("read `{}`", dir.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(read)? {
+        let entry = entry.with_context(read)?;
+        let is_dir = entry.file_type().with_context(read)?.is_dir();
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        let path = entry.path();
+        let has = |name| fs::symlink_metadata(path.join(name)).is_ok();
+        let is_named = path.extension().is_some_and(|ending| ending == "laggard");
+        if is_dir && !is_hidden && (is_named || has(MANIFEST) || has(MANIFEST_START)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+impl Finished {
+    /// Reads what is in a folder; `None`: the recording runs yet, or was killed.
+    pub(crate) fn read(dir: &Path) -> anyhow::Result<Option<Self>> {
+        let manifest = small(&dir.join(MANIFEST))?
+            .with_context(|| format!("it has no {MANIFEST}; restore it from a copy"))?;
+        let told: Value = serde_json::from_slice(&manifest)
+            .with_context(|| format!("understand its {MANIFEST}"))?;
+        // A word, or of one that failed an object with the error.
+        match &told["state"] {
+            Value::String(state) if state == "running" => return Ok(None),
+            Value::String(_) | Value::Object(_) => {}
+            _ => anyhow::bail!("its {MANIFEST} does not say whether it has ended"),
+        }
+        let mut parts = Vec::new();
+        list(dir, "", 0, &mut parts)?;
+        parts.sort_by_key(|part| {
+            let place = match part.name.as_str() {
+                MANIFEST_START => 0,
+                MANIFEST => 2,
+                _ => 1,
+            };
+            (place, part.name.clone())
+        });
+        let node = told["host"]["node"].as_str().unwrap_or_default();
+        let node = if node.is_empty() { "unnamed" } else { node };
+        Ok(Some(Self {
+            node: node.to_owned(),
+            manifest,
+            manifest_start: small(&dir.join(MANIFEST_START))?,
+            parts,
+        }))
+    }
+}
+
+/// A manifest's bytes; `None`: there is none.
+fn small(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    let read = || format!("read `{}`", path.display());
+    let meta = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        meta => meta.with_context(read)?,
+    };
+    anyhow::ensure!(
+        meta.is_file() && meta.len() <= LARGEST_MANIFEST,
+        "`{}` is no plain file of at most {} MiB",
+        path.display(),
+        LARGEST_MANIFEST >> 20
+    );
+    let mut bytes = Vec::new();
+    let file = File::open(path).with_context(read)?;
+    file.take(LARGEST_MANIFEST)
+        .read_to_end(&mut bytes)
+        .with_context(read)?;
+    Ok(Some(bytes))
+}
+
+fn list(dir: &Path, below: &str, depth: usize, parts: &mut Vec<Part>) -> anyhow::Result<()> {
+    anyhow::ensure!(depth < DEEPEST, "it is more than {DEEPEST} folders deep");
+    let read = || format!("read `{}`", dir.display());
+    for entry in fs::read_dir(dir).with_context(read)? {
+        let entry = entry.with_context(read)?;
+        let own = entry.file_name();
+        // What is being written has such a name; in what has ended it is a rest.
+        if own.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
+        let own = own
+            .to_str()
+            .with_context(|| format!("the name of `{}` is no UTF-8", path.display()))?;
+        let name = format!("{below}{own}");
+        // Of the entry itself: a link could lead to anything on this machine.
+        let meta = entry.metadata().with_context(read)?;
+        if meta.is_dir() {
+            list(&path, &format!("{name}/"), depth + 1, parts)?;
+        } else {
+            anyhow::ensure!(
+                meta.is_file(),
+                "`{}` is no plain file, and nothing else is sent",
+                path.display()
+            );
+            parts.push(Part {
+                name,
+                bytes: meta.len(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(manifest: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("samples")).unwrap();
+        for (name, text) in [
+            (MANIFEST, manifest),
+            (MANIFEST_START, "{}"),
+            ("histograms-000000.parquet", "rows"),
+            ("samples/000001.parquet", "more rows"),
+            (".manifest.json.part", "rest"),
+        ] {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn the_manifest_is_the_last_part_and_its_copy_the_first() {
+        let dir = made(r#"{"state": {"failed": {"error": "e"}}, "host": {"node": "a"}}"#);
+
+        let finished = Finished::read(dir.path()).unwrap().unwrap();
+
+        let names: Vec<&str> = finished.parts.iter().map(|part| &*part.name).collect();
+        assert_eq!(
+            names,
+            [
+                MANIFEST_START,
+                "histograms-000000.parquet",
+                "samples/000001.parquet",
+                MANIFEST
+            ]
+        );
+        assert_eq!(finished.node, "a");
+    }
+
+    #[test]
+    fn what_runs_yet_is_not_finished_and_what_does_not_say_is_refused() {
+        let running = made(r#"{"state": "running"}"#);
+        let silent = made(r#"{"status": "complete"}"#);
+
+        assert!(Finished::read(running.path()).unwrap().is_none());
+        assert!(Finished::read(silent.path()).is_err());
+    }
+
+    #[test]
+    fn a_recording_with_a_link_in_it_is_refused() {
+        let dir = made(r#"{"state": "complete"}"#);
+        std::os::unix::fs::symlink("/etc/hostname", dir.path().join("largest")).unwrap();
+
+        let error = Finished::read(dir.path()).unwrap_err().to_string();
+
+        assert!(
+            error.ends_with("is no plain file, and nothing else is sent"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,18 @@
+//! Recordings in object stores that speak S3.
+//!
+//! [`ship`] sends the finished recordings of one machine to a [`Bucket`], and knows
+//! nothing of a recording but its manifest.
+
+#![forbid(unsafe_code)]
+
+mod bucket;
+mod finished;
+pub mod ship;
+
+pub use bucket::Bucket;
+
+/// Is in every recording; in a bucket it is written last, so that what has it is whole.
+const MANIFEST: &str = "manifest.json";
+/// Its copy from the start: in a bucket it is written first, and says of which recording
+/// the files are that came so far.
+const MANIFEST_START: &str = "manifest-start.json";
