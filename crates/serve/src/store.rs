@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use laggard_record::Destination;
@@ -47,6 +47,10 @@ impl Store {
     /// When it cannot be written, or another process writes it.
     pub(crate) fn open(dir: &Path, keep: u64, series: StoreSeries) -> anyhow::Result<Self> {
         let shown = dir.display();
+        ensure!(
+            !dir.as_os_str().as_encoded_bytes().starts_with(b"s3://"),
+            "the store `{shown}` is no folder; keep it in one, and send what has ended there by `laggard-ship DIR {shown} --follow` (docs/fleet.md)"
+        );
         fs::create_dir_all(dir).with_context(|| format!("make the store `{shown}`"))?;
         let lock = lock_file(&dir.join(".lock"))
             .with_context(|| format!("write `.lock` in the store `{shown}`"))?;

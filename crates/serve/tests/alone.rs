@@ -36,3 +36,14 @@ fn what_is_wrong_is_said_and_has_the_exit_code_of_an_error() {
     assert!(said.starts_with("laggard: "), "{said}");
     assert!(said.contains("--expose"), "{said}");
 }
+
+#[test]
+fn a_store_in_a_bucket_is_refused_with_what_sends_there() {
+    let (code, _, said) = ended(&["--store", "s3://latency/fleet", "--listen=127.0.0.1:0"]);
+
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("`laggard-ship DIR s3://latency/fleet --follow`"),
+        "{said}"
+    );
+}
