@@ -45,10 +45,16 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Whose names are another's: not ours to choose.
-const FOREIGN: [(&str, &str); 1] = [(
-    "crates/view/src/perfetto/wire.rs",
-    "the messages of Perfetto's trace format, by the names that it gives them",
-)];
+const FOREIGN: [(&str, &str); 2] = [
+    (
+        "crates/view/src/perfetto/wire.rs",
+        "the messages of Perfetto's trace format, by the names that it gives them",
+    ),
+    (
+        "crates/otlp/src/proto.rs",
+        "the messages of OTLP, by the names that it gives them",
+    ),
+];
 
 /// A type, as a line of source declares it.
 struct Declared<'a> {

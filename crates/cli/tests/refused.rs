@@ -124,7 +124,7 @@ fn under_sudo_a_load_is_the_caller_s_and_a_command_is_root_s_unless_asked() {
     }
     let dir = open_folder();
     let load = "name = \"who\"\nabout = \"who runs\"\norder = \"sequence\"\nunit = \"steps\"\n\
-        [[step]]\nname = \"who\"\ncommand = \"id -u >FOLDER/who; sleep 0.2\"\n";
+        [[step]]\nname = \"who\"\ncommand = \"id -u >FOLDER/part; mv FOLDER/part FOLDER/who; sleep 0.2\"\n";
     let load = load.replace("FOLDER", &dir.path().display().to_string());
     std::fs::write(dir.path().join("who.toml"), load).unwrap();
     let command = "-- sh -c 'id -u >who; sleep 1'";

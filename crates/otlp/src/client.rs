@@ -28,7 +28,7 @@ const SENTENCE: usize = 200;
 
 /// What became of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum Posted {
     /// It was taken, but for so much of it, and why that was not.
     Taken(u64, Option<String>),
     /// It may be taken later, and not before that long, where it is said.
@@ -78,7 +78,7 @@ impl Client {
     }
 
     /// Posts what `packed` made, within `patience`.
-    pub(crate) fn post(&self, to: &Uri, body: &[u8], patience: Duration) -> Outcome {
+    pub(crate) fn post(&self, to: &Uri, body: &[u8], patience: Duration) -> Posted {
         let mut request = self.agent.post(to);
         for (name, value) in &self.target.headers {
             request = request.header(name, value);
@@ -89,7 +89,7 @@ impl Client {
         let request = request.config().timeout_global(Some(patience)).build();
         match request.send(body) {
             Ok(response) => outcome(response),
-            Err(err) => Outcome::Later(None, sentence(&err.to_string())),
+            Err(err) => Posted::Later(None, sentence(&err.to_string())),
         }
     }
 }
@@ -130,7 +130,7 @@ fn authorities(file: Option<&str>) -> Result<RootCerts, TargetError> {
     }
 }
 
-fn outcome(mut response: Response<Body>) -> Outcome {
+fn outcome(mut response: Response<Body>) -> Posted {
     let status = response.status().as_u16();
     let after = after(&response);
     let kind = response.headers().get(header::CONTENT_TYPE);
@@ -151,19 +151,19 @@ fn outcome(mut response: Response<Body>) -> Outcome {
                 .partial_success;
             let partial = partial.unwrap_or_default();
             let why = (!partial.error_message.is_empty()).then(|| sentence(&partial.error_message));
-            Outcome::Taken(partial.rejected.try_into().unwrap_or(0), why)
+            Posted::Taken(partial.rejected.try_into().unwrap_or(0), why)
         }
-        200..=299 if is_protobuf || is_json => Outcome::Taken(0, None),
+        200..=299 if is_protobuf || is_json => Posted::Taken(0, None),
         // A portal, a proxy's greeting: to believe it would lose what was sent.
         200..=299 => {
             let kind = sentence(&kind.unwrap_or_default());
-            Outcome::Later(
+            Posted::Later(
                 None,
                 format!("answers {status} as `{kind}`, so it is no collector"),
             )
         }
-        429 | 502 | 503 | 504 => Outcome::Later(after, reason(status, is_protobuf, &body)),
-        _ => Outcome::Refused(reason(status, is_protobuf, &body)),
+        429 | 502 | 503 | 504 => Posted::Later(after, reason(status, is_protobuf, &body)),
+        _ => Posted::Refused(reason(status, is_protobuf, &body)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sends what is measured to a collector of OpenTelemetry, by OTLP over HTTP.
 //!
 //! [`Conversion`] and [`traces`] make its messages of series and of late activations;
-//! [`OtlpTarget`] says where they go, [`Queue`] keeps spans that could not be sent, and
+//! [`OtlpTarget`] says where they go, [`SpanQueue`] keeps spans that could not be sent, and
 //! [`OtlpSender`] does all of it on a thread of its own. Nothing waits for it: who
 //! measures hands over, and what there is no room for is counted.
 
@@ -20,9 +20,9 @@ mod span;
 mod target;
 
 pub use metrics::Conversion;
-pub use queue::{OpenQueueError, Queue, QueueLimits};
+pub use queue::{OpenQueueError, QueueLimits, SpanQueue};
 pub use resource::{ResourceFacts, new_instance};
 pub use sender::{Handover, OtlpSender, SenderParts};
 pub use series::OtlpSeries;
-pub use span::{LateCause, LateSpan, SpanIds, traces};
+pub use span::{LateSpan, SpanCause, SpanIds, traces};
 pub use target::{OtlpTarget, TargetError};

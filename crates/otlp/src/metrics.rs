@@ -26,7 +26,7 @@ type Series = (String, Vec<(String, String)>);
 
 /// What was seen of a series.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct FirstSeen {
     /// Since when it is counted.
     start: SystemTime,
     count: f64,
@@ -42,7 +42,7 @@ struct Seen {
 pub struct Conversion {
     instance: String,
     resource: Resource,
-    seen: HashMap<Series, Seen>,
+    seen: HashMap<Series, FirstSeen>,
     /// When the snapshot before was taken; at first, when counting began.
     before: SystemTime,
     snapshots: u64,
@@ -178,7 +178,7 @@ impl Conversion {
         let before = self.seen.get(&series).filter(|seen| seen.count <= count);
         let start = before.map_or(self.before, |seen| seen.start);
         let snapshot = self.snapshots;
-        let seen = Seen {
+        let seen = FirstSeen {
             start,
             count,
             snapshot,

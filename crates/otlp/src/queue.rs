@@ -84,7 +84,7 @@ pub(crate) struct Due {
 
 /// What waits to be sent, the oldest first.
 #[derive(Debug)]
-pub struct Queue {
+pub struct SpanQueue {
     dir: Option<PathBuf>,
     /// Held as long as the queue is.
     _lock: Option<File>,
@@ -97,7 +97,7 @@ pub struct Queue {
     pub(crate) unwritten: Option<String>,
 }
 
-impl Queue {
+impl SpanQueue {
     /// In the folder `dir`, which is made where it is not there, with what is in it; or
     /// in memory.
     ///

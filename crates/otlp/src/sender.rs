@@ -10,10 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
 
 use crate::backoff::Backoff;
-use crate::client::{Client, Outcome, packed};
+use crate::client::{Client, Posted, packed};
 use crate::metrics::Conversion;
 use crate::proto::Resource;
-use crate::queue::Queue;
+use crate::queue::SpanQueue;
 use crate::series::{Became, Loss, OtlpSeries, Signal};
 use crate::span::{LateSpan, traces};
 use crate::target::{OtlpTarget, TargetError};
@@ -39,7 +39,7 @@ pub struct SenderParts {
     /// When it began to count.
     pub began: SystemTime,
     /// What waits.
-    pub queue: Queue,
+    pub queue: SpanQueue,
     /// What is said of sending.
     pub series: OtlpSeries,
     /// Reads all series.
@@ -208,7 +208,7 @@ impl OtlpSender {
         let outcome = self.client.post(to, &packed(&request), patience);
         let series = &self.parts.series;
         series.count(Signal::metrics, became(&outcome));
-        if let Outcome::Taken(rejected, _) = &outcome {
+        if let Posted::Taken(rejected, _) = &outcome {
             series.reject_points(*rejected);
         }
         let every = self.client.target().every;
@@ -225,17 +225,17 @@ impl OtlpSender {
         let series = &self.parts.series;
         series.count(Signal::traces, became(&outcome));
         match &outcome {
-            Outcome::Taken(rejected, _) => {
+            Posted::Taken(rejected, _) => {
                 let rejected = (*rejected).min(due.spans);
                 series.sent(due.spans - rejected);
                 series.lose(Loss::rejected, rejected);
                 self.parts.queue.done();
             }
-            Outcome::Refused(_) => {
+            Posted::Refused(_) => {
                 series.lose(Loss::refused, due.spans);
                 self.parts.queue.done();
             }
-            Outcome::Later(..) => {}
+            Posted::Later(..) => {}
         }
         self.traces
             .went(outcome, Duration::ZERO, "late activations", self.parts.say);
@@ -263,31 +263,31 @@ impl OtlpSender {
     }
 }
 
-fn became(outcome: &Outcome) -> Became {
+fn became(outcome: &Posted) -> Became {
     match outcome {
-        Outcome::Taken(..) => Became::taken,
-        Outcome::Later(..) => Became::delayed,
-        Outcome::Refused(_) => Became::refused,
+        Posted::Taken(..) => Became::taken,
+        Posted::Later(..) => Became::delayed,
+        Posted::Refused(_) => Became::refused,
     }
 }
 
 impl Course {
     /// A request went so; the next is due `every` so often.
-    fn went(&mut self, outcome: Outcome, every: Duration, what: &str, say: fn(&str)) {
+    fn went(&mut self, outcome: Posted, every: Duration, what: &str, say: fn(&str)) {
         let (wait, news) = match outcome {
-            Outcome::Taken(0, None) => (every, None),
-            Outcome::Taken(rejected, why) => {
+            Posted::Taken(0, None) => (every, None),
+            Posted::Taken(rejected, why) => {
                 let why = why.unwrap_or_else(|| "it does not say why".into());
                 (
                     every,
                     Some(format!("of them, the collector left out {rejected}: {why}")),
                 )
             }
-            Outcome::Refused(why) => {
+            Posted::Refused(why) => {
                 let news = format!("the collector refuses them, and they are dropped: it {why}");
                 (every, Some(news))
             }
-            Outcome::Later(after, why) => {
+            Posted::Later(after, why) => {
                 let wait = self.backoff.wait(after);
                 let news = format!("they are not sent now, and it is tried again: {why}");
                 self.due = Instant::now() + wait;

@@ -31,12 +31,12 @@ pub struct LateSpan {
     /// Each stage that was seen, after the expiry, in order; the last is the latency.
     pub stages: Vec<(Stage, Nanos)>,
     /// Who took how much of it, most first; empty: nobody watched.
-    pub causes: Vec<LateCause>,
+    pub causes: Vec<SpanCause>,
 }
 
 /// What took a part of a late activation's time.
 #[derive(Clone, Debug)]
-pub struct LateCause {
+pub struct SpanCause {
     /// Its class, as recordings name it.
     pub class: String,
     /// Who it was.
@@ -140,7 +140,7 @@ impl LateSpan {
 
     /// Every cause. When it began is not one time: it may have come and gone.
     fn events(&self, start: u64) -> Vec<Event> {
-        let event = |cause: &LateCause| Event {
+        let event = |cause: &SpanCause| Event {
             time_unix_nano: start,
             name: "laggard.cause".into(),
             attributes: [
@@ -213,7 +213,7 @@ mod tests {
             ]
             .map(|(stage, ns)| (stage, Nanos::from_ns(ns)))
             .into(),
-            causes: vec![LateCause {
+            causes: vec![SpanCause {
                 class: "higher_priority".into(),
                 who: Some("rcu_preempt".into()),
                 time: Nanos::from_us(900),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use laggard_model::{Cpu, Line, Nanos, Route, Service, Stage};
 use laggard_otlp::proto::{Data, MetricsRequest, Resource, TracesRequest};
 use laggard_otlp::{
-    Handover, LateSpan, OtlpSender, OtlpSeries, OtlpTarget, Queue, QueueLimits, SenderParts,
+    Handover, LateSpan, OtlpSender, OtlpSeries, OtlpTarget, QueueLimits, SenderParts, SpanQueue,
 };
 use prometheus_client::encoding::prometheus_protobuf::encode;
 use prometheus_client::encoding::text;
@@ -64,7 +64,7 @@ impl Running {
             resource: Resource::default(),
             instance: "run".into(),
             began: SystemTime::now(),
-            queue: Queue::open(queue, QueueLimits::default(), series.clone()).unwrap(),
+            queue: SpanQueue::open(queue, QueueLimits::default(), series.clone()).unwrap(),
             series,
             snapshot: Box::new(move || encode(&theirs).unwrap()),
             say,

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use laggard_console::pipe;
 use laggard_model::Host;
 use laggard_otlp::{
-    OtlpSender, OtlpSeries, OtlpTarget, Queue, QueueLimits, ResourceFacts, SenderParts,
+    OtlpSender, OtlpSeries, OtlpTarget, QueueLimits, ResourceFacts, SenderParts, SpanQueue,
     new_instance,
 };
 use prometheus_client::encoding::prometheus_protobuf::encode;
@@ -74,7 +74,7 @@ impl Push {
         };
         let place: Option<PathBuf> = args.store.as_ref().map(|store| store.join(QUEUE));
         let limits = QueueLimits::default();
-        let queue = Queue::open(place.as_deref(), limits, self.series.clone())?;
+        let queue = SpanQueue::open(place.as_deref(), limits, self.series.clone())?;
         let registry = shown.registry();
         let target = self.target.in_words();
         let (sender, handover) = OtlpSender::new(SenderParts {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use laggard_answer::live::{LateActivation, LatePart, Live};
 use laggard_model::name::line_name;
 use laggard_model::{Nanos, Route, printable_json};
-use laggard_otlp::{Handover, LateCause, LateSpan};
+use laggard_otlp::{Handover, LateSpan, SpanCause};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
@@ -205,7 +205,7 @@ impl ServedFigures {
             return;
         };
         let recording = self.recording.clone();
-        let cause = |cause: &LatePart| LateCause {
+        let cause = |cause: &LatePart| SpanCause {
             class: metrics::label_of(&cause.class),
             who: cause.who.clone(),
             time: cause.time,

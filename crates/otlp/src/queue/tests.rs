@@ -4,10 +4,10 @@ use tempfile::TempDir;
 
 use super::*;
 
-fn open(dir: &Path, limits: QueueLimits) -> (Queue, OtlpSeries) {
+fn open(dir: &Path, limits: QueueLimits) -> (SpanQueue, OtlpSeries) {
     let series = OtlpSeries::default();
     (
-        Queue::open(Some(dir), limits, series.clone()).unwrap(),
+        SpanQueue::open(Some(dir), limits, series.clone()).unwrap(),
         series,
     )
 }
@@ -28,7 +28,7 @@ fn files(dir: &Path) -> Vec<String> {
     names
 }
 
-fn drain(queue: &mut Queue) -> Vec<Vec<u8>> {
+fn drain(queue: &mut SpanQueue) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(due) = queue.first(SystemTime::now()) {
         all.push(due.body);
@@ -154,15 +154,15 @@ fn files_are_for_who_made_them_and_a_folder_of_others_is_refused() {
     assert_eq!(mode(&dir), 0o700);
     assert_eq!(mode(&dir.join(&files(&dir)[0])), 0o600);
     let series = OtlpSeries::default();
-    let again = Queue::open(Some(&dir), QueueLimits::default(), series.clone());
+    let again = SpanQueue::open(Some(&dir), QueueLimits::default(), series.clone());
     assert!(matches!(again, Err(OpenQueueError::Taken(_))));
     let link = keep.path().join("link");
     symlink(&dir, &link).unwrap();
-    let linked = Queue::open(Some(&link), QueueLimits::default(), series.clone());
+    let linked = SpanQueue::open(Some(&link), QueueLimits::default(), series.clone());
     assert!(matches!(linked, Err(OpenQueueError::Foreign(_))));
     drop(queue);
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
-    let open_to_all = Queue::open(Some(&dir), QueueLimits::default(), series);
+    let open_to_all = SpanQueue::open(Some(&dir), QueueLimits::default(), series);
     assert!(matches!(open_to_all, Err(OpenQueueError::Foreign(_))));
 }
 
