@@ -178,10 +178,12 @@ fn a_timer_with_a_clock_of_its_own_tells_for_how_long_interrupts_were_off() {
     // that comes alone is told.
     let late = off["late"].as_u64().unwrap();
     assert!((15..60).contains(&late), "{off}");
-    // Of 50 us, the last 5 at most are not seen; what came else comes to them.
+    // Of 50 us, the last 5 at most are not seen. What comes else, the kernel's tick and
+    // the fault's own timer, comes to them where both meet: how often they do is another
+    // matter with each build.
     let (short, else_ns) = (seen("short"), largest(&calm, "latency"));
     let latency = largest(&short, "latency");
-    assert!((45_000..55_000 + else_ns).contains(&latency), "{short}");
+    assert!((45_000..50_000 + 2 * else_ns).contains(&latency), "{short}");
     println!("interrupts off for 50 us: ISR latency {latency} ns at most, {else_ns} ns else");
 }
 
