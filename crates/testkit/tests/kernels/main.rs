@@ -9,6 +9,7 @@ mod external;
 mod hosts;
 mod isolated;
 mod locked;
+mod switches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
