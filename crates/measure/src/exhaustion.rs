@@ -10,7 +10,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::Nanos;
-use nix::time::{ClockId, clock_gettime};
 
 /// How long the collector may stay away before the threads ask why.
 const PATIENCE: Nanos = Nanos::from_secs(3);
@@ -79,13 +78,18 @@ impl Exhaustion {
 }
 
 /// CPU time of all threads of this program.
+#[cfg(target_os = "linux")]
 fn used() -> Nanos {
+    use nix::time::{ClockId, clock_gettime};
     // It exists on every Linux.
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Nanos::ZERO, |time| {
         Nanos::from_secs(time.tv_sec().cast_unsigned())
             + Nanos::from_ns(time.tv_nsec().cast_unsigned())
     })
 }
+
+#[cfg(windows)]
+use crate::windows::used;
 
 #[cfg(test)]
 mod tests {

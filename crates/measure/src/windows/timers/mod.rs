@@ -12,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use laggard_model::{Absence, Lacks, Nanos, TimerApi, TimerRun};
 
 pub use self::clocks::clocks;
-use self::waits::WaitableTimer;
+pub(super) use self::waits::{WaitableTimer, done};
 use super::{clock, processors};
 use crate::timers::{TimedWait, TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};
 
