@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use laggard_measure::linux;
 use laggard_model::text::rough_time;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
-use laggard_workload::load::{Halt, Launch, LaunchError, LoadProcess, NamedLoad, Output};
+pub(crate) use laggard_workload::load::LaunchError;
+use laggard_workload::load::{Halt, Launch, LoadProcess, NamedLoad, Output};
 
 use crate::{LoadChoice, Plan, SessionError};
 
