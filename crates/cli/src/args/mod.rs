@@ -19,6 +19,8 @@ mod plan;
 mod plot;
 #[cfg(target_os = "linux")]
 mod record;
+#[cfg(windows)]
+mod record_here;
 mod rehearsal;
 mod rtos;
 mod switch;
@@ -50,6 +52,8 @@ pub(crate) use measuring::{
 pub(crate) use plot::PlotArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use record::{KeepArg, RecordArgs, RecordCommand};
+#[cfg(windows)]
+pub(crate) use record_here::{KeepArg, RecordArgs};
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
 pub(crate) use switch::SwitchArgs;
@@ -72,6 +76,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Measure(MeasureCommand),
+    /// Measure this machine and keep what was seen
+    #[cfg(windows)]
+    Record(RecordArgs),
     /// Say what recordings show
     Show(ShowArgs),
     /// Say who made activations late
