@@ -191,6 +191,7 @@ fn check(request: &Request) -> Result<(), ProbeError> {
 
 /// Drops the services that cannot be had, or refuses where they were asked for by
 /// name. Takes the class that they need.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the others are Linux's")]
 fn keep_possible(
     request: &mut Request,
     caveats: &mut Vec<Caveat>,
