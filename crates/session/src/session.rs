@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
         let start = match self.begin(&mut watchers) {
             Ok(start) => start,
             Err(err) => {
-                drop(self.watch);
+                self.watch = None;
                 recorder.map(Recorder::discard).transpose()?;
                 return Err(err);
             }
