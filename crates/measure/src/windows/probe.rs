@@ -7,8 +7,8 @@ use laggard_model::{
 };
 
 use super::clock;
-use super::threads::ThreadSource;
-use super::usage::Usage;
+use super::threads::TimerThreads;
+use super::usage::UsedSoFar;
 use crate::probe::{Drive, Pace, Probe, ProbeError, Request, check_number};
 use crate::source::Source;
 
@@ -31,8 +31,8 @@ pub struct WindowsProbe {
     pace: Pace,
     /// What was lost before the lines were last begun anew.
     earlier: Losses,
-    began: Option<Usage>,
-    ended: Option<Usage>,
+    began: Option<UsedSoFar>,
+    ended: Option<UsedSoFar>,
 }
 
 impl WindowsProbe {
@@ -54,7 +54,7 @@ impl WindowsProbe {
             dither: request.dither,
             seed: request.seed,
         };
-        let sources: Vec<Box<dyn Source>> = vec![Box::new(ThreadSource::new(request)?)];
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(TimerThreads::new(request)?)];
         let lines: Vec<Line> = sources
             .iter()
             .flat_map(|one| one.lines().iter().copied())
@@ -75,10 +75,10 @@ impl WindowsProbe {
         })
     }
 
-    fn usage(&self, at: Nanos) -> Usage {
+    fn usage(&self, at: Nanos) -> UsedSoFar {
         let sources = self.sources.iter();
         let measuring = sources.fold(Nanos::ZERO, |sum, one| sum + one.measuring_cpu());
-        Usage::at(at, measuring)
+        UsedSoFar::at(at, measuring)
     }
 
     /// Waits until every source has served what was due before the end, or for as

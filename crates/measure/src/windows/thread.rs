@@ -23,7 +23,7 @@ const STACK_BYTES: usize = 16 << 10;
 
 /// What all threads of a run share.
 #[derive(Debug)]
-pub(super) struct RunState {
+pub(super) struct ThreadsState {
     pub(super) board: Board,
     /// Set when measuring is to end.
     pub(super) stop: AtomicBool,
@@ -63,7 +63,7 @@ impl Early {
 
 /// A timeline, and which of its expiries are a line's: each `stride`-th from `first` on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LinePlan {
+pub(super) struct TimedLine {
     pub(super) timeline: Timeline,
     pub(super) first: u64,
     pub(super) stride: u64,
@@ -71,14 +71,14 @@ pub(super) struct LinePlan {
 
 /// A thread that is ready to measure.
 #[derive(Debug)]
-pub(super) struct MeasuringThread {
+pub(super) struct TimerThread {
     /// The CPU and place of its line.
     pub(super) line: (Cpu, usize),
     /// Whether its timer is of high resolution.
     pub(super) is_fine: bool,
     /// Whether what it uses of its stack is kept in memory.
     pub(super) is_locked: bool,
-    start: Sender<LinePlan>,
+    start: Sender<TimedLine>,
     handle: JoinHandle<()>,
 }
 
@@ -89,10 +89,10 @@ struct Ready {
     is_locked: bool,
 }
 
-impl MeasuringThread {
+impl TimerThread {
     /// A thread for line `line` of `cpu`, with its priority set, asleep.
     pub(super) fn prepare(
-        shared: Arc<RunState>,
+        shared: Arc<ThreadsState>,
         cpu: Cpu,
         line: usize,
         service: Service,
@@ -115,7 +115,7 @@ impl MeasuringThread {
     }
 
     /// Lets it measure.
-    pub(super) fn start(&self, plan: LinePlan) {
+    pub(super) fn start(&self, plan: TimedLine) {
         // A thread that is gone has reported why when it was prepared.
         let _ = self.start.send(plan);
     }
@@ -126,18 +126,18 @@ impl MeasuringThread {
     }
 }
 
-impl AsHandle for MeasuringThread {
+impl AsHandle for TimerThread {
     fn as_handle(&self) -> BorrowedHandle<'_> {
         self.handle.as_handle()
     }
 }
 
 fn run(
-    shared: &RunState,
+    shared: &ThreadsState,
     (cpu, line): (Cpu, usize),
     service: Service,
     tell: &Sender<io::Result<(bool, bool)>>,
-    started: &Receiver<LinePlan>,
+    started: &Receiver<TimedLine>,
 ) {
     let ready = match ready(cpu, service) {
         Ok(ready) => ready,
@@ -184,10 +184,10 @@ fn keep_stack() -> bool {
 
 /// Waits for each expiry of the timeline that has not passed.
 fn measure(
-    shared: &RunState,
+    shared: &ThreadsState,
     cpu: Cpu,
     line: LineWriter<'_>,
-    plan: LinePlan,
+    plan: TimedLine,
     timer: &WaitableTimer,
 ) {
     let mut timeline = plan.timeline;

@@ -10,7 +10,7 @@ use laggard_model::{
 
 use super::priority::RealtimeClass;
 use super::processors::allowed_cpus;
-use super::thread::{Early, LinePlan, MeasuringThread, RunState};
+use super::thread::{Early, ThreadsState, TimedLine, TimerThread};
 use super::usage::cpu_of;
 use super::{clock, memory, priority};
 use crate::board::{
@@ -29,12 +29,12 @@ const RING_BITS: (u32, u32) = (8, 14);
 
 /// Measures with threads of ours, on timers.
 #[derive(Debug)]
-pub(super) struct ThreadSource {
+pub(super) struct TimerThreads {
     request: Request,
     lines: Vec<Line>,
     readers: Vec<(u32, LineReader)>,
-    shared: Arc<RunState>,
-    threads: Vec<MeasuringThread>,
+    shared: Arc<ThreadsState>,
+    threads: Vec<TimerThread>,
     caveats: Vec<Caveat>,
     /// Nothing is asked by softirqs, and nothing tells that laggard was stopped.
     skips: Skips,
@@ -46,7 +46,7 @@ pub(super) struct ThreadSource {
     has_begun: bool,
 }
 
-impl ThreadSource {
+impl TimerThreads {
     /// Readies the threads.
     pub(super) fn new(mut request: Request) -> Result<Self, ProbeError> {
         check(&request)?;
@@ -68,7 +68,7 @@ impl ThreadSource {
                 LINES_PER_CPU,
             ));
         }
-        let shared = Arc::new(RunState {
+        let shared = Arc::new(ThreadsState {
             board: board(&request, &mut caveats),
             stop: AtomicBool::new(false),
             exhaustion: Exhaustion::new(request.cpus.len()),
@@ -96,7 +96,7 @@ impl ThreadSource {
         for (cpu, reader) in &self.readers {
             let service = self.request.services[reader.index];
             let shared = Arc::clone(&self.shared);
-            let thread = MeasuringThread::prepare(shared, Cpu(*cpu), reader.index, service);
+            let thread = TimerThread::prepare(shared, Cpu(*cpu), reader.index, service);
             self.threads.push(thread.map_err(|err| ProbeError::System {
                 action: format!("start a thread as `{service}` on CPU {cpu}"),
                 remedy: "leave that service or CPU out".into(),
@@ -119,11 +119,11 @@ impl ThreadSource {
     }
 
     /// The expiries of the line at `place` of a CPU, and which of them it has.
-    fn plan(&self, cpu: u32, place: usize, start: Nanos) -> LinePlan {
+    fn plan(&self, cpu: u32, place: usize, start: Nanos) -> TimedLine {
         let services = &self.request.services;
         let stride = u64::from(self.request.every.of(services[place]));
         let number = |place| u32::try_from(place).expect("a CPU has 16 places");
-        LinePlan {
+        TimedLine {
             timeline: Timeline::new(
                 self.request.seed ^ u64::from(cpu),
                 self.request.period,
@@ -151,7 +151,7 @@ impl ThreadSource {
     fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
         let line = (Cpu(cpu), reader.index);
         let mut own = self.threads.iter().filter(|thread| thread.line == line);
-        let has_left = own.all(MeasuringThread::is_finished);
+        let has_left = own.all(TimerThread::is_finished);
         Standing {
             unserved_from: Some(0),
             // It came after the end, and left before it waited again.
@@ -305,7 +305,7 @@ fn readers(request: &Request, lines: &[Line]) -> Vec<(u32, LineReader)> {
     lines.iter().enumerate().map(reader).collect()
 }
 
-impl Source for ThreadSource {
+impl Source for TimerThreads {
     fn backend(&self) -> Backend {
         Backend::User
     }
@@ -320,7 +320,7 @@ impl Source for ThreadSource {
             let (cpu, place) = thread.line;
             thread.start(self.plan(cpu.0, place, start));
         }
-        let plans: Vec<LinePlan> = self
+        let plans: Vec<TimedLine> = self
             .readers
             .iter()
             .map(|(cpu, reader)| self.plan(*cpu, reader.index, start))
@@ -377,7 +377,7 @@ impl Source for ThreadSource {
             return false;
         }
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.threads.iter().all(MeasuringThread::is_finished)
+        self.threads.iter().all(TimerThread::is_finished)
     }
 
     fn settle(&mut self, given_up: Nanos) {

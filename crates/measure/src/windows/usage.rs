@@ -12,7 +12,7 @@ const UNIT: Nanos = Nanos::from_ns(100);
 
 /// What the threads of this process had used at a time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(super) struct UsedSoFar {
     pub(super) at: Nanos,
     pub(super) cpu: Nanos,
     /// Of those that measure.
@@ -21,7 +21,7 @@ pub(super) struct Usage {
     pub(super) resident_bytes: u64,
 }
 
-impl Usage {
+impl UsedSoFar {
     /// What has been used by now, as of `at`; by those that measure: `measuring_cpu`.
     pub(super) fn at(at: Nanos, measuring_cpu: Nanos) -> Self {
         Self {
