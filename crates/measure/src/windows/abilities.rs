@@ -27,14 +27,19 @@ pub fn abilities() -> Vec<Ability> {
             is_needed: true,
             ..ability(
                 "recordings",
-                "how late services run, who made them late",
-                Some(Absence {
-                    reason: "this program does not record on Windows yet".into(),
-                    remedy: "record on Linux; of Windows, `laggard import` reads its traces".into(),
-                    lacks: Lacks::Kernel,
-                }),
+                "how late threads run that wait for a timer (`laggard record`)",
+                None,
             )
         },
+        ability(
+            "causes",
+            "who made them late, and how long each stage took",
+            Some(Absence {
+                reason: "this program does not record the kernel's events yet".into(),
+                remedy: "record on Linux; of Windows, `laggard import` reads its traces".into(),
+                lacks: Lacks::Kernel,
+            }),
+        ),
         ability(
             "administrator",
             "the kernel's events, the driver",
