@@ -379,7 +379,10 @@ fn doctor_says_of_wine_that_its_events_cannot_be_read_and_that_causes_are_not_re
     assert_eq!(reason("wdmlat.sys"), Some("it is not installed"));
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.starts_with("Windows "), "{text}");
-    assert!(text.contains("not who made them late: of that"), "{text}");
+    assert!(
+        text.contains("`laggard record` measures how late threads run"),
+        "{text}"
+    );
 }
 
 #[test]
