@@ -416,6 +416,56 @@ fn what_comes_once_for_each_expiry_that_passed_is_told_from_what_comes_once_for_
     );
 }
 
+/// A timer whose callbacks come with these intervals, ns, over and over.
+fn called(api: TimerApi, period: f64, gaps: &[f64]) -> TimerRun {
+    let mut now = START;
+    let gaps = gaps.iter().cycle().take(1_400).enumerate();
+    let periodic = gaps.map(|(at, gap)| {
+        now += gap;
+        PeriodicWait {
+            due: nanos(START + period * (at + 1) as f64),
+            woke: nanos(now),
+            follows: true,
+        }
+    });
+    TimerRun {
+        period: nanos(period),
+        periodic: periodic.collect(),
+        ..run(api, 0.0, 1, |_, due| due)
+    }
+}
+
+/// As under Wine: on a calm machine each is late by a part of the period, which one at
+/// once makes up for; on a busy one several at once make up for a stall.
+#[test]
+fn callbacks_that_come_at_once_to_make_up_for_late_ones_are_told() {
+    let owes = [1.098e6; 10].into_iter().chain([0.02e6]);
+    let owes: Vec<f64> = owes.collect();
+    let stalled = [1e6, 1e6, 1e6, 5.2e6, 1e4, 1e4, 1e4, 1e4, 0.76e6];
+    let merged = [1e6, 1e6, 1e6, 5.2e6, 0.8e6];
+    let report = report(vec![
+        called(TimerApi::TimeSetEvent, 1e6, &owes),
+        called(TimerApi::TimerQueue, 1e6, &stalled),
+        called(TimerApi::ThreadpoolTimer, 1e6, &merged),
+    ]);
+
+    let classes: Vec<TimerClass> = report.rows.iter().map(|row| row.class).collect();
+    assert_eq!(classes[..2], [TimerClass::CatchesUp, TimerClass::Bursts]);
+    assert!(!matches!(
+        classes[2],
+        TimerClass::CatchesUp | TimerClass::Bursts
+    ));
+    let said: Vec<&str> = report.groups.iter().map(|one| &*one.sentence).collect();
+    assert_eq!(
+        said[..2],
+        [
+            "timeSetEvent is late by more with each callback, until one comes at once, as 9.1 % of them do; the others come about 1.10 ms after the one before.",
+            "CreateTimerQueueTimer comes once for each expiry that passed in a stall: 5 at once, where 5 had passed.",
+        ]
+    );
+    assert_eq!(report.held_off, Vec::<String>::new());
+}
+
 #[test]
 fn what_is_better_than_ticks_is_not_said_to_count_cpu_time() {
     let report = report(vec![

@@ -38,7 +38,7 @@ mod manual;
 mod measuring;
 mod pipe;
 mod plot;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod progress;
 #[cfg(target_os = "linux")]
 mod prove;
@@ -49,6 +49,8 @@ mod provoke;
 mod qos;
 #[cfg(target_os = "linux")]
 mod record;
+#[cfg(windows)]
+mod record_here;
 mod redacted;
 #[cfg(target_os = "linux")]
 mod rehearse;
@@ -102,6 +104,8 @@ fn run() -> ExitCode {
     let result = match command {
         #[cfg(target_os = "linux")]
         Command::Measure(command) => measure(command),
+        #[cfg(windows)]
+        Command::Record(args) => record_here::record(&args),
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),

@@ -199,15 +199,19 @@ fn it_says_of_recordings_what_the_program_for_linux_says() {
 fn what_is_wrong_is_said_with_a_remedy() {
     let Some(program) = windows() else { return };
     let dir = recordings();
-    let said = |words: &[&str]| {
+    let ended = |words: &[&str], code| {
         let output = on_windows(&program, dir.path(), words);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
+    let said = |words: &[&str]| ended(words, 2);
 
     let of_file = said(&["show", "file"]);
     let of_none = said(&["show", "none"]);
-    let of_record = said(&["record", "--duration=1s"]);
+    let of_top = said(&["top"]);
+    let of_service = ended(&["record", "--services", "fifo:90"], 1);
+    let of_both = ended(&["record", "--services", "other,realtime:31"], 1);
+    let of_again = said(&["record", "-o", "a1"]);
     let of_run = said(&["compare", "--run", "a", "--run", "b"]);
 
     assert!(
@@ -215,8 +219,98 @@ fn what_is_wrong_is_said_with_a_remedy() {
         "{of_file}"
     );
     assert!(of_none.contains("check the name"), "{of_none}");
-    assert!(of_record.contains("it needs Linux"), "{of_record}");
+    assert!(of_top.contains("it needs Linux"), "{of_top}");
+    assert!(
+        of_service.contains("use realtime:16 to realtime:31, or other"),
+        "{of_service}"
+    );
+    assert!(of_both.contains("record it apart"), "{of_both}");
+    assert!(of_again.contains("exists and is not empty"), "{of_again}");
     assert!(of_run.contains("this program needs Linux"), "{of_run}");
+}
+
+/// Of a recording of `services` that the program for Windows made: its manifest.
+fn recorded(program: &Path, dir: &Path, services: &str) -> serde_json::Value {
+    let words = ["record", "-o", "own", "-d", "1s", "--services", services];
+    let output = on_windows(program, dir, &words);
+    assert!(output.status.success(), "{services}: {output:?}");
+    manifest(&dir.join("own"))
+}
+
+fn manifest(recording: &Path) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(recording.join("manifest.json")).unwrap()).unwrap()
+}
+
+/// Whether all that was planned of each line was served, missed or lost.
+fn assert_adds_up(manifest: &serde_json::Value) {
+    for count in manifest["counts"].as_array().unwrap() {
+        let of = |name: &str| count[name].as_u64().unwrap_or(0);
+        assert!(of("served") > 0, "{count}");
+        assert_eq!(
+            of("served") + of("missed") + of("lost"),
+            of("planned"),
+            "{count}"
+        );
+    }
+}
+
+/// Under Wine no latency says anything: order, counts, losses and words do.
+#[test]
+fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_systems() {
+    let Some(program) = windows() else { return };
+    for services in ["other", "realtime:31,realtime:24"] {
+        let dir = TempDir::new().unwrap();
+
+        let manifest = recorded(&program, dir.path(), services);
+
+        assert_adds_up(&manifest);
+        assert_eq!(manifest["state"], "complete", "{manifest}");
+        assert_eq!(manifest["clock"]["name"], "QueryPerformanceCounter");
+        let caveats = manifest["caveats"].as_array().unwrap();
+        assert!(
+            caveats.iter().any(|one| one["kind"] == "wine"),
+            "{caveats:?}"
+        );
+        for words in [
+            &["show", "own"][..],
+            &["show", "own", "--all"],
+            &["show", "own", "--json"],
+            &["why", "own"],
+            &["qos", "own"],
+            &["forecast", "own"],
+        ] {
+            let linux = on_linux(dir.path(), words);
+            let windows = on_windows(&program, dir.path(), words);
+            assert_eq!(linux.status.code(), windows.status.code(), "{words:?}");
+            let said = difference(&linux.stdout, &windows.stdout);
+            assert_eq!(said, None, "{words:?}");
+        }
+        let why = on_windows(&program, dir.path(), &["why", "own"]);
+        assert_eq!(why.status.code(), Some(2), "{why:?}");
+    }
+}
+
+#[test]
+fn a_recording_that_ctrl_c_ends_is_whole() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("own");
+
+    let mut laggard = in_terminal(&program, dir.path(), "record -o own -d 1h --services other");
+    let since = Instant::now();
+    while !folder.join("manifest.json").exists() && laggard.try_wait().unwrap().is_none() {
+        assert!(since.elapsed() < DEADLINE, "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Of what is measured something is to be there.
+    std::thread::sleep(Duration::from_secs(3));
+    laggard.stdin.take().unwrap().write_all(b"\x03").unwrap();
+    let status = laggard.wait().unwrap();
+
+    let manifest = manifest(&folder);
+    assert!(status.success(), "{status:?}");
+    assert_eq!(manifest["state"], "interrupted", "{manifest}");
+    assert_adds_up(&manifest);
 }
 
 /// What `laggard timers` tells in JSON.
@@ -263,7 +357,7 @@ fn every_timer_of_windows_is_tried_and_wine_is_told() {
 }
 
 #[test]
-fn doctor_says_of_wine_that_its_events_cannot_be_read_and_that_nothing_is_recorded() {
+fn doctor_says_of_wine_that_its_events_cannot_be_read_and_that_causes_are_not_recorded() {
     let Some(program) = windows() else { return };
     let dir = TempDir::new().unwrap();
 
@@ -278,13 +372,17 @@ fn doctor_says_of_wine_that_its_events_cannot_be_read_and_that_nothing_is_record
         named.next().unwrap()["absence"]["reason"].as_str()
     };
     assert_eq!(reason("timers"), None);
-    assert!(reason("recordings").is_some());
+    assert_eq!(reason("recordings"), None);
+    assert!(reason("causes").is_some());
     let of_events = reason("kernel events").unwrap();
     assert!(of_events.contains("cannot be read (error "), "{of_events}");
     assert_eq!(reason("wdmlat.sys"), Some("it is not installed"));
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.starts_with("Windows "), "{text}");
-    assert!(text.contains("does not record on Windows yet"), "{text}");
+    assert!(
+        text.contains("`laggard record` measures how late threads run"),
+        "{text}"
+    );
 }
 
 #[test]

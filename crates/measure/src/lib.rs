@@ -2,12 +2,14 @@
 //!
 //! A probe ([`Probe`]) measures [`laggard_model::Line`]s: a service on a CPU
 //! by a route. `linux` measures for real, with eBPF or, without it, expiry and
-//! user stage alone; [`fake`] plays a script, on any operating system. On Windows there
-//! is no probe yet: `windows` tries the timers that programs have there.
+//! user stage alone; [`fake`] plays a script, on any operating system. `windows` measures
+//! expiry and user stage alone.
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod board;
+#[cfg(any(target_os = "linux", windows))]
+mod exhaustion;
 pub mod fake;
 mod flight;
 #[cfg(target_os = "linux")]
@@ -28,6 +30,8 @@ mod source;
 mod symbols;
 #[cfg(any(target_os = "linux", windows))]
 mod timers;
+#[cfg(any(target_os = "linux", windows))]
+mod used;
 #[cfg(windows)]
 pub mod windows;
 

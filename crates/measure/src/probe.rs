@@ -173,7 +173,7 @@ impl ProbeError {
 ///
 /// # Errors
 /// When there are too many.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub(crate) const fn check_number(lines: usize) -> Result<(), ProbeError> {
     match lines <= LineId::MOST {
         true => Ok(()),

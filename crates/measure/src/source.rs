@@ -152,6 +152,17 @@ pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> 
             remedy: "`laggard attach` watches such".into(),
         });
     }
+    if let Some(&service) = request
+        .services
+        .iter()
+        .find(|one| matches!(one, Service::Realtime(_)))
+    {
+        return Err(ProbeError::Service {
+            service,
+            reason: "it is a priority of Windows".into(),
+            remedy: "use fifo:1 to fifo:99".into(),
+        });
+    }
     let (of_tracer, of_threads): (Vec<Service>, Vec<Service>) = request
         .services
         .iter()

@@ -40,6 +40,7 @@ impl Every {
             | Service::Nice(_)
             | Service::Slice(_)
             | Service::Lent(_)
+            | Service::Realtime(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)

@@ -170,9 +170,21 @@ impl Host {
     /// The system with its version: `Linux 6.12.9-rt`, `Windows 10.0.19045`.
     #[must_use]
     pub fn system(&self) -> String {
-        match self.kernel.starts_with(WINDOWS) {
-            true => self.kernel.clone(),
-            false => format!("Linux {}", self.kernel),
+        Self::system_of(&self.kernel)
+    }
+
+    /// The system whose version is `kernel`.
+    #[must_use]
+    pub fn system_of(kernel: &str) -> String {
+        match kernel.starts_with(WINDOWS) {
+            true => kernel.into(),
+            false => format!("Linux {kernel}"),
         }
+    }
+
+    /// Whether its system is Windows.
+    #[must_use]
+    pub fn is_windows(&self) -> bool {
+        self.kernel.starts_with(WINDOWS)
     }
 }

@@ -30,6 +30,9 @@ pub enum Service {
     /// A normal thread that has a real-time priority, 1 to 99, for its work alone: lent
     /// by a thread that waits at a PI futex which it holds.
     Lent(u8),
+    /// A thread of this priority, 16 to 31, of a process of Windows' class
+    /// `REALTIME_PRIORITY_CLASS`.
+    Realtime(u8),
     /// A `SCHED_DEADLINE` thread.
     Deadline,
     /// A kernel thread: that of the kernel's timerlat tracer, `SCHED_FIFO` 95.
@@ -68,6 +71,7 @@ impl Service {
             Self::Traced(_) => Stage::Done,
             Self::Fifo(_)
             | Self::Lent(_)
+            | Self::Realtime(_)
             | Self::Deadline
             | Self::Nice(_)
             | Self::Slice(_)
@@ -88,9 +92,15 @@ impl Service {
         Self::Other,
     ];
 
+    /// The same on Windows: the two levels of OSDI'99, and a normal thread.
+    pub const WINDOWS_DEFAULTS: [Self; 3] = [Self::Realtime(31), Self::Realtime(24), Self::Other];
+
+    /// The priorities of [`Service::Realtime`].
+    pub const REALTIME: (u8, u8) = (16, 31);
+
     /// Its place in the order in which services are shown, from the interrupt
-    /// outward: irq, softirq, threads by falling priority, those of a lent one, normal
-    /// threads, work items; those of other programs and systems by name. Less is more
+    /// outward: irq, softirq, threads by falling priority, those of a lent one, those of
+    /// Windows, normal threads, work items; those of other programs and systems by name. Less is more
     /// direct; no two services have the same.
     #[must_use]
     pub const fn rank(self) -> ServiceRank {
@@ -111,6 +121,8 @@ impl Service {
             Self::Fifo(priority) => 103 - priority as u64,
             Self::Lent(priority) => 202 - priority as u64,
             Self::Nice(nice) if nice < 0 => 202 + nice.saturating_add(20).unsigned_abs() as u64,
+            // Below the shortest slice.
+            Self::Realtime(priority) => 1_000 - priority as u64,
             Self::Slice(length) => 222 + length.ns(),
             Self::Other => OTHER,
             Self::Nice(nice) => OTHER + nice.unsigned_abs() as u64,
@@ -129,7 +141,7 @@ impl Service {
             Self::Irq => 102,
             Self::Softirq => 101,
             Self::Deadline => 100,
-            Self::Fifo(priority) | Self::Lent(priority) => priority,
+            Self::Fifo(priority) | Self::Lent(priority) | Self::Realtime(priority) => priority,
             Self::Kthread => 95,
             Self::Other | Self::Nice(_) | Self::Slice(_) | Self::Worker => 0,
             // It may change, and is in no recording.
@@ -151,6 +163,7 @@ impl Service {
             | Self::Other
             | Self::Nice(_)
             | Self::Slice(_)
+            | Self::Realtime(_)
             | Self::Deadline
             | Self::Kthread
             | Self::Task(_)
@@ -170,6 +183,7 @@ impl Service {
             self,
             Self::Fifo(_)
                 | Self::Lent(_)
+                | Self::Realtime(_)
                 | Self::Deadline
                 | Self::Nice(_)
                 | Self::Slice(_)
@@ -187,6 +201,7 @@ impl fmt::Display for Service {
             Self::Kthread => f.write_str("kthread"),
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Lent(priority) => write!(f, "pi:{priority}"),
+            Self::Realtime(priority) => write!(f, "realtime:{priority}"),
             Self::Other => f.write_str("other"),
             Self::Nice(nice) => write!(f, "nice:{nice}"),
             Self::Slice(length) => write!(f, "slice:{length}"),
@@ -198,7 +213,7 @@ impl fmt::Display for Service {
 }
 
 /// Names, for who misspelt one.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "irq",
     "softirq",
     "worker",
@@ -209,6 +224,7 @@ const NAMES: [&str; 10] = [
     "nice:-20",
     "slice:100us",
     "kthread",
+    "realtime:31",
 ];
 
 /// Why a text is not a service.
@@ -217,7 +233,7 @@ const NAMES: [&str; 10] = [
 pub enum ParseServiceError {
     /// No service has this name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread{meant}",
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31{meant}",
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
@@ -238,6 +254,9 @@ pub enum ParseServiceError {
     /// The priority is not one that a thread can lend.
     #[error("`{0}` has no priority from 1 to 99; write it as `pi:50`")]
     Lent(String),
+    /// The priority is not one that a process of the real-time class has.
+    #[error("`{0}` has no priority from 16 to 31; write it as `realtime:31`")]
+    Realtime(String),
     /// The priority is not one that `SCHED_FIFO` has.
     #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
     Priority(String),
@@ -263,6 +282,10 @@ impl FromStr for Service {
                     Ok(priority @ 1..=99) => Ok(Self::Lent(priority)),
                     _ => Err(ParseServiceError::Lent(other.into())),
                 },
+                Some(("realtime", priority)) => match priority.parse() {
+                    Ok(priority @ 16..=31) => Ok(Self::Realtime(priority)),
+                    _ => Err(ParseServiceError::Realtime(other.into())),
+                },
                 Some(("nice", nice)) => match nice.parse() {
                     Ok(nice @ (-20..=-1 | 1..=19)) => Ok(Self::Nice(nice)),
                     _ => Err(ParseServiceError::Nice(other.into())),
@@ -282,6 +305,7 @@ impl FromStr for Service {
                 None if other == "slice" => Err(ParseServiceError::Slice(other.into())),
                 None if other == "nice" => Err(ParseServiceError::Nice(other.into())),
                 None if other == "pi" => Err(ParseServiceError::Lent(other.into())),
+                None if other == "realtime" => Err(ParseServiceError::Realtime(other.into())),
                 None if other == "fifo" => Err(ParseServiceError::Priority(other.into())),
                 _ => Err(ParseServiceError::Unknown(other.into())),
             },
@@ -311,7 +335,7 @@ impl JsonSchema for Service {
         schemars::json_schema!({
             "type": "string",
             "description": "A level at which an application can get its code run.",
-            "pattern": "^(irq|softirq|worker|other|deadline|kthread|(fifo|pi):[1-9][0-9]?|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms)|task:.*/[a-z]+(-[0-9]+)?|(isr|dpc):.+|ready:[0-9]+|hardfault)$"
+            "pattern": "^(irq|softirq|worker|other|deadline|kthread|(fifo|pi):[1-9][0-9]?|realtime:(1[6-9]|2[0-9]|3[01])|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms)|task:.*/[a-z]+(-[0-9]+)?|(isr|dpc):.+|ready:[0-9]+|hardfault)$"
         })
     }
 }
@@ -382,6 +406,7 @@ mod tests {
             Service::Worker,
             Service::Fifo(90),
             Service::Lent(50),
+            Service::Realtime(31),
             Service::Other,
             Service::Nice(-20),
             Service::Nice(19),
@@ -426,6 +451,7 @@ mod tests {
         let mut all: Vec<Service> = (1..=99).map(Service::Fifo).collect();
         all.extend((-20..=19).filter(|nice| *nice != 0).map(Service::Nice));
         all.extend((1..=99).map(Service::Lent));
+        all.extend((16..=31).map(Service::Realtime));
         all.extend([Service::Worker, Service::Other, Service::Kthread]);
         all.extend([Service::SLICES.1, Service::SLICES.0].map(Service::Slice));
         all.push(Service::Deadline);
@@ -439,11 +465,18 @@ mod tests {
         assert_eq!(names[7..9], ["kthread", "fifo:95"]);
         assert_eq!(names[102..104], ["fifo:1", "pi:99"]);
         assert_eq!(names[201..203], ["pi:1", "nice:-20"]);
+        assert_eq!(names[221..223], ["nice:-1", "realtime:31"]);
         assert_eq!(
-            names[221..226],
-            ["nice:-1", "slice:100us", "slice:100ms", "other", "nice:1"]
+            names[237..242],
+            [
+                "realtime:16",
+                "slice:100us",
+                "slice:100ms",
+                "other",
+                "nice:1"
+            ]
         );
-        assert_eq!(names[243..], ["nice:19", "worker"]);
+        assert_eq!(names[259..], ["nice:19", "worker"]);
         assert_eq!(places.len(), all.len(), "no two have the same place");
     }
 
@@ -472,6 +505,16 @@ mod tests {
             assert_eq!(
                 text.parse::<Service>().unwrap_err().to_string(),
                 format!("`{text}` has no priority from 1 to 99; write it as `pi:50`")
+            );
+        }
+    }
+
+    #[test]
+    fn a_priority_that_windows_does_not_have_is_refused() {
+        for text in ["realtime", "realtime:15", "realtime:32", "realtime:x"] {
+            assert_eq!(
+                text.parse::<Service>().unwrap_err().to_string(),
+                format!("`{text}` has no priority from 16 to 31; write it as `realtime:31`")
             );
         }
     }

@@ -107,6 +107,7 @@ impl FromStr for SwitchPolicy {
                     | Service::Nice(_)
                     | Service::Slice(_)
                     | Service::Lent(_)
+                    | Service::Realtime(_)
                     | Service::Kthread
                     | Service::Task(_)
                     | Service::Traced(_),

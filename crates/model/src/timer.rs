@@ -427,6 +427,15 @@ impl TimerApi {
         )
     }
 
+    /// Whether the system calls a function in a thread of its own, also for expiries
+    /// that passed in a stall.
+    pub const fn calls_back(self) -> bool {
+        matches!(
+            self,
+            Self::TimeSetEvent | Self::TimerQueue | Self::ThreadpoolTimer
+        )
+    }
+
     /// Whether the time that it takes is one of computing: while the process does
     /// not run, it stands still.
     pub const fn counts_cpu_time(self) -> bool {

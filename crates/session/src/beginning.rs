@@ -1,13 +1,11 @@
 //! The manifest of a recording that begins.
 
 use laggard_measure::Probe;
-use laggard_measure::host::{self, Files};
-use laggard_measure::linux;
 use laggard_model::{
     Backend, Caveat, Clock, Host, LoadRun, Manifest, Nanos, ProbePlan, RowsOf, Service,
 };
 
-use crate::Plan;
+use crate::{Plan, system};
 
 /// The latency from which on an activation is shown as exceeding, unless
 /// asked otherwise.
@@ -30,7 +28,10 @@ pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) ->
         contexts: plan.contexts,
         rows: RowsOf::Expiries,
     };
-    let clock = Clock::monotonic(probe.now(), wall_clock());
+    let clock = Clock {
+        name: system::CLOCK.into(),
+        ..Clock::monotonic(probe.now(), wall_clock())
+    };
     Manifest {
         command: plan.command.clone(),
         application: plan.application.clone(),
@@ -58,11 +59,7 @@ fn machine(probe: &dyn Probe) -> (Host, Vec<Caveat>) {
     if probe.backend() == Backend::Fake {
         return (Host::default(), Vec::new());
     }
-    let files = Files::default();
-    let host = host::identify(&files);
     let cpus = probe.lines().iter().map(|line| line.cpu).collect();
     let services: Vec<Service> = probe.lines().iter().map(|line| line.service).collect();
-    let mut caveats = host::caveats(&host, &linux::own_rights(), &cpus, &services);
-    caveats.extend(linux::inherited());
-    (host, caveats)
+    system::identity(&cpus, &services)
 }

@@ -5,9 +5,18 @@ use std::io;
 use std::path::PathBuf;
 
 use laggard_measure::ProbeError;
+#[cfg(target_os = "linux")]
 use laggard_measure::linux::{FlightError, HandlersRefused};
 use laggard_record::{CreateError, WriteError};
+#[cfg(target_os = "linux")]
 use laggard_workload::load::{LaunchError, RecipeError};
+
+#[cfg(not(target_os = "linux"))]
+impl From<std::convert::Infallible> for SessionError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
 
 /// Why a watcher cannot go on.
 pub type WatchError = Box<dyn Error + Send + Sync>;
@@ -31,26 +40,45 @@ pub enum SessionError {
     #[error("keep CPUs awake (needs root and /dev/cpu_dma_latency)")]
     Awake(#[source] io::Error),
     /// Evidence was asked for where there is no eBPF.
-    #[error("episodes need eBPF; record as root, or use `--episodes off` without `--handlers`")]
+    #[cfg_attr(
+        not(target_os = "linux"),
+        error(
+            "there is no evidence of causes on this system yet; leave `--episodes on` and `--handlers` out"
+        )
+    )]
+    #[cfg_attr(
+        target_os = "linux",
+        error("episodes need eBPF; record as root, or use `--episodes off` without `--handlers`")
+    )]
     NoEpisodes,
     /// Evidence was asked for and cannot be had.
+    #[cfg(target_os = "linux")]
     #[error("watch for late activations")]
     Flight(#[source] FlightError),
     /// Handlers were to be counted and cannot be.
+    #[cfg(target_os = "linux")]
     #[error(transparent)]
     Handlers(#[from] HandlersRefused),
     /// Handlers were to be counted, but nothing to be kept with them.
+    #[cfg(target_os = "linux")]
     #[error(
         "`--handlers` counts beside the late activations that are kept; leave `--episodes off` out"
     )]
     HandlersAlone,
+    /// A load was asked for where there is none.
+    #[cfg(not(target_os = "linux"))]
+    #[error("loads run on Linux alone; start what is to run meanwhile yourself")]
+    NoLoads,
     /// There is no such load here.
+    #[cfg(target_os = "linux")]
     #[error(transparent)]
     Recipe(#[from] RecipeError),
     /// The load could not be started, watched or ended.
+    #[cfg(target_os = "linux")]
     #[error(transparent)]
     Load(#[from] LaunchError),
     /// The load could not be set up.
+    #[cfg(target_os = "linux")]
     #[error("set up the load `{name}`")]
     SetUp {
         /// The load.
@@ -59,6 +87,7 @@ pub enum SessionError {
         source: LaunchError,
     },
     /// A load that was to go on did not.
+    #[cfg(target_os = "linux")]
     #[error(
         "the load `{name}` ended after the recording before: {how}; run it by itself to see why"
     )]
@@ -107,17 +136,21 @@ impl SessionError {
     pub fn is_unmet(&self) -> bool {
         match self {
             Self::Probe(err) => err.is_unmet(),
+            #[cfg(target_os = "linux")]
             Self::Recipe(err) => err.is_unmet(),
-            Self::RecordingEnded(err) | Self::MeasuringEnded(err) => err.is_unmet(),
-            Self::Script { .. }
-            | Self::Awake(_)
-            | Self::NoEpisodes
-            | Self::Flight(_)
+            #[cfg(target_os = "linux")]
+            Self::Flight(_)
             | Self::Handlers(_)
             | Self::HandlersAlone
             | Self::Load(_)
             | Self::SetUp { .. }
-            | Self::LoadGone { .. }
+            | Self::LoadGone { .. } => false,
+            #[cfg(not(target_os = "linux"))]
+            Self::NoLoads => true,
+            Self::RecordingEnded(err) | Self::MeasuringEnded(err) => err.is_unmet(),
+            Self::Script { .. }
+            | Self::Awake(_)
+            | Self::NoEpisodes
             | Self::Create(_)
             | Self::Recording(_)
             | Self::Write(_)
@@ -133,17 +166,20 @@ impl SessionError {
         match self {
             Self::Create(_) | Self::Write(_) | Self::Close(_) | Self::Thread { .. } => true,
             Self::RecordingEnded(err) | Self::MeasuringEnded(err) => err.is_of_recording(),
-            Self::Probe(_)
-            | Self::Script { .. }
-            | Self::Awake(_)
-            | Self::NoEpisodes
-            | Self::Flight(_)
+            #[cfg(target_os = "linux")]
+            Self::Flight(_)
             | Self::Handlers(_)
             | Self::HandlersAlone
             | Self::Recipe(_)
             | Self::Load(_)
             | Self::SetUp { .. }
-            | Self::LoadGone { .. }
+            | Self::LoadGone { .. } => false,
+            #[cfg(not(target_os = "linux"))]
+            Self::NoLoads => false,
+            Self::Probe(_)
+            | Self::Script { .. }
+            | Self::Awake(_)
+            | Self::NoEpisodes
             | Self::Recording(_)
             | Self::Watcher(_) => false,
         }

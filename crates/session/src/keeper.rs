@@ -6,7 +6,7 @@ use laggard_model::{Account, Batch, Manifest, Nanos, OwnCost};
 use laggard_record::{Destination, Recorder, WriteError};
 
 use crate::SessionError;
-use crate::load::LoadEnded;
+use crate::load_ended::LoadEnded;
 use crate::writer::{self, Writer};
 
 /// A recording that is being written.

@@ -36,20 +36,30 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod beginning;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
 mod episodes;
 mod error;
+#[cfg(target_os = "linux")]
 mod handlers;
 mod keeper;
+#[cfg(target_os = "linux")]
 mod load;
+mod load_ended;
 mod plan;
 mod price;
 mod run;
 mod session;
+mod system;
 mod watcher;
 mod writer;
 
+#[cfg(not(target_os = "linux"))]
+use elsewhere::{episodes, load};
 pub use error::{SessionError, WatchError};
-pub use load::{Failure, Meanwhile};
+pub use load::Meanwhile;
+pub use load_ended::Failure;
 pub use plan::{EpisodesChoice, LoadChoice, Plan, ProbeChoice};
 pub use run::{LOOK_EVERY, ScriptPace};
 pub use session::{Done, Session};

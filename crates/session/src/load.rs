@@ -7,8 +7,10 @@ use std::sync::atomic::AtomicBool;
 use laggard_measure::linux;
 use laggard_model::text::rough_time;
 use laggard_model::{Caveat, CaveatKind, LoadRun, Nanos};
-use laggard_workload::load::{Halt, Launch, LaunchError, LoadProcess, NamedLoad, Output};
+pub(crate) use laggard_workload::load::LaunchError;
+use laggard_workload::load::{Halt, Launch, LoadProcess, NamedLoad, Output};
 
+use crate::load_ended::{Failure, LoadEnded};
 use crate::{LoadChoice, Plan, SessionError};
 
 /// The load of a session, if any. It can outlive the session, see
@@ -35,25 +37,6 @@ struct Stops {
     time: Option<Nanos>,
     /// Whether it was told.
     is_told: bool,
-}
-
-/// A load ended by itself or was stopped, which it should not have.
-#[derive(Clone, Debug)]
-pub(crate) struct LoadEnded {
-    /// What the manifest says of it.
-    pub(crate) run: LoadRun,
-    pub(crate) caveat: Caveat,
-}
-
-/// How the user's own command failed.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Failure {
-    /// What to say of it.
-    pub what: String,
-    /// How it ended: `exit status 3`.
-    pub how: String,
-    /// As shells have it: its exit status, or 128 and the signal's number.
-    pub code: u8,
 }
 
 impl Meanwhile {

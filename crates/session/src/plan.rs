@@ -3,9 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use laggard_measure::{Drive, linux};
+use laggard_measure::Drive;
+#[cfg(target_os = "linux")]
+use laggard_measure::linux;
 use laggard_model::{AskedApplication, Contexts, CpuList, Every, Keep, Nanos, Service, Stage};
 use laggard_record::{Access, Destination};
+#[cfg(target_os = "linux")]
 use laggard_workload::load::{Busy, LoadUser};
 
 /// What is to be measured, and what is to be kept of it: all that a
@@ -32,7 +35,8 @@ pub struct Plan {
     /// CPUs to measure; `None`: all online that this process may use.
     pub cpus: Option<CpuList>,
     /// Services to measure, which must all be possible but for those that are
-    /// optional; `None`: [`Service::DEFAULTS`], as far as possible.
+    /// optional; `None`: [`Service::DEFAULTS`], or [`Service::WINDOWS_DEFAULTS`], as far as
+    /// possible.
     pub services: Option<Vec<Service>>,
     /// Those of `services` that are left out, with a caveat, where they cannot be
     /// measured.
@@ -59,6 +63,7 @@ pub struct Plan {
     /// CPUs that it runs on; `None`: all.
     pub load_cpus: Option<CpuList>,
     /// As whom it runs; `None`: as this process.
+    #[cfg(target_os = "linux")]
     pub load_user: Option<LoadUser>,
     /// The program that runs loads of ours, as `HELPER load run NAME`: laggard
     /// itself. It is a process of its own, so that what it takes is not counted
@@ -101,6 +106,7 @@ impl Plan {
     /// The same beside busy processes that compete for one CPU: they are the load,
     /// and what runs at each level is measured there, always at the same instant
     /// of a turn. Without eBPF only threads are.
+    #[cfg(target_os = "linux")]
     #[must_use]
     pub fn beside(self, contexts: Contexts) -> Self {
         let busy = Busy {
@@ -149,6 +155,7 @@ impl Default for Plan {
             duration: Some(Self::DURATION),
             load: LoadChoice::None,
             load_cpus: None,
+            #[cfg(target_os = "linux")]
             load_user: None,
             helper: "laggard".into(),
             recording: None,

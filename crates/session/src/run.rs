@@ -11,12 +11,11 @@ use laggard_model::{
     Backend, Batch, Caveat, CaveatKind, LossReason, Manifest, Nanos, OwnCost, ProgramCost, State,
 };
 use laggard_record::{Access, Destination, Recorder};
-use laggard_workload::load::LaunchError;
 
 use crate::beginning;
 use crate::episodes::EpisodeWatch;
 use crate::keeper::{Completion, Keeper};
-use crate::load::Meanwhile;
+use crate::load::{LaunchError, Meanwhile};
 use crate::watcher::Watchers;
 use crate::{Ending, News, Next, SessionError};
 

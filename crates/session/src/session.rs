@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use laggard_measure::fake::{FakeProbe, Script};
-use laggard_measure::linux::{self, Awake, BackendChoice, LinuxProbe};
 use laggard_measure::{Probe, ProbeError, Request};
 use laggard_model::{Manifest, Nanos, OwnCost, Service};
 use laggard_record::{Access, Destination, Recorder};
@@ -12,9 +11,11 @@ use laggard_record::{Access, Destination, Recorder};
 use crate::beginning;
 use crate::episodes::EpisodeWatch;
 use crate::keeper::Keeper;
-use crate::load::{Failure, Meanwhile};
+use crate::load::Meanwhile;
+use crate::load_ended::Failure;
 use crate::price::{Price, PriceVerdict};
 use crate::run::RunParts;
+use crate::system::{self, Awake};
 use crate::watcher::Watchers;
 use crate::{Plan, ProbeChoice, ScriptPace, SessionError, Watcher};
 
@@ -76,9 +77,9 @@ impl<'a> Session<'a> {
         if let Some(place) = &plan.recording {
             Recorder::check(place)?;
         }
-        let seed = linux::now().ns();
+        let seed = system::now().ns();
         let awake = match plan.hold_cpu_awake {
-            true => Some(Awake::hold().map_err(SessionError::Awake)?),
+            true => Some(system::hold_awake().map_err(SessionError::Awake)?),
             false => None,
         };
         let probe = probe(plan, seed)?;
@@ -166,7 +167,7 @@ impl<'a> Session<'a> {
         let start = match self.begin(&mut watchers) {
             Ok(start) => start,
             Err(err) => {
-                drop(self.watch);
+                self.watch = None;
                 recorder.map(Recorder::discard).transpose()?;
                 return Err(err);
             }
@@ -243,25 +244,26 @@ impl std::fmt::Debug for Session<'_> {
     }
 }
 
+/// What is measured unless asked otherwise.
+#[cfg(target_os = "linux")]
+const DEFAULTS: &[Service] = &Service::DEFAULTS;
+#[cfg(not(target_os = "linux"))]
+const DEFAULTS: &[Service] = &Service::WINDOWS_DEFAULTS;
+
 fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
-    let wanted = match &plan.probe {
-        ProbeChoice::Script(path) => {
-            let text = std::fs::read_to_string(path).map_err(|source| SessionError::Script {
-                path: path.clone(),
-                source,
-            })?;
-            return Ok(Box::new(FakeProbe::new(Script::parse(&text)?)?));
-        }
-        ProbeChoice::Best => BackendChoice::Best,
-        ProbeChoice::Bpf => BackendChoice::Bpf,
-        ProbeChoice::User => BackendChoice::User,
-    };
+    if let ProbeChoice::Script(path) = &plan.probe {
+        let text = std::fs::read_to_string(path).map_err(|source| SessionError::Script {
+            path: path.clone(),
+            source,
+        })?;
+        return Ok(Box::new(FakeProbe::new(Script::parse(&text)?)?));
+    }
     let (services, optional) = match &plan.services {
         Some(services) => (services.clone(), plan.optional.clone()),
-        None => (Service::DEFAULTS.to_vec(), Service::DEFAULTS.to_vec()),
+        None => (DEFAULTS.to_vec(), DEFAULTS.to_vec()),
     };
     let request = Request {
-        cpus: plan.cpus.clone().unwrap_or_else(linux::usual_cpus),
+        cpus: plan.cpus.clone().unwrap_or_else(system::usual_cpus),
         services,
         optional,
         period: plan.period,
@@ -272,5 +274,5 @@ fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
         stages: plan.stages.clone(),
         contexts: plan.contexts,
     };
-    Ok(Box::new(LinuxProbe::new(request, wanted)?))
+    Ok(system::open(request, &plan.probe)?)
 }

@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use laggard_measure::linux::{self, LateBoost};
 use laggard_model::{Account, Backend, Batch, Losses, Nanos};
 use laggard_record::{Recorder, WriteError};
 
-use crate::load::LoadEnded;
+use crate::load_ended::LoadEnded;
+use crate::system::{self, LateBoost};
 
 /// Memory that rows may take while they wait for the disk: a sixteenth of
 /// what is free, within these. About 90 bytes a row: 48 MiB are 50 s of the
@@ -167,8 +167,7 @@ fn write(
     shared: &Shared,
     mut disk: impl FnMut(),
 ) -> (Recorder, Result<(), WriteError>) {
-    linux::take_usual_share();
-    linux::let_stack_go();
+    system::use_little();
     let mut boost = LateBoost::new();
     // A script's time passes as fast as it can be played.
     let is_real = recorder.manifest().backend != Backend::Fake;

@@ -57,6 +57,7 @@ impl Waiter {
             Service::Other
             | Service::Slice(_)
             | Service::Worker
+            | Service::Realtime(_)
             | Service::Task(_)
             | Service::Traced(_) => NORMAL + 20,
             Service::Nice(nice) => NORMAL + 20 + i16::from(nice),
@@ -136,6 +137,7 @@ impl<'a> Judge<'a> {
                 | Service::Nice(_)
                 | Service::Slice(_)
                 | Service::Lent(_)
+                | Service::Realtime(_)
                 | Service::Other,
                 Route::Direct,
             ) => interrupted,
@@ -145,6 +147,7 @@ impl<'a> Judge<'a> {
                 | Service::Nice(_)
                 | Service::Slice(_)
                 | Service::Lent(_)
+                | Service::Realtime(_)
                 | Service::Other,
                 Route::Deferred,
             ) => first(&[Stage::Waking, Stage::Running]),

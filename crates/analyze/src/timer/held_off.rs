@@ -39,6 +39,28 @@ const OF_PASSED: f64 = 0.5;
 /// In so many rounds.
 const MOST_ROUNDS: f64 = 2.0 / 3.0;
 
+/// The stalls among the intervals of a timer whose callbacks nobody waits for, ns, as
+/// rounds: what came after each until callbacks were no longer at once.
+pub fn stalls(gaps: &[f64], period: f64) -> Vec<HeldOffRound> {
+    let is_stall = |gap: f64| gap > NO_BURST as f64 * period;
+    let burst = |at: usize| {
+        let back = gaps[at];
+        let next = gaps[at + 1..].iter().scan(back, |now, gap| {
+            *now += gap;
+            (*gap < AT_ONCE * period).then_some(*now)
+        });
+        HeldOffRound {
+            from: 0.0,
+            back,
+            woke: std::iter::once(back).chain(next).collect(),
+        }
+    };
+    (0..gaps.len())
+        .filter(|&at| is_stall(gaps[at]))
+        .map(burst)
+        .collect()
+}
+
 /// What a timer of this period, ns, did after it was held off; `None`: it was too
 /// seldom, or for less than two periods.
 pub fn delivery(rounds: &[HeldOffRound], period: f64) -> Option<Delivery> {
@@ -126,6 +148,22 @@ mod tests {
         let some = rounds(|at| if at < 5 { 5 } else { 1 });
 
         assert!(!delivery(&some, PERIOD).unwrap().is_burst);
+    }
+
+    #[test]
+    fn stalls_of_callbacks_are_rounds_of_their_own() {
+        let period = 1e6;
+        let caught_up = [5.1e6, 1e4, 1e4, 1e4, 1e4, 0.9e6, 1e6, 1e6].repeat(6);
+        let merged = [5.1e6, 0.9e6, 1e6, 1e6].repeat(6);
+
+        let rounds = stalls(&caught_up, period);
+        let found = delivery(&rounds, period).unwrap();
+
+        assert_eq!((found.rounds, found.passed, found.at_once), (6, 5.0, 5.0));
+        assert!(found.is_burst);
+        assert!(!delivery(&stalls(&merged, period), period).unwrap().is_burst);
+        assert_eq!(stalls(&[1e6; 9], period), []);
+        assert_eq!(stalls(&[], period), []);
     }
 
     #[test]

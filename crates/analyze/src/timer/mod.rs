@@ -9,9 +9,9 @@ mod held_off;
 mod rounding;
 
 pub use difference::{QuartileDifference, difference, drift};
-pub use gaps::{Intervals, binned, intervals, paired, tick_from_none, tick_of_doubled};
+pub use gaps::{Intervals, binned, caught_up, intervals, paired, tick_from_none, tick_of_doubled};
 pub use grid::{TickGrid, find_grid};
-pub use held_off::{Delivery, HeldOffRound, delivery};
+pub use held_off::{Delivery, HeldOffRound, delivery, stalls};
 pub use rounding::{RoundingWay, RoundsTo, find_rounding};
 
 /// Waits for times that differ, called at instants that differ: one entry each.

@@ -27,7 +27,7 @@ pub fn leading(report: &RecordingReport) -> Vec<(Service, Route)> {
     };
     let mut chosen: Vec<usize> = [
         first(&|service| service == Service::Irq),
-        first(&|service| matches!(service, Service::Fifo(_))),
+        first(&|service| matches!(service, Service::Fifo(_) | Service::Realtime(_))),
         first(&Service::is_normal_thread),
     ]
     .into_iter()

@@ -1,8 +1,8 @@
 //! What a timer does, in one word.
 
 use laggard_analyze::timer::{
-    Delivery, QuartileDifference, RoundingWay, RoundsTo, TickGrid, drift, paired, share_above,
-    tick_of_doubled,
+    Delivery, QuartileDifference, RoundingWay, RoundsTo, TickGrid, caught_up, drift, paired,
+    share_above, tick_of_doubled,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +14,8 @@ use serde::Serialize;
 pub enum TimerClass {
     /// Waits too long by one tick and then fires twice.
     FiresTwice,
+    /// Late by more with each callback, until one comes at once.
+    CatchesUp,
     /// Served by a tick of the system's, and often not by the next.
     TwoTicks,
     /// Rounded up to the next tick of the system's.
@@ -46,6 +48,7 @@ impl TimerClass {
     pub const fn words(self) -> &'static str {
         match self {
             Self::FiresTwice => "fires twice",
+            Self::CatchesUp => "catches up",
             Self::TwoTicks => "two ticks",
             Self::Tick => "tick",
             Self::Cut => "cut",
@@ -66,6 +69,7 @@ impl TimerClass {
     pub const fn is_as_asked(self) -> Option<bool> {
         match self {
             Self::FiresTwice
+            | Self::CatchesUp
             | Self::TwoTicks
             | Self::Tick
             | Self::Cut
@@ -93,6 +97,8 @@ pub(super) struct TimerFound {
     pub(super) early: f64,
     /// The share of pairs of intervals that are two periods and none.
     pub(super) paired: f64,
+    /// The share of intervals next to nothing, by which it makes up for longer ones.
+    pub(super) caught_up: f64,
     /// The tick that the intervals tell of a timer that keeps time.
     pub(super) doubled: Option<f64>,
     /// What it does after it was not waited for.
@@ -109,9 +115,10 @@ const LEAST_SLACK: f64 = 5e3;
 const LEAST_OWN: f64 = 20e3;
 /// What cannot be told finer than this is not told, ns.
 const COARSEST: f64 = 100e3;
-/// So many intervals must come in pairs, so many waits more than a tick late, so
-/// many early.
+/// So many intervals must come in pairs, so many at once to make up for others, so many
+/// waits more than a tick late, so many early.
 const PAIRED: f64 = 0.2;
+const CAUGHT_UP: f64 = 0.02;
 const BEYOND: f64 = 0.1;
 const EARLY: f64 = 0.01;
 
@@ -120,6 +127,9 @@ impl TimerFound {
         let is_coarse = |one: &QuartileDifference| 4.0 * one.error > COARSEST;
         if self.paired > PAIRED {
             return TimerClass::FiresTwice;
+        }
+        if self.caught_up > CAUGHT_UP {
+            return TimerClass::CatchesUp;
         }
         if let Some(grid) = self.grid {
             return match grid.beyond > BEYOND + self.machine_late {
@@ -187,6 +197,7 @@ pub(super) fn of_periodic(
     (period, keeps_time): (f64, bool),
 ) {
     found.paired = paired(gaps, period);
+    found.caught_up = caught_up(gaps, period);
     if keeps_time {
         found.drift = drift(due, late);
         found.doubled = tick_of_doubled(gaps, period);

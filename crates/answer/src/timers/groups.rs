@@ -164,6 +164,13 @@ fn besides(rows: &[&TimerRow], why: &str, value: fn(&TimerRow) -> Option<f64>) -
     }
 }
 
+/// About how long the intervals are, in the mean, of a timer that makes up for them with
+/// others next to nothing, ns.
+fn between_others(row: &TimerRow) -> Option<f64> {
+    let (intervals, share) = row.intervals.zip(row.caught_up)?;
+    (share < 1.0).then(|| intervals.mean_ns / (1.0 - share))
+}
+
 fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nanos>) -> String {
     let one = apis(rows.iter().copied()).len() == 1;
     let (are, come, take) = match one {
@@ -181,6 +188,11 @@ fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nan
         TimerClass::FiresTwice => format!(
             "{who}: waits too long by one tick of {}, and then fires twice.",
             ticks()
+        ),
+        TimerClass::CatchesUp => format!(
+            "{who} {are} late by more with each callback, until one comes at once, as {} of them do; the others come about {} after the one before.",
+            share(rows.iter().filter_map(|row| row.caught_up)),
+            of(between_others)
         ),
         TimerClass::TwoTicks => format!(
             "{who} {are} served on a tick of {}{}, and not by the next one in {} of single waits; {} late at most.",
@@ -207,7 +219,14 @@ fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nan
         ),
         TimerClass::Early => format!("{who} {come} before it is time."),
         TimerClass::Bursts => format!(
-            "{who} {come} once for each expiry that passed while nobody waited: {} at once, where {} had passed.",
+            "{who} {come} once for each expiry that passed {}: {} at once, where {} had passed.",
+            match rows
+                .iter()
+                .all(|row| row.held_off.is_some_and(|it| it.is_stalled))
+            {
+                true => "in a stall",
+                false => "while nobody waited",
+            },
             of_count(rows, |it| it.at_once),
             of_count(rows, |it| it.passed)
         ),
@@ -283,7 +302,8 @@ fn of_count(rows: &[&TimerRow], of: fn(&TimerHeldOff) -> f64) -> String {
 /// What those do that come once for all that passed.
 pub(super) fn held_off(rows: &[TimerRow]) -> Vec<String> {
     let of = |is_told: bool| -> Vec<&TimerRow> {
-        let is_one = |it: &TimerHeldOff| it.at_once == 1.0 && it.is_told == is_told;
+        let is_one =
+            |it: &TimerHeldOff| it.at_once == 1.0 && !it.is_stalled && it.is_told == is_told;
         let is_one = |row: &&TimerRow| row.held_off.as_ref().is_some_and(is_one);
         rows.iter().filter(is_one).collect()
     };

@@ -2,7 +2,7 @@
 
 use laggard_analyze::timer::{
     HeldOffRound, RoundingWay, Waits, binned, delivery, difference, find_grid, find_rounding,
-    intervals, tick_from_none,
+    intervals, stalls, tick_from_none,
 };
 use laggard_model::{Absence, HeldOff, Nanos, Service, TimerApi, TimerRun};
 use schemars::JsonSchema;
@@ -53,6 +53,10 @@ pub struct TimerRow {
     pub told_from_ns: Option<i64>,
     /// How much its own time goes wrong, as a share of it.
     pub drift: Option<f64>,
+    /// The share of callbacks that come at once, not after a stall, because the others
+    /// came later than the period after the one before; absent where none do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caught_up: Option<f64>,
     /// What it does after it was not waited for while expiries passed. Absent where
     /// it does not go on meanwhile, or too little was seen.
     pub held_off: Option<TimerHeldOff>,
@@ -93,7 +97,8 @@ pub struct IntervalBin {
     pub count: usize,
 }
 
-/// What a timer does that was not waited for while several expiries passed.
+/// What a timer does that was not waited for, or was stalled, while several expiries
+/// passed.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TimerHeldOff {
     /// How often that was tried.
@@ -104,6 +109,8 @@ pub struct TimerHeldOff {
     pub at_once: f64,
     /// Whether what passed comes in a burst, once for each.
     pub is_burst: bool,
+    /// Whether these are stalls that came: of a timer whose callbacks nobody waits for.
+    pub is_stalled: bool,
     /// Whether the system says how many passed.
     pub is_told: bool,
 }
@@ -188,12 +195,14 @@ pub(super) fn row(run: &TimerRun) -> TimerRow {
         machine_ns: middle(&singles.reference).map(rounded),
         told_from_ns: found.own.map(untold),
         drift: found.drift,
+        caught_up: (found.caught_up > 0.0).then_some(found.caught_up),
         held_off: found.delivery.map(|one| TimerHeldOff {
             rounds: one.rounds,
             passed: one.passed,
             at_once: one.at_once,
             is_burst: one.is_burst,
-            is_told: run.held_off.iter().all(|round| round.told.is_some()),
+            is_stalled: run.api.calls_back(),
+            is_told: !run.api.calls_back() && run.held_off.iter().all(|round| round.told.is_some()),
         }),
         late_median_ns: middle(&periodic.late).map(rounded),
         late_largest_ns: largest.reduce(f64::max).map(rounded),
@@ -309,6 +318,10 @@ fn found(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFound {
             .collect()
     };
     let (allowed, tight) = (of(false), of(true));
+    let rounds = match run.api.calls_back() {
+        true => stalls(&periodic.gaps, ns(run.period)),
+        false => held_off(run),
+    };
     let mut found = TimerFound {
         grid,
         rounds_to,
@@ -318,7 +331,7 @@ fn found(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFound {
             some => some as f64 / late.len() as f64,
         },
         machine_late: machine_late(&singles.reference, grid),
-        delivery: delivery(&held_off(run), ns(run.period)),
+        delivery: delivery(&rounds, ns(run.period)),
         ..TimerFound::default()
     };
     // On a grid, where a wait ends says nothing of slack.

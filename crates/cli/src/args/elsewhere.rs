@@ -7,9 +7,10 @@ use super::Args;
 
 /// What to type, for who typed `laggard` alone.
 pub(crate) const BEGIN: &str = "\
-laggard says how late a machine ran your code, and who made it late. Machines are
-measured on Linux; here its timers are tried, and recordings made there are asked:
+laggard says how late a machine ran your code, and who made it late. Who made it
+late is told on Linux alone; here it is measured how late, and recordings are asked:
 
+  laggard record                     30 s of this machine as it is
   laggard show busy.laggard          is the machine fit, and how late is it?
   laggard why busy.laggard           who made it late
   laggard report busy.laggard        all of it as a page for a browser
@@ -20,8 +21,8 @@ All commands: laggard --help
 ";
 
 /// Commands that measure, or try, the machine they run on.
-const MEASURING: [&str; 9] = [
-    "record", "top", "serve", "rehearse", "attach", "switch", "rtos", "load", "provoke",
+const MEASURING: [&str; 8] = [
+    "top", "serve", "rehearse", "attach", "switch", "rtos", "load", "provoke",
 ];
 
 /// What was typed; where it is wrong, says so and ends.
@@ -38,7 +39,7 @@ fn explained(err: clap::Error) -> clap::Error {
     clap::Error::raw(
         ErrorKind::InvalidSubcommand,
         format!(
-            "`laggard {name}` is not on this system yet: it needs Linux; here laggard tries timers and answers from recordings, see `laggard --help`\n"
+            "`laggard {name}` is not on this system yet: it needs Linux; here laggard records, tries timers and answers from recordings, see `laggard --help`\n"
         ),
     )
 }

@@ -11,6 +11,8 @@ mod driver;
 mod elsewhere;
 mod export;
 mod import;
+#[cfg(any(target_os = "linux", windows))]
+mod keep;
 #[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
@@ -21,6 +23,8 @@ mod plan;
 mod plot;
 #[cfg(target_os = "linux")]
 mod record;
+#[cfg(windows)]
+mod record_here;
 mod rehearsal;
 mod rtos;
 mod switch;
@@ -45,6 +49,8 @@ pub(crate) use driver::{DriverArgs, DriverCommand};
 pub(crate) use elsewhere::{BEGIN, parsed};
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
+#[cfg(any(target_os = "linux", windows))]
+pub(crate) use keep::KeepArg;
 #[cfg(target_os = "linux")]
 pub(crate) use live::TopArgs;
 #[cfg(target_os = "linux")]
@@ -53,7 +59,9 @@ pub(crate) use measuring::{
 };
 pub(crate) use plot::PlotArgs;
 #[cfg(target_os = "linux")]
-pub(crate) use record::{KeepArg, RecordArgs, RecordCommand};
+pub(crate) use record::{RecordArgs, RecordCommand};
+#[cfg(windows)]
+pub(crate) use record_here::RecordArgs;
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
 pub(crate) use switch::SwitchArgs;
@@ -76,6 +84,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Measure(MeasureCommand),
+    /// Measure this machine and keep what was seen
+    #[cfg(windows)]
+    Record(RecordArgs),
     /// Say what recordings show
     Show(ShowArgs),
     /// Say who made activations late

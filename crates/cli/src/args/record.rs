@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use laggard_console::args::{BackendArg, StagesArg};
 use laggard_measure::Drive;
 use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, Service};
 use laggard_workload::load::LoadUser;
 
-use super::{EpisodesArg, some_time};
+use super::{EpisodesArg, KeepArg, some_time};
 use crate::completion;
 
 const RECORD_EXAMPLES: &str = "\
@@ -154,14 +154,6 @@ pub(crate) struct RecordArgs {
     /// Command to run meanwhile
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum KeepArg {
-    /// Every sample
-    All,
-    /// Histograms by the hour, the largest by the minute, and the tail
-    Tail,
 }
 
 /// A user of this machine, by name.

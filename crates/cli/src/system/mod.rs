@@ -21,8 +21,9 @@ pub(crate) use windows_files::{
     of_replacing,
 };
 
-/// Nothing is measured, so no machine falls short.
+/// Whether this machine cannot do what was asked, rather than that anything went wrong.
 #[cfg(not(target_os = "linux"))]
-pub(crate) const fn is_unmet(_: &anyhow::Error) -> bool {
-    false
+pub(crate) fn is_unmet(err: &anyhow::Error) -> bool {
+    let session = err.downcast_ref::<laggard_session::SessionError>();
+    session.is_some_and(laggard_session::SessionError::is_unmet)
 }

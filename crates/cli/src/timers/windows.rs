@@ -1,9 +1,9 @@
 //! What `laggard timers` takes of Windows.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
+pub(super) use laggard_console::system::interruption;
 use laggard_measure::TimerPlan;
 use laggard_measure::windows::{allowed_cpus, measure_timer};
 pub(super) use laggard_measure::windows::{caveats, clocks, identify as host};
@@ -22,14 +22,6 @@ impl BareBench {
     pub(super) fn measure(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
         measure_timer(plan, stop)
     }
-}
-
-/// A flag that Ctrl-C and Ctrl-Break set.
-pub(super) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("watch for Ctrl-C")?;
-    Ok(interrupted)
 }
 
 /// The CPU asked for, or the last that this process may use.

@@ -13,6 +13,6 @@ pub use linux::{
 };
 #[cfg(not(target_os = "linux"))]
 pub use windows::{
-    at_ending, become_normal, first_stack, has_room, is_of_memory, is_short, ran_out,
+    at_ending, become_normal, first_stack, has_room, interruption, is_of_memory, is_short, ran_out,
     survive_file_limit,
 };

@@ -1,5 +1,8 @@
 //! Endings, limits and memory on Windows: as of every program there.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::Context as _;
 
 /// `STATUS_CONTROL_C_EXIT`: what Windows ends a program with at Ctrl-C.
@@ -39,6 +42,17 @@ pub const fn is_short() -> Option<String> {
 
 /// Nothing: there are no limits on files.
 pub const fn survive_file_limit() {}
+
+/// A flag that Ctrl-C and Ctrl-Break set.
+///
+/// # Errors
+/// When they cannot be watched for.
+pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("watch for Ctrl-C")?;
+    Ok(interrupted)
+}
 
 /// Has a thread wait for Ctrl-C, Ctrl-Break and the closing of the window: it does
 /// `last`, and while it holds what that returns, ends the program. A window that is

@@ -85,6 +85,7 @@ impl External {
             | Service::Nice(_)
             | Service::Slice(_)
             | Service::Lent(_)
+            | Service::Realtime(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)

@@ -172,10 +172,10 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::atomic::AtomicU64;
 
-    use super::super::exhaustion::Exhaustion;
     use super::super::lines::Turn;
     use super::*;
     use crate::board::{Board, Timeline};
+    use crate::exhaustion::Exhaustion;
 
     /// A limit against hanging, not an expectation: so many are asked for at most.
     const ROUNDS: u64 = 40;

@@ -10,7 +10,6 @@ mod clock;
 mod descriptors;
 mod door;
 mod doorbell;
-mod exhaustion;
 mod external;
 mod flight;
 mod footing;

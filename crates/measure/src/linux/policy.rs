@@ -149,6 +149,7 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
         | Service::Other
         // What it is raised to is lent to it when it is asked.
         | Service::Lent(_)
+        | Service::Realtime(_)
         | Service::Kthread
         | Service::Task(_)
         | Service::Traced(_) => {

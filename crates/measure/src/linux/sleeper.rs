@@ -191,10 +191,10 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicBool, AtomicU64};
 
-    use super::super::exhaustion::Exhaustion;
     use super::super::lines::Turn;
     use super::*;
     use crate::board::{Board, Timeline};
+    use crate::exhaustion::Exhaustion;
 
     const SLOTS: u64 = 4;
     const HOUR: Nanos = Nanos::from_secs(3_600);

@@ -14,13 +14,13 @@ use std::thread::JoinHandle;
 
 use laggard_model::{Cpu, Nanos, Service, Tid};
 
-use super::exhaustion::Exhaustion;
 use super::lines::Turn;
 use super::passed::Passed;
 use super::programs::Enlist;
 use super::soft::SoftTimer;
 use super::{clock, policy};
 use crate::board::{Board, BoardCpu, BoardSlot, LineWriter, Timeline};
+use crate::exhaustion::Exhaustion;
 
 /// The kernel keeps this much of a thread's name.
 const NAME_BYTES: usize = 15;

@@ -23,13 +23,18 @@ pub fn abilities() -> Vec<Ability> {
             "which timer does what it says (`laggard timers`)",
             None,
         ),
+        ability(
+            "recordings",
+            "how late threads run that wait for a timer (`laggard record`)",
+            None,
+        ),
         Ability {
             is_needed: true,
             ..ability(
-                "recordings",
-                "how late services run, who made them late",
+                "causes",
+                "who made them late, and how long each stage took",
                 Some(Absence {
-                    reason: "this program does not record on Windows yet".into(),
+                    reason: "this program does not record the kernel's events yet".into(),
                     remedy: "record on Linux; of Windows, `laggard import` reads its traces".into(),
                     lacks: Lacks::Kernel,
                 }),

@@ -1,16 +1,23 @@
-//! Measuring on Windows: what its timers do. There is no probe yet.
+//! Measuring on Windows: threads that wait for waitable timers, and what its timers do.
+//! It was tried under Wine alone.
 
 mod abilities;
 mod clock;
 mod driver;
 mod etw;
 mod host;
+mod memory;
+mod priority;
+mod probe;
 mod procedure;
 mod processors;
 mod registry;
 mod rights;
 mod setup;
+mod thread;
+mod threads;
 mod timers;
+mod usage;
 
 pub use abilities::abilities;
 pub use clock::now;
@@ -18,6 +25,8 @@ pub use driver::{
     DriverError, DriverStatus, Signing, driver_status, install_driver, remove_driver, signing,
 };
 pub use host::{caveats, identify};
+pub use priority::give_way;
+pub use probe::WindowsProbe;
 pub use processors::allowed_cpus;
 pub use setup::setup_caveats;
 pub use timers::{clocks, measure_timer};

@@ -59,6 +59,7 @@ impl Redactor {
             | Service::Nice(_)
             | Service::Slice(_)
             | Service::Lent(_)
+            | Service::Realtime(_)
             | Service::Deadline
             | Service::Kthread => service,
         };

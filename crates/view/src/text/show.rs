@@ -434,15 +434,22 @@ fn cost(report: &RecordingReport, look: Look) -> String {
         .programs
         .iter()
         .fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
+    let faults = match report.host.is_windows() {
+        // It does not tell them by thread.
+        true => "page faults not counted".into(),
+        false => format!(
+            "{} page faults while measuring",
+            count(cost.measuring_faults)
+        ),
+    };
     let mut text = line(&format!(
-        "Own cost: {:.2} % of one CPU (measuring threads {:.2} %, BPF {:.2} %, collecting and writing {:.2} %), {:.1} MB written, {:.1} MB resident, {} page faults while measuring",
+        "Own cost: {:.2} % of one CPU (measuring threads {:.2} %, BPF {:.2} %, collecting and writing {:.2} %), {:.1} MB written, {:.1} MB resident, {faults}",
         share(cost.total()),
         share(cost.measuring_cpu_ns),
         share(bpf),
         share(cost.other_cpu_ns),
         cost.written_bytes as f64 / 1e6,
         cost.resident_bytes as f64 / 1e6,
-        count(cost.measuring_faults),
     ));
     let each: Vec<String> = cost
         .programs

@@ -139,7 +139,8 @@ impl TaskSet {
                 | Service::Deadline
                 | Service::Nice(_)
                 | Service::Slice(_)
-                | Service::Lent(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
+                | Service::Lent(_)
+                | Service::Realtime(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
             })
             .collect::<Result<_, _>>()?;
         Ok(ReadyTasks {

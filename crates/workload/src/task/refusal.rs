@@ -152,6 +152,7 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         | Service::Nice(_)
         | Service::Slice(_)
         | Service::Lent(_)
+        | Service::Realtime(_)
         | Service::Kthread
         | Service::Task(_)
         | Service::Traced(_)) => {

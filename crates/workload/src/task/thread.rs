@@ -121,6 +121,7 @@ fn run(
         | Service::Nice(_)
         | Service::Slice(_)
         | Service::Lent(_)
+        | Service::Realtime(_)
         | Service::Deadline
         | Service::Irq
         | Service::Softirq

@@ -35,6 +35,7 @@ impl Setup<'_> {
             | Service::Other
             | Service::Nice(_)
             | Service::Slice(_)
+            | Service::Realtime(_)
             | Service::Kthread
             | Service::Task(_)
             | Service::Traced(_) => None,

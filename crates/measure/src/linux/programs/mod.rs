@@ -176,6 +176,7 @@ impl Programs {
             | Service::Nice(_)
             | Service::Slice(_)
             | Service::Lent(_)
+            | Service::Realtime(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)
@@ -195,6 +196,7 @@ impl Programs {
             | Service::Nice(_)
             | Service::Slice(_)
             | Service::Lent(_)
+            | Service::Realtime(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)

@@ -22,7 +22,6 @@ use laggard_model::{
     Service, Tid,
 };
 
-use super::exhaustion::Exhaustion;
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
 use super::passed::Passed;
@@ -32,6 +31,7 @@ use super::usage::{self, Usage};
 use super::witness::Witness;
 use super::{clock, possible_cpus};
 use crate::board::{BoardMaps, BoardView, LineReader, Skips, Standing, Stops};
+use crate::exhaustion::Exhaustion;
 use crate::probe::{ProbeError, Request};
 use crate::source::Source;
 use beginning::{WARM_UP, timeline};

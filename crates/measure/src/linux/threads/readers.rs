@@ -34,6 +34,7 @@ pub(super) fn readers(
                 | Service::Nice(_)
                 | Service::Slice(_)
                 | Service::Lent(_)
+                | Service::Realtime(_)
                 | Service::Other
                 | Service::Kthread
                 | Service::Task(_)

@@ -151,6 +151,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         | Service::Nice(_)
         | Service::Slice(_)
         | Service::Lent(_)
+        | Service::Realtime(_)
         | Service::Kthread
         | Service::Task(_)
         | Service::Traced(_) => policy::timer_slack(),

@@ -13,7 +13,7 @@ use laggard_model::{Absence, Lacks, Nanos, TimerApi, TimerRun};
 
 pub use self::clocks::clocks;
 pub(super) use self::clocks::{TickLengths, tick_lengths};
-use self::waits::WaitableTimer;
+pub(super) use self::waits::{WaitableTimer, done};
 use super::{clock, processors};
 use crate::timers::{TimedWait, TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};
 

@@ -50,7 +50,7 @@ fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
 }
 
 /// What a call returned that is not zero where it was done.
-pub(super) fn done(result: i32) -> io::Result<()> {
+pub(in crate::windows) fn done(result: i32) -> io::Result<()> {
     match result {
         0 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -163,10 +163,11 @@ fn select_none(socket: &UdpSocket, length: Nanos) -> io::Result<()> {
 }
 
 /// A waitable timer: each time that it is signalled lets one wait pass.
-pub(super) struct WaitableTimer(OwnedHandle);
+#[derive(Debug)]
+pub(in crate::windows) struct WaitableTimer(OwnedHandle);
 
 impl WaitableTimer {
-    pub(super) fn open(is_high: bool) -> io::Result<Self> {
+    pub(in crate::windows) fn open(is_high: bool) -> io::Result<Self> {
         let flags = match is_high {
             true => CREATE_WAITABLE_TIMER_HIGH_RESOLUTION,
             false => 0,
@@ -193,7 +194,7 @@ impl WaitableTimer {
     }
 
     /// Waits for a time from now on.
-    pub(super) fn sleep(&self, length: Nanos) -> io::Result<()> {
+    pub(in crate::windows) fn sleep(&self, length: Nanos) -> io::Result<()> {
         self.set(from_now(length), 0)?;
         wait_for(&self.0)
     }

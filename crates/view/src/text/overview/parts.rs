@@ -6,7 +6,7 @@ use laggard_answer::overview::{LateService, Overview};
 use laggard_answer::show::{Share, at_least};
 use laggard_model::name::service_words;
 use laggard_model::text::{Unit, count, span};
-use laggard_model::{Backend, Route, Service, State, printable};
+use laggard_model::{Backend, Host, Route, Service, State, printable};
 
 use super::super::screen::{Screen, Tone, cut, width};
 use super::{Look, Measure, NARROW};
@@ -74,8 +74,8 @@ pub(super) fn conditions(overview: &Overview, look: Look) -> Screen {
     };
     let kernel = match (of.kernel.as_str(), of.preemption.as_deref()) {
         ("", _) => String::new(),
-        (kernel, None) => format!("Linux {kernel}"),
-        (kernel, Some(model)) => format!("Linux {kernel} (preempt={model})"),
+        (kernel, None) => Host::system_of(kernel),
+        (kernel, Some(model)) => format!("{} (preempt={model})", Host::system_of(kernel)),
     };
     let guest = of.hypervisor.as_ref().map(|name| match name.as_str() {
         "kvm" => "KVM guest".to_owned(),

@@ -124,6 +124,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Nice(_)
         | Service::Slice(_)
         | Service::Lent(_)
+        | Service::Realtime(_)
         | Service::Other => &[object::SOFTIRQ],
     };
     let mut first_refusal = None;
@@ -150,6 +151,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Nice(_)
         | Service::Slice(_)
         | Service::Lent(_)
+        | Service::Realtime(_)
         | Service::Other => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
     };
     Err(needs(task, act)(err))

@@ -10,7 +10,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::Nanos;
-use nix::time::{ClockId, clock_gettime};
+
+use crate::used::used;
 
 /// How long the collector may stay away before the threads ask why.
 const PATIENCE: Nanos = Nanos::from_secs(3);
@@ -76,15 +77,6 @@ impl Exhaustion {
         let at = self.given_up.load(Ordering::Relaxed);
         (at > 0).then(|| Nanos::from_ns(at))
     }
-}
-
-/// CPU time of all threads of this program.
-fn used() -> Nanos {
-    // It exists on every Linux.
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Nanos::ZERO, |time| {
-        Nanos::from_secs(time.tv_sec().cast_unsigned())
-            + Nanos::from_ns(time.tv_nsec().cast_unsigned())
-    })
 }
 
 #[cfg(test)]

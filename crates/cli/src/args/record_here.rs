@@ -1,0 +1,54 @@
+//! Arguments of `laggard record` on Windows: what of it there is there.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use laggard_model::{CpuList, Nanos, Service};
+
+use super::{KeepArg, some_time};
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  laggard record                                30 s of this machine as it is
+  laggard record --services other               a thread of normal priority
+  laggard record --services realtime:24 --duration 10min -o busy.laggard";
+
+/// Measures how late threads are that wait for a waitable timer of high resolution: from
+/// the instant that was asked for to the thread's first instruction. Ends at --duration or
+/// with Ctrl-C; the recording is complete each time. Not tested on real Windows.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = RECORD_EXAMPLES)]
+pub(crate) struct RecordArgs {
+    /// Folder to write, which must not exist [default: a name with the time]
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// How long [default: 30s]
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) duration: Option<Nanos>,
+    /// CPUs to measure, as in `0-3,6` [default: all that this process may use]
+    #[arg(short, long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuList>,
+    /// Services to measure: realtime:16 to realtime:31 (threads of a process of the
+    /// real-time class, which takes an administrator), or other, by itself (a thread of
+    /// normal priority); those named must all be possible [default:
+    /// realtime:31,realtime:24, or other where they cannot be had]
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) services: Option<Vec<Service>>,
+    /// Mean time between two activations of a service on a CPU [default: 1ms];
+    /// without --services, of other twice this
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) period: Option<Nanos>,
+    /// Latency from which on an activation is shown as exceeding [default: 1ms]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) threshold: Option<Nanos>,
+    /// Keep every sample, or histograms and the tail
+    #[arg(short, long, value_name = "WHAT", default_value = "all")]
+    pub(crate) keep: KeepArg,
+    /// Request expiries on a fixed grid instead of spreading them, which lets a
+    /// hidden tick of the system hide
+    #[arg(long)]
+    pub(crate) no_dither: bool,
+    /// Show neither progress nor result, only why it is not trustworthy
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}

@@ -1,0 +1,65 @@
+//! `laggard record` on Windows: measure, and keep what was seen.
+
+use std::path::PathBuf;
+
+use laggard_answer::{Trust, overview};
+use laggard_console::system::interruption;
+use laggard_model::Keep;
+use laggard_model::text::Unit;
+use laggard_record::{Destination, Recording};
+use laggard_session::{Plan, Session};
+
+use crate::args::{KeepArg, RecordArgs};
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::{ask, pipe, terminal};
+
+pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
+    let interrupted = interruption()?;
+    let dir = args.output.clone().unwrap_or_else(default_name);
+    let plan = plan(args, Destination::from(dir.clone()));
+    let session = Session::ready(&plan, &interrupted)?;
+    let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
+    session.run(&mut [&mut progress])?;
+    let (report, overview) = overview::read(&Recording::open(&dir)?, None, ask::threads())?;
+    if !args.quiet {
+        let look = terminal::look(Unit::Auto);
+        pipe::print_screen(&laggard_view::text::overview(&overview, look))?;
+    } else if let Some(reasons) = report.trust.reasons() {
+        pipe::say(&format!(
+            "`{}` is not trustworthy: {reasons}",
+            dir.display()
+        ));
+    }
+    Ok(match report.trust {
+        Trust::Good => Exit::Ok,
+        Trust::None(_) => Exit::Untrustworthy,
+    })
+}
+
+fn plan(args: &RecordArgs, place: Destination) -> Plan {
+    let default = Plan::default();
+    Plan {
+        cpus: args.cpus.clone(),
+        services: args.services.clone(),
+        period: args.period.unwrap_or(default.period),
+        dither: !args.no_dither,
+        duration: args.duration.or(default.duration),
+        recording: Some(place),
+        keep: match args.keep {
+            KeepArg::All => Keep::All,
+            KeepArg::Tail => Keep::Tail,
+        },
+        threshold: args.threshold,
+        command: std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect(),
+        ..default
+    }
+}
+
+/// A name that no other run has: the local time.
+fn default_name() -> PathBuf {
+    let now = jiff::Zoned::now();
+    format!("{}.laggard", now.strftime("%Y-%m-%d-%H%M%S")).into()
+}

@@ -1,0 +1,117 @@
+//! Priorities: a process of the real-time class, and its threads.
+//!
+//! The class is of the whole process: all of its threads have priorities from 16 on then,
+//! which come before every normal thread. So a normal thread is measured apart.
+
+use std::io;
+
+use laggard_model::Service;
+use windows_sys::Win32::System::Threading::{
+    GetCurrentProcess, GetCurrentThread, GetPriorityClass, GetThreadPriority,
+    NORMAL_PRIORITY_CLASS, PROCESS_CREATION_FLAGS, REALTIME_PRIORITY_CLASS, SetPriorityClass,
+    SetThreadPriority, THREAD_PRIORITY_IDLE, THREAD_PRIORITY_NORMAL, THREAD_PRIORITY_TIME_CRITICAL,
+};
+
+use super::timers::done;
+
+/// What `THREAD_PRIORITY_NORMAL` is in the real-time class.
+const MIDDLE: u8 = 24;
+
+/// A process that is of the real-time class as long as this lives.
+#[derive(Debug)]
+pub(super) struct RealtimeClass {
+    before: PROCESS_CREATION_FLAGS,
+}
+
+impl RealtimeClass {
+    /// Makes this process one of the real-time class. Without the right to it Windows
+    /// makes it one of a lower class, and says nothing: so it is read back.
+    ///
+    /// # Errors
+    /// When it is not of that class then; it is as it was before.
+    pub(super) fn take() -> io::Result<Self> {
+        let before = match class() {
+            0 => NORMAL_PRIORITY_CLASS,
+            class => class,
+        };
+        let taken = Self { before };
+        // SAFETY: takes no pointers.
+        done(unsafe { SetPriorityClass(GetCurrentProcess(), REALTIME_PRIORITY_CLASS) })?;
+        match class() {
+            // It is put back when `taken` goes.
+            REALTIME_PRIORITY_CLASS => Ok(taken),
+            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        }
+    }
+}
+
+/// The class of this process; 0: it cannot be read.
+pub(super) fn class() -> PROCESS_CREATION_FLAGS {
+    // SAFETY: takes no pointers.
+    unsafe { GetPriorityClass(GetCurrentProcess()) }
+}
+
+impl Drop for RealtimeClass {
+    fn drop(&mut self) {
+        // SAFETY: takes no pointers. What it was it can be again.
+        unsafe { SetPriorityClass(GetCurrentProcess(), self.before) };
+    }
+}
+
+/// Gives the calling thread the priority of `service`, and reads it back.
+///
+/// # Errors
+/// When the system refuses, or has no such priority.
+pub(super) fn schedule_as(service: Service) -> io::Result<()> {
+    let level = level_of(service)?;
+    // SAFETY: takes no pointers.
+    done(unsafe { SetThreadPriority(GetCurrentThread(), level) })?;
+    // SAFETY: takes no pointers.
+    match unsafe { GetThreadPriority(GetCurrentThread()) } == level {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// What the system calls a priority, beside that of the process.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the others are Linux's, or no thread of ours"
+)]
+fn level_of(service: Service) -> io::Result<i32> {
+    Ok(match service {
+        Service::Other => THREAD_PRIORITY_NORMAL,
+        Service::Realtime(31) => THREAD_PRIORITY_TIME_CRITICAL,
+        Service::Realtime(16) => THREAD_PRIORITY_IDLE,
+        // From -7 to 6 in this class.
+        Service::Realtime(priority @ 17..=30) => i32::from(priority) - i32::from(MIDDLE),
+        _ => return Err(io::ErrorKind::Unsupported.into()),
+    })
+}
+
+/// Puts the calling thread, which does not measure, behind all that do: in a process of
+/// the real-time class, at its lowest priority. It still comes before normal threads.
+pub fn give_way() {
+    if class() == REALTIME_PRIORITY_CLASS {
+        // SAFETY: takes no pointers. What cannot be done leaves it as it is.
+        unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_IDLE) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_priority_of_the_class_has_a_level_of_its_own() {
+        let (least, most) = Service::REALTIME;
+        let levels: Vec<i32> = (least..=most)
+            .map(|priority| level_of(Service::Realtime(priority)).unwrap())
+            .collect();
+
+        assert_eq!(levels.first(), Some(&THREAD_PRIORITY_IDLE));
+        assert_eq!(levels.last(), Some(&THREAD_PRIORITY_TIME_CRITICAL));
+        assert!(levels.is_sorted_by(|a, b| a < b), "{levels:?}");
+        assert!(level_of(Service::Fifo(90)).is_err());
+    }
+}

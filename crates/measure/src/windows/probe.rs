@@ -1,0 +1,346 @@
+//! The probe of a Windows machine: the sources that a request means, together.
+
+use std::time::Duration;
+
+use laggard_model::{
+    Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, Losses, Nanos, OwnCost, Tid,
+};
+
+use super::clock;
+use super::threads::TimerThreads;
+use super::usage::UsedSoFar;
+use crate::probe::{Drive, Pace, Probe, ProbeError, Request, check_number};
+use crate::source::Source;
+
+/// From the call of `start` to the first expiry.
+const LEAD: Nanos = Nanos::from_ms(50);
+/// From the first expiry to the recording.
+const WARM_UP: Nanos = Nanos::from_ms(500);
+/// How long the end waits for services that do not get to run: what comes
+/// meanwhile has a latency, what does not has at least this one.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Measures a Windows machine.
+#[derive(Debug)]
+pub struct WindowsProbe {
+    /// In the order of their lines. A driver's would come behind the threads'.
+    sources: Vec<Box<dyn Source>>,
+    lines: Vec<Line>,
+    pace: Pace,
+    /// What was lost before the lines were last begun anew.
+    earlier: Losses,
+    began: Option<UsedSoFar>,
+    ended: Option<UsedSoFar>,
+}
+
+impl WindowsProbe {
+    /// Readies the threads; nothing is measured yet.
+    ///
+    /// # Errors
+    /// When the request is out of range, or a service that is not optional
+    /// cannot be measured.
+    pub fn new(request: Request) -> Result<Self, ProbeError> {
+        if let Drive::Uio(path) = &request.drive {
+            return Err(ProbeError::Source {
+                path: path.clone(),
+                reason: "Windows has no UIO devices; use a timer".into(),
+            });
+        }
+        let mut pace = Pace {
+            period: request.period,
+            every: request.every.clone(),
+            dither: request.dither,
+            seed: request.seed,
+        };
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(TimerThreads::new(request)?)];
+        let lines: Vec<Line> = sources
+            .iter()
+            .flat_map(|one| one.lines().iter().copied())
+            .collect();
+        if lines.is_empty() {
+            return Err(ProbeError::NoService);
+        }
+        check_number(lines.len())?;
+        pace.every
+            .keep(|service| lines.iter().any(|line| line.service == service));
+        Ok(Self {
+            sources,
+            lines,
+            pace,
+            earlier: Losses::default(),
+            began: None,
+            ended: None,
+        })
+    }
+
+    fn usage(&self, at: Nanos) -> UsedSoFar {
+        let sources = self.sources.iter();
+        let measuring = sources.fold(Nanos::ZERO, |sum, one| sum + one.measuring_cpu());
+        UsedSoFar::at(at, measuring)
+    }
+
+    /// Waits until every source has served what was due before the end, or for as
+    /// long as that is worth it.
+    fn wait_for_rest(&mut self, ended: Nanos) {
+        let patience = ended + STOP_PATIENCE.into() + self.pace.period * 2;
+        loop {
+            // All are asked, at every look.
+            let rests = self.sources.iter_mut().map(|one| one.is_at_rest());
+            let restless = rests.filter(|is_at_rest| !is_at_rest).count();
+            if restless == 0 || clock::now() >= patience {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Probe for WindowsProbe {
+    fn backend(&self) -> Backend {
+        let mut sources = self.sources.iter();
+        let first = sources.find(|one| !one.lines().is_empty());
+        first.map_or(Backend::User, |one| one.backend())
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace.clone()
+    }
+
+    fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    fn thread_of(&self, line: LineId) -> Option<Tid> {
+        let mut place = usize::from(line.0);
+        for source in &self.sources {
+            if place < source.lines().len() {
+                return source.thread_of(place);
+            }
+            place -= source.lines().len();
+        }
+        None
+    }
+
+    fn caveats(&self) -> Vec<Caveat> {
+        let mut caveats: Vec<Caveat> = self.sources.iter().flat_map(|one| one.caveats()).collect();
+        if self.has_given_up() {
+            caveats.push(Caveat::new(
+                CaveatKind::Overload,
+                "measuring ended itself: it took most of its CPUs' time and left its own collector none for 3 s, or a timer could not be set any more",
+                "record with a longer --period, fewer services or fewer CPUs",
+            ));
+        }
+        caveats
+    }
+
+    fn start(&mut self) -> Result<Nanos, ProbeError> {
+        let start = clock::now() + LEAD;
+        let mut place = 0;
+        for source in &mut self.sources {
+            let first = LineId::at(place).expect("more lines are refused before");
+            source.start(start, first)?;
+            place += source.lines().len();
+        }
+        for source in &mut self.sources {
+            source.warm_up(start);
+        }
+        let begin = clock::now().max(start) + WARM_UP;
+        for source in &mut self.sources {
+            source.begin(begin);
+        }
+        self.began = Some(self.usage(begin));
+        Ok(begin)
+    }
+
+    fn now(&self) -> Nanos {
+        clock::now()
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn drain(&mut self, into: &mut Batch) {
+        for source in &mut self.sources {
+            source.drain(into);
+        }
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.sources.iter().any(|one| one.given_up().is_some())
+    }
+
+    fn begin_anew(&mut self) -> Nanos {
+        let start = clock::now();
+        self.earlier = self.losses();
+        for source in &mut self.sources {
+            source.begin(start);
+        }
+        start
+    }
+
+    /// Records no expiry from now on, and waits for what was asked before.
+    fn stop(&mut self) -> Nanos {
+        if let Some(ended) = &self.ended {
+            return ended.at;
+        }
+        // What was due after the threads gave up nobody asked for.
+        let given_up = self.sources.iter().find_map(|one| one.given_up());
+        let ended = given_up.unwrap_or_else(clock::now);
+        self.ended = Some(self.usage(ended));
+        for source in &mut self.sources {
+            source.end_at(ended);
+        }
+        self.wait_for_rest(ended);
+        let given_up = clock::now();
+        for source in &mut self.sources {
+            source.settle(given_up);
+        }
+        ended
+    }
+
+    fn accounts(&self) -> Vec<Account> {
+        self.sources.iter().flat_map(|one| one.accounts()).collect()
+    }
+
+    /// All losses since measuring began, also those not yet settled.
+    fn losses(&self) -> Losses {
+        let mut losses = self.earlier;
+        for account in self.accounts() {
+            losses.merge(&account.losses);
+        }
+        if self.ended.is_none() {
+            for source in &self.sources {
+                losses.merge(&source.unsettled());
+            }
+        }
+        losses
+    }
+
+    /// What measuring has cost: until its end, without what was done before
+    /// and afterwards.
+    fn cost(&self) -> OwnCost {
+        let ended = self.ended.unwrap_or_else(|| self.usage(clock::now()));
+        let began = self.began.unwrap_or(ended);
+        let measuring = ended.measuring_cpu.saturating_sub(began.measuring_cpu);
+        let all = ended.cpu.saturating_sub(began.cpu);
+        OwnCost {
+            wall_ns: ended.at.saturating_sub(began.at),
+            measuring_cpu_ns: measuring,
+            other_cpu_ns: all.saturating_sub(measuring),
+            programs: Vec::new(),
+            written_bytes: 0,
+            resident_bytes: ended.resident_bytes,
+            // Not told by thread: a caveat says so.
+            measuring_faults: 0,
+        }
+    }
+}
+
+impl Drop for WindowsProbe {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Every, Service, Stage};
+
+    use super::super::allowed_cpus;
+    use super::*;
+
+    fn request(services: &[Service], optional: &[Service]) -> Request {
+        Request {
+            cpus: allowed_cpus(),
+            services: services.to_vec(),
+            optional: optional.to_vec(),
+            period: Nanos::from_ms(2),
+            every: Every::default(),
+            dither: true,
+            seed: 7,
+            drive: Drive::Timer,
+            stages: None,
+            contexts: None,
+        }
+    }
+
+    /// Measures for half a second, as a session does. Returns all that came, and until
+    /// when.
+    fn measured(probe: &mut WindowsProbe) -> (Batch, Nanos) {
+        let mut batch = Batch::default();
+        let begun = probe.start().unwrap();
+        while probe.now() < begun + Nanos::from_ms(500) {
+            probe.pause(Duration::from_millis(50));
+            probe.drain(&mut batch);
+        }
+        let ended = probe.stop();
+        probe.drain(&mut batch);
+        (batch, ended)
+    }
+
+    #[test]
+    fn served_missed_and_lost_are_what_was_planned_of_every_line() {
+        let mut probe = WindowsProbe::new(request(&[Service::Other], &[])).unwrap();
+
+        let (batch, ended) = measured(&mut probe);
+
+        for (place, account) in probe.accounts().iter().enumerate() {
+            let line = LineId::at(place).unwrap();
+            let own = || batch.iter().filter(|one| one.line == line);
+            let came = own().count() as u64;
+            assert!(came > 0, "{place}");
+            assert_eq!(Some(came + account.lost), account.planned, "{place}");
+            for one in own().filter(|one| !one.missed) {
+                assert!(one.expiry < ended, "{one:?}");
+                let stages: Vec<usize> = (0..one.steps.len())
+                    .filter(|&stage| one.steps[stage].is_some())
+                    .collect();
+                assert_eq!(stages, [Stage::User.index()], "{one:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_is_of_the_real_time_class_while_it_measures_alone() {
+        let services = [Service::Realtime(31), Service::Realtime(24), Service::Other];
+        let class = super::super::priority::class;
+        let before = class();
+        let mut probe = match WindowsProbe::new(request(&services, &[Service::Other])) {
+            Ok(probe) => probe,
+            Err(err) => {
+                println!("skipped: the real-time class: {err}");
+                return;
+            }
+        };
+        let meanwhile = class();
+
+        measured(&mut probe);
+
+        assert_ne!(meanwhile, before);
+        assert_eq!(class(), before);
+        assert!(
+            probe
+                .caveats()
+                .iter()
+                .any(|one| one.what.starts_with("`other` is not measured: ")),
+            "{:?}",
+            probe.caveats()
+        );
+    }
+
+    #[test]
+    fn a_service_of_another_system_is_refused_and_says_what_there_is() {
+        let said = WindowsProbe::new(request(&[Service::Fifo(90)], &[]))
+            .unwrap_err()
+            .to_string();
+
+        assert!(said.contains("`fifo:90`"), "{said}");
+        assert!(
+            said.ends_with("use realtime:16 to realtime:31, or other"),
+            "{said}"
+        );
+    }
+}

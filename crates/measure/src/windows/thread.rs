@@ -1,0 +1,266 @@
+//! Measuring threads: one per CPU and service.
+//!
+//! After its start a measuring thread takes no lock, allocates nothing and writes no
+//! file. It waits, reads the clock and writes to the board.
+
+use std::io;
+use std::os::windows::io::{AsHandle, BorrowedHandle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use laggard_model::{Cpu, Nanos, Service, TimerApi};
+use windows_sys::Win32::System::Threading::GetCurrentProcessorNumber;
+
+use super::timers::WaitableTimer;
+use super::{clock, memory, priority, processors};
+use crate::board::{Board, LineWriter, Timeline};
+use crate::exhaustion::Exhaustion;
+
+/// What a thread uses of its stack, and more.
+const STACK_BYTES: usize = 16 << 10;
+
+/// What all threads of a run share.
+#[derive(Debug)]
+pub(super) struct ThreadsState {
+    pub(super) board: Board,
+    /// Set when measuring is to end.
+    pub(super) stop: AtomicBool,
+    /// Whether measuring takes the machine from its own collector.
+    pub(super) exhaustion: Exhaustion,
+    pub(super) early: Early,
+    /// When a timer could not be waited for any more, ns; 0: all could.
+    pub(super) failed: AtomicU64,
+}
+
+/// Waits that were over before their time: the timer was waited for again then.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    count: AtomicU64,
+    most_ns: AtomicU64,
+}
+
+impl Early {
+    /// A wait was over so long before its time.
+    pub(super) fn note(&self, early: Nanos) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.most_ns.fetch_max(early.ns(), Ordering::Relaxed);
+    }
+
+    /// Forgets them.
+    pub(super) fn begin(&self) {
+        self.count.store(0, Ordering::Relaxed);
+        self.most_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// How many there were, and how early one was at most.
+    pub(super) fn seen(&self) -> (u64, Nanos) {
+        let most = self.most_ns.load(Ordering::Relaxed);
+        (self.count.load(Ordering::Relaxed), Nanos::from_ns(most))
+    }
+}
+
+/// A timeline, and which of its expiries are a line's: each `stride`-th from `first` on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimedLine {
+    pub(super) timeline: Timeline,
+    pub(super) first: u64,
+    pub(super) stride: u64,
+}
+
+/// A thread that is ready to measure.
+#[derive(Debug)]
+pub(super) struct TimerThread {
+    /// The CPU and place of its line.
+    pub(super) line: (Cpu, usize),
+    /// Whether its timer is of high resolution.
+    pub(super) is_fine: bool,
+    /// Whether what it uses of its stack is kept in memory.
+    pub(super) is_locked: bool,
+    start: Sender<TimedLine>,
+    handle: JoinHandle<()>,
+}
+
+/// What a thread has once it is ready.
+struct Ready {
+    timer: WaitableTimer,
+    is_fine: bool,
+    is_locked: bool,
+}
+
+impl TimerThread {
+    /// A thread for line `line` of `cpu`, with its priority set, asleep.
+    pub(super) fn prepare(
+        shared: Arc<ThreadsState>,
+        cpu: Cpu,
+        line: usize,
+        service: Service,
+    ) -> io::Result<Self> {
+        let (start, started) = channel();
+        let (tell, told) = channel();
+        let handle = std::thread::Builder::new()
+            .name(format!("lag/{cpu}/{service}"))
+            .spawn(move || run(&shared, (cpu, line), service, &tell, &started))?;
+        let (is_fine, is_locked) = told
+            .recv()
+            .map_err(|_| io::Error::other("the measuring thread ended at its start"))??;
+        Ok(Self {
+            line: (cpu, line),
+            is_fine,
+            is_locked,
+            start,
+            handle,
+        })
+    }
+
+    /// Lets it measure.
+    pub(super) fn start(&self, plan: TimedLine) {
+        // A thread that is gone has reported why when it was prepared.
+        let _ = self.start.send(plan);
+    }
+
+    /// Whether it has ended.
+    pub(super) fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+impl AsHandle for TimerThread {
+    fn as_handle(&self) -> BorrowedHandle<'_> {
+        self.handle.as_handle()
+    }
+}
+
+fn run(
+    shared: &ThreadsState,
+    (cpu, line): (Cpu, usize),
+    service: Service,
+    tell: &Sender<io::Result<(bool, bool)>>,
+    started: &Receiver<TimedLine>,
+) {
+    let ready = match ready(cpu, service) {
+        Ok(ready) => ready,
+        Err(err) => {
+            // The other end waits for exactly this message.
+            let _ = tell.send(Err(err));
+            return;
+        }
+    };
+    let _ = tell.send(Ok((ready.is_fine, ready.is_locked)));
+    if let Ok(plan) = started.recv() {
+        measure(
+            shared,
+            cpu,
+            shared.board.writer(cpu.0, line),
+            plan,
+            &ready.timer,
+        );
+    }
+}
+
+/// Readies the calling thread.
+fn ready(cpu: Cpu, service: Service) -> io::Result<Ready> {
+    processors::pin(cpu)?;
+    priority::schedule_as(service)?;
+    let (timer, is_fine) = match WaitableTimer::open(true) {
+        Ok(timer) => (timer, true),
+        // Before Windows 10 1803.
+        Err(_) => (WaitableTimer::open(false)?, false),
+    };
+    Ok(Ready {
+        timer,
+        is_fine,
+        is_locked: keep_stack(),
+    })
+}
+
+/// Keeps what comes to lie on the stack in memory; whether that could be done.
+#[inline(never)]
+fn keep_stack() -> bool {
+    let stack = [1_u8; STACK_BYTES];
+    memory::lock(std::hint::black_box(&stack)).is_ok()
+}
+
+/// Waits for each expiry of the timeline that has not passed.
+fn measure(
+    shared: &ThreadsState,
+    cpu: Cpu,
+    line: LineWriter<'_>,
+    plan: TimedLine,
+    timer: &WaitableTimer,
+) {
+    let mut timeline = plan.timeline;
+    timeline.advance_by(plan.first);
+    while !shared.stop.load(Ordering::Relaxed) {
+        let expiry = timeline.expiry();
+        let slot = line.claim(timeline.seq() / plan.stride, expiry);
+        let armed = clock::now();
+        let Some(user) = wait_until(expiry, timer, &shared.early) else {
+            // It did not come, which is no lateness of the machine's.
+            line.give_up();
+            let now = clock::now().ns();
+            shared.failed.store(now, Ordering::Relaxed);
+            shared.stop.store(true, Ordering::Relaxed);
+            return;
+        };
+        if let Some(slot) = slot {
+            if armed >= expiry {
+                slot.set_armed_late();
+            }
+            line.publish(slot, user, current_cpu() != cpu);
+        }
+        if shared.exhaustion.is_hopeless(user) {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        timeline.advance_by(plan.stride);
+        while timeline.expiry() <= user {
+            timeline.advance_by(plan.stride);
+        }
+    }
+}
+
+/// Waits until `time` has come, and returns when that was seen; `None`: the timer cannot
+/// be waited for. A wait that is over before is counted, and the rest is waited for:
+/// what runs too early is not late by less than nothing.
+fn wait_until(time: Nanos, timer: &WaitableTimer, early: &Early) -> Option<Nanos> {
+    // The timer takes whole units: what is cut would be waited for in a loop.
+    let rest_of_unit = TimerApi::HighResTimer
+        .unit()
+        .saturating_sub(Nanos::from_ns(1));
+    let mut now = clock::now();
+    while now < time {
+        timer.sleep(time.saturating_sub(now) + rest_of_unit).ok()?;
+        now = clock::now();
+        if now < time {
+            early.note(time.saturating_sub(now));
+        }
+    }
+    Some(now)
+}
+
+fn current_cpu() -> Cpu {
+    // SAFETY: takes no pointers.
+    Cpu(unsafe { GetCurrentProcessorNumber() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_that_were_too_short_are_counted_with_the_shortest_and_no_thread_begins_early() {
+        let early = Early::default();
+        early.note(Nanos::from_us(300));
+        early.note(Nanos::from_us(700));
+        early.note(Nanos::from_us(500));
+        let timer = WaitableTimer::open(false).unwrap();
+        let time = clock::now() + Nanos::from_ms(20);
+
+        let seen = early.seen();
+        let came = wait_until(time, &timer, &early).unwrap();
+
+        assert_eq!(seen, (3, Nanos::from_us(700)));
+        assert!(came >= time);
+    }
+}

@@ -1,0 +1,425 @@
+//! Threads of ours that wait for waitable timers of high resolution.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use laggard_model::{
+    Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, LossReason, Losses, Nanos,
+    ProbePlan, Route, Service,
+};
+
+use super::priority::RealtimeClass;
+use super::processors::allowed_cpus;
+use super::thread::{Early, ThreadsState, TimedLine, TimerThread};
+use super::usage::cpu_of;
+use super::{clock, memory, priority};
+use crate::board::{
+    Asker, Board, BoardCpu, BoardSlot, BoardView, LINES_PER_CPU, LineReader, Skips, Standing,
+    Stops, Timeline, unserved,
+};
+use crate::exhaustion::Exhaustion;
+use crate::probe::{ProbeError, RefusedService, Request};
+use crate::source::Source;
+
+/// How much a ring holds: a collector that does not get to run for so long
+/// loses nothing.
+const RING_TIME: Nanos = Nanos::from_secs(8);
+/// Bounds on a ring's slots, as powers of two.
+const RING_BITS: (u32, u32) = (8, 14);
+
+/// Measures with threads of ours, on timers.
+#[derive(Debug)]
+pub(super) struct TimerThreads {
+    request: Request,
+    lines: Vec<Line>,
+    readers: Vec<(u32, LineReader)>,
+    shared: Arc<ThreadsState>,
+    threads: Vec<TimerThread>,
+    caveats: Vec<Caveat>,
+    /// Nothing is asked by softirqs, and nothing tells that laggard was stopped.
+    skips: Skips,
+    stops: Stops,
+    standings: Vec<Standing>,
+    /// Held until the threads have ended.
+    class: Option<RealtimeClass>,
+    /// Whether recording has begun.
+    has_begun: bool,
+}
+
+impl TimerThreads {
+    /// Readies the threads.
+    pub(super) fn new(mut request: Request) -> Result<Self, ProbeError> {
+        check(&request)?;
+        let mut caveats = vec![unseen()];
+        let class = keep_possible(&mut request, &mut caveats)?;
+        let lines_of = |cpu: &Cpu| {
+            let cpu = *cpu;
+            let line = move |&service: &Service| Line {
+                cpu,
+                service,
+                route: Route::Direct,
+            };
+            request.services.iter().map(line).collect::<Vec<_>>()
+        };
+        let lines: Vec<Line> = request.cpus.as_slice().iter().flat_map(lines_of).collect();
+        if request.services.len() > LINES_PER_CPU {
+            return Err(ProbeError::TooManyLines(
+                request.services.len(),
+                LINES_PER_CPU,
+            ));
+        }
+        let shared = Arc::new(ThreadsState {
+            board: board(&request, &mut caveats),
+            stop: AtomicBool::new(false),
+            exhaustion: Exhaustion::new(request.cpus.len()),
+            early: Early::default(),
+            failed: AtomicU64::new(0),
+        });
+        let mut source = Self {
+            readers: readers(&request, &lines),
+            lines,
+            shared,
+            threads: Vec::new(),
+            caveats,
+            skips: Skips::default(),
+            stops: Stops::default(),
+            standings: Vec::new(),
+            class,
+            has_begun: false,
+            request,
+        };
+        source.ready_threads()?;
+        Ok(source)
+    }
+
+    fn ready_threads(&mut self) -> Result<(), ProbeError> {
+        for (cpu, reader) in &self.readers {
+            let service = self.request.services[reader.index];
+            let shared = Arc::clone(&self.shared);
+            let thread = TimerThread::prepare(shared, Cpu(*cpu), reader.index, service);
+            self.threads.push(thread.map_err(|err| ProbeError::System {
+                action: format!("start a thread as `{service}` on CPU {cpu}"),
+                remedy: "leave that service or CPU out".into(),
+                source: Some(err),
+            })?);
+        }
+        if self.threads.iter().any(|thread| !thread.is_fine) {
+            self.caveats.push(Caveat::new(
+                CaveatKind::AbilityAbsent,
+                "there is no waitable timer of high resolution here, so threads wait for the system's tick",
+                "Windows has one since 10, version 1803",
+            ));
+        }
+        let is_said = |one: &Caveat| one.kind == CaveatKind::MemoryLock;
+        let is_locked = self.threads.iter().all(|thread| thread.is_locked);
+        if !is_locked && !self.caveats.iter().any(is_said) {
+            self.caveats.push(memory_caveat());
+        }
+        Ok(())
+    }
+
+    /// The expiries of the line at `place` of a CPU, and which of them it has.
+    fn plan(&self, cpu: u32, place: usize, start: Nanos) -> TimedLine {
+        let services = &self.request.services;
+        let stride = u64::from(self.request.every.of(services[place]));
+        let number = |place| u32::try_from(place).expect("a CPU has 16 places");
+        TimedLine {
+            timeline: Timeline::new(
+                self.request.seed ^ u64::from(cpu),
+                self.request.period,
+                self.request.dither,
+                number(place),
+                number(services.len()),
+                start,
+            ),
+            // So that not all have theirs in the same periods.
+            first: place as u64 % stride,
+            stride,
+        }
+    }
+
+    /// Whether a service has not come that was asked for before the end.
+    fn is_anyone_waiting(&self) -> bool {
+        self.readers.iter().any(|(cpu, reader)| {
+            let board = self.shared.board.cpu(*cpu);
+            let ring = self.shared.board.ring(board, reader.index);
+            unserved(board, reader.index, ring).is_some_and(|slot| slot.expiry() < reader.until)
+        })
+    }
+
+    /// How a line stands now that nobody waits for it any more.
+    fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
+        let line = (Cpu(cpu), reader.index);
+        let mut own = self.threads.iter().filter(|thread| thread.line == line);
+        let has_left = own.all(TimerThread::is_finished);
+        Standing {
+            unserved_from: Some(0),
+            // It came after the end, and left before it waited again.
+            given_up: if has_left { reader.until } else { given_up },
+            is_elsewhere: false,
+        }
+    }
+
+    fn early_caveat(&self) -> Option<Caveat> {
+        let (count, most) = self.shared.early.seen();
+        (count > 0).then(|| {
+            Caveat::new(
+                CaveatKind::TickRate,
+                format!(
+                    "{count} waits for a timer were over before their time, by {most} at most: the rest was waited for, and counts as no latency below zero"
+                ),
+                "nothing to do: a timer that is set to a time from now on may be early by the system's tick",
+            )
+        })
+    }
+}
+
+/// What of a request is out of range.
+fn check(request: &Request) -> Result<(), ProbeError> {
+    let allowed = allowed_cpus();
+    for &cpu in request.cpus.as_slice() {
+        if !allowed.contains(cpu) {
+            return Err(ProbeError::NoCpu(cpu.0, allowed));
+        }
+    }
+    let (shortest, longest) = ProbePlan::PERIODS;
+    if request.period < shortest || request.period > longest {
+        return Err(ProbeError::Period(request.period, shortest, longest));
+    }
+    Ok(())
+}
+
+/// Drops the services that cannot be had, or refuses where they were asked for by
+/// name. Takes the class that they need.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the others are Linux's")]
+fn keep_possible(
+    request: &mut Request,
+    caveats: &mut Vec<Caveat>,
+) -> Result<Option<RealtimeClass>, ProbeError> {
+    let is_realtime = |one: &Service| matches!(one, Service::Realtime(_));
+    let wants_class = request.services.iter().any(is_realtime);
+    let class = wants_class.then(RealtimeClass::take).transpose();
+    let has_class = matches!(class, Ok(Some(_)));
+    let mut refused = Vec::new();
+    request.services.retain(|&service| {
+        let (reason, remedy) = match service {
+            Service::Realtime(_) if has_class => return true,
+            Service::Other if !has_class => return true,
+            Service::Realtime(_) => (
+                "Windows does not let this process have the real-time class",
+                "run as an administrator, who has the right to increase priorities",
+            ),
+            Service::Other => (
+                "all threads of a process of the real-time class are real-time ones",
+                "record it apart, with --services other",
+            ),
+            _ => (
+                "there is no such service on Windows",
+                "use realtime:16 to realtime:31, or other",
+            ),
+        };
+        refused.push(RefusedService {
+            service,
+            reason: reason.into(),
+            remedy: remedy.into(),
+        });
+        false
+    });
+    let (left_out, named): (Vec<_>, Vec<_>) = refused
+        .into_iter()
+        .partition(|one| request.optional.contains(&one.service));
+    caveats.extend(left_out.into_iter().map(|one| {
+        Caveat::new(
+            CaveatKind::ServiceAbsent,
+            format!("`{}` is not measured: {}", one.service, one.reason),
+            one.remedy,
+        )
+    }));
+    match <[RefusedService; 1]>::try_from(named) {
+        Ok([one]) => Err(ProbeError::Service {
+            service: one.service,
+            reason: one.reason,
+            remedy: one.remedy,
+        }),
+        Err(none) if none.is_empty() => match request.services.is_empty() {
+            true => Err(ProbeError::NoService),
+            false => Ok(class.ok().flatten()),
+        },
+        Err(several) => Err(ProbeError::Services(several)),
+    }
+}
+
+/// What is never seen here.
+fn unseen() -> Caveat {
+    Caveat::new(
+        CaveatKind::AbilityAbsent,
+        "on Windows expiry and user stage alone are measured; page faults of measuring threads, and whether laggard itself was stopped, are not seen",
+        "a late activation has no evidence of its cause here",
+    )
+}
+
+fn memory_caveat() -> Caveat {
+    Caveat::new(
+        CaveatKind::MemoryLock,
+        "memory cannot be locked, so page faults may be measured as latency",
+        "run as an administrator, who has the right to increase a working set",
+    )
+}
+
+/// The board, in memory that stays.
+fn board(request: &Request, caveats: &mut Vec<Caveat>) -> Board {
+    let slots = RING_TIME.ns() / request.period.ns();
+    let bits = (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1);
+    let cpus = request.cpus.as_slice();
+    let nr_cpus = cpus.iter().map(|cpu| cpu.0 as usize + 1).max().unwrap_or(0);
+    let slots_of_cpu = request.services.len() << bits;
+    let nr_slots = cpus.len() * slots_of_cpu;
+    let bytes = nr_cpus * size_of::<BoardCpu>() + nr_slots * size_of::<BoardSlot>();
+    let board = Board::owned(nr_cpus, nr_slots);
+    let mut locked = memory::allow(bytes);
+    for (number, cpu) in cpus.iter().enumerate() {
+        let own = board.cpu(cpu.0);
+        own.ring_bits.store(bits, Ordering::Relaxed);
+        let first = (number * slots_of_cpu) as u64;
+        own.lines_first_slot.store(first, Ordering::Relaxed);
+        locked = locked.and_then(|()| memory::lock(std::slice::from_ref(own)));
+        for place in 0..request.services.len() {
+            locked = locked.and_then(|()| memory::lock(board.ring(own, place)));
+        }
+    }
+    if locked.is_err() {
+        caveats.push(memory_caveat());
+    }
+    board
+}
+
+/// A reader for each line, with the number of its CPU.
+fn readers(request: &Request, lines: &[Line]) -> Vec<(u32, LineReader)> {
+    let places = request.services.len();
+    let reader = |(number, line): (usize, &Line)| {
+        let id = LineId::at(number).unwrap_or(LineId(u16::MAX));
+        let last = line.service.last_stage();
+        let reader = LineReader::new(id, number % places, last, Asker::Thread);
+        (line.cpu.0, reader)
+    };
+    lines.iter().enumerate().map(reader).collect()
+}
+
+impl Source for TimerThreads {
+    fn backend(&self) -> Backend {
+        Backend::User
+    }
+
+    fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    fn start(&mut self, start: Nanos, first: LineId) -> Result<(), ProbeError> {
+        priority::give_way();
+        for thread in &self.threads {
+            let (cpu, place) = thread.line;
+            thread.start(self.plan(cpu.0, place, start));
+        }
+        let plans: Vec<TimedLine> = self
+            .readers
+            .iter()
+            .map(|(cpu, reader)| self.plan(*cpu, reader.index, start))
+            .collect();
+        for ((_, reader), plan) in self.readers.iter_mut().zip(plans) {
+            (reader.stride, reader.first) = (plan.stride, plan.first);
+            reader.planned = Some(plan.timeline);
+            reader.number_from(first);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, from: Nanos) {
+        for (_, reader) in &mut self.readers {
+            reader.begin_at(from);
+        }
+        self.shared.early.begin();
+        self.shared.exhaustion.note(clock::now());
+        self.has_begun = true;
+    }
+
+    fn drain(&mut self, into: &mut Batch) {
+        let now = clock::now();
+        let mut standings = self.standings.iter();
+        for (cpu, reader) in &mut self.readers {
+            let board = self.shared.board.cpu(*cpu);
+            let mut look = BoardView {
+                cpu: board,
+                ring: self.shared.board.ring(board, reader.index),
+                skips: &mut self.skips,
+                stops: &self.stops,
+                until: now,
+            };
+            reader.drain(&mut look, into);
+            if let Some(standing) = standings.next() {
+                reader.close(*standing, &mut look, into);
+            }
+        }
+        self.shared.exhaustion.note(clock::now());
+    }
+
+    fn end_at(&mut self, until: Nanos) {
+        for (_, reader) in &mut self.readers {
+            reader.until = until;
+        }
+        if !self.has_begun {
+            // Nothing has been asked: the threads end with their channels.
+            self.threads.clear();
+        }
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        if self.is_anyone_waiting() {
+            return false;
+        }
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.threads.iter().all(TimerThread::is_finished)
+    }
+
+    fn settle(&mut self, given_up: Nanos) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.standings = self
+            .readers
+            .iter()
+            .map(|(cpu, reader)| self.standing(*cpu, reader, given_up))
+            .collect();
+        self.class = None;
+    }
+
+    fn accounts(&self) -> Vec<Account> {
+        self.readers
+            .iter()
+            .map(|(_, reader)| reader.account())
+            .collect()
+    }
+
+    fn caveats(&self) -> Vec<Caveat> {
+        let mut caveats = self.caveats.clone();
+        caveats.extend(self.early_caveat());
+        caveats
+    }
+
+    fn unsettled(&self) -> Losses {
+        let mut losses = Losses::default();
+        for (cpu, reader) in &self.readers {
+            let lost = reader.lost_since(self.shared.board.cpu(*cpu));
+            losses.add(LossReason::RingFull, lost);
+        }
+        losses
+    }
+
+    fn given_up(&self) -> Option<Nanos> {
+        let failed = self.shared.failed.load(Ordering::Relaxed);
+        let failed = (failed > 0).then(|| Nanos::from_ns(failed));
+        self.shared.exhaustion.given_up().or(failed)
+    }
+
+    fn measuring_cpu(&self) -> Nanos {
+        let own = self.threads.iter().map(cpu_of);
+        own.fold(Nanos::ZERO, |sum, cpu| sum + cpu)
+    }
+}

@@ -1,0 +1,59 @@
+//! No loads: whoever wants one starts it.
+
+pub(crate) use std::convert::Infallible as LaunchError;
+use std::sync::atomic::AtomicBool;
+
+use laggard_model::{Caveat, LoadRun, Nanos};
+
+use crate::load_ended::{Failure, LoadEnded};
+use crate::{LoadChoice, Plan, SessionError};
+
+/// The load of a session: there is none.
+#[derive(Debug, Default)]
+pub struct Meanwhile;
+
+#[allow(
+    clippy::unused_self,
+    clippy::unnecessary_wraps,
+    reason = "as where there are loads"
+)]
+impl Meanwhile {
+    /// # Errors
+    /// When a load was asked for.
+    pub(crate) fn launch(plan: &Plan, _: &AtomicBool) -> Result<Self, SessionError> {
+        match plan.load {
+            LoadChoice::None => Ok(Self),
+            LoadChoice::Named(_) | LoadChoice::Command(_) => Err(SessionError::NoLoads),
+        }
+    }
+
+    pub(crate) const fn go_on(self) -> Result<Self, SessionError> {
+        Ok(self)
+    }
+
+    pub(crate) const fn failure(&self) -> Option<Failure> {
+        None
+    }
+
+    pub(crate) const fn begin(&mut self, _: Nanos) {}
+
+    pub(crate) const fn run(&self) -> Option<LoadRun> {
+        None
+    }
+
+    pub(crate) const fn has_ended(&mut self, _: Nanos) -> Result<bool, LaunchError> {
+        Ok(false)
+    }
+
+    pub(crate) const fn news(&mut self) -> Option<LoadEnded> {
+        None
+    }
+
+    pub(crate) const fn stop(&mut self) -> Result<Vec<Caveat>, LaunchError> {
+        Ok(Vec::new())
+    }
+
+    pub(crate) const fn leave(&self) -> Vec<Caveat> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,46 @@
+//! Linux, as a session sees it.
+
+use std::io;
+
+use laggard_measure::host::{self, Files};
+use laggard_measure::linux::{self, BackendChoice, LinuxProbe};
+use laggard_measure::{Probe, ProbeError, Request};
+use laggard_model::{Caveat, CpuList, Host, Service};
+
+use crate::ProbeChoice;
+
+pub(crate) use laggard_measure::linux::{Awake, LateBoost, now, usual_cpus};
+
+/// The clock of all time stamps.
+pub(crate) const CLOCK: &str = "CLOCK_MONOTONIC";
+
+/// Keeps CPUs from idle states.
+pub(crate) fn hold_awake() -> io::Result<Awake> {
+    Awake::hold()
+}
+
+/// The machine, and what of it spoils the latency of `services` on `cpus`.
+pub(crate) fn identity(cpus: &CpuList, services: &[Service]) -> (Host, Vec<Caveat>) {
+    let host = host::identify(&Files::default());
+    let mut caveats = host::caveats(&host, &linux::own_rights(), cpus, services);
+    caveats.extend(linux::inherited());
+    (host, caveats)
+}
+
+/// Opens the probe of this machine.
+pub(crate) fn open(request: Request, wanted: &ProbeChoice) -> Result<Box<dyn Probe>, ProbeError> {
+    let wanted = match wanted {
+        ProbeChoice::Bpf => BackendChoice::Bpf,
+        ProbeChoice::User => BackendChoice::User,
+        // A script is played, not opened here.
+        ProbeChoice::Best | ProbeChoice::Script(_) => BackendChoice::Best,
+    };
+    Ok(Box::new(LinuxProbe::new(request, wanted)?))
+}
+
+/// Makes the calling thread, which only writes, take its usual share of the CPU, and
+/// no more memory than it needs.
+pub(crate) fn use_little() {
+    linux::take_usual_share();
+    linux::let_stack_go();
+}

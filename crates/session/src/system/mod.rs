@@ -1,0 +1,16 @@
+//! What a session takes of the system that it measures, under names that are the same
+//! on all.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{
+    Awake, CLOCK, LateBoost, hold_awake, identity, now, open, use_little, usual_cpus,
+};
+#[cfg(windows)]
+pub(crate) use windows::{
+    Awake, CLOCK, LateBoost, hold_awake, identity, now, open, use_little, usual_cpus,
+};
