@@ -128,14 +128,15 @@ impl TimerFound {
         if self.paired > PAIRED {
             return TimerClass::FiresTwice;
         }
-        if self.caught_up > CAUGHT_UP {
-            return TimerClass::CatchesUp;
-        }
         if let Some(grid) = self.grid {
             return match grid.beyond > BEYOND + self.machine_late {
                 true => TimerClass::TwoTicks,
                 false => TimerClass::Tick,
             };
+        }
+        // On a tick that is longer than the period, several come at once.
+        if self.caught_up > CAUGHT_UP {
+            return TimerClass::CatchesUp;
         }
         if let Some(one) = self.rounds_to {
             return match one.way {
