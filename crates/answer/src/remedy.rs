@@ -13,6 +13,10 @@ const QUOTA: &str = "Raise the quota of its control group (`cpu.max`): others ge
 const RUNTIME: &str = "Raise `kernel.sched_rt_runtime_us`, where no real-time thread can run away: one that never sleeps \
      then keeps the CPU from all others for longer.";
 
+const FAIR_SERVER: &str = "Set the part that normal threads are given (since Linux 6.12 \
+     `/sys/kernel/debug/sched/fair_server/cpu*/runtime`, no longer `kernel.sched_rt_runtime_us` alone) to 0, where no \
+     real-time thread can run away: one that never sleeps then keeps the CPU from all others.";
+
 /// What helps against a cause in this recording; `None` where nothing does that
 /// a user could do.
 pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String> {
@@ -107,14 +111,18 @@ fn interrupt(irq: Option<u32>) -> String {
 
 /// By what is known to limit threads here.
 fn throttled(report: &RecordingReport) -> String {
+    let runtime = match report.host.has_fair_server() {
+        true => FAIR_SERVER,
+        false => RUNTIME,
+    };
     let has = |kind| report.caveats.iter().any(|caveat| caveat.kind == kind);
     match (
         has(CaveatKind::CpuQuota),
         has(CaveatKind::RtThrottling) || has(CaveatKind::RtGroup),
     ) {
         (true, false) => QUOTA.into(),
-        (false, true) => RUNTIME.into(),
-        _ => format!("{QUOTA} Or, for real-time threads: {RUNTIME}"),
+        (false, true) => runtime.into(),
+        _ => format!("{QUOTA} Or, for real-time threads: {runtime}"),
     }
 }
 

@@ -78,6 +78,10 @@ pub(crate) fn prove(
     let Some(caveat) = found.iter().find(|one| one.kind == remedy.kind) else {
         anyhow::bail!("`{name}`: nothing of it spoils latency here, so there is nothing to prove");
     };
+    anyhow::ensure!(
+        remedy.kind != CaveatKind::RtThrottling || !host.has_fair_server(),
+        "`{name}` changes nothing on this kernel: since Linux 6.12 real-time threads are stopped for the fair server alone, which is no sysctl; see the remedy that `laggard doctor` names"
+    );
     let now = setting_now(remedy.setting);
     let now = now.with_context(|| format!("read the setting `{}`", remedy.setting))?;
     let factor = format!("--factor=sysctl:{}={now},{}", remedy.setting, remedy.value);

@@ -32,8 +32,8 @@ pub enum CauseClass {
     HigherPriority,
     /// A thread as urgent as the service's had its turn.
     Equal,
-    /// The scheduler held the service's thread back: real-time throttling or
-    /// a control group's quota.
+    /// The scheduler held the service's thread back: real-time throttling, the fair
+    /// server that gives normal threads their part, or a control group's quota.
     Throttled,
     /// The CPU's migration thread ran.
     Migration,

@@ -60,8 +60,22 @@ pub struct Isolation {
 pub struct Throttling {
     /// `sched_rt_period_us`.
     pub period_ns: Nanos,
-    /// `sched_rt_runtime_us`; `None`: no limit.
+    /// `sched_rt_runtime_us`; `None`: no limit. Since Linux 6.12 no thread is stopped by
+    /// it, but in control groups (`CONFIG_RT_GROUP_SCHED`).
     pub runtime_ns: Option<Nanos>,
+    /// The kernel's fair server, since Linux 6.12; `None`: there is none, or it could not
+    /// be read.
+    #[serde(default)]
+    pub fair_server: Option<FairServer>,
+}
+
+/// What normal threads that wait are given of a CPU that real-time threads keep.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct FairServer {
+    /// Of how long.
+    pub period_ns: Nanos,
+    /// How much of it; 0: nothing.
+    pub runtime_ns: Nanos,
 }
 
 /// The kernel's clock source.
@@ -165,6 +179,20 @@ impl Host {
             kernel: format!("{WINDOWS}{version}"),
             ..Self::default()
         }
+    }
+
+    /// Whether real-time threads are no longer stopped by `sched_rt_runtime_us`, and normal
+    /// threads that wait have a server instead: Linux 6.12 on, without
+    /// `CONFIG_RT_GROUP_SCHED`.
+    pub fn has_fair_server(&self) -> bool {
+        let mut numbers = self.kernel.split(|one: char| !one.is_ascii_digit());
+        let mut number = || numbers.next()?.parse::<u32>().ok();
+        let is_new = number().zip(number()).is_some_and(|two| two >= (6, 12));
+        is_new
+            && !self
+                .config
+                .iter()
+                .any(|one| one == "CONFIG_RT_GROUP_SCHED=y")
     }
 
     /// The system with its version: `Linux 6.12.9-rt`, `Windows 10.0.19045`.

@@ -77,7 +77,9 @@ pub use every::Every;
 pub use gather::Gather;
 pub use handlers::{HandlerCount, HandlerCounts, HandlerTimes, MissingRuns};
 pub use histogram::Histogram;
-pub use host::{Clocksource, CpuFreq, Host, Idle, Isolation, Processor, Settings, Throttling};
+pub use host::{
+    Clocksource, CpuFreq, FairServer, Host, Idle, Isolation, Processor, Settings, Throttling,
+};
 pub use label::LoadLabel;
 pub use loads::LOADS_OF_OURS;
 pub use losses::{LossReason, Losses};

@@ -84,7 +84,7 @@ fn push(
 type Row = (&'static str, fn(&Manifest) -> String);
 type List = (&'static str, fn(&Manifest) -> BTreeSet<String>);
 
-const ROWS: [Row; 35] = [
+const ROWS: [Row; 36] = [
     ("load", |one| LoadLabel::of(one.load.as_ref()).to_string()),
     ("machine", |one| text(&one.host.node)),
     ("kernel", |one| text(&one.host.kernel)),
@@ -108,6 +108,7 @@ const ROWS: [Row; 35] = [
     ("nohz_full", |one| list(&one.host.isolation.nohz_full)),
     ("offline CPUs", |one| list(&one.host.isolation.offline)),
     ("real-time throttling", throttling),
+    ("fair server", fair_server),
     ("huge pages", |one| known(one.host.huge_pages.clone())),
     ("clock source", |one| text(&one.host.clocksource.current)),
     ("lockdown", |one| known(one.host.lockdown.clone())),
@@ -182,6 +183,15 @@ fn throttling(manifest: &Manifest) -> String {
     let words = manifest.host.throttling.map(|one| match one.runtime_ns {
         Some(runtime) => format!("{} of {}", time(runtime), time(one.period_ns)),
         None => "off".into(),
+    });
+    known(words)
+}
+
+fn fair_server(manifest: &Manifest) -> String {
+    let server = manifest.host.throttling.and_then(|one| one.fair_server);
+    let words = server.map(|one| match one.runtime_ns {
+        Nanos::ZERO => "off".into(),
+        runtime => format!("{runtime} of {}", one.period_ns),
     });
     known(words)
 }

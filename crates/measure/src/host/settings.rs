@@ -1,6 +1,6 @@
 //! Kernel settings and background work.
 
-use laggard_model::{Clocksource, Nanos, Settings, Throttling};
+use laggard_model::{Clocksource, FairServer, Nanos, Settings, Throttling};
 use nix::unistd::{SysconfVar, sysconf};
 
 use super::Files;
@@ -29,6 +29,19 @@ pub(super) fn throttling(files: &Files) -> Option<Throttling> {
             .try_into()
             .ok()
             .map(Nanos::from_us),
+        fair_server: fair_server(files),
+    })
+}
+
+/// That of the first CPU; only root reads it, where debugfs is mounted.
+fn fair_server(files: &Files) -> Option<FairServer> {
+    let of = |name| {
+        let path = format!("sys/kernel/debug/sched/fair_server/cpu0/{name}");
+        files.value(&path).map(Nanos::from_ns)
+    };
+    Some(FairServer {
+        period_ns: of("period")?,
+        runtime_ns: of("runtime")?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Caveats about what this process may do.
 
 use laggard_model::text::Unit;
-use laggard_model::{Caveat, CaveatKind, Nanos};
+use laggard_model::{Caveat, CaveatKind, FairServer, Nanos};
 
 use super::cpus::named;
 use super::{Check, Rights, Setup};
@@ -65,6 +65,9 @@ fn rt_group(setup: &Setup<'_>) -> Option<Caveat> {
 fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
     setup.priority()?;
     let limits = setup.host.throttling?;
+    if setup.host.has_fair_server() {
+        return limits.fair_server.and_then(given_way);
+    }
     let runtime = limits.runtime_ns?;
     let stopped = limits.period_ns.saturating_sub(runtime);
     (stopped > Nanos::ZERO).then(|| {
@@ -77,6 +80,22 @@ fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
                 Unit::Auto.write_nanos(stopped)
             ),
             "`sysctl -w kernel.sched_rt_runtime_us=-1` (a real-time thread that loops can then hang the machine)",
+        )
+    })
+}
+
+/// A thread of any real-time priority is among those that wait for it: it comes before
+/// none of the threads that are served so.
+fn given_way(server: FairServer) -> Option<Caveat> {
+    (server.runtime_ns > Nanos::ZERO).then(|| {
+        Caveat::new(
+            CaveatKind::RtThrottling,
+            format!(
+                "on a CPU that real-time threads keep, normal threads that wait have {} of each {} (the kernel's fair server): so long the real-time threads wait",
+                Unit::Auto.write_nanos(server.runtime_ns),
+                Unit::Auto.write_nanos(server.period_ns),
+            ),
+            "`sysctl -w kernel.sched_rt_runtime_us=-1; for one in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 >$one; done`, which some 6.12 refuse without the first (a real-time thread that loops can then hang the machine)",
         )
     })
 }

@@ -191,6 +191,41 @@ fn caveats_name_the_chosen_cpus_and_a_command() {
     );
 }
 
+/// Linux 6.12 stops no real-time thread for `sched_rt_runtime_us` any more, whatever that
+/// says.
+#[test]
+fn what_normal_threads_are_given_is_told_as_the_kernel_gives_it() {
+    let limits = "== proc/sys/kernel/sched_rt_period_us\n1000000\n\
+                  == proc/sys/kernel/sched_rt_runtime_us\n950000\n";
+    let told = |release: &str, config: &str, files: &str| {
+        let text = format!(
+            "== proc/sys/kernel/osrelease\n{release}\n== boot/config-{release}\n{config}\n{limits}{files}"
+        );
+        let found = Machine::new(&text).caveats("0", &[Service::Fifo(90)]);
+        let found = found.into_iter().find(|one| one.kind == RtThrottling);
+        found.map(|one| (one.what, one.advice))
+    };
+    let server = |runtime: &str| {
+        let at = "sys/kernel/debug/sched/fair_server/cpu0";
+        format!("== {at}/period\n1000000000\n== {at}/runtime\n{runtime}\n")
+    };
+
+    let (what, advice) = told("6.12.9-rt1", "", &server("50000000")).unwrap();
+    assert!(
+        what.contains("normal threads that wait have 50.0 ms of each 1.00 s"),
+        "{what}"
+    );
+    assert!(advice.contains("fair_server/cpu*/runtime"), "{advice}");
+    assert_eq!(told("6.12.9-rt1", "", &server("0")), None);
+    // Not to be read without root: nothing is guessed.
+    assert_eq!(told("7.2.1", "", ""), None);
+    for (release, config) in [("6.11.3", ""), ("6.18.2", "CONFIG_RT_GROUP_SCHED=y")] {
+        let (what, advice) = told(release, config, "").unwrap();
+        assert!(what.contains("are stopped for 50.0 ms"), "{what}");
+        assert!(advice.contains("sched_rt_runtime_us"), "{advice}");
+    }
+}
+
 #[test]
 fn settings_of_real_time_threads_matter_only_to_them() {
     let found = Machine::new(BOARD).kinds("0-2", &[Service::Irq, Service::Other]);
