@@ -296,6 +296,11 @@ export interface ExampleView {
   parts: PartView[];
 }
 
+export interface FairServer {
+  period_ns: Nanos;
+  runtime_ns: Nanos;
+}
+
 export interface Figures {
   deviation_ns: number | null;
   largest_at_ns: Nanos | null;
@@ -934,6 +939,7 @@ export interface TaskVerdict {
 }
 
 export interface Throttling {
+  fair_server: FairServer | null;
   period_ns: Nanos;
   runtime_ns: Nanos | null;
 }

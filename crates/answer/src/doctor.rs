@@ -130,6 +130,7 @@ fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, String>,
             | EpisodesError::OfRows { .. }
             | EpisodesError::OfTrace { .. }
             | EpisodesError::Damaged { .. }
+            | EpisodesError::NotMeasured { .. }
             | EpisodesError::NoSuch { .. }),
         ) => Ok(Err(error.to_string())),
     }

@@ -24,6 +24,7 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
         return bug(args, number);
     }
     let mut late = RecordedEpisodes::read(&Recording::open(&args.recording)?)?;
+    late.has(args.service)?;
     if let Some(number) = args.episode {
         late = late.only(number)?;
     }
@@ -48,6 +49,7 @@ fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
         anyhow::bail!("`--bug` takes one recording");
     };
     let late = RecordedEpisodes::read(&Recording::open(recording)?)?;
+    late.has(args.service)?;
     let report = why::bug(&Explained::new(&late, args.service), number)?;
     pipe::print(&match args.json {
         true => pipe::json(&report)?,

@@ -75,7 +75,8 @@ pub struct EpisodeNotes {
     pub thresholds_ns: Vec<Option<Nanos>>,
     /// Episodes kept.
     pub kept: u64,
-    /// Late activations that were not kept, because there were too many.
+    /// Late activations that were not kept: there were too many, or, of threads that are
+    /// watched, what their CPU did does not tell.
     pub surplus: u64,
     /// Episodes kept whose evidence had been overwritten, in part or whole.
     pub overwritten: u64,
@@ -105,7 +106,8 @@ pub struct LineWatch {
     pub from_ns: Option<Nanos>,
     /// Episodes kept.
     pub kept: u64,
-    /// Late activations that were not kept, because there were too many.
+    /// Late activations that were not kept: there were too many, or, of threads that are
+    /// watched, what their CPU did does not tell.
     pub surplus: u64,
     /// Before `from_ns`: activations later than the threshold that was decided
     /// then (or would have been at the end) that were not kept.

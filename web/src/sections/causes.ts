@@ -67,7 +67,7 @@ function ranking(why: Why, classes: Causes["classes"]): HTMLElement {
     atLeast(cause.largest_without_is_at_least, cause.largest_without_ns),
   ];
   const lost = [
-    why.surplus > 0 && `${count(why.surplus)} more late activations were not kept: there were too many in a minute.`,
+    why.surplus > 0 && `${count(why.surplus)} more late activations were not kept with who caused them.`,
     why.overwritten > 0 && `Of ${count(why.overwritten)} episodes, evidence had been overwritten.`,
     why.unseen_switches !== null &&
       why.unseen_switches > 0 &&

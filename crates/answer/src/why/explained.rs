@@ -36,13 +36,12 @@ pub enum EpisodesError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// It was made without episodes.
-    #[error(
-        "`{path}` was recorded without episodes; record as root on a kernel with BTF, \
-         without `--episodes off`"
-    )]
+    #[error("`{path}` was recorded without episodes; {remedy}")]
     NotRecorded {
         /// The recording.
         path: String,
+        /// What would record them.
+        remedy: &'static str,
         /// What could not be read of it.
         shortfalls: Vec<Shortfall>,
     },
@@ -82,6 +81,14 @@ pub enum EpisodesError {
         /// That, and what else could not be read of it.
         shortfalls: Vec<Shortfall>,
     },
+    /// It is of other services.
+    #[error("`{path}` has no service `{service}`; `laggard show {path}` lists those it has")]
+    NotMeasured {
+        /// The recording.
+        path: String,
+        /// What was asked for.
+        service: Service,
+    },
     /// It has episodes, but not the one that was asked for.
     #[error(
         "`{path}` has no episode {number}; `laggard why {path}` lists the largest of its {kept}"
@@ -95,6 +102,9 @@ pub enum EpisodesError {
         kept: usize,
     },
 }
+
+const LINUX: &str = "record as root on a kernel with BTF, without `--episodes off`";
+const WINDOWS: &str = "on Windows laggard does not record them yet: `laggard import` reads them from a trace of the system's own";
 
 impl RecordedEpisodes {
     /// Reads the late activations that a recording kept, and what is missing
@@ -119,7 +129,14 @@ impl RecordedEpisodes {
             (None, None) => {
                 let plan = &recording.manifest().plan;
                 return Err(match plan.rows.words(plan.period_ns) {
-                    None => EpisodesError::NotRecorded { path, shortfalls },
+                    None => EpisodesError::NotRecorded {
+                        path,
+                        remedy: match recording.manifest().host.is_windows() {
+                            true => WINDOWS,
+                            false => LINUX,
+                        },
+                        shortfalls,
+                    },
                     Some(of) if plan.rows == RowsOf::Traced => EpisodesError::OfTrace {
                         path,
                         of,
@@ -178,6 +195,21 @@ impl RecordedEpisodes {
                 Ok(None)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// That there is something to say of `service`, late or not.
+    ///
+    /// # Errors
+    /// When it was not measured.
+    pub fn has(&self, service: Option<Service>) -> Result<(), EpisodesError> {
+        let mut lines = self.manifest.lines.iter();
+        match service.filter(|&wanted| lines.all(|line| line.service != wanted)) {
+            Some(service) => Err(EpisodesError::NotMeasured {
+                path: self.path.clone(),
+                service,
+            }),
+            None => Ok(()),
         }
     }
 

@@ -174,7 +174,7 @@ pub struct LineThreshold {
     /// not known (a recording of an earlier version).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_after_ns: Option<Nanos>,
-    /// Late activations that were not kept, because there were too many.
+    /// Late activations that were not kept with who caused them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub surplus: Option<u64>,
     /// Those that were not kept because the threshold was not decided yet.

@@ -15,6 +15,28 @@ fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
     why(&late, service, 3)
 }
 
+/// What was not measured is not said to have been in time.
+#[test]
+fn a_service_that_was_not_measured_is_told_from_one_that_was_not_late() {
+    let late = RecordedEpisodes {
+        path: "r.laggard".into(),
+        manifest: manifest(),
+        episodes: Vec::new(),
+        notes: notes(),
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+    let there = late.manifest.lines[0].service;
+
+    let said = late.has(Some(Service::Deadline)).unwrap_err().to_string();
+
+    assert_eq!(
+        said,
+        "`r.laggard` has no service `deadline`; `laggard show r.laggard` lists those it has"
+    );
+    assert!(late.has(Some(there)).is_ok() && late.has(None).is_ok());
+}
+
 #[test]
 fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
     let episodes: Vec<Episode> = (1..=11).map(episode).collect();

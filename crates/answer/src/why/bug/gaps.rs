@@ -35,7 +35,7 @@ pub(super) fn not_seen(late: &Explained<'_>, its: &Its<'_, '_>, all: &WhyReport)
     }
     if all.surplus > 0 {
         said.push(format!(
-            "{} more late activations were not kept, of any cause: there were too many in a minute.",
+            "{} more late activations, of any cause, were not kept with who caused them.",
             count(all.surplus)
         ));
     }

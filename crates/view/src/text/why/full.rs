@@ -48,7 +48,7 @@ pub(super) fn in_full(report: &WhyReport, look: Look) -> String {
     text.push('\n');
     text += &line(&format!("Late is more than: {}", thresholds.join("; ")));
     text += &line(&format!(
-        "Not kept, because there were too many: {}{}; evidence overwritten: {}; switches of \
+        "Late and not kept: {}{}; evidence overwritten: {}; switches of \
          threads not seen: {}",
         count(report.surplus),
         by_line(report),

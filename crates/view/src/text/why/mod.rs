@@ -263,7 +263,7 @@ mod tests {
             "higher-priority thread: hog",
             "fifo:90 on CPU 1",
             "Late is more than: fifo:90 on CPU 1 50.0 us",
-            "Not kept, because there were too many: 3; evidence overwritten: 0",
+            "Late and not kept: 3; evidence overwritten: 0",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
