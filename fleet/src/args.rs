@@ -39,7 +39,8 @@ Examples:
   laggard-fleet /srv/latency changed --by kernel --json
   laggard-fleet /srv/latency causes
   laggard-fleet /srv/latency show host-17
-  laggard-fleet /srv/latency sql 'SELECT host, kernel FROM recordings'"
+  laggard-fleet /srv/latency sql 'SELECT host, kernel FROM recordings'
+  laggard-fleet /srv/latency summary --show-sql | duckdb"
 )]
 pub struct Args {
     /// Folder of recordings, however deep
@@ -53,6 +54,10 @@ pub struct Args {
     /// Write JSON; `laggard-fleet STORE schema` describes it
     #[arg(long, global = true)]
     pub json: bool,
+    /// Write the queries by which it is answered, and not the answer: a script for
+    /// another engine over the catalogue's files
+    #[arg(long, global = true, conflicts_with = "json")]
+    pub show_sql: bool,
 }
 
 /// What is asked.
@@ -187,7 +192,7 @@ pub struct WorstArgs {
     pub order: Order,
     /// Write it as a page, with the machines by hours and a part for each: 100
     /// machines, unless --top says how many (500 at most)
-    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "show_sql"])]
     pub output: Option<PathBuf>,
 }
 

@@ -1,6 +1,7 @@
 //! The query engine: `DataFusion`, behind three verbs.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use datafusion::arrow::array::AsArray as _;
@@ -15,6 +16,10 @@ use tokio::runtime::{Builder, Runtime};
 pub struct Engine {
     runtime: Runtime,
     context: SessionContext,
+    /// Tables and where they are, in the order in which they were bound.
+    bound: RefCell<Vec<(String, PathBuf)>>,
+    /// What was asked, in order.
+    asked: RefCell<Vec<String>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -40,6 +45,8 @@ impl Engine {
                 .build()
                 .context("start threads for queries")?,
             context: SessionContext::new_with_config(config),
+            bound: RefCell::default(),
+            asked: RefCell::default(),
         })
     }
 
@@ -55,7 +62,22 @@ impl Engine {
         let bound = self.context.register_parquet(table, path, options);
         self.runtime
             .block_on(bound)
-            .with_context(|| format!("open `{}`", place.display()))
+            .with_context(|| format!("open `{}`", place.display()))?;
+        self.bound.borrow_mut().push((table.into(), place.into()));
+        Ok(())
+    }
+
+    /// The tables and all that was asked so far, as a script for `DuckDB`: each query
+    /// ends with `;` and a line's end.
+    pub fn script(&self) -> String {
+        let table = |(table, place): &(String, PathBuf)| {
+            let files = crate::sql::literal(&place.join("*.parquet").to_string_lossy());
+            format!("CREATE VIEW {table} AS SELECT * FROM read_parquet({files});\n")
+        };
+        let asked = self.asked.borrow();
+        let queries = asked.iter().map(|query| format!("\n{};\n", query.trim()));
+        let tables = self.bound.borrow();
+        tables.iter().map(table).chain(queries).collect()
     }
 
     /// Answers a query. Nothing but a query is answered: no statement that would
@@ -75,7 +97,9 @@ impl Engine {
             let schema = batches.first().map_or(schema, RecordBatch::schema);
             anyhow::Ok(concat_batches(&schema, &batches)?)
         };
-        Ok(Rows(self.runtime.block_on(asked)?))
+        let rows = Rows(self.runtime.block_on(asked)?);
+        self.asked.borrow_mut().push(sql.into());
+        Ok(rows)
     }
 }
 

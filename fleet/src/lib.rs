@@ -98,7 +98,11 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
         since_h: since,
         ..Only::default()
     };
-    Ok((ask(&engine, of, args, only)?, exit))
+    let said = ask(&engine, of, args, only)?;
+    Ok(match args.show_sql {
+        true => (engine.script(), exit),
+        false => (said, exit),
+    })
 }
 
 fn ask(engine: &Engine, of: StoreView, args: &Args, only: Only) -> anyhow::Result<String> {
