@@ -1,11 +1,12 @@
 //! Recordings in object stores that speak S3.
 //!
-//! [`ship`] sends the finished recordings of one machine to a [`Bucket`], and knows
-//! nothing of a recording but its manifest.
+//! [`ship`] sends the finished recordings of one machine to a [`Bucket`], and [`fetch`]
+//! brings those of all to one. They know nothing of a recording but its manifest.
 
 #![forbid(unsafe_code)]
 
 mod bucket;
+pub mod fetch;
 mod finished;
 pub mod ship;
 

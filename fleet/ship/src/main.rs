@@ -1,47 +1,52 @@
-//! `laggard-ship`: sends the finished recordings of a machine to a bucket.
+//! `laggard-ship`: sends the finished recordings of a machine to a bucket, and fetches
+//! those of all machines from one.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use laggard_model::{Nanos, printable_lines};
-use laggard_ship::{Bucket, ship};
+use laggard_ship::{Bucket, fetch, ship};
 
-/// Send the finished recordings of this machine to an object store
+/// Send the finished recordings of this machine to an object store, or fetch those
+/// of all machines from one
 #[derive(Debug, Parser)]
 #[command(
     name = "laggard-ship",
     version,
     max_term_width = 80,
     after_help = "\
-Sends the recordings in DIR that have ended, such as those of `laggard serve
---store DIR`, to s3://BUCKET/PREFIX/MACHINE/NAME. What is there already is not
-sent again; nothing is removed, here or there. Credentials are those of
+laggard-ship DIR s3://BUCKET/PREFIX sends the recordings in DIR that have ended,
+such as those of `laggard serve --store DIR`, to s3://BUCKET/PREFIX/MACHINE/NAME.
+laggard-ship s3://BUCKET/PREFIX DIR fetches those that are whole there to
+DIR/MACHINE/NAME, for `laggard-fleet DIR`. What is there already is left as it
+is; nothing is removed, here or there. Credentials are those of
 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or of the machine's role; AWS_REGION
 and, for other stores than Amazon's, AWS_ENDPOINT_URL say where.
 
 Exit codes:
   0  all that has ended is there
-  2  error: wrong arguments, no such folder
-  3  some recordings were not sent: they are named
+  2  error: wrong arguments, no such folder, a bucket that cannot be listed
+  3  some recordings were not sent, or not fetched: they are named
 
 Examples:
   laggard-ship /var/lib/laggard s3://latency/fleet
-  laggard-ship /var/lib/laggard s3://latency/fleet --follow --every 10min"
+  laggard-ship /var/lib/laggard s3://latency/fleet --follow --every 10min
+  laggard-ship s3://latency/fleet /srv/latency"
 )]
 struct Args {
-    /// Folder of recordings
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
-    /// Where they are sent
-    #[arg(value_name = "s3://BUCKET/PREFIX")]
-    bucket: String,
-    /// Go on, and send what ends from now on too
+    /// Folder of recordings, or a place in an object store
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// The other of both
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+    /// Go on, with what ends from now on too
     #[arg(long)]
     follow: bool,
     /// How often to look for them, at least 1s; after failures up to 15 min pass
@@ -61,22 +66,47 @@ fn main() -> ExitCode {
     }
 }
 
+/// The bucket that a path means, if it does.
+fn bucket(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| text.starts_with("s3:"))
+}
+
 fn run(args: &Args) -> anyhow::Result<bool> {
-    let bucket = Bucket::open(&args.bucket)?;
-    if args.follow {
-        let every = Duration::from(args.every);
-        anyhow::ensure!(
-            every >= Duration::from_secs(1),
-            "--every must be at least 1s"
-        );
-        match ship::follow(&bucket, &args.dir, every, say)? {}
+    let every = Duration::from(args.every);
+    anyhow::ensure!(
+        every >= Duration::from_secs(1),
+        "--every must be at least 1s"
+    );
+    match (bucket(&args.from), bucket(&args.to)) {
+        (None, Some(to)) => send(&args.from, &Bucket::open(to)?, args.follow, every),
+        (Some(from), None) => fetched(&Bucket::open(from)?, &args.to, args.follow, every),
+        _ => anyhow::bail!(
+            "one of `{}` and `{}` is to be a folder, and the other s3://BUCKET/PREFIX",
+            args.from.display(),
+            args.to.display()
+        ),
     }
-    let round = ship::round(&bucket, &args.dir, &mut BTreeSet::new())?;
-    say(&round);
+}
+
+fn send(dir: &Path, bucket: &Bucket, follow: bool, every: Duration) -> anyhow::Result<bool> {
+    if follow {
+        match ship::follow(bucket, dir, every, |round| say(&round.text()))? {}
+    }
+    let round = ship::round(bucket, dir, &mut BTreeSet::new())?;
+    say(&round.text());
     Ok(round.is_whole())
 }
 
-fn say(round: &ship::Round) {
+fn fetched(bucket: &Bucket, dir: &Path, follow: bool, every: Duration) -> anyhow::Result<bool> {
+    if follow {
+        fetch::follow(bucket, dir, every, |round| say(&round.text()));
+    }
+    let round = fetch::fetch(bucket, dir)?;
+    say(&round.text());
+    Ok(round.is_whole())
+}
+
+fn say(text: &str) {
     // What is sent counts, and goes on when nobody reads this any more.
-    let _ = std::io::stdout().write_all(round.text().as_bytes());
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }

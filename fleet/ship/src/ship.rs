@@ -28,7 +28,7 @@ const PIECE: usize = 8 << 20;
 /// Pieces under way at a time.
 const PIECES: usize = 2;
 /// After so many refusals by the store, one after another, the rest is for later.
-const ENOUGH: usize = 3;
+pub(crate) const ENOUGH: usize = 3;
 /// How long to wait at most when sending fails again and again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 
@@ -165,7 +165,7 @@ pub fn follow(
 
 /// The longest wait after so many failures in a row. Half to all of it is waited, so
 /// that machines which failed at the same time do not come back at the same time.
-fn pause(every: Duration, failures: u32) -> Duration {
+pub(crate) fn pause(every: Duration, failures: u32) -> Duration {
     let doubled = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
     every.saturating_mul(doubled).min(LONGEST_PAUSE.max(every))
 }
@@ -216,8 +216,12 @@ async fn send(
     Ok(Some((bucket.url(&at), bytes)))
 }
 
-/// What the store said: its own words, and the last reason where they leave it out.
 fn refused(act: &str, url: &str, error: &object_store::Error) -> Failed {
+    Failed::There(refusal(act, url, error))
+}
+
+/// What the store said: its own words, and the last reason where they leave it out.
+pub(crate) fn refusal(act: &str, url: &str, error: &object_store::Error) -> anyhow::Error {
     let said = error.to_string();
     let mut last = error.source();
     while let Some(deeper) = last.and_then(std::error::Error::source) {
@@ -229,7 +233,7 @@ fn refused(act: &str, url: &str, error: &object_store::Error) -> Failed {
         Some(_) => "",
         None => " (AWS_ACCESS_KEY_ID is not set)",
     };
-    Failed::There(anyhow::anyhow!("{act} {url}{who}: {said}{more}"))
+    anyhow::anyhow!("{act} {url}{who}: {said}{more}")
 }
 
 /// The key of a part; every name in it is escaped as keys need it.

@@ -244,7 +244,7 @@ fn a_bucket_that_is_not_there_is_named_and_so_is_what_was_not_sent() {
 #[test]
 fn what_is_no_bucket_and_a_folder_that_is_not_there_are_refused() {
     for (dir, bucket, words) in [
-        ("/", "latency", "write s3://BUCKET/PREFIX"),
+        ("/", "latency", "and the other s3://BUCKET/PREFIX"),
         ("/nowhere", "s3://latency", "read `/nowhere`"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laggard-ship"));
