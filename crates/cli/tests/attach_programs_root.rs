@@ -202,8 +202,10 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
         .iter()
         .filter_map(|row| row["unfinished"]["so_far_ns"].as_u64())
         .filter(|so_far| *so_far > PERIOD_NS - NEAR_NS);
-    let unsure =
-        (unsure.count() + last.count()) as u64 + sum("unseen") + sum("lost") + sum("merged");
+    let untold = sum("unseen") + sum("lost") + sum("merged");
+    // However busy the machine is, most jobs are told: what tells none is no excuse.
+    assert!(4 * untold <= sum("activations"), "{report:#}");
+    let unsure = (unsure.count() + last.count()) as u64 + untold;
     println!("{underruns} underruns, {misses} misses, {unsure} unsure");
     assert!(
         misses.abs_diff(underruns) <= unsure,

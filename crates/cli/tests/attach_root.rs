@@ -666,6 +666,81 @@ fn threads_without_a_row_are_named_with_their_count() {
     assert_eq!(without + with.len() as u64, watched, "{report:#}");
 }
 
+/// As many as a program has threads that has many: what few there are of real-time ones
+/// come first, however late they came and seldom they run.
+#[test]
+fn of_two_thousand_threads_real_time_ones_have_rows_and_none_is_missing() {
+    let script = "import os, threading, time\n\
+        threading.stack_size(65536)\n\
+        go = threading.Event()\n\
+        def wait():\n    go.wait()\n    time.sleep(.01)\n\
+        def real():\n    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(30))\n    \
+        for _ in range(8): time.sleep(.01)\n\
+        all = [threading.Thread(target=wait) for _ in range(2000)]\n\
+        all += [threading.Thread(target=real) for _ in range(2)]\n\
+        for one in all: one.start()\n\
+        go.set()\n\
+        for one in all: one.join()\n";
+
+    let Some(report) = of_python(script, &["--episodes=off"]) else {
+        return;
+    };
+
+    let threads = number(&report, "threads");
+    assert!(threads >= 2_003, "{threads}");
+    assert_eq!(number(&report, "ended"), threads);
+    let rows = report["rows"].as_array().unwrap();
+    let first: Vec<&str> = rows
+        .iter()
+        .map(|row| row["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(first[..2], ["fifo:30", "fifo:30"], "{first:?}");
+    let others = report["others"].as_array().unwrap();
+    let without: u64 = others.iter().map(|one| number(one, "threads")).sum();
+    let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
+    with.sort_unstable();
+    with.dedup();
+    assert_eq!(without + with.len() as u64, threads);
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_thread() {
+    let script = "import os, sys, time\n\
+        def run(name, count):\n    open('/proc/self/comm', 'w').write(name)\n    \
+        for _ in range(count): time.sleep(.005)\n    os._exit(0)\n\
+        first = os.fork()\n\
+        if not first: run('of-first', 20)\n\
+        os.waitpid(first, 0)\n\
+        for _ in range(500):\n    \
+            try: open('/proc/sys/kernel/ns_last_pid', 'w').write(str(first - 1))\n    \
+            except OSError: sys.exit(0)\n    \
+            other = os.fork()\n    \
+            if not other: run('of-second', 30) if os.getpid() == first else os._exit(0)\n    \
+            os.waitpid(other, 0)\n    \
+            if other == first: break\n";
+
+    let Some(report) = of_python(script, &["--rows=1000", "--episodes=off"]) else {
+        return;
+    };
+
+    let rows = report["rows"].as_array().unwrap();
+    let of = |name: &str| {
+        rows.iter()
+            .find(|row| row["name"] == name && row["woken_by"] == "timer")
+    };
+    let Some((first, second)) = of("of-first").zip(of("of-second")) else {
+        return println!("skipped: no number was used again: {rows:?}");
+    };
+    assert_eq!(first["tid"], second["tid"], "{rows:?}");
+    assert_ne!(first["number"], second["number"]);
+    for (row, count) in [(first, 20), (second, 30)] {
+        let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
+        let unfinished = u64::from(row["unfinished"].is_object());
+        let told = number(row, "activations") + unfinished + not_told;
+        assert_eq!(told, count, "{row:#}");
+    }
+}
+
 #[test]
 fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row() {
     let mut shell = Command::new("sh")
