@@ -24,7 +24,7 @@ pub(crate) fn hold_awake() -> io::Result<Awake> {
 
 /// The machine, and what of it spoils latency.
 pub(crate) fn identity(_: &CpuList, _: &[Service]) -> (Host, Vec<Caveat>) {
-    (windows::identify(), windows::caveats())
+    (windows::identify(), windows::setup_caveats())
 }
 
 /// Opens the probe of this machine. There is one sort of it.
