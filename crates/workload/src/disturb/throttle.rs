@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use laggard_model::{CpuList, Nanos};
+use laggard_model::{Cpu, CpuList, Nanos};
 
 use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
@@ -231,11 +231,11 @@ fn home(text: &str) -> Option<&str> {
 /// A thread above all others that never sleeps, beside a normal thread that
 /// needs the CPU too: without one, new kernels have nobody to stop it for.
 ///
-/// A hit is a time in which it did not run, of at least half the pause that
-/// `sched_rt_runtime_us` leaves.
+/// A hit is a time in which it did not run, of at least half the pause that the kernel
+/// makes.
 pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
-    let pause = pause().map_err(site.needs(
-        "find a share of real-time threads; set one with `sysctl -w kernel.sched_rt_runtime_us=950000`",
+    let pause = pause(site.plan.cpu).map_err(site.needs(
+        "find the part that normal threads have; set it with `sysctl -w kernel.sched_rt_runtime_us=950000`, or since Linux 6.12 in /sys/kernel/debug/sched/fair_server",
     ))?;
     let least = Nanos::from_ns(pause.ns() / 2);
     let done = AtomicBool::new(false);
@@ -280,8 +280,16 @@ fn pauses(site: &Site<'_>, least: Nanos) -> Vec<Hit> {
     log.hits
 }
 
-/// How long real-time threads are stopped in each period.
-fn pause() -> io::Result<Nanos> {
+/// How long real-time threads are stopped in each period on `cpu`: since Linux 6.12 what
+/// the fair server gives normal threads that wait, where that can be read.
+fn pause(cpu: Cpu) -> io::Result<Nanos> {
+    let server = format!("/sys/kernel/debug/sched/fair_server/cpu{}/runtime", cpu.0);
+    if let Ok(text) = fs::read_to_string(server) {
+        return match text.trim().parse().map_err(io::Error::other)? {
+            0 => Err(io::Error::other("they have none")),
+            runtime => Ok(Nanos::from_ns(runtime)),
+        };
+    }
     let read = |name: &str| -> io::Result<u64> {
         let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"))?;
         text.trim().parse().map_err(io::Error::other)
@@ -289,7 +297,7 @@ fn pause() -> io::Result<Nanos> {
     // -1, no share, is not a number of this type: an error, as it should be.
     let (period, runtime) = (read("sched_rt_period_us")?, read("sched_rt_runtime_us")?);
     match period.checked_sub(runtime) {
-        None | Some(0) => Err(io::ErrorKind::InvalidData.into()),
+        None | Some(0) => Err(io::Error::other("they have none")),
         Some(pause) => Ok(Nanos::from_us(pause)),
     }
 }
