@@ -56,10 +56,10 @@ pub(crate) struct AttachArgs {
     #[arg(long = "for", visible_alias = "app", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
     pub(crate) application: Option<String>,
     /// The period with which timers are to wake threads: it is the deadline, unless one
-    /// is given, and periods without a wake are counted [default: the one that the wakes
-    /// of each have, if they have one]
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
-    pub(crate) period: Option<Nanos>,
+    /// is given, and periods without a wake are counted; auto: the one that the wakes of
+    /// each have, if they have one
+    #[arg(long, value_name = "TIME", default_value = "auto", value_parser = some_period)]
+    pub(crate) period: PeriodArg,
     /// How long [default: until Ctrl-C, or the end of what is watched]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
@@ -98,4 +98,17 @@ pub(crate) struct AttachArgs {
     /// Command to run and to watch, with all it starts
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A period; `None`: each thread's own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct PeriodArg(pub(crate) Option<Nanos>);
+
+fn some_period(text: &str) -> Result<PeriodArg, String> {
+    match text {
+        "auto" => Ok(PeriodArg(None)),
+        _ => some_time(text)
+            .map(|time| PeriodArg(Some(time)))
+            .map_err(|why| format!("{why}; or `auto`")),
+    }
 }

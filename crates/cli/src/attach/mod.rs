@@ -176,7 +176,7 @@ fn asked(args: &AttachArgs) -> anyhow::Result<AttachAsked> {
             .as_ref()
             .map(|one| one.tolerance_ns)
             .or(args.deadline),
-        period: args.period,
+        period: args.period.0,
         application: application.map(|one| one.name),
         rows: args.rows as usize,
         steps: args.every.is_some(),
