@@ -150,6 +150,35 @@ fn shares_are_checked_and_figures_plotted_and_exported() {
 }
 
 #[test]
+fn microsofts_limits_are_checked_of_every_driver_of_a_trace() {
+    const SHIPPED: &str = include_str!("../../../requirements/microsoft-windows.toml");
+    let dir = recorded(made(0, "made.sys"), 0);
+    let check = |file: &str| {
+        fs::write(dir.path().join("limits.toml"), file).unwrap();
+        let words = ["check", "traced", "--require", "limits.toml", "--json"];
+        let output = laggard(dir.path(), &words);
+        (output.status.code(), json(&output)["rows"].clone())
+    };
+
+    let (_, shipped) = check(SHIPPED);
+    let (code, shorter) = check(&SHIPPED.replace("\"100us\"", "\"50us\""));
+
+    let of = |rows: &Value, what: &str| -> Vec<String> {
+        let rows = rows.as_array().unwrap_or_else(|| panic!("{rows}"));
+        let text = |row: &Value| row[what].as_str().unwrap().to_owned();
+        rows.iter().map(text).collect()
+    };
+    assert_eq!(of(&shipped, "service"), ["dpc:made.sys", "isr:made.sys"]);
+    // 100 us each; of 60 ISRs nothing is known of one in 1,000.
+    assert_eq!(code, Some(1));
+    assert_eq!(of(&shorter, "verdict"), ["broken", "not_decided"]);
+    let nobody = SHIPPED.replace("dpc:*", "dpc:other.sys");
+    fs::write(dir.path().join("limits.toml"), nobody).unwrap();
+    let refused = laggard(dir.path(), &["check", "traced", "--require", "limits.toml"]);
+    assert!(said(&refused).contains("no recording measured `dpc:other.sys`"));
+}
+
+#[test]
 fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
     let dir = recorded(made(0, "made.sys"), 0);
 

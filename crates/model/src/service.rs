@@ -177,6 +177,16 @@ impl Service {
         matches!(self, Self::Other | Self::Nice(_) | Self::Slice(_))
     }
 
+    /// Whether `other` is what this names: itself, or one of what a trace has of every
+    /// driver (`dpc:*`, `isr:*`).
+    #[must_use]
+    pub fn takes_in(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Traced(own), Self::Traced(other)) => own.takes_in(&other),
+            _ => self == other,
+        }
+    }
+
     /// Whether a thread of ours gives this service.
     pub const fn is_thread(self) -> bool {
         matches!(

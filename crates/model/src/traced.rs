@@ -36,6 +36,9 @@ impl DriverName {
     }
 }
 
+/// In place of a driver's name: of every driver. No file of Windows has this name.
+const EVERY: &str = "*";
+
 /// FNV-1a of 32 bits, folded to 16.
 fn checksum(name: &str) -> u32 {
     let all = name.bytes().fold(0x811c_9dc5_u32, |sum, byte| {
@@ -78,6 +81,17 @@ impl TracedService {
             Self::Dpc(_) => 1,
             Self::Ready(priority) => 2 + 255 - *priority as u64,
             Self::HardFault => 300,
+        }
+    }
+
+    /// Whether `other` is what this names: itself, or what any driver has where this is of
+    /// every one (`dpc:*`).
+    #[must_use]
+    pub fn takes_in(&self, other: &Self) -> bool {
+        let every = DriverName::new(EVERY);
+        match (self, other) {
+            (Self::Isr(of), Self::Isr(_)) | (Self::Dpc(of), Self::Dpc(_)) if *of == every => true,
+            _ => self == other,
         }
     }
 

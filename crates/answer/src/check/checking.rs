@@ -123,7 +123,7 @@ impl<'a> Checking<'a> {
         only: Option<Service>,
     ) -> Result<Vec<(Service, Route)>, CheckError> {
         let mut lines = load.lines();
-        lines.retain(|line| only.is_none_or(|only| only == line.0));
+        lines.retain(|line| only.is_none_or(|only| only.takes_in(line.0)));
         match lines.is_empty() {
             true => Err(self.not_measured(row, load, only)),
             false => Ok(lines),
