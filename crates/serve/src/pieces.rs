@@ -10,7 +10,7 @@ use laggard_console::args::EpisodesArg;
 use laggard_console::pipe;
 use laggard_measure::LiveNames;
 use laggard_model::text::count;
-use laggard_model::{Host, Keep, Names, Nanos};
+use laggard_model::{Cpu, CpuList, Host, Keep, Names, Nanos};
 use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, Plan, ScriptPace, Session, SessionError};
 
@@ -55,6 +55,8 @@ pub(crate) struct ServedPieces {
     has_begun: bool,
     /// Whether the cost is still to be told.
     is_new: bool,
+    /// Those of the piece before; empty: there was none.
+    cpus: CpuList,
 }
 
 /// The first piece, ready to begin.
@@ -80,6 +82,7 @@ impl ServedPieces {
             said: None,
             has_begun: false,
             is_new: true,
+            cpus: CpuList::default(),
         }
     }
 
@@ -123,6 +126,7 @@ impl ServedPieces {
     ) -> Result<bool, SessionError> {
         let planned = self.plan.duration.map_or(DAY, Duration::from);
         let manifest = session.manifest();
+        self.say_of_cpus(manifest.lines.iter().map(|line| line.cpu).collect());
         // Read before measuring: looking them up takes its time.
         let names = session
             .explains()
@@ -137,6 +141,27 @@ impl ServedPieces {
         self.is_new = exporter.is_new;
         self.has_begun |= exporter.has_begun;
         ended.map(|_| is_whole)
+    }
+
+    /// CPUs come and go (hotplug): which are measured from this piece on is said where
+    /// it is not as before.
+    fn say_of_cpus(&mut self, now: CpuList) {
+        let before = std::mem::replace(&mut self.cpus, now);
+        if before.is_empty() {
+            return;
+        }
+        let only = |of: &CpuList, not: &CpuList| -> CpuList {
+            let all = of.as_slice().iter().copied();
+            all.filter(|&cpu: &Cpu| !not.contains(cpu)).collect()
+        };
+        for (cpus, what) in [
+            (only(&before, &self.cpus), "measured no longer"),
+            (only(&self.cpus, &before), "measured from now on"),
+        ] {
+            if !cpus.is_empty() {
+                pipe::say(&format!("CPU {cpus} is {what}"));
+            }
+        }
     }
 
     /// Measuring cannot go on for now: waits, longer each time, and says so to whoever
