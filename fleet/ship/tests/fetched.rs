@@ -11,6 +11,10 @@ use laggard_ship::ship::round;
 use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
 
+mod folders;
+
+use folders::files;
+
 fn recorded(dir: &Path, name: &str, host: &str) {
     let dir = dir.join(name);
     fs::create_dir_all(dir.join("tail")).unwrap();
@@ -34,24 +38,6 @@ fn bucket(there: &Path) -> Bucket {
 
 fn fetched(there: &Path, here: &Path) -> FetchRound {
     fetch(&bucket(there), here).unwrap()
-}
-
-/// Every file below a folder, by its path.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    let mut next = vec![dir.to_path_buf()];
-    while let Some(folder) = next.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                next.push(path);
-            } else {
-                let name = path.strip_prefix(dir).unwrap().display().to_string();
-                all.insert(name, fs::read(path).unwrap());
-            }
-        }
-    }
-    all
 }
 
 /// Two machines of this bucket, and what they sent.

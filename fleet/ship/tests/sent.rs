@@ -1,6 +1,6 @@
 //! Recordings sent to stores of this machine: in memory, and in a folder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +9,10 @@ use laggard_ship::Bucket;
 use laggard_ship::ship::{Round, round};
 use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
+
+mod folders;
+
+use folders::files;
 
 /// A recording of `host` that began at `started`.
 fn recorded(dir: &Path, name: &str, host: &str, state: &str, started: &str) {
@@ -37,24 +41,6 @@ fn bucket(there: &Path) -> Bucket {
 
 fn once(there: &Path, here: &Path) -> Round {
     round(&bucket(there), here, &mut BTreeSet::new()).unwrap()
-}
-
-/// Every file below a folder, by its path.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    let mut next = vec![dir.to_path_buf()];
-    while let Some(folder) = next.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                next.push(path);
-            } else {
-                let name = path.strip_prefix(dir).unwrap().display().to_string();
-                all.insert(name, fs::read(path).unwrap());
-            }
-        }
-    }
-    all
 }
 
 #[test]
