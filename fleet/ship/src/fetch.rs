@@ -167,16 +167,9 @@ fn recordings(listed: Vec<ObjectMeta>) -> Recordings {
 
 /// The folder that a key is in.
 fn above(key: &Key) -> Key {
-    let parts: Vec<_> = key.parts().collect();
-    Key::from_iter(
-        parts
-            .into_iter()
-            .rev()
-            .skip(1)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev(),
-    )
+    let mut parts: Vec<_> = key.parts().collect();
+    parts.pop();
+    Key::from_iter(parts)
 }
 
 /// Where a recording is here: as below the prefix there. No part of a key is `.` or `..`.
