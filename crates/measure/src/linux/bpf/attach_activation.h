@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What becomes of a thread, from one of its phases to the next, and the record of an
+ * activation that ends.
+ */
+#ifndef LAGGARD_ATTACH_ACTIVATION_H
+#define LAGGARD_ATTACH_ACTIVATION_H
+
+#include "attach_sleep.h"
+#include "attach_wake.h"
+
+static __always_inline void write_record(struct attach_thread *thread,
+					 struct task_struct *task, u8 kind, u64 now)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
+	struct attach_record *record;
+	u64 place;
+	u32 index;
+
+	if (!head || !head->recorded)
+		return;
+	place = __sync_fetch_and_add(&head->count, 1);
+	index = head->first + ((u32)place & ((1U << ring_bits) - 1));
+	record = bpf_map_lookup_elem(&records, &index);
+	if (!record)
+		return;
+	__sync_lock_test_and_set(&record->place, 0);
+	record->origin_ns = thread->wake.origin_ns;
+	record->waking_ns = thread->wake.waking_ns;
+	record->due_ns = thread->wake.due_ns;
+	record->arrived_ns = thread->wake.arrived_ns;
+	record->waker_cpu = thread->wake.cpu;
+	record->left_cpu = thread->wake.left_cpu;
+	record->moves = thread->wake.moves;
+	record->first_cpu = thread->first_cpu;
+	record->function = thread->wake.function;
+	record->waker_name[0] = thread->wake.name[0];
+	record->waker_name[1] = thread->wake.name[1];
+	record->who = thread->wake.who;
+	record->route = thread->wake.route;
+	record->running_ns = thread->running_ns;
+	record->done_ns = now;
+	record->preempted_ns = thread->preempted_ns;
+	record->blocked_ns = thread->blocked_ns;
+	record->name[0] = ((u64 *)task->comm)[0];
+	record->name[1] = ((u64 *)task->comm)[1];
+	record->thread = thread->number;
+	record->seq = __sync_fetch_and_add(&thread->seq, 1);
+	record->tid = task->pid;
+	record->tgid = task->tgid;
+	record->cpu = thread->cpu;
+	record->preemptions = thread->preemptions;
+	record->migrations = thread->migrations;
+	record->blocks = thread->blocks;
+	record->merged = thread->merged;
+	record->unseen = thread->unseen;
+	record->stopped = thread->stopped;
+	record->kind = kind;
+	record->phase = thread->phase;
+	record->unseen_of = thread->unseen_of;
+	record->policy = task->policy;
+	record->priority = task->rt_priority;
+	record->nice = task->static_prio - 100;
+	__sync_lock_test_and_set(&record->place, place + 1);
+}
+
+static __always_inline void runs(struct attach_thread *thread, u64 now)
+{
+	thread->running_ns = now;
+	thread->preempted_ns = 0;
+	thread->blocked_ns = 0;
+	thread->preemptions = 0;
+	thread->migrations = 0;
+	thread->blocks = 0;
+	thread->cpu = bpf_get_smp_processor_id();
+	thread->first_cpu = thread->cpu;
+	thread->armed_ns = 0;
+	thread->is_periodic = 0;
+	thread->is_leaving = 0;
+	thread->unseen_of = 0;
+	thread->phase = ATTACH_RUNS;
+}
+
+/*
+ * Its wake was not seen, but the sleep that it had begun is over: whatever woke it,
+ * it was due then.
+ */
+static __always_inline bool was_due(struct attach_thread *thread, u64 now)
+{
+	struct attach_wake *wake = &thread->wake;
+
+	if (!thread->armed_ns || thread->armed_ns > now)
+		return false;
+	wake->origin_ns = thread->armed_ns;
+	wake->due_ns = thread->armed_due_ns < now ? thread->armed_due_ns : now;
+	wake->waking_ns = now;
+	wake->arrived_ns = 0;
+	wake->moves = 0;
+	wake->function = (u64)&hrtimer_wakeup;
+	wake->name[0] = 0;
+	wake->name[1] = 0;
+	wake->who = 0;
+	wake->route = ATTACH_HRTIMER;
+	wake->cpu = bpf_get_smp_processor_id();
+	return true;
+}
+
+/* What it was in ends. */
+static __always_inline void is_done(struct attach_thread *thread, struct task_struct *task,
+				    u64 now)
+{
+	/* It was due while it was stopped, and not late. */
+	if (thread->wake.origin_ns < thread->resumed_ns)
+		thread->stopped++;
+	else
+		write_record(thread, task, ATTACH_ACTIVATION, now);
+}
+
+static __always_inline void take_next(struct attach_thread *thread)
+{
+	thread->wake = thread->next;
+	thread->has_next = 0;
+}
+
+/* An int each, and of 8 bits since Linux 7; read without sign, either can be. */
+struct task_struct___asleep {
+	unsigned int on_rq;
+	unsigned int on_cpu;
+} __kernel_type;
+
+/*
+ * Who is in no run queue and on no CPU has slept since it was woken or ran: its
+ * switches were not seen, and what it was in cannot be told.
+ */
+static __always_inline void slept_unseen(struct attach_thread *thread, struct task_struct *task)
+{
+	struct task_struct___asleep *now = (void *)task;
+
+	if (!bpf_core_field_exists(now->on_cpu) || now->on_rq || now->on_cpu)
+		return;
+	switch (thread->phase) {
+	case ATTACH_WOKEN:
+	case ATTACH_RUNS:
+	case ATTACH_PREEMPTED:
+		thread->unseen++;
+		thread->is_leaving = 0;
+		thread->phase = ATTACH_SLEEPS;
+		break;
+	default:
+		break;
+	}
+}
+
+static __always_inline void moves(struct attach_wake *wake, struct task_struct *task)
+{
+	wake->arrived_ns = bpf_ktime_get_ns();
+	wake->left_cpu = task->thread_info.cpu;
+	wake->moves++;
+}
+
+/* It goes on, after others had its CPU, or it waited. */
+static __always_inline void comes_back(struct attach_thread *thread, u64 now)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (thread->phase == ATTACH_PREEMPTED)
+		thread->preempted_ns += now - thread->off_ns;
+	else
+		thread->blocked_ns += now - thread->off_ns;
+	if (thread->cpu != cpu)
+		thread->migrations++;
+	thread->cpu = cpu;
+	thread->phase = ATTACH_RUNS;
+}
+
+/* It runs, and has done so since nobody knows when: now at the latest. */
+static __always_inline void came_unseen(struct attach_thread *thread, u64 now)
+{
+	bool is_woken = thread->phase == ATTACH_WOKEN || thread->is_periodic;
+
+	runs(thread, now);
+	thread->unseen_of = ATTACH_RUN_UNSEEN | (is_woken ? 0 : ATTACH_WAKE_UNSEEN);
+}
+
+static __always_inline void sleeps_until_period(struct attach_thread *thread,
+						struct task_struct *task)
+{
+	struct task_struct___periodic *periodic = (void *)task;
+	struct hrtimer___asked *timer = (void *)&periodic->dl.dl_timer;
+
+	thread->running_ns = 0;
+	thread->has_next = 0;
+	thread->armed_ns = timer->_softexpires - timer->base->offset;
+	thread->armed_due_ns = thread->armed_ns;
+	thread->is_periodic = 1;
+	thread->phase = ATTACH_SLEEPS;
+}
+
+static __always_inline void leaves(struct attach_thread *thread, struct task_struct *task,
+				   bool is_runnable, u32 state)
+{
+	u64 now = bpf_ktime_get_ns();
+	bool sleeps = !is_runnable && sleeps_by_itself(state);
+
+	if (!is_runnable && is_stopped(task, state)) {
+		/* Stopped while it sleeps in a stop (a debugger) is one stop. */
+		thread->stopped++;
+		thread->has_next = 0;
+		thread->phase = ATTACH_STOPPED;
+		return;
+	}
+	switch (thread->phase) {
+	case ATTACH_UNKNOWN:
+		if (is_runnable && has_yielded(task))
+			sleeps_until_period(thread, task);
+		else if (sleeps)
+			thread->phase = ATTACH_SLEEPS;
+		break;
+	case ATTACH_SLEEPS:
+		/* It ran in between, which nobody saw. */
+		if (!was_due(thread, now)) {
+			thread->unseen++;
+			if (!sleeps)
+				thread->phase = ATTACH_UNKNOWN;
+			break;
+		}
+		came_unseen(thread, now);
+		goto runs;
+	case ATTACH_WOKEN:
+		if (thread->is_leaving && sleeps) {
+			thread->is_leaving = 0;
+			break;
+		}
+		came_unseen(thread, now);
+		goto runs;
+	case ATTACH_PREEMPTED:
+	case ATTACH_BLOCKED:
+		/* It came back, which nobody saw. */
+		comes_back(thread, now);
+		thread->unseen_of |= ATTACH_BACK_UNSEEN;
+		/* fall through */
+	case ATTACH_RUNS:
+	runs:
+		if (is_runnable && has_yielded(task)) {
+			is_done(thread, task, now);
+			sleeps_until_period(thread, task);
+		} else if (is_runnable) {
+			thread->preemptions++;
+			thread->off_ns = now;
+			thread->phase = ATTACH_PREEMPTED;
+		} else if (sleeps) {
+			is_done(thread, task, now);
+			thread->running_ns = 0;
+			thread->phase = ATTACH_SLEEPS;
+			if (thread->has_next) {
+				take_next(thread);
+				thread->phase = ATTACH_WOKEN;
+			}
+		} else if (!(state & SLEEPS_DEAD)) {
+			thread->blocks++;
+			thread->has_next = 0;
+			thread->off_ns = now;
+			thread->phase = ATTACH_BLOCKED;
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+static __always_inline void comes(struct attach_thread *thread)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 is_periodic;
+
+	switch (thread->phase) {
+	case ATTACH_SLEEPS:
+		if (thread->has_next) {
+			take_next(thread);
+			runs(thread, now);
+			return;
+		}
+		if (was_due(thread, now)) {
+			is_periodic = thread->is_periodic;
+			runs(thread, now);
+			/* No wake was to be seen. */
+			thread->unseen_of = is_periodic ? 0 : ATTACH_WAKE_UNSEEN;
+			if (is_periodic)
+				thread->wake.function = 0;
+			return;
+		}
+		thread->unseen++;
+		thread->phase = ATTACH_UNKNOWN;
+		return;
+	case ATTACH_WOKEN:
+		runs(thread, now);
+		return;
+	case ATTACH_PREEMPTED:
+	case ATTACH_BLOCKED:
+		comes_back(thread, now);
+		return;
+	case ATTACH_STOPPED:
+		thread->resumed_ns = now;
+		thread->phase = ATTACH_UNKNOWN;
+		return;
+	default:
+		return;
+	}
+}
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Which handler runs on a CPU: a stack for each, on which what interrupts another
+ * comes to lie above it.
+ */
+#ifndef LAGGARD_ATTACH_HANDLERS_H
+#define LAGGARD_ATTACH_HANDLERS_H
+
+#include "attach_thread.h"
+
+struct attach_frame {
+	u64 since_ns;
+	u64 origin_ns;
+	u64 due_ns;
+	u64 function;
+	u32 tid; /* of the thread that it runs in, or in place of */
+	u32 id;
+	u32 route;   /* enum attach_route */
+	u32 is_hard; /* with interrupts off */
+};
+
+enum { ATTACH_DEPTH = 8 };
+
+struct attach_context {
+	u64 depth;
+	struct attach_frame frames[ATTACH_DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct attach_context);
+} contexts SEC(".maps");
+
+static __always_inline struct attach_context *context(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&contexts, &zero);
+}
+
+/* What may interrupt this takes the place above, and gives it back. */
+static __always_inline struct attach_frame *begin(u32 route, u32 id, bool is_hard)
+{
+	struct attach_context *cpu;
+	struct attach_frame *frame;
+	u64 place;
+
+	if (!has_begun())
+		return NULL;
+	cpu = context();
+	if (!cpu)
+		return NULL;
+	place = cpu->depth;
+	barrier_var(place);
+	if (place >= ATTACH_DEPTH)
+		return NULL;
+	cpu->depth = place + 1;
+	frame = &cpu->frames[place];
+	/* A timer's is its expiry: this is on the way of who is woken. */
+	if (route != ATTACH_HRTIMER) {
+		frame->since_ns = bpf_ktime_get_ns();
+		frame->origin_ns = frame->since_ns;
+		frame->due_ns = frame->since_ns;
+	}
+	frame->function = 0;
+	frame->tid = (u32)bpf_get_current_pid_tgid();
+	frame->id = id;
+	frame->route = route;
+	frame->is_hard = is_hard;
+	return frame;
+}
+
+static __always_inline bool is_of(const struct attach_frame *frame, u32 route, u32 tid)
+{
+	return frame->route == route && frame->tid == tid;
+}
+
+/* Takes off the last of its sort, and what was not seen to end above it. */
+static __always_inline int end(u32 route)
+{
+	struct attach_context *cpu = context();
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u64 last;
+
+	if (!cpu)
+		return 0;
+	/* Nearly always the last of all. */
+	last = cpu->depth - 1;
+	barrier_var(last);
+	if (last < ATTACH_DEPTH && is_of(&cpu->frames[last], route, tid)) {
+		cpu->depth = last;
+		return 0;
+	}
+	for (int i = ATTACH_DEPTH - 1; i >= 0; i--) {
+		if ((u64)i >= cpu->depth)
+			continue;
+		if (!is_of(&cpu->frames[i], route, tid))
+			continue;
+		cpu->depth = i;
+		return 0;
+	}
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_handler_entry, int irq)
+{
+	begin(ATTACH_IRQ, irq, true);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_handler_exit)
+{
+	return end(ATTACH_IRQ);
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	begin(ATTACH_SOFTIRQ, vector, false);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit)
+{
+	return end(ATTACH_SOFTIRQ);
+}
+
+SEC("tp_btf/timer_expire_entry")
+int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
+{
+	struct attach_frame *frame = begin(ATTACH_TIMER, 0, false);
+
+	if (frame)
+		frame->function = (u64)timer->function;
+	return 0;
+}
+
+SEC("tp_btf/timer_expire_exit")
+int BPF_PROG(on_timer_expire_exit)
+{
+	return end(ATTACH_TIMER);
+}
+
+struct hrtimer_clock_base {
+	s64 offset; /* of this clock to CLOCK_MONOTONIC, ns */
+} __kernel_type;
+
+struct hrtimer___asked {
+	s64 _softexpires; /* as asked for, by its clock */
+	struct hrtimer_clock_base *base;
+} __kernel_type;
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+{
+	struct attach_frame *frame;
+	struct hrtimer___asked *asked = (void *)timer;
+	bool is_soft = BPF_CORE_READ_BITFIELD(timer, is_soft);
+
+	frame = begin(ATTACH_HRTIMER, 0, !is_soft);
+	if (!frame)
+		return 0;
+	frame->function = (u64)timer->function;
+	frame->origin_ns = asked->_softexpires - asked->base->offset;
+	frame->due_ns = timer->node.expires - asked->base->offset;
+	return 0;
+}
+
+/* Wakes the thread that sleeps, or waits for so long at most. */
+extern const void hrtimer_wakeup __ksym __weak;
+
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(on_hrtimer_expire_exit)
+{
+	return end(ATTACH_HRTIMER);
+}
+
+#define VECTOR(name)                              \
+	SEC("tp_btf/" #name "_entry")             \
+	int BPF_PROG(on_##name##_entry)           \
+	{                                         \
+		begin(ATTACH_VECTOR, 0, true);    \
+		return 0;                         \
+	}                                         \
+	SEC("tp_btf/" #name "_exit")              \
+	int BPF_PROG(on_##name##_exit)            \
+	{                                         \
+		return end(ATTACH_VECTOR);        \
+	}
+
+/* Not the local timer's: whom it wakes a timer's callback wakes, which is told above,
+ * and each program here is on the way of who is woken. */
+VECTOR(reschedule)
+VECTOR(call_function)
+VECTOR(call_function_single)
+VECTOR(irq_work)
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * How a thread leaves its CPU: it was stopped, waits for its next period, or sleeps
+ * until somebody wakes it.
+ */
+#ifndef LAGGARD_ATTACH_SLEEP_H
+#define LAGGARD_ATTACH_SLEEP_H
+
+#include "kernel.h"
+
+/* include/linux/sched.h */
+enum {
+	SLEEPS_INTERRUPTIBLE = 0x1,
+	SLEEPS_UNINTERRUPTIBLE = 0x2,
+	SLEEPS_STOPPED = 0x4,
+	SLEEPS_TRACED = 0x8,
+	SLEEPS_DEAD = 0x80,
+	SLEEPS_NOLOAD = 0x400,
+	SLEEPS_FROZEN = 0x8000, /* since Linux 6.1; none has it before */
+};
+
+struct task_struct___stopped {
+	unsigned int frozen : 1; /* its cgroup is, and it waits for the end of that */
+} __kernel_type;
+
+/*
+ * Whether it waits because somebody stopped it. In a frozen cgroup (version 2) it
+ * sleeps as if by itself; version 1 may change what it sleeps in, without waking it.
+ */
+static __always_inline bool is_stopped(struct task_struct *task, u32 state)
+{
+	struct task_struct___stopped *freezable = (void *)task;
+
+	if (state & (SLEEPS_STOPPED | SLEEPS_TRACED | SLEEPS_FROZEN))
+		return true;
+	if (!(state & SLEEPS_INTERRUPTIBLE) || !bpf_core_field_exists(freezable->frozen))
+		return false;
+	return BPF_CORE_READ_BITFIELD(freezable, frozen);
+}
+
+struct sched_dl_entity {
+	unsigned int dl_yielded : 1;
+	unsigned int dl_throttled : 1;
+	struct hrtimer dl_timer; /* expires as its next period begins */
+} __kernel_type;
+
+struct task_struct___periodic {
+	struct sched_dl_entity dl;
+} __kernel_type;
+
+enum { POLICY_DEADLINE = 6 }; /* include/uapi/linux/sched.h */
+
+/*
+ * Whether a SCHED_DEADLINE thread has ended its job by sched_yield: the kernel keeps it
+ * from running until its next period begins, and wakes nobody then.
+ */
+static __always_inline bool has_yielded(struct task_struct *task)
+{
+	struct task_struct___periodic *periodic = (void *)task;
+
+	if (task->policy != POLICY_DEADLINE || !bpf_core_field_exists(periodic->dl.dl_yielded))
+		return false;
+	return BPF_CORE_READ_BITFIELD(periodic, dl.dl_yielded) &&
+	       BPF_CORE_READ_BITFIELD(periodic, dl.dl_throttled);
+}
+
+/* Whether it waits to be woken for something to do. */
+static __always_inline bool sleeps_by_itself(u32 state)
+{
+	return (state & SLEEPS_INTERRUPTIBLE) ||
+	       (state & (SLEEPS_UNINTERRUPTIBLE | SLEEPS_NOLOAD)) ==
+		       (SLEEPS_UNINTERRUPTIBLE | SLEEPS_NOLOAD);
+}
+
+#endif

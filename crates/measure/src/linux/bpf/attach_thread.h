@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What the programs of attach.bpf.c keep: of a watched thread in its own storage, of
+ * all of them in one place.
+ */
+#ifndef LAGGARD_ATTACH_THREAD_H
+#define LAGGARD_ATTACH_THREAD_H
+
+#include "kernel.h"
+#include "overwritten.h"
+#include "attach.h"
+
+RING_ENTRIES(records, struct attach_record);
+
+struct attach_thread {
+	struct attach_wake wake; /* of what it is in */
+	struct attach_wake next; /* came before it slept */
+	u64 running_ns;
+	u64 off_ns; /* since when it is preempted or blocked */
+	u64 preempted_ns;
+	u64 blocked_ns;
+	u64 resumed_ns; /* the end of its last stop; 0: none was seen */
+	u64 armed_ns;	/* the expiry of the sleep that it began; 0: none */
+	u64 armed_due_ns; /* with the slack that it was given */
+	u64 seq;
+	u64 has_next;
+	u32 number; /* from 1; 0: not watched */
+	u32 first_cpu;
+	u32 cpu;
+	u32 preemptions;
+	u32 migrations;
+	u32 blocks;
+	u32 merged;
+	u32 unseen;
+	u32 stopped;
+	u32 phase;
+	u32 follows; /* what it starts is watched, too */
+	u32 process; /* of a first thread: enum attach_process */
+	u32 unseen_of; /* enum attach_unseen */
+	u32 is_periodic; /* waits for its next period, not for a wake */
+	u32 is_leaving;	 /* woken before it was seen to sleep */
+	u32 padding;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct attach_thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} chosen SEC(".maps");
+
+struct attach_state {
+	u64 begun;   /* all programs are attached */
+	u64 threads; /* watched so far */
+	u64 ended;   /* of them */
+	u64 no_storage; /* could not be watched: no memory */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct attach_state);
+} states SEC(".maps");
+
+/* Softirqs run in threads that are preempted (PREEMPT_RT). */
+const volatile u32 softirqs_are_preempted;
+
+static __always_inline struct attach_state *state(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&states, &zero);
+}
+
+/* Whether what begins now is seen to end. */
+static __always_inline bool has_begun(void)
+{
+	struct attach_state *now = state();
+
+	return now && now->begun;
+}
+
+#endif

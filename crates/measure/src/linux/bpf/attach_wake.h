@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What woke a thread: the handler that its waker's CPU is in, or the thread there.
+ *
+ * With COUNTED, the CPU's own count says whether it is in an interrupt or in a
+ * softirq: what woke the thread in one that no tracepoint told of is no thread.
+ * Without, it is taken for the thread that was interrupted.
+ */
+#ifndef LAGGARD_ATTACH_WAKE_H
+#define LAGGARD_ATTACH_WAKE_H
+
+#include "attach_handlers.h"
+
+/* What the CPU is in, from its preemption count: include/linux/preempt.h. */
+enum {
+	SERVES_SOFTIRQ = 0x100,
+	SERVES_INTERRUPT = 0x000f0000 | 0x00f00000, /* or an NMI */
+};
+
+#ifdef COUNTED
+/* x86 from Linux 6.16 on, and before 6.2. */
+extern const int __preempt_count __ksym __weak;
+
+/* x86 in between. */
+struct pcpu_hot {
+	int preempt_count;
+} __kernel_type;
+extern const struct pcpu_hot pcpu_hot __ksym __weak;
+
+/* Below 0: not known. One path asks for both: the compiler makes one number of two
+ * addresses that are asked for with `||`, which the verifier refuses. */
+static __always_inline s64 preempt_count(void)
+{
+	if (&__preempt_count)
+		return *(const u32 *)bpf_this_cpu_ptr(&__preempt_count);
+	if (&pcpu_hot) {
+		const struct pcpu_hot *hot = bpf_this_cpu_ptr(&pcpu_hot);
+
+		return (u32)hot->preempt_count;
+	}
+	return -1;
+}
+#else
+static __always_inline s64 preempt_count(void)
+{
+	return -1;
+}
+#endif
+
+/* Whether the CPU is in the midst of an interrupt or a softirq, as far as is known. */
+static __always_inline bool is_interrupted(void)
+{
+	s64 count = preempt_count();
+
+	return count >= 0 && (count & (SERVES_INTERRUPT | SERVES_SOFTIRQ));
+}
+
+/* The innermost handler in which the current thread's CPU is, or ATTACH_DEPTH. */
+static __always_inline u64 innermost(const struct attach_context *cpu, u32 tid)
+{
+	u64 last = cpu->depth - 1;
+
+	barrier_var(last);
+	if (last < ATTACH_DEPTH && cpu->frames[last].tid == tid)
+		return last;
+	for (int i = ATTACH_DEPTH - 1; i >= 0; i--) {
+		if ((u64)i < cpu->depth && cpu->frames[i].tid == tid)
+			return i;
+	}
+	return ATTACH_DEPTH;
+}
+
+static __always_inline bool is_possible(const struct attach_frame *frame)
+{
+	s64 count = preempt_count();
+
+	if (count < 0)
+		return true;
+	if (count & SERVES_INTERRUPT)
+		return frame->is_hard;
+	if ((count & SERVES_SOFTIRQ) || softirqs_are_preempted)
+		return !frame->is_hard;
+	return false;
+}
+
+static __always_inline void note_wake(struct attach_wake *wake)
+{
+	struct attach_context *cpu = context();
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct task_struct *self = bpf_get_current_task_btf();
+	const struct attach_frame *frame;
+	u64 place, below;
+
+	wake->waking_ns = bpf_ktime_get_ns();
+	wake->origin_ns = wake->waking_ns;
+	wake->due_ns = wake->waking_ns;
+	wake->arrived_ns = 0;
+	wake->moves = 0;
+	wake->cpu = bpf_get_smp_processor_id();
+	wake->name[0] = ((u64 *)self->comm)[0];
+	wake->name[1] = ((u64 *)self->comm)[1];
+	wake->function = 0;
+	wake->who = tid;
+	wake->route = ATTACH_THREAD;
+	if (!cpu)
+		return;
+	place = innermost(cpu, tid);
+	barrier_var(place);
+	if (place < ATTACH_DEPTH && is_possible(&cpu->frames[place])) {
+		frame = &cpu->frames[place];
+		wake->route = frame->route;
+		wake->who = frame->id;
+		wake->function = frame->function;
+		wake->origin_ns = frame->origin_ns;
+		wake->due_ns = frame->due_ns;
+		/* Of a timer of the wheel it is not told when it was due: its softirq. */
+		below = place - 1;
+		barrier_var(below);
+		if (frame->route == ATTACH_TIMER && below < ATTACH_DEPTH &&
+		    cpu->frames[below].route == ATTACH_SOFTIRQ) {
+			wake->origin_ns = cpu->frames[below].since_ns;
+			wake->due_ns = wake->origin_ns;
+		}
+		/* Clocks that were set, or a timer that began early. */
+		if (wake->origin_ns > wake->waking_ns)
+			wake->origin_ns = wake->waking_ns;
+		if (wake->due_ns > wake->waking_ns)
+			wake->due_ns = wake->waking_ns;
+		if (wake->due_ns < wake->origin_ns)
+			wake->due_ns = wake->origin_ns;
+	} else if (is_interrupted()) {
+		wake->route = ATTACH_INTERRUPT;
+		wake->who = 0;
+	}
+}
+
+#endif
