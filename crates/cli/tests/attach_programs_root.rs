@@ -5,6 +5,8 @@
 //! Needs root and a kernel with BTF; without them, or without such a program, it says
 //! that it is skipped, and why.
 
+mod some_cpu;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use some_cpu::some_cpu;
 
 /// The period of the tasks, and their deadline.
 const PERIOD_NS: u64 = 2_000_000;
@@ -141,17 +145,6 @@ fn told(file: &Path, thread: &str) -> Vec<Told> {
     }
     all.sort_unstable_by_key(|one| one.running);
     all
-}
-
-/// The last CPU on which this thread may run.
-fn some_cpu() -> u32 {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
-        .unwrap();
-    let last = list.trim().rsplit([',', '-']).next().unwrap();
-    last.parse().unwrap()
 }
 
 #[test]

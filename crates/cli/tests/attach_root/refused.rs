@@ -1,0 +1,91 @@
+//! What cannot be watched is refused with a reason.
+
+use std::process::Command;
+
+use super::laggard;
+
+#[test]
+fn what_is_not_there_is_refused_with_a_reason() {
+    // The largest number that there can be is above the usual limit.
+    for (args, words) in [
+        (
+            &["4194303", "-d", "1s"][..],
+            "process 4194303 cannot be attached to",
+        ),
+        (
+            &["--comm", "no such name", "-d", "1s"],
+            "no process or thread is called",
+        ),
+        (
+            &["1", "--tid", "4194303", "-d", "1s"],
+            "process 1 has no thread 4194303",
+        ),
+        (
+            &["1", "--stack-rate", "20000", "-d", "1s"],
+            "20000 stack samples a second are out of range",
+        ),
+        (&["--cgroup", "", "-d", "1s"], "control group"),
+        // Of a command that is yet to run no thread has a number.
+        (
+            &["--tid", "1", "-d", "1s", "--", "true"],
+            "cannot be used with",
+        ),
+        (
+            &["-d", "1s", "--", "/no/such/program"],
+            "run `/no/such/program`",
+        ),
+    ] {
+        let output = laggard().args(args).output().unwrap();
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("threads cannot be watched here") {
+            println!("skipped: {said}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_root_without_the_capabilities_is_told_which_it_lacks() {
+    let output = Command::new("setpriv")
+        .arg("--bounding-set=-bpf,-perfmon,-sys_admin")
+        .arg(env!("CARGO_BIN_EXE_laggard"))
+        .args(["attach", "-d", "1s", "--", "true"])
+        .output();
+    let Ok(output) = output else {
+        return println!("skipped: there is no setpriv");
+    };
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("setpriv") || !nix::unistd::geteuid().is_root() {
+        return println!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("this root may not") && said.contains("CAP_BPF"),
+        "{said}"
+    );
+}
+
+#[test]
+fn in_a_pid_namespace_it_says_that_numbers_are_the_kernels() {
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(env!("CARGO_BIN_EXE_laggard"))
+        .args(["attach", "-d", "1s", "--", "sleep", "0.1"])
+        .output();
+    let Ok(output) = output else {
+        return println!("skipped: there is no unshare");
+    };
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("unshare:") || said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("the kernel's own numbers"), "{text} {said}");
+}
