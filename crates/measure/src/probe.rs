@@ -143,14 +143,14 @@ pub enum ProbeError {
     #[error("{0}")]
     Unaffordable(String),
     /// A call to the operating system failed.
-    #[error("cannot {action}{}; {remedy}", .source.as_ref().map(|err| format!(": {err}")).unwrap_or_default())]
+    #[error("cannot {action}{}; {remedy}", .said.as_ref().map(|err| format!(": {err}")).unwrap_or_default())]
     System {
         /// What was tried.
         action: String,
         /// What to do.
         remedy: String,
         /// What the system said.
-        source: Option<std::io::Error>,
+        said: Option<std::io::Error>,
     },
     /// A script of the fake probe is wrong.
     #[error("{0}")]

@@ -317,15 +317,24 @@ impl Recorder {
     /// # Errors
     /// When the disk refuses.
     pub fn discard(self) -> Result<(), WriteError> {
-        for name in [disk::MANIFEST, disk::MANIFEST_START, disk::RESERVE] {
-            self.folder.remove_file(name)?;
+        let Self {
+            folder, journal, ..
+        } = self;
+        let of_journal = journal.name().to_owned();
+        // Of a file that is open Windows keeps the name.
+        drop(journal);
+        for name in [
+            disk::MANIFEST,
+            disk::MANIFEST_START,
+            disk::RESERVE,
+            &of_journal,
+        ] {
+            folder.remove_file(name)?;
         }
-        self.folder.remove_file(self.journal.name())?;
-        self.folder.remove_samples()?;
-        let path = self.folder.path();
-        self.folder
+        folder.remove_samples()?;
+        folder
             .remove()
-            .map_err(|error| WriteError::io(path, error))
+            .map_err(|error| WriteError::io(folder.path(), error))
     }
 
     /// Ends the recording.

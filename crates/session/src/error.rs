@@ -120,6 +120,14 @@ pub enum SessionError {
     /// A watcher could not go on.
     #[error(transparent)]
     Watcher(WatchError),
+    /// Measuring could not begin, and its empty recording could not be removed.
+    #[error("{why}; its empty recording could not be removed: {left}")]
+    Left {
+        /// Why it could not begin.
+        why: Box<Self>,
+        /// What is in the way.
+        left: WriteError,
+    },
     /// Measuring ended early. A recording was made of the time before.
     #[error("the recording ended early")]
     RecordingEnded(#[source] Box<Self>),
@@ -147,7 +155,9 @@ impl SessionError {
             | Self::LoadGone { .. } => false,
             #[cfg(not(target_os = "linux"))]
             Self::NoLoads => true,
-            Self::RecordingEnded(err) | Self::MeasuringEnded(err) => err.is_unmet(),
+            Self::Left { why: err, .. } | Self::RecordingEnded(err) | Self::MeasuringEnded(err) => {
+                err.is_unmet()
+            }
             Self::Script { .. }
             | Self::Awake(_)
             | Self::NoEpisodes
@@ -165,7 +175,9 @@ impl SessionError {
     pub fn is_of_recording(&self) -> bool {
         match self {
             Self::Create(_) | Self::Write(_) | Self::Close(_) | Self::Thread { .. } => true,
-            Self::RecordingEnded(err) | Self::MeasuringEnded(err) => err.is_of_recording(),
+            Self::Left { why: err, .. } | Self::RecordingEnded(err) | Self::MeasuringEnded(err) => {
+                err.is_of_recording()
+            }
             #[cfg(target_os = "linux")]
             Self::Flight(_)
             | Self::Handlers(_)

@@ -168,8 +168,13 @@ impl<'a> Session<'a> {
             Ok(start) => start,
             Err(err) => {
                 self.watch = None;
-                recorder.map(Recorder::discard).transpose()?;
-                return Err(err);
+                return Err(match recorder.map(Recorder::discard).transpose() {
+                    Ok(_) => err,
+                    Err(left) => SessionError::Left {
+                        why: Box::new(err),
+                        left,
+                    },
+                });
             }
         };
         // The load works when the first activation can be late by it, not before.

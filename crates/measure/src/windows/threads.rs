@@ -100,7 +100,7 @@ impl TimerThreads {
             self.threads.push(thread.map_err(|err| ProbeError::System {
                 action: format!("start a thread as `{service}` on CPU {cpu}"),
                 remedy: "leave that service or CPU out".into(),
-                source: Some(err),
+                said: Some(err),
             })?);
         }
         if self.threads.iter().any(|thread| !thread.is_fine) {
@@ -215,7 +215,7 @@ fn keep_possible(
             ),
             _ => (
                 "there is no such service on Windows",
-                "use realtime:16 to realtime:31, or other",
+                "use realtime:16 to realtime:31, other, or with the driver dpc and kthread:16 to kthread:31",
             ),
         };
         refused.push(RefusedService {

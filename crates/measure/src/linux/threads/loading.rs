@@ -43,7 +43,7 @@ pub(super) fn load(
                     action: "compare the clocks of threads and BPF programs".into(),
                     remedy: "mount /proc, or run outside of the time namespace (`unshare --time`)"
                         .into(),
-                    source: Some(io::Error::other(reason)),
+                    said: Some(io::Error::other(reason)),
                 })?;
             Ok(Some(programs))
         }

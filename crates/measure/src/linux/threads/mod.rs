@@ -418,6 +418,6 @@ fn system(action: &str, reason: String) -> ProbeError {
     ProbeError::System {
         action: action.into(),
         remedy: "`laggard doctor` says what this machine allows".into(),
-        source: Some(io::Error::other(reason)),
+        said: Some(io::Error::other(reason)),
     }
 }

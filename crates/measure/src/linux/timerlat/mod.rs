@@ -100,7 +100,7 @@ impl Source for Timerlat {
         self.start_tracer(first).map_err(|err| ProbeError::System {
             action: "start the timerlat tracer".into(),
             remedy: "`laggard doctor` says what this machine allows".into(),
-            source: Some(io::Error::other(reason_of(&err))),
+            said: Some(io::Error::other(reason_of(&err))),
         })
     }
 
