@@ -58,7 +58,7 @@ export interface AssumedTold {
   words: string;
 }
 
-export type Backend = "bpf" | "user" | "tracer" | "fake" | "imported";
+export type Backend = "bpf" | "user" | "tracer" | "driver" | "fake" | "imported";
 
 export interface Blocks {
   is_dependent: boolean;

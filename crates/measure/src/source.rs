@@ -152,15 +152,17 @@ pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> 
             remedy: "`laggard attach` watches such".into(),
         });
     }
-    if let Some(&service) = request
-        .services
-        .iter()
-        .find(|one| matches!(one, Service::Realtime(_)))
-    {
+    let is_of_windows = |one: &&Service| {
+        matches!(
+            one,
+            Service::Realtime(_) | Service::Dpc | Service::SystemThread(_)
+        )
+    };
+    if let Some(&service) = request.services.iter().find(is_of_windows) {
         return Err(ProbeError::Service {
             service,
-            reason: "it is a priority of Windows".into(),
-            remedy: "use fifo:1 to fifo:99".into(),
+            reason: "it is a service of Windows".into(),
+            remedy: "use fifo:1 to fifo:99, softirq or kthread".into(),
         });
     }
     let (of_tracer, of_threads): (Vec<Service>, Vec<Service>) = request

@@ -41,6 +41,8 @@ impl Every {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Dpc
+            | Service::SystemThread(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)

@@ -42,6 +42,8 @@ pub enum Backend {
     User,
     /// The kernel's timerlat tracer alone: its two stages.
     Tracer,
+    /// The driver `wdmlat.sys` of Windows alone: when its DPC ran, and its thread.
+    Driver,
     /// A script: no real measurement.
     Fake,
     /// A trace that another program recorded.

@@ -33,6 +33,12 @@ pub enum Service {
     /// A thread of this priority, 16 to 31, of a process of Windows' class
     /// `REALTIME_PRIORITY_CLASS`.
     Realtime(u8),
+    /// The deferred procedure call (DPC) of a timer of Windows' kernel, in the driver
+    /// `wdmlat.sys` (OSDI'99 2.2.3).
+    Dpc,
+    /// A system thread of that driver of this priority, 16 to 31, which the DPC wakes
+    /// (OSDI'99 2.2.4: 28 and 24).
+    SystemThread(u8),
     /// A `SCHED_DEADLINE` thread.
     Deadline,
     /// A kernel thread: that of the kernel's timerlat tracer, `SCHED_FIFO` 95.
@@ -64,7 +70,9 @@ impl Service {
             Self::Irq => Stage::Irq,
             Self::Softirq => Stage::Softirq,
             Self::Worker => Stage::Worker,
-            Self::Kthread => Stage::Kthread,
+            // The kernel begins to run the timer's callback, which the DPC is.
+            Self::Dpc => Stage::Expire,
+            Self::Kthread | Self::SystemThread(_) => Stage::Kthread,
             // What it is for is its work, not its first instruction.
             Self::Task(_) => Stage::Done,
             Self::Traced(TracedService::Ready(_)) => Stage::Running,
@@ -95,13 +103,13 @@ impl Service {
     /// The same on Windows: the two levels of OSDI'99, and a normal thread.
     pub const WINDOWS_DEFAULTS: [Self; 3] = [Self::Realtime(31), Self::Realtime(24), Self::Other];
 
-    /// The priorities of [`Service::Realtime`].
+    /// The priorities of [`Service::Realtime`] and [`Service::SystemThread`].
     pub const REALTIME: (u8, u8) = (16, 31);
 
     /// Its place in the order in which services are shown, from the interrupt
-    /// outward: irq, softirq, threads by falling priority, those of a lent one, those of
-    /// Windows, normal threads, work items; those of other programs and systems by name. Less is more
-    /// direct; no two services have the same.
+    /// outward: irq, softirq, DPC, threads by falling priority, those of a lent one, those
+    /// of Windows, normal threads, work items; those of other programs and systems by name.
+    /// Less is more direct; no two services have the same.
     #[must_use]
     pub const fn rank(self) -> ServiceRank {
         /// Behind all slices, the longest of which has so many nanoseconds.
@@ -115,6 +123,7 @@ impl Service {
             Self::Softirq => 1,
             // Above all priorities.
             Self::Deadline => 2,
+            Self::Dpc => 3,
             // A FIFO thread of priority 95, before the user's of that priority.
             Self::Kthread => 7,
             Self::Fifo(priority) if priority > 95 => 102 - priority as u64,
@@ -122,6 +131,7 @@ impl Service {
             Self::Lent(priority) => 202 - priority as u64,
             Self::Nice(nice) if nice < 0 => 202 + nice.saturating_add(20).unsigned_abs() as u64,
             // Below the shortest slice.
+            Self::SystemThread(priority) => 900 - priority as u64,
             Self::Realtime(priority) => 1_000 - priority as u64,
             Self::Slice(length) => 222 + length.ns(),
             Self::Other => OTHER,
@@ -139,9 +149,12 @@ impl Service {
     pub const fn urgency(self) -> u8 {
         match self {
             Self::Irq => 102,
-            Self::Softirq => 101,
+            Self::Softirq | Self::Dpc => 101,
             Self::Deadline => 100,
-            Self::Fifo(priority) | Self::Lent(priority) | Self::Realtime(priority) => priority,
+            Self::Fifo(priority)
+            | Self::Lent(priority)
+            | Self::Realtime(priority)
+            | Self::SystemThread(priority) => priority,
             Self::Kthread => 95,
             Self::Other | Self::Nice(_) | Self::Slice(_) | Self::Worker => 0,
             // It may change, and is in no recording.
@@ -164,6 +177,8 @@ impl Service {
             | Self::Nice(_)
             | Self::Slice(_)
             | Self::Realtime(_)
+            | Self::Dpc
+            | Self::SystemThread(_)
             | Self::Deadline
             | Self::Kthread
             | Self::Task(_)
@@ -212,6 +227,8 @@ impl fmt::Display for Service {
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Lent(priority) => write!(f, "pi:{priority}"),
             Self::Realtime(priority) => write!(f, "realtime:{priority}"),
+            Self::Dpc => f.write_str("dpc"),
+            Self::SystemThread(priority) => write!(f, "kthread:{priority}"),
             Self::Other => f.write_str("other"),
             Self::Nice(nice) => write!(f, "nice:{nice}"),
             Self::Slice(length) => write!(f, "slice:{length}"),
@@ -223,7 +240,7 @@ impl fmt::Display for Service {
 }
 
 /// Names, for who misspelt one.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "irq",
     "softirq",
     "worker",
@@ -235,6 +252,8 @@ const NAMES: [&str; 11] = [
     "slice:100us",
     "kthread",
     "realtime:31",
+    "dpc",
+    "kthread:28",
 ];
 
 /// Why a text is not a service.
@@ -243,7 +262,7 @@ const NAMES: [&str; 11] = [
 pub enum ParseServiceError {
     /// No service has this name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31{meant}",
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31, dpc, or kthread:16 to kthread:31{meant}",
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
@@ -267,6 +286,9 @@ pub enum ParseServiceError {
     /// The priority is not one that a process of the real-time class has.
     #[error("`{0}` has no priority from 16 to 31; write it as `realtime:31`")]
     Realtime(String),
+    /// The priority is not one that a system thread of Windows has here.
+    #[error("`{0}` has no priority from 16 to 31; write it as `kthread:28`")]
+    SystemThread(String),
     /// The priority is not one that `SCHED_FIFO` has.
     #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
     Priority(String),
@@ -283,6 +305,7 @@ impl FromStr for Service {
             "kthread" => Ok(Self::Kthread),
             "other" => Ok(Self::Other),
             "deadline" => Ok(Self::Deadline),
+            "dpc" => Ok(Self::Dpc),
             other => match other.split_once(':') {
                 Some(("fifo", priority)) => match priority.parse() {
                     Ok(priority @ 1..=99) => Ok(Self::Fifo(priority)),
@@ -295,6 +318,10 @@ impl FromStr for Service {
                 Some(("realtime", priority)) => match priority.parse() {
                     Ok(priority @ 16..=31) => Ok(Self::Realtime(priority)),
                     _ => Err(ParseServiceError::Realtime(other.into())),
+                },
+                Some(("kthread", priority)) => match priority.parse() {
+                    Ok(priority @ 16..=31) => Ok(Self::SystemThread(priority)),
+                    _ => Err(ParseServiceError::SystemThread(other.into())),
                 },
                 Some(("nice", nice)) => match nice.parse() {
                     Ok(nice @ (-20..=-1 | 1..=19)) => Ok(Self::Nice(nice)),

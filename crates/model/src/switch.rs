@@ -108,6 +108,8 @@ impl FromStr for SwitchPolicy {
                     | Service::Slice(_)
                     | Service::Lent(_)
                     | Service::Realtime(_)
+                    | Service::Dpc
+                    | Service::SystemThread(_)
                     | Service::Kthread
                     | Service::Task(_)
                     | Service::Traced(_),

@@ -58,6 +58,8 @@ impl Waiter {
             | Service::Slice(_)
             | Service::Worker
             | Service::Realtime(_)
+            | Service::Dpc
+            | Service::SystemThread(_)
             | Service::Task(_)
             | Service::Traced(_) => NORMAL + 20,
             Service::Nice(nice) => NORMAL + 20 + i16::from(nice),
@@ -138,6 +140,8 @@ impl<'a> Judge<'a> {
                 | Service::Slice(_)
                 | Service::Lent(_)
                 | Service::Realtime(_)
+                | Service::Dpc
+                | Service::SystemThread(_)
                 | Service::Other,
                 Route::Direct,
             ) => interrupted,
@@ -148,6 +152,8 @@ impl<'a> Judge<'a> {
                 | Service::Slice(_)
                 | Service::Lent(_)
                 | Service::Realtime(_)
+                | Service::Dpc
+                | Service::SystemThread(_)
                 | Service::Other,
                 Route::Deferred,
             ) => first(&[Stage::Waking, Stage::Running]),

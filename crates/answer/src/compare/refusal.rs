@@ -217,6 +217,7 @@ const fn backend(backend: Backend) -> &'static str {
         Backend::Bpf => "BPF",
         Backend::User => "user space alone",
         Backend::Tracer => "the timerlat tracer",
+        Backend::Driver => "the driver wdmlat.sys",
         Backend::Fake => "a script",
         Backend::Imported => "another program",
     }

@@ -30,8 +30,10 @@ pub(crate) struct RecordArgs {
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure: realtime:16 to realtime:31 (threads of a process of the
     /// real-time class, which takes an administrator), or other, by itself (a thread of
-    /// normal priority); those named must all be possible [default:
-    /// realtime:31,realtime:24, or other where they cannot be had]
+    /// normal priority); with the driver (`laggard driver`) dpc and kthread:16 to
+    /// kthread:31, a timer's DPC and kernel threads that it wakes; those named must
+    /// all be possible [default: realtime:31,realtime:24, or other where they cannot
+    /// be had]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
     /// Mean time between two activations of a service on a CPU [default: 1ms];

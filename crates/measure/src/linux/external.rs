@@ -86,6 +86,8 @@ impl External {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Dpc
+            | Service::SystemThread(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)

@@ -12,7 +12,12 @@ pub fn now() -> Nanos {
     let mut count = 0;
     // SAFETY: `count` is valid for writes. The call cannot fail since Windows XP.
     unsafe { QueryPerformanceCounter(&raw mut count) };
-    of_count(count.cast_unsigned(), frequency())
+    at(count.cast_unsigned())
+}
+
+/// When the performance counter stood there.
+pub(super) fn at(count: u64) -> Nanos {
+    of_count(count, frequency())
 }
 
 /// How often it counts in a second; the same from start to end of the system.

@@ -18,6 +18,7 @@ mod thread;
 mod threads;
 mod timers;
 mod usage;
+mod wdmlat;
 
 pub use abilities::abilities;
 pub use clock::now;

@@ -89,6 +89,13 @@ fn level_of(service: Service) -> io::Result<i32> {
     })
 }
 
+/// Lets the calling thread come before all normal ones of a process of normal class: it
+/// measures nothing itself, and asks in time for what is measured.
+pub(super) fn hurry() -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    done(unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_TIME_CRITICAL) })
+}
+
 /// Puts the calling thread, which does not measure, behind all that do: in a process of
 /// the real-time class, at its lowest priority. It still comes before normal threads.
 pub fn give_way() {

@@ -9,6 +9,7 @@ use laggard_model::{
 use super::clock;
 use super::threads::TimerThreads;
 use super::usage::UsedSoFar;
+use super::wdmlat::{DriverSource, is_of_driver};
 use crate::probe::{Drive, Pace, Probe, ProbeError, Request, check_number};
 use crate::source::Source;
 
@@ -25,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Measures a Windows machine.
 #[derive(Debug)]
 pub struct WindowsProbe {
-    /// In the order of their lines. A driver's would come behind the threads'.
+    /// In the order of their lines: threads, then the driver.
     sources: Vec<Box<dyn Source>>,
     lines: Vec<Line>,
     pace: Pace,
@@ -54,7 +55,17 @@ impl WindowsProbe {
             dither: request.dither,
             seed: request.seed,
         };
-        let sources: Vec<Box<dyn Source>> = vec![Box::new(TimerThreads::new(request)?)];
+        let mut of_driver = request.clone();
+        let mut of_threads = request;
+        of_driver.services.retain(|&one| is_of_driver(one));
+        of_threads.services.retain(|&one| !is_of_driver(one));
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        if !of_threads.services.is_empty() || of_driver.services.is_empty() {
+            sources.push(Box::new(TimerThreads::new(of_threads)?));
+        }
+        if !of_driver.services.is_empty() {
+            sources.push(Box::new(DriverSource::new(of_driver)?));
+        }
         let lines: Vec<Line> = sources
             .iter()
             .flat_map(|one| one.lines().iter().copied())
@@ -339,7 +350,7 @@ mod tests {
 
         assert!(said.contains("`fifo:90`"), "{said}");
         assert!(
-            said.ends_with("use realtime:16 to realtime:31, or other"),
+            said.ends_with("use realtime:16 to realtime:31, other, or with the driver dpc and kthread:16 to kthread:31"),
             "{said}"
         );
     }

@@ -60,6 +60,8 @@ impl Redactor {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Dpc
+            | Service::SystemThread(_)
             | Service::Deadline
             | Service::Kthread => service,
         };

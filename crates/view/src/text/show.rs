@@ -104,6 +104,7 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
         Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
         Backend::User => "no BPF: expiry and user stage only".into(),
         Backend::Tracer => "the timerlat tracer: expire and kthread stage".into(),
+        Backend::Driver => "the driver wdmlat.sys: DPC and kernel thread".into(),
         Backend::Fake => "a script, NOT a measurement".into(),
         Backend::Imported => "recorded by another program".into(),
     }

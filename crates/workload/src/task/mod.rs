@@ -140,7 +140,11 @@ impl TaskSet {
                 | Service::Nice(_)
                 | Service::Slice(_)
                 | Service::Lent(_)
-                | Service::Realtime(_) => KernelTask::ready(task, self.duration).map(Ready::Kernel),
+                | Service::Realtime(_)
+                | Service::Dpc
+                | Service::SystemThread(_) => {
+                    KernelTask::ready(task, self.duration).map(Ready::Kernel)
+                }
             })
             .collect::<Result<_, _>>()?;
         Ok(ReadyTasks {

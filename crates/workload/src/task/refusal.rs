@@ -153,6 +153,8 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Dpc
+        | Service::SystemThread(_)
         | Service::Kthread
         | Service::Task(_)
         | Service::Traced(_)) => {

@@ -122,6 +122,8 @@ fn run(
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Dpc
+        | Service::SystemThread(_)
         | Service::Deadline
         | Service::Irq
         | Service::Softirq

@@ -117,6 +117,7 @@ pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
         Backend::Bpf => "eBPF",
         Backend::User => "no BPF",
         Backend::Tracer => "timerlat tracer",
+        Backend::Driver => "driver wdmlat.sys",
         Backend::Fake => "a script, NOT a measurement",
         Backend::Imported => "a trace, imported",
     }

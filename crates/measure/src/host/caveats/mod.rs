@@ -36,6 +36,8 @@ impl Setup<'_> {
             | Service::Nice(_)
             | Service::Slice(_)
             | Service::Realtime(_)
+            | Service::Dpc
+            | Service::SystemThread(_)
             | Service::Kthread
             | Service::Task(_)
             | Service::Traced(_) => None,

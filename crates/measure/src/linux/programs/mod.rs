@@ -177,6 +177,8 @@ impl Programs {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Dpc
+            | Service::SystemThread(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)
@@ -197,6 +199,8 @@ impl Programs {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Dpc
+            | Service::SystemThread(_)
             | Service::Other
             | Service::Kthread
             | Service::Task(_)

@@ -35,6 +35,8 @@ pub(super) fn readers(
                 | Service::Slice(_)
                 | Service::Lent(_)
                 | Service::Realtime(_)
+                | Service::Dpc
+                | Service::SystemThread(_)
                 | Service::Other
                 | Service::Kthread
                 | Service::Task(_)

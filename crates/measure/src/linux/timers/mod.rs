@@ -152,6 +152,8 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Dpc
+        | Service::SystemThread(_)
         | Service::Kthread
         | Service::Task(_)
         | Service::Traced(_) => policy::timer_slack(),

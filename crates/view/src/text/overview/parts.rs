@@ -84,6 +84,7 @@ pub(super) fn conditions(overview: &Overview, look: Look) -> Screen {
     let backend = match of.backend {
         Backend::User => "without eBPF",
         Backend::Tracer => "by the timerlat tracer",
+        Backend::Driver => "by the driver wdmlat.sys",
         Backend::Imported => "imported",
         Backend::Bpf | Backend::Fake => "",
     };

@@ -125,6 +125,8 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Dpc
+        | Service::SystemThread(_)
         | Service::Other => &[object::SOFTIRQ],
     };
     let mut first_refusal = None;
@@ -152,6 +154,8 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Dpc
+        | Service::SystemThread(_)
         | Service::Other => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
     };
     Err(needs(task, act)(err))

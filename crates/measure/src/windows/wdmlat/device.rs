@@ -1,0 +1,158 @@
+//! The driver's device: asked, configured and read.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::windows::fs::OpenOptionsExt as _;
+use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
+use std::ptr::{null, null_mut};
+use std::time::Duration;
+
+use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, HANDLE, WAIT_OBJECT_0, WAIT_TIMEOUT};
+use windows_sys::Win32::Storage::FileSystem::{FILE_FLAG_OVERLAPPED, ReadFile};
+use windows_sys::Win32::System::IO::{
+    CancelIoEx, DeviceIoControl, GetOverlappedResult, OVERLAPPED,
+};
+use windows_sys::Win32::System::Threading::{CreateEventW, WaitForSingleObject};
+
+use super::layout::{DriverConfig, DriverInfo, DriverSample, GET_INFO, SET_CONFIG};
+use crate::windows::timers::done;
+
+const PATH: &str = r"\\.\wdmlat";
+
+/// The open device. One thread at a time uses it.
+#[derive(Debug)]
+pub(super) struct Device {
+    file: File,
+    /// Set when what was asked for is done.
+    event: OwnedHandle,
+}
+
+impl Device {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When the driver is not loaded, or this process may not.
+    pub(super) fn open() -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(FILE_FLAG_OVERLAPPED)
+            .open(PATH)?;
+        // SAFETY: no name and no rights of its own; it is reset by hand.
+        let event = unsafe { CreateEventW(null(), 1, 0, null()) };
+        if event.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it is open, and nobody else's.
+        let event = unsafe { OwnedHandle::from_raw_handle(event) };
+        Ok(Self { file, event })
+    }
+
+    /// What the driver says of itself.
+    pub(super) fn info(&self) -> io::Result<DriverInfo> {
+        let mut info = MaybeUninit::<DriverInfo>::zeroed();
+        let size = size_of_u32::<DriverInfo>();
+        let begin = |file, asked: *mut OVERLAPPED| {
+            let out = info.as_mut_ptr().cast();
+            // SAFETY: `out` has room for `size` bytes, and both live until it is done.
+            unsafe { DeviceIoControl(file, GET_INFO, null(), 0, out, size, null_mut(), asked) }
+        };
+        match self.ask(begin, || true)? {
+            Some(bytes) if bytes == size => {
+                // SAFETY: all of it was written, and any bytes are one.
+                Ok(unsafe { info.assume_init() })
+            }
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Has reads served like this.
+    pub(super) fn configure(&self, config: &DriverConfig) -> io::Result<()> {
+        let begin = |file, asked: *mut OVERLAPPED| {
+            let (from, size) = ((&raw const *config).cast(), size_of_u32::<DriverConfig>());
+            // SAFETY: `from` has `size` bytes, and both live until it is done.
+            unsafe {
+                DeviceIoControl(
+                    file,
+                    SET_CONFIG,
+                    from,
+                    size,
+                    null_mut(),
+                    0,
+                    null_mut(),
+                    asked,
+                )
+            }
+        };
+        self.ask(begin, || true).map(drop)
+    }
+
+    /// One read. `None`: it was given up, because `goes_on` said so meanwhile.
+    pub(super) fn read(&self, goes_on: impl Fn() -> bool) -> io::Result<Option<DriverSample>> {
+        let mut sample = MaybeUninit::<DriverSample>::zeroed();
+        let size = size_of_u32::<DriverSample>();
+        let begin = |file, asked: *mut OVERLAPPED| {
+            // SAFETY: there is room for `size` bytes, and both live until it is done.
+            unsafe { ReadFile(file, sample.as_mut_ptr().cast(), size, null_mut(), asked) }
+        };
+        match self.ask(begin, goes_on)? {
+            None => Ok(None),
+            Some(bytes) if bytes == size => {
+                // SAFETY: all of it was written, and any bytes are one.
+                Ok(Some(unsafe { sample.assume_init() }))
+            }
+            Some(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Begins something and waits until it is done: how many bytes came. Nothing that was
+    /// lent to the driver is given back before the driver has given it back.
+    fn ask(
+        &self,
+        begin: impl FnOnce(HANDLE, *mut OVERLAPPED) -> i32,
+        goes_on: impl Fn() -> bool,
+    ) -> io::Result<Option<u32>> {
+        const LOOK: Duration = Duration::from_millis(50);
+        let file = self.file.as_raw_handle();
+        let mut asked = OVERLAPPED {
+            hEvent: self.event.as_raw_handle(),
+            ..OVERLAPPED::default()
+        };
+        if begin(file, &raw mut asked) == 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(ERROR_IO_PENDING.cast_signed()) {
+                return Err(error);
+            }
+        }
+        let look = u32::try_from(LOOK.as_millis()).unwrap_or(u32::MAX);
+        let mut was_given_up = false;
+        loop {
+            // SAFETY: the event is open.
+            match unsafe { WaitForSingleObject(asked.hEvent, look) } {
+                WAIT_OBJECT_0 => break,
+                WAIT_TIMEOUT if !was_given_up && !goes_on() => {
+                    was_given_up = true;
+                    // SAFETY: it is under way, or has just been done.
+                    unsafe { CancelIoEx(file, &raw const asked) };
+                }
+                WAIT_TIMEOUT => {}
+                // It cannot be waited for, so its end is.
+                _ => break,
+            }
+        }
+        let mut bytes = 0;
+        // SAFETY: it is done, or this waits for that; `bytes` is valid for writes.
+        let ended = unsafe { GetOverlappedResult(file, &raw const asked, &raw mut bytes, 1) };
+        match done(ended) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(_) if was_given_up => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// In bytes.
+fn size_of_u32<T>() -> u32 {
+    u32::try_from(size_of::<T>()).expect("what is shared is small")
+}

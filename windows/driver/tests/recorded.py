@@ -1,0 +1,125 @@
+"""`laggard.exe record` through the driver, under Wine: counts, order and refusals, never a
+latency.
+
+LAGGARD_DRIVER names the folder of what `make driver` built, LAGGARD_WINDOWS the program,
+WINEPREFIX the Wine in which it runs.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import unittest
+
+from broken import mutant
+from wine import Wine
+
+BUILT = pathlib.Path(os.environ["LAGGARD_DRIVER"]) / "wdmlat.sys"
+PROGRAM = os.environ["LAGGARD_WINDOWS"]
+WINE = Wine(os.environ["WINEPREFIX"])
+# As the papers have them.
+SERVICES = ["dpc", "kthread:28", "kthread:24"]
+
+
+def words(services=SERVICES, period="20ms"):
+    return ["record", "--services", ",".join(services), "--period", period, "-d", "2s"]
+
+
+class Recorded(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        serving = WINE.serving()
+        self.call = serving.__enter__()
+        self.addCleanup(serving.__exit__, None, None, None)
+        self.addCleanup(self.call, PROGRAM, "driver", "remove")
+
+    def install(self, driver):
+        code, said = self.call(PROGRAM, "driver", "install", driver)
+        self.assertEqual(code, 0, said)
+
+    def recorded(self, services=SERVICES):
+        """What is counted in a new recording, whether this machine lets it be trusted or
+        not."""
+        path = self.folder / f"{len(list(self.folder.iterdir()))}.laggard"
+        code, said = self.call(PROGRAM, *words(services), "-o", path)
+        self.assertIn(code, (0, 3), said)
+        manifest = json.loads((path / "manifest.json").read_text())
+        self.assertEqual([line["service"] for line in manifest["lines"]][-len(services):],
+                         services)
+        return manifest
+
+    def test_what_came_was_missed_or_was_lost_is_all_that_was_planned(self):
+        self.install(BUILT)
+
+        manifest = self.recorded()
+
+        self.assertEqual(manifest["backend"], "driver")
+        for line in manifest["counts"]:
+            self.assertGreater(line["served"], 0, line)
+            self.assertEqual(line["served"] + line["missed"] + line["lost"], line["planned"], line)
+        losses = {name for name, count in manifest["losses"].items() if count}
+        self.assertLessEqual(losses, {"not_raised"})
+
+    def test_without_the_driver_it_says_how_to_install_it(self):
+        code, said = self.call(PROGRAM, *words(), "-o", self.folder / "r")
+
+        self.assertEqual(code, 1, said)
+        self.assertIn("the driver wdmlat.sys is not loaded", said)
+        self.assertIn("`laggard driver install", said)
+        self.assertFalse((self.folder / "r").exists())
+
+    def test_a_driver_whose_stamp_is_missing_gives_no_figures(self):
+        stamp = "stamp(&sample->dpc_tsc, &sample->dpc_qpc, &sample->dpc_cpu);"
+        self.install(mutant(self.folder, "cycle.c", stamp, stamp + " sample->dpc_qpc = 0;"))
+
+        manifest = self.recorded()
+
+        self.assertEqual({line["served"] for line in manifest["counts"]}, {0})
+        self.assertGreater(manifest["losses"]["out_of_order"], 0)
+
+    def test_threads_of_the_process_and_of_the_driver_are_one_recording(self):
+        self.install(BUILT)
+
+        manifest = self.recorded(["other", "dpc"])
+
+        self.assertTrue(all(line["served"] for line in manifest["counts"]))
+
+    def test_two_at_once_lose_what_the_other_took_and_count_it(self):
+        self.install(BUILT)
+        answers = {}
+
+        def record(name):
+            answers[name] = self.call(PROGRAM, *words(), "-o", self.folder / name)
+
+        both = [threading.Thread(target=record, args=(name,)) for name in "ab"]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+
+        for code, said in answers.values():
+            # Refused, or recorded with what it lost.
+            self.assertIn(code, (0, 2, 3), said)
+            self.assertNotIn("panicked", said)
+        self.assertTrue(any(code != 2 for code, _ in answers.values()), answers)
+        # And neither has spoilt the driver for the next.
+        self.assertTrue(all(line["served"] for line in self.recorded()["counts"]))
+
+    def test_a_period_that_is_too_short_for_its_services_is_refused(self):
+        self.install(BUILT)
+
+        code, said = self.call(PROGRAM, *words(period="1ms"), "-o", self.folder / "r")
+
+        self.assertNotEqual(code, 0, said)
+        self.assertIn("a period of 1ms is out of range; use 1500us", said)
+
+
+if __name__ == "__main__":
+    if lacks := WINE.lacks():
+        print(f"skipped: the driver for Windows, recorded through by laggard: {lacks}")
+        sys.exit(0)
+    unittest.main()
