@@ -221,7 +221,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
     assert!(of_none.contains("check the name"), "{of_none}");
     assert!(of_top.contains("it needs Linux"), "{of_top}");
     assert!(
-        of_service.contains("use realtime:16 to realtime:31, or other"),
+        of_service.contains("use realtime:16 to realtime:31, mmcss, other, or with the driver dpc"),
         "{of_service}"
     );
     assert!(of_both.contains("record it apart"), "{of_both}");
@@ -258,7 +258,7 @@ fn assert_adds_up(manifest: &serde_json::Value) {
 #[test]
 fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_systems() {
     let Some(program) = windows() else { return };
-    for services in ["other", "realtime:31,realtime:24"] {
+    for services in ["other", "mmcss,other", "realtime:31,realtime:24"] {
         let dir = TempDir::new().unwrap();
 
         let manifest = recorded(&program, dir.path(), services);

@@ -155,7 +155,7 @@ pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> 
     let is_of_windows = |one: &&Service| {
         matches!(
             one,
-            Service::Realtime(_) | Service::Dpc | Service::SystemThread(_)
+            Service::Realtime(_) | Service::Mmcss | Service::Dpc | Service::SystemThread(_)
         )
     };
     if let Some(&service) = request.services.iter().find(is_of_windows) {

@@ -39,6 +39,7 @@ pub fn service_words(service: Service) -> String {
         Service::Slice(length) => format!("normal thread, slice {length}"),
         Service::Lent(priority) => format!("normal thread, raised to RT {priority} by a PI futex"),
         Service::Realtime(priority) => format!("Windows RT thread ({priority})"),
+        Service::Mmcss => "Windows audio thread (MMCSS)".into(),
         Service::Dpc => "DPC of a timer".into(),
         Service::SystemThread(priority) => format!("Windows kernel thread ({priority})"),
         Service::Deadline => "deadline thread".into(),

@@ -33,6 +33,8 @@ pub enum Service {
     /// A thread of this priority, 16 to 31, of a process of Windows' class
     /// `REALTIME_PRIORITY_CLASS`.
     Realtime(u8),
+    /// A thread that Windows' Multimedia Class Scheduler has as one of its task "Pro Audio".
+    Mmcss,
     /// The deferred procedure call (DPC) of a timer of Windows' kernel, in the driver
     /// `wdmlat.sys` (OSDI'99 2.2.3).
     Dpc,
@@ -80,6 +82,7 @@ impl Service {
             Self::Fifo(_)
             | Self::Lent(_)
             | Self::Realtime(_)
+            | Self::Mmcss
             | Self::Deadline
             | Self::Nice(_)
             | Self::Slice(_)
@@ -133,6 +136,7 @@ impl Service {
             // Below the shortest slice.
             Self::SystemThread(priority) => 900 - priority as u64,
             Self::Realtime(priority) => 1_000 - priority as u64,
+            Self::Mmcss => 1_000,
             Self::Slice(length) => 222 + length.ns(),
             Self::Other => OTHER,
             Self::Nice(nice) => OTHER + nice.unsigned_abs() as u64,
@@ -155,6 +159,8 @@ impl Service {
             | Self::Lent(priority)
             | Self::Realtime(priority)
             | Self::SystemThread(priority) => priority,
+            // From 23 to 26, as it lets it have.
+            Self::Mmcss => 24,
             Self::Kthread => 95,
             Self::Other | Self::Nice(_) | Self::Slice(_) | Self::Worker => 0,
             // It may change, and is in no recording.
@@ -177,6 +183,7 @@ impl Service {
             | Self::Nice(_)
             | Self::Slice(_)
             | Self::Realtime(_)
+            | Self::Mmcss
             | Self::Dpc
             | Self::SystemThread(_)
             | Self::Deadline
@@ -209,6 +216,7 @@ impl Service {
             Self::Fifo(_)
                 | Self::Lent(_)
                 | Self::Realtime(_)
+                | Self::Mmcss
                 | Self::Deadline
                 | Self::Nice(_)
                 | Self::Slice(_)
@@ -227,6 +235,7 @@ impl fmt::Display for Service {
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Lent(priority) => write!(f, "pi:{priority}"),
             Self::Realtime(priority) => write!(f, "realtime:{priority}"),
+            Self::Mmcss => f.write_str("mmcss"),
             Self::Dpc => f.write_str("dpc"),
             Self::SystemThread(priority) => write!(f, "kthread:{priority}"),
             Self::Other => f.write_str("other"),
@@ -240,7 +249,7 @@ impl fmt::Display for Service {
 }
 
 /// Names, for who misspelt one.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "irq",
     "softirq",
     "worker",
@@ -252,6 +261,7 @@ const NAMES: [&str; 13] = [
     "slice:100us",
     "kthread",
     "realtime:31",
+    "mmcss",
     "dpc",
     "kthread:28",
 ];
@@ -262,7 +272,7 @@ const NAMES: [&str; 13] = [
 pub enum ParseServiceError {
     /// No service has this name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31, dpc, or kthread:16 to kthread:31{meant}",
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31, mmcss, dpc, or kthread:16 to kthread:31{meant}",
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
@@ -305,6 +315,7 @@ impl FromStr for Service {
             "kthread" => Ok(Self::Kthread),
             "other" => Ok(Self::Other),
             "deadline" => Ok(Self::Deadline),
+            "mmcss" => Ok(Self::Mmcss),
             "dpc" => Ok(Self::Dpc),
             other => match other.split_once(':') {
                 Some(("fifo", priority)) => match priority.parse() {

@@ -108,6 +108,7 @@ impl FromStr for SwitchPolicy {
                     | Service::Slice(_)
                     | Service::Lent(_)
                     | Service::Realtime(_)
+                    | Service::Mmcss
                     | Service::Dpc
                     | Service::SystemThread(_)
                     | Service::Kthread

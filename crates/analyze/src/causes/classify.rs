@@ -58,6 +58,7 @@ impl Waiter {
             | Service::Slice(_)
             | Service::Worker
             | Service::Realtime(_)
+            | Service::Mmcss
             | Service::Dpc
             | Service::SystemThread(_)
             | Service::Task(_)
@@ -140,6 +141,7 @@ impl<'a> Judge<'a> {
                 | Service::Slice(_)
                 | Service::Lent(_)
                 | Service::Realtime(_)
+                | Service::Mmcss
                 | Service::Dpc
                 | Service::SystemThread(_)
                 | Service::Other,
@@ -152,6 +154,7 @@ impl<'a> Judge<'a> {
                 | Service::Slice(_)
                 | Service::Lent(_)
                 | Service::Realtime(_)
+                | Service::Mmcss
                 | Service::Dpc
                 | Service::SystemThread(_)
                 | Service::Other,

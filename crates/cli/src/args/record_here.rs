@@ -29,8 +29,8 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure: realtime:16 to realtime:31 (threads of a process of the
-    /// real-time class, which takes an administrator), or other, by itself (a thread of
-    /// normal priority); with the driver (`laggard driver`) dpc and kthread:16 to
+    /// real-time class, which takes an administrator), or apart from them mmcss (a thread
+    /// of "Pro Audio") and other (a thread of normal priority); with the driver (`laggard driver`) dpc and kthread:16 to
     /// kthread:31, a timer's DPC and kernel threads that it wakes; those named must
     /// all be possible [default: realtime:31,realtime:24, or other where they cannot
     /// be had]

@@ -86,6 +86,7 @@ impl External {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Mmcss
             | Service::Dpc
             | Service::SystemThread(_)
             | Service::Other

@@ -150,6 +150,7 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
         // What it is raised to is lent to it when it is asked.
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Mmcss
         | Service::Dpc
         | Service::SystemThread(_)
         | Service::Kthread

@@ -7,10 +7,12 @@ use std::io;
 
 use laggard_model::Service;
 use windows_sys::Win32::System::Threading::{
-    GetCurrentProcess, GetCurrentThread, GetPriorityClass, GetThreadPriority,
-    NORMAL_PRIORITY_CLASS, PROCESS_CREATION_FLAGS, REALTIME_PRIORITY_CLASS, SetPriorityClass,
-    SetThreadPriority, THREAD_PRIORITY_IDLE, THREAD_PRIORITY_NORMAL, THREAD_PRIORITY_TIME_CRITICAL,
+    AvSetMmThreadCharacteristicsW, GetCurrentProcess, GetCurrentThread, GetPriorityClass,
+    GetThreadPriority, NORMAL_PRIORITY_CLASS, PROCESS_CREATION_FLAGS, REALTIME_PRIORITY_CLASS,
+    SetPriorityClass, SetThreadPriority, THREAD_PRIORITY_IDLE, THREAD_PRIORITY_NORMAL,
+    THREAD_PRIORITY_TIME_CRITICAL,
 };
+use windows_sys::core::w;
 
 use super::timers::done;
 
@@ -63,6 +65,9 @@ impl Drop for RealtimeClass {
 /// # Errors
 /// When the system refuses, or has no such priority.
 pub(super) fn schedule_as(service: Service) -> io::Result<()> {
+    if service == Service::Mmcss {
+        return join_audio();
+    }
     let level = level_of(service)?;
     // SAFETY: takes no pointers.
     done(unsafe { SetThreadPriority(GetCurrentThread(), level) })?;
@@ -70,6 +75,21 @@ pub(super) fn schedule_as(service: Service) -> io::Result<()> {
     match unsafe { GetThreadPriority(GetCurrentThread()) } == level {
         true => Ok(()),
         false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// Makes the calling thread one of the task "Pro Audio" of the Multimedia Class Scheduler
+/// (MMCSS), until it ends.
+///
+/// # Errors
+/// When that service does not run, or does not take it.
+fn join_audio() -> io::Result<()> {
+    let mut task = 0;
+    // SAFETY: the name ends in a NUL, and `task` is valid for writes.
+    let joined = unsafe { AvSetMmThreadCharacteristicsW(w!("Pro Audio"), &raw mut task) };
+    match joined.is_null() {
+        true => Err(io::Error::last_os_error()),
+        false => Ok(()),
     }
 }
 

@@ -350,7 +350,7 @@ mod tests {
 
         assert!(said.contains("`fifo:90`"), "{said}");
         assert!(
-            said.ends_with("use realtime:16 to realtime:31, other, or with the driver dpc and kthread:16 to kthread:31"),
+            said.ends_with("use realtime:16 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31"),
             "{said}"
         );
     }

@@ -204,7 +204,7 @@ fn keep_possible(
     request.services.retain(|&service| {
         let (reason, remedy) = match service {
             Service::Realtime(_) if has_class => return true,
-            Service::Other if !has_class => return true,
+            Service::Other | Service::Mmcss if !has_class => return true,
             Service::Realtime(_) => (
                 "Windows does not let this process have the real-time class",
                 "run as an administrator, who has the right to increase priorities",
@@ -213,9 +213,13 @@ fn keep_possible(
                 "all threads of a process of the real-time class are real-time ones",
                 "record it apart, with --services other",
             ),
+            Service::Mmcss => (
+                "all threads of a process of the real-time class have such priorities, with MMCSS or without",
+                "record it apart, with --services mmcss,other",
+            ),
             _ => (
                 "there is no such service on Windows",
-                "use realtime:16 to realtime:31, other, or with the driver dpc and kthread:16 to kthread:31",
+                "use realtime:16 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31",
             ),
         };
         refused.push(RefusedService {

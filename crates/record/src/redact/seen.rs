@@ -60,6 +60,7 @@ impl Redactor {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Mmcss
             | Service::Dpc
             | Service::SystemThread(_)
             | Service::Deadline

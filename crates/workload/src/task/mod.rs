@@ -141,6 +141,7 @@ impl TaskSet {
                 | Service::Slice(_)
                 | Service::Lent(_)
                 | Service::Realtime(_)
+                | Service::Mmcss
                 | Service::Dpc
                 | Service::SystemThread(_) => {
                     KernelTask::ready(task, self.duration).map(Ready::Kernel)

@@ -153,6 +153,7 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Mmcss
         | Service::Dpc
         | Service::SystemThread(_)
         | Service::Kthread

@@ -122,6 +122,7 @@ fn run(
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Mmcss
         | Service::Dpc
         | Service::SystemThread(_)
         | Service::Deadline

@@ -36,6 +36,7 @@ impl Setup<'_> {
             | Service::Nice(_)
             | Service::Slice(_)
             | Service::Realtime(_)
+            | Service::Mmcss
             | Service::Dpc
             | Service::SystemThread(_)
             | Service::Kthread

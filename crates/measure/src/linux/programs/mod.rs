@@ -177,6 +177,7 @@ impl Programs {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Mmcss
             | Service::Dpc
             | Service::SystemThread(_)
             | Service::Other
@@ -199,6 +200,7 @@ impl Programs {
             | Service::Slice(_)
             | Service::Lent(_)
             | Service::Realtime(_)
+            | Service::Mmcss
             | Service::Dpc
             | Service::SystemThread(_)
             | Service::Other

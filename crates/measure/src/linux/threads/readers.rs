@@ -35,6 +35,7 @@ pub(super) fn readers(
                 | Service::Slice(_)
                 | Service::Lent(_)
                 | Service::Realtime(_)
+                | Service::Mmcss
                 | Service::Dpc
                 | Service::SystemThread(_)
                 | Service::Other

@@ -152,6 +152,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Mmcss
         | Service::Dpc
         | Service::SystemThread(_)
         | Service::Kthread

@@ -125,6 +125,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Mmcss
         | Service::Dpc
         | Service::SystemThread(_)
         | Service::Other => &[object::SOFTIRQ],
@@ -154,6 +155,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Slice(_)
         | Service::Lent(_)
         | Service::Realtime(_)
+        | Service::Mmcss
         | Service::Dpc
         | Service::SystemThread(_)
         | Service::Other => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
