@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use laggard_answer::{Trust, overview};
 use laggard_console::system::interruption;
+use laggard_measure::Drive;
 use laggard_model::Keep;
 use laggard_model::text::Unit;
 use laggard_record::{Destination, Recording};
@@ -44,6 +45,7 @@ fn plan(args: &RecordArgs, place: Destination) -> Plan {
         services: args.services.clone(),
         period: args.period.unwrap_or(default.period),
         dither: !args.no_dither,
+        drive: Drive::Wait(args.source.api()),
         duration: args.duration.or(default.duration),
         recording: Some(place),
         keep: match args.keep {

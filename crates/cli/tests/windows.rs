@@ -229,9 +229,11 @@ fn what_is_wrong_is_said_with_a_remedy() {
     assert!(of_run.contains("this program needs Linux"), "{of_run}");
 }
 
-/// Of a recording of `services` that the program for Windows made: its manifest.
+/// Of a recording of `services` that the program for Windows made, and of more words: its
+/// manifest.
 fn recorded(program: &Path, dir: &Path, services: &str) -> serde_json::Value {
-    let words = ["record", "-o", "own", "-d", "1s", "--services", services];
+    let mut words = vec!["record", "-o", "own", "-d", "1s", "--services"];
+    words.extend(services.split(' '));
     let output = on_windows(program, dir, &words);
     assert!(output.status.success(), "{services}: {output:?}");
     manifest(&dir.join("own"))
@@ -287,6 +289,24 @@ fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_syste
         }
         let why = on_windows(&program, dir.path(), &["why", "own"]);
         assert_eq!(why.status.code(), Some(2), "{why:?}");
+    }
+}
+
+#[test]
+fn threads_that_wait_by_another_timer_are_measured_and_that_is_said() {
+    let Some(program) = windows() else { return };
+    for source in ["WaitableTimer", "timeSetEvent", "SetThreadpoolTimer"] {
+        let dir = TempDir::new().unwrap();
+
+        let manifest = recorded(&program, dir.path(), &format!("other --source {source}"));
+
+        assert_adds_up(&manifest);
+        let caveats = manifest["caveats"].as_array().unwrap();
+        let is_told = |one: &serde_json::Value| {
+            let what = one["what"].as_str().unwrap();
+            what.starts_with(&format!("threads wait by {source},"))
+        };
+        assert!(caveats.iter().any(is_told), "{source}: {caveats:?}");
     }
 }
 

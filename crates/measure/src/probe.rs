@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use laggard_model::{
     Account, Backend, Batch, Caveat, Contexts, CpuList, Every, Line, LineId, Losses, Nanos,
-    OwnCost, Service, Stage, Tid,
+    OwnCost, Service, Stage, Tid, TimerApi,
 };
 
 /// What a probe is asked to measure.
@@ -52,6 +52,8 @@ pub enum Drive {
     /// The interrupt of this UIO device, such as `/dev/uio0`, which the probe
     /// raises. One thread service on one CPU waits for it.
     Uio(PathBuf),
+    /// The expiry of this timer of Windows, for which threads wait.
+    Wait(TimerApi),
 }
 
 /// A service that cannot be measured.

@@ -176,6 +176,13 @@ pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> 
     request.services = of_threads;
     let is_alone = request.services.is_empty() && tracer.is_some();
     let threads = match (request.drive.clone(), &tracer) {
+        (Drive::Wait(api), _) => {
+            return Err(ProbeError::System {
+                action: format!("wait by {}, a timer of Windows", api.name()),
+                remedy: "leave `--source` out".into(),
+                said: None,
+            });
+        }
         (Drive::Uio(_), Some(_)) => {
             return Err(no_tracer(
                 "the tracer's threads wait for timers, not for a device",

@@ -2,10 +2,39 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
-use laggard_model::{CpuList, Nanos, Service};
+use clap::{Args as ClapArgs, ValueEnum};
+use laggard_model::{CpuList, Nanos, Service, TimerApi};
 
 use super::{KeepArg, some_time};
+
+/// What a thread can wait by until an instant, among `laggard timers`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum WaitArg {
+    /// A waitable timer of high resolution
+    #[default]
+    #[value(name = "HighResTimer")]
+    HighRes,
+    /// A plain waitable timer
+    #[value(name = "WaitableTimer")]
+    Waitable,
+    /// A multimedia timer, which calls a function
+    #[value(name = "timeSetEvent")]
+    Multimedia,
+    /// A timer of the thread pool, which calls a function
+    #[value(name = "SetThreadpoolTimer")]
+    Pool,
+}
+
+impl WaitArg {
+    pub(crate) const fn api(self) -> TimerApi {
+        match self {
+            Self::HighRes => TimerApi::HighResTimer,
+            Self::Waitable => TimerApi::WaitableTimer,
+            Self::Multimedia => TimerApi::TimeSetEvent,
+            Self::Pool => TimerApi::ThreadpoolTimer,
+        }
+    }
+}
 
 const RECORD_EXAMPLES: &str = "\
 Examples:
@@ -29,10 +58,10 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure: realtime:16 to realtime:31 (threads of a process of the
-    /// real-time class, which takes an administrator), or apart from them mmcss (a thread
-    /// of "Pro Audio") and other (a thread of normal priority); with the driver (`laggard driver`) dpc and kthread:16 to
-    /// kthread:31, a timer's DPC and kernel threads that it wakes; those named must
-    /// all be possible [default: realtime:31,realtime:24, or other where they cannot
+    /// real-time class, which takes an administrator), or apart from them mmcss (a
+    /// thread of "Pro Audio") and other (a thread of normal priority); with the driver
+    /// (`laggard driver`) dpc and kthread:16 to kthread:31, a timer's DPC and kernel
+    /// threads that it wakes; those named must all be possible [default: realtime:31,realtime:24, or other where they cannot
     /// be had]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
@@ -46,6 +75,9 @@ pub(crate) struct RecordArgs {
     /// Keep every sample, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all")]
     pub(crate) keep: KeepArg,
+    /// By what threads wait; the driver's services have its own
+    #[arg(long, value_enum, value_name = "API", default_value_t)]
+    pub(crate) source: WaitArg,
     /// Request expiries on a fixed grid instead of spreading them, which lets a
     /// hidden tick of the system hide
     #[arg(long)]

@@ -13,10 +13,11 @@ use std::thread::JoinHandle;
 use laggard_model::{Cpu, Nanos, Service, TimerApi};
 use windows_sys::Win32::System::Threading::GetCurrentProcessorNumber;
 
-use super::timers::WaitableTimer;
+use super::timers;
 use super::{clock, memory, priority, processors};
 use crate::board::{Board, LineWriter, Timeline};
 use crate::exhaustion::Exhaustion;
+use crate::timers::TimedWait;
 
 /// What a thread uses of its stack, and more.
 const STACK_BYTES: usize = 16 << 10;
@@ -82,9 +83,16 @@ pub(super) struct TimerThread {
     handle: JoinHandle<()>,
 }
 
+/// What a thread waits for.
+struct ThreadTimer {
+    wait: Box<dyn TimedWait>,
+    /// What it takes is whole multiples of that.
+    unit: Nanos,
+}
+
 /// What a thread has once it is ready.
 struct Ready {
-    timer: WaitableTimer,
+    timer: ThreadTimer,
     is_fine: bool,
     is_locked: bool,
 }
@@ -96,12 +104,13 @@ impl TimerThread {
         cpu: Cpu,
         line: usize,
         service: Service,
+        api: TimerApi,
     ) -> io::Result<Self> {
         let (start, started) = channel();
         let (tell, told) = channel();
         let handle = std::thread::Builder::new()
             .name(format!("lag/{cpu}/{service}"))
-            .spawn(move || run(&shared, (cpu, line), service, &tell, &started))?;
+            .spawn(move || run(&shared, (cpu, line), (service, api), &tell, &started))?;
         let (is_fine, is_locked) = told
             .recv()
             .map_err(|_| io::Error::other("the measuring thread ended at its start"))??;
@@ -135,11 +144,11 @@ impl AsHandle for TimerThread {
 fn run(
     shared: &ThreadsState,
     (cpu, line): (Cpu, usize),
-    service: Service,
+    (service, api): (Service, TimerApi),
     tell: &Sender<io::Result<(bool, bool)>>,
     started: &Receiver<TimedLine>,
 ) {
-    let ready = match ready(cpu, service) {
+    let mut ready = match ready(cpu, service, api) {
         Ok(ready) => ready,
         Err(err) => {
             // The other end waits for exactly this message.
@@ -154,22 +163,24 @@ fn run(
             cpu,
             shared.board.writer(cpu.0, line),
             plan,
-            &ready.timer,
+            &mut ready.timer,
         );
     }
 }
 
 /// Readies the calling thread.
-fn ready(cpu: Cpu, service: Service) -> io::Result<Ready> {
+fn ready(cpu: Cpu, service: Service, api: TimerApi) -> io::Result<Ready> {
     processors::pin(cpu)?;
     priority::schedule_as(service)?;
-    let (timer, is_fine) = match WaitableTimer::open(true) {
-        Ok(timer) => (timer, true),
+    let (wait, is_fine) = match (timers::open(api), api) {
+        (Ok(wait), _) => (wait, true),
         // Before Windows 10 1803.
-        Err(_) => (WaitableTimer::open(false)?, false),
+        (Err(_), TimerApi::HighResTimer) => (timers::open(TimerApi::WaitableTimer)?, false),
+        (Err(err), _) => return Err(err),
     };
+    let unit = api.unit();
     Ok(Ready {
-        timer,
+        timer: ThreadTimer { wait, unit },
         is_fine,
         is_locked: keep_stack(),
     })
@@ -188,7 +199,7 @@ fn measure(
     cpu: Cpu,
     line: LineWriter<'_>,
     plan: TimedLine,
-    timer: &WaitableTimer,
+    timer: &mut ThreadTimer,
 ) {
     let mut timeline = plan.timeline;
     timeline.advance_by(plan.first);
@@ -223,14 +234,13 @@ fn measure(
 /// Waits until `time` has come, and returns when that was seen; `None`: the timer cannot
 /// be waited for. A wait that is over before is counted, and the rest is waited for:
 /// what runs too early is not late by less than nothing.
-fn wait_until(time: Nanos, timer: &WaitableTimer, early: &Early) -> Option<Nanos> {
+fn wait_until(time: Nanos, timer: &mut ThreadTimer, early: &Early) -> Option<Nanos> {
     // The timer takes whole units: what is cut would be waited for in a loop.
-    let rest_of_unit = TimerApi::HighResTimer
-        .unit()
-        .saturating_sub(Nanos::from_ns(1));
+    let rest_of_unit = timer.unit.saturating_sub(Nanos::from_ns(1));
     let mut now = clock::now();
     while now < time {
-        timer.sleep(time.saturating_sub(now) + rest_of_unit).ok()?;
+        let left = time.saturating_sub(now) + rest_of_unit;
+        timer.wait.once(left).ok()?;
         now = clock::now();
         if now < time {
             early.note(time.saturating_sub(now));
@@ -254,11 +264,14 @@ mod tests {
         early.note(Nanos::from_us(300));
         early.note(Nanos::from_us(700));
         early.note(Nanos::from_us(500));
-        let timer = WaitableTimer::open(false).unwrap();
+        let mut timer = ThreadTimer {
+            wait: timers::open(TimerApi::WaitableTimer).unwrap(),
+            unit: TimerApi::WaitableTimer.unit(),
+        };
         let time = clock::now() + Nanos::from_ms(20);
 
         let seen = early.seen();
-        let came = wait_until(time, &timer, &early).unwrap();
+        let came = wait_until(time, &mut timer, &early).unwrap();
 
         assert_eq!(seen, (3, Nanos::from_us(700)));
         assert!(came >= time);

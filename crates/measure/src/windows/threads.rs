@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, LossReason, Losses, Nanos,
-    ProbePlan, Route, Service,
+    ProbePlan, Route, Service, TimerApi,
 };
 
 use super::priority::RealtimeClass;
@@ -18,7 +18,7 @@ use crate::board::{
     Stops, Timeline, unserved,
 };
 use crate::exhaustion::Exhaustion;
-use crate::probe::{ProbeError, RefusedService, Request};
+use crate::probe::{Drive, ProbeError, RefusedService, Request};
 use crate::source::Source;
 
 /// How much a ring holds: a collector that does not get to run for so long
@@ -42,6 +42,8 @@ pub(super) struct TimerThreads {
     standings: Vec<Standing>,
     /// Held until the threads have ended.
     class: Option<RealtimeClass>,
+    /// What the threads wait for.
+    api: TimerApi,
     /// Whether recording has begun.
     has_begun: bool,
 }
@@ -50,7 +52,12 @@ impl TimerThreads {
     /// Readies the threads.
     pub(super) fn new(mut request: Request) -> Result<Self, ProbeError> {
         check(&request)?;
+        let api = match request.drive {
+            Drive::Wait(api) => api,
+            Drive::Timer | Drive::Uio(_) => TimerApi::HighResTimer,
+        };
         let mut caveats = vec![unseen()];
+        caveats.extend(coarse_caveat(api));
         let class = keep_possible(&mut request, &mut caveats)?;
         let lines_of = |cpu: &Cpu| {
             let cpu = *cpu;
@@ -85,6 +92,7 @@ impl TimerThreads {
             stops: Stops::default(),
             standings: Vec::new(),
             class,
+            api,
             has_begun: false,
             request,
         };
@@ -96,7 +104,7 @@ impl TimerThreads {
         for (cpu, reader) in &self.readers {
             let service = self.request.services[reader.index];
             let shared = Arc::clone(&self.shared);
-            let thread = TimerThread::prepare(shared, Cpu(*cpu), reader.index, service);
+            let thread = TimerThread::prepare(shared, Cpu(*cpu), reader.index, service, self.api);
             self.threads.push(thread.map_err(|err| ProbeError::System {
                 action: format!("start a thread as `{service}` on CPU {cpu}"),
                 remedy: "leave that service or CPU out".into(),
@@ -260,6 +268,26 @@ fn unseen() -> Caveat {
         "on Windows expiry and user stage alone are measured; page faults of measuring threads, and whether laggard itself was stopped, are not seen",
         "a late activation has no evidence of its cause here",
     )
+}
+
+/// What a timer does that is not of high resolution.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no others are offered")]
+fn coarse_caveat(api: TimerApi) -> Option<Caveat> {
+    let what = match api {
+        TimerApi::WaitableTimer => "which comes with the system's tick",
+        TimerApi::TimeSetEvent => {
+            "which takes whole milliseconds (what is beyond them is part of the latency) and has a thread of winmm's wake the one that is measured"
+        }
+        TimerApi::ThreadpoolTimer => {
+            "which comes with the system's tick and has a thread of the pool wake the one that is measured"
+        }
+        _ => return None,
+    };
+    Some(Caveat::new(
+        CaveatKind::TickRate,
+        format!("threads wait by {}, {what}", api.name()),
+        "leave `--source` out for timers of high resolution",
+    ))
 }
 
 fn memory_caveat() -> Caveat {

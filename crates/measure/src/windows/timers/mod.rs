@@ -13,7 +13,8 @@ use laggard_model::{Absence, Lacks, Nanos, TimerApi, TimerRun};
 
 pub use self::clocks::clocks;
 pub(super) use self::clocks::{TickLengths, tick_lengths};
-pub(super) use self::waits::{WaitableTimer, done};
+use self::waits::WaitableTimer;
+pub(super) use self::waits::done;
 use super::{clock, processors};
 use crate::timers::{TimedWait, TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};
 
@@ -115,7 +116,7 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
 }
 
 /// The timer, for the calling thread.
-fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
+pub(super) fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
     match waits::open(api) {
         Some(found) => found,
         None => {
