@@ -6,16 +6,16 @@
 
 use std::fs;
 
-use blazesym::symbolize::{Input, Symbolizer};
 use laggard_model::{Address, Names, Symbols, Tid};
 
+use crate::kernel_symbols::KernelSymbols;
 use crate::own::OwnThreads;
-use crate::symbols::{devices_of, running_kernel, symbol, unknown};
+use crate::symbols::devices_of;
 
 /// Names of kernel functions and interrupts.
 #[derive(Debug)]
 pub struct LiveNames {
-    symbolizer: Symbolizer,
+    kernel: KernelSymbols,
     symbols: Symbols,
     own: OwnThreads,
 }
@@ -25,13 +25,10 @@ impl LiveNames {
     /// read stays a bare address or number.
     pub fn read() -> Self {
         let mut names = Self {
-            symbolizer: Symbolizer::builder().enable_code_info(false).build(),
+            kernel: KernelSymbols::read(),
             symbols: Symbols::default(),
             own: OwnThreads::default(),
         };
-        // The first look-up reads the tables.
-        names.look_up(Address(u64::MAX));
-        names.symbols.kernel.clear();
         let numbers = fs::read_dir("/sys/kernel/irq").into_iter().flatten();
         for entry in numbers.flatten() {
             let number = entry
@@ -48,14 +45,7 @@ impl LiveNames {
     }
 
     fn look_up(&mut self, address: Address) {
-        let found = self
-            .symbolizer
-            .symbolize_single(&running_kernel(), Input::AbsAddr(address.0));
-        let symbol = match found {
-            Ok(found) => symbol(&found, None),
-            Err(err) => unknown(format!("the kernel's symbols cannot be read: {err}"), None),
-        };
-        self.symbols.kernel.insert(address, symbol);
+        self.symbols.kernel.insert(address, self.kernel.at(address));
     }
 }
 

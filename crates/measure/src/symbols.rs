@@ -10,13 +10,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use blazesym::MaybeDefault;
 use blazesym::helper::is_procmap_query_supported;
 use blazesym::normalize::{Normalizer, UserMeta};
-use blazesym::symbolize::source::{Elf, Kernel, Source};
+use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use laggard_model::{Activity, Address, Evidence, HandlerCounts, Happening, Symbol, Symbols};
 
+use crate::kernel_symbols::KernelSymbols;
 use crate::linux::Identity;
 use crate::own::OwnThreads;
 
@@ -231,17 +231,12 @@ impl SymbolBook {
     }
 
     fn resolve_kernel(&self) -> BTreeMap<Address, Symbol> {
-        let addresses: Vec<u64> = self.kernel.iter().map(|address| address.0).collect();
-        let source = running_kernel();
-        let symbols: Vec<Symbol> = match symbolizer().symbolize(&source, Input::AbsAddr(&addresses))
-        {
-            Ok(found) => found.iter().map(|one| symbol(one, None)).collect(),
-            Err(err) => {
-                let reason = format!("the kernel's symbols cannot be read: {err}");
-                vec![unknown(reason, None); addresses.len()]
-            }
-        };
-        self.kernel.iter().copied().zip(symbols).collect()
+        if self.kernel.is_empty() {
+            return BTreeMap::new();
+        }
+        let symbols = KernelSymbols::read();
+        let named = |&address: &Address| (address, symbols.at(address));
+        self.kernel.iter().map(named).collect()
     }
 
     /// The devices of the interrupts that were seen.
@@ -252,15 +247,6 @@ impl SymbolBook {
             .filter_map(|&number| Some((number, devices_of(number)?)));
         named.collect()
     }
-}
-
-/// The symbols of the kernel that runs; an image on disk need not be its.
-pub(crate) fn running_kernel() -> Source<'static> {
-    Source::Kernel(Kernel {
-        vmlinux: MaybeDefault::None,
-        debug_syms: false,
-        ..Kernel::default()
-    })
 }
 
 /// The devices of an interrupt, where it has any.
@@ -285,7 +271,7 @@ fn resolve_in_file(symbolizer: &Symbolizer, path: &Path, offset: u64) -> Symbol 
     }
 }
 
-pub(crate) fn symbol(found: &Symbolized<'_>, module: Option<String>) -> Symbol {
+fn symbol(found: &Symbolized<'_>, module: Option<String>) -> Symbol {
     match found {
         Symbolized::Sym(sym) => Symbol {
             name: Some(sym.name.to_string()),
@@ -300,7 +286,7 @@ pub(crate) fn symbol(found: &Symbolized<'_>, module: Option<String>) -> Symbol {
     }
 }
 
-pub(crate) fn unknown(reason: String, module: Option<String>) -> Symbol {
+fn unknown(reason: String, module: Option<String>) -> Symbol {
     Symbol {
         name: None,
         module,
