@@ -14,7 +14,7 @@ use laggard_model::{
     DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, Nanos, RecordingDigest, RefusedBecause,
     Route, Service, State,
 };
-use laggard_record::{FigureHour, OpenError, Recording};
+use laggard_record::{FigureHour, OpenError, Recording, Shortfall};
 
 use crate::began::began;
 use crate::compare::settings;
@@ -31,17 +31,27 @@ type ByLine<T> = BTreeMap<(Service, Route), T>;
 
 /// What the recording in the folder `dir` tells, or why it cannot.
 pub fn digest(dir: &Path) -> Digest {
+    digest_of(dir, |_| true)
+}
+
+/// The same of a recording whose samples were left elsewhere: that they are not there is
+/// nothing that it lacks.
+pub fn digest_without_samples(dir: &Path) -> Digest {
+    digest_of(dir, |lacks| !lacks.is_of_samples())
+}
+
+fn digest_of(dir: &Path, counts: fn(&Shortfall) -> bool) -> Digest {
     Digest {
         schema: DIGEST_SCHEMA,
         path: dir.display().to_string(),
-        content: match read(dir) {
+        content: match read(dir, counts) {
             Ok(read) => DigestContent::Read(Box::new(read)),
             Err(refusal) => DigestContent::Refused(refusal),
         },
     }
 }
 
-fn read(dir: &Path) -> Result<RecordingDigest, DigestRefusal> {
+fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, DigestRefusal> {
     let refused = |because, reason: String| DigestRefusal { because, reason };
     let recording = Recording::open(dir).map_err(|error| {
         let is_newer = matches!(error, OpenError::Newer { .. });
@@ -63,6 +73,8 @@ fn read(dir: &Path) -> Result<RecordingDigest, DigestRefusal> {
         ));
     }
     let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let uncounted = recording.shortfalls().iter().filter(|one| !counts(one));
+    let uncounted: Vec<String> = uncounted.map(|one| Caveat::from(one).what).collect();
     let summaries = recording.summaries();
     shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
 
@@ -80,7 +92,7 @@ fn read(dir: &Path) -> Result<RecordingDigest, DigestRefusal> {
     let mut missing: Vec<String> = Vec::new();
     for one in shortfalls {
         let words = one.what;
-        if !missing.contains(&words) {
+        if !missing.contains(&words) && !uncounted.contains(&words) {
             missing.push(words);
         }
     }

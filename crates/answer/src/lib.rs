@@ -54,7 +54,7 @@ mod waiting;
 pub mod why;
 
 pub use causes::{Above, Composed, KnownCauses};
-pub use digest::digest;
+pub use digest::{digest, digest_without_samples};
 pub use error::AnswerError;
 pub use load::{Load, LoadError, Run, have_no_work, have_rates, loads, loads_for_demand, open};
 pub use note::{Doubt, Note};

@@ -13,7 +13,7 @@ use crate::pipe;
 /// who reads them knows of which one nothing came.
 pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
     for dir in &args.recordings {
-        if !write(dir)? {
+        if !write(dir, args.without_samples)? {
             return Ok(Exit::Ok);
         }
     }
@@ -24,7 +24,7 @@ pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
             if path.last() == Some(&0) {
                 path.pop();
             }
-            if !write(&path_of(std::mem::take(&mut path))?)? {
+            if !write(&path_of(std::mem::take(&mut path))?, args.without_samples)? {
                 break;
             }
         }
@@ -46,6 +46,10 @@ fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
 }
 
 /// Whether there still is a reader.
-fn write(dir: &Path) -> anyhow::Result<bool> {
-    pipe::try_print(&pipe::json_line(&laggard_answer::digest(dir))?)
+fn write(dir: &Path, without_samples: bool) -> anyhow::Result<bool> {
+    let digest = match without_samples {
+        true => laggard_answer::digest_without_samples(dir),
+        false => laggard_answer::digest(dir),
+    };
+    pipe::try_print(&pipe::json_line(&digest)?)
 }

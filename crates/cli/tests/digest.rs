@@ -45,6 +45,24 @@ fn sum(buckets: &Value) -> u64 {
 }
 
 #[test]
+fn samples_that_were_left_elsewhere_are_missed_unless_that_is_said() {
+    let dir = TempDir::new().unwrap();
+    tail(&dir, "r.laggard");
+    let whole = &digests(dir.path(), &["r.laggard"])[0];
+    fs::remove_dir_all(dir.path().join("r.laggard/samples")).unwrap();
+
+    let missed = &digests(dir.path(), &["r.laggard"])[0];
+    let left = &digests(dir.path(), &["--without-samples", "r.laggard"])[0];
+
+    assert_ne!(missed["read"]["shortfalls"], whole["shortfalls"]);
+    assert_eq!(left, whole);
+    // What else is gone is told.
+    fs::remove_file(dir.path().join("r.laggard/histograms-000000.parquet")).unwrap();
+    let less = &digests(dir.path(), &["--without-samples", "r.laggard"])[0];
+    assert_ne!(less["read"]["shortfalls"], whole["shortfalls"]);
+}
+
+#[test]
 fn a_digest_has_the_counts_buckets_and_trust_of_show() {
     let dir = TempDir::new().unwrap();
     tail(&dir, "r.laggard");

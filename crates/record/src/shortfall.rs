@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Nanos};
+
+use crate::folder::SAMPLES;
 
 /// Something that is missing from a recording, or damaged. Everything else in
 /// it was read.
@@ -60,6 +63,11 @@ pub enum Shortfall {
 }
 
 impl Shortfall {
+    /// Whether a file of samples is not there.
+    pub fn is_of_samples(&self) -> bool {
+        matches!(self, Self::Gone { file, .. } if Path::new(file).starts_with(SAMPLES))
+    }
+
     /// What to do about it.
     pub fn advice(&self) -> Cow<'static, str> {
         let known = match self {

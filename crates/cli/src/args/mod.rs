@@ -341,6 +341,9 @@ pub(crate) struct DigestArgs {
     /// Read more of them from standard input, each ended by a NUL byte
     #[arg(long)]
     pub(crate) stdin0: bool,
+    /// Their samples were left where they were recorded: of these nothing is missing
+    #[arg(long)]
+    pub(crate) without_samples: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
