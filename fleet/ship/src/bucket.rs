@@ -1,5 +1,6 @@
 //! A place in an object store.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,11 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// The place in an object store that a path of the command line means, if it does.
+    pub fn named(path: &Path) -> Option<&str> {
+        path.to_str().filter(|text| text.starts_with("s3:"))
+    }
+
     /// Opens `s3://BUCKET/PREFIX`; no request is made yet. Credentials, region and
     /// endpoint are those of the environment (`AWS_*`), as the tools of AWS know them.
     ///

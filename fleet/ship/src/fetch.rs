@@ -166,7 +166,7 @@ fn recordings(listed: Vec<ObjectMeta>) -> Recordings {
 }
 
 /// The folder that a key is in.
-fn above(key: &Key) -> Key {
+pub(crate) fn above(key: &Key) -> Key {
     let mut parts: Vec<_> = key.parts().collect();
     parts.pop();
     Key::from_iter(parts)
@@ -197,7 +197,8 @@ async fn bring(
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        bytes += get(bucket, file, &path).await?;
+        get(bucket, &file.location, file.size, &path).await?;
+        bytes += file.size;
     }
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder)?;
@@ -207,11 +208,11 @@ async fn bring(
     Ok(bytes)
 }
 
-/// Writes an object to a file; its size in bytes.
-async fn get(bucket: &Bucket, meta: &ObjectMeta, path: &Path) -> anyhow::Result<u64> {
-    let url = bucket.url(&meta.location);
+/// Writes an object of this size, in bytes, to a file.
+pub(crate) async fn get(bucket: &Bucket, key: &Key, size: u64, path: &Path) -> anyhow::Result<()> {
+    let url = bucket.url(key);
     let refused = |error| refusal("read", &url, &error);
-    let got = bucket.store.get(&meta.location).await.map_err(refused)?;
+    let got = bucket.store.get(key).await.map_err(refused)?;
     let mut stream = got.into_stream();
     let mut file = File::create_new(path).with_context(|| format!("write `{}`", path.display()))?;
     let mut bytes = 0;
@@ -221,9 +222,8 @@ async fn get(bucket: &Bucket, meta: &ObjectMeta, path: &Path) -> anyhow::Result<
         bytes += piece.len() as u64;
     }
     anyhow::ensure!(
-        bytes == meta.size,
-        "{url} has {bytes} bytes where {} were listed: it changed, or the answer was cut short",
-        meta.size
+        bytes == size,
+        "{url} has {bytes} bytes where {size} were listed: it changed, or the answer was cut short"
     );
-    Ok(bytes)
+    Ok(())
 }

@@ -66,18 +66,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The bucket that a path means, if it does.
-fn bucket(path: &Path) -> Option<&str> {
-    path.to_str().filter(|text| text.starts_with("s3:"))
-}
-
 fn run(args: &Args) -> anyhow::Result<bool> {
     let every = Duration::from(args.every);
     anyhow::ensure!(
         every >= Duration::from_secs(1),
         "--every must be at least 1s"
     );
-    match (bucket(&args.from), bucket(&args.to)) {
+    match (Bucket::named(&args.from), Bucket::named(&args.to)) {
         (None, Some(to)) => send(&args.from, &Bucket::open(to)?, args.follow, every),
         (Some(from), None) => fetched(&Bucket::open(from)?, &args.to, args.follow, every),
         _ => anyhow::bail!(

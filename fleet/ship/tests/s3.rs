@@ -1,10 +1,8 @@
-//! The program against a server that speaks S3: `moto[server]`, of Python.
+//! The program against a server that speaks S3.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use object_store::ObjectStoreExt as _;
@@ -12,100 +10,39 @@ use object_store::aws::AmazonS3Builder;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(120);
+mod server;
 
-/// A server, and a bucket `latency` in it.
-struct Server {
-    child: Child,
-    port: u16,
-}
+use server::{DEADLINE, Server};
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    /// `None`: there is none on this machine, which is told.
-    fn start() -> Option<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let mut command = Command::new("moto_server");
-        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-        let Ok(child) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
-            println!("skipped: no moto_server on the PATH (pip install 'moto[server]')");
-            return None;
-        };
-        let mut server = Self { child, port };
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if let Some(status) = server.child.try_wait().unwrap() {
-                println!(
-                    "skipped: moto_server ends at once ({status}); does it have its [server]?"
-                );
-                return None;
-            }
-            assert!(began.elapsed() < DEADLINE, "moto_server does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        server.ask("PUT", "/latency");
-        Some(server)
-    }
-
-    /// What it answers to a request without a body.
-    fn ask(&self, method: &str, path: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
-        )
+/// The body of an object; `None`: it is not there.
+fn object(server: &Server, key: &str) -> Option<Vec<u8>> {
+    let store = AmazonS3Builder::new()
+        .with_bucket_name("latency")
+        .with_endpoint(format!("http://127.0.0.1:{}", server.port))
+        .with_allow_http(true)
+        .with_access_key_id("of-a-test")
+        .with_secret_access_key("of-a-test")
+        .build()
         .unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let got = runtime.block_on(async { store.get(&key.into()).await?.bytes().await });
+    match got {
+        Ok(bytes) => Some(bytes.into()),
+        Err(object_store::Error::NotFound { .. }) => None,
+        Err(error) => panic!("{key}: {error}"),
     }
+}
 
-    /// The body of an object; `None`: it is not there.
-    fn object(&self, key: &str) -> Option<Vec<u8>> {
-        let store = AmazonS3Builder::new()
-            .with_bucket_name("latency")
-            .with_endpoint(format!("http://127.0.0.1:{}", self.port))
-            .with_allow_http(true)
-            .with_access_key_id("of-a-test")
-            .with_secret_access_key("of-a-test")
-            .build()
-            .unwrap();
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let got = runtime.block_on(async { store.get(&key.into()).await?.bytes().await });
-        match got {
-            Ok(bytes) => Some(bytes.into()),
-            Err(object_store::Error::NotFound { .. }) => None,
-            Err(error) => panic!("{key}: {error}"),
-        }
-    }
+/// The program, with this server.
+fn command(server: &Server, dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard-ship"));
+    command.arg(dir).arg("s3://latency/fleet");
+    server.serve(&mut command);
+    command
+}
 
-    fn command(&self, dir: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_laggard-ship"));
-        command
-            .arg(dir)
-            .arg("s3://latency/fleet")
-            .env("AWS_ACCESS_KEY_ID", "of-a-test")
-            .env("AWS_SECRET_ACCESS_KEY", "of-a-test")
-            .env("AWS_REGION", "us-east-1")
-            .env(
-                "AWS_ENDPOINT_URL",
-                format!("http://127.0.0.1:{}", self.port),
-            );
-        command
-    }
-
-    fn ship(&self, dir: &Path) -> Output {
-        self.command(dir).output().unwrap()
-    }
+fn ship(server: &Server, dir: &Path) -> Output {
+    command(server, dir).output().unwrap()
 }
 
 fn recorded(dir: &Path, name: &str, rows: &str) {
@@ -134,8 +71,8 @@ fn a_recording_is_in_the_bucket_and_is_sent_once() {
     // What has such a name is sent under it.
     recorded(dir.path(), "an hour, 100 % + one.laggard", "rows");
 
-    let first = server.ship(dir.path());
-    let again = server.ship(dir.path());
+    let first = ship(&server, dir.path());
+    let again = ship(&server, dir.path());
 
     assert_eq!(first.status.code(), Some(0), "{}", said(&first));
     assert!(
@@ -161,28 +98,27 @@ fn a_program_that_is_killed_leaves_no_manifest_and_the_next_one_goes_on() {
     recorded(dir.path(), "one.laggard", &rows);
     let at = |name: &str| format!("fleet/a/one.laggard/{name}");
 
-    let mut killed = server
-        .command(dir.path())
+    let mut killed = command(&server, dir.path())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let began = Instant::now();
-    while server.object(&at("manifest-start.json")).is_none() {
+    while object(&server, &at("manifest-start.json")).is_none() {
         assert!(began.elapsed() < DEADLINE, "nothing is sent");
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let is_whole = server.object(&at("manifest.json")).is_some();
-    let has_rows = server.object(&at("samples/000001.parquet")).is_some();
-    let next = server.ship(dir.path());
+    let is_whole = object(&server, &at("manifest.json")).is_some();
+    let has_rows = object(&server, &at("samples/000001.parquet")).is_some();
+    let next = ship(&server, dir.path());
 
     assert!(
         !is_whole || has_rows,
         "the manifest is there, and not the rows"
     );
     assert_eq!(next.status.code(), Some(0), "{}", said(&next));
-    assert!(server.object(&at("manifest.json")).is_some());
-    assert!(server.object(&at("samples/000001.parquet")).unwrap() == rows.as_bytes());
+    assert!(object(&server, &at("manifest.json")).is_some());
+    assert!(object(&server, &at("samples/000001.parquet")).unwrap() == rows.as_bytes());
 }
 
 #[test]
@@ -193,18 +129,17 @@ fn a_recording_that_ends_meanwhile_is_sent_by_one_that_follows() {
     let dir = TempDir::new().unwrap();
     recorded(dir.path(), "one.laggard", "rows");
 
-    let mut follows = server
-        .command(dir.path())
+    let mut follows = command(&server, dir.path())
         .args(["--follow", "--every=1s"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let began = Instant::now();
-    while server.object("fleet/a/one.laggard/manifest.json").is_none() {
+    while object(&server, "fleet/a/one.laggard/manifest.json").is_none() {
         assert!(began.elapsed() < DEADLINE, "the first is not sent");
     }
     recorded(dir.path(), "two.laggard", "rows");
-    while server.object("fleet/a/two.laggard/manifest.json").is_none() {
+    while object(&server, "fleet/a/two.laggard/manifest.json").is_none() {
         assert!(began.elapsed() < DEADLINE, "what came later is not sent");
         std::thread::sleep(Duration::from_millis(200));
     }

@@ -1,0 +1,76 @@
+//! A server that speaks S3: `moto[server]`, of Python.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A limit against hanging, not an expectation: generous on purpose.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A server, and a bucket `latency` in it.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// `None`: there is none on this machine, which is told.
+    pub(crate) fn start() -> Option<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut command = Command::new("moto_server");
+        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+        let Ok(child) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+            println!("skipped: no moto_server on the PATH (pip install 'moto[server]')");
+            return None;
+        };
+        let mut server = Self { child, port };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if let Some(status) = server.child.try_wait().unwrap() {
+                println!(
+                    "skipped: moto_server ends at once ({status}); does it have its [server]?"
+                );
+                return None;
+            }
+            assert!(began.elapsed() < DEADLINE, "moto_server does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        server.ask("PUT", "/latency");
+        Some(server)
+    }
+
+    /// What it answers to a request without a body.
+    pub(crate) fn ask(&self, method: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Has a program use it.
+    pub(crate) fn serve(&self, command: &mut Command) {
+        command
+            .env("AWS_ACCESS_KEY_ID", "of-a-test")
+            .env("AWS_SECRET_ACCESS_KEY", "of-a-test")
+            .env("AWS_REGION", "us-east-1")
+            .env(
+                "AWS_ENDPOINT_URL",
+                format!("http://127.0.0.1:{}", self.port),
+            );
+    }
+}
