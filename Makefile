@@ -14,7 +14,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page fleet ship run test test-fleet test-ship fuzz check bench prove install reproducible clean \
+.PHONY: build page fleet ship run test test-fleet test-cluster test-ship fuzz check bench prove install reproducible clean \
 	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
 
 build:
@@ -28,16 +28,21 @@ page:
 
 # Answers over the recordings of many machines: a program of its own, because its
 # query engine takes longer to build than all the rest. `make test` names its tests as
-# skipped; `make test-fleet` runs them.
+# skipped; `make test-fleet` runs them. FEATURES=cluster: with the client of a Ballista
+# cluster, which `make test-cluster` tests against a scheduler and two executors.
 fleet:
 	@scripts/packages build
-	@scripts/fleet build
+	@FEATURES='$(FEATURES)' scripts/fleet build
 
 test-fleet:
 	@scripts/packages build
 	$(CARGO) build -p laggard
 	@scripts/fleet test
 	@scripts/fleet test-ship
+
+test-cluster:
+	@scripts/packages build
+	@scripts/fleet cluster
 
 # Sends the recordings of a machine to an object store: a program of its own, so that
 # what measures has no network client.

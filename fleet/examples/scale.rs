@@ -141,7 +141,7 @@ fn main() -> anyhow::Result<()> {
                     .iter()
                     .map(|part| part.to_string_lossy().parse::<u64>());
                 let mut next = || anyhow::Ok(parts.next().expect("has two parts")?);
-                Ok(digest(next()?, next()?, hours))
+                Ok(Some(digest(next()?, next()?, hours)))
             });
             read.collect()
         })?;

@@ -12,6 +12,7 @@ use jiff::Zoned;
 use laggard_model::{Nanos, Service};
 
 use crate::answers::Order;
+use crate::cluster::Scheduler;
 
 /// How late many machines run your code, which of them are worst, and what made
 /// them so: answers over a folder of laggard's recordings.
@@ -21,10 +22,12 @@ use crate::answers::Order;
     version,
     max_term_width = 80,
     after_help = "\
-STORE is a folder with recordings at any depth, such as what `laggard serve
---store` writes on each machine, copied together: STORE/HOST/*.laggard. They
-must be made with `--keep tail`. Each is read once, by `laggard digest`; what it
-tells is kept in STORE/.fleet.
+STORE is a folder with recordings at any depth, such as what laggard-serve
+writes on each machine, copied together: STORE/HOST/*.laggard. Or it is a place
+in an object store, to which laggard-ship sends them: s3://BUCKET/PREFIX, with
+credentials as laggard-ship takes them. They must be made with `--keep tail`.
+Each is read once, by `laggard digest`; what it tells is kept in STORE/.fleet,
+of object stores and of several stores below ~/.cache/laggard-fleet.
 
 Exit codes:
   0  answered, from every recording
@@ -40,17 +43,25 @@ Examples:
   laggard-fleet /srv/latency causes
   laggard-fleet /srv/latency show host-17
   laggard-fleet /srv/latency sql 'SELECT host, kernel FROM recordings'
-  laggard-fleet /srv/latency summary --show-sql | duckdb"
+  laggard-fleet /srv/latency summary --show-sql | duckdb
+  laggard-fleet s3://latency/fleet worst --also /srv/latency"
 )]
 pub struct Args {
-    /// Folder of recordings, however deep
+    /// Folder of recordings, however deep, or s3://BUCKET/PREFIX
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
     #[command(subcommand)]
     pub question: Question,
+    /// Answer over the recordings of this store, too
+    #[arg(long, value_name = "STORE", global = true)]
+    pub also: Vec<PathBuf>,
     /// Where to keep what the recordings tell [default: STORE/.fleet]
     #[arg(long, value_name = "DIR", global = true)]
     pub catalogue: Option<PathBuf>,
+    /// Have a Ballista cluster answer, whose scheduler is there. It reads the
+    /// catalogue by the path that it has here
+    #[arg(long, value_name = "HOST:PORT", global = true)]
+    pub cluster: Option<Scheduler>,
     /// Write JSON; `laggard-fleet STORE schema` describes it
     #[arg(long, global = true)]
     pub json: bool,

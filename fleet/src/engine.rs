@@ -1,7 +1,8 @@
-//! The query engine: `DataFusion`, behind three verbs.
+//! The query engine: `DataFusion`, here or on a Ballista cluster, behind three verbs.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use datafusion::arrow::array::AsArray as _;
@@ -11,6 +12,8 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::options::ParquetReadOptions;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use tokio::runtime::{Builder, Runtime};
+
+use crate::cluster::Scheduler;
 
 /// An engine without tables yet.
 pub struct Engine {
@@ -39,15 +42,54 @@ impl Engine {
     /// When the system gives it no thread.
     pub fn new() -> anyhow::Result<Self> {
         let config = SessionConfig::new().with_information_schema(true);
-        Ok(Self {
-            runtime: Builder::new_multi_thread()
-                .enable_all()
-                .build()
-                .context("start threads for queries")?,
-            context: SessionContext::new_with_config(config),
+        Ok(Self::of(
+            runtime()?,
+            SessionContext::new_with_config(config),
+        ))
+    }
+
+    fn of(runtime: Runtime, context: SessionContext) -> Self {
+        Self {
+            runtime,
+            context,
             bound: RefCell::default(),
             asked: RefCell::default(),
-        })
+        }
+    }
+
+    /// An engine whose queries a cluster answers. Tables are opened by its scheduler
+    /// and executors, by the paths that they are bound to.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    #[cfg(feature = "cluster")]
+    pub fn on_cluster(scheduler: &Scheduler) -> anyhow::Result<Self> {
+        use ballista::prelude::SessionContextExt as _;
+        use datafusion::execution::SessionStateBuilder;
+
+        scheduler.reach()?;
+        let runtime = runtime()?;
+        let url = format!("df://{scheduler}");
+        let config = SessionConfig::new().with_information_schema(true);
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_default_features()
+            .build();
+        let context = runtime
+            .block_on(SessionContext::remote_with_state(&url, state))
+            .with_context(|| format!("open a session with the scheduler at `{scheduler}`"))?;
+        Ok(Self::of(runtime, context))
+    }
+
+    /// An engine whose queries a cluster answers.
+    ///
+    /// # Errors
+    /// Always: this program has no client of a cluster.
+    #[cfg(not(feature = "cluster"))]
+    pub fn on_cluster(scheduler: &Scheduler) -> anyhow::Result<Self> {
+        anyhow::bail!(
+            "this laggard-fleet cannot ask the cluster at `{scheduler}`: it was built without a client; `make fleet FEATURES=cluster` builds one with it"
+        )
     }
 
     /// Binds a table's name to a Parquet file, or to a folder of them.
@@ -80,27 +122,49 @@ impl Engine {
         tables.iter().map(table).chain(queries).collect()
     }
 
+    /// Forgets what was asked so far.
+    pub fn forget(&self) {
+        self.asked.borrow_mut().clear();
+    }
+
     /// Answers a query. Nothing but a query is answered: no statement that would
     /// change or write anything.
     ///
     /// # Errors
     /// When it is no query, or names what is not there.
     pub fn query(&self, sql: &str) -> anyhow::Result<Rows> {
+        let rows = self.runtime.block_on(self.asked(sql))?;
+        self.asked.borrow_mut().push(sql.into());
+        Ok(rows)
+    }
+
+    /// The same; `None`: it is not answered in time.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn query_within(&self, sql: &str, patience: Duration) -> anyhow::Result<Option<Rows>> {
+        let asked = async { tokio::time::timeout(patience, self.asked(sql)).await };
+        self.runtime.block_on(asked).ok().transpose()
+    }
+
+    async fn asked(&self, sql: &str) -> anyhow::Result<Rows> {
         let only = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
             .with_allow_statements(false);
-        let asked = async {
-            let frame = self.context.sql_with_options(sql, only).await?;
-            let schema = frame.schema().inner().clone();
-            let batches = frame.collect().await?;
-            let schema = batches.first().map_or(schema, RecordBatch::schema);
-            anyhow::Ok(concat_batches(&schema, &batches)?)
-        };
-        let rows = Rows(self.runtime.block_on(asked)?);
-        self.asked.borrow_mut().push(sql.into());
-        Ok(rows)
+        let frame = self.context.sql_with_options(sql, only).await?;
+        let schema = frame.schema().inner().clone();
+        let batches = frame.collect().await?;
+        let schema = batches.first().map_or(schema, RecordBatch::schema);
+        Ok(Rows(concat_batches(&schema, &batches)?))
     }
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("start threads for queries")
 }
 
 impl Rows {

@@ -1,6 +1,6 @@
 //! Answers over the recordings of many machines.
 //!
-//! [`store`] finds recordings, [`reader`] has `laggard` read those that are new,
+//! [`stores`] finds recordings, [`reader`] has `laggard` read those that are new,
 //! [`catalogue`] keeps what they tell as tables, [`engine`] answers the queries of
 //! [`sql`] over these, and [`answers`] makes reports of what comes.
 
@@ -9,6 +9,7 @@
 pub mod answers;
 pub mod args;
 pub mod catalogue;
+pub mod cluster;
 pub mod engine;
 pub mod page;
 pub mod reader;
@@ -16,12 +17,14 @@ pub mod since;
 pub mod sql;
 pub mod statistics;
 pub mod store;
+pub mod stores;
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::io::Write as _;
+use std::iter;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use laggard_model::printable_json;
@@ -34,8 +37,10 @@ use answers::{
 };
 use args::{Args, LateArgs, Question, SchemaOf};
 use catalogue::{Catalogue, TABLES};
+use cluster::Scheduler;
 use engine::Engine;
 use sql::Only;
+use stores::Stores;
 
 /// How a question was answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -56,39 +61,26 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
         return Ok((schema(of)?, Exit::Whole));
     }
     let since = args.question.since()?;
-    let store = args
-        .store
-        .canonicalize()
-        .with_context(|| format!("look for the store `{}`", args.store.display()))?;
-    let found =
-        store::look(&store).with_context(|| format!("read the store `{}`", store.display()))?;
-    let dir = args
-        .catalogue
-        .clone()
-        .unwrap_or_else(|| store.join(".fleet"));
+    let named = iter::once(&args.store).chain(&args.also);
+    let stores = Stores::open(named.map(PathBuf::as_path))?;
+    let dir = args.catalogue.clone().map_or_else(|| stores.home(), Ok)?;
+    let seen = stores.look()?;
     let catalogue = Catalogue::open(&dir).with_context(|| {
         format!("keep what the recordings tell in `{}`; name a folder that you may write with --catalogue", dir.display())
     })?;
     let laggard = reader::program();
-    let updated = catalogue.update(&found.places, |paths| reader::read(&laggard, paths))?;
-    if let ([], [(path, why), ..]) = (&*found.places, &*found.refused) {
-        anyhow::bail!("no recording can be read; `{}`: {why}", path.display());
+    let updated = catalogue.update(&seen.places, |paths| stores.read(&laggard, &seen, paths))?;
+    let refused = seen.refused.take();
+    if let (0, [(path, why), ..]) = (updated.kept, &*refused) {
+        anyhow::bail!("no recording can be read; `{path}`: {why}");
     }
     anyhow::ensure!(
         updated.kept > 0,
         "there is no recording in `{}`; a recording is a folder with a manifest.json, usually NAME.laggard",
-        store.display()
+        stores.text()
     );
-    let engine = Engine::new()?;
-    for table in TABLES {
-        engine.bind(table, &catalogue.table(table))?;
-    }
-    let refused: Vec<(String, String)> = found
-        .refused
-        .into_iter()
-        .map(|(path, why)| (path.display().to_string(), why))
-        .collect();
-    let of = StoreView::read(&engine, store.display().to_string(), &refused, since)?;
+    let engine = open(&catalogue, args.cluster.as_ref())?;
+    let of = StoreView::read(&engine, stores.text(), &refused, since)?;
     let exit = if of.is_whole() {
         Exit::Whole
     } else {
@@ -103,6 +95,25 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
         true => (engine.script(), exit),
         false => (said, exit),
     })
+}
+
+/// An engine, of this process or of a cluster, that has the catalogue's tables.
+fn open(catalogue: &Catalogue, cluster: Option<&Scheduler>) -> anyhow::Result<Engine> {
+    let bound = |engine: Engine| -> anyhow::Result<Engine> {
+        for table in TABLES {
+            engine.bind(table, &catalogue.table(table))?;
+        }
+        Ok(engine)
+    };
+    let here = bound(Engine::new()?)?;
+    let Some(scheduler) = cluster else {
+        return Ok(here);
+    };
+    let there = bound(Engine::on_cluster(scheduler)?)?;
+    cluster::hold(&there, &here).with_context(|| format!("ask the cluster at `{scheduler}`"))?;
+    // That is no part of an answer.
+    there.forget();
+    Ok(there)
 }
 
 fn ask(engine: &Engine, of: StoreView, args: &Args, only: Only) -> anyhow::Result<String> {

@@ -17,6 +17,15 @@ use laggard_model::{DIGEST_SCHEMA, Digest, DigestContent, DigestRefusal, Refused
 /// How a program of Rust exits that panicked.
 const PANICKED: i32 = 101;
 
+/// Where the samples of recordings are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Samples {
+    /// In them: one that has lost some is damaged.
+    Here,
+    /// Left in an object store.
+    Elsewhere,
+}
+
 /// Finds `laggard`: beside this program, or where the system looks.
 pub fn program() -> PathBuf {
     if let Some(named) = std::env::var_os("LAGGARD") {
@@ -35,13 +44,13 @@ pub fn program() -> PathBuf {
 ///
 /// # Errors
 /// When `laggard` cannot be run, or is of another version.
-pub fn read(laggard: &Path, paths: &[&Path]) -> anyhow::Result<Vec<Digest>> {
+pub fn read(laggard: &Path, paths: &[&Path], samples: Samples) -> anyhow::Result<Vec<Digest>> {
     let readers = thread::available_parallelism().map_or(1, usize::from);
     let each = paths.len().div_ceil(readers).max(1);
     let read = thread::scope(|scope| {
         let parts = paths
             .chunks(each)
-            .map(|part| scope.spawn(move || read_part(laggard, part)));
+            .map(|part| scope.spawn(move || read_part(laggard, part, samples)));
         let started: Vec<_> = parts.collect();
         let done = started
             .into_iter()
@@ -52,11 +61,11 @@ pub fn read(laggard: &Path, paths: &[&Path]) -> anyhow::Result<Vec<Digest>> {
 }
 
 /// Reads some recordings; one that ends the process is refused, and another goes on.
-fn read_part(laggard: &Path, paths: &[&Path]) -> anyhow::Result<Vec<Digest>> {
+fn read_part(laggard: &Path, paths: &[&Path], samples: Samples) -> anyhow::Result<Vec<Digest>> {
     let mut digests = Vec::with_capacity(paths.len());
     while digests.len() < paths.len() {
         let before = digests.len();
-        let ended = read_some(laggard, &paths[before..], &mut digests)?;
+        let ended = read_some(laggard, &paths[before..], samples, &mut digests)?;
         if let Some(culprit) = paths.get(digests.len()) {
             anyhow::ensure!(
                 before < digests.len() || ended.is_of_one,
@@ -89,10 +98,18 @@ struct Ended {
     is_of_one: bool,
 }
 
-fn read_some(laggard: &Path, paths: &[&Path], digests: &mut Vec<Digest>) -> anyhow::Result<Ended> {
+fn read_some(
+    laggard: &Path,
+    paths: &[&Path],
+    samples: Samples,
+    digests: &mut Vec<Digest>,
+) -> anyhow::Result<Ended> {
     let start = || -> std::io::Result<Child> {
         let mut command = Command::new(laggard);
         command.args(["digest", "--stdin0"]);
+        if samples == Samples::Elsewhere {
+            command.arg("--without-samples");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     };
     let mut child = start().with_context(|| {

@@ -1,9 +1,11 @@
 //! The program over stores of recordings that `laggard` itself, or its maker of
 //! simulated stores, wrote.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -12,8 +14,11 @@ mod stores;
 
 use stores::{core, fleet, fleet_of, json, made, text};
 
-/// A recording of the tail of a script in which one activation of 1,000 is 4 ms late.
-fn recorded(dir: &Path, name: &str, seconds: u32) {
+/// A limit against hanging, not an expectation: generous on purpose.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// A script in which one activation of 1,000 is 4 ms late.
+fn scripted(dir: &Path) -> String {
     let steps = "[[\"irq\", 14000], [\"user\", 4800]], ".repeat(999);
     let script = format!(
         "period_ns = 500000\n[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\n\
@@ -21,6 +26,11 @@ fn recorded(dir: &Path, name: &str, seconds: u32) {
          [[stall]]\nat_ns = 1000500000\nlength_ns = 20000000\n"
     );
     fs::write(dir.join("script.toml"), script).unwrap();
+    format!("fake:{}", dir.join("script.toml").display())
+}
+
+/// A recording of the tail of it.
+fn recorded(dir: &Path, name: &str, seconds: u32) {
     let mut command = Command::new(core("laggard"));
     command.args([
         "record",
@@ -29,7 +39,7 @@ fn recorded(dir: &Path, name: &str, seconds: u32) {
         &format!("--duration={seconds}s"),
         "--backend",
     ]);
-    command.arg(format!("fake:{}", dir.join("script.toml").display()));
+    command.arg(scripted(dir));
     let output = command.arg("-o").arg(dir.join(name)).output().unwrap();
     assert!(
         output.status.success(),
@@ -147,8 +157,8 @@ fn what_tells_the_machines_that_got_worse_from_the_others_is_found() {
 }
 
 #[test]
-fn recordings_that_cannot_be_read_are_named_and_the_rest_is_answered() {
-    let store = made(3, 2, 1);
+fn three_of_two_hundred_that_cannot_be_read_are_named_and_the_rest_is_answered() {
+    let store = made(200, 2, 10);
     let at = |path: &str| store.path().join(path);
     let manifest = |path: &str, text: &str| {
         for name in ["manifest.json", "manifest-start.json"] {
@@ -193,7 +203,14 @@ fn recordings_that_cannot_be_read_are_named_and_the_rest_is_answered() {
         ]
     );
     assert_eq!(of["damaged"].as_array().unwrap().len(), 1, "{of:#}");
-    assert_eq!(of["recordings"], 5, "{of:#}");
+    // With the one that is read in part, and the copy in place of what it is of.
+    assert_eq!(of["recordings"], 399, "{of:#}");
+    let worst = json(store.path(), &["worst"], 3);
+    let first: BTreeSet<&str> = worst["hosts"].as_array().unwrap()[..3]
+        .iter()
+        .map(|host| host["host"].as_str().unwrap())
+        .collect();
+    assert_eq!(first, BTreeSet::from(["host-101", "host-17", "host-180"]));
     let said = text(store.path(), &["summary"]);
     assert!(said.contains("NOT READ, and in no figure: 3"), "{said}");
     assert!(said.contains("layout version 99"), "{said}");
@@ -230,6 +247,56 @@ fn a_recording_that_comes_or_goes_is_in_the_next_answer_or_not() {
     }
     assert_eq!(count(), 5);
     assert_eq!(fs::read(&form).unwrap(), of_now);
+}
+
+#[test]
+fn a_store_is_answered_of_while_serve_writes_it_and_after_it_was_killed() {
+    let (dir, store) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut serving = Command::new(core("laggard"))
+        .args(["serve", "--every=1h", "--backend", &scripted(dir.path())])
+        .arg(format!(
+            "--listen=unix:{}",
+            dir.path().join("socket").display()
+        ))
+        .arg("--store")
+        .arg(store.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let seen = || {
+        let output = fleet(store.path(), &["summary", "--json"]);
+        let answer: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+        let samples = |all: &Value| all["rows"][0]["latency"]["samples"].as_u64();
+        let count = answer.as_ref().and_then(samples).unwrap_or(0);
+        (output.status.code(), count, answer)
+    };
+    let began = Instant::now();
+    let until_more = |than: u64| {
+        loop {
+            let (code, count, answer) = seen();
+            if count > than {
+                return (code, count, answer.unwrap());
+            }
+            assert!(began.elapsed() < DEADLINE, "{code:?} {answer:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+
+    let (code, first, under_way) = until_more(0);
+    let (_, later, _) = until_more(first);
+    serving.kill().unwrap();
+    serving.wait().unwrap();
+    let (killed_code, rest, killed) = seen();
+
+    assert_eq!((code, killed_code), (Some(3), Some(3)), "{under_way:#}");
+    let said = &under_way["of"]["damaged"][0]["why"];
+    assert!(
+        said.as_str().unwrap().contains("has no end"),
+        "{under_way:#}"
+    );
+    assert_eq!(killed.unwrap()["of"]["recordings"], 1);
+    // What was answered of once is not gone.
+    assert!(rest >= later, "{rest} of {later}");
 }
 
 #[test]

@@ -102,7 +102,8 @@ impl Catalogue {
     }
 
     /// Brings the catalogue to what the store holds. `read` makes digests of
-    /// recordings, in their order. Until this value is dropped nobody else changes
+    /// recordings, in their order; one that it cannot have now is left for the next time.
+    /// Until this value is dropped nobody else changes
     /// the catalogue.
     ///
     /// # Errors
@@ -110,7 +111,7 @@ impl Catalogue {
     pub fn update(
         &self,
         places: &[Place],
-        read: impl Fn(&[&Path]) -> anyhow::Result<Vec<Digest>>,
+        read: impl Fn(&[&Path]) -> anyhow::Result<Vec<Option<Digest>>>,
     ) -> anyhow::Result<Updated> {
         self.lock.lock().context("wait for another laggard-fleet")?;
         let known = self.known()?;
@@ -158,6 +159,7 @@ impl Catalogue {
             .map(|(_, place)| *place)
             .collect();
         let mut number = known.keys().next_back().map_or(1, |last| last + 1);
+        let mut new_read = 0;
         for batch in new.chunks(BATCH) {
             let paths: Vec<&Path> = batch.iter().map(|place| place.path.as_path()).collect();
             let digests = read(&paths)?;
@@ -165,6 +167,8 @@ impl Catalogue {
             // their batch with them.
             let (mut ended, mut open) = (Tables::default(), Tables::default());
             for (place, digest) in batch.iter().zip(&digests) {
+                let Some(digest) = digest else { continue };
+                new_read += 1;
                 let path = place.path.display().to_string();
                 let tables = match has_ended(digest) {
                     true => &mut ended,
@@ -189,8 +193,8 @@ impl Catalogue {
         // From here on it is read only; others may read it too.
         self.lock.lock_shared().context("keep the catalogue")?;
         Ok(Updated {
-            read: new.len(),
-            kept: held.len() + new.len(),
+            read: new_read,
+            kept: held.len() + new_read,
         })
     }
 

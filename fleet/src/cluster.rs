@@ -1,0 +1,148 @@
+//! A Ballista cluster that answers in place of this process.
+
+use std::fmt;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::catalogue::TABLES;
+use crate::engine::Engine;
+use crate::sql;
+
+/// How long a scheduler has to answer a call.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long its executors have for a first small answer: without any it waits for ever.
+const PATIENCE_FIRST: Duration = Duration::from_secs(60);
+
+/// Where the scheduler of a cluster listens.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Scheduler {
+    host: String,
+    port: u16,
+}
+
+/// Why a text names no scheduler.
+#[derive(Debug, Eq, PartialEq)]
+pub struct NoScheduler(String);
+
+impl fmt::Display for NoScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no scheduler; write HOST:PORT, such as localhost:50050",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NoScheduler {}
+
+impl FromStr for Scheduler {
+    type Err = NoScheduler;
+
+    fn from_str(text: &str) -> Result<Self, NoScheduler> {
+        let is_host = |host: &str| {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+            let name = host
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'));
+            match name {
+                Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+                None => !host.is_empty() && host.chars().all(is_part),
+            }
+        };
+        text.rsplit_once(':')
+            .filter(|(host, _)| is_host(host))
+            .and_then(|(host, port)| {
+                Some(Self {
+                    host: host.into(),
+                    port: port.parse().ok().filter(|&port| port > 0)?,
+                })
+            })
+            .ok_or_else(|| NoScheduler(text.into()))
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl Scheduler {
+    /// Whether somebody listens there: Ballista's client would try for minutes.
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub fn reach(&self) -> anyhow::Result<()> {
+        let reach = || -> std::io::Result<()> {
+            let mut last = std::io::ErrorKind::AddrNotAvailable.into();
+            for address in self.to_string().to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, PATIENCE) {
+                    Ok(_) => return Ok(()),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        };
+        reach().with_context(|| {
+            format!("call the scheduler at `{self}`; is it running, and its port the one of --bind-port?")
+        })
+    }
+}
+
+/// Holds that a cluster sees the same catalogue.
+///
+/// # Errors
+/// When it does not answer, or has other tables at that path.
+pub fn hold(there: &Engine, here: &Engine) -> anyhow::Result<()> {
+    for table in TABLES {
+        let seen = |engine: &Engine| -> anyhow::Result<_> {
+            let rows = engine.query_within(&sql::seen(table), PATIENCE_FIRST)?;
+            let rows = rows.context("nothing came for a minute: has it executors?")?;
+            Ok((rows.whole("rows_seen")?, rows.whole("sum_seen")?))
+        };
+        let own = seen(here)?;
+        let theirs = seen(there).with_context(|| {
+            format!("have it read the table `{table}`; every executor must see the catalogue at the path that it has here")
+        })?;
+        anyhow::ensure!(
+            own == theirs,
+            "the cluster sees another table `{table}` than there is here; every executor must see the catalogue, and not a copy of it, at the path that it has here"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheduler_is_a_host_and_a_port() {
+        for text in [
+            "localhost:50050",
+            "10.0.0.1:1",
+            "[::1]:50050",
+            "ballista.example.org:65535",
+        ] {
+            assert_eq!(text.parse::<Scheduler>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "localhost",
+            "localhost:",
+            ":50050",
+            "a:0",
+            "a:70000",
+            "http://a:1",
+            "a b:1",
+            "[x]:1",
+        ] {
+            let refused = text.parse::<Scheduler>().unwrap_err().to_string();
+            assert!(refused.contains("HOST:PORT"), "{text}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Recordings in an object store are answered of as those in a folder are.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[path = "../ship/tests/server/mod.rs"]
+mod server;
+mod stores;
+
+use server::Server;
+use stores::{core, made};
+
+fn put(server: &Server, key: &str, body: &[u8]) {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    write!(
+        stream,
+        "PUT /latency/{key} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .unwrap();
+    stream.write_all(body).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(" 200 "), "{key}: {answer}");
+}
+
+/// All files below a folder, to this prefix of the bucket, by the names that they have.
+fn send(server: &Server, dir: &Path, prefix: &str) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let key = format!("{prefix}/{}", path.file_name().unwrap().to_str().unwrap());
+        match path.is_dir() {
+            true => send(server, &path, &key),
+            false => put(server, &key, &fs::read(&path).unwrap()),
+        }
+    }
+}
+
+fn asked(server: &Server, catalogue: &TempDir, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard-fleet"));
+    command.args(words).env("LAGGARD", core("laggard"));
+    command.env("XDG_CACHE_HOME", catalogue.path());
+    server.serve(&mut command);
+    command.output().unwrap()
+}
+
+fn json(output: &Output, code: i32) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Without what it is called.
+fn figures(mut answer: Value) -> Value {
+    answer["of"]["store"] = Value::Null;
+    answer
+}
+
+#[test]
+fn a_bucket_answers_as_the_folder_that_was_sent_to_it() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let (store, cache) = (made(6, 2, 5), TempDir::new().unwrap());
+    send(&server, store.path(), "fleet");
+    let folder = store.path().to_str().unwrap();
+
+    for question in ["summary", "worst", "causes"] {
+        let here = asked(&server, &cache, &[folder, question, "--json"]);
+        let there = asked(&server, &cache, &["s3://latency/fleet", question, "--json"]);
+
+        assert_eq!(
+            figures(json(&here, 0)),
+            figures(json(&there, 0)),
+            "{question}"
+        );
+    }
+    // What was read once is not fetched again: without its samples nothing is missed, and
+    // without its histograms neither.
+    for file in ["samples/000001.parquet", "histograms-000000.parquet"] {
+        assert!(
+            store
+                .path()
+                .join("host-0/hour-000.laggard")
+                .join(file)
+                .is_file(),
+            "{file}"
+        );
+    }
+    let kept: Vec<_> = fs::read_dir(cache.path().join("laggard-fleet"))
+        .unwrap()
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+}
+
+#[test]
+fn a_folder_and_a_bucket_are_one_answer_and_what_is_in_both_is_named() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let (store, cache) = (made(4, 1, 5), TempDir::new().unwrap());
+    send(&server, &store.path().join("host-0"), "fleet/host-0");
+    send(&server, &store.path().join("host-1"), "fleet/host-1");
+    fs::remove_dir_all(store.path().join("host-1")).unwrap();
+    let folder = store.path().to_str().unwrap();
+    let whole = made(4, 1, 5);
+
+    let both = asked(
+        &server,
+        &cache,
+        &["s3://latency/fleet", "summary", "--json", "--also", folder],
+    );
+    let alone = asked(
+        &server,
+        &cache,
+        &[whole.path().to_str().unwrap(), "summary", "--json"],
+    );
+
+    let (both, alone) = (json(&both, 3), json(&alone, 0));
+    assert_eq!(both["of"]["recordings"], alone["of"]["recordings"]);
+    assert!(both["rows"].is_array());
+    assert_eq!(both["rows"], alone["rows"]);
+    let twice = &both["of"]["refused"];
+    assert_eq!(twice.as_array().unwrap().len(), 1, "{both:#}");
+    assert_eq!(twice[0]["because"], "twice");
+}
+
+#[test]
+fn what_is_not_whole_there_or_damaged_is_named_by_its_address() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let (store, cache) = (made(3, 1, 5), TempDir::new().unwrap());
+    let at = |name: &str| store.path().join(name);
+    fs::remove_file(at("host-0/hour-000.laggard/manifest.json")).unwrap();
+    for name in ["manifest.json", "manifest-start.json"] {
+        fs::write(at("host-1/hour-000.laggard").join(name), "{\"schema\": 99}").unwrap();
+    }
+    send(&server, store.path(), "fleet");
+
+    let answer = json(
+        &asked(
+            &server,
+            &cache,
+            &["s3://latency/fleet", "summary", "--json"],
+        ),
+        3,
+    );
+
+    let refused: Vec<(&str, &str)> = answer["of"]["refused"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            (
+                one["path"].as_str().unwrap(),
+                one["reason"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(refused.len(), 2, "{answer:#}");
+    assert_eq!(refused[0].0, "s3://latency/fleet/host-0/hour-000.laggard");
+    assert!(refused[0].1.contains("not sent to its end"), "{answer:#}");
+    assert_eq!(refused[1].0, "s3://latency/fleet/host-1/hour-000.laggard");
+    let folder = std::env::temp_dir().display().to_string();
+    assert!(
+        refused.iter().all(|one| !one.1.contains(&folder)),
+        "{answer:#}"
+    );
+}
+
+#[test]
+fn a_bucket_that_is_not_there_is_named_with_what_was_tried() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let cache = TempDir::new().unwrap();
+    for (store, words) in [
+        ("s3://nothing/fleet", "list s3://nothing/fleet"),
+        (
+            "s3://latency/empty",
+            "there is no recording in `s3://latency/empty`",
+        ),
+        ("s3:latency", "write s3://BUCKET/PREFIX"),
+    ] {
+        let output = asked(&server, &cache, &[store, "summary"]);
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{store}: {said}");
+        assert!(said.contains(words), "{store}: {said}");
+    }
+}
