@@ -96,8 +96,11 @@ impl DriverSeries {
     }
 
     /// Takes in what came of the expiry that was planned for `planned`; what lies between
-    /// was not told of.
+    /// was not told of. What comes after the plan was closed is settled already.
     pub(super) fn add(&mut self, planned: Nanos, came: Came) {
+        if self.next().is_none_or(|next| planned < next) {
+            return;
+        }
         self.lose_until(planned, LossReason::RingFull);
         match came {
             Came::Served {
@@ -277,6 +280,17 @@ mod tests {
         assert_eq!((account.planned, account.lost), (Some(5), 0));
         assert!(seen[1..].iter().all(|one| one.missed && one.censored));
         assert_eq!(seen[1].latency(), Nanos::from_ms(80));
+    }
+
+    #[test]
+    fn what_comes_after_the_plan_was_closed_counts_no_second_time() {
+        let mut series = series();
+        series.close(true, Nanos::from_ms(100));
+
+        series.add(Nanos::from_ms(50), served(50, 30, 75));
+
+        let (seen, account) = closed(series, true);
+        assert_eq!((seen.len(), account.planned), (5, Some(5)));
     }
 
     #[test]
