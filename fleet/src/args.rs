@@ -47,7 +47,7 @@ Examples:
   laggard-fleet s3://latency/fleet worst --also /srv/latency"
 )]
 pub struct Args {
-    /// Folder of recordings, however deep, or s3://BUCKET/PREFIX
+    /// Folder of recordings, however deep, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
     #[command(subcommand)]

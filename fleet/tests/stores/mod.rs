@@ -1,5 +1,7 @@
 //! Stores of recordings, and the program that is asked about them.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
