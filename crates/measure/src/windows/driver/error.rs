@@ -85,6 +85,14 @@ pub enum DriverError {
         "the driver is in use, and Windows unloads it when the programs that have it open have ended; end them, then type `laggard driver remove` again"
     )]
     InUse,
+    /// It was not loaded, and its file could not be removed.
+    #[error("{}; its file is left in the folder for drivers: {}", in_full(.why), in_full(.left))]
+    Left {
+        /// Why it was not loaded.
+        why: Box<Self>,
+        /// Why the file is left.
+        left: Box<Self>,
+    },
     /// The system refused something else.
     #[error("{what}")]
     Refused {
@@ -93,4 +101,15 @@ pub enum DriverError {
         /// In the system's words.
         source: io::Error,
     },
+}
+
+/// An error with its causes.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
 }

@@ -125,10 +125,17 @@ pub fn install_driver(from: &Path) -> Result<PathBuf, DriverError> {
             Err(refused(err, &signing))
         }
     });
-    if loaded.is_err() && is_new {
-        place.clear()?;
+    match (loaded, is_new) {
+        (Ok(()), _) => Ok(place.file),
+        (Err(why), false) => Err(why),
+        (Err(why), true) => Err(match place.clear() {
+            Ok(()) => why,
+            Err(left) => DriverError::Left {
+                why: Box::new(why),
+                left: Box::new(left),
+            },
+        }),
     }
-    loaded.map(|()| place.file)
 }
 
 /// Unloads the driver and removes all of it; says whether there was anything.

@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::os::windows::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
@@ -16,6 +18,10 @@ const PATH: usize = 512;
 const FILE: &str = "wdmlat.sys";
 /// What it is while it is written.
 const HALF: &str = "wdmlat.sys.part";
+/// How long the system may hold the file of a driver that is not loaded.
+const HELD: Duration = Duration::from_secs(5);
+/// How often it is tried again.
+const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) struct DriverPlace {
     /// `C:\Windows\system32`, on most.
@@ -117,13 +123,27 @@ impl DriverPlace {
     /// Leaves no file of it.
     pub(super) fn clear(&self) -> Result<(), DriverError> {
         for path in [&self.file, &self.half] {
-            match fs::remove_file(path) {
+            match remove(path) {
                 Ok(()) => {}
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {}
                 Err(err) => return Err(service::told("remove the driver's file", err)),
             }
         }
         Ok(())
+    }
+}
+
+/// Removes a file that the system may hold for a moment yet: of a driver that has just
+/// been unloaded, or that was not loaded.
+fn remove(path: &Path) -> io::Result<()> {
+    let until = Instant::now() + HELD;
+    loop {
+        match fs::remove_file(path) {
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied && Instant::now() < until => {
+                thread::sleep(LOOK);
+            }
+            ended => return ended,
+        }
     }
 }
 
