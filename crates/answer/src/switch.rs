@@ -157,18 +157,19 @@ pub struct SwitchSeries {
 /// The first hand-overs among `threads` threads, or among the fewest where there were
 /// never so many; `None`: nobody handed over.
 pub fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSeries> {
-    let is_had = |run: &&SwitchRun<StretchFigures>| {
-        let first = run.stretches.first();
-        first.is_some_and(|stretch| !stretch.first.is_empty())
+    // A stretch in which they never came to hand over, because the machine was busy, has none.
+    let had = |run: &SwitchRun<StretchFigures>| {
+        let mut stretches = run.stretches.iter();
+        let had = stretches.find(|stretch| !stretch.first.is_empty())?;
+        Some(SwitchSeries {
+            threads: run.threads,
+            way: run.way,
+            took_ns: had.first.clone(),
+        })
     };
-    let had = || measured.runs.iter().filter(is_had);
-    let asked = had().find(|run| run.threads == threads);
-    let run = asked.or_else(|| had().min_by_key(|run| run.threads))?;
-    Some(SwitchSeries {
-        threads: run.threads,
-        way: run.way,
-        took_ns: run.stretches.first()?.first.clone(),
-    })
+    let all = || measured.runs.iter().filter_map(had);
+    let asked = all().find(|series| series.threads == threads);
+    asked.or_else(|| all().min_by_key(|series| series.threads))
 }
 
 /// How long hand-overs took, ns. Stretches count alike, so that ratios of what is
@@ -550,6 +551,20 @@ mod tests {
             ]
         );
         assert_eq!(told(vec![run(2, &[1_000])]).surety(), None);
+    }
+
+    /// As of a machine that ran something else all through the first stretch.
+    #[test]
+    fn a_series_is_of_the_first_stretch_in_which_they_handed_over() {
+        let mut ten = run(10, &[1_000, 1_100]);
+        ten.stretches[0].took_ns.clear();
+        let mut none = ten.clone();
+        none.stretches.truncate(1);
+        let of = |runs| series(&measured(runs), 10).map(|told| (told.threads, told.took_ns[0]));
+
+        assert_eq!(of(vec![run(2, &[900]), ten]), Some((10, 1_100)));
+        assert_eq!(of(vec![run(2, &[900]), none.clone()]), Some((2, 900)));
+        assert_eq!(of(vec![none]), None);
     }
 
     #[test]
