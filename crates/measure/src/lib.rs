@@ -23,6 +23,8 @@ mod names;
 #[cfg(target_os = "linux")]
 mod own;
 mod probe;
+#[cfg(any(target_os = "linux", windows))]
+mod settled;
 #[cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "its sources are not built")

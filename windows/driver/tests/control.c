@@ -5,6 +5,7 @@
  *
  * usage: control life DRIVER READS      install, (start, read, end, stop) twice, remove
  *        control fuzz DRIVER SEED CASES
+ *        control config                 how the driver that is loaded serves reads
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,25 @@ static void live(const char *path, unsigned int reads)
 	expect(uninstall(), "removed");
 }
 
+static int tell_config(void)
+{
+	struct wdmlat_info info;
+	DWORD error;
+	HANDLE device = open_device(&error);
+
+	if (!error)
+		error = get_info(device, &info);
+	if (error) {
+		fprintf(stderr, "the driver does not tell: error %lu\n", error);
+		return 1;
+	}
+	printf("delay %llu, source %u, dpc %u, importance %u, cpu %u, follower %u, priority %u\n",
+	       (unsigned long long)info.config.delay_100ns, info.config.source, info.config.dpc,
+	       info.config.importance, info.config.cpu, info.config.follower,
+	       info.config.priority);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 4 && strcmp(argv[1], "life") == 0) {
@@ -43,6 +63,9 @@ int main(int argc, char **argv)
 		expect(stop() && uninstall(), "stopped and removed");
 		return verdict();
 	}
-	fprintf(stderr, "usage: control life DRIVER READS | control fuzz DRIVER SEED CASES\n");
+	if (argc == 2 && strcmp(argv[1], "config") == 0)
+		return tell_config();
+	fprintf(stderr, "usage: control life DRIVER READS | control fuzz DRIVER SEED CASES | "
+			"control config\n");
 	return 2;
 }

@@ -1,37 +1,13 @@
-"""`laggard.exe driver` under Wine: installed, refused and removed, and nothing is left.
+"""`laggard.exe driver` under Wine: installed, refused and removed, and nothing is left."""
 
-LAGGARD_DRIVER names the folder of what `make driver` built, LAGGARD_WINDOWS the program,
-WINEPREFIX the Wine in which it runs.
-"""
-
-import os
-import pathlib
 import shutil
-import sys
-import tempfile
-import unittest
 
 from broken import mutant
-from wine import DRIVER, Wine
-
-BUILT = pathlib.Path(os.environ["LAGGARD_DRIVER"]) / "wdmlat.sys"
-PROGRAM = os.environ["LAGGARD_WINDOWS"]
-WINE = Wine(os.environ["WINEPREFIX"])
-INSTALLED = WINE.drivers() / "wdmlat.sys"
+from program import BUILT, INSTALLED, PROGRAM, WINE, BesideDriver, main
+from wine import DRIVER
 
 
-class Driver(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        serving = WINE.serving()
-        self.call = serving.__enter__()
-        self.addCleanup(serving.__exit__, None, None, None)
-        self.addCleanup(INSTALLED.unlink, missing_ok=True)
-        self.addCleanup(self.call, "sc.exe", "delete", "wdmlat")
-        self.addCleanup(self.call, PROGRAM, "driver", "remove")
-
+class Driver(BesideDriver):
     def said(self, code, *words):
         """What it says to `laggard driver WORDS`, which ends with this code."""
         ended, text = self.call(PROGRAM, "driver", *words)
@@ -121,7 +97,4 @@ class Driver(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if lacks := WINE.lacks():
-        print(f"skipped: the driver for Windows, installed by laggard: {lacks}")
-        sys.exit(0)
-    unittest.main()
+    main("installed by laggard")

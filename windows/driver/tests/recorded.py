@@ -1,24 +1,12 @@
 """`laggard.exe record` through the driver, under Wine: counts, order and refusals, never a
-latency.
-
-LAGGARD_DRIVER names the folder of what `make driver` built, LAGGARD_WINDOWS the program,
-WINEPREFIX the Wine in which it runs.
-"""
+latency."""
 
 import json
-import os
-import pathlib
-import sys
-import tempfile
 import threading
-import unittest
 
-from broken import mutant
-from wine import Wine
+from broken import make, mutant
+from program import BUILT, FOLDER, PROGRAM, BesideDriver, main
 
-BUILT = pathlib.Path(os.environ["LAGGARD_DRIVER"]) / "wdmlat.sys"
-PROGRAM = os.environ["LAGGARD_WINDOWS"]
-WINE = Wine(os.environ["WINEPREFIX"])
 # As the papers have them.
 SERVICES = ["dpc", "kthread:28", "kthread:24"]
 
@@ -27,16 +15,7 @@ def words(services=SERVICES, period="20ms"):
     return ["record", "--services", ",".join(services), "--period", period, "-d", "2s"]
 
 
-class Recorded(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        serving = WINE.serving()
-        self.call = serving.__enter__()
-        self.addCleanup(serving.__exit__, None, None, None)
-        self.addCleanup(self.call, PROGRAM, "driver", "remove")
-
+class Recorded(BesideDriver):
     def install(self, driver):
         code, said = self.call(PROGRAM, "driver", "install", driver)
         self.assertEqual(code, 0, said)
@@ -63,6 +42,17 @@ class Recorded(unittest.TestCase):
             self.assertEqual(line["served"] + line["missed"] + line["lost"], line["planned"], line)
         losses = {name for name, count in manifest["losses"].items() if count}
         self.assertLessEqual(losses, {"not_raised"})
+
+    def test_how_the_driver_was_configured_is_put_back(self):
+        self.install(BUILT)
+        config = lambda: self.call(FOLDER / "control.exe", "config")
+        before = config()
+        self.assertEqual(before[0], 0, before)
+
+        # The last service asks for another configuration than the driver begins with.
+        self.recorded(["kthread:28"])
+
+        self.assertEqual(config(), before)
 
     def test_without_the_driver_it_says_how_to_install_it(self):
         code, said = self.call(PROGRAM, *words(), "-o", self.folder / "r")
@@ -119,7 +109,5 @@ class Recorded(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if lacks := WINE.lacks():
-        print(f"skipped: the driver for Windows, recorded through by laggard: {lacks}")
-        sys.exit(0)
-    unittest.main()
+    make("control.exe", FOLDER)
+    main("recorded through by laggard")

@@ -106,20 +106,20 @@ impl Source for Timerlat {
 
     fn begin(&mut self, from: Nanos) {
         for one in &mut self.series {
-            one.series.begin(from);
+            one.series.settled.begin(from);
         }
     }
 
     fn drain(&mut self, into: &mut Batch) {
         for one in &mut self.series {
             one.take_in(&self.format);
-            one.series.drain(into);
+            one.series.settled.drain(into);
         }
     }
 
     fn end_at(&mut self, until: Nanos) {
         for one in &mut self.series {
-            one.series.until = until;
+            one.series.settled.until = until;
         }
     }
 
@@ -142,7 +142,7 @@ impl Source for Timerlat {
 
     fn accounts(&self) -> Vec<Account> {
         let series = self.series.iter().map(|one| &one.series);
-        series.map(TracerSeries::account).collect()
+        series.map(|one| one.settled.account()).collect()
     }
 
     fn caveats(&self) -> Vec<Caveat> {
@@ -163,7 +163,7 @@ impl Timerlat {
         // Nor does it begin one.
         self.instance.start()?;
         for (one, place) in self.series.iter_mut().zip(usize::from(first.0)..) {
-            one.series.line = LineId::at(place).expect("more lines are refused before");
+            one.series.settled.line = LineId::at(place).expect("more lines are refused before");
             one.pipe = Some(open(&pipe_of(&self.instance.directory, one.cpu))?);
         }
         Ok(())

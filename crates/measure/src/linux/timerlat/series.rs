@@ -2,7 +2,9 @@
 
 use std::io;
 
-use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGES, Stage};
+use laggard_model::{LossReason, Nanos, STAGES, Stage};
+
+use crate::settled::{SettledExpiry, SettledLine};
 
 /// In a record, that the timer's callback wrote it.
 const IN_CALLBACK: i32 = 0;
@@ -76,11 +78,7 @@ impl Format {
 /// point of it is settled once, in order.
 #[derive(Debug)]
 pub(super) struct TracerSeries {
-    pub(super) line: LineId,
-    /// Expiries before this instant are not recorded, nor numbered.
-    begin: Nanos,
-    /// Nor are expiries from this instant on.
-    pub(super) until: Nanos,
+    pub(super) settled: SettledLine,
     period: Nanos,
     /// The point of the grid that is to be settled next.
     next: Option<Nanos>,
@@ -88,40 +86,18 @@ pub(super) struct TracerSeries {
     expired: Option<(u32, Nanos, Nanos)>,
     /// The last that the thread wrote: its number and when it ran.
     served: Option<(u32, Nanos)>,
-    next_seq: u64,
-    seen: Vec<Activation>,
-    account: Account,
 }
 
 impl TracerSeries {
     /// Nothing seen, nothing recorded.
     pub(super) fn new(period: Nanos) -> Self {
         Self {
-            line: LineId(0),
-            begin: Nanos::MAX,
-            until: Nanos::MAX,
+            settled: SettledLine::new(),
             period,
             next: None,
             expired: None,
             served: None,
-            next_seq: 0,
-            seen: Vec::new(),
-            account: Account::default(),
         }
-    }
-
-    /// Records and numbers what is due from `begin` on, and forgets what was
-    /// counted.
-    pub(super) fn begin(&mut self, begin: Nanos) {
-        self.begin = begin;
-        self.next_seq = 0;
-        self.seen.clear();
-        self.account = Account::default();
-    }
-
-    /// What became of the plan.
-    pub(super) const fn account(&self) -> Account {
-        self.account
     }
 
     /// Takes in a record that was written at `time`.
@@ -143,7 +119,7 @@ impl TracerSeries {
 
     /// Whether the thread has come to all that is due before the end.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.next.is_none_or(|next| next >= self.until)
+        self.next.is_none_or(|next| next >= self.settled.until)
     }
 
     /// Settles what is left of the plan: the thread had not come to it at
@@ -154,24 +130,16 @@ impl TracerSeries {
         {
             self.fill(number, expiry);
         }
-        while let Some(expiry) = self.next.filter(|next| *next < self.until) {
+        while let Some(expiry) = self.next.filter(|next| *next < self.settled.until) {
             let late = given_up.saturating_sub(expiry);
             self.push(expiry, true, true, only_thread(late));
             self.next = Some(expiry + self.period);
         }
-        if self.next.is_none() && self.until > self.begin {
-            // Nothing was ever seen: where the grid lies is not known either.
-            let planned = self.until.saturating_sub(self.begin).ns() / self.period.ns().max(1);
-            self.account.lost = planned;
-            self.account.losses.add(LossReason::Unserved, planned);
-            self.next_seq = planned;
+        if self.next.is_none() {
+            // Where the grid lies is not known either.
+            self.settled.lose_all(self.period);
         }
-        self.account.planned = Some(self.next_seq);
-    }
-
-    /// Hands over what is complete.
-    pub(super) fn drain(&mut self, into: &mut Batch) {
-        self.seen.drain(..).for_each(|one| into.push(&one));
+        self.settled.close();
     }
 
     fn serve(&mut self, number: u32, expiry: Nanos, expire: Nanos, latency: Nanos) {
@@ -204,21 +172,10 @@ impl TracerSeries {
                 Some(late) if index < missed => {
                     self.push(planned, true, false, only_thread(late));
                 }
-                _ => self.lose(planned),
+                _ => self.settled.lose(planned, LossReason::RingFull),
             }
         }
         self.next = Some(expiry);
-    }
-
-    fn is_recorded(&self, expiry: Nanos) -> bool {
-        (self.begin..self.until).contains(&expiry)
-    }
-
-    fn lose(&mut self, expiry: Nanos) {
-        if self.is_recorded(expiry) {
-            self.account.lose(LossReason::RingFull);
-            self.next_seq += 1;
-        }
     }
 
     fn push(
@@ -228,18 +185,13 @@ impl TracerSeries {
         censored: bool,
         steps: [Option<Nanos>; STAGES.len()],
     ) {
-        if !self.is_recorded(expiry) {
-            return;
-        }
-        self.seen.push(Activation {
-            line: self.line,
-            seq: self.next_seq,
+        let one = SettledExpiry {
             expiry,
             missed,
             censored,
             steps,
-        });
-        self.next_seq += 1;
+        };
+        self.settled.push(expiry, one);
     }
 }
 
@@ -251,6 +203,8 @@ fn only_thread(late: Nanos) -> [Option<Nanos>; STAGES.len()] {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::{Activation, Batch};
+
     use super::*;
 
     const FORMAT: &str = "name: timerlat\nID: 18\nformat:\n\
@@ -262,7 +216,7 @@ mod tests {
 
     fn series() -> TracerSeries {
         let mut series = TracerSeries::new(Nanos::from_ms(1));
-        series.begin(Nanos::ZERO);
+        series.settled.begin(Nanos::ZERO);
         series
     }
 
@@ -282,8 +236,8 @@ mod tests {
 
     fn drained(mut series: TracerSeries) -> (Vec<Activation>, u64) {
         let mut batch = Batch::default();
-        series.drain(&mut batch);
-        (batch.iter().collect(), series.account().lost)
+        series.settled.drain(&mut batch);
+        (batch.iter().collect(), series.settled.account().lost)
     }
 
     #[test]
@@ -360,7 +314,7 @@ mod tests {
     #[test]
     fn what_expires_before_the_beginning_has_no_number() {
         let mut series = series();
-        series.begin(Nanos::from_ms(11));
+        series.settled.begin(Nanos::from_ms(11));
 
         serve(&mut series, 1, 10, 5, 34);
         serve(&mut series, 2, 11, 5, 34);
@@ -379,11 +333,11 @@ mod tests {
             latency: Nanos::from_us(5),
         };
         series.add(Nanos::from_us(11_005), expired);
-        series.until = Nanos::from_ms(20);
+        series.settled.until = Nanos::from_ms(20);
 
         series.close(Nanos::from_ms(100));
 
-        assert_eq!(series.account().planned, Some(10));
+        assert_eq!(series.settled.account().planned, Some(10));
         let (seen, lost) = drained(series);
         assert_eq!((seen.len(), lost), (10, 0));
         assert!(seen[1..].iter().all(|one| one.missed && one.censored));
@@ -393,11 +347,11 @@ mod tests {
     #[test]
     fn a_thread_of_which_nothing_was_seen_has_lost_its_plan() {
         let mut series = series();
-        series.until = Nanos::from_ms(20);
+        series.settled.until = Nanos::from_ms(20);
 
         series.close(Nanos::from_ms(100));
 
-        let account = series.account();
+        let account = series.settled.account();
         assert_eq!((account.planned, account.lost), (Some(20), 20));
         assert_eq!(account.losses.unserved, 20);
     }

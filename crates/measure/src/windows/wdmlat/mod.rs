@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Nanos, ProbePlan, Route,
@@ -35,6 +36,11 @@ use crate::source::Source;
 /// Between the expiries of two services: what the driver takes at least, and as much
 /// again.
 const APART: Nanos = Nanos::from_us(500);
+/// How long the driver has to give a read back that is ended: what is armed lasts 1 s at
+/// most.
+const ENDS: Nanos = Nanos::from_secs(3);
+/// How often that is looked for.
+const LOOK: Duration = Duration::from_millis(2);
 /// What is told and not yet taken, at most: of seconds.
 const ROOM: usize = 1 << 14;
 
@@ -145,6 +151,19 @@ impl DriverSource {
         }
     }
 
+    /// Has the thread end, and waits until it has put back what it configured.
+    fn end(&self) {
+        self.state.stop.store(true, Ordering::Relaxed);
+        let until = clock::now() + ENDS;
+        while !self.has_left() {
+            if clock::now() >= until {
+                self.state.not_put_back.store(true, Ordering::Relaxed);
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     fn has_left(&self) -> bool {
         self.reading.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -215,7 +234,7 @@ impl Source for DriverSource {
 
     fn begin(&mut self, from: Nanos) {
         for series in &mut self.series {
-            series.begin(from);
+            series.settled.begin(from);
         }
         self.state.early.begin();
         self.state.elsewhere.store(0, Ordering::Relaxed);
@@ -230,13 +249,13 @@ impl Source for DriverSource {
             }
         }
         for series in &mut self.series {
-            series.drain(into);
+            series.settled.drain(into);
         }
     }
 
     fn end_at(&mut self, until: Nanos) {
         for series in &mut self.series {
-            series.until = until;
+            series.settled.until = until;
         }
         self.state.until.store(until.ns(), Ordering::Relaxed);
         // Not started: it is put back now.
@@ -248,12 +267,15 @@ impl Source for DriverSource {
     }
 
     fn settle(&mut self, given_up: Nanos) {
-        self.state.stop.store(true, Ordering::Relaxed);
+        self.end();
         self.settled_at = Some(given_up);
     }
 
     fn accounts(&self) -> Vec<Account> {
-        self.series.iter().map(DriverSeries::account).collect()
+        self.series
+            .iter()
+            .map(|one| one.settled.account())
+            .collect()
     }
 
     fn caveats(&self) -> Vec<Caveat> {
@@ -271,6 +293,7 @@ impl Source for DriverSource {
         }
         caveats.extend(self.state.early_caveat());
         caveats.extend(self.state.elsewhere_caveat(self.lines[0].cpu));
+        caveats.extend(self.state.failed_caveat());
         caveats.extend(self.state.not_put_back_caveat());
         caveats
     }
@@ -287,6 +310,7 @@ impl Source for DriverSource {
 
 impl Drop for DriverSource {
     fn drop(&mut self) {
-        self.state.stop.store(true, Ordering::Relaxed);
+        self.ready = None;
+        self.end();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use laggard_model::{Caveat, CaveatKind, Cpu, Nanos, Service};
 use windows_sys::Win32::Foundation::{ERROR_BUSY, ERROR_OPERATION_ABORTED};
 
 use super::device::Device;
-use super::is_fine;
 use super::layout::{
     ANY_CPU, DELAYS, DPC_ORDINARY, DriverConfig, DriverInfo, DriverSample, FOLLOWER_NONE,
     FOLLOWER_THREAD, IMPORTANCE_MEDIUM, SOURCE_HIGH_RES, SOURCE_TIMER,
 };
 use super::series::{Came, Expiries};
+use super::{APART, is_fine};
 use crate::windows::thread::Early;
 use crate::windows::{clock, priority, processors};
 
@@ -56,7 +56,9 @@ pub(super) struct ReadsState {
     /// Which service is waited for.
     waited_for: AtomicUsize,
     /// Whether the driver's configuration could not be put back.
-    not_put_back: AtomicBool,
+    pub(super) not_put_back: AtomicBool,
+    /// What the system said when the driver refused.
+    refusal: AtomicI32,
 }
 
 impl Default for ReadsState {
@@ -69,6 +71,7 @@ impl Default for ReadsState {
             elsewhere: AtomicU64::new(0),
             waited_for: AtomicUsize::new(NOBODY),
             not_put_back: AtomicBool::new(false),
+            refusal: AtomicI32::new(0),
         }
     }
 }
@@ -98,6 +101,17 @@ impl ReadsState {
                 CaveatKind::TimerElsewhere,
                 format!("{count} times the DPC or its thread ran on another CPU than CPU {cpu}, where the timer was set: Windows chooses it, and they count all the same"),
                 "nothing to do",
+            )
+        })
+    }
+
+    pub(super) fn failed_caveat(&self) -> Option<Caveat> {
+        (self.failed.load(Ordering::Relaxed) > 0).then(|| {
+            let said = io::Error::from_raw_os_error(self.refusal.load(Ordering::Relaxed));
+            Caveat::new(
+                CaveatKind::AbilityAbsent,
+                format!("the driver refused to go on: {said}"),
+                "`laggard driver status` says what there is of it",
             )
         })
     }
@@ -154,7 +168,8 @@ impl Reads {
     /// # Errors
     /// When there is no thread, or the driver takes no configuration.
     pub(super) fn start(mut self, plans: Vec<Expiries>) -> io::Result<JoinHandle<()>> {
-        self.configure(self.services[0], Nanos::from_ms(1))?;
+        let first = self.config(self.services[0], Nanos::from_ms(1));
+        self.configure(&first)?;
         std::thread::Builder::new()
             .name("lag/wdmlat".into())
             .spawn(move || {
@@ -165,13 +180,14 @@ impl Reads {
             })
     }
 
-    fn configure(&mut self, service: Service, ahead: Nanos) -> io::Result<()> {
+    /// How a read of this service is served, whose timer is to expire so much later.
+    fn config(&self, service: Service, ahead: Nanos) -> DriverConfig {
         let (follower, priority) = match thread_of(service) {
             Some(priority) => (FOLLOWER_THREAD, u32::from(priority)),
             None => (FOLLOWER_NONE, ANY_PRIORITY),
         };
         let is_fine = is_fine(&self.info);
-        self.device.configure(&DriverConfig {
+        DriverConfig {
             delay_100ns: (ahead.ns() / UNIT.ns()).clamp(DELAYS.0, DELAYS.1),
             source: if is_fine {
                 SOURCE_HIGH_RES
@@ -184,7 +200,11 @@ impl Reads {
             cpu: if is_fine { ANY_CPU } else { self.cpu.0 },
             follower,
             priority,
-        })?;
+        }
+    }
+
+    fn configure(&mut self, config: &DriverConfig) -> io::Result<()> {
+        self.device.configure(config)?;
         self.was_configured = true;
         Ok(())
     }
@@ -215,9 +235,13 @@ impl Reads {
                     Ok(Some(came)) => came,
                     // It is to end, and whoever was waited for stays so.
                     Ok(None) => return,
-                    Err(_) => {
-                        let now = clock::now().ns();
-                        self.state.failed.store(now, Ordering::Relaxed);
+                    Err(error) => {
+                        let state = &self.state;
+                        // It did not come, which is no lateness of the machine's.
+                        state.waited_for.store(NOBODY, Ordering::Release);
+                        let code = error.raw_os_error().unwrap_or_default();
+                        state.refusal.store(code, Ordering::Relaxed);
+                        state.failed.store(clock::now().ns(), Ordering::Relaxed);
                         return;
                     }
                 }
@@ -238,7 +262,8 @@ impl Reads {
     /// What came of this expiry; `None`: reading is to end.
     fn served(&mut self, place: usize, planned: Nanos) -> io::Result<Option<Came>> {
         let ahead = planned.saturating_sub(clock::now());
-        match self.configure(self.services[place], ahead) {
+        let config = self.config(self.services[place], ahead);
+        match self.configure(&config) {
             Err(error) if is_busy(&error) => return Ok(Some(Came::NotArmed)),
             configured => configured?,
         }
@@ -254,13 +279,21 @@ impl Reads {
             return Ok(None);
         };
         self.state.waited_for.store(NOBODY, Ordering::Release);
-        Ok(Some(self.came(self.services[place], &sample)))
+        Ok(Some(match is_as_asked(&config, &sample) {
+            true => self.came(self.services[place], planned, &sample),
+            // Another program configured it in between.
+            false => Came::NotArmed,
+        }))
     }
 
-    fn came(&self, service: Service, sample: &DriverSample) -> Came {
+    fn came(&self, service: Service, planned: Nanos, sample: &DriverSample) -> Came {
         let Some(times) = Times::of(service, sample) else {
             return Came::Nonsense;
         };
+        if times.expiry > planned + APART {
+            // This thread was held up before it read: nothing was due at that time.
+            return Came::NotArmed;
+        }
         let cpus = [
             Some(sample.dpc_cpu),
             times.thread.map(|_| sample.follower_cpu),
@@ -287,6 +320,13 @@ const fn thread_of(service: Service) -> Option<u8> {
     } else {
         None
     }
+}
+
+/// Whether a read was served as it was configured.
+fn is_as_asked(config: &DriverConfig, sample: &DriverSample) -> bool {
+    let served = [sample.source, sample.dpc, sample.follower, sample.priority].map(u32::from);
+    let asked = [config.source, config.dpc, config.follower, config.priority];
+    served == asked && sample.delay_100ns == config.delay_100ns
 }
 
 /// Another program reads meanwhile, or what it asked for was ended.
@@ -344,6 +384,44 @@ mod tests {
             follower_qpc,
             delay_100ns: 10_000,
             ..DriverSample::default()
+        }
+    }
+
+    #[test]
+    fn a_read_that_was_served_as_another_program_configured_it_is_none_of_ours() {
+        let config = DriverConfig {
+            delay_100ns: 10_000,
+            source: SOURCE_HIGH_RES,
+            follower: FOLLOWER_THREAD,
+            priority: 28,
+            ..DriverConfig::default()
+        };
+        let as_asked = DriverSample {
+            source: 1,
+            priority: 28,
+            ..sample(1, 2, 3)
+        };
+
+        assert!(is_as_asked(&config, &as_asked));
+        for other in [
+            DriverSample {
+                priority: 24,
+                ..as_asked
+            },
+            DriverSample {
+                follower: 2,
+                ..as_asked
+            },
+            DriverSample {
+                source: 0,
+                ..as_asked
+            },
+            DriverSample {
+                delay_100ns: 9_999,
+                ..as_asked
+            },
+        ] {
+            assert!(!is_as_asked(&config, &other), "{other:?}");
         }
     }
 

@@ -1,8 +1,9 @@
 //! From what came of each expiry to activations.
 
-use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGES, Stage};
+use laggard_model::{LineId, LossReason, Nanos, STAGES, Stage};
 
 use crate::board::Timeline;
+use crate::settled::{SettledExpiry, SettledLine};
 
 /// What came of a planned expiry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,52 +48,24 @@ impl Expiries {
 /// The activations of one service. Every planned expiry is settled once, in order.
 #[derive(Debug)]
 pub(super) struct DriverSeries {
-    pub(super) line: LineId,
+    pub(super) settled: SettledLine,
     last: Stage,
     /// What is to be settled; `None` before it was started.
     planned: Option<Expiries>,
-    /// Expiries before this instant are not recorded, nor numbered.
-    begin: Nanos,
-    /// Nor are expiries from this instant on.
-    pub(super) until: Nanos,
-    next_seq: u64,
-    seen: Vec<Activation>,
-    account: Account,
 }
 
 impl DriverSeries {
     /// Nothing seen, nothing recorded.
     pub(super) fn new(last: Stage) -> Self {
         Self {
-            line: LineId(0),
+            settled: SettledLine::new(),
             last,
             planned: None,
-            begin: Nanos::MAX,
-            until: Nanos::MAX,
-            next_seq: 0,
-            seen: Vec::new(),
-            account: Account::default(),
         }
     }
 
     pub(super) fn start(&mut self, line: LineId, planned: Expiries) {
-        (self.line, self.planned) = (line, Some(planned));
-    }
-
-    /// Records and numbers what is due from `begin` on, and forgets what was counted.
-    pub(super) fn begin(&mut self, begin: Nanos) {
-        self.begin = begin;
-        self.next_seq = 0;
-        self.seen.clear();
-        self.account = Account::default();
-    }
-
-    pub(super) const fn account(&self) -> Account {
-        self.account
-    }
-
-    pub(super) fn drain(&mut self, into: &mut Batch) {
-        self.seen.drain(..).for_each(|one| into.push(&one));
+        (self.settled.line, self.planned) = (line, Some(planned));
     }
 
     /// Takes in what came of the expiry that was planned for `planned`; what lies between
@@ -114,14 +87,20 @@ impl DriverSeries {
                 if let Some(thread) = thread {
                     steps[Stage::Kthread.index()] = Some(thread.saturating_sub(dpc));
                 }
-                self.push(planned, expiry, (false, false), steps);
+                let one = SettledExpiry {
+                    expiry,
+                    missed: false,
+                    censored: false,
+                    steps,
+                };
+                self.settled.push(planned, one);
             }
             Came::Missed { ran } => {
-                let late = self.only_last(ran.saturating_sub(planned));
-                self.push(planned, planned, (true, false), late);
+                let missed = self.missed(planned, ran, false);
+                self.settled.push(planned, missed);
             }
-            Came::NotArmed => self.lose(planned, LossReason::NotRaised),
-            Came::Nonsense => self.lose(planned, LossReason::OutOfOrder),
+            Came::NotArmed => self.settled.lose(planned, LossReason::NotRaised),
+            Came::Nonsense => self.settled.lose(planned, LossReason::OutOfOrder),
         }
         if let Some(all) = &mut self.planned {
             all.advance();
@@ -131,20 +110,20 @@ impl DriverSeries {
     /// Settles what is left of the plan: where the service was waited for (`waits`), it had
     /// not run at `given_up`; else no timer was set for it.
     pub(super) fn close(&mut self, waits: bool, given_up: Nanos) {
-        let until = self.until;
+        let until = self.settled.until;
         while let Some(planned) = self.next().filter(|next| *next < until) {
             match waits {
                 true => {
-                    let late = self.only_last(given_up.saturating_sub(planned));
-                    self.push(planned, planned, (true, true), late);
+                    let missed = self.missed(planned, given_up, true);
+                    self.settled.push(planned, missed);
                 }
-                false => self.lose(planned, LossReason::NotRaised),
+                false => self.settled.lose(planned, LossReason::NotRaised),
             }
             if let Some(all) = &mut self.planned {
                 all.advance();
             }
         }
-        self.account.planned = Some(self.next_seq);
+        self.settled.close();
     }
 
     fn next(&self) -> Option<Nanos> {
@@ -153,54 +132,30 @@ impl DriverSeries {
 
     fn lose_until(&mut self, planned: Nanos, reason: LossReason) {
         while let Some(before) = self.next().filter(|next| *next < planned) {
-            self.lose(before, reason);
+            self.settled.lose(before, reason);
             if let Some(all) = &mut self.planned {
                 all.advance();
             }
         }
     }
 
-    fn is_recorded(&self, planned: Nanos) -> bool {
-        (self.begin..self.until).contains(&planned)
-    }
-
-    fn lose(&mut self, planned: Nanos, reason: LossReason) {
-        if self.is_recorded(planned) {
-            self.account.lose(reason);
-            self.next_seq += 1;
-        }
-    }
-
-    fn push(
-        &mut self,
-        planned: Nanos,
-        expiry: Nanos,
-        (missed, censored): (bool, bool),
-        steps: [Option<Nanos>; STAGES.len()],
-    ) {
-        if !self.is_recorded(planned) {
-            return;
-        }
-        self.seen.push(Activation {
-            line: self.line,
-            seq: self.next_seq,
-            expiry,
-            missed,
+    /// What was due at `planned` was waited for until `ran`.
+    fn missed(&self, planned: Nanos, ran: Nanos, censored: bool) -> SettledExpiry {
+        let mut steps = [None; STAGES.len()];
+        steps[self.last.index()] = Some(ran.saturating_sub(planned));
+        SettledExpiry {
+            expiry: planned,
+            missed: true,
             censored,
             steps,
-        });
-        self.next_seq += 1;
-    }
-
-    fn only_last(&self, late: Nanos) -> [Option<Nanos>; STAGES.len()] {
-        let mut steps = [None; STAGES.len()];
-        steps[self.last.index()] = Some(late);
-        steps
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::{Account, Activation, Batch};
+
     use super::*;
 
     fn planned() -> Expiries {
@@ -212,8 +167,8 @@ mod tests {
     fn series() -> DriverSeries {
         let mut series = DriverSeries::new(Stage::Kthread);
         series.start(LineId(3), planned());
-        series.begin(Nanos::ZERO);
-        series.until = Nanos::from_ms(60);
+        series.settled.begin(Nanos::ZERO);
+        series.settled.until = Nanos::from_ms(60);
         series
     }
 
@@ -229,8 +184,8 @@ mod tests {
     fn closed(mut series: DriverSeries, waits: bool) -> (Vec<Activation>, Account) {
         series.close(waits, Nanos::from_ms(100));
         let mut batch = Batch::default();
-        series.drain(&mut batch);
-        (batch.iter().collect(), series.account())
+        series.settled.drain(&mut batch);
+        (batch.iter().collect(), series.settled.account())
     }
 
     #[test]
@@ -296,7 +251,7 @@ mod tests {
     #[test]
     fn what_came_before_the_recording_has_no_number() {
         let mut series = series();
-        series.begin(Nanos::from_ms(15));
+        series.settled.begin(Nanos::from_ms(15));
 
         series.add(Nanos::from_ms(10), served(10, 30, 75));
         series.add(Nanos::from_ms(20), served(20, 30, 75));
