@@ -666,6 +666,7 @@ export interface Plan {
   seed: number;
   stages?: Stage[];
   threshold_ns: Nanos;
+  timer?: TimerApi;
 }
 
 export interface PointColumns {

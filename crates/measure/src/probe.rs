@@ -56,6 +56,17 @@ pub enum Drive {
     Wait(TimerApi),
 }
 
+impl Drive {
+    /// The timer of Windows that threads wait for, where it is not the system's default.
+    #[must_use]
+    pub fn timer(&self) -> Option<TimerApi> {
+        match self {
+            Self::Wait(TimerApi::HighResTimer) | Self::Timer | Self::Uio(_) => None,
+            Self::Wait(api) => Some(*api),
+        }
+    }
+}
+
 /// A service that cannot be measured.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefusedService {

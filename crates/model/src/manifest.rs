@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AskedApplication, Caveat, Contexts, Every, Host, Line, LossReason, Losses, Nanos, OwnCost,
-    RowsOf, Stage, Throughput, UsagePattern,
+    RowsOf, Stage, Throughput, TimerApi, UsagePattern,
 };
 
 /// The version of the recording's layout that this program writes. Readers
@@ -91,6 +91,9 @@ pub struct ProbePlan {
     /// absent: none of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contexts: Option<Contexts>,
+    /// Which timer of Windows threads waited for; absent: the system's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<TimerApi>,
     /// What each row is; absent: an expiry that was planned.
     #[serde(default, skip_serializing_if = "RowsOf::are_expiries")]
     pub rows: RowsOf,
@@ -127,8 +130,10 @@ impl ProbePlan {
         } else {
             "not dithered"
         };
+        let timer = self.timer.map(|timer| format!(", by {timer}"));
+        let timer = timer.unwrap_or_default();
         let words = self.rows.words(self.period_ns);
-        words.unwrap_or_else(|| format!("period {} ({dither})", self.periods()))
+        words.unwrap_or_else(|| format!("period {} ({dither}{timer})", self.periods()))
     }
 
     /// The same in short: `1ms`, or `1ms to 4ms`.
@@ -155,6 +160,7 @@ impl Default for ProbePlan {
             held_awake: false,
             stages: None,
             contexts: None,
+            timer: None,
             rows: RowsOf::Expiries,
         }
     }

@@ -26,6 +26,7 @@ pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) ->
         held_awake: plan.hold_cpu_awake,
         stages: plan.stages.clone(),
         contexts: plan.contexts,
+        timer: plan.drive.timer(),
         rows: RowsOf::Expiries,
     };
     let clock = Clock {

@@ -84,7 +84,7 @@ fn push(
 type Row = (&'static str, fn(&Manifest) -> String);
 type List = (&'static str, fn(&Manifest) -> BTreeSet<String>);
 
-const ROWS: [Row; 36] = [
+const ROWS: [Row; 37] = [
     ("load", |one| LoadLabel::of(one.load.as_ref()).to_string()),
     ("machine", |one| text(&one.host.node)),
     ("kernel", |one| text(&one.host.kernel)),
@@ -123,6 +123,10 @@ const ROWS: [Row; 36] = [
     ("irqbalance", |one| yes(one.host.settings.irqbalance).into()),
     ("CPUs measured", cpus),
     ("CPUs kept awake", |one| yes(one.plan.held_awake).into()),
+    ("timer", |one| match one.plan.timer {
+        Some(timer) => timer.to_string(),
+        None => "the system's default".into(),
+    }),
     ("samples kept", |one| keep(one.plan.keep).into()),
     ("laggard", |one| one.version.clone()),
 ];
@@ -220,7 +224,7 @@ fn set(all: &[String]) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laggard_model::{Backend, Clock, ProbePlan};
+    use laggard_model::{Backend, Clock, ProbePlan, TimerApi};
 
     fn manifest(kernel: &str, command_line: &str) -> Manifest {
         let clock = Clock::monotonic(Nanos::ZERO, "2026-11-20T11:00:00.000+01:00");
@@ -247,6 +251,23 @@ mod tests {
                 ("kernel", "6.12.9", "6.12.9-rt"),
                 ("command line", "nohz=off", "isolcpus=1"),
             ]
+        );
+    }
+
+    #[test]
+    fn another_timer_is_told_where_it_is_not_the_default() {
+        let (one, mut other) = (manifest("26100", ""), manifest("26100", ""));
+        other.plan.timer = Some(TimerApi::TimeSetEvent);
+
+        let rows = differing([&[&one], &[&other]]);
+
+        assert_eq!(rows.len(), 1);
+        let row = (&*rows[0].what, &*rows[0].first, &*rows[0].second);
+        assert_eq!(row, ("timer", "the system's default", "timeSetEvent"));
+        assert_eq!(one.plan.rhythm(), "period 1ms (dithered)");
+        assert_eq!(
+            other.plan.rhythm(),
+            "period 1ms (dithered, by timeSetEvent)"
         );
     }
 

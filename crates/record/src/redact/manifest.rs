@@ -24,6 +24,7 @@ fn planned(plan: ProbePlan) -> ProbePlan {
         held_awake,
         stages,
         contexts,
+        timer,
         rows,
     } = plan;
     ProbePlan {
@@ -37,6 +38,7 @@ fn planned(plan: ProbePlan) -> ProbePlan {
         held_awake,
         stages,
         contexts,
+        timer,
         rows,
     }
 }
