@@ -145,7 +145,7 @@ fn requirements_are_held_against_what_was_counted_under_their_own_load() {
             ),
             (
                 NotDecided,
-                "softirqs under draw: no flight recorder's evidence; not decided; record without `--episodes off`"
+                "softirqs under draw: no flight recorder's evidence; not decided; on Linux record as root without `--episodes off`, of Windows import a trace"
             ),
         ]
     );

@@ -178,7 +178,7 @@ pub(super) fn longest(
     let what = under(what, &row.load);
     let Some(figure) = &row.figure else {
         return format!(
-            "{what}: no flight recorder's evidence{}; record without `--episodes off`",
+            "{what}: no flight recorder's evidence{}; on Linux record as root without `--episodes off`, of Windows import a trace",
             rest(row)
         );
     };

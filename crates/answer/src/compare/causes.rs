@@ -13,6 +13,7 @@ use laggard_record::Recording;
 
 use super::lateness::RUN;
 use super::{CauseChange, CauseComparison, CompareError};
+use crate::why::evidence_remedy;
 
 /// With fewer moments on a side, nothing is said of how long a cause took.
 const LEAST_MOMENTS: usize = 8;
@@ -57,12 +58,12 @@ impl CausesCompared {
     /// Changes are told where they are as sure as `confidence`.
     pub(super) fn of(sides: [&[Recording]; 2], confidence: f64) -> Result<Self, CompareError> {
         let mut read = [Vec::new(), Vec::new()];
-        let mut without = None;
+        let mut without: Option<&Recording> = None;
         for (side, recordings) in read.iter_mut().zip(sides) {
             for recording in recordings {
                 let one = Watched::read(recording)?;
                 if one.is_none() {
-                    without.get_or_insert_with(|| recording.dir().display().to_string());
+                    without.get_or_insert(recording);
                 }
                 side.push(one);
             }
@@ -71,8 +72,10 @@ impl CausesCompared {
             .each_ref()
             .map(|side| side.iter().map(Option::is_some).collect());
         let changes = match without {
-            Some(dir) => Err(format!(
-                "{dir} has no flight recorder's evidence, so causes are not compared; record without `--episodes off`"
+            Some(one) => Err(format!(
+                "{} has no flight recorder's evidence, so causes are not compared; {}",
+                one.dir().display(),
+                evidence_remedy(one.manifest())
             )),
             None => changes(
                 read.map(|side| side.into_iter().flatten().collect()),

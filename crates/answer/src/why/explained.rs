@@ -106,6 +106,14 @@ pub enum EpisodesError {
 const LINUX: &str = "record as root on a kernel with BTF, without `--episodes off`";
 const WINDOWS: &str = "on Windows laggard does not record them yet: `laggard import` reads them from a trace of the system's own";
 
+/// How a recording such as this one comes to have late activations with their causes.
+pub(crate) fn evidence_remedy(manifest: &Manifest) -> &'static str {
+    match manifest.host.is_windows() {
+        true => WINDOWS,
+        false => LINUX,
+    }
+}
+
 impl RecordedEpisodes {
     /// Reads the late activations that a recording kept, and what is missing
     /// from it.
@@ -131,10 +139,7 @@ impl RecordedEpisodes {
                 return Err(match plan.rows.words(plan.period_ns) {
                     None => EpisodesError::NotRecorded {
                         path,
-                        remedy: match recording.manifest().host.is_windows() {
-                            true => WINDOWS,
-                            false => LINUX,
-                        },
+                        remedy: evidence_remedy(recording.manifest()),
                         shortfalls,
                     },
                     Some(of) if plan.rows == RowsOf::Traced => EpisodesError::OfTrace {

@@ -23,6 +23,7 @@ use serde::Serialize;
 
 pub use bug::{BUG_SCHEMA, BugError, BugReport, CallChain, Example, Machine, Moment, bug};
 pub use context::{frames, layers};
+pub(crate) use explained::evidence_remedy;
 use explained::explanations;
 pub use explained::{Blamed, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes};
 pub use handlers::{HANDLERS_SCHEMA, HandlerRow, HandlersReport, handlers};
