@@ -1,7 +1,7 @@
 //! Endings, limits and memory on Windows: as of every program there.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 
@@ -43,7 +43,7 @@ pub const fn is_short() -> Option<String> {
 /// Nothing: there are no limits on files.
 pub const fn survive_file_limit() {}
 
-/// A flag that Ctrl-C and Ctrl-Break set.
+/// A flag that Ctrl-C, Ctrl-Break and the closing of the window set.
 ///
 /// # Errors
 /// When they cannot be watched for.
@@ -51,23 +51,35 @@ pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("watch for Ctrl-C")?;
+    let flag = Arc::clone(&interrupted);
+    at_closing(move || flag.store(true, Ordering::Relaxed))?;
     Ok(interrupted)
 }
 
+/// Has `end` called when the window is closed. After `ctrlc`, whose own handler would have
+/// the program ended there and then.
+fn at_closing(end: impl Fn() + Send + Sync + 'static) -> anyhow::Result<()> {
+    #[cfg(windows)]
+    laggard_measure::windows::at_closing(end).context("watch for the closing of the window")?;
+    #[cfg(not(windows))]
+    drop(end);
+    Ok(())
+}
+
 /// Has a thread wait for Ctrl-C, Ctrl-Break and the closing of the window: it does
-/// `last`, and while it holds what that returns, ends the program. A window that is
-/// closed may end it before that: what it leaves half made has another name than
-/// what it was to be, and the next run removes it.
+/// `last`, and while it holds what that returns, ends the program.
 ///
 /// # Errors
 /// When there is no thread to be had.
 pub fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
-    let mut last = Some(last);
-    ctrlc::set_handler(move || {
-        if let Some(last) = last.take() {
+    let last = Arc::new(Mutex::new(Some(last)));
+    let end = move || {
+        let last = last.lock().ok().and_then(|mut last| last.take());
+        if let Some(last) = last {
             let _held = last();
             std::process::exit(ENDED);
         }
-    })
-    .context("watch for Ctrl-C")
+    };
+    ctrlc::set_handler(end.clone()).context("watch for Ctrl-C")?;
+    at_closing(end)
 }

@@ -3,6 +3,7 @@
 
 mod abilities;
 mod clock;
+mod closing;
 mod driver;
 mod etw;
 mod host;
@@ -22,6 +23,7 @@ mod wdmlat;
 
 pub use abilities::abilities;
 pub use clock::now;
+pub use closing::at_closing;
 pub use driver::{
     DriverError, DriverStatus, Signing, driver_status, install_driver, remove_driver, signing,
 };
