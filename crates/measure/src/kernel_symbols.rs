@@ -103,6 +103,10 @@ fn small(bytes: usize) -> io::Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    use blazesym::MaybeDefault;
+    use blazesym::symbolize::source::{Kernel, Source};
+    use blazesym::symbolize::{Input, Symbolizer};
+
     use super::*;
 
     fn names(text: &str, addresses: &[u64]) -> Vec<Option<String>> {
@@ -129,6 +133,51 @@ mod tests {
         ];
         assert_eq!(found[..6], named.map(|name| Some(name.to_owned())));
         assert_eq!(found[6], None);
+    }
+
+    /// Of one address in every 300 of the kernel that runs here.
+    #[test]
+    fn names_are_those_that_another_reader_finds() {
+        let ours = KernelSymbols::read();
+        if let Some(lacks) = &ours.lacks {
+            println!("skipped: {lacks}");
+            return;
+        }
+        let source = Source::Kernel(Kernel {
+            vmlinux: MaybeDefault::None,
+            ..Kernel::default()
+        });
+        let inside: Vec<u64> = ours
+            .symbols
+            .windows(2)
+            .step_by(300)
+            .map(|pair| pair[0].start + (pair[1].start - pair[0].start) / 2)
+            .collect();
+
+        let symbolizer = Symbolizer::new();
+        let theirs = symbolizer
+            .symbolize(&source, Input::AbsAddr(&inside))
+            .unwrap();
+
+        // Several functions may begin at one address; any of them is it.
+        let begins = |at: u64, name: &str| {
+            let line = |kind: &str| format!("{at:016x} {kind} {name}");
+            let is_it = |one: &str| ["T", "t", "W", "w"].iter().any(|kind| one == line(kind));
+            std::fs::read_to_string(FILE).unwrap().lines().any(is_it)
+        };
+        let differing: Vec<_> = inside
+            .iter()
+            .zip(&theirs)
+            .filter_map(|(&at, theirs)| {
+                let name = ours.at(Address(at)).name?;
+                let theirs = theirs.as_sym()?;
+                let is_it = name == theirs.name || begins(theirs.addr, &name);
+                (!is_it).then(|| (at, name, theirs.name.clone()))
+            })
+            .collect();
+        let named = theirs.iter().filter(|one| one.as_sym().is_some()).count();
+        assert!(named * 10 > inside.len() * 9, "{named} of {}", inside.len());
+        assert!(differing.is_empty(), "{differing:?}");
     }
 
     #[test]
