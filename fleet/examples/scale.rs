@@ -2,17 +2,18 @@
 //!
 //! Usage: `scale DIR HOSTS HOURS`: makes a catalogue of simulated recordings in DIR, an
 //! hour each, with 356 buckets, 60 minutes and 3 causes, unless it is there; then
-//! answers each question and says how long that took. The folders themselves are not
-//! made, so that looking for them and reading them is not in it.
+//! answers a question, here or on the cluster at HOST:PORT, and says how long that took.
+//! The folders themselves are not made, so that looking for them and reading them is not
+//! in it.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use laggard_fleet::answers::{
-    ChangedAsked, Lines, Order, StoreView, causes, changed, summary, worst,
+    ChangedAsked, Lines, Order, StoreView, causes, changed, host, summary, worst,
 };
-use laggard_fleet::catalogue::{Catalogue, TABLES};
-use laggard_fleet::engine::Engine;
+use laggard_fleet::catalogue::Catalogue;
+use laggard_fleet::cluster::Scheduler;
 use laggard_fleet::sql::Only;
 use laggard_fleet::store::Place;
 use laggard_model::{
@@ -122,7 +123,7 @@ fn resident() -> u64 {
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [dir, hosts, hours, asked @ ..] = words.as_slice() else {
-        anyhow::bail!("usage: scale DIR HOSTS HOURS [QUESTION]");
+        anyhow::bail!("usage: scale DIR HOSTS HOURS [QUESTION [HOST:PORT]]");
     };
     let (hosts, hours): (u64, u64) = (hosts.parse()?, hours.parse()?);
     let catalogue = Catalogue::open(Path::new(dir))?;
@@ -135,7 +136,7 @@ fn main() -> anyhow::Result<()> {
             })
             .collect();
         let began = Instant::now();
-        catalogue.update(&places, |paths| {
+        catalogue.update(&places, |paths, _| {
             let read = paths.iter().map(|path| {
                 let mut parts = path
                     .iter()
@@ -153,16 +154,16 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let began = Instant::now();
-    let engine = Engine::new()?;
-    for table in TABLES {
-        engine.bind(table, &catalogue.table(table))?;
-    }
+    let scheduler: Option<Scheduler> = asked.get(1).map(|one| one.parse()).transpose()?;
+    let engine = laggard_fleet::open(&catalogue, scheduler.as_ref())?;
     let of = StoreView::read(&engine, dir.clone(), &[], None)?;
     let line = Lines::read(&engine)?.chosen(None)?;
     let (limit, only) = (Nanos::from_us(1_400), Only::default());
     let text = match asked[0].as_str() {
         "summary" => summary(&engine, of, &["kernel", "load"], only)?.text(),
         "worst" => worst(&engine, of, line, limit, Order::Rate, 3, only)?.text(),
+        "p999" => worst(&engine, of, line, limit, Order::P999, 3, only)?.text(),
+        "show" => host(&engine, of, "host-0", 3, only)?.text(),
         "causes" => causes(&engine, of, 3, only)?.text(),
         "changed" => changed(
             &engine,

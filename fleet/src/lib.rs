@@ -69,7 +69,9 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
         format!("keep what the recordings tell in `{}`; name a folder that you may write with --catalogue", dir.display())
     })?;
     let laggard = reader::program();
-    let updated = catalogue.update(&seen.places, |paths| stores.read(&laggard, &seen, paths))?;
+    let updated = catalogue.update(&seen.places, |paths, scratch| {
+        stores.read(&laggard, &seen, paths, scratch)
+    })?;
     let refused = seen.refused.take();
     if let (0, [(path, why), ..]) = (updated.kept, &*refused) {
         anyhow::bail!("no recording can be read; `{path}`: {why}");
@@ -98,7 +100,10 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
 }
 
 /// An engine, of this process or of a cluster, that has the catalogue's tables.
-fn open(catalogue: &Catalogue, cluster: Option<&Scheduler>) -> anyhow::Result<Engine> {
+///
+/// # Errors
+/// When a table cannot be read, or the cluster does not answer.
+pub fn open(catalogue: &Catalogue, cluster: Option<&Scheduler>) -> anyhow::Result<Engine> {
     let bound = |engine: Engine| -> anyhow::Result<Engine> {
         for table in TABLES {
             engine.bind(table, &catalogue.table(table))?;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -128,7 +129,7 @@ impl Stores {
         })
     }
 
-    /// Has `laggard` read these. `None`: it could not be had from its bucket, which is
+    /// Has `laggard` read these; those of a bucket are in the folder `scratch` meanwhile. `None`: it could not be had from its bucket, which is
     /// among what was refused then.
     ///
     /// # Errors
@@ -138,6 +139,7 @@ impl Stores {
         laggard: &Path,
         seen: &SeenRecordings,
         paths: &[&Path],
+        scratch: &Path,
     ) -> anyhow::Result<Vec<Option<Digest>>> {
         let mut digests: Vec<Option<Digest>> = vec![None; paths.len()];
         let is_there = |place: &usize| seen.there.contains_key(paths[*place]);
@@ -161,7 +163,7 @@ impl Stores {
                     .iter()
                     .map(|&place| &seen.there[paths[place]].1)
                     .collect();
-                for (&place, digest) in part.iter().zip(fetched(laggard, bucket, &all)?) {
+                for (&place, digest) in part.iter().zip(fetched(laggard, bucket, &all, scratch)?) {
                     match digest {
                         Ok(digest) => digests[place] = Some(digest),
                         Err(error) => {
@@ -182,8 +184,11 @@ fn fetched(
     laggard: &Path,
     bucket: &Bucket,
     recordings: &[&ThereRecording],
+    scratch: &Path,
 ) -> anyhow::Result<Vec<anyhow::Result<Digest>>> {
-    let dir = TempDir::with_prefix("laggard-fleet-").context("make a folder")?;
+    fs::create_dir_all(scratch).with_context(|| format!("make `{}`", scratch.display()))?;
+    let dir = TempDir::new_in(scratch)
+        .with_context(|| format!("make a folder in `{}`", scratch.display()))?;
     let came = bring(bucket, recordings, dir.path())?;
     let here: Vec<&Path> = came.iter().flatten().map(PathBuf::as_path).collect();
     let mut read = reader::read(laggard, &here, Samples::Elsewhere)?.into_iter();

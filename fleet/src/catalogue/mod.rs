@@ -49,6 +49,9 @@ const MOST_BATCHES: usize = 96;
 /// A folder with this file is a catalogue. Who holds its lock may change that.
 const MARK: &str = "catalogue.lock";
 
+/// What is here only until it is read. One who was killed leaves it to the next.
+const SCRATCH: &str = "fetching";
+
 /// What it says of the tables' columns. Those of a catalogue that says otherwise are
 /// made anew.
 const FORM: &str = "2\n";
@@ -102,18 +105,25 @@ impl Catalogue {
     }
 
     /// Brings the catalogue to what the store holds. `read` makes digests of
-    /// recordings, in their order; one that it cannot have now is left for the next time.
-    /// Until this value is dropped nobody else changes
-    /// the catalogue.
+    /// recordings, in their order, and has a folder for what is needed until then; one
+    /// that it cannot have now is left for the next time. Until this value is dropped
+    /// nobody else changes the catalogue.
     ///
     /// # Errors
     /// When a file cannot be read or written, or `read` fails.
     pub fn update(
         &self,
         places: &[Place],
-        read: impl Fn(&[&Path]) -> anyhow::Result<Vec<Option<Digest>>>,
+        read: impl Fn(&[&Path], &Path) -> anyhow::Result<Vec<Option<Digest>>>,
     ) -> anyhow::Result<Updated> {
         self.lock.lock().context("wait for another laggard-fleet")?;
+        let scratch = self.dir.join(SCRATCH);
+        match fs::remove_dir_all(&scratch) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("remove `{}`", scratch.display()));
+            }
+            _ => {}
+        }
         let known = self.known()?;
         let there: BTreeMap<String, &Place> = places
             .iter()
@@ -162,7 +172,7 @@ impl Catalogue {
         let mut new_read = 0;
         for batch in new.chunks(BATCH) {
             let paths: Vec<&Path> = batch.iter().map(|place| place.path.as_path()).collect();
-            let digests = read(&paths)?;
+            let digests = read(&paths, &scratch)?;
             // Those that have not ended change soon, and would take the rest of
             // their batch with them.
             let (mut ended, mut open) = (Tables::default(), Tables::default());
@@ -315,4 +325,49 @@ fn put(file: &Path, batch: &RecordBatch) -> anyhow::Result<()> {
     out.sync_all()?;
     fs::rename(part, file)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{DIGEST_SCHEMA, DigestRefusal, RefusedBecause};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn refused(path: &Path) -> Digest {
+        Digest {
+            schema: DIGEST_SCHEMA,
+            path: path.display().to_string(),
+            content: DigestContent::Refused(DigestRefusal {
+                because: RefusedBecause::Unreadable,
+                reason: "it is damaged".into(),
+            }),
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_had_is_asked_for_again_and_what_was_left_half_made_is_removed() {
+        let dir = TempDir::new().unwrap();
+        let catalogue = Catalogue::open(dir.path()).unwrap();
+        let left = dir.path().join(SCRATCH).join("left/by-a-kill");
+        fs::create_dir_all(&left).unwrap();
+        let places = ["one", "two"].map(|name| Place {
+            path: name.into(),
+            stamp: "1".into(),
+        });
+        let update = |is_there: bool| {
+            let digest = |path: &&Path| (is_there || path.ends_with("one")).then(|| refused(path));
+            let updated = catalogue.update(&places, |paths, scratch| {
+                assert!(!scratch.exists());
+                Ok(paths.iter().map(digest).collect())
+            });
+            let Updated { read, kept } = updated.unwrap();
+            (read, kept)
+        };
+
+        let all = [update(false), update(false), update(true), update(true)];
+
+        assert_eq!(all, [(1, 1), (0, 1), (1, 2), (0, 2)]);
+        assert!(!left.exists());
+    }
 }

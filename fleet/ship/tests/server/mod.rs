@@ -1,7 +1,7 @@
 //! A server that speaks S3: `moto[server]`, of Python.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,9 @@ impl Server {
         };
         let mut server = Self { child, port };
         let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        // Before it listens a connection may be refused, or lead to this very socket.
+        let answers = |said: io::Result<String>| said.is_ok_and(|said| said.starts_with("HTTP/"));
+        while !answers(server.try_ask("PUT", "/latency")) {
             if let Some(status) = server.child.try_wait().unwrap() {
                 println!(
                     "skipped: moto_server ends at once ({status}); does it have its [server]?"
@@ -45,21 +47,24 @@ impl Server {
             assert!(began.elapsed() < DEADLINE, "moto_server does not listen");
             std::thread::sleep(Duration::from_millis(50));
         }
-        server.ask("PUT", "/latency");
         Some(server)
     }
 
     /// What it answers to a request without a body.
     pub(crate) fn ask(&self, method: &str, path: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.try_ask(method, path).unwrap()
+    }
+
+    fn try_ask(&self, method: &str, path: &str) -> io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         write!(
             stream,
             "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
-        )
-        .unwrap();
+        )?;
+        stream.shutdown(Shutdown::Write)?;
         let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
+        stream.read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
     /// Has a program use it.
