@@ -26,6 +26,7 @@ mod handlers;
 mod histogram;
 mod host;
 mod label;
+mod line;
 mod loads;
 mod losses;
 mod manifest;
@@ -81,6 +82,7 @@ pub use host::{
     Clocksource, CpuFreq, FairServer, Host, Idle, Isolation, Processor, Settings, Throttling,
 };
 pub use label::LoadLabel;
+pub use line::{Line, LineId, Route};
 pub use loads::LOADS_OF_OURS;
 pub use losses::{LossReason, Losses};
 pub use manifest::{
@@ -99,7 +101,7 @@ pub use rtos::{
     RtosCriterion, StolenInAll, UnknownCriterion, UnknownInterruptSource, WaitQueue, WakeSeen,
     WakesSeen,
 };
-pub use service::{Line, LineId, ParseServiceError, Route, Service, ServiceRank};
+pub use service::{ParseServiceError, Service, ServiceRank};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};
 pub use switch::{
     HandOver, Interruption, SwitchPolicy, SwitchRun, SwitchStretch, SwitchSums, SwitchWatched,
