@@ -8,6 +8,7 @@ mod driver;
 mod etw;
 mod host;
 mod memory;
+mod power;
 mod priority;
 mod probe;
 mod procedure;

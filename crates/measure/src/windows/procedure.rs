@@ -3,7 +3,7 @@
 use windows_sys::Win32::Foundation::FARPROC;
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleA, GetProcAddress};
 
-/// The function of this name in a library that every process has; none where it is not
+/// The function of this name in a library that this process has; none where it is not
 /// there. Both names end in a NUL byte.
 pub(super) fn find(library: &'static [u8], name: &'static [u8]) -> FARPROC {
     debug_assert!(library.ends_with(b"\0") && name.ends_with(b"\0"));

@@ -4,9 +4,9 @@ use std::arch::x86_64::__cpuid;
 
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind};
-use windows_sys::Win32::System::Power::{GetSystemPowerStatus, SYSTEM_POWER_STATUS};
 use windows_sys::core::w;
 
+use super::power::Power;
 use super::timers::{TickLengths, tick_lengths};
 use super::{host, registry, signing};
 
@@ -29,7 +29,7 @@ struct Setup {
     build: u32,
     tick: Option<TickLengths>,
     plan: Option<String>,
-    is_on_battery: Option<bool>,
+    power: Power,
     /// Who made the hypervisor below, and whether this Windows is a guest of it.
     hypervisor: Option<(String, bool)>,
     has_memory_integrity: Option<bool>,
@@ -45,7 +45,7 @@ pub fn setup_caveats() -> Vec<Caveat> {
             w!("SYSTEM\\CurrentControlSet\\Control\\Power\\User\\PowerSchemes"),
             w!("ActivePowerScheme"),
         ),
-        is_on_battery: is_on_battery(),
+        power: Power::read(),
         hypervisor: hypervisor(),
         has_memory_integrity: signing().has_memory_integrity,
     };
@@ -59,13 +59,6 @@ fn of(found: &Setup) -> Vec<Caveat> {
     let all = [
         found.hypervisor.as_ref().map(|(maker, is_guest)| of_hypervisor(maker, *is_guest)),
         found.plan.as_deref().and_then(of_plan),
-        (found.is_on_battery == Some(true)).then(|| {
-            Caveat::new(
-                CaveatKind::Governor,
-                "it runs on its battery, for which Windows and the firmware slow it down",
-                "plug it in",
-            )
-        }),
         found.tick.and_then(|tick| of_tick(tick, found.build)),
         (found.has_memory_integrity == Some(true)).then(|| {
             Caveat::new(
@@ -75,7 +68,10 @@ fn of(found: &Setup) -> Vec<Caveat> {
             )
         }),
     ];
-    all.into_iter().flatten().collect()
+    all.into_iter()
+        .flatten()
+        .chain(found.power.caveats())
+        .collect()
 }
 
 fn of_hypervisor(maker: &str, is_guest: bool) -> Caveat {
@@ -98,9 +94,7 @@ fn of_plan(plan: &str) -> Option<Caveat> {
     let (_, name) = SAVING.into_iter().find(|(number, _)| *number == plan)?;
     Some(Caveat::new(
         CaveatKind::Governor,
-        format!(
-            "the power plan is {name}: CPUs slow down, sleep and may be parked between wakeups"
-        ),
+        format!("the power plan is {name}: CPUs slow down and sleep between wakeups"),
         FAST,
     ))
 }
@@ -127,19 +121,6 @@ fn of_tick(tick: TickLengths, build: u32) -> Option<Caveat> {
             "use timers of high resolution (`laggard timers` compares them); timeBeginPeriod shortens the tick on this build {whose}"
         ),
     ))
-}
-
-fn is_on_battery() -> Option<bool> {
-    let mut status = SYSTEM_POWER_STATUS::default();
-    // SAFETY: `status` is valid for writes.
-    let result = unsafe { GetSystemPowerStatus(&raw mut status) };
-    match (result, status.ACLineStatus) {
-        (0, _) => None,
-        (_, 0) => Some(true),
-        (_, 1) => Some(false),
-        // 255: unknown.
-        _ => None,
-    }
 }
 
 /// Who made the hypervisor below, and whether this system is its guest: the root
@@ -174,7 +155,10 @@ mod tests {
                 now: Nanos::from_us(15_625),
             }),
             plan: Some("{381B4222-F694-41F0-9685-FF5BB260DF2E}".into()),
-            is_on_battery: Some(true),
+            power: Power {
+                is_on_battery: Some(true),
+                unparked_percent: Some(50),
+            },
             hypervisor: Some(("KVMKVMKVM".into(), true)),
             has_memory_integrity: Some(true),
         }
@@ -184,13 +168,14 @@ mod tests {
     fn each_setting_that_spoils_latency_is_told_with_a_remedy() {
         let told = of(&worst());
 
-        assert_eq!(told.len(), 5, "{told:?}");
+        assert_eq!(told.len(), 6, "{told:?}");
         assert!(told.iter().all(|one| !one.advice.is_empty()), "{told:?}");
         let all = told.iter().map(|one| one.what.as_str()).collect::<String>();
         for what in [
             "virtual machine (KVMKVMKVM)",
             "plan is Balanced",
             "battery",
+            "may be parked",
             "every 15.6 ms",
         ] {
             assert!(all.contains(what), "{what}: {all}");
@@ -205,7 +190,10 @@ mod tests {
                 now: Nanos::from_us(500),
             }),
             plan: Some("8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c".into()),
-            is_on_battery: Some(false),
+            power: Power {
+                is_on_battery: Some(false),
+                unparked_percent: Some(100),
+            },
             has_memory_integrity: Some(false),
             ..Setup::default()
         };
