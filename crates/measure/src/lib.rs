@@ -30,6 +30,8 @@ mod settled;
     allow(dead_code, reason = "its sources are not built")
 )]
 mod source;
+#[cfg(any(target_os = "linux", windows))]
+mod sources;
 #[cfg(target_os = "linux")]
 mod symbols;
 #[cfg(any(target_os = "linux", windows))]

@@ -14,32 +14,21 @@ use super::tracers::Tracers;
 use super::usage::Usage;
 use super::{clock, descriptors, policy, reason_of};
 use crate::board::BoardMaps;
-use crate::probe::{Drive, Pace, Probe, ProbeError, Request, check_number};
+use crate::probe::{Drive, Pace, Probe, ProbeError, Request};
 use crate::source::{Source, SourcePlan, plan};
+use crate::sources::Sources;
 
-/// From the call of `start` to the first expiry.
-const LEAD: Nanos = Nanos::from_ms(50);
 /// From the end of the warm-up, whatever it disturbed, to the recording.
 const REST: Nanos = Nanos::from_ms(5);
-/// How long the end waits for services that do not get to run: what comes
-/// meanwhile has a latency, what does not has at least this one.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
-/// How often it looks.
-const LOOK: Duration = Duration::from_millis(2);
-
 /// Measures a Linux machine.
 #[derive(Debug)]
 pub struct LinuxProbe {
     /// In the order of their lines.
-    sources: Vec<Box<dyn Source>>,
-    lines: Vec<Line>,
-    pace: Pace,
+    sources: Sources,
     caveats: Vec<Caveat>,
     /// Who else traced when measuring was made ready.
     tracers: Tracers,
     boost: LateBoost,
-    /// What was lost before the lines were last begun anew.
-    earlier: Losses,
     began: Option<Usage>,
     /// What is done afterwards (looking up names, say) takes more.
     ended: Option<Usage>,
@@ -56,12 +45,7 @@ impl LinuxProbe {
             // A device has one line, whose every interrupt counts.
             request.every = Every::default();
         }
-        let mut pace = Pace {
-            period: request.period,
-            every: request.every.clone(),
-            dither: request.dither,
-            seed: request.seed,
-        };
+        let pace = Pace::of(&request);
         let plans = plan(request)?;
         // Before there is anything of ours.
         let tracers = Tracers::look();
@@ -81,24 +65,11 @@ impl LinuxProbe {
         let sources = plans.into_iter().rev().map(|plan| open(plan, wanted));
         let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
         sources.reverse();
-        let lines: Vec<Line> = sources
-            .iter()
-            .flat_map(|one| one.lines().iter().copied())
-            .collect();
-        if lines.is_empty() {
-            return Err(ProbeError::NoService);
-        }
-        check_number(lines.len())?;
-        pace.every
-            .keep(|service| lines.iter().any(|line| line.service == service));
         Ok(Self {
-            sources,
-            lines,
-            pace,
+            sources: Sources::new(sources, pace, clock::now)?,
             caveats,
             tracers,
             boost: LateBoost::new(),
-            earlier: Losses::default(),
             began: None,
             ended: None,
         })
@@ -106,26 +77,11 @@ impl LinuxProbe {
 
     fn usage(&self, at: Nanos) -> Usage {
         let (mut measuring, mut competing) = (Nanos::ZERO, Nanos::ZERO);
-        for source in &self.sources {
+        for source in self.sources.iter() {
             measuring += source.measuring_cpu();
             competing += source.competing_cpu();
         }
         Usage::at(at, measuring, competing)
-    }
-
-    /// Waits until every source has served what was due before the end, or for as
-    /// long as that is worth it.
-    fn wait_for_rest(&mut self, ended: Nanos) {
-        let patience = ended + STOP_PATIENCE.into() + self.pace.period * 2;
-        loop {
-            // All are asked, at every look.
-            let rests = self.sources.iter_mut().map(|one| one.is_at_rest());
-            let restless = rests.filter(|is_at_rest| !is_at_rest).count();
-            if restless == 0 || clock::now() >= patience {
-                return;
-            }
-            std::thread::sleep(LOOK);
-        }
     }
 }
 
@@ -146,28 +102,19 @@ fn open(plan: SourcePlan, wanted: BackendChoice) -> Result<Box<dyn Source>, Prob
 
 impl Probe for LinuxProbe {
     fn backend(&self) -> Backend {
-        let mut sources = self.sources.iter();
-        let first = sources.find(|one| !one.lines().is_empty());
-        first.map_or(Backend::User, |one| one.backend())
+        self.sources.backend()
     }
 
     fn pace(&self) -> Pace {
-        self.pace.clone()
+        self.sources.pace()
     }
 
     fn lines(&self) -> &[Line] {
-        &self.lines
+        self.sources.lines()
     }
 
     fn thread_of(&self, line: LineId) -> Option<Tid> {
-        let mut place = usize::from(line.0);
-        for source in &self.sources {
-            if place < source.lines().len() {
-                return source.thread_of(place);
-            }
-            place -= source.lines().len();
-        }
-        None
+        self.sources.thread_of(line)
     }
 
     fn board(&self) -> Option<BoardMaps> {
@@ -200,24 +147,7 @@ impl Probe for LinuxProbe {
     }
 
     fn start(&mut self) -> Result<Nanos, ProbeError> {
-        let start = clock::now() + LEAD;
-        let mut place = 0;
-        for source in self
-            .sources
-            .iter_mut()
-            .filter(|one| !one.lines().is_empty())
-        {
-            let first = LineId::at(place).expect("more lines are refused before");
-            source.start(start, first)?;
-            place += source.lines().len();
-        }
-        for source in &mut self.sources {
-            source.warm_up(start);
-        }
-        let begin = clock::now().max(start) + REST;
-        for source in &mut self.sources {
-            source.begin(begin);
-        }
+        let begin = self.sources.start(REST)?;
         self.began = Some(self.usage(begin));
         Ok(begin)
     }
@@ -232,9 +162,7 @@ impl Probe for LinuxProbe {
 
     fn drain(&mut self, into: &mut Batch) {
         self.boost.note();
-        for source in &mut self.sources {
-            source.drain(into);
-        }
+        self.sources.drain(into);
     }
 
     fn price(&self) -> Option<f64> {
@@ -242,16 +170,11 @@ impl Probe for LinuxProbe {
     }
 
     fn has_given_up(&self) -> bool {
-        self.sources.iter().any(|one| one.given_up().is_some())
+        self.sources.given_up().is_some()
     }
 
     fn begin_anew(&mut self) -> Nanos {
-        let start = clock::now();
-        self.earlier = self.losses();
-        for source in &mut self.sources {
-            source.begin(start);
-        }
-        start
+        self.sources.begin_anew()
     }
 
     /// Records no expiry from now on, and waits for what was asked before.
@@ -260,17 +183,9 @@ impl Probe for LinuxProbe {
             return ended.at;
         }
         // What was due after the threads gave up nobody asked for.
-        let given_up = self.sources.iter().find_map(|one| one.given_up());
-        let ended = given_up.unwrap_or_else(clock::now);
+        let ended = self.sources.given_up().unwrap_or_else(clock::now);
         self.ended = Some(self.usage(ended));
-        for source in &mut self.sources {
-            source.end_at(ended);
-        }
-        self.wait_for_rest(ended);
-        let given_up = clock::now();
-        for source in &mut self.sources {
-            source.settle(given_up);
-        }
+        self.sources.end_at(ended);
         if self.began.is_some() {
             let later = self.tracers.caveat_of_later(&Tracers::look());
             self.caveats.extend(later);
@@ -281,21 +196,12 @@ impl Probe for LinuxProbe {
     }
 
     fn accounts(&self) -> Vec<Account> {
-        self.sources.iter().flat_map(|one| one.accounts()).collect()
+        self.sources.accounts()
     }
 
     /// All losses since measuring began, also those not yet settled.
     fn losses(&self) -> Losses {
-        let mut losses = self.earlier;
-        for account in self.accounts() {
-            losses.merge(&account.losses);
-        }
-        if self.ended.is_none() {
-            for source in &self.sources {
-                losses.merge(&source.unsettled());
-            }
-        }
-        losses
+        self.sources.losses(self.ended.is_some())
     }
 
     /// What measuring has cost: until its end, without what was done before

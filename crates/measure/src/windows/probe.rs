@@ -10,28 +10,17 @@ use super::clock;
 use super::threads::TimerThreads;
 use super::usage::UsedSoFar;
 use super::wdmlat::{DriverSource, is_of_driver};
-use crate::probe::{Drive, Pace, Probe, ProbeError, Request, check_number};
+use crate::probe::{Drive, Pace, Probe, ProbeError, Request};
 use crate::source::Source;
+use crate::sources::Sources;
 
-/// From the call of `start` to the first expiry.
-const LEAD: Nanos = Nanos::from_ms(50);
 /// From the first expiry to the recording.
 const WARM_UP: Nanos = Nanos::from_ms(500);
-/// How long the end waits for services that do not get to run: what comes
-/// meanwhile has a latency, what does not has at least this one.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
-/// How often it looks.
-const LOOK: Duration = Duration::from_millis(2);
-
 /// Measures a Windows machine.
 #[derive(Debug)]
 pub struct WindowsProbe {
     /// In the order of their lines: threads, then the driver.
-    sources: Vec<Box<dyn Source>>,
-    lines: Vec<Line>,
-    pace: Pace,
-    /// What was lost before the lines were last begun anew.
-    earlier: Losses,
+    sources: Sources,
     began: Option<UsedSoFar>,
     ended: Option<UsedSoFar>,
 }
@@ -49,12 +38,7 @@ impl WindowsProbe {
                 reason: "Windows has no UIO devices; use a timer".into(),
             });
         }
-        let mut pace = Pace {
-            period: request.period,
-            every: request.every.clone(),
-            dither: request.dither,
-            seed: request.seed,
-        };
+        let pace = Pace::of(&request);
         let mut of_driver = request.clone();
         let mut of_threads = request;
         of_driver.services.retain(|&one| is_of_driver(one));
@@ -66,21 +50,8 @@ impl WindowsProbe {
         if !of_driver.services.is_empty() {
             sources.push(Box::new(DriverSource::new(of_driver)?));
         }
-        let lines: Vec<Line> = sources
-            .iter()
-            .flat_map(|one| one.lines().iter().copied())
-            .collect();
-        if lines.is_empty() {
-            return Err(ProbeError::NoService);
-        }
-        check_number(lines.len())?;
-        pace.every
-            .keep(|service| lines.iter().any(|line| line.service == service));
         Ok(Self {
-            sources,
-            lines,
-            pace,
-            earlier: Losses::default(),
+            sources: Sources::new(sources, pace, clock::now)?,
             began: None,
             ended: None,
         })
@@ -91,47 +62,23 @@ impl WindowsProbe {
         let measuring = sources.fold(Nanos::ZERO, |sum, one| sum + one.measuring_cpu());
         UsedSoFar::at(at, measuring)
     }
-
-    /// Waits until every source has served what was due before the end, or for as
-    /// long as that is worth it.
-    fn wait_for_rest(&mut self, ended: Nanos) {
-        let patience = ended + STOP_PATIENCE.into() + self.pace.period * 2;
-        loop {
-            // All are asked, at every look.
-            let rests = self.sources.iter_mut().map(|one| one.is_at_rest());
-            let restless = rests.filter(|is_at_rest| !is_at_rest).count();
-            if restless == 0 || clock::now() >= patience {
-                return;
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
 }
 
 impl Probe for WindowsProbe {
     fn backend(&self) -> Backend {
-        let mut sources = self.sources.iter();
-        let first = sources.find(|one| !one.lines().is_empty());
-        first.map_or(Backend::User, |one| one.backend())
+        self.sources.backend()
     }
 
     fn pace(&self) -> Pace {
-        self.pace.clone()
+        self.sources.pace()
     }
 
     fn lines(&self) -> &[Line] {
-        &self.lines
+        self.sources.lines()
     }
 
     fn thread_of(&self, line: LineId) -> Option<Tid> {
-        let mut place = usize::from(line.0);
-        for source in &self.sources {
-            if place < source.lines().len() {
-                return source.thread_of(place);
-            }
-            place -= source.lines().len();
-        }
-        None
+        self.sources.thread_of(line)
     }
 
     fn caveats(&self) -> Vec<Caveat> {
@@ -147,20 +94,7 @@ impl Probe for WindowsProbe {
     }
 
     fn start(&mut self) -> Result<Nanos, ProbeError> {
-        let start = clock::now() + LEAD;
-        let mut place = 0;
-        for source in &mut self.sources {
-            let first = LineId::at(place).expect("more lines are refused before");
-            source.start(start, first)?;
-            place += source.lines().len();
-        }
-        for source in &mut self.sources {
-            source.warm_up(start);
-        }
-        let begin = clock::now().max(start) + WARM_UP;
-        for source in &mut self.sources {
-            source.begin(begin);
-        }
+        let begin = self.sources.start(WARM_UP)?;
         self.began = Some(self.usage(begin));
         Ok(begin)
     }
@@ -174,22 +108,15 @@ impl Probe for WindowsProbe {
     }
 
     fn drain(&mut self, into: &mut Batch) {
-        for source in &mut self.sources {
-            source.drain(into);
-        }
+        self.sources.drain(into);
     }
 
     fn has_given_up(&self) -> bool {
-        self.sources.iter().any(|one| one.given_up().is_some())
+        self.sources.given_up().is_some()
     }
 
     fn begin_anew(&mut self) -> Nanos {
-        let start = clock::now();
-        self.earlier = self.losses();
-        for source in &mut self.sources {
-            source.begin(start);
-        }
-        start
+        self.sources.begin_anew()
     }
 
     /// Records no expiry from now on, and waits for what was asked before.
@@ -198,36 +125,19 @@ impl Probe for WindowsProbe {
             return ended.at;
         }
         // What was due after the threads gave up nobody asked for.
-        let given_up = self.sources.iter().find_map(|one| one.given_up());
-        let ended = given_up.unwrap_or_else(clock::now);
+        let ended = self.sources.given_up().unwrap_or_else(clock::now);
         self.ended = Some(self.usage(ended));
-        for source in &mut self.sources {
-            source.end_at(ended);
-        }
-        self.wait_for_rest(ended);
-        let given_up = clock::now();
-        for source in &mut self.sources {
-            source.settle(given_up);
-        }
+        self.sources.end_at(ended);
         ended
     }
 
     fn accounts(&self) -> Vec<Account> {
-        self.sources.iter().flat_map(|one| one.accounts()).collect()
+        self.sources.accounts()
     }
 
     /// All losses since measuring began, also those not yet settled.
     fn losses(&self) -> Losses {
-        let mut losses = self.earlier;
-        for account in self.accounts() {
-            losses.merge(&account.losses);
-        }
-        if self.ended.is_none() {
-            for source in &self.sources {
-                losses.merge(&source.unsettled());
-            }
-        }
-        losses
+        self.sources.losses(self.ended.is_some())
     }
 
     /// What measuring has cost: until its end, without what was done before
