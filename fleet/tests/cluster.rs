@@ -61,6 +61,11 @@ fn free_port() -> u16 {
 impl Cluster {
     /// `None`: its programs are not here, which is told.
     fn start(executors: usize) -> Option<Self> {
+        Self::start_in(&["env"], executors)
+    }
+
+    /// With executors that this command starts.
+    fn start_in(starter: &[&str], executors: usize) -> Option<Self> {
         let (port, dir) = (free_port(), TempDir::new().unwrap());
         let mut command = Command::new(program("ballista-scheduler"));
         command.args(["--bind-host=127.0.0.1", "--executor-timeout-seconds=20"]);
@@ -82,17 +87,19 @@ impl Cluster {
         };
         cluster.listens("scheduler", port);
         for number in 0..executors {
-            cluster.add_executor(number);
+            cluster.add_executor(starter, number);
         }
         Some(cluster)
     }
 
-    fn add_executor(&mut self, number: usize) {
+    fn add_executor(&mut self, starter: &[&str], number: usize) {
         let (name, port) = (format!("executor-{number}"), free_port());
         let work = self.dir.path().join(&name);
         fs::create_dir(&work).unwrap();
-        let mut command = Command::new(program("ballista-executor"));
+        let mut command = Command::new(starter[0]);
         command
+            .args(&starter[1..])
+            .arg(program("ballista-executor"))
             .args([
                 "--bind-host=127.0.0.1",
                 "--external-host=127.0.0.1",
@@ -208,17 +215,63 @@ fn an_executor_that_is_killed_in_the_midst_of_a_query_changes_no_answer() {
     );
 }
 
+/// What is said of this scheduler, which cannot be had.
+fn refused(store: &Path, port: u16) -> String {
+    let words = ["summary", "--cluster", &format!("127.0.0.1:{port}")];
+    let output = stores::fleet(store, &words);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 #[test]
 fn a_scheduler_that_is_not_there_is_told() {
     let store = made(2, 1, 1);
-    let refused = |port: u16| {
-        let words = ["summary", "--cluster", &format!("127.0.0.1:{port}")];
-        let output = stores::fleet(store.path(), &words);
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
 
-    let said = refused(free_port());
+    let said = refused(store.path(), free_port());
 
     assert!(said.contains("call the scheduler at `127.0.0.1:"), "{said}");
+}
+
+#[test]
+fn a_scheduler_without_executors_is_refused_and_not_waited_for() {
+    let Some(cluster) = Cluster::start(0) else {
+        return;
+    };
+    let store = made(2, 1, 1);
+
+    let said = refused(store.path(), cluster.port);
+
+    assert!(said.contains("has it executors?"), "{said}");
+}
+
+/// In a mount namespace of its own, where something else lies at the catalogue's path.
+#[test]
+fn executors_that_see_another_catalogue_or_none_are_refused() {
+    let (store, other) = (made(2, 2, 1), made(3, 1, 1));
+    for store in [&store, &other] {
+        json(store.path(), &["summary"], 0);
+    }
+    let catalogue = store.path().join(".fleet");
+    let others = other.path().join(".fleet");
+    let [catalogue, others] = [&catalogue, &others].map(|path| path.to_str().unwrap());
+    let in_place = |mount: &str| format!("mount {mount} {catalogue} && exec \"$0\" \"$@\"");
+    for mount in [format!("--bind {others}"), "-t tmpfs none".to_owned()] {
+        let script = in_place(&mount);
+        let starter = ["unshare", "--mount", "sh", "-c", &script];
+        let try_out = Command::new(starter[0])
+            .args(&starter[1..])
+            .arg("true")
+            .output();
+        if !try_out.is_ok_and(|output| output.status.success()) {
+            println!("skipped: a mount namespace, which needs root and util-linux");
+            return;
+        }
+        let Some(cluster) = Cluster::start_in(&starter, 1) else {
+            return;
+        };
+
+        let said = refused(store.path(), cluster.port);
+
+        assert!(said.contains("must see the catalogue"), "{mount}: {said}");
+    }
 }
