@@ -95,7 +95,9 @@ impl Destination {
             }
             Err(error) => Err(match WriteError::io(path, error) {
                 full @ WriteError::DiskFull { .. } => full.into(),
-                WriteError::Io { source, .. } => self.refused(source),
+                WriteError::Io { source, .. } | WriteError::Held { source, .. } => {
+                    self.refused(source)
+                }
                 other @ (WriteError::FileLimit { .. }
                 | WriteError::UnknownLine { .. }
                 | WriteError::Ragged(_)

@@ -61,6 +61,14 @@ pub enum WriteError {
         /// What the system said.
         source: io::Error,
     },
+    /// Windows keeps a file that another program has open.
+    #[error("`{}` could not be written: another program has it open; close it there", .file.display())]
+    Held {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The system refused for another reason.
     #[error("`{}` could not be written; check that its disk is present and writable", .file.display())]
     Io {
@@ -123,9 +131,27 @@ impl WriteError {
             Self::DiskFull { file, source }
         } else if is(io::ErrorKind::FileTooLarge) {
             Self::FileLimit { file, source }
+        } else if cfg!(windows) && is_held(&source) {
+            Self::Held { file, source }
         } else {
             Self::Io { file, source }
         }
+    }
+}
+
+/// Whether Windows says that another program has a file open: "access denied" of one that
+/// is to be replaced, "sharing violation" of others. Missing rights are told alike.
+pub(crate) fn is_held(error: &io::Error) -> bool {
+    /// `ERROR_SHARING_VIOLATION`.
+    const SHARED: i32 = 32;
+    error.kind() == io::ErrorKind::PermissionDenied || error.raw_os_error() == Some(SHARED)
+}
+
+/// What is written again and again need not be written now.
+pub(crate) fn unless_held(written: Result<(), WriteError>) -> Result<(), WriteError> {
+    match written {
+        Err(WriteError::Held { .. }) => Ok(()),
+        written => written,
     }
 }
 

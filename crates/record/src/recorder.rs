@@ -4,6 +4,7 @@ use laggard_model::{
     Account, Batch, Keep, LineCount, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State,
 };
 
+use crate::error::unless_held;
 use crate::folder::Folder;
 use crate::gate::{Limits, TooLarge};
 use crate::journal::Journal;
@@ -22,6 +23,8 @@ const SUM_EVERY: Nanos = Nanos::from_secs(8);
 const RESERVE_BYTES: usize = 1 << 20;
 /// A manifest up to this size is rewritten whenever it is due.
 const SMALL_MANIFEST: u64 = 64 << 10;
+/// How often the last manifest is tried again, a second each, where it is held open.
+const LAST_TRIES: usize = 10;
 
 /// Writes a recording, so that a kill at any instant leaves it readable.
 ///
@@ -302,7 +305,7 @@ impl Recorder {
         let due = |last: Option<Nanos>, every| last.is_none_or(|last| now >= last + every);
         if due(self.summed_at, SUM_EVERY) {
             self.summed_at = Some(now);
-            self.write_summaries()?;
+            unless_held(self.write_summaries())?;
         }
         if due(self.synced_at, SYNC_EVERY) {
             self.synced_at = Some(now);
@@ -358,7 +361,15 @@ impl Recorder {
             }
             Ok(()) | Err(_) => state,
         };
-        self.write_manifest(disk::MANIFEST)?;
+        // Each waits for who has it open; without it the recording has no end.
+        let mut written = self.write_manifest(disk::MANIFEST);
+        for _ in 0..LAST_TRIES {
+            if !matches!(written, Err(WriteError::Held { .. })) {
+                break;
+            }
+            written = self.write_manifest(disk::MANIFEST);
+        }
+        written?;
         if self.open.is_empty() {
             self.folder.remove_file(self.journal.name())?;
         }
@@ -442,7 +453,7 @@ impl Recorder {
         if bytes > SMALL_MANIFEST && self.written_bytes < written + 4 * bytes {
             return Ok(());
         }
-        self.write_manifest(disk::MANIFEST)
+        unless_held(self.write_manifest(disk::MANIFEST))
     }
 
     fn write_manifest(&mut self, name: &str) -> Result<(), WriteError> {

@@ -4,9 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use super::EntryKind;
 use crate::access::Access;
+use crate::error::is_held;
+
+/// How long a file that another program holds is waited for.
+const HELD: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A folder. Every name given to it is of one part: it is never a path.
 #[derive(Clone, Debug)]
@@ -37,8 +44,17 @@ impl NamedDir {
         File::create_new(self.0.join(name))
     }
 
+    /// Who looks at the file that is replaced, or scans the new one, may hold it a moment.
     pub(crate) fn rename(&self, from: &OsStr, to: &Self, name: &OsStr) -> io::Result<()> {
-        fs::rename(self.0.join(from), to.0.join(name))
+        let until = Instant::now() + HELD;
+        loop {
+            match fs::rename(self.0.join(from), to.0.join(name)) {
+                Err(err) if cfg!(windows) && is_held(&err) && Instant::now() < until => {
+                    sleep(LOOK);
+                }
+                renamed => return renamed,
+            }
+        }
     }
 
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
@@ -83,5 +99,45 @@ impl NamedDir {
 
     pub(crate) fn is_own(&self) -> io::Result<bool> {
         Ok(true)
+    }
+}
+
+#[cfg(all(test, windows))]
+mod tests {
+    use std::os::windows::fs::OpenOptionsExt as _;
+
+    use super::*;
+
+    /// `FILE_SHARE_READ | FILE_SHARE_WRITE`: as editors and scanners have it, without
+    /// `FILE_SHARE_DELETE`.
+    const KEEPS: u32 = 3;
+
+    #[test]
+    fn a_file_that_is_held_for_a_moment_is_replaced_and_one_that_stays_held_is_not() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        let named = NamedDir::search(dir.path()).unwrap();
+        let replaced = |held: Duration| {
+            fs::write(&old, "old").unwrap();
+            fs::write(&new, "new").unwrap();
+            let holder = File::options()
+                .read(true)
+                .share_mode(KEEPS)
+                .open(&old)
+                .unwrap();
+            std::thread::scope(|all| {
+                all.spawn(|| {
+                    sleep(held);
+                    drop(holder);
+                });
+                named.rename("new".as_ref(), &named, "old".as_ref())
+            })
+        };
+
+        replaced(HELD / 4).unwrap();
+        let refused = replaced(HELD * 3).unwrap_err();
+
+        assert!(is_held(&refused), "{refused}");
+        assert_eq!(fs::read(&old).unwrap(), b"old");
     }
 }

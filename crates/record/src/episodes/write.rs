@@ -5,6 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use laggard_model::{Episode, EpisodeNotes, Nanos};
 
+use crate::error::unless_held;
 use crate::folder::Folder;
 use crate::{WriteError, disk};
 
@@ -70,7 +71,8 @@ impl EpisodeWriter {
         if due {
             self.flushed_at = Some(now);
             self.write_frame()?;
-            disk::place_soon(&self.folder, disk::EPISODE_NOTES, &self.encode(notes)?)?;
+            let notes = self.encode(notes)?;
+            unless_held(disk::place_soon(&self.folder, disk::EPISODE_NOTES, &notes))?;
         }
         Ok(())
     }

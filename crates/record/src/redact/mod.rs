@@ -95,6 +95,7 @@ impl From<WriteError> for RedactError {
             WriteError::DiskFull { file, source } => Self::DiskFull { file, source },
             WriteError::FileLimit { file, source } => Self::FileLimit { file, source },
             other @ (WriteError::Io { .. }
+            | WriteError::Held { .. }
             | WriteError::UnknownLine { .. }
             | WriteError::Ragged(_)
             | WriteError::TooLarge { .. }
