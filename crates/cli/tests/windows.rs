@@ -221,7 +221,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
     assert!(of_none.contains("check the name"), "{of_none}");
     assert!(of_top.contains("it needs Linux"), "{of_top}");
     assert!(
-        of_service.contains("use realtime:16 to realtime:31, mmcss, other, or with the driver dpc"),
+        of_service.contains("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc"),
         "{of_service}"
     );
     assert!(of_both.contains("record it apart"), "{of_both}");

@@ -57,7 +57,7 @@ pub(crate) struct RecordArgs {
     /// CPUs to measure, as in `0-3,6` [default: all that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
-    /// Services to measure: realtime:16 to realtime:31 (threads of a process of the
+    /// Services to measure: realtime:17 to realtime:31 (threads of a process of the
     /// real-time class, which takes an administrator), or apart from them mmcss (a
     /// thread of "Pro Audio") and other (a thread of normal priority); with the driver
     /// (`laggard driver`) dpc and kthread:16 to kthread:31, a timer's DPC and kernel

@@ -122,7 +122,7 @@ fn of_events(why: NoEvents) -> Absence {
     let (reason, remedy, lacks) = match why {
         NoEvents::Rights => (
             "this user may not ask for them".into(),
-            "start the terminal with `Run as administrator`, or join the group `Performance Log Users`",
+            "start the terminal with `Run as administrator`",
             Lacks::Rights,
         ),
         NoEvents::Taken => (
@@ -195,7 +195,7 @@ mod tests {
         for one in &all {
             assert!(!one.reason.is_empty() && !one.remedy.is_empty(), "{one:?}");
         }
-        assert!(all[0].remedy.contains("Performance Log Users"));
+        assert!(all[0].remedy.contains("Run as administrator"));
         assert_eq!(of_rights(Some(true), "x"), None);
         assert_eq!(of_rights(Some(false), "x").unwrap().reason, "x");
         assert!(

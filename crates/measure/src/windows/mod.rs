@@ -2,6 +2,7 @@
 //! It was tried under Wine alone.
 
 mod abilities;
+mod awake;
 mod clock;
 mod closing;
 mod driver;

@@ -4,13 +4,15 @@
 //! which come before every normal thread. So a normal thread is measured apart.
 
 use std::io;
+use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use laggard_model::Service;
 use windows_sys::Win32::System::Threading::{
-    AvSetMmThreadCharacteristicsW, GetCurrentProcess, GetCurrentThread, GetPriorityClass,
-    GetThreadPriority, NORMAL_PRIORITY_CLASS, PROCESS_CREATION_FLAGS, REALTIME_PRIORITY_CLASS,
-    SetPriorityClass, SetThreadPriority, THREAD_PRIORITY_IDLE, THREAD_PRIORITY_NORMAL,
-    THREAD_PRIORITY_TIME_CRITICAL,
+    AvSetMmThreadCharacteristicsW, GetCurrentProcess, GetCurrentThread, GetCurrentThreadId,
+    GetPriorityClass, GetThreadPriority, NORMAL_PRIORITY_CLASS, OpenThread, PROCESS_CREATION_FLAGS,
+    REALTIME_PRIORITY_CLASS, SetPriorityClass, SetThreadPriority, THREAD_PRIORITY_IDLE,
+    THREAD_PRIORITY_NORMAL, THREAD_PRIORITY_TIME_CRITICAL, THREAD_SET_INFORMATION,
 };
 use windows_sys::core::w;
 
@@ -57,6 +59,11 @@ impl Drop for RealtimeClass {
     fn drop(&mut self) {
         // SAFETY: takes no pointers. What it was it can be again.
         unsafe { SetPriorityClass(GetCurrentProcess(), self.before) };
+        // Else threads that gave way would be behind every normal one of the machine.
+        for thread in locked().drain(..) {
+            // SAFETY: the handle is held, whether the thread has ended or not.
+            unsafe { SetThreadPriority(thread.as_raw_handle(), THREAD_PRIORITY_NORMAL) };
+        }
     }
 }
 
@@ -119,15 +126,68 @@ pub(super) fn hurry() -> io::Result<()> {
 /// Puts the calling thread, which does not measure, behind all that do: in a process of
 /// the real-time class, at its lowest priority. It still comes before normal threads.
 pub fn give_way() {
-    if class() == REALTIME_PRIORITY_CLASS {
-        // SAFETY: takes no pointers. What cannot be done leaves it as it is.
+    if class() != REALTIME_PRIORITY_CLASS {
+        return;
+    }
+    // SAFETY: takes no pointers; a handle that is had is this one's alone.
+    let own = unsafe {
+        let own = OpenThread(THREAD_SET_INFORMATION, 0, GetCurrentThreadId());
+        (!own.is_null()).then(|| OwnedHandle::from_raw_handle(own))
+    };
+    // What cannot be put back is left as it is.
+    if let Some(own) = own {
+        // SAFETY: takes no pointers.
         unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_IDLE) };
+        locked().push(own);
     }
 }
 
+/// The threads that gave way, until the process is of its own class again.
+static BEHIND: Mutex<Vec<OwnedHandle>> = Mutex::new(Vec::new());
+
+fn locked() -> MutexGuard<'static, Vec<OwnedHandle>> {
+    BEHIND.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held by tests that ask which class their process is of.
+#[cfg(test)]
+pub(super) static CLASS: Mutex<()> = Mutex::new(());
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
+
+    #[test]
+    fn threads_that_gave_way_are_normal_ones_when_measuring_has_ended() {
+        let _alone = CLASS.lock().unwrap();
+        // SAFETY: takes no pointers.
+        let own = || unsafe { GetThreadPriority(GetCurrentThread()) };
+        let Ok(class) = RealtimeClass::take() else {
+            println!("skipped: this process may not have the real-time class");
+            return;
+        };
+        let (behind, go) = (Barrier::new(2), Barrier::new(2));
+
+        let (while_measuring, afterwards) = std::thread::scope(|all| {
+            let writer = all.spawn(|| {
+                give_way();
+                behind.wait();
+                go.wait();
+                own()
+            });
+            give_way();
+            behind.wait();
+            let while_measuring = own();
+            drop(class);
+            go.wait();
+            (while_measuring, [own(), writer.join().unwrap()])
+        });
+
+        assert_eq!(while_measuring, THREAD_PRIORITY_IDLE);
+        assert_eq!(afterwards, [THREAD_PRIORITY_NORMAL; 2]);
+    }
 
     #[test]
     fn every_priority_of_the_class_has_a_level_of_its_own() {

@@ -6,6 +6,7 @@ use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, Losses, Nanos, OwnCost, Tid,
 };
 
+use super::awake::StayAwake;
 use super::clock;
 use super::threads::TimerThreads;
 use super::usage::UsedSoFar;
@@ -21,6 +22,9 @@ const WARM_UP: Nanos = Nanos::from_ms(500);
 pub struct WindowsProbe {
     /// In the order of their lines: threads, then the driver.
     sources: Sources,
+    awake: Option<StayAwake>,
+    /// That it slept nevertheless.
+    slept: Option<Caveat>,
     began: Option<UsedSoFar>,
     ended: Option<UsedSoFar>,
 }
@@ -52,6 +56,8 @@ impl WindowsProbe {
         }
         Ok(Self {
             sources: Sources::new(sources, pace, clock::now)?,
+            awake: None,
+            slept: None,
             began: None,
             ended: None,
         })
@@ -83,6 +89,7 @@ impl Probe for WindowsProbe {
 
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats: Vec<Caveat> = self.sources.iter().flat_map(|one| one.caveats()).collect();
+        caveats.extend(self.slept.clone());
         if self.has_given_up() {
             caveats.push(Caveat::new(
                 CaveatKind::Overload,
@@ -94,6 +101,7 @@ impl Probe for WindowsProbe {
     }
 
     fn start(&mut self) -> Result<Nanos, ProbeError> {
+        self.awake = Some(StayAwake::ask());
         let begin = self.sources.start(WARM_UP)?;
         self.began = Some(self.usage(begin));
         Ok(begin)
@@ -128,6 +136,7 @@ impl Probe for WindowsProbe {
         let ended = self.sources.given_up().unwrap_or_else(clock::now);
         self.ended = Some(self.usage(ended));
         self.sources.end_at(ended);
+        self.slept = self.awake.take().and_then(|awake| awake.caveat());
         ended
     }
 
@@ -226,6 +235,7 @@ mod tests {
 
     #[test]
     fn a_process_is_of_the_real_time_class_while_it_measures_alone() {
+        let _alone = super::super::priority::CLASS.lock().unwrap();
         let services = [Service::Realtime(31), Service::Realtime(24), Service::Other];
         let class = super::super::priority::class;
         let before = class();
@@ -260,7 +270,7 @@ mod tests {
 
         assert!(said.contains("`fifo:90`"), "{said}");
         assert!(
-            said.ends_with("use realtime:16 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31"),
+            said.ends_with("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31"),
             "{said}"
         );
     }

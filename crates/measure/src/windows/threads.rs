@@ -197,6 +197,9 @@ fn check(request: &Request) -> Result<(), ProbeError> {
     Ok(())
 }
 
+/// The least priority of the real-time class, at which what measures nothing runs.
+const OWN: u8 = Service::REALTIME.0;
+
 /// Drops the services that cannot be had, or refuses where they were asked for by
 /// name. Takes the class that they need.
 #[allow(clippy::wildcard_enum_match_arm, reason = "the others are Linux's")]
@@ -211,6 +214,10 @@ fn keep_possible(
     let mut refused = Vec::new();
     request.services.retain(|&service| {
         let (reason, remedy) = match service {
+            Service::Realtime(OWN) if has_class => (
+                "laggard collects and writes at this priority, and takes turns with it",
+                "use realtime:17 to realtime:31",
+            ),
             Service::Realtime(_) if has_class => return true,
             Service::Other | Service::Mmcss if !has_class => return true,
             Service::Realtime(_) => (
@@ -227,7 +234,7 @@ fn keep_possible(
             ),
             _ => (
                 "there is no such service on Windows",
-                "use realtime:16 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31",
+                "use realtime:17 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31",
             ),
         };
         refused.push(RefusedService {
