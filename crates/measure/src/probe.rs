@@ -254,6 +254,11 @@ pub trait Probe {
         false
     }
 
+    /// Why it has ended by itself, where that is another reason.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// The time now, by the clock of the activations.
     fn now(&self) -> Nanos;
 

@@ -68,6 +68,11 @@ pub(crate) trait Source: Debug {
         None
     }
 
+    /// Why it gave up, where that is another reason.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// The thread that is the service of a line, by its place in `lines`.
     fn thread_of(&self, _line: usize) -> Option<Tid> {
         None

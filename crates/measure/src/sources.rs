@@ -128,6 +128,11 @@ impl Sources {
         self.iter().find_map(Source::given_up)
     }
 
+    /// Why one gave up, where it did not take too much.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.iter().find_map(Source::failure)
+    }
+
     /// Ends them all at `ended`, and waits until each has served what was due before, or
     /// for as long as that is worth it.
     pub(crate) fn end_at(&mut self, ended: Nanos) {

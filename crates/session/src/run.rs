@@ -56,8 +56,8 @@ pub(crate) struct RunParts<'a, 'b, 'c> {
 enum End {
     Complete,
     Interrupted,
-    /// By the probe: it took too much of the machine.
-    GivenUp,
+    /// By the probe, for this reason.
+    GivenUp(String),
     Failed(SessionError),
     /// The writer says why.
     NotWritten,
@@ -77,7 +77,7 @@ impl RunParts<'_, '_, '_> {
         let end_ns = self.probe.stop();
         let last = match &end {
             End::Failed(_) => Ok(()),
-            End::Complete | End::Interrupted | End::GivenUp | End::NotWritten => {
+            End::Complete | End::Interrupted | End::GivenUp(_) | End::NotWritten => {
                 self.look(end_ns).map(|_| ())
             }
         };
@@ -145,9 +145,11 @@ impl RunParts<'_, '_, '_> {
                 return End::Interrupted;
             }
             if self.probe.has_given_up() {
-                self.watchers
-                    .say("measuring took the machine from its own collector, and ended itself");
-                return End::GivenUp;
+                let why = self.probe.failure().unwrap_or_else(|| {
+                    "measuring took the machine from its own collector, and ended itself".into()
+                });
+                self.watchers.say(&why);
+                return End::GivenUp(why);
             }
             match self.meanwhile.has_ended(now) {
                 Ok(false) => {}
@@ -299,7 +301,8 @@ fn cost(probe: &dyn Probe, watch: Option<&EpisodeWatch>) -> OwnCost {
 fn state_of(end: End) -> (State, Option<SessionError>) {
     match end {
         End::Complete => (State::Complete, None),
-        End::Interrupted | End::GivenUp => (State::Interrupted, None),
+        End::Interrupted => (State::Interrupted, None),
+        End::GivenUp(error) => (State::Failed { error }, None),
         End::NotWritten => (
             State::Failed {
                 error: "the writer ended early".into(),

@@ -174,6 +174,9 @@ fn against(case: &Case<'_>) -> MeasuringRemedy {
         LossReason::Foreign => MeasuringRemedy::StayPut,
         LossReason::Stopped => MeasuringRemedy::Uninterrupted,
         LossReason::Unserved => MeasuringRemedy::LetRun,
+        LossReason::NotRaised if case.lines.iter().any(|line| line.service.is_of_driver()) => {
+            MeasuringRemedy::InTurn
+        }
         LossReason::NotRaised => MeasuringRemedy::RaiseLess,
         LossReason::RingFull
         | LossReason::ClockBack

@@ -119,6 +119,8 @@ pub enum MeasuringRemedy {
     LetRun,
     /// The thread that raises the interrupt did not run.
     RaiseLess,
+    /// The driver, which serves one read at a time, served another.
+    InTurn,
     /// The flight recorder took most.
     NoEpisodes,
     /// Measuring itself takes too much.
@@ -266,6 +268,9 @@ impl Display for MeasuringRemedy {
             }
             Self::RaiseLess => {
                 "record with a longer --period, or find out what kept the thread that raises the interrupt"
+            }
+            Self::InTurn => {
+                "record with a longer --period or fewer of the driver's services, which take turns, and let no other program use it meanwhile"
             }
             Self::NoEpisodes => {
                 "record with `--episodes off`, which leaves open who made anything late"

@@ -173,6 +173,10 @@ impl Probe for LinuxProbe {
         self.sources.given_up().is_some()
     }
 
+    fn failure(&self) -> Option<String> {
+        self.sources.failure()
+    }
+
     fn begin_anew(&mut self) -> Nanos {
         self.sources.begin_anew()
     }

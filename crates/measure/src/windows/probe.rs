@@ -1,5 +1,6 @@
 //! The probe of a Windows machine: the sources that a request means, together.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use laggard_model::{
@@ -10,7 +11,7 @@ use super::awake::StayAwake;
 use super::clock;
 use super::threads::TimerThreads;
 use super::usage::UsedSoFar;
-use super::wdmlat::{DriverSource, is_of_driver};
+use super::wdmlat::DriverSource;
 use crate::probe::{Drive, Pace, Probe, ProbeError, Request};
 use crate::source::Source;
 use crate::sources::Sources;
@@ -35,7 +36,9 @@ impl WindowsProbe {
     /// # Errors
     /// When the request is out of range, or a service that is not optional
     /// cannot be measured.
-    pub fn new(request: Request) -> Result<Self, ProbeError> {
+    pub fn new(mut request: Request) -> Result<Self, ProbeError> {
+        let mut met = BTreeSet::new();
+        request.services.retain(|one| met.insert(*one));
         if let Drive::Uio(path) = &request.drive {
             return Err(ProbeError::Source {
                 path: path.clone(),
@@ -45,8 +48,8 @@ impl WindowsProbe {
         let pace = Pace::of(&request);
         let mut of_driver = request.clone();
         let mut of_threads = request;
-        of_driver.services.retain(|&one| is_of_driver(one));
-        of_threads.services.retain(|&one| !is_of_driver(one));
+        of_driver.services.retain(|one| one.is_of_driver());
+        of_threads.services.retain(|one| !one.is_of_driver());
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         if !of_threads.services.is_empty() || of_driver.services.is_empty() {
             sources.push(Box::new(TimerThreads::new(of_threads)?));
@@ -90,10 +93,10 @@ impl Probe for WindowsProbe {
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats: Vec<Caveat> = self.sources.iter().flat_map(|one| one.caveats()).collect();
         caveats.extend(self.slept.clone());
-        if self.has_given_up() {
+        if self.has_given_up() && self.failure().is_none() {
             caveats.push(Caveat::new(
                 CaveatKind::Overload,
-                "measuring ended itself: it took most of its CPUs' time and left its own collector none for 3 s, or a timer could not be set any more",
+                "measuring took most of its CPUs' time and left its own collector none for 3 s, so it ended itself",
                 "record with a longer --period, fewer services or fewer CPUs",
             ));
         }
@@ -121,6 +124,10 @@ impl Probe for WindowsProbe {
 
     fn has_given_up(&self) -> bool {
         self.sources.given_up().is_some()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.sources.failure()
     }
 
     fn begin_anew(&mut self) -> Nanos {

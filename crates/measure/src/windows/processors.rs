@@ -5,7 +5,8 @@ use std::io;
 
 use laggard_model::{Cpu, CpuList};
 use windows_sys::Win32::System::Threading::{
-    GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, SetThreadAffinityMask,
+    GetActiveProcessorGroupCount, GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask,
+    SetThreadAffinityMask,
 };
 
 /// CPUs that this process may use.
@@ -15,6 +16,12 @@ pub fn allowed_cpus() -> CpuList {
     unsafe { GetProcessAffinityMask(GetCurrentProcess(), &raw mut own, &raw mut all) };
     let cpus = (0..usize::BITS).filter(|cpu| own >> cpu & 1 == 1);
     cpus.map(Cpu).collect()
+}
+
+/// How many groups of up to 64 CPUs this machine has.
+pub(super) fn group_count() -> u16 {
+    // SAFETY: takes no pointers.
+    unsafe { GetActiveProcessorGroupCount() }
 }
 
 /// Keeps the calling thread on a CPU.

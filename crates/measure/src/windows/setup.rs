@@ -100,7 +100,12 @@ fn of_plan(plan: &str) -> Option<Caveat> {
 }
 
 fn of_tick(tick: TickLengths, build: u32) -> Option<Caveat> {
-    if tick.now <= tick.shortest {
+    // laggard asks for none; that another program did shortens its own alone by now.
+    let (own, of_whom) = match build {
+        PER_PROCESS.. => (tick.longest, " for a program that asks for no shorter tick"),
+        _ => (tick.now, ""),
+    };
+    if own <= tick.shortest {
         return None;
     }
     let whose = match build {
@@ -113,8 +118,8 @@ fn of_tick(tick: TickLengths, build: u32) -> Option<Caveat> {
     Some(Caveat::new(
         CaveatKind::TickRate,
         format!(
-            "the clock ticks every {}, and could every {}: plain timers end at a tick",
-            Unit::Auto.write_nanos(tick.now),
+            "the clock ticks every {}{of_whom}, and could every {}: plain timers end at a tick",
+            Unit::Auto.write_nanos(own),
             Unit::Auto.write_nanos(tick.shortest)
         ),
         format!(
@@ -152,6 +157,7 @@ mod tests {
             build: 22_631,
             tick: Some(TickLengths {
                 shortest: Nanos::from_us(500),
+                longest: Nanos::from_us(15_625),
                 now: Nanos::from_us(15_625),
             }),
             plan: Some("{381B4222-F694-41F0-9685-FF5BB260DF2E}".into()),
@@ -187,6 +193,7 @@ mod tests {
         let well = Setup {
             tick: Some(TickLengths {
                 shortest: Nanos::from_us(500),
+                longest: Nanos::from_us(15_625),
                 now: Nanos::from_us(500),
             }),
             plan: Some("8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c".into()),
@@ -200,6 +207,26 @@ mod tests {
 
         assert_eq!(of(&Setup::default()), []);
         assert_eq!(of(&well), []);
+    }
+
+    /// As while a browser plays a video.
+    #[test]
+    fn a_tick_that_another_program_shortened_is_long_for_this_one_since_2004() {
+        let told = |build| {
+            let tick = TickLengths {
+                shortest: Nanos::from_us(500),
+                longest: Nanos::from_us(15_625),
+                now: Nanos::from_us(500),
+            };
+            of_tick(tick, build).map(|one| one.what)
+        };
+
+        assert_eq!(told(PER_PROCESS - 1), None);
+        let said = told(PER_PROCESS).unwrap();
+        assert!(
+            said.contains("every 15.6 ms for a program that asks"),
+            "{said}"
+        );
     }
 
     #[test]

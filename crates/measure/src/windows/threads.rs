@@ -457,6 +457,11 @@ impl Source for TimerThreads {
         self.shared.exhaustion.given_up().or(failed)
     }
 
+    fn failure(&self) -> Option<String> {
+        let has_failed = self.shared.failed.load(Ordering::Relaxed) > 0;
+        has_failed.then(|| "Windows set no timer for a thread any more".into())
+    }
+
     fn measuring_cpu(&self) -> Nanos {
         let own = self.threads.iter().map(cpu_of);
         own.fold(Nanos::ZERO, |sum, cpu| sum + cpu)

@@ -170,6 +170,12 @@ impl Service {
         }
     }
 
+    /// Whether it takes the driver for Windows.
+    #[must_use]
+    pub const fn is_of_driver(&self) -> bool {
+        matches!(self, Self::Dpc | Self::SystemThread(_))
+    }
+
     /// The priority that is lent to it, where one is.
     #[must_use]
     pub const fn lent(self) -> Option<u8> {

@@ -100,7 +100,12 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
         RowsOf::Activations => return "recorded by `laggard attach`".into(),
         RowsOf::Traced => return "read by `laggard import`".into(),
     }
+    let of_driver = report.services.iter().any(|row| row.service.is_of_driver());
     match report.backend {
+        Backend::User if of_driver => {
+            "threads, and by the driver wdmlat.sys DPC and kernel thread".into()
+        }
+        Backend::User if report.host.is_windows() => "threads: expiry and user stage only".into(),
         Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
         Backend::User => "no BPF: expiry and user stage only".into(),
         Backend::Tracer => "the timerlat tracer: expire and kthread stage".into(),

@@ -15,7 +15,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use windows_sys::Win32::Foundation::{
-    ERROR_DRIVER_BLOCKED, ERROR_INVALID_IMAGE_HASH, ERROR_SYSTEM_INTEGRITY_POLICY_VIOLATION,
+    ERROR_DRIVER_BLOCKED, ERROR_INVALID_IMAGE_HASH, ERROR_SERVICE_ALREADY_RUNNING,
+    ERROR_SYSTEM_INTEGRITY_POLICY_VIOLATION,
 };
 
 pub use error::DriverError;
@@ -195,6 +196,10 @@ fn refuse_foreign(place: &DriverPlace, service: &DriverService) -> Result<(), Dr
 
 /// Why the driver was not loaded.
 fn refused(err: io::Error, signing: &Signing) -> DriverError {
+    // It runs, and not: it waits to be unloaded.
+    if service::is(&err, ERROR_SERVICE_ALREADY_RUNNING) {
+        return DriverError::InUse;
+    }
     let untrusted = [
         ERROR_INVALID_IMAGE_HASH,
         ERROR_DRIVER_BLOCKED,
@@ -228,6 +233,15 @@ mod tests {
         assert!(refused(None, false));
         assert!(!refused(Some(false), false));
         assert!(!refused(Some(true), true));
+    }
+
+    #[test]
+    fn a_driver_that_waits_to_be_unloaded_is_in_use_and_not_loaded() {
+        let running = ERROR_SERVICE_ALREADY_RUNNING.cast_signed();
+
+        let said = refused(io::Error::from_raw_os_error(running), &Signing::default());
+
+        assert!(matches!(said, DriverError::InUse), "{said}");
     }
 
     #[test]

@@ -156,7 +156,11 @@ impl DriverService {
             return Ok(());
         }
         match io::Error::last_os_error() {
-            err if is(&err, ERROR_SERVICE_ALREADY_RUNNING) => Ok(()),
+            // So it is said too of one that waits for its last user to be unloaded.
+            err if is(&err, ERROR_SERVICE_ALREADY_RUNNING) => match self.state() {
+                Ok(SERVICE_RUNNING) => Ok(()),
+                _ => Err(err),
+            },
             err => Err(err),
         }
     }

@@ -120,7 +120,9 @@ fn resolution() -> Option<Nanos> {
 pub(in crate::windows) struct TickLengths {
     /// What a program can have.
     pub(in crate::windows) shortest: Nanos,
-    /// What this one has.
+    /// What one has that asks for nothing, where the tick is of each process.
+    pub(in crate::windows) longest: Nanos,
+    /// What the hardware has now, for whoever asked for the shortest.
     pub(in crate::windows) now: Nanos,
 }
 
@@ -132,6 +134,7 @@ pub(in crate::windows) fn tick_lengths() -> Option<TickLengths> {
         unsafe { NtQueryTimerResolution(&raw mut longest, &raw mut shortest, &raw mut now) };
     (status >= 0).then(|| TickLengths {
         shortest: UNIT * u64::from(shortest),
+        longest: UNIT * u64::from(longest),
         now: UNIT * u64::from(now),
     })
 }

@@ -28,6 +28,7 @@ use self::layout::{CAN_HIGH_RES, DriverInfo, VERSION};
 use self::reads::{ReadOutcome, Reads, ReadsState};
 use self::series::{DriverSeries, Expiries};
 use super::clock;
+use super::processors::group_count;
 use super::usage::cpu_of;
 use crate::board::Timeline;
 use crate::probe::{ProbeError, Request};
@@ -43,11 +44,6 @@ const ENDS: Nanos = Nanos::from_secs(3);
 const LOOK: Duration = Duration::from_millis(2);
 /// What is told and not yet taken, at most: of seconds.
 const ROOM: usize = 1 << 14;
-
-/// Whether the driver gives this service.
-pub(super) const fn is_of_driver(service: Service) -> bool {
-    matches!(service, Service::Dpc | Service::SystemThread(_))
-}
 
 /// The driver, and what it told.
 #[derive(Debug)]
@@ -88,7 +84,19 @@ impl DriverSource {
                 INSTALL_ANEW,
             )
         })?;
-        if info.version != VERSION || info.qpc_per_s != clock::frequency() {
+        if group_count() > 1 {
+            return Err(refused(
+                "this machine has several groups of CPUs, and the driver counts CPUs of all".into(),
+                "measure threads, which stay in one group",
+            ));
+        }
+        if info.version == VERSION && info.qpc_per_s != clock::frequency() {
+            return Err(refused(
+                "its performance counter is not the one that programs read".into(),
+                INSTALL_ANEW,
+            ));
+        }
+        if info.version != VERSION {
             return Err(refused(
                 format!(
                     "the driver has version {}, and this program reads {VERSION}",
@@ -301,6 +309,10 @@ impl Source for DriverSource {
     fn given_up(&self) -> Option<Nanos> {
         let failed = self.state.failed.load(Ordering::Relaxed);
         (failed > 0).then(|| Nanos::from_ns(failed))
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.state.failure()
     }
 
     fn measuring_cpu(&self) -> Nanos {

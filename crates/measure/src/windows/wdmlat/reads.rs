@@ -105,12 +105,19 @@ impl ReadsState {
         })
     }
 
-    pub(super) fn failed_caveat(&self) -> Option<Caveat> {
+    /// Why nothing is read any more.
+    pub(super) fn failure(&self) -> Option<String> {
         (self.failed.load(Ordering::Relaxed) > 0).then(|| {
             let said = io::Error::from_raw_os_error(self.refusal.load(Ordering::Relaxed));
+            format!("the driver refused to go on: {said}")
+        })
+    }
+
+    pub(super) fn failed_caveat(&self) -> Option<Caveat> {
+        self.failure().map(|said| {
             Caveat::new(
                 CaveatKind::AbilityAbsent,
-                format!("the driver refused to go on: {said}"),
+                said,
                 "`laggard driver status` says what there is of it",
             )
         })
