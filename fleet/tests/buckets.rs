@@ -1,8 +1,6 @@
 //! Recordings in an object store are answered of as those in a folder are.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -17,16 +15,7 @@ use server::Server;
 use stores::{core, made};
 
 fn put(server: &Server, key: &str, body: &[u8]) {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    write!(
-        stream,
-        "PUT /latency/{key} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    )
-    .unwrap();
-    stream.write_all(body).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let answer = server.ask("PUT", &format!("/latency/{key}"), body);
     assert!(answer.contains(" 200 "), "{key}: {answer}");
 }
 

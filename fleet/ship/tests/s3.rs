@@ -84,7 +84,7 @@ fn a_recording_is_in_the_bucket_and_is_sent_once() {
         "{}",
         said(&again)
     );
-    let listed = server.ask("GET", "/latency?prefix=fleet/a/");
+    let listed = server.ask("GET", "/latency?prefix=fleet/a/", &[]);
     assert_eq!(listed.matches("<Key>").count(), 3, "{listed}");
 }
 

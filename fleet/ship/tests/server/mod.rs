@@ -37,7 +37,7 @@ impl Server {
         let began = Instant::now();
         // Before it listens a connection may be refused, or lead to this very socket.
         let answers = |said: io::Result<String>| said.is_ok_and(|said| said.starts_with("HTTP/"));
-        while !answers(server.try_ask("PUT", "/latency")) {
+        while !answers(server.try_ask("PUT", "/latency", &[])) {
             if let Some(status) = server.child.try_wait().unwrap() {
                 println!(
                     "skipped: moto_server ends at once ({status}); does it have its [server]?"
@@ -50,17 +50,19 @@ impl Server {
         Some(server)
     }
 
-    /// What it answers to a request without a body.
-    pub(crate) fn ask(&self, method: &str, path: &str) -> String {
-        self.try_ask(method, path).unwrap()
+    /// What it answers to a request with this body, which may be empty.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> String {
+        self.try_ask(method, path, body).unwrap()
     }
 
-    fn try_ask(&self, method: &str, path: &str) -> io::Result<String> {
+    fn try_ask(&self, method: &str, path: &str, body: &[u8]) -> io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         write!(
             stream,
-            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n",
+            body.len()
         )?;
+        stream.write_all(body)?;
         stream.shutdown(Shutdown::Write)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
