@@ -185,11 +185,17 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
         .filter_map(|row| row["deadline"]["misses"].as_u64())
         .sum();
     let all = told(&file, "task/fifo:80");
-    // Near the deadline, or so long that two runs of late jobs may be in it.
+    // Near the deadline, also with the next job that was due by then and was done at
+    // once, or so long that two runs of late jobs may be in it.
+    let with_next = PERIOD_NS + number(&counted, "median_work_ns");
+    let is_near = |response: u64| {
+        let deadlines = [PERIOD_NS, with_next];
+        deadlines.iter().any(|one| response.abs_diff(*one) < NEAR_NS)
+    };
     let unsure = all
         .iter()
         .map(Told::response)
-        .filter(|response| response.abs_diff(PERIOD_NS) < NEAR_NS || *response > 2 * PERIOD_NS);
+        .filter(|&response| is_near(response) || response > 2 * PERIOD_NS);
     // The last job ends with its thread, and is in no figure then.
     let last = rows
         .iter()
