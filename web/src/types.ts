@@ -15,7 +15,7 @@ export interface Above {
   who: string;
 }
 
-export type Activity = { irq: number } | { vector: Vector } | { softirq: number } | { hrtimer: Address } | { timer: Address } | { work: Address } | { idle: number } | "page_fault";
+export type Activity = { irq: number } | { vector: Vector } | { softirq: number } | { isr: Address } | { dpc: Address } | { hrtimer: Address } | { timer: Address } | { work: Address } | { idle: number } | "page_fault";
 
 export type Address = string;
 
@@ -58,7 +58,7 @@ export interface AssumedTold {
   words: string;
 }
 
-export type Backend = "bpf" | "user" | "tracer" | "driver" | "fake" | "imported";
+export type Backend = "bpf" | "etw" | "user" | "tracer" | "driver" | "fake" | "imported";
 
 export interface Blocks {
   is_dependent: boolean;
@@ -85,7 +85,7 @@ export interface Cause {
   time_ns: Nanos;
 }
 
-export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "preemption_off" | "higher_priority" | "equal" | "throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "own_path" | "unexplained";
+export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "own_path" | "unexplained";
 
 export interface CauseLevel {
   causes: string[];

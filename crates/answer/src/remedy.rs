@@ -1,6 +1,8 @@
 //! What to do about a cause of lateness on the machine that was recorded: only
 //! what it has not done already, with the price of it.
 
+mod windows;
+
 use laggard_model::{Because, CauseClass, CaveatKind};
 
 use crate::show::RecordingReport;
@@ -22,6 +24,9 @@ const FAIR_SERVER: &str = "Set the part that normal threads are given (since Lin
 pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String> {
     if row.is_ours {
         return Some(OWN.into());
+    }
+    if report.host.is_windows() {
+        return windows::remedy(row).map(Into::into);
     }
     let is_virtual = report.host.hypervisor.is_some();
     let preemption = report.host.preemption.as_deref();
@@ -75,7 +80,11 @@ pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String>
              out then."
         }
         CauseClass::ReturnToUser | CauseClass::Unexplained => return Some(look(row)),
-        CauseClass::ContextSwitch | CauseClass::OwnPath | CauseClass::OwnWork => return None,
+        CauseClass::ContextSwitch
+        | CauseClass::OwnPath
+        | CauseClass::OwnWork
+        // Of Windows.
+        | CauseClass::Dpc => return None,
     };
     Some(fixed.into())
 }

@@ -148,8 +148,10 @@ impl SymbolBook {
             Activity::Irq(number) => {
                 self.interrupts.insert(number);
             }
-            // These have no function of their own, or a name that is known.
-            Activity::Vector(_)
+            // These have no function of their own, a name that is known, or are Windows'.
+            Activity::Isr(_)
+            | Activity::Dpc(_)
+            | Activity::Vector(_)
             | Activity::Softirq(_)
             | Activity::Idle(_)
             | Activity::PageFault => {}

@@ -26,6 +26,8 @@ pub enum CauseClass {
     Interrupt,
     /// Another softirq or softirq callback ran.
     Softirq,
+    /// A deferred procedure call of Windows ran.
+    Dpc,
     /// Code could not be preempted, or had softirqs disabled.
     PreemptionOff,
     /// A more urgent thread ran.
@@ -52,13 +54,14 @@ pub enum CauseClass {
 
 impl CauseClass {
     /// Every class of causes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::IdleExit,
         Self::Stolen,
         Self::Stall,
         Self::InterruptsOff,
         Self::Interrupt,
         Self::Softirq,
+        Self::Dpc,
         Self::PreemptionOff,
         Self::HigherPriority,
         Self::Equal,
@@ -80,6 +83,7 @@ impl CauseClass {
             Self::InterruptsOff => "interrupts disabled",
             Self::Interrupt => "interrupt",
             Self::Softirq => "softirq",
+            Self::Dpc => "DPC",
             Self::PreemptionOff => "preemption disabled",
             Self::HigherPriority => "higher-priority thread",
             Self::Equal => "waiting behind an equal",
@@ -106,6 +110,7 @@ impl CauseClass {
             | Self::InterruptsOff
             | Self::Interrupt
             | Self::Softirq
+            | Self::Dpc
             | Self::PreemptionOff
             | Self::Throttled
             | Self::Migration

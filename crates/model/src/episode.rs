@@ -62,6 +62,10 @@ pub enum Activity {
     Vector(Vector),
     /// A softirq, by its vector.
     Softirq(u32),
+    /// An interrupt service routine of Windows, by its address.
+    Isr(Address),
+    /// A deferred procedure call of Windows, by its routine's address.
+    Dpc(Address),
     /// A high-resolution timer's function.
     Hrtimer(Address),
     /// A timer wheel's function.
@@ -110,7 +114,8 @@ pub enum Happening {
         /// Its name, at most 15 bytes.
         name: String,
         /// Its priority as the kernel counts: below 0 deadline, 0 to 99 real
-        /// time (less is more urgent), 100 and more normal.
+        /// time (less is more urgent), 100 to 139 normal. 200 to 231: one of
+        /// Windows, by [`windows_priority`].
         priority: i16,
         /// The same of the thread before, as it leaves: it can have changed while
         /// that ran. `None`: recorded by an earlier version.
@@ -123,6 +128,24 @@ pub enum Happening {
         /// Whether the thread before could have gone on.
         preempted: bool,
     },
+}
+
+/// The most urgent priority of Windows, and the least, as a switch has them.
+const WINDOWS: std::ops::RangeInclusive<i16> = 200..=231;
+
+/// A priority of Windows, 0 to 31 (more is more urgent), as a switch has it: less is more
+/// urgent, and none is one of Linux.
+pub const fn windows_priority(level: u8) -> i16 {
+    let level = if level > 31 { 31 } else { level };
+    *WINDOWS.end() - level as i16
+}
+
+/// The priority of Windows, 0 to 31, that a switch has; `None`: it is one of Linux.
+pub fn windows_level(priority: i16) -> Option<u8> {
+    let is_its = WINDOWS.contains(&priority);
+    is_its
+        .then(|| u8::try_from(*WINDOWS.end() - priority).ok())
+        .flatten()
 }
 
 /// One record of the flight recorder.
@@ -161,6 +184,9 @@ pub enum Sampler {
     Nmi,
     /// By a timer: sees such code only as it enables them again.
     CpuClock,
+    /// By the profile interrupt of Windows, which is above those of devices: sees code
+    /// that keeps these out; code with interrupts disabled only as it enables them again.
+    Profile,
 }
 
 /// A time span, `CLOCK_MONOTONIC`.
@@ -317,6 +343,16 @@ impl Episode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_priority_of_windows_reads_back_and_the_more_urgent_is_less() {
+        for level in 0..=31 {
+            assert_eq!(windows_level(windows_priority(level)), Some(level));
+        }
+        assert!(windows_priority(31) < windows_priority(0));
+        assert_eq!(windows_level(139), None);
+        assert_eq!(windows_level(-1), None);
+    }
 
     #[test]
     fn an_address_reads_back_from_its_text_and_nothing_else_does() {

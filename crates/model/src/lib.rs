@@ -72,7 +72,7 @@ pub use digest::{
 };
 pub use episode::{
     Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
-    Steal, Stolen, Throttle, Vector,
+    Steal, Stolen, Throttle, Vector, windows_level, windows_priority,
 };
 pub use every::Every;
 pub use gather::Gather;

@@ -38,6 +38,9 @@ pub enum State {
 pub enum Backend {
     /// eBPF programs: every stage.
     Bpf,
+    /// The kernel's own events on Windows (ETW): from when on a thread could run, and when
+    /// it was switched in.
+    Etw,
     /// No BPF: expiry and user stage only.
     User,
     /// The kernel's timerlat tracer alone: its two stages.

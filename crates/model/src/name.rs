@@ -127,6 +127,9 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
                 false => format!("timer {name}"),
             }
         }
+        Activity::Isr(routine) => format!("ISR {}", printable(&symbols.kernel_name(routine))),
+        // That it is a DPC its class says.
+        Activity::Dpc(routine) => printable(&symbols.kernel_name(routine)).to_string(),
         Activity::Work(function) => format!("work {}", printable(&symbols.kernel_name(function))),
         Activity::PageFault => "page faults".into(),
         Activity::Idle(state) => format!("idle state {state}"),

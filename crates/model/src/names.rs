@@ -17,8 +17,11 @@ pub trait Names: Debug {
 
     /// Looks up the function that an activity is, if it is one.
     fn learn_activity(&mut self, activity: Activity) {
-        if let Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function) =
-            activity
+        if let Activity::Hrtimer(function)
+        | Activity::Timer(function)
+        | Activity::Work(function)
+        | Activity::Isr(function)
+        | Activity::Dpc(function) = activity
         {
             self.learn_stack(&[function]);
         }

@@ -2,10 +2,10 @@
 
 use laggard_model::{
     Activity, Address, Because, CauseClass, Culprit, Episode, FlightEvent, Happening, Nanos, Route,
-    Sampler, Service, StackSample, Stage, Tid, Vector,
+    Sampler, Service, StackSample, Stage, Tid, Vector, windows_priority,
 };
 
-use super::context::{Context, SAME_INSTANT, Slice, Thread};
+use super::context::{Context, SAME_INSTANT, Slice, Thread, is_of_windows};
 use super::handler::Handler;
 
 /// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
@@ -26,6 +26,10 @@ const LEAVING_IDLE: Nanos = Nanos::from_us(100);
 const SAMPLES_DUE: u64 = 3;
 /// The most urgent priority of normal threads, as the kernel counts.
 const NORMAL: i16 = 100;
+/// The priority of a thread of Windows of which nothing else is known.
+const USUAL_OF_WINDOWS: u8 = 8;
+/// The least that MMCSS gives a thread of `Pro Audio`.
+const MMCSS: u8 = 23;
 /// The priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
 const KTHREAD: i16 = 4;
 
@@ -54,13 +58,15 @@ impl Waiter {
             // As the kernel has it.
             Service::Deadline => -1,
             // What it had is told by its switches, if at all.
+            Service::Other if is_of_windows(&episode.evidence) => {
+                windows_priority(USUAL_OF_WINDOWS)
+            }
+            Service::Realtime(level) | Service::SystemThread(level) => windows_priority(level),
+            Service::Mmcss => windows_priority(MMCSS),
             Service::Other
             | Service::Slice(_)
             | Service::Worker
-            | Service::Realtime(_)
-            | Service::Mmcss
             | Service::Dpc
-            | Service::SystemThread(_)
             | Service::Task(_)
             | Service::Traced(_) => NORMAL + 20,
             Service::Nice(nice) => NORMAL + 20 + i16::from(nice),
@@ -98,6 +104,9 @@ pub(super) struct Judge<'a> {
     is_watched: bool,
     /// Who handles the interrupt, where that is a device's and has a thread.
     handler: Option<Handler>,
+    /// Whether the system is Windows: a more urgent thread always goes first there, and
+    /// nothing tells of the timer's interrupt.
+    is_windows: bool,
 }
 
 impl<'a> Judge<'a> {
@@ -169,6 +178,7 @@ impl<'a> Judge<'a> {
             deferred: route == Route::Deferred || service == Service::Softirq,
             is_watched: matches!(service, Service::Task(_)),
             handler: Handler::of(episode),
+            is_windows: is_of_windows(&episode.evidence),
         }
     }
 
@@ -184,7 +194,9 @@ impl<'a> Judge<'a> {
             culprit.activity = Some(interrupt.activity);
             let is_own = (interrupt.activity == Activity::Vector(Vector::LocalTimer)
                 && self.is_own_timer(slice, since))
-                || (matches!(interrupt.activity, Activity::Irq(_)) && self.is_own_device(since));
+                || (matches!(interrupt.activity, Activity::Irq(_)) && self.is_own_device(since))
+                || (matches!(interrupt.activity, Activity::Isr(_))
+                    && self.is_own_isr(slice, since));
             return match is_own {
                 true => own(),
                 false => (CauseClass::Interrupt, culprit),
@@ -198,6 +210,10 @@ impl<'a> Judge<'a> {
                 false => (CauseClass::Softirq, culprit),
             };
         }
+        if let Some(dpc) = context.dpc() {
+            culprit.activity = Some(dpc.activity);
+            return (CauseClass::Dpc, culprit);
+        }
         let Some(thread) = &context.thread else {
             return unexplained(Because::BeforeRecord);
         };
@@ -208,6 +224,9 @@ impl<'a> Judge<'a> {
         }
         if context.is_idle() {
             return self.judge_idle(slice);
+        }
+        if self.is_windows && slice.from < self.interrupted {
+            return Self::judge_pending_timer(slice);
         }
         culprit.thread = Some(thread.name.clone());
         let (class, frame) = if slice.from < self.interrupted {
@@ -232,6 +251,7 @@ impl<'a> Judge<'a> {
             | CauseClass::InterruptsOff
             | CauseClass::Interrupt
             | CauseClass::Softirq
+            | CauseClass::Dpc
             | CauseClass::PreemptionOff
             | CauseClass::HigherPriority
             | CauseClass::Equal
@@ -288,6 +308,14 @@ impl<'a> Judge<'a> {
         !is_timer && self.episode.at(Stage::Irq).is_some_and(near)
     }
 
+    /// Whether this interrupt of Windows made the thread ready: it is as short as that of
+    /// a timer, and nothing else happened in between.
+    fn is_own_isr(&self, slice: &Slice, since: Nanos) -> bool {
+        let ready = self.episode.at(Stage::Waking);
+        slice.to.saturating_sub(since) <= DELIVERY
+            && ready.is_some_and(|ready| (since..=slice.to + SAME_INSTANT).contains(&ready))
+    }
+
     /// Whether our deferred callback runs, or what leads to it.
     fn is_own_softirq(&self, slice: &Slice) -> bool {
         let ours = self.episode.at(Stage::Softirq);
@@ -300,7 +328,9 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_idle(&self, slice: &Slice) -> (CauseClass, Culprit) {
-        let class = if slice.from < self.interrupted {
+        let class = if slice.from < self.interrupted && self.is_windows {
+            return Self::judge_pending_timer(slice);
+        } else if slice.from < self.interrupted {
             CauseClass::IdleExit
         } else if slice.from < self.ready {
             CauseClass::OwnPath
@@ -315,6 +345,15 @@ impl<'a> Judge<'a> {
             return unexplained(Because::Idled);
         };
         (class, Culprit::default())
+    }
+
+    /// A timer of Windows has not made the thread ready. It may end at a tick, or be held
+    /// up by code at a raised IRQL: what the CPU is at does not tell which.
+    fn judge_pending_timer(slice: &Slice) -> (CauseClass, Culprit) {
+        match length(slice) <= DELIVERY {
+            true => own(),
+            false => unexplained(Because::LateInterrupt),
+        }
     }
 
     /// Whether the CPU itself served the interrupt that woke the thread.
@@ -351,7 +390,7 @@ impl<'a> Judge<'a> {
         let evidence = &self.episode.evidence;
         let (from, to) = match evidence.sampler?.0 {
             Sampler::Nmi => (slice.from, slice.to),
-            Sampler::CpuClock => (slice.to, slice.to + JUST_AFTER),
+            Sampler::CpuClock | Sampler::Profile => (slice.to, slice.to + JUST_AFTER),
         };
         let mut samples = evidence
             .samples
@@ -413,7 +452,7 @@ impl<'a> Judge<'a> {
         if thread.name.starts_with("migration/") {
             return (CauseClass::Migration, None);
         }
-        let both_normal = thread.priority >= NORMAL && ours.priority >= NORMAL;
+        let both_normal = !self.is_windows && thread.priority >= NORMAL && ours.priority >= NORMAL;
         if both_normal || thread.priority == ours.priority {
             return (CauseClass::Equal, None);
         }

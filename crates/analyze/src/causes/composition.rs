@@ -165,6 +165,7 @@ const fn kind(class: CauseClass) -> PieceKind {
         CauseClass::Throttled => PieceKind::Turns,
         CauseClass::Interrupt
         | CauseClass::Softirq
+        | CauseClass::Dpc
         | CauseClass::Stolen
         | CauseClass::Stall
         | CauseClass::HigherPriority

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::mem::discriminant;
 
-use laggard_model::{Activity, Evidence, FlightEvent, Happening, Nanos, StackSample, Tid};
+use laggard_model::{
+    Activity, Evidence, FlightEvent, Happening, Nanos, StackSample, Tid, windows_level,
+};
 
 /// Two programs on one tracepoint stamp it within this time.
 pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
@@ -47,7 +49,14 @@ impl Context {
     pub fn interrupt(&self) -> Option<&Open> {
         self.activities
             .iter()
-            .rfind(|open| matches!(open.activity, Activity::Irq(_) | Activity::Vector(_)))
+            .rfind(|open| is_interrupt(open.activity))
+    }
+
+    /// The deferred procedure call that runs.
+    pub fn dpc(&self) -> Option<&Open> {
+        self.activities
+            .iter()
+            .rfind(|open| matches!(open.activity, Activity::Dpc(_)))
     }
 
     /// The softirq that runs.
@@ -72,6 +81,21 @@ impl Context {
     pub fn is_idle(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.tid.0 == 0)
     }
+}
+
+const fn is_interrupt(activity: Activity) -> bool {
+    matches!(
+        activity,
+        Activity::Irq(_) | Activity::Vector(_) | Activity::Isr(_)
+    )
+}
+
+/// Whether it is Windows' own record of what a CPU did.
+pub(super) fn is_of_windows(evidence: &Evidence) -> bool {
+    evidence.events.iter().any(|event| match event.what {
+        Happening::Switch { priority, .. } => windows_level(priority).is_some(),
+        Happening::Begin(_) | Happening::End(_) => false,
+    })
 }
 
 /// A stretch of time in one context.
@@ -127,8 +151,7 @@ impl Follower {
     }
 
     fn begin(&mut self, open: Open) {
-        let is_interrupt = matches!(open.activity, Activity::Irq(_) | Activity::Vector(_));
-        if is_interrupt || !self.interrupts.is_empty() {
+        if is_interrupt(open.activity) || !self.interrupts.is_empty() {
             self.interrupts.push(open);
         } else {
             self.own().push(open);

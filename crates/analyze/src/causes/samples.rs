@@ -8,17 +8,18 @@ use super::Part;
 /// index in `parts`, in order of time.
 ///
 /// A sample by a timer is stamped within that timer's interrupt and shows what
-/// was interrupted: the part before. One by an NMI shows the part that it is
-/// stamped in. What the CPU was in the midst of when it was stopped from outside
+/// was interrupted: the part before. One by an interrupt above that of
+/// timers shows the part that it is stamped in. What the CPU was in the midst of when it was stopped from outside
 /// did not take the time of the stop: samples that would show one are left out,
 /// as are those from before another CPU fired the timer.
 pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, &'a StackSample)> {
-    let is_nmi = matches!(episode.evidence.sampler, Some((Sampler::Nmi, _)));
+    let sampler = episode.evidence.sampler.map(|(sampler, _)| sampler);
+    let is_above = matches!(sampler, Some(Sampler::Nmi | Sampler::Profile));
     let shown = |sample: &'a StackSample| {
         let within = part_at(parts, sample.at_ns)?;
         let interrupt = parts[within].slice.context.interrupt();
         let shown = match interrupt {
-            Some(interrupt) if !is_nmi => part_at(parts, before(interrupt.since)?)?,
+            Some(interrupt) if !is_above => part_at(parts, before(interrupt.since)?)?,
             _ => within,
         };
         let part = &parts[shown];

@@ -9,7 +9,7 @@
 use laggard_model::{Because, CauseClass, Culprit, Evidence, Nanos, Sampler, Span, StackSample};
 
 use super::classify::unexplained;
-use super::context::Context;
+use super::context::{Context, is_of_windows};
 
 /// A busy CPU without a sampler leaves a record at least at each tick.
 const WITHOUT_SAMPLER: Nanos = Nanos::from_ms(11);
@@ -28,6 +28,8 @@ pub(super) fn signs(evidence: &Evidence) -> Vec<Nanos> {
 pub(super) fn silences(evidence: &Evidence, stolen: &[Span]) -> Vec<Span> {
     let longest = match evidence.sampler {
         Some((_, period)) => Nanos::from_ns(period.ns().saturating_mul(5) / 2),
+        // No record is made of its tick.
+        None if is_of_windows(evidence) => return Vec::new(),
         None => WITHOUT_SAMPLER,
     };
     let left = |from_ns: Nanos, to_ns: Nanos| {
@@ -53,7 +55,8 @@ pub(super) fn explain(
     if let Some(outside) = outside(silence, evidence) {
         return Some(outside);
     }
-    if context.is_lost || context.is_idle() || context.interrupt().is_some() {
+    let is_told = context.interrupt().is_some() || context.dpc().is_some();
+    if context.is_lost || context.is_idle() || is_told {
         return None;
     }
     let thread = context.thread.as_ref();
@@ -124,5 +127,5 @@ fn first_after<'a>(silence: &Span, evidence: &'a Evidence) -> Option<&'a StackSa
         .samples
         .iter()
         .find(|sample| sample.at_ns >= silence.to_ns && sample.at_ns < soon)
-        .filter(|_| sampler == Sampler::CpuClock)
+        .filter(|_| sampler != Sampler::Nmi)
 }

@@ -127,7 +127,9 @@ fn handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
     let of_sort = |activity: Activity| match activity {
         Activity::Softirq(_) => sort == HandlerSort::Softirq,
         Activity::Irq(_) | Activity::Vector(_) => sort == HandlerSort::Irq,
-        Activity::Hrtimer(_)
+        Activity::Isr(_)
+        | Activity::Dpc(_)
+        | Activity::Hrtimer(_)
         | Activity::Timer(_)
         | Activity::Work(_)
         | Activity::Idle(_)

@@ -215,6 +215,7 @@ pub(super) const fn yes(is_so: bool) -> &'static str {
 const fn backend(backend: Backend) -> &'static str {
     match backend {
         Backend::Bpf => "BPF",
+        Backend::Etw => "the kernel's events (ETW)",
         Backend::User => "user space alone",
         Backend::Tracer => "the timerlat tracer",
         Backend::Driver => "the driver wdmlat.sys",

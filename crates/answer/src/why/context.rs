@@ -1,7 +1,7 @@
 //! What ran, in words: a thread with what interrupts it, and a call chain.
 
 use laggard_analyze::causes::Context;
-use laggard_model::{StackSample, Symbols, name, printable};
+use laggard_model::{StackSample, Symbols, name, printable, windows_level};
 
 /// The thread and what it is in the midst of, from the outside in.
 pub fn layers(context: &Context, symbols: &Symbols) -> Vec<String> {
@@ -23,6 +23,9 @@ pub fn layers(context: &Context, symbols: &Symbols) -> Vec<String> {
 
 /// A priority as its owner set it.
 fn priority(kernel: i16) -> String {
+    if let Some(level) = windows_level(kernel) {
+        return format!("priority {level}");
+    }
     match kernel {
         ..0 => "deadline".into(),
         0..100 => format!("rt {}", 99 - kernel),

@@ -104,7 +104,8 @@ pub enum EpisodesError {
 }
 
 const LINUX: &str = "record as root on a kernel with BTF, without `--episodes off`";
-const WINDOWS: &str = "on Windows laggard does not record them yet: `laggard import` reads them from a trace of the system's own";
+const WINDOWS: &str =
+    "record as an administrator, whom Windows tells what its kernel does, without `--episodes off`";
 
 /// How a recording such as this one comes to have late activations with their causes.
 pub(crate) fn evidence_remedy(manifest: &Manifest) -> &'static str {

@@ -305,6 +305,8 @@ fn irqs(explained: &[ExplainedEpisode<'_>], symbols: &Symbols) -> BTreeMap<Signa
             Activity::Irq(number) => Some((signature(cause, symbols), number)),
             Activity::Vector(_)
             | Activity::Softirq(_)
+            | Activity::Isr(_)
+            | Activity::Dpc(_)
             | Activity::Hrtimer(_)
             | Activity::Timer(_)
             | Activity::Work(_)

@@ -185,7 +185,7 @@ fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
             Vector::IrqWork => begins("on_irq_work"),
             Vector::Thermal => begins("on_thermal"),
         },
-        Activity::Idle(_) | Activity::PageFault => false,
+        Activity::Isr(_) | Activity::Dpc(_) | Activity::Idle(_) | Activity::PageFault => false,
     };
     let seen = counts.handlers.iter().filter(|one| watches(one.activity));
     let runs: u64 = seen.map(|one| one.count).sum();

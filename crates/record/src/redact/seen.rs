@@ -136,6 +136,8 @@ impl Redactor {
             Activity::Hrtimer(function) => Activity::Hrtimer(self.address(None, function)),
             Activity::Timer(function) => Activity::Timer(self.address(None, function)),
             Activity::Work(function) => Activity::Work(self.address(None, function)),
+            Activity::Isr(routine) => Activity::Isr(self.address(None, routine)),
+            Activity::Dpc(routine) => Activity::Dpc(self.address(None, routine)),
             Activity::Irq(_)
             | Activity::Vector(_)
             | Activity::Softirq(_)

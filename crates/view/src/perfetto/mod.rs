@@ -227,6 +227,7 @@ fn frequency((sampler, period): (Sampler, Nanos)) -> (u64, &'static str) {
     let name = match sampler {
         Sampler::Nmi => "non-maskable interrupt",
         Sampler::CpuClock => "cpu-clock",
+        Sampler::Profile => "profile interrupt",
     };
     (1_000_000_000 / period.ns().max(1), name)
 }

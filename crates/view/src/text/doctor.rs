@@ -29,9 +29,6 @@ pub fn doctor(report: &DoctorReport, look: Look) -> String {
     }
     text.push('\n');
     let verdict = match report.missing {
-        _ if report.host.system().starts_with("Windows ") => {
-            "`laggard record` measures how late threads run here, and not who made them late: of that, `laggard import` reads traces.".into()
-        }
         0 => "A full recording is possible.".into(),
         1 => "One ability is missing: `laggard record` measures the rest and says so.".into(),
         more => {

@@ -105,6 +105,7 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
         Backend::User if of_driver => {
             "threads, and by the driver wdmlat.sys DPC and kernel thread".into()
         }
+        Backend::Etw => "threads, and by the kernel's events (ETW): waking and running".into(),
         Backend::User if report.host.is_windows() => "threads: expiry and user stage only".into(),
         Backend::Bpf => format!("eBPF: {}", stamped(report.plan.stages.as_deref())),
         Backend::User => "no BPF: expiry and user stage only".into(),

@@ -2,6 +2,7 @@ mod accounting;
 mod interrupts;
 mod outside;
 mod threads;
+mod windows;
 
 use super::*;
 use laggard_model::{
@@ -94,7 +95,12 @@ impl Scene {
 
     /// Causes with at least 20 us, as class, thread and us.
     fn main_causes(&self) -> Vec<(CauseClass, Option<String>, u64)> {
-        let all = explain(&self.episode, Service::Fifo(90), Route::Direct);
+        self.main_causes_of(Service::Fifo(90))
+    }
+
+    /// The same, where the thread is that of another service.
+    fn main_causes_of(&self, service: Service) -> Vec<(CauseClass, Option<String>, u64)> {
+        let all = explain(&self.episode, service, Route::Direct);
         let sum: u64 = all.causes.iter().map(|cause| cause.time_ns.ns()).sum();
         assert_eq!(sum, self.episode.latency().ns(), "{:?}", all.causes);
         all.causes

@@ -89,7 +89,10 @@ fn code(its: &Its<'_, '_>, evidence: &[&Evidence]) -> Option<String> {
     if evidence.iter().all(|one| one.sampler.is_none()) {
         return Some("No call chains were sampled.".into());
     }
-    let by_timer = |one: &&Evidence| matches!(one.sampler, Some((Sampler::CpuClock, _)));
+    let by_timer = |one: &&Evidence| {
+        let sampler = one.sampler.map(|(sampler, _)| sampler);
+        matches!(sampler, Some(Sampler::CpuClock | Sampler::Profile))
+    };
     let how = match evidence.iter().any(by_timer) {
         true => {
             " A timer took the samples: code that has interrupts disabled is seen only as it \

@@ -316,6 +316,7 @@ fn addressee(cause: &CauseRow) -> Option<&'static str> {
         CauseClass::InterruptsOff
         | CauseClass::Interrupt
         | CauseClass::Softirq
+        | CauseClass::Dpc
         | CauseClass::PreemptionOff
         | CauseClass::Migration
         | CauseClass::ReturnToUser

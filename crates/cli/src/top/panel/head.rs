@@ -115,6 +115,7 @@ pub(in crate::top) fn load(manifest: &Manifest) -> String {
 pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
     match backend {
         Backend::Bpf => "eBPF",
+        Backend::Etw => "kernel events",
         Backend::User => "no BPF",
         Backend::Tracer => "timerlat tracer",
         Backend::Driver => "driver wdmlat.sys",

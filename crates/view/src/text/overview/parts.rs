@@ -87,7 +87,7 @@ pub(super) fn conditions(overview: &Overview, look: Look) -> Screen {
         Backend::Tracer => "by the timerlat tracer",
         Backend::Driver => "by the driver wdmlat.sys",
         Backend::Imported => "imported",
-        Backend::Bpf | Backend::Fake => "",
+        Backend::Bpf | Backend::Etw | Backend::Fake => "",
     };
     let day = of.started.get(..16).unwrap_or_default().replace('T', " ");
     let parts = [
