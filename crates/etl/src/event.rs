@@ -14,6 +14,51 @@ const IS_MESSAGE: u8 = 0x10;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ProviderId(pub [u8; 16]);
 
+/// The kernel's classes by their GUIDs, and the groups that they are in a file: as
+/// `PerfInfoGuid` and `EVENT_TRACE_GROUP_PERFINFO` of the Windows SDK.
+const CLASSES: [(ProviderId, u8); 6] = [
+    // Page faults, processes, threads, what a CPU was at, images, call chains.
+    (
+        ProviderId::of_guid(0x3d6fa8d3_fe05_11d0_9dda_00c04fd7ba7c),
+        2,
+    ),
+    (
+        ProviderId::of_guid(0x3d6fa8d0_fe05_11d0_9dda_00c04fd7ba7c),
+        3,
+    ),
+    (
+        ProviderId::of_guid(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c),
+        5,
+    ),
+    (
+        ProviderId::of_guid(0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc),
+        15,
+    ),
+    (
+        ProviderId::of_guid(0x2cb15d1d_5fc1_11d2_abe1_00a0c911f518),
+        20,
+    ),
+    (
+        ProviderId::of_guid(0xdef2fe46_7bd6_4b80_bd94_f57fe20d0ce3),
+        24,
+    ),
+];
+
+impl ProviderId {
+    /// Of a GUID as it is written.
+    pub const fn of_guid(guid: u128) -> Self {
+        let mut bytes = guid.to_be_bytes();
+        // The first three of its numbers are little-endian.
+        let order = [3, 2, 1, 0, 5, 4, 7, 6];
+        let mut at = 0;
+        while at < order.len() {
+            bytes[at] = guid.to_be_bytes()[order[at]];
+            at += 1;
+        }
+        Self(bytes)
+    }
+}
+
 /// What an event is.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum EventName {
@@ -42,6 +87,17 @@ pub enum EventName {
     Message,
     /// A form that is not known, by its number.
     Unknown(u8),
+}
+
+impl EventName {
+    /// Of an event as a session that is read while it runs hands it out: by its class, also
+    /// where a file has its group.
+    pub fn of_class(provider: ProviderId, opcode: u8) -> Self {
+        let known = CLASSES.iter().find(|(class, _)| *class == provider);
+        known.map_or(Self::Classic { provider, opcode }, |&(_, group)| {
+            Self::Kernel { group, opcode }
+        })
+    }
 }
 
 /// One event.

@@ -1,6 +1,6 @@
 //! The kernel's events that tell of latency, as Windows 7 and later write them
-//! (classes `PerfInfo`, `Thread_V2`, `Image`, `Process` and `PageFault` of the
-//! kernel's MOF).
+//! (classes `PerfInfo`, `Thread_V2`, `Image`, `Process`, `PageFault` and `StackWalk`
+//! of the kernel's MOF).
 
 use crate::bytes::{
     PointerWidth, narrow_text_at, pointer_at, u8_at, u16_at, u32_at, u64_at, wide_text_at,
@@ -12,6 +12,9 @@ const PROCESS: u8 = 3;
 const THREAD: u8 = 5;
 const PERF_INFO: u8 = 15;
 const IMAGE: u8 = 20;
+const STACK_WALK: u8 = 24;
+/// `KTHREAD_STATE`, of a thread that could run: ready, standby, deferred ready.
+const READY: [u8; 3] = [1, 3, 7];
 
 /// Which handler ran.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -66,6 +69,10 @@ pub enum KernelEvent {
         from: u32,
         /// The priority of the one that runs now, 0 to 31.
         priority: u8,
+        /// That of the one that ran, where it is told.
+        left: Option<u8>,
+        /// Whether the one that ran could have gone on.
+        preempts: bool,
     },
     /// A thread became ready to run.
     Ready {
@@ -115,6 +122,15 @@ pub enum KernelEvent {
         /// Whether it was held up by an ISR.
         in_isr: bool,
     },
+    /// What called what, for an event before.
+    Stack {
+        /// When that event was written, in the trace's clock.
+        of: u64,
+        /// The thread that wrote it.
+        thread: u32,
+        /// Addresses, the innermost first.
+        frames: Vec<u64>,
+    },
     /// Switches that are told in a form of their own, which is not read here.
     SwitchBatch,
 }
@@ -156,6 +172,7 @@ pub fn decode(event: &TraceEvent<'_>) -> Decoded {
         }),
         (PROCESS, 10) | (IMAGE, 2..=4) => image(event),
         (MEMORY, 32) => hard_fault(event),
+        (STACK_WALK, 32) => stack(event),
         _ => return Decoded::Other,
     };
     told.map_or(Decoded::Unreadable, Decoded::Known)
@@ -185,6 +202,20 @@ fn switch(event: &TraceEvent<'_>) -> Option<KernelEvent> {
         to: u32_at(event.payload, 0)?,
         from: u32_at(event.payload, 4)?,
         priority: u8_at(event.payload, 8)?,
+        left: u8_at(event.payload, 9),
+        preempts: u8_at(event.payload, 14).is_some_and(|state| READY.contains(&state)),
+    })
+}
+
+fn stack(event: &TraceEvent<'_>) -> Option<KernelEvent> {
+    let width = event.pointers;
+    let frames = (16..event.payload.len()).step_by(width.bytes());
+    Some(KernelEvent::Stack {
+        of: u64_at(event.payload, 0)?,
+        thread: u32_at(event.payload, 12)?,
+        frames: frames
+            .map_while(|at| pointer_at(event.payload, at, width))
+            .collect(),
     })
 }
 

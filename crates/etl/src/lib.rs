@@ -4,7 +4,8 @@
 //!
 //! [`Trace`] hands out events in the order of time and holds a few buffers at a
 //! time, however long the file is; [`decode`] tells what an event of the kernel
-//! says; [`TraceTally`] adds that up.
+//! says; [`TraceTally`] adds that up. [`KernelLog`] keeps the newest of what a Windows
+//! that runs tells.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -16,6 +17,7 @@ mod event;
 mod expand;
 mod header;
 mod kernel;
+mod log;
 mod tally;
 mod trace;
 
@@ -24,6 +26,7 @@ pub use error::EtlError;
 pub use event::{EventName, ProviderId, TraceEvent};
 pub use header::{TraceClock, TraceHeader};
 pub use kernel::{Decoded, KernelEvent, ProcessNote, RoutineSort, ThreadNote, decode};
+pub use log::{KernelLog, LogPlan, Way};
 pub use tally::{
     HandlerTally, SampleTally, ThreadTallies, ThreadTally, TimeTold, ToldOf, TraceTally,
 };

@@ -59,6 +59,26 @@ impl MadeEvent {
         Self::new(5, 36, 4, ticks, &[&to, &from, &rest])
     }
 
+    /// The same, where the thread before could have gone on.
+    pub fn preemption(ticks: i64, from: u32, to: u32, priority: u8) -> Self {
+        let mut event = Self::switch(ticks, from, to, priority);
+        event.payload[14] = 1;
+        event
+    }
+
+    /// What a CPU was at, in `thread`.
+    pub fn sample(ticks: i64, thread: u32, address: u64) -> Self {
+        let (address, thread) = (address.to_le_bytes(), thread.to_le_bytes());
+        Self::new(15, 46, 2, ticks, &[&address, &thread, &[1, 0, 0, 0]])
+    }
+
+    /// The call chain of what `thread` wrote at `of`, the innermost address first.
+    pub fn stack(ticks: i64, of: i64, thread: u32, chain: &[u64]) -> Self {
+        let (of, thread) = (of.to_le_bytes(), thread.to_le_bytes());
+        let chain: Vec<u8> = chain.iter().flat_map(|one| one.to_le_bytes()).collect();
+        Self::new(24, 32, 2, ticks, &[&of, &[0; 4], &thread, &chain])
+    }
+
     /// A thread was made ready.
     pub fn ready(ticks: i64, thread: u32) -> Self {
         Self::new(5, 50, 2, ticks, &[&thread.to_le_bytes(), &[0; 4]])

@@ -12,13 +12,13 @@ const KERNEL_32: u64 = 0x8000_0000;
 
 /// Images of the kernel by address.
 #[derive(Debug, Default)]
-pub(super) struct Drivers {
+pub(crate) struct Drivers {
     images: BTreeSet<(u64, u64, String)>,
 }
 
 impl Drivers {
     /// An image of the kernel is, or was, at `base`; one of a process is left out.
-    pub(super) fn add(&mut self, base: u64, size: u64, path: &str) {
+    pub(crate) fn add(&mut self, base: u64, size: u64, path: &str) {
         let is_kernel = base >= KERNEL || (KERNEL_32..1 << 32).contains(&base);
         if !is_kernel || size == 0 || self.images.len() >= MOST {
             return;
@@ -41,16 +41,20 @@ impl Drivers {
             .then_some((name, address - base))
     }
 
-    pub(super) fn driver(&self, address: u64) -> String {
+    pub(crate) fn driver(&self, address: u64) -> String {
         self.find(address)
             .map_or_else(|| "unknown".into(), |(name, _)| name.into())
     }
 
-    pub(super) fn routine(&self, address: u64) -> String {
-        match self.find(address) {
-            Some((name, into)) => format!("{name}+{into:#x}"),
-            None => format!("{address:#x}"),
-        }
+    pub(crate) fn routine(&self, address: u64) -> String {
+        self.place(address)
+            .unwrap_or_else(|| format!("{address:#x}"))
+    }
+
+    /// The same, where an image is known there.
+    pub(crate) fn place(&self, address: u64) -> Option<String> {
+        let (name, into) = self.find(address)?;
+        Some(format!("{name}+{into:#x}"))
     }
 }
 

@@ -13,7 +13,7 @@ use laggard_model::{Histogram, Nanos};
 use crate::event::TraceEvent;
 use crate::header::TraceHeader;
 use crate::kernel::{Decoded, KernelEvent, RoutineSort, decode};
-use drivers::Drivers;
+pub(crate) use drivers::Drivers;
 pub use threads::{ThreadTallies, ThreadTally};
 
 /// Most routines that are told apart.
@@ -171,7 +171,13 @@ impl TraceTally {
                 }
                 None => self.implausible += 1,
             },
-            KernelEvent::Switch { to, from, priority } => {
+            KernelEvent::Switch {
+                to,
+                from,
+                priority,
+                left: _,
+                preempts: _,
+            } => {
                 self.lasts(event.ticks);
                 let header = &self.header;
                 let took = self
@@ -204,6 +210,7 @@ impl TraceTally {
             KernelEvent::Thread { thread, is_new } => self.threads.is_thread(thread, is_new),
             KernelEvent::ThreadEnd(thread) => self.threads.ended(thread),
             KernelEvent::SwitchBatch => self.batches += 1,
+            KernelEvent::Stack { .. } => {}
         }
     }
 
