@@ -8,9 +8,9 @@ use laggard_measure::Drive;
 use laggard_model::Keep;
 use laggard_model::text::Unit;
 use laggard_record::{Destination, Recording};
-use laggard_session::{Plan, Session};
+use laggard_session::{EpisodesChoice, Plan, Session};
 
-use crate::args::{KeepArg, RecordArgs};
+use crate::args::{EpisodesArg, KeepArg, RecordArgs};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{ask, pipe, terminal};
@@ -53,6 +53,14 @@ fn plan(args: &RecordArgs, place: Destination) -> Plan {
             KeepArg::Tail => Keep::Tail,
         },
         threshold: args.threshold,
+        // Without evidence nothing is asked of the kernel.
+        stages: matches!(args.episodes, EpisodesArg::Off).then(Vec::new),
+        episodes: match args.episodes {
+            EpisodesArg::Auto => EpisodesChoice::Auto,
+            EpisodesArg::On => EpisodesChoice::On,
+            EpisodesArg::Off => EpisodesChoice::Off,
+        },
+        max_episodes_per_minute: args.max_episodes_per_minute,
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())
             .collect(),

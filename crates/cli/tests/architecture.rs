@@ -7,8 +7,8 @@ const FOR_TESTS: &str = "made";
 /// The crates, lowest first; those of a level do not know each other.
 const LEVELS: [&[&str]; 8] = [
     &["model", "marks"],
-    &["bpf"],
-    &["measure", "workload", "record", "analyze", "etl", "otlp"],
+    &["bpf", "etl"],
+    &["measure", "workload", "record", "analyze", "otlp"],
     &["session", "answer"],
     &[FOR_TESTS],
     &["view", "console"],

@@ -190,7 +190,9 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
     let with_next = PERIOD_NS + number(&counted, "median_work_ns");
     let is_near = |response: u64| {
         let deadlines = [PERIOD_NS, with_next];
-        deadlines.iter().any(|one| response.abs_diff(*one) < NEAR_NS)
+        deadlines
+            .iter()
+            .any(|one| response.abs_diff(*one) < NEAR_NS)
     };
     let unsure = all
         .iter()

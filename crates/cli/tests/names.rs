@@ -58,14 +58,18 @@ const FOREIGN: [(&str, &str); 2] = [
 
 /// Files of which one is built where the other is not: what the second has by the name
 /// that the first gives it, is the same for another system.
-const STAND_INS: [(&str, &str); 5] = [
+const STAND_INS: [(&str, &str); 6] = [
+    (
+        "crates/session/src/system/linux.rs",
+        "crates/session/src/system/windows.rs",
+    ),
     (
         "crates/cli/src/args/record.rs",
         "crates/cli/src/args/record_here.rs",
     ),
     (
-        "crates/session/src/episodes.rs",
-        "crates/session/src/elsewhere/episodes.rs",
+        "crates/session/src/handlers.rs",
+        "crates/session/src/elsewhere/handlers.rs",
     ),
     (
         "crates/session/src/load.rs",

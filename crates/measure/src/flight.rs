@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+#[cfg(windows)]
+use laggard_model::{Address, Symbol, Tid};
 use laggard_model::{Cpu, Evidence, Nanos, ProgramCost};
 
 /// Keeps what each CPU did in the last moments, for when something was late.
@@ -23,4 +25,21 @@ pub trait Flight: Debug {
 
     /// What it has cost so far.
     fn cost(&self) -> Vec<ProgramCost>;
+}
+
+/// What a kernel tells of itself, of which a probe has the newest: evidence of what made
+/// something late, and its names.
+#[cfg(windows)]
+pub trait KernelRecord: Debug + Send + Sync {
+    /// As [`Flight::evidence`].
+    fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence;
+
+    /// As [`Flight::unseen_switches`].
+    fn unseen_switches(&self) -> u64;
+
+    /// What is at an address of the kernel.
+    fn symbol(&self, address: Address) -> Symbol;
+
+    /// The threads of this process, also those that ended.
+    fn own_threads(&self) -> std::collections::BTreeSet<Tid>;
 }

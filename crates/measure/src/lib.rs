@@ -45,6 +45,8 @@ pub mod windows;
 pub use board::BoardMaps;
 pub use board::Timeline;
 pub use flight::Flight;
+#[cfg(windows)]
+pub use flight::KernelRecord;
 #[cfg(target_os = "linux")]
 pub use names::LiveNames;
 pub use probe::{Drive, Pace, Probe, ProbeError, RefusedService, Request};

@@ -236,6 +236,12 @@ pub trait Probe {
         None
     }
 
+    /// What the kernel tells meanwhile; `None`: nothing.
+    #[cfg(windows)]
+    fn record_of_kernel(&self) -> Option<std::sync::Arc<dyn crate::flight::KernelRecord>> {
+        None
+    }
+
     /// Begins to measure. Returns when, by `CLOCK_MONOTONIC`.
     ///
     /// # Errors

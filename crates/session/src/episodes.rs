@@ -7,15 +7,14 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use laggard_measure::linux::{self, FlightOptions, FlightRecorder};
-use laggard_measure::{Flight, Probe, SymbolBook};
+use laggard_measure::{Flight, Probe};
 use laggard_model::{
-    Backend, Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, LineId, Nanos,
-    ProgramCost, Tid,
+    Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, LineId, Nanos, ProgramCost, Tid,
 };
 use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, Threshold, WriteError};
 
 use crate::handlers::HandlerWatch;
+use crate::system::{self, SymbolBook, SymbolSource};
 use crate::{EpisodesChoice, Plan, SessionError};
 
 /// How much of the time before a late activation's expiry is kept: what was
@@ -28,6 +27,7 @@ const AFTER: Nanos = Nanos::from_us(200);
 #[derive(Debug)]
 pub(crate) struct EpisodeWatch {
     flight: Box<dyn Flight>,
+    symbols: SymbolSource,
     selector: EpisodeSelector,
     cpus: Vec<Cpu>,
     /// The thread that is each line's service, where it has one of its own.
@@ -68,7 +68,7 @@ impl EpisodeWatch {
         plan: &Plan,
         probe: &dyn Probe,
     ) -> Result<(Option<Self>, Vec<Caveat>), SessionError> {
-        let possible = probe.backend() == Backend::Bpf;
+        let possible = system::can_explain(probe);
         match plan.episodes {
             EpisodesChoice::Off if plan.handlers => return Err(SessionError::HandlersAlone),
             EpisodesChoice::Off => return Ok((None, Vec::new())),
@@ -79,11 +79,8 @@ impl EpisodeWatch {
             EpisodesChoice::Auto | EpisodesChoice::On => {}
         }
         let cpus: Vec<Cpu> = probe.lines().iter().map(|line: &Line| line.cpu).collect();
-        let options = FlightOptions {
-            stacks_hz: Some(plan.stack_rate).filter(|&rate| rate > 0),
-        };
         let list = cpus.iter().copied().collect();
-        let (flight, caveats) = match FlightRecorder::new(&list, options, probe.board().as_ref()) {
+        let (flight, caveats) = match system::flight(&list, plan.stack_rate, probe) {
             Ok(started) => started,
             Err(err) if plan.episodes == EpisodesChoice::On || plan.handlers => {
                 return Err(SessionError::Flight(err));
@@ -105,7 +102,8 @@ impl EpisodeWatch {
             .threshold
             .map_or(Threshold::Automatic, Threshold::Fixed);
         let watch = Self {
-            flight: Box::new(flight),
+            flight,
+            symbols: SymbolSource::of(probe),
             selector: EpisodeSelector::new(cpus.len(), threshold, plan.max_episodes_per_minute),
             threads: (0..cpus.len())
                 .map(|place| probe.thread_of(LineId::at(place)?))
@@ -127,7 +125,10 @@ impl EpisodeWatch {
         let writer = EpisodeWriter::new(folder);
         let writer = std::thread::Builder::new()
             .name("laggard/episode".into())
-            .spawn(move || write(writer, &taken))
+            .spawn({
+                let symbols = self.symbols.clone();
+                move || write(writer, &symbols, &taken)
+            })
             .map_err(|source| SessionError::Thread {
                 what: " episodes",
                 source,
@@ -264,10 +265,9 @@ impl Kept {
     }
 }
 
-fn write(mut writer: EpisodeWriter, jobs: &Receiver<Job>) -> Written {
-    linux::take_usual_share();
-    linux::let_stack_go();
-    let mut book = SymbolBook::default();
+fn write(mut writer: EpisodeWriter, symbols: &SymbolSource, jobs: &Receiver<Job>) -> Written {
+    system::use_little();
+    let mut book = symbols.book();
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Keep(episode) => {

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use laggard_measure::ProbeError;
 #[cfg(target_os = "linux")]
-use laggard_measure::linux::{FlightError, HandlersRefused};
+use laggard_measure::linux::HandlersRefused;
 use laggard_record::{CreateError, WriteError};
 #[cfg(target_os = "linux")]
 use laggard_workload::load::{LaunchError, RecipeError};
+
+use crate::system::FlightRefused;
 
 #[cfg(not(target_os = "linux"))]
 impl From<std::convert::Infallible> for SessionError {
@@ -43,7 +45,7 @@ pub enum SessionError {
     #[cfg_attr(
         not(target_os = "linux"),
         error(
-            "there is no evidence of causes on this system yet; leave `--episodes on` and `--handlers` out"
+            "late activations are explained by the kernel's events, which cannot be had here (`laggard doctor` says why); leave `--episodes on` out"
         )
     )]
     #[cfg_attr(
@@ -52,15 +54,17 @@ pub enum SessionError {
     )]
     NoEpisodes,
     /// Evidence was asked for and cannot be had.
-    #[cfg(target_os = "linux")]
     #[error("watch for late activations")]
-    Flight(#[source] FlightError),
+    Flight(#[source] FlightRefused),
     /// Handlers were to be counted and cannot be.
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Handlers(#[from] HandlersRefused),
+    /// Handlers were to be counted where nothing counts them.
+    #[cfg(not(target_os = "linux"))]
+    #[error("`--handlers` counts on Linux alone; leave it out")]
+    NoHandlers,
     /// Handlers were to be counted, but nothing to be kept with them.
-    #[cfg(target_os = "linux")]
     #[error(
         "`--handlers` counts beside the late activations that are kept; leave `--episodes off` out"
     )]
@@ -147,20 +151,17 @@ impl SessionError {
             #[cfg(target_os = "linux")]
             Self::Recipe(err) => err.is_unmet(),
             #[cfg(target_os = "linux")]
-            Self::Flight(_)
-            | Self::Handlers(_)
-            | Self::HandlersAlone
-            | Self::Load(_)
-            | Self::SetUp { .. }
-            | Self::LoadGone { .. } => false,
+            Self::Handlers(_) | Self::Load(_) | Self::SetUp { .. } | Self::LoadGone { .. } => false,
             #[cfg(not(target_os = "linux"))]
-            Self::NoLoads => true,
+            Self::NoLoads | Self::NoHandlers => true,
             Self::Left { why: err, .. } | Self::RecordingEnded(err) | Self::MeasuringEnded(err) => {
                 err.is_unmet()
             }
             Self::Script { .. }
             | Self::Awake(_)
             | Self::NoEpisodes
+            | Self::Flight(_)
+            | Self::HandlersAlone
             | Self::Create(_)
             | Self::Recording(_)
             | Self::Write(_)
@@ -179,19 +180,19 @@ impl SessionError {
                 err.is_of_recording()
             }
             #[cfg(target_os = "linux")]
-            Self::Flight(_)
-            | Self::Handlers(_)
-            | Self::HandlersAlone
+            Self::Handlers(_)
             | Self::Recipe(_)
             | Self::Load(_)
             | Self::SetUp { .. }
             | Self::LoadGone { .. } => false,
             #[cfg(not(target_os = "linux"))]
-            Self::NoLoads => false,
+            Self::NoLoads | Self::NoHandlers => false,
             Self::Probe(_)
             | Self::Script { .. }
             | Self::Awake(_)
             | Self::NoEpisodes
+            | Self::Flight(_)
+            | Self::HandlersAlone
             | Self::Recording(_)
             | Self::Watcher(_) => false,
         }

@@ -38,7 +38,6 @@
 mod beginning;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
-#[cfg(target_os = "linux")]
 mod episodes;
 mod error;
 #[cfg(target_os = "linux")]
@@ -56,7 +55,7 @@ mod watcher;
 mod writer;
 
 #[cfg(not(target_os = "linux"))]
-use elsewhere::{episodes, load};
+use elsewhere::{handlers, load};
 pub use error::{SessionError, WatchError};
 pub use load::Meanwhile;
 pub use load_ended::Failure;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use laggard_model::{CpuList, Nanos, Service, TimerApi};
 
-use super::{KeepArg, some_time};
+use super::{EpisodesArg, KeepArg, some_time};
 
 /// What a thread can wait by until an instant, among `laggard timers`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -69,9 +69,20 @@ pub(crate) struct RecordArgs {
     /// without --services, of other twice this
     #[arg(short, long, value_name = "TIME")]
     pub(crate) period: Option<Nanos>,
-    /// Latency from which on an activation is shown as exceeding [default: 1ms]
+    /// Latency from which on an activation is shown as exceeding, and kept as an
+    /// episode, which `laggard why` explains [default: 1ms for the first, the p99.9
+    /// of each service's first 3 s, but 50us to 10ms, for the other]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) threshold: Option<Nanos>,
+    /// Have the kernel tell what it does (ETW, which takes an administrator), stamp
+    /// when threads could run and did, and keep late activations with the evidence of
+    /// who caused them: as far as it can be had (auto), surely (on), or not at all (off)
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) episodes: EpisodesArg,
+    /// Late activations to keep in each minute at most, shared fairly among
+    /// services and CPUs, besides each one's new largest
+    #[arg(long, value_name = "COUNT", default_value_t = 600)]
+    pub(crate) max_episodes_per_minute: u64,
     /// Keep every sample, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all")]
     pub(crate) keep: KeepArg,

@@ -31,13 +31,9 @@ pub fn abilities() -> Vec<Ability> {
         Ability {
             is_needed: true,
             ..ability(
-                "causes",
-                "who made them late, and how long each stage took",
-                Some(Absence {
-                    reason: "this program does not record the kernel's events yet".into(),
-                    remedy: "record on Linux; of Windows, `laggard import` reads its traces".into(),
-                    lacks: Lacks::Kernel,
-                }),
+                "kernel events",
+                "who made them late, and how long each stage took (ETW)",
+                etw::events().err().map(of_events),
             )
         },
         ability(
@@ -65,11 +61,6 @@ pub fn abilities() -> Vec<Ability> {
             ),
         ),
         ability("MMCSS", "threads scheduled as `Pro Audio`", of_mmcss()),
-        ability(
-            "kernel events",
-            "ISRs, DPCs and switches as they happen (ETW)",
-            etw::events().err().map(of_events),
-        ),
         ability(
             "wdmlat.sys",
             "how late DPCs and kernel threads run",
@@ -119,34 +110,16 @@ fn of_mmcss() -> Option<Absence> {
 }
 
 fn of_events(why: NoEvents) -> Absence {
-    let (reason, remedy, lacks) = match why {
-        NoEvents::Rights => (
-            "this user may not ask for them".into(),
-            "start the terminal with `Run as administrator`",
-            Lacks::Rights,
-        ),
-        NoEvents::Taken => (
-            "as many sessions as Windows has for them are begun".into(),
-            "end one: `logman query -ets` lists them, `logman stop NAME -ets` ends it",
-            Lacks::Kernel,
-        ),
-        NoEvents::Refused(code) => (
-            format!("Windows refuses a session (error {code})"),
-            "Windows 8 or later has such sessions",
-            Lacks::Kernel,
-        ),
-        NoEvents::Unreadable(code) => (
-            format!(
-                "a session begins, and cannot be read (error {code}); so it is under Wine, which has no events"
-            ),
-            "measure on Windows",
-            Lacks::Kernel,
-        ),
-    };
     Absence {
-        reason,
-        remedy: remedy.into(),
-        lacks,
+        reason: why.to_string(),
+        remedy: why.remedy().into(),
+        lacks: match why {
+            NoEvents::Rights => Lacks::Rights,
+            NoEvents::Taken
+            | NoEvents::Refused(_)
+            | NoEvents::Unreadable(_)
+            | NoEvents::NoThread => Lacks::Kernel,
+        },
     }
 }
 

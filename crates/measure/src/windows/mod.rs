@@ -1,4 +1,5 @@
-//! Measuring on Windows: threads that wait for waitable timers, and what its timers do.
+//! Measuring on Windows: threads that wait for waitable timers, what its kernel tells of
+//! them meanwhile, and what its timers do.
 //! It was tried under Wine alone.
 
 mod abilities;
@@ -17,6 +18,7 @@ mod processors;
 mod registry;
 mod rights;
 mod setup;
+mod stamper;
 mod thread;
 mod threads;
 mod timers;
@@ -29,6 +31,7 @@ pub use closing::at_closing;
 pub use driver::{
     DriverError, DriverStatus, Signing, driver_status, install_driver, remove_driver, signing,
 };
+pub use etw::{EventFlight, ImageBook};
 pub use host::{caveats, identify};
 pub use priority::give_way;
 pub use probe::WindowsProbe;

@@ -1,28 +1,42 @@
 //! The probe of a Windows machine: the sources that a request means, together.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, Losses, Nanos, OwnCost, Tid,
+    Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, Losses, Nanos, OwnCost, Stage, Tid,
 };
 
 use super::awake::StayAwake;
 use super::clock;
+use super::etw::{KernelEvents, NoEvents};
+use super::stamper::Stamper;
 use super::threads::TimerThreads;
 use super::usage::UsedSoFar;
 use super::wdmlat::DriverSource;
+use crate::flight::KernelRecord;
 use crate::probe::{Drive, Pace, Probe, ProbeError, Request};
 use crate::source::Source;
 use crate::sources::Sources;
 
 /// From the first expiry to the recording.
 const WARM_UP: Nanos = Nanos::from_ms(500);
+/// The stages that the kernel's events tell of.
+const OF_EVENTS: [Stage; 2] = [Stage::Waking, Stage::Running];
+
+/// The kernel's events, or why there are none.
+type EventsOrNone = Result<Arc<KernelEvents>, NoEvents>;
+
 /// Measures a Windows machine.
 #[derive(Debug)]
 pub struct WindowsProbe {
     /// In the order of their lines: threads, then the driver.
     sources: Sources,
+    /// What the kernel tells meanwhile, or why it does not; `None`: nobody asked.
+    events: Option<EventsOrNone>,
+    /// Where there are events.
+    stamper: Option<Stamper>,
     awake: Option<StayAwake>,
     /// That it slept nevertheless.
     slept: Option<Caveat>,
@@ -46,6 +60,7 @@ impl WindowsProbe {
             });
         }
         let pace = Pace::of(&request);
+        let (events, stages) = events(request.stages.as_deref())?;
         let mut of_driver = request.clone();
         let mut of_threads = request;
         of_driver.services.retain(|one| one.is_of_driver());
@@ -57,8 +72,19 @@ impl WindowsProbe {
         if !of_driver.services.is_empty() {
             sources.push(Box::new(DriverSource::new(of_driver)?));
         }
+        let sources = Sources::new(sources, pace, clock::now)?;
+        let stamper = events
+            .as_ref()
+            .and_then(|one| one.as_ref().ok())
+            .map(|events| {
+                let threads = (0..).map(|place| sources.thread_of(LineId::at(place)?));
+                let lines = sources.lines().iter().copied().zip(threads);
+                Stamper::new(Arc::clone(events), lines, stages)
+            });
         Ok(Self {
-            sources: Sources::new(sources, pace, clock::now)?,
+            sources,
+            events,
+            stamper,
             awake: None,
             slept: None,
             began: None,
@@ -75,7 +101,15 @@ impl WindowsProbe {
 
 impl Probe for WindowsProbe {
     fn backend(&self) -> Backend {
-        self.sources.backend()
+        match (&self.stamper, self.sources.backend()) {
+            (Some(_), Backend::User) => Backend::Etw,
+            (_, backend) => backend,
+        }
+    }
+
+    fn record_of_kernel(&self) -> Option<Arc<dyn KernelRecord>> {
+        let events = self.events.as_ref()?.as_ref().ok()?;
+        Some(Arc::clone(events) as Arc<dyn KernelRecord>)
     }
 
     fn pace(&self) -> Pace {
@@ -93,6 +127,7 @@ impl Probe for WindowsProbe {
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats: Vec<Caveat> = self.sources.iter().flat_map(|one| one.caveats()).collect();
         caveats.extend(self.slept.clone());
+        caveats.extend(self.events.as_ref().and_then(of_events));
         if self.has_given_up() && self.failure().is_none() {
             caveats.push(Caveat::new(
                 CaveatKind::Overload,
@@ -119,7 +154,14 @@ impl Probe for WindowsProbe {
     }
 
     fn drain(&mut self, into: &mut Batch) {
-        self.sources.drain(into);
+        let Some(stamper) = &mut self.stamper else {
+            self.sources.drain(into);
+            return;
+        };
+        let mut came = Batch::default();
+        self.sources.drain(&mut came);
+        stamper.hold(came);
+        stamper.release(self.ended.is_some(), into);
     }
 
     fn has_given_up(&self) -> bool {
@@ -131,6 +173,9 @@ impl Probe for WindowsProbe {
     }
 
     fn begin_anew(&mut self) -> Nanos {
+        if let Some(stamper) = &mut self.stamper {
+            stamper.forget();
+        }
         self.sources.begin_anew()
     }
 
@@ -143,6 +188,9 @@ impl Probe for WindowsProbe {
         let ended = self.sources.given_up().unwrap_or_else(clock::now);
         self.ended = Some(self.usage(ended));
         self.sources.end_at(ended);
+        if let Some(stamper) = &self.stamper {
+            stamper.wait(clock::now());
+        }
         self.slept = self.awake.take().and_then(|awake| awake.caveat());
         ended
     }
@@ -173,6 +221,61 @@ impl Probe for WindowsProbe {
             // Not told by thread: a caveat says so.
             measuring_faults: 0,
         }
+    }
+}
+
+/// The kernel's events, and which stages of them are wanted. `asked`: those on the way;
+/// `None`: all that can be.
+///
+/// # Errors
+/// When some were asked for by name and cannot be had.
+fn events(asked: Option<&[Stage]>) -> Result<(Option<EventsOrNone>, Vec<Stage>), ProbeError> {
+    let is_wanted = |stage: &Stage| asked.is_none_or(|asked| asked.contains(stage));
+    let stages: Vec<Stage> = OF_EVENTS.into_iter().filter(is_wanted).collect();
+    if stages.is_empty() {
+        return Ok((None, stages));
+    }
+    match KernelEvents::begin() {
+        Err(why) if asked.is_some() => Err(ProbeError::System {
+            action: format!("stamp the stages waking and running: {why}"),
+            remedy: format!("{}, or leave `--stages` out", why.remedy()),
+            said: None,
+        }),
+        events => Ok((Some(events), stages)),
+    }
+}
+
+/// What is to be said of the kernel's events.
+fn of_events(events: &EventsOrNone) -> Option<Caveat> {
+    let caveat =
+        |what: String, advice: &str| Some(Caveat::new(CaveatKind::AbilityAbsent, what, advice));
+    let events = match events {
+        Ok(events) => events,
+        Err(why) => {
+            return caveat(
+                format!(
+                    "the kernel's events cannot be had, so that no late activation is explained, and no stage before the user's is seen: {why}"
+                ),
+                why.remedy(),
+            );
+        }
+    };
+    if events.has_ended() {
+        return caveat(
+            "somebody ended the session of the kernel's events meanwhile: what was late from then on is not explained".into(),
+            "leave the session laggard-NUMBER alone (`logman query -ets` lists it)",
+        );
+    }
+    match (events.lost(), events.samples()) {
+        (lost @ 1.., _) => caveat(
+            format!("{lost} of the kernel's events were lost: stages and causes of those moments are not known"),
+            "record with fewer programs that switch all the time",
+        ),
+        (0, false) => caveat(
+            "what ran is not sampled, so that the code of a thread that cannot be preempted stays unnamed: the right SeSystemProfilePrivilege is not held".into(),
+            "start the terminal with `Run as administrator`",
+        ),
+        (0, true) => None,
     }
 }
 

@@ -1,8 +1,9 @@
 //! What this process may do.
 
-use windows_sys::Win32::Foundation::{CloseHandle, HANDLE, LUID};
+use windows_sys::Win32::Foundation::{CloseHandle, ERROR_SUCCESS, GetLastError, HANDLE, LUID};
 use windows_sys::Win32::Security::{
-    GetTokenInformation, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW, TOKEN_ELEVATION, TOKEN_QUERY,
+    AdjustTokenPrivileges, GetTokenInformation, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW,
+    SE_PRIVILEGE_ENABLED, TOKEN_ADJUST_PRIVILEGES, TOKEN_ELEVATION, TOKEN_PRIVILEGES, TOKEN_QUERY,
     TokenElevation, TokenPrivileges,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
@@ -33,9 +34,13 @@ impl Drop for ProcessToken {
 impl ProcessToken {
     /// None where the system does not tell.
     pub(super) fn own() -> Option<Self> {
+        Self::open(TOKEN_QUERY)
+    }
+
+    fn open(access: u32) -> Option<Self> {
         let mut token = std::ptr::null_mut();
         // SAFETY: `token` is valid for writes.
-        match unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &raw mut token) } {
+        match unsafe { OpenProcessToken(GetCurrentProcess(), access, &raw mut token) } {
             0 => None,
             _ => Some(Self(token)),
         }
@@ -61,12 +66,7 @@ impl ProcessToken {
     /// Whether it holds a privilege, in use or not; the name is one of `w!`, which ends in
     /// a NUL.
     pub(super) fn holds(&self, name: PCWSTR) -> Option<bool> {
-        let mut wanted = LUID::default();
-        // SAFETY: null names this machine, the name ends in a NUL, and `wanted` is valid for
-        //         writes.
-        if unsafe { LookupPrivilegeValueW(std::ptr::null(), name, &raw mut wanted) } == 0 {
-            return None;
-        }
+        let wanted = privilege(name)?;
         let mut held = Privileges {
             count: 0,
             each: [LUID_AND_ATTRIBUTES::default(); PRIVILEGES],
@@ -87,5 +87,43 @@ impl ProcessToken {
         };
         let count = held.count as usize;
         (result != 0).then(|| held.each.iter().take(count).any(is_wanted))
+    }
+}
+
+/// The number of a privilege, whose name is one of `w!`, which ends in a NUL.
+fn privilege(name: PCWSTR) -> Option<LUID> {
+    let mut found = LUID::default();
+    // SAFETY: null names this machine, the name ends in a NUL, and `found` is valid for
+    //         writes.
+    let result = unsafe { LookupPrivilegeValueW(std::ptr::null(), name, &raw mut found) };
+    (result != 0).then_some(found)
+}
+
+/// Puts a privilege that this process holds in use, for as long as it lives; whether it
+/// is. The name is one of `w!`.
+pub(super) fn take(name: PCWSTR) -> bool {
+    let token = ProcessToken::open(TOKEN_QUERY | TOKEN_ADJUST_PRIVILEGES);
+    let (Some(token), Some(wanted)) = (token, privilege(name)) else {
+        return false;
+    };
+    let wanted = TOKEN_PRIVILEGES {
+        PrivilegeCount: 1,
+        Privileges: [LUID_AND_ATTRIBUTES {
+            Luid: wanted,
+            Attributes: SE_PRIVILEGE_ENABLED,
+        }],
+    };
+    // SAFETY: `wanted` is valid for reads; what there was before nobody asks for. That the
+    //         call succeeds does not mean that all were held.
+    unsafe {
+        let result = AdjustTokenPrivileges(
+            token.0,
+            0,
+            &raw const wanted,
+            0,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        );
+        result != 0 && GetLastError() == ERROR_SUCCESS
     }
 }

@@ -4,14 +4,14 @@
 //! file. It waits, reads the clock and writes to the board.
 
 use std::io;
-use std::os::windows::io::{AsHandle, BorrowedHandle};
+use std::os::windows::io::{AsHandle, AsRawHandle as _, BorrowedHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use laggard_model::{Cpu, Nanos, Service, TimerApi};
-use windows_sys::Win32::System::Threading::GetCurrentProcessorNumber;
+use laggard_model::{Cpu, Nanos, Service, Tid, TimerApi};
+use windows_sys::Win32::System::Threading::{GetCurrentProcessorNumber, GetThreadId};
 
 use super::timers;
 use super::{clock, memory, priority, processors};
@@ -127,6 +127,12 @@ impl TimerThread {
     pub(super) fn start(&self, plan: TimedLine) {
         // A thread that is gone has reported why when it was prepared.
         let _ = self.start.send(plan);
+    }
+
+    /// Its number.
+    pub(super) fn id(&self) -> Tid {
+        // SAFETY: the handle is open for as long as this is there.
+        Tid(unsafe { GetThreadId(self.handle.as_raw_handle()) })
     }
 
     /// Whether it has ended.

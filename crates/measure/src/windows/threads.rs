@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, LossReason, Losses, Nanos,
-    ProbePlan, Route, Service, TimerApi,
+    ProbePlan, Route, Service, Tid, TimerApi,
 };
 
 use super::priority::RealtimeClass;
@@ -272,8 +272,8 @@ fn keep_possible(
 fn unseen() -> Caveat {
     Caveat::new(
         CaveatKind::AbilityAbsent,
-        "on Windows expiry and user stage alone are measured; page faults of measuring threads, and whether laggard itself was stopped, are not seen",
-        "a late activation has no evidence of its cause here",
+        "on Windows page faults of measuring threads, and whether laggard itself was stopped, are not seen",
+        "where memory is locked there are none after the start; leave laggard's window alone meanwhile",
     )
 }
 
@@ -460,6 +460,13 @@ impl Source for TimerThreads {
     fn failure(&self) -> Option<String> {
         let has_failed = self.shared.failed.load(Ordering::Relaxed) > 0;
         has_failed.then(|| "Windows set no timer for a thread any more".into())
+    }
+
+    fn thread_of(&self, line: usize) -> Option<Tid> {
+        let (cpu, reader) = self.readers.get(line)?;
+        let own = (Cpu(*cpu), reader.index);
+        let thread = self.threads.iter().find(|thread| thread.line == own)?;
+        Some(thread.id())
     }
 
     fn measuring_cpu(&self) -> Nanos {

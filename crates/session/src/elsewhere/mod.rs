@@ -1,4 +1,4 @@
-//! What sessions have on Linux alone: evidence of who was late, and loads.
+//! What sessions have on Linux alone: counts of handlers, and loads.
 
-pub(crate) mod episodes;
+pub(crate) mod handlers;
 pub(crate) mod load;

@@ -3,12 +3,15 @@
 use std::io;
 
 use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{self, BackendChoice, LinuxProbe};
-use laggard_measure::{Probe, ProbeError, Request};
-use laggard_model::{Caveat, CpuList, Host, Service};
+use laggard_measure::linux::{
+    self, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe,
+};
+use laggard_measure::{Flight, Probe, ProbeError, Request};
+use laggard_model::{Backend, Caveat, CpuList, Host, Service};
 
 use crate::ProbeChoice;
 
+pub(crate) use laggard_measure::SymbolBook;
 pub(crate) use laggard_measure::linux::{Awake, LateBoost, now, usual_cpus};
 
 /// The clock of all time stamps.
@@ -36,6 +39,41 @@ pub(crate) fn open(request: Request, wanted: &ProbeChoice) -> Result<Box<dyn Pro
         ProbeChoice::Best | ProbeChoice::Script(_) => BackendChoice::Best,
     };
     Ok(Box::new(LinuxProbe::new(request, wanted)?))
+}
+
+/// Why there is no flight recorder.
+pub(crate) type FlightRefused = FlightError;
+
+/// Whether what is late can be explained.
+pub(crate) fn can_explain(probe: &dyn Probe) -> bool {
+    probe.backend() == Backend::Bpf
+}
+
+/// Starts the flight recorder, with so many call chains a second.
+pub(crate) fn flight(
+    cpus: &CpuList,
+    stack_rate: u32,
+    probe: &dyn Probe,
+) -> Result<(Box<dyn Flight>, Vec<Caveat>), FlightRefused> {
+    let options = FlightOptions {
+        stacks_hz: Some(stack_rate).filter(|&rate| rate > 0),
+    };
+    let (flight, caveats) = FlightRecorder::new(cpus, options, probe.board().as_ref())?;
+    Ok((Box::new(flight), caveats))
+}
+
+/// Whoever knows the names of addresses: this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct SymbolSource;
+
+impl SymbolSource {
+    pub(crate) const fn of(_: &dyn Probe) -> Self {
+        Self
+    }
+
+    pub(crate) fn book(&self) -> SymbolBook {
+        SymbolBook::default()
+    }
 }
 
 /// Makes the calling thread, which only writes, take its usual share of the CPU, and

@@ -1,14 +1,18 @@
 //! Windows, as a session sees it.
 
+use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 
-use laggard_measure::windows::{self, WindowsProbe, give_way};
-use laggard_measure::{Probe, ProbeError, Request};
+use laggard_measure::windows::{self, EventFlight, WindowsProbe, give_way};
+use laggard_measure::{Flight, KernelRecord, Probe, ProbeError, Request};
 use laggard_model::{Caveat, CpuList, Host, Nanos, Service};
 
 use crate::ProbeChoice;
 
-pub(crate) use laggard_measure::windows::{allowed_cpus as usual_cpus, now};
+pub(crate) use laggard_measure::windows::{
+    ImageBook as SymbolBook, allowed_cpus as usual_cpus, now,
+};
 
 /// The clock of all time stamps.
 pub(crate) const CLOCK: &str = "QueryPerformanceCounter";
@@ -30,6 +34,44 @@ pub(crate) fn identity(_: &CpuList, _: &[Service]) -> (Host, Vec<Caveat>) {
 /// Opens the probe of this machine. There is one sort of it.
 pub(crate) fn open(request: Request, _: &ProbeChoice) -> Result<Box<dyn Probe>, ProbeError> {
     Ok(Box::new(WindowsProbe::new(request)?))
+}
+
+/// There is always one where there are events, which the probe asks for.
+pub(crate) type FlightRefused = Infallible;
+
+/// Whether what is late can be explained.
+pub(crate) fn can_explain(probe: &dyn Probe) -> bool {
+    probe.record_of_kernel().is_some()
+}
+
+/// The flight recorder: samples are as far apart as Windows has them.
+pub(crate) fn flight(
+    _: &CpuList,
+    _: u32,
+    probe: &dyn Probe,
+) -> Result<(Box<dyn Flight>, Vec<Caveat>), FlightRefused> {
+    let events = probe
+        .record_of_kernel()
+        .expect("asked for where there are events");
+    Ok((Box::new(EventFlight::new(events)), Vec::new()))
+}
+
+/// Whoever knows the names of addresses: the kernel, whose events tell its images.
+#[derive(Clone, Debug)]
+pub(crate) struct SymbolSource(Arc<dyn KernelRecord>);
+
+impl SymbolSource {
+    pub(crate) fn of(probe: &dyn Probe) -> Self {
+        Self(
+            probe
+                .record_of_kernel()
+                .expect("asked for where there are events"),
+        )
+    }
+
+    pub(crate) fn book(&self) -> SymbolBook {
+        SymbolBook::new(Arc::clone(&self.0))
+    }
 }
 
 /// Puts the calling thread, which only writes, behind those that measure.

@@ -1,0 +1,209 @@
+//! Puts what the kernel's events tell of an activation into it: from when on its thread
+//! could run, and when it was switched in.
+//!
+//! Events come some tenths of a second after they happened, so that activations are held
+//! back for as long. None is for longer than two seconds: then it goes without.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use laggard_model::{Activation, Batch, Line, Nanos, Stage, Tid};
+
+use super::clock;
+use super::etw::KernelEvents;
+
+/// Buffers of several CPUs are handed out one after the other: what is older than the
+/// newest event by that has come.
+const BEHIND: Nanos = Nanos::from_ms(250);
+/// Longest that events are waited for.
+const PATIENCE: Nanos = Nanos::from_secs(2);
+/// How often the last ones are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Stamps activations.
+#[derive(Debug)]
+pub(super) struct Stamper {
+    events: Arc<KernelEvents>,
+    /// The thread and the CPU of each line.
+    lines: Vec<(Option<Tid>, u16)>,
+    stages: Vec<Stage>,
+    held: VecDeque<HeldBatch>,
+}
+
+#[derive(Debug)]
+struct HeldBatch {
+    batch: Batch,
+    /// When the last of it ran.
+    latest: Nanos,
+    since: Nanos,
+}
+
+impl Stamper {
+    /// For these lines with their threads: those of `stages` that events tell of.
+    pub(super) fn new(
+        events: Arc<KernelEvents>,
+        lines: impl Iterator<Item = (Line, Option<Tid>)>,
+        stages: Vec<Stage>,
+    ) -> Self {
+        let lines: Vec<(Option<Tid>, u16)> = lines
+            .map(|(line, thread)| (thread, u16::try_from(line.cpu.0).unwrap_or(u16::MAX)))
+            .collect();
+        events
+            .log()
+            .watch(lines.iter().filter_map(|(thread, _)| *thread));
+        Self {
+            events,
+            lines,
+            stages,
+            held: VecDeque::new(),
+        }
+    }
+
+    /// Holds what has come by now.
+    pub(super) fn hold(&mut self, batch: Batch) {
+        let ends = batch.iter().map(|one| one.expiry + one.latency());
+        if let Some(latest) = ends.max() {
+            self.held.push_back(HeldBatch {
+                batch,
+                latest,
+                since: clock::now(),
+            });
+        }
+    }
+
+    /// What was due before is not handed over any more.
+    pub(super) fn forget(&mut self) {
+        self.held.clear();
+    }
+
+    /// Appends what events have come about; all of it, where nothing more is to come.
+    pub(super) fn release(&mut self, is_last: bool, into: &mut Batch) {
+        self.events.flush();
+        let now = clock::now();
+        let mut log = self.events.log();
+        let known = log.newest().saturating_sub(BEHIND);
+        let is_due =
+            |held: &HeldBatch| is_last || held.latest <= known || held.since + PATIENCE <= now;
+        while let Some(held) = self.held.pop_front_if(|held| is_due(held)) {
+            for mut one in held.batch.iter() {
+                if let (false, Some(&(Some(thread), cpu))) =
+                    (one.missed, self.lines.get(usize::from(one.line.0)))
+                {
+                    let way = log.way(thread, one.expiry, one.expiry + one.latency());
+                    stamp(&mut one, way.ready, way.ran, cpu, &self.stages);
+                }
+                into.push(&one);
+            }
+        }
+    }
+
+    /// Waits until all is known that happened before `until`, or for as long as that is
+    /// worth it.
+    pub(super) fn wait(&self, until: Nanos) {
+        let patience = clock::now() + PATIENCE;
+        while self.events.log().newest() < until + BEHIND
+            && clock::now() < patience
+            && !self.events.has_ended()
+        {
+            self.events.flush();
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Adds those of `stages` that are known to an activation that has its last one alone.
+/// `cpu` is that of its line.
+fn stamp(
+    one: &mut Activation,
+    ready: Option<(Nanos, u16)>,
+    ran: Option<Nanos>,
+    cpu: u16,
+    stages: &[Stage],
+) {
+    let elsewhere = ready.filter(|(_, by)| *by != cpu);
+    let known = [
+        (Stage::IrqElsewhere, elsewhere),
+        (Stage::Waking, ready),
+        (Stage::Running, ran.map(|at| (at, cpu))),
+    ];
+    let mut before = one.expiry;
+    let Some(last) = one.steps.iter().rposition(Option::is_some) else {
+        return;
+    };
+    let end = one.expiry + one.latency();
+    for (stage, at) in known {
+        // That of another CPU comes and goes with the wakeup.
+        let wanted = if stage == Stage::IrqElsewhere {
+            Stage::Waking
+        } else {
+            stage
+        };
+        if let (true, Some((at, _))) = (stages.contains(&wanted), at) {
+            one.steps[stage.index()] = Some(at.saturating_sub(before));
+            before = at;
+        }
+    }
+    one.steps[last] = Some(end.saturating_sub(before));
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{LineId, STAGES};
+
+    use super::*;
+
+    const US: fn(u64) -> Nanos = Nanos::from_us;
+
+    fn activation() -> Activation {
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::User.index()] = Some(US(90));
+        Activation {
+            line: LineId(0),
+            seq: 1,
+            expiry: US(1_000),
+            missed: false,
+            censored: false,
+            steps,
+        }
+    }
+
+    fn stamped(ready: Option<(u64, u16)>, ran: Option<u64>, stages: &[Stage]) -> Vec<(Stage, u64)> {
+        let mut one = activation();
+        let ready = ready.map(|(at, cpu)| (US(at), cpu));
+        stamp(&mut one, ready, ran.map(US), 3, stages);
+        assert_eq!(one.latency(), US(90), "{one:?}");
+        let seen = STAGES.into_iter();
+        seen.filter_map(|stage| Some((stage, one.until(stage)?.ns() / 1_000)))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_known_of_the_way_adds_up_to_the_latency() {
+        let both = [Stage::Waking, Stage::Running];
+        let user = (Stage::User, 90);
+
+        assert_eq!(
+            stamped(Some((1_010, 3)), Some(1_070), &both),
+            [(Stage::Waking, 10), (Stage::Running, 70), user]
+        );
+        assert_eq!(
+            stamped(Some((1_010, 2)), Some(1_070), &both),
+            [
+                (Stage::IrqElsewhere, 10),
+                (Stage::Waking, 10),
+                (Stage::Running, 70),
+                user
+            ]
+        );
+        assert_eq!(
+            stamped(None, Some(1_070), &both),
+            [(Stage::Running, 70), user]
+        );
+        assert_eq!(
+            stamped(Some((1_010, 2)), Some(1_070), &[Stage::Running]),
+            [(Stage::Running, 70), user]
+        );
+        assert_eq!(stamped(None, None, &both), [user]);
+    }
+}
