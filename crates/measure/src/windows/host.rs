@@ -25,13 +25,22 @@ pub fn identify() -> Host {
         architecture: std::env::consts::ARCH.into(),
         processor: Processor {
             model: processor(),
-            // SAFETY: takes no pointers.
-            threads: unsafe { GetActiveProcessorCount(ALL_GROUPS) },
+            threads: active(),
             ..Processor::default()
         },
         memory_bytes: memory(),
         ..Host::windows(&version())
     }
+}
+
+fn active() -> u32 {
+    // SAFETY: takes no pointers.
+    unsafe { GetActiveProcessorCount(ALL_GROUPS) }
+}
+
+/// How many CPUs there are, 1 at least.
+pub(super) fn processors() -> usize {
+    active().max(1) as usize
 }
 
 /// Reasons to doubt what is measured here.

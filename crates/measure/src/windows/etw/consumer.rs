@@ -8,9 +8,10 @@ use std::thread::JoinHandle;
 use laggard_etl::{EventName, KernelLog, PointerWidth, ProviderId, TraceEvent};
 use windows_sys::Win32::Foundation::GetLastError;
 use windows_sys::Win32::System::Diagnostics::Etw::{
-    CloseTrace, EVENT_HEADER_FLAG_32_BIT_HEADER, EVENT_RECORD, EVENT_TRACE_LOGFILEW, OpenTraceW,
-    PROCESS_TRACE_MODE_EVENT_RECORD, PROCESS_TRACE_MODE_RAW_TIMESTAMP,
-    PROCESS_TRACE_MODE_REAL_TIME, PROCESSTRACE_HANDLE, ProcessTrace,
+    CloseTrace, EVENT_HEADER_FLAG_32_BIT_HEADER, EVENT_HEADER_FLAG_PROCESSOR_INDEX, EVENT_RECORD,
+    EVENT_TRACE_LOGFILEW, OpenTraceW, PROCESS_TRACE_MODE_EVENT_RECORD,
+    PROCESS_TRACE_MODE_RAW_TIMESTAMP, PROCESS_TRACE_MODE_REAL_TIME, PROCESSTRACE_HANDLE,
+    ProcessTrace,
 };
 use windows_sys::core::GUID;
 
@@ -129,9 +130,7 @@ fn event<'a>(record: &EVENT_RECORD, payload: &'a [u8]) -> TraceEvent<'a> {
     TraceEvent {
         name: EventName::of_class(provider(&header.ProviderId), header.EventDescriptor.Opcode),
         version: header.EventDescriptor.Version,
-        // SAFETY: since Windows 8, which has such sessions, it is the number of the CPU; of
-        //         before, its first byte, beside an alignment that is 8 there and no CPU's.
-        cpu: unsafe { record.BufferContext.Anonymous.ProcessorIndex },
+        cpu: cpu(record),
         ticks: header.TimeStamp,
         thread: (header.ThreadId != u32::MAX).then_some(header.ThreadId),
         pointers: match is_32_bit {
@@ -139,6 +138,20 @@ fn event<'a>(record: &EVENT_RECORD, payload: &'a [u8]) -> TraceEvent<'a> {
             false => PointerWidth::Eight,
         },
         payload,
+    }
+}
+
+/// Where it was written. Its second byte is something else unless the event says that it
+/// belongs to the number.
+fn cpu(record: &EVENT_RECORD) -> u16 {
+    let is_wide = u32::from(record.EventHeader.Flags) & EVENT_HEADER_FLAG_PROCESSOR_INDEX != 0;
+    let of = &record.BufferContext.Anonymous;
+    // SAFETY: both are numbers in the same bytes, of which every value is one.
+    unsafe {
+        match is_wide {
+            true => of.ProcessorIndex,
+            false => u16::from(of.Anonymous.ProcessorNumber),
+        }
     }
 }
 
@@ -157,7 +170,8 @@ mod tests {
     use laggard_made::trace::MadeEvent;
     use laggard_model::{Nanos, Tid};
     use windows_sys::Win32::System::Diagnostics::Etw::{
-        ETW_BUFFER_CONTEXT, ImageLoadGuid, PageFaultGuid, PerfInfoGuid, ProcessGuid, ThreadGuid,
+        ETW_BUFFER_CONTEXT, ETW_BUFFER_CONTEXT_0_0, ImageLoadGuid, PageFaultGuid, PerfInfoGuid,
+        ProcessGuid, ThreadGuid,
     };
 
     use super::*;
@@ -171,7 +185,10 @@ mod tests {
             BufferContext: ETW_BUFFER_CONTEXT::default(),
             ..EVENT_RECORD::default()
         };
-        record.BufferContext.Anonymous.ProcessorIndex = 1;
+        record.BufferContext.Anonymous.Anonymous = ETW_BUFFER_CONTEXT_0_0 {
+            ProcessorNumber: 1,
+            Alignment: 8,
+        };
         record.EventHeader.ProviderId = class;
         record.EventHeader.TimeStamp = made.ticks;
         record.EventHeader.EventDescriptor.Opcode = made.opcode;
@@ -207,6 +224,15 @@ mod tests {
         let evidence = log.evidence(1, Nanos::from_us(1_000), Nanos::from_us(2_000));
         assert_eq!(evidence.events.len(), 4, "{:?}", evidence.events);
         assert_eq!(log.unreadable(), 0);
+    }
+
+    #[test]
+    fn a_cpu_beyond_256_has_two_bytes_where_the_event_says_so() {
+        let mut record = EVENT_RECORD::default();
+        record.BufferContext.Anonymous.ProcessorIndex = 0x0102;
+        assert_eq!(cpu(&record), 2);
+        record.EventHeader.Flags = u16::try_from(EVENT_HEADER_FLAG_PROCESSOR_INDEX).unwrap();
+        assert_eq!(cpu(&record), 0x0102);
     }
 
     #[test]

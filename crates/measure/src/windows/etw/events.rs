@@ -17,8 +17,10 @@ use super::consumer::{self, Consumer};
 use super::session::EventSession;
 use crate::flight::KernelRecord;
 
-/// Entries of a CPU that are kept: some seconds of 10,000 switches a second.
-const ENTRIES: usize = 1 << 16;
+/// Entries that are kept of all CPUs together (about 100 bytes each), and bounds on those
+/// of one: some seconds of 10,000 switches a second.
+const ALL_ENTRIES: usize = 1 << 20;
+const ENTRIES: (usize, usize) = (1 << 12, 1 << 16);
 /// A buffer that was lost may have held events as old as that: it is flushed more often.
 const OLDEST_LOST: Nanos = Nanos::from_secs(1);
 /// The timer's source of samples.
@@ -51,8 +53,11 @@ impl KernelEvents {
         let session = EventSession::begin(samples)?;
         // Wine, where this fails, lacks what is asked for below.
         consumer::try_open(&session)?;
+        if samples {
+            session.have_chains();
+        }
         let log = Arc::new(Mutex::new(KernelLog::new(LogPlan {
-            entries: ENTRIES,
+            entries: (ALL_ENTRIES / host::processors()).clamp(ENTRIES.0, ENTRIES.1),
             sampled: samples.then(interval),
             clock: clock::at,
         })));

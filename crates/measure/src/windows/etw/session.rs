@@ -10,11 +10,12 @@ use windows_sys::Win32::Foundation::{
     GetLastError,
 };
 use windows_sys::Win32::System::Diagnostics::Etw::{
-    CONTROLTRACE_HANDLE, ControlTraceW, EVENT_TRACE_CONTROL_FLUSH, EVENT_TRACE_CONTROL_STOP,
-    EVENT_TRACE_FLAG_CSWITCH, EVENT_TRACE_FLAG_DISPATCHER, EVENT_TRACE_FLAG_DPC,
-    EVENT_TRACE_FLAG_IMAGE_LOAD, EVENT_TRACE_FLAG_INTERRUPT, EVENT_TRACE_FLAG_PROCESS,
-    EVENT_TRACE_FLAG_PROFILE, EVENT_TRACE_FLAG_THREAD, EVENT_TRACE_PROPERTIES,
-    EVENT_TRACE_REAL_TIME_MODE, EVENT_TRACE_SYSTEM_LOGGER_MODE, QueryAllTracesW, StartTraceW,
+    CLASSIC_EVENT_ID, CONTROLTRACE_HANDLE, ControlTraceW, EVENT_TRACE_CONTROL_FLUSH,
+    EVENT_TRACE_CONTROL_STOP, EVENT_TRACE_FLAG_CSWITCH, EVENT_TRACE_FLAG_DISPATCHER,
+    EVENT_TRACE_FLAG_DPC, EVENT_TRACE_FLAG_IMAGE_LOAD, EVENT_TRACE_FLAG_INTERRUPT,
+    EVENT_TRACE_FLAG_PROCESS, EVENT_TRACE_FLAG_PROFILE, EVENT_TRACE_FLAG_THREAD,
+    EVENT_TRACE_PROPERTIES, EVENT_TRACE_REAL_TIME_MODE, EVENT_TRACE_SYSTEM_LOGGER_MODE,
+    PerfInfoGuid, QueryAllTracesW, StartTraceW, TraceSetInformation, TraceStackTracingInfo,
     WNODE_FLAG_TRACED_GUID,
 };
 use windows_sys::Win32::System::Threading::{OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION};
@@ -27,10 +28,15 @@ use super::NoEvents;
 const NAME: &str = "laggard-";
 /// Of this program's sessions alone; the first number is the process'.
 const OWN: GUID = GUID::from_u128(0x0000_0000_93f2_4b61_8c0d_5e2f_a1b7_6c39);
+/// The type of a sample among the events of its class.
+const SAMPLE: u8 = 46;
 /// Time stamps of the performance counter.
 const QPC: u32 = 1;
 /// A buffer, KiB: what is written before one is full is read after a flush.
 const BUFFER: u32 = 64;
+/// Buffers of a CPU, and twice as many where that is not enough: at the start every
+/// image, process and thread is told at once.
+const BUFFERS: u32 = 4;
 /// For as long as nobody flushes, s.
 const FLUSH: u32 = 1;
 /// Longest name of a session, with its NUL, UTF-16 units (`ETW_MAX_...`: 1,024).
@@ -89,10 +95,13 @@ impl EventSession {
         let name: Vec<u16> = format!("{NAME}{}\0", std::process::id())
             .encode_utf16()
             .collect();
+        let processors = host::size(host::processors());
         let mut properties = Properties::own();
         let head = &mut properties.head;
         head.Wnode.ClientContext = QPC;
         head.BufferSize = BUFFER;
+        head.MinimumBuffers = processors * BUFFERS;
+        head.MaximumBuffers = processors * BUFFERS * 2;
         head.FlushTimer = FLUSH;
         head.LogFileMode = EVENT_TRACE_REAL_TIME_MODE | EVENT_TRACE_SYSTEM_LOGGER_MODE;
         head.EnableFlags = EVENT_TRACE_FLAG_INTERRUPT
@@ -117,6 +126,25 @@ impl EventSession {
             ERROR_NO_SYSTEM_RESOURCES => Err(NoEvents::Taken),
             other => Err(NoEvents::Refused(other)),
         }
+    }
+
+    /// Has each sample followed by its call chain. Where that cannot be had a sample is
+    /// the place alone.
+    pub(super) fn have_chains(&self) {
+        let sample = CLASSIC_EVENT_ID {
+            EventGuid: PerfInfoGuid,
+            Type: SAMPLE,
+            ..CLASSIC_EVENT_ID::default()
+        };
+        // SAFETY: the session is this one, and `sample` is valid for reads of so many bytes.
+        unsafe {
+            TraceSetInformation(
+                CONTROLTRACE_HANDLE { Value: self.handle },
+                TraceStackTracingInfo,
+                (&raw const sample).cast(),
+                host::size(size_of::<CLASSIC_EVENT_ID>()),
+            )
+        };
     }
 
     /// Its name, with a NUL.
