@@ -100,7 +100,7 @@ struct wdmlat_info {
 	uint32_t version;
 	uint32_t abilities;
 	uint32_t cpus;
-	uint32_t resolution_100ns; /* what ExSetTimerResolution answered to 1 ms */
+	uint32_t resolution_100ns; /* what ExSetTimerResolution last answered to 1 ms */
 	uint64_t qpc_per_s;
 	struct wdmlat_config config;
 	uint64_t armed;

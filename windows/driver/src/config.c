@@ -133,9 +133,9 @@ static void inform(struct state *state, struct wdmlat_info *info)
 	if (state->optional.initialize_threaded_dpc)
 		info->abilities |= WDMLAT_CAN_THREADED;
 	info->cpus = state->cpus;
-	info->resolution_100ns = state->resolution_100ns;
 	info->qpc_per_s = (uint64_t)state->qpc_per_s;
 	KeAcquireSpinLock(&state->lock, &irql);
+	info->resolution_100ns = state->resolution_100ns;
 	info->config = state->config;
 	info->armed = state->armed;
 	info->served = state->served;
@@ -146,15 +146,18 @@ static void inform(struct state *state, struct wdmlat_info *info)
 
 static NTSTATUS set_config(struct state *state, const struct wdmlat_config *config)
 {
-	NTSTATUS status;
+	NTSTATUS status = STATUS_DEVICE_BUSY;
 
 	if (!is_sound(config, state->cpus))
 		return STATUS_INVALID_PARAMETER;
+	hold_handles(state);
 	/* As a read does: none is served meanwhile. */
-	if (!claim(state))
-		return STATUS_DEVICE_BUSY;
-	status = configure(state, config);
-	release(state);
+	if (claim(state)) {
+		status = configure(state, config);
+		keep_tick(state);
+		release(state);
+	}
+	release_handles(state);
 	return status;
 }
 

@@ -116,12 +116,6 @@ void cancel_of(struct state *state, PFILE_OBJECT file)
 		complete(irp, STATUS_CANCELLED, 0);
 }
 
-NTSTATUS NTAPI on_cleanup(PDEVICE_OBJECT device, PIRP irp)
-{
-	cancel_of(device->DeviceExtension, IoGetCurrentIrpStackLocation(irp)->FileObject);
-	return complete(irp, STATUS_SUCCESS, 0);
-}
-
 /* Ends the cycle, and completes its read if that still waits. */
 static void serve(struct state *state)
 {

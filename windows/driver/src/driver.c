@@ -5,19 +5,10 @@
  */
 #include "state.h"
 
-/* The papers' 1 ms. */
-#define RESOLUTION_100NS 10000
-
 DRIVER_INITIALIZE DriverEntry;
 
 static UNICODE_STRING device_name = RTL_CONSTANT_STRING(L"\\Device\\wdmlat");
 static UNICODE_STRING link_name = RTL_CONSTANT_STRING(L"\\DosDevices\\wdmlat");
-
-static NTSTATUS NTAPI on_create_or_close(PDEVICE_OBJECT device, PIRP irp)
-{
-	(void)device;
-	return complete(irp, STATUS_SUCCESS, 0);
-}
 
 /* `volatile`: an image with no address in its data has no relocations, and can
  * then be loaded only where it was linked. */
@@ -25,9 +16,9 @@ static const volatile struct {
 	ULONG major;
 	PDRIVER_DISPATCH dispatch;
 } dispatched[] = {
-	{IRP_MJ_CREATE, on_create_or_close},
-	{IRP_MJ_CLOSE, on_create_or_close},
+	{IRP_MJ_CREATE, on_create},
 	{IRP_MJ_CLEANUP, on_cleanup},
+	{IRP_MJ_CLOSE, on_close},
 	{IRP_MJ_READ, on_read},
 	{IRP_MJ_DEVICE_CONTROL, on_device_control},
 };
@@ -70,7 +61,7 @@ static VOID NTAPI on_unload(PDRIVER_OBJECT driver)
 	drain(state);
 	stop_thread(state);
 	IoFreeWorkItem(state->item);
-	ExSetTimerResolution(0, FALSE);
+	forget_handles(state);
 	IoDeleteDevice(device);
 }
 
@@ -104,6 +95,7 @@ static void prepare(struct state *state)
 	LARGE_INTEGER qpc_per_s;
 
 	RtlZeroMemory(state, sizeof(*state));
+	KeInitializeMutex(&state->handles, 0);
 	KeInitializeSpinLock(&state->arming);
 	KeInitializeSpinLock(&state->lock);
 	KeInitializeTimer(&state->timer);
@@ -157,8 +149,6 @@ NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path)
 		IoDeleteDevice(device);
 		return status;
 	}
-	((struct state *)device->DeviceExtension)->resolution_100ns =
-		ExSetTimerResolution(RESOLUTION_100NS, TRUE);
 	for (i = 0; i < ARRAYSIZE(dispatched); i++)
 		driver->MajorFunction[dispatched[i].major] = dispatched[i].dispatch;
 	driver->DriverUnload = on_unload;

@@ -30,11 +30,17 @@ struct optional_routines {
  * for the next one's. `busy` says that there is one.
  */
 struct state {
+	/* Of `opened`, `has_tick` and of who configures; taken before all others, and
+	 * at PASSIVE_LEVEL alone, where the tick is asked for. */
+	KMUTEX handles;
+	ULONG opened;	  /* how many handles there are */
+	BOOLEAN has_tick; /* asked for, and not given back */
+
 	/* Held from `busy` until the timer is set; taken before `lock`. The DPC and
 	 * those who follow never take it, so the kernel's own waits for a timer's
 	 * DPC may happen under it. */
 	KSPIN_LOCK arming;
-	/* Of `irp`, `busy` and the counts. */
+	/* Of `irp`, `busy`, the counts and `resolution_100ns`. */
 	KSPIN_LOCK lock;
 	PIRP irp; /* whose read the cycle serves; NULL once it was cancelled */
 	BOOLEAN busy;
@@ -60,7 +66,7 @@ struct state {
 };
 
 /* cycle.c */
-DRIVER_DISPATCH on_read, on_cleanup;
+DRIVER_DISPATCH on_read;
 KDEFERRED_ROUTINE on_dpc;
 KSTART_ROUTINE follow;
 ex_timer_callback on_high_res;
@@ -68,6 +74,13 @@ BOOLEAN claim(struct state *state);
 void release(struct state *state);
 void cancel_of(struct state *state, PFILE_OBJECT file);
 NTSTATUS complete(PIRP irp, NTSTATUS status, ULONG_PTR bytes);
+
+/* handles.c; keep_tick with `handles` held */
+DRIVER_DISPATCH on_create, on_cleanup, on_close;
+void hold_handles(struct state *state);
+void release_handles(struct state *state);
+void keep_tick(struct state *state);
+void forget_handles(struct state *state);
 
 /* config.c */
 DRIVER_DISPATCH on_device_control;

@@ -4,6 +4,7 @@
  * because Wine ends its services when the last program has ended.
  *
  * usage: control life DRIVER READS      install, (start, read, end, stop) twice, remove
+ *        control handles DRIVER         what lasts as long as the device is open
  *        control fuzz DRIVER SEED CASES
  *        control config                 how the driver that is loaded serves reads
  */
@@ -57,6 +58,12 @@ int main(int argc, char **argv)
 		live(argv[2], (unsigned int)atoi(argv[3]));
 		return verdict();
 	}
+	if (argc == 3 && strcmp(argv[1], "handles") == 0) {
+		expect(install(argv[2]) && start(), "loaded");
+		try_handles();
+		expect(stop() && uninstall(), "unloaded");
+		return verdict();
+	}
 	if (argc == 5 && strcmp(argv[1], "fuzz") == 0) {
 		expect(install(argv[2]) && start(), "installed and started");
 		fuzz((unsigned int)atoi(argv[3]), (unsigned int)atoi(argv[4]));
@@ -65,7 +72,7 @@ int main(int argc, char **argv)
 	}
 	if (argc == 2 && strcmp(argv[1], "config") == 0)
 		return tell_config();
-	fprintf(stderr, "usage: control life DRIVER READS | control fuzz DRIVER SEED CASES | "
-			"control config\n");
+	fprintf(stderr, "usage: control life DRIVER READS | control handles DRIVER | "
+			"control fuzz DRIVER SEED CASES | control config\n");
 	return 2;
 }

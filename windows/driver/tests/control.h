@@ -41,11 +41,12 @@ bool start(void);
 bool stop(void);
 bool uninstall(void);
 
-/* reads.c, ends.c, fuzz.c */
+/* reads.c, ends.c, handles.c, fuzz.c */
 void try_reads(unsigned int reads);
 void try_queue(void);
 void try_ends(void);
 void try_unload_while_busy(void);
+void try_handles(void);
 void fuzz(unsigned int seed, unsigned int cases);
 
 #endif

@@ -20,10 +20,29 @@ WINE = Wine(BUILT / "wine")
 SLOW = "-DWDMLAT_SLOW_DPC_TSC=8000000"
 # A broken driver that has not ended by then hangs: a sound one takes a few seconds.
 HANGS_S = 60
+# Of `control handles`: each is told once the driver has answered.
+STEPS = ["loaded", "tick asked for", "the first handle", "the second handle", "one is left",
+         "tick given back", "no timer", "tick asked for", "a timer again",
+         "tick given back", "tick asked for", "a handle after the last",
+         "tick given back", "unloaded"]
 
 
 def life(driver, reads, **how):
     return WINE.run(driver, BUILT / "control.exe", "life", DRIVER, reads, **how)
+
+
+def ticks(said):
+    """Each time that the driver asked for the 1 ms tick, and gave it back. Wine does nothing
+    for that call, but tells that and how it was made."""
+    return ["tick asked for" if is_set == "1" else "tick given back" for is_set in
+            re.findall(r"fixme:ntoskrnl:ExSetTimerResolution .*(\d)$", said, re.MULTILINE)]
+
+
+def steps(driver):
+    """What `control handles` did, with the calls about the tick where they came."""
+    _, said = WINE.run(driver, BUILT / "control.exe", "handles", DRIVER, debug="fixme+ntoskrnl")
+    return [step for line in said.splitlines()
+            for step in [*ticks(line), *re.findall(r"^ok: (.*)", line)]]
 
 
 def fuzz(driver, seed, cases, **how):
@@ -63,7 +82,7 @@ class ALife(Folder):
                          "ZwSetSecurityObject(handle, DACL_SECURITY_INFORMATION, &descriptor)",
                          "STATUS_SUCCESS")), [])
 
-    def test_priorities_importance_and_resolution_are_asked_for(self):
+    def test_priorities_importance_and_target_are_asked_for(self):
         """Wine does nothing for these calls, but tells that and how they were made."""
         code, said = life(BUILT / "wdmlat.sys", 1, debug="fixme+ntoskrnl")
         self.assertEqual(code, 0, said)
@@ -74,8 +93,18 @@ class ALife(Folder):
         self.assertEqual(priorities.count("28"), 2, "one in each round")
         self.assertEqual(importances.count("2"), 2, "high, where thread:28 asks for it")
         names = [name for name, _ in calls]
-        self.assertEqual(names.count("ExSetTimerResolution"), 4, "asked for and given back")
         self.assertEqual(names.count("KeSetTargetProcessorDpc"), 2)
+
+    def test_the_tick_is_asked_for_while_it_is_open_and_its_timer_serves(self):
+        """It is the whole machine's."""
+        self.assertEqual(steps(BUILT / "wdmlat.sys"), STEPS)
+
+    def test_the_tick_is_given_back_by_an_unload_while_it_is_open(self):
+        code, said = life(BUILT / "wdmlat.sys", 1, debug="fixme+ntoskrnl")
+        self.assertEqual(code, 0, said)
+        turns = ticks(said)
+        self.assertGreaterEqual(len(turns), 4)
+        self.assertEqual(turns, ["tick asked for", "tick given back"] * (len(turns) // 2))
 
     def rights_of(self, driver):
         """Wine's handles have no rights of their device: its server is asked instead."""
@@ -100,6 +129,10 @@ class ABrokenDriver(Folder):
     def test_a_timer_that_is_not_cancelled_before_it_is_set_again(self):
         driver = mutant(self.folder, "cycle.c", "\tKeCancelTimer(&state->timer);\n", "", SLOW)
         self.assert_seen(life(driver, 50, limit_s=HANGS_S))
+
+    def test_a_tick_that_outlasts_the_last_handle(self):
+        driver = mutant(self.folder, "handles.c", "\tstate->opened--;\n", "")
+        self.assertNotEqual(steps(driver), STEPS)
 
     def test_a_dpc_without_a_stamp(self):
         stamp = "stamp(&sample->dpc_tsc, &sample->dpc_qpc, &sample->dpc_cpu);"
