@@ -56,7 +56,7 @@ enum wdmlat_follower {
 #define WDMLAT_DELAY_MIN_100NS 1000
 #define WDMLAT_DELAY_MAX_100NS 10000000
 
-/* How reads are served: from the next one on. */
+/* How reads are served: from the next one on, until the last handle is closed. */
 struct wdmlat_config {
 	uint64_t delay_100ns; /* from the read to the expiry; 0 with SOURCE_QUEUE */
 	uint32_t source;

@@ -95,6 +95,7 @@ static NTSTATUS make_dpc(struct state *state, const struct wdmlat_config *config
 static NTSTATUS configure(struct state *state, const struct wdmlat_config *config)
 {
 	NTSTATUS status = provide(state, config);
+	KIRQL irql;
 
 	if (!NT_SUCCESS(status))
 		return status;
@@ -104,11 +105,14 @@ static NTSTATUS configure(struct state *state, const struct wdmlat_config *confi
 		return status;
 	}
 	KeSetPriorityThread(state->thread, (KPRIORITY)config->priority);
+	KeAcquireSpinLock(&state->lock, &irql);
 	state->config = *config;
+	KeReleaseSpinLock(&state->lock, irql);
 	return STATUS_SUCCESS;
 }
 
-/* The papers': a timer of 1 ms, its DPC, and a thread at priority 24. */
+/* As before anybody configured it. The papers': a timer of 1 ms, its DPC, and a
+ * thread at priority 24. */
 void configure_first(struct state *state)
 {
 	static const struct wdmlat_config papers = {

@@ -74,6 +74,20 @@ void release(struct state *state)
 	KeReleaseSpinLock(&state->lock, irql);
 }
 
+/* Waits until the cycle has run out: every timer expires within
+ * WDMLAT_DELAY_MAX_100NS. FALSE: it never does, which is Wine's alone. Nobody may
+ * begin another one meanwhile. */
+BOOLEAN outlast(struct state *state)
+{
+	KeFlushQueuedDpcs();
+	/* On NT a flushed DPC has run. Wine's KeInsertQueueDpc queues none: then
+	 * nothing follows either. */
+	if (state->config.source == WDMLAT_SOURCE_QUEUE && !state->sample.dpc_tsc)
+		return !state->busy;
+	KeWaitForSingleObject(&state->idle, Executive, KernelMode, FALSE, NULL);
+	return TRUE;
+}
+
 /* With `lock` held: the read, for the caller to complete; NULL where there is
  * none, or its cancel routine runs already and will complete it. */
 static PIRP take_locked(struct state *state)

@@ -23,8 +23,7 @@ static const volatile struct {
 	{IRP_MJ_DEVICE_CONTROL, on_device_control},
 };
 
-/* Waits until nothing of ours can run any more. Every timer expires within
- * WDMLAT_DELAY_MAX_100NS. */
+/* Waits until nothing of ours can run any more. */
 static void drain(struct state *state)
 {
 	KIRQL irql;
@@ -33,11 +32,7 @@ static void drain(struct state *state)
 	/* A read that is arming has armed. */
 	KeAcquireSpinLock(&state->arming, &irql);
 	KeReleaseSpinLock(&state->arming, irql);
-	KeFlushQueuedDpcs();
-	/* On NT a flushed DPC has run. Wine's KeInsertQueueDpc queues none: then
-	 * nothing follows either. */
-	if (state->config.source != WDMLAT_SOURCE_QUEUE || state->sample.dpc_tsc)
-		KeWaitForSingleObject(&state->idle, Executive, KernelMode, FALSE, NULL);
+	outlast(state);
 	KeCancelTimer(&state->timer);
 	if (state->high_res)
 		state->optional.delete_timer(state->high_res, TRUE, TRUE, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Who has the device open. What the driver asks of the whole machine lasts from
- * the first handle to the last: one that is only loaded asks for nothing, and a
- * program that was ended leaves nothing behind.
+ * Who has the device open. What the driver asks of the whole machine, and how
+ * programs configured it, lasts from the first handle to the last: one that is
+ * only loaded asks for nothing, and a program that was ended leaves nothing.
  */
 #include "state.h"
 
@@ -62,7 +62,9 @@ NTSTATUS NTAPI on_close(PDEVICE_OBJECT device, PIRP irp)
 	struct state *state = device->DeviceExtension;
 
 	hold_handles(state);
-	state->opened--;
+	/* Nobody can configure or read meanwhile. */
+	if (--state->opened == 0 && outlast(state))
+		configure_first(state);
 	keep_tick(state);
 	release_handles(state);
 	return complete(irp, STATUS_SUCCESS, 0);

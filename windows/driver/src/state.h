@@ -48,6 +48,7 @@ struct state {
 
 	/* Written by the cycle's own steps, which follow each other. */
 	struct wdmlat_sample sample;
+	/* Written by who has claimed the cycle, with `lock` held. */
 	struct wdmlat_config config;
 
 	KTIMER timer;
@@ -72,6 +73,7 @@ KSTART_ROUTINE follow;
 ex_timer_callback on_high_res;
 BOOLEAN claim(struct state *state);
 void release(struct state *state);
+BOOLEAN outlast(struct state *state);
 void cancel_of(struct state *state, PFILE_OBJECT file);
 NTSTATUS complete(PIRP irp, NTSTATUS status, ULONG_PTR bytes);
 
@@ -82,7 +84,7 @@ void release_handles(struct state *state);
 void keep_tick(struct state *state);
 void forget_handles(struct state *state);
 
-/* config.c */
+/* config.c; configure_first while there is no cycle */
 DRIVER_DISPATCH on_device_control;
 void configure_first(struct state *state);
 void find_optional(struct optional_routines *optional);

@@ -22,9 +22,12 @@ SLOW = "-DWDMLAT_SLOW_DPC_TSC=8000000"
 HANGS_S = 60
 # Of `control handles`: each is told once the driver has answered.
 STEPS = ["loaded", "tick asked for", "the first handle", "the second handle", "one is left",
-         "tick given back", "no timer", "tick asked for", "a timer again",
-         "tick given back", "tick asked for", "a handle after the last",
-         "tick given back", "unloaded"]
+         "tick given back", "no timer", "another handle", "its end changes nothing",
+         "tick asked for", "a timer again",
+         "tick given back", "tick asked for", "a handle after the last", "a read is left",
+         "tick given back", "tick asked for", "a handle after that read",
+         "it begins as the papers did", "tick given back", "no timer for the last",
+         "tick asked for", "a timer for the next", "tick given back", "unloaded"]
 
 
 def life(driver, reads, **how):
@@ -131,8 +134,12 @@ class ABrokenDriver(Folder):
         self.assert_seen(life(driver, 50, limit_s=HANGS_S))
 
     def test_a_tick_that_outlasts_the_last_handle(self):
-        driver = mutant(self.folder, "handles.c", "\tstate->opened--;\n", "")
+        driver = mutant(self.folder, "handles.c", "--state->opened == 0", "state->opened == 0")
         self.assertNotEqual(steps(driver), STEPS)
+
+    def test_a_configuration_that_outlasts_the_last_handle(self):
+        driver = mutant(self.folder, "handles.c", "&& outlast(state))", "&& FALSE)")
+        self.assertNotIn("it begins as the papers did", steps(driver))
 
     def test_a_dpc_without_a_stamp(self):
         stamp = "stamp(&sample->dpc_tsc, &sample->dpc_qpc, &sample->dpc_cpu);"

@@ -3,10 +3,13 @@ latency."""
 
 import json
 import threading
+import time
 
 from broken import make, mutant
 from program import BUILT, FOLDER, PROGRAM, BesideDriver, main
 
+# A limit against hanging, not an expectation.
+BEGINS_S = 60
 # As the papers have them.
 SERVICES = ["dpc", "kthread:28", "kthread:24"]
 
@@ -43,16 +46,37 @@ class Recorded(BesideDriver):
         losses = {name for name, count in manifest["losses"].items() if count}
         self.assertLessEqual(losses, {"not_raised"})
 
-    def test_how_the_driver_was_configured_is_put_back(self):
+    def config(self):
+        """How the driver serves reads, for who opens it now."""
+        code, said = self.call(FOLDER / "control.exe", "config")
+        self.assertEqual(code, 0, said)
+        return said
+
+    def test_after_a_recording_the_driver_is_configured_as_at_its_beginning(self):
         self.install(BUILT)
-        config = lambda: self.call(FOLDER / "control.exe", "config")
-        before = config()
-        self.assertEqual(before[0], 0, before)
+        before = self.config()
 
         # The last service asks for another configuration than the driver begins with.
         self.recorded(["kthread:28"])
 
-        self.assertEqual(config(), before)
+        self.assertEqual(self.config(), before)
+
+    def test_so_it_is_after_a_recording_that_was_killed(self):
+        self.install(BUILT)
+        before = self.config()
+        path = self.folder / "killed.laggard"
+        recording = threading.Thread(target=self.call, args=(
+            PROGRAM, "record", "--services", "kthread:28", "-d", "10m", "-o", path))
+        recording.start()
+        end = time.monotonic() + BEGINS_S
+        while not (path / "manifest.json").exists() and time.monotonic() < end:
+            time.sleep(0.1)
+
+        code, said = self.call("taskkill.exe", "/f", "/im", "laggard.exe")
+
+        self.assertEqual(code, 0, said)
+        recording.join()
+        self.assertEqual(self.config(), before)
 
     def test_without_the_driver_it_says_how_to_install_it(self):
         code, said = self.call(PROGRAM, *words(), "-o", self.folder / "r")
@@ -80,7 +104,7 @@ class Recorded(BesideDriver):
 
     def test_two_at_once_lose_what_the_other_took_and_count_it(self):
         self.install(BUILT)
-        answers = {}
+        answers, before = {}, self.config()
 
         def record(name):
             answers[name] = self.call(PROGRAM, *words(), "-o", self.folder / name)
@@ -97,6 +121,7 @@ class Recorded(BesideDriver):
             self.assertNotIn("panicked", said)
         self.assertTrue(any(code != 2 for code, _ in answers.values()), answers)
         # And neither has spoilt the driver for the next.
+        self.assertEqual(self.config(), before)
         self.assertTrue(all(line["served"] for line in self.recorded()["counts"]))
 
     def test_a_period_that_is_too_short_for_its_services_is_refused(self):

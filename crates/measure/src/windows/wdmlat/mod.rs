@@ -159,15 +159,11 @@ impl DriverSource {
         }
     }
 
-    /// Has the thread end, and waits until it has put back what it configured.
+    /// Has the thread end, and waits until it has: the driver is free then.
     fn end(&self) {
         self.state.stop.store(true, Ordering::Relaxed);
         let until = clock::now() + ENDS;
-        while !self.has_left() {
-            if clock::now() >= until {
-                self.state.not_put_back.store(true, Ordering::Relaxed);
-                return;
-            }
+        while !self.has_left() && clock::now() < until {
             std::thread::sleep(LOOK);
         }
     }
@@ -266,7 +262,7 @@ impl Source for DriverSource {
             series.settled.until = until;
         }
         self.state.until.store(until.ns(), Ordering::Relaxed);
-        // Not started: it is put back now.
+        // Not started: the driver is free now.
         self.ready = None;
     }
 
@@ -302,7 +298,6 @@ impl Source for DriverSource {
         caveats.extend(self.state.early_caveat());
         caveats.extend(self.state.elsewhere_caveat(self.lines[0].cpu));
         caveats.extend(self.state.failed_caveat());
-        caveats.extend(self.state.not_put_back_caveat());
         caveats
     }
 

@@ -55,8 +55,6 @@ pub(super) struct ReadsState {
     pub(super) elsewhere: AtomicU64,
     /// Which service is waited for.
     waited_for: AtomicUsize,
-    /// Whether the driver's configuration could not be put back.
-    pub(super) not_put_back: AtomicBool,
     /// What the system said when the driver refused.
     refusal: AtomicI32,
 }
@@ -70,7 +68,6 @@ impl Default for ReadsState {
             early: Early::default(),
             elsewhere: AtomicU64::new(0),
             waited_for: AtomicUsize::new(NOBODY),
-            not_put_back: AtomicBool::new(false),
             refusal: AtomicI32::new(0),
         }
     }
@@ -123,22 +120,13 @@ impl ReadsState {
         })
     }
 
-    pub(super) fn not_put_back_caveat(&self) -> Option<Caveat> {
-        self.not_put_back.load(Ordering::Relaxed).then(|| {
-            Caveat::new(
-                CaveatKind::AbilityAbsent,
-                "the driver did not take back how it was configured before",
-                "`laggard driver remove` and `install` begin it anew",
-            )
-        })
-    }
-
     fn ends(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// What is ready to read. What the driver was configured to is put back when it goes.
+/// What is ready to read. How it configures the driver lasts until nobody has that open:
+/// the driver sees to it.
 #[derive(Debug)]
 pub(super) struct Reads {
     device: Device,
@@ -147,7 +135,6 @@ pub(super) struct Reads {
     services: Vec<Service>,
     state: Arc<ReadsState>,
     tell: SyncSender<ReadOutcome>,
-    was_configured: bool,
 }
 
 impl Reads {
@@ -166,7 +153,6 @@ impl Reads {
             services,
             state,
             tell,
-            was_configured: false,
         }
     }
 
@@ -174,9 +160,9 @@ impl Reads {
     ///
     /// # Errors
     /// When there is no thread, or the driver takes no configuration.
-    pub(super) fn start(mut self, plans: Vec<Expiries>) -> io::Result<JoinHandle<()>> {
+    pub(super) fn start(self, plans: Vec<Expiries>) -> io::Result<JoinHandle<()>> {
         let first = self.config(self.services[0], Nanos::from_ms(1));
-        self.configure(&first)?;
+        self.device.configure(&first)?;
         std::thread::Builder::new()
             .name("lag/wdmlat".into())
             .spawn(move || {
@@ -210,13 +196,7 @@ impl Reads {
         }
     }
 
-    fn configure(&mut self, config: &DriverConfig) -> io::Result<()> {
-        self.device.configure(config)?;
-        self.was_configured = true;
-        Ok(())
-    }
-
-    fn run(&mut self, mut plans: Vec<Expiries>) {
+    fn run(&self, mut plans: Vec<Expiries>) {
         // When each ran last.
         let mut ran = vec![Nanos::ZERO; plans.len()];
         while !self.state.ends() {
@@ -267,10 +247,10 @@ impl Reads {
     }
 
     /// What came of this expiry; `None`: reading is to end.
-    fn served(&mut self, place: usize, planned: Nanos) -> io::Result<Option<Came>> {
+    fn served(&self, place: usize, planned: Nanos) -> io::Result<Option<Came>> {
         let ahead = planned.saturating_sub(clock::now());
         let config = self.config(self.services[place], ahead);
-        match self.configure(&config) {
+        match self.device.configure(&config) {
             Err(error) if is_busy(&error) => return Ok(Some(Came::NotArmed)),
             configured => configured?,
         }
@@ -340,14 +320,6 @@ fn is_as_asked(config: &DriverConfig, sample: &DriverSample) -> bool {
 fn is_busy(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(i32::cast_unsigned);
     matches!(code, Some(ERROR_BUSY | ERROR_OPERATION_ABORTED))
-}
-
-impl Drop for Reads {
-    fn drop(&mut self) {
-        if self.was_configured && self.device.configure(&self.info.config).is_err() {
-            self.state.not_put_back.store(true, Ordering::Relaxed);
-        }
-    }
 }
 
 /// The instants of a read.
