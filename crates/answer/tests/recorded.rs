@@ -32,6 +32,8 @@ struct Minute<'a> {
     usage: Option<UsagePattern>,
     /// How long its first line waited at the end.
     waited: Option<Nanos>,
+    /// Of its machine.
+    kernel: &'a str,
 }
 
 impl Default for Minute<'_> {
@@ -43,6 +45,7 @@ impl Default for Minute<'_> {
             seconds: 60,
             usage: None,
             waited: None,
+            kernel: "6.12.9",
         }
     }
 }
@@ -59,6 +62,7 @@ impl Minute<'_> {
         if let Some(waited) = self.waited {
             made = made.waiting(0, 1, waited);
         }
+        made.manifest.host.kernel = self.kernel.into();
         made.manifest.load = Some(LoadRun {
             name: self.load.into(),
             command: Vec::new(),
@@ -151,6 +155,30 @@ fn requirements_are_held_against_what_was_counted_under_their_own_load() {
     );
     assert_eq!(report.verdict, Broken);
     assert!(report.file.ends_with("r.toml"), "{}", report.file);
+}
+
+#[test]
+fn who_recorded_on_windows_is_told_of_no_option_that_only_linux_has() {
+    let dir = TempDir::new().unwrap();
+    let of = |kernel| {
+        let once = Minute {
+            name: kernel,
+            lines: &[(URGENT, 60_000)],
+            kernel,
+            ..Minute::default()
+        };
+        let text = "when_unclear = \"extend\"\n\
+            [[require]]\nservice = \"fifo:90\"\nat_most = \"1ms\"\nshare = 1e-5\n";
+        let report = checked(dir.path(), &[once.record(dir.path())], None, text);
+        report.sentences.join(" ")
+    };
+
+    let linux = of("6.12.9");
+    let windows = of("Windows 10.0.19045");
+
+    assert!(linux.contains("--until-decided"), "{linux}");
+    assert!(!windows.contains("--"), "{windows}");
+    assert!(windows.contains("would be after"), "{windows}");
 }
 
 #[test]

@@ -65,8 +65,9 @@ pub enum ParseCpuListError {
     /// A range ends before it starts.
     #[error("the range `{0}` ends before it starts; write the smaller CPU first")]
     Backwards(String),
-    /// A number is larger than any kernel's.
-    #[error("there is no CPU {0}; Linux numbers at most 8192")]
+    /// A number is larger than any kernel's. The list may be of a recording that was
+    /// made on another system.
+    #[error("there is no CPU {0}; the largest number is 8191")]
     TooLarge(u32),
 }
 
@@ -153,7 +154,7 @@ mod tests {
             ),
             (
                 "0-99999",
-                "there is no CPU 99999; Linux numbers at most 8192",
+                "there is no CPU 99999; the largest number is 8191",
             ),
         ] {
             assert_eq!(text.parse::<CpuList>().unwrap_err().to_string(), error);

@@ -204,7 +204,7 @@ impl Host {
     /// The system whose version is `kernel`.
     #[must_use]
     pub fn system_of(kernel: &str) -> String {
-        match kernel.starts_with(WINDOWS) {
+        match Self::is_windows_kernel(kernel) {
             true => kernel.into(),
             false => format!("Linux {kernel}"),
         }
@@ -213,6 +213,12 @@ impl Host {
     /// Whether its system is Windows.
     #[must_use]
     pub fn is_windows(&self) -> bool {
-        self.kernel.starts_with(WINDOWS)
+        Self::is_windows_kernel(&self.kernel)
+    }
+
+    /// Whether this is a version of Windows.
+    #[must_use]
+    pub fn is_windows_kernel(kernel: &str) -> bool {
+        kernel.starts_with(WINDOWS)
     }
 }

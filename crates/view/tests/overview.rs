@@ -238,6 +238,20 @@ fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
 
     let said = plain(&overview, WIDE);
 
+    // Whose `record` has no `--for`.
+    overview.conditions.kernel = "Windows 10.0.19045".into();
+    let on_windows = plain(&overview, WIDE);
+    let said_there = [
+        "NOT DECIDED for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s; a shorter --period tells more",
+        "NOT DECIDED for jack-128: cannot tell; record with a shorter --period",
+    ];
+    assert!(!on_windows.contains("--for"), "{on_windows}");
+    for expected in said_there {
+        assert!(
+            on_windows.replace("\n  ", " ").contains(expected),
+            "{expected} in\n{on_windows}"
+        );
+    }
     for expected in [
         "NOT DECIDED for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s;",
         "NOT DECIDED for jack-128: cannot tell; laggard record --for jack-128",

@@ -70,7 +70,8 @@ pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
         sentences: Vec::new(),
         notes: loads.iter().flat_map(Load::notes).collect(),
     };
-    report.sentences = sentences::of_all(&report);
+    let on_windows = first.is_some_and(|one| one.host.is_windows());
+    report.sentences = sentences::of_all(&report, on_windows);
     Ok(report)
 }
 

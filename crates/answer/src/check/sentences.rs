@@ -122,7 +122,7 @@ pub(super) fn mttf(
         // Its limits would decide it, and are of what such a recording can see.
         return format!(
             "{runs}: by what was seen, runs dry{place} {}; every {} is allowed; not decided: activations are too far \
-             apart to see short stalls that meet in one buffer; record with `--for`",
+             apart to see short stalls that meet in one buffer; record with `--for`, on Windows with a shorter `--period`",
             mean_time(figure, is_counted),
             every(figure.limit)
         );
@@ -252,7 +252,7 @@ fn rest(row: &CheckedRow) -> String {
             "; not decided: what was lost, or not kept, could have broken it".into()
         }
         Undecided::TooCoarse => {
-            "; not decided: activations are too far apart to tell; record with `--for`".into()
+            "; not decided: activations are too far apart to tell; record with `--for`, on Windows with a shorter `--period`".into()
         }
         Undecided::NotWatched => "; not decided".into(),
         Undecided::LoadEnded => {
@@ -278,8 +278,8 @@ fn number(of: f64) -> String {
     count(whole(of.round()))
 }
 
-/// All of it in a sentence.
-pub(super) fn of_all(report: &CheckReport) -> Vec<String> {
+/// All of it in a sentence. `on_windows`: whether that is where the recordings were made.
+pub(super) fn of_all(report: &CheckReport, on_windows: bool) -> Vec<String> {
     let count = |verdict| {
         report
             .rows
@@ -316,7 +316,9 @@ pub(super) fn of_all(report: &CheckReport) -> Vec<String> {
         ));
     }
     let of_length = |row: &CheckedRow| row.why.as_ref().is_some_and(Undecided::is_of_length);
-    if report.when_unclear == WhenUnclear::Extend
+    // What there is of `record` on Windows does not look in between.
+    if !on_windows
+        && report.when_unclear == WhenUnclear::Extend
         && report.until_decided.is_none()
         && report.verdict == CheckVerdict::NotDecided
         && report.rows.iter().any(of_length)

@@ -10,7 +10,7 @@ mod late;
 mod read;
 
 use laggard_model::{
-    Backend, CauseClass, Caveat, LoadLabel, Nanos, Route, Service, State, UsagePattern,
+    Backend, CauseClass, Caveat, Host, LoadLabel, Nanos, Route, Service, State, UsagePattern,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -108,6 +108,13 @@ pub struct Conditions {
     pub hypervisor: Option<String>,
     /// The processor's name.
     pub processor: String,
+}
+
+impl Conditions {
+    /// Whether the machine's system is Windows.
+    pub fn is_windows(&self) -> bool {
+        Host::is_windows_kernel(&self.kernel)
+    }
 }
 
 /// An application, and whether the machine serves it.

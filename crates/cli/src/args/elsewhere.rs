@@ -46,7 +46,22 @@ fn explained(err: clap::Error) -> clap::Error {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    #[test]
+    fn no_help_tells_of_programs_that_there_are_not_here() {
+        let mut all = Args::command();
+        all.build();
+
+        for command in all.get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            for linux in ["taskset", "sudo", "systemd"] {
+                assert!(!help.contains(linux), "{linux}: {help}");
+            }
+        }
+    }
 
     #[test]
     fn a_command_that_needs_linux_says_so_and_another_is_unknown() {

@@ -388,14 +388,22 @@ pub(crate) struct ReportArgs {
     pub(crate) tasks: Option<PathBuf>,
 }
 
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
+#[cfg(not(windows))]
+const DOCTOR_EXAMPLES: &str = "\
 Exit code 0 when a full recording is possible, 1 when not.
 
 Examples:
   sudo laggard doctor            all that a recording can use
   laggard doctor busy.laggard    as the user of the audio programs: their
-                                 limits, and what effect the recording saw")]
+                                 limits, and what effect the recording saw";
+#[cfg(windows)]
+const DOCTOR_EXAMPLES: &str = "\
+Exit code 0 when a full recording is possible, 1 when not.
+
+Run as administrator it says all that a recording can use.";
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
     /// Recording of this machine: did it see the effect of what is not as audio
     /// programs need it?

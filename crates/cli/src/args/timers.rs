@@ -91,8 +91,14 @@ pub(crate) struct TimersArgs {
     /// How long each row takes, up to 10 minutes
     #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = some_time)]
     pub(crate) duration: Nanos,
-    /// CPU of the threads [default: the last one that this process may use,
-    /// or that `taskset` started it on]
+    #[cfg_attr(
+        windows,
+        doc = "CPU of the threads [default: the last one that this process may use]"
+    )]
+    #[cfg_attr(
+        not(windows),
+        doc = "CPU of the threads [default: the last one that this process may use, or that `taskset` started it on]"
+    )]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// Exit code 1 where a timer of --api is later than this, once

@@ -12,9 +12,10 @@ use super::{Look, Measure};
 /// A family of applications with fewer members in a group is named one by one.
 const FAMILY: usize = 3;
 
-/// The verdicts on these applications, those with least slack first.
-pub(super) fn verdicts(all: &[Fit], look: Look, measure: Measure) -> Screen {
-    let mut groups = groups(all);
+/// The verdicts on these applications, those with least slack first. `on_windows`:
+/// whether that is where they were recorded.
+pub(super) fn verdicts(all: &[Fit], on_windows: bool, look: Look, measure: Measure) -> Screen {
+    let mut groups = groups(all, on_windows);
     let mut more = 0;
     if groups.len() > measure.verdicts {
         // What is not served is shown however little room there is.
@@ -46,6 +47,7 @@ struct Group<'a> {
     kind: Kind,
     /// Whether normal threads run them.
     are_normal: bool,
+    on_windows: bool,
     fits: Vec<&'a Fit>,
 }
 
@@ -75,7 +77,7 @@ const KINDS: [Kind; 7] = [
     Kind::Fit,
 ];
 
-fn groups(all: &[Fit]) -> Vec<Group<'_>> {
+fn groups(all: &[Fit], on_windows: bool) -> Vec<Group<'_>> {
     let of = |kind: Kind, are_normal: bool| {
         let is_normal = |fit: &Fit| fit.service.is_normal_thread();
         let fits = all.iter();
@@ -88,6 +90,7 @@ fn groups(all: &[Fit]) -> Vec<Group<'_>> {
         Group {
             kind,
             are_normal,
+            on_windows,
             fits,
         }
     };
@@ -139,7 +142,10 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
         (Kind::Seen, several) => at_worst(several),
         (Kind::Unended, _) => return "still waiting when measuring ended".into(),
         (Kind::Coarse, _) => {
-            return format!("cannot tell; laggard record --for {name}");
+            return match group.on_windows {
+                true => "cannot tell; record with a shorter --period".into(),
+                false => format!("cannot tell; laggard record --for {name}"),
+            };
         }
         (Kind::NoneSeen, several) => {
             let longest = several.iter().filter_map(|fit| fit.decided_by_ns);
@@ -161,9 +167,11 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
     }
     match (first.judged().mttf_ns, first.narrowed_by_ns) {
         (_, Some(ns)) => format!("{often}; {}", narrowed(ns)),
-        (None, None) if first.judged().is_wide() => {
-            format!("{often}; laggard record --for {name} tells more")
-        }
+        // What `--for` chooses is chosen by hand there.
+        (None, None) if first.judged().is_wide() => match group.on_windows {
+            true => format!("{often}; a shorter --period tells more"),
+            false => format!("{often}; laggard record --for {name} tells more"),
+        },
         _ => often,
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn conditions(overview: &Overview, look: Look) -> Screen {
         name => format!("{name} guest"),
     });
     let backend = match of.backend {
-        Backend::User if Host::system_of(&of.kernel) == of.kernel => "",
+        Backend::User if of.is_windows() => "",
         Backend::User => "without eBPF",
         Backend::Tracer => "by the timerlat tracer",
         Backend::Driver => "by the driver wdmlat.sys",

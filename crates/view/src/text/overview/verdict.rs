@@ -20,7 +20,10 @@ pub(super) fn verdicts(overview: &Overview, look: Look, measure: Measure) -> Scr
     }
     match overview.fits.as_slice() {
         [only] => one(only, &mut screen, look.room(measure.verdict, 2)),
-        several => screen.append(groups::verdicts(several, look, measure)),
+        several => {
+            let on_windows = overview.conditions.is_windows();
+            screen.append(groups::verdicts(several, on_windows, look, measure));
+        }
     }
     screen
 }
