@@ -19,6 +19,7 @@ mod registry;
 mod rights;
 mod setup;
 mod stamper;
+mod stop;
 mod thread;
 mod threads;
 mod timers;

@@ -344,6 +344,27 @@ mod tests {
     }
 
     #[test]
+    fn the_end_waits_for_no_expiry_that_nobody_wants_any_more() {
+        let mut wanted = request(&[Service::Other], &[]);
+        (wanted.period, wanted.dither) = (Nanos::from_secs(10), false);
+        let mut probe = WindowsProbe::new(wanted).unwrap();
+        let begun = probe.start().unwrap();
+        while probe.now() < begun {
+            probe.pause(Duration::from_millis(50));
+        }
+
+        let ended = probe.stop();
+        let waited = probe.now().saturating_sub(ended);
+        probe.drain(&mut Batch::default());
+
+        // A third of what is left of the period.
+        assert!(waited < Nanos::from_secs(3), "{waited}");
+        for account in probe.accounts() {
+            assert_eq!((account.planned, account.lost), (Some(0), 0));
+        }
+    }
+
+    #[test]
     fn a_process_is_of_the_real_time_class_while_it_measures_alone() {
         let _alone = super::super::priority::CLASS.lock().unwrap();
         let services = [Service::Realtime(31), Service::Realtime(24), Service::Other];

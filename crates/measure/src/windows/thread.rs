@@ -6,13 +6,14 @@
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle as _, BorrowedHandle};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use laggard_model::{Cpu, Nanos, Service, Tid, TimerApi};
 use windows_sys::Win32::System::Threading::{GetCurrentProcessorNumber, GetThreadId};
 
+use super::stop::StopSignal;
 use super::timers;
 use super::{clock, memory, priority, processors};
 use crate::board::{Board, LineWriter, Timeline};
@@ -26,8 +27,8 @@ const STACK_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct ThreadsState {
     pub(super) board: Board,
-    /// Set when measuring is to end.
-    pub(super) stop: AtomicBool,
+    /// Given when measuring is to end.
+    pub(super) stop: StopSignal,
     /// Whether measuring takes the machine from its own collector.
     pub(super) exhaustion: Exhaustion,
     pub(super) early: Early,
@@ -154,7 +155,7 @@ fn run(
     tell: &Sender<io::Result<(bool, bool)>>,
     started: &Receiver<TimedLine>,
 ) {
-    let mut ready = match ready(cpu, service, api) {
+    let mut ready = match ready(cpu, service, api, &shared.stop) {
         Ok(ready) => ready,
         Err(err) => {
             // The other end waits for exactly this message.
@@ -175,13 +176,15 @@ fn run(
 }
 
 /// Readies the calling thread.
-fn ready(cpu: Cpu, service: Service, api: TimerApi) -> io::Result<Ready> {
+fn ready(cpu: Cpu, service: Service, api: TimerApi, stop: &StopSignal) -> io::Result<Ready> {
     processors::pin(cpu)?;
     priority::schedule_as(service)?;
-    let (wait, is_fine) = match (timers::open(api), api) {
+    let stopped = stop.event()?;
+    let open = |api| timers::open(api, Some(&stopped));
+    let (wait, is_fine) = match (open(api), api) {
         (Ok(wait), _) => (wait, true),
         // Before Windows 10 1803.
-        (Err(_), TimerApi::HighResTimer) => (timers::open(TimerApi::WaitableTimer)?, false),
+        (Err(_), TimerApi::HighResTimer) => (open(TimerApi::WaitableTimer)?, false),
         (Err(err), _) => return Err(err),
     };
     let unit = api.unit();
@@ -209,17 +212,22 @@ fn measure(
 ) {
     let mut timeline = plan.timeline;
     timeline.advance_by(plan.first);
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !shared.stop.is_given() {
         let expiry = timeline.expiry();
         let slot = line.claim(timeline.seq() / plan.stride, expiry);
         let armed = clock::now();
-        let Some(user) = wait_until(expiry, timer, &shared.early) else {
-            // It did not come, which is no lateness of the machine's.
-            line.give_up();
-            let now = clock::now().ns();
-            shared.failed.store(now, Ordering::Relaxed);
-            shared.stop.store(true, Ordering::Relaxed);
-            return;
+        let user = match wait_until(expiry, timer, &shared.early) {
+            Ok(user) => user,
+            // Nobody wants what is due: it stays as what is waited for.
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => return,
+            Err(_) => {
+                // It did not come, which is no lateness of the machine's.
+                line.give_up();
+                let now = clock::now().ns();
+                shared.failed.store(now, Ordering::Relaxed);
+                shared.stop.give();
+                return;
+            }
         };
         if let Some(slot) = slot {
             if armed >= expiry {
@@ -228,7 +236,7 @@ fn measure(
             line.publish(slot, user, current_cpu() != cpu);
         }
         if shared.exhaustion.is_hopeless(user) {
-            shared.stop.store(true, Ordering::Relaxed);
+            shared.stop.give();
         }
         timeline.advance_by(plan.stride);
         while timeline.expiry() <= user {
@@ -237,22 +245,25 @@ fn measure(
     }
 }
 
-/// Waits until `time` has come, and returns when that was seen; `None`: the timer cannot
-/// be waited for. A wait that is over before is counted, and the rest is waited for:
-/// what runs too early is not late by less than nothing.
-fn wait_until(time: Nanos, timer: &mut ThreadTimer, early: &Early) -> Option<Nanos> {
+/// Waits until `time` has come, and returns when that was seen. A wait that is over before
+/// is counted, and the rest is waited for: what runs too early is not late by less than
+/// nothing. No error of it allocates.
+///
+/// # Errors
+/// Interrupted, when measuring is to end; else the timer cannot be waited for.
+fn wait_until(time: Nanos, timer: &mut ThreadTimer, early: &Early) -> io::Result<Nanos> {
     // The timer takes whole units: what is cut would be waited for in a loop.
     let rest_of_unit = timer.unit.saturating_sub(Nanos::from_ns(1));
     let mut now = clock::now();
     while now < time {
         let left = time.saturating_sub(now) + rest_of_unit;
-        timer.wait.once(left).ok()?;
+        timer.wait.once(left)?;
         now = clock::now();
         if now < time {
             early.note(time.saturating_sub(now));
         }
     }
-    Some(now)
+    Ok(now)
 }
 
 fn current_cpu() -> Cpu {
@@ -271,7 +282,7 @@ mod tests {
         early.note(Nanos::from_us(700));
         early.note(Nanos::from_us(500));
         let mut timer = ThreadTimer {
-            wait: timers::open(TimerApi::WaitableTimer).unwrap(),
+            wait: timers::open(TimerApi::WaitableTimer, None).unwrap(),
             unit: TimerApi::WaitableTimer.unit(),
         };
         let time = clock::now() + Nanos::from_ms(20);
@@ -281,5 +292,39 @@ mod tests {
 
         assert_eq!(seen, (3, Nanos::from_us(700)));
         assert!(came >= time);
+    }
+
+    #[test]
+    fn who_waits_for_a_timer_is_woken_by_the_end_and_what_came_before_it_counts() {
+        for api in [
+            TimerApi::HighResTimer,
+            TimerApi::WaitableTimer,
+            TimerApi::TimeSetEvent,
+            TimerApi::ThreadpoolTimer,
+        ] {
+            let stop = Arc::new(StopSignal::new().unwrap());
+            let event = stop.event().unwrap();
+            let mut timer = ThreadTimer {
+                wait: timers::open(api, Some(&event)).unwrap(),
+                unit: api.unit(),
+            };
+            let early = Early::default();
+
+            let begun = clock::now();
+            let came = wait_until(begun + Nanos::from_ms(20), &mut timer, &early);
+            let giver = Arc::clone(&stop);
+            let giver = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                giver.give();
+            });
+            let ended = wait_until(clock::now() + Nanos::from_secs(30), &mut timer, &early);
+            giver.join().unwrap();
+
+            assert!(came.is_ok(), "{api}: {came:?}");
+            let kind = ended.unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::Interrupted, "{api}");
+            // Half of what was waited for: a limit, not an expectation.
+            assert!(clock::now() < begun + Nanos::from_secs(15), "{api}");
+        }
     }
 }

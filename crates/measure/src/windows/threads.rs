@@ -1,7 +1,7 @@
 //! Threads of ours that wait for waitable timers of high resolution.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, LossReason, Losses, Nanos,
@@ -10,6 +10,7 @@ use laggard_model::{
 
 use super::priority::RealtimeClass;
 use super::processors::allowed_cpus;
+use super::stop::StopSignal;
 use super::thread::{Early, ThreadsState, TimedLine, TimerThread};
 use super::usage::cpu_of;
 use super::{clock, memory, priority};
@@ -75,9 +76,14 @@ impl TimerThreads {
                 LINES_PER_CPU,
             ));
         }
+        let stop = StopSignal::new().map_err(|err| ProbeError::System {
+            action: "make an event that ends the measuring threads".into(),
+            remedy: "end other programs, of which each may have some".into(),
+            said: Some(err),
+        })?;
         let shared = Arc::new(ThreadsState {
             board: board(&request, &mut caveats),
-            stop: AtomicBool::new(false),
+            stop,
             exhaustion: Exhaustion::new(request.cpus.len()),
             early: Early::default(),
             failed: AtomicU64::new(0),
@@ -415,17 +421,18 @@ impl Source for TimerThreads {
         if self.is_anyone_waiting() {
             return false;
         }
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.give();
         self.threads.iter().all(TimerThread::is_finished)
     }
 
     fn settle(&mut self, given_up: Nanos) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        // Before the stop wakes those who wait yet: who leaves by it has not come.
         self.standings = self
             .readers
             .iter()
             .map(|(cpu, reader)| self.standing(*cpu, reader, given_up))
             .collect();
+        self.shared.stop.give();
         self.class = None;
     }
 

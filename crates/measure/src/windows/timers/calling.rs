@@ -189,6 +189,8 @@ const fn file_time(time: i64) -> FILETIME {
 struct CallingTimer {
     source: CallSource,
     stamps: &'static CallStamps,
+    /// What interrupts a wait.
+    stop: Option<OwnedHandle>,
     /// The number of the call that is waited for next.
     next: u64,
     /// When the last one was made that was waited for.
@@ -204,7 +206,7 @@ impl CallingTimer {
                 self.last = at;
                 return Ok(());
             }
-            wait_for(&self.stamps.event)?;
+            wait_for(&self.stamps.event, self.stop.as_ref())?;
         }
     }
 
@@ -265,27 +267,34 @@ fn pool_timer(stamps: &'static CallStamps) -> io::Result<PTP_TIMER> {
 }
 
 fn opened(
+    stop: Option<OwnedHandle>,
     source: impl FnOnce(&'static CallStamps) -> io::Result<CallSource>,
 ) -> io::Result<Box<dyn TimedWait>> {
     let stamps = CallStamps::new()?;
     Ok(Box::new(CallingTimer {
         source: source(stamps)?,
         stamps,
+        stop,
         next: 0,
         last: Nanos::ZERO,
     }))
 }
 
-/// The one of `api`; `None`: it calls no function.
+/// The one of `api`; `None`: it calls no function. `stop` interrupts its waits.
 #[allow(
     clippy::wildcard_enum_match_arm,
     reason = "all others are opened elsewhere, or Linux's"
 )]
-pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
+pub(super) fn open(
+    api: TimerApi,
+    stop: Option<OwnedHandle>,
+) -> Option<io::Result<Box<dyn TimedWait>>> {
     Some(match api {
-        TimerApi::TimeSetEvent => opened(|_| Ok(CallSource::Multimedia(0))),
-        TimerApi::TimerQueue => opened(|_| Ok(CallSource::Queue(null_mut()))),
-        TimerApi::ThreadpoolTimer => opened(|stamps| pool_timer(stamps).map(CallSource::Pool)),
+        TimerApi::TimeSetEvent => opened(stop, |_| Ok(CallSource::Multimedia(0))),
+        TimerApi::TimerQueue => opened(stop, |_| Ok(CallSource::Queue(null_mut()))),
+        TimerApi::ThreadpoolTimer => {
+            opened(stop, |stamps| pool_timer(stamps).map(CallSource::Pool))
+        }
         _ => return None,
     })
 }

@@ -5,6 +5,7 @@ mod clocks;
 mod waits;
 
 use std::io;
+use std::os::windows::io::OwnedHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
@@ -26,7 +27,8 @@ struct OnWindows {
 
 impl OnWindows {
     fn open() -> io::Result<Self> {
-        let finest = WaitableTimer::open(true).or_else(|_| WaitableTimer::open(false))?;
+        let open = |is_high| WaitableTimer::open(is_high, None);
+        let finest = open(true).or_else(|_| open(false))?;
         Ok(Self { finest })
     }
 }
@@ -95,7 +97,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
     processors::pin(plan.cpu)
         .map_err(|err| lacking(format!("CPU {} is refused: {err}", plan.cpu), &err))?;
     let here = OnWindows::open().map_err(|err| lacking(err.to_string(), &err))?;
-    let mut wait = open(plan.api).map_err(|err| lacking(err.to_string(), &err))?;
+    let mut wait = open(plan.api, None).map_err(|err| lacking(err.to_string(), &err))?;
     let mut seen = WaitsSeen::for_plan(plan, Nanos::ZERO);
     try_out(plan, &here, &mut *wait, end, &mut seen)
         .map_err(|err| lacking(err.to_string(), &err))?;
@@ -115,13 +117,14 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
     }
 }
 
-/// The timer, for the calling thread.
-pub(super) fn open(api: TimerApi) -> io::Result<Box<dyn TimedWait>> {
-    match waits::open(api) {
+/// The timer, for the calling thread. `stop`: a handle that is signalled when nobody
+/// wants its waits any more; they are interrupted then, where they wait for a handle too.
+pub(super) fn open(api: TimerApi, stop: Option<&OwnedHandle>) -> io::Result<Box<dyn TimedWait>> {
+    let own = || stop.map(OwnedHandle::try_clone).transpose();
+    match waits::open(api, own()?) {
         Some(found) => found,
-        None => {
-            calling::open(api).unwrap_or_else(|| Err(io::Error::other("it is no timer of Windows")))
-        }
+        None => calling::open(api, own()?)
+            .unwrap_or_else(|| Err(io::Error::other("it is no timer of Windows"))),
     }
 }
 
@@ -165,7 +168,9 @@ mod tests {
 
     #[test]
     fn a_timer_of_another_system_is_refused() {
-        let refused = open(TimerApi::Timerfd).err().map(|err| err.to_string());
+        let refused = open(TimerApi::Timerfd, None)
+            .err()
+            .map(|err| err.to_string());
 
         assert_eq!(refused.as_deref(), Some("it is no timer of Windows"));
     }

@@ -13,7 +13,8 @@ use windows_sys::Win32::System::Threading::{
     AcquireSRWLockExclusive, CONDITION_VARIABLE, CONDITION_VARIABLE_INIT,
     CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CancelWaitableTimer, CreateEventW,
     CreateWaitableTimerExW, ReleaseSRWLockExclusive, SRWLOCK, SRWLOCK_INIT, SetWaitableTimer,
-    Sleep, SleepConditionVariableSRW, TIMER_ALL_ACCESS, WaitForSingleObject,
+    Sleep, SleepConditionVariableSRW, TIMER_ALL_ACCESS, WaitForMultipleObjects,
+    WaitForSingleObject,
 };
 
 use super::super::clock;
@@ -63,19 +64,32 @@ pub(super) fn event() -> io::Result<OwnedHandle> {
     owned(unsafe { CreateEventW(null(), 0, 0, null()) })
 }
 
-/// Waits until it is signalled: whether it was, in so many milliseconds.
-fn signalled(handle: &OwnedHandle, ms: u32) -> io::Result<bool> {
-    // SAFETY: the handle is open.
-    match unsafe { WaitForSingleObject(handle.as_raw_handle(), ms) } {
+/// Waits until it is signalled: whether it was, in so many milliseconds. Where `stop` is
+/// before it, the wait is interrupted.
+fn signalled(handle: &OwnedHandle, stop: Option<&OwnedHandle>, ms: u32) -> io::Result<bool> {
+    // Of both, the first counts: what came is not taken for a stop.
+    const STOPPED: u32 = WAIT_OBJECT_0 + 1;
+    let handle = handle.as_raw_handle();
+    let result = match stop {
+        // SAFETY: the handle is open.
+        None => unsafe { WaitForSingleObject(handle, ms) },
+        Some(stop) => {
+            let both = [handle, stop.as_raw_handle()];
+            // SAFETY: both handles are open; one of them is enough.
+            unsafe { WaitForMultipleObjects(2, both.as_ptr(), 0, ms) }
+        }
+    };
+    match result {
         WAIT_OBJECT_0 => Ok(true),
         WAIT_TIMEOUT => Ok(false),
+        STOPPED if stop.is_some() => Err(io::ErrorKind::Interrupted.into()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Waits for what will be signalled.
-pub(super) fn wait_for(handle: &OwnedHandle) -> io::Result<()> {
-    match signalled(handle, PATIENCE_MS)? {
+/// Waits for what will be signalled, or until `stop` is: then it was interrupted.
+pub(super) fn wait_for(handle: &OwnedHandle, stop: Option<&OwnedHandle>) -> io::Result<()> {
+    match signalled(handle, stop, PATIENCE_MS)? {
         true => Ok(()),
         false => Err(io::ErrorKind::TimedOut.into()),
     }
@@ -83,7 +97,7 @@ pub(super) fn wait_for(handle: &OwnedHandle) -> io::Result<()> {
 
 /// Waits for an event that nobody sets.
 fn time_out(event: &OwnedHandle, length: Nanos) -> io::Result<()> {
-    match signalled(event, whole_ms(length))? {
+    match signalled(event, None, whole_ms(length))? {
         true => Err(io::ErrorKind::Interrupted.into()),
         false => Ok(()),
     }
@@ -164,16 +178,22 @@ fn select_none(socket: &UdpSocket, length: Nanos) -> io::Result<()> {
 
 /// A waitable timer: each time that it is signalled lets one wait pass.
 #[derive(Debug)]
-pub(in crate::windows) struct WaitableTimer(OwnedHandle);
+pub(in crate::windows) struct WaitableTimer {
+    timer: OwnedHandle,
+    /// What interrupts a wait.
+    stop: Option<OwnedHandle>,
+}
 
 impl WaitableTimer {
-    pub(in crate::windows) fn open(is_high: bool) -> io::Result<Self> {
+    pub(in crate::windows) fn open(is_high: bool, stop: Option<OwnedHandle>) -> io::Result<Self> {
         let flags = match is_high {
             true => CREATE_WAITABLE_TIMER_HIGH_RESOLUTION,
             false => 0,
         };
         // SAFETY: there are no attributes and no name.
-        owned(unsafe { CreateWaitableTimerExW(null(), null(), flags, TIMER_ALL_ACCESS) }).map(Self)
+        let timer =
+            owned(unsafe { CreateWaitableTimerExW(null(), null(), flags, TIMER_ALL_ACCESS) })?;
+        Ok(Self { timer, stop })
     }
 
     /// Sets it, in units of 100 ns: to an instant, or where negative from now on; with a
@@ -183,7 +203,7 @@ impl WaitableTimer {
         // SAFETY: the handle is open, `due` valid for reads; no function is called.
         done(unsafe {
             SetWaitableTimer(
-                self.0.as_raw_handle(),
+                self.timer.as_raw_handle(),
                 &raw const due,
                 period,
                 None,
@@ -196,12 +216,17 @@ impl WaitableTimer {
     /// Waits for a time from now on.
     pub(in crate::windows) fn sleep(&self, length: Nanos) -> io::Result<()> {
         self.set(from_now(length), 0)?;
-        wait_for(&self.0)
+        self.wait()
+    }
+
+    /// Waits until it is signalled.
+    fn wait(&self) -> io::Result<()> {
+        wait_for(&self.timer, self.stop.as_ref())
     }
 
     fn cancel(&self) -> io::Result<()> {
         // SAFETY: the handle is open.
-        done(unsafe { CancelWaitableTimer(self.0.as_raw_handle()) })
+        done(unsafe { CancelWaitableTimer(self.timer.as_raw_handle()) })
     }
 }
 
@@ -211,7 +236,7 @@ struct ToInstant(WaitableTimer);
 impl TimedWait for ToInstant {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
         self.0.set(units(system_time() + length), 0)?;
-        wait_for(&self.0.0)
+        self.0.wait()
     }
 
     fn next(&mut self, due: Nanos, _: Nanos) -> io::Result<Served> {
@@ -236,7 +261,7 @@ impl TimedWait for PeriodicTimer {
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-        wait_for(&self.0.0).map(|()| Served::Untold)
+        self.0.wait().map(|()| Served::Untold)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -244,12 +269,16 @@ impl TimedWait for PeriodicTimer {
     }
 }
 
-/// The one of `api`; `None`: it is no such wait.
+/// The one of `api`; `None`: it is no such wait. `stop` interrupts the waits of waitable
+/// timers.
 #[allow(
     clippy::wildcard_enum_match_arm,
     reason = "all others are opened elsewhere, or Linux's"
 )]
-pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
+pub(super) fn open(
+    api: TimerApi,
+    stop: Option<OwnedHandle>,
+) -> Option<io::Result<Box<dyn TimedWait>>> {
     let found: io::Result<Box<dyn TimedWait>> = match api {
         TimerApi::Sleep => Ok(Box::new(For(sleep))),
         TimerApi::WaitForSingleObject => event().map(|event| -> Box<dyn TimedWait> {
@@ -263,17 +292,17 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
             Box::new(For(move |length| select_none(&socket, length)))
         }),
         TimerApi::WaitableTimer | TimerApi::HighResTimer => {
-            let timer = WaitableTimer::open(api == TimerApi::HighResTimer);
+            let timer = WaitableTimer::open(api == TimerApi::HighResTimer, stop);
             timer.map(|timer| -> Box<dyn TimedWait> {
                 Box::new(For(move |length| timer.sleep(length)))
             })
         }
         TimerApi::WaitableTimerAbs => {
-            let timer = WaitableTimer::open(false);
+            let timer = WaitableTimer::open(false, stop);
             timer.map(|timer| -> Box<dyn TimedWait> { Box::new(ToInstant(timer)) })
         }
         TimerApi::WaitableTimerPeriodic | TimerApi::HighResTimerPeriodic => {
-            let timer = WaitableTimer::open(api == TimerApi::HighResTimerPeriodic);
+            let timer = WaitableTimer::open(api == TimerApi::HighResTimerPeriodic, stop);
             timer.map(|timer| -> Box<dyn TimedWait> { Box::new(PeriodicTimer(timer)) })
         }
         _ => return None,
