@@ -16,6 +16,7 @@ mod probe;
 mod procedure;
 mod processors;
 mod registry;
+mod request;
 mod rights;
 mod setup;
 mod stamper;

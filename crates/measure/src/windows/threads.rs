@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, LossReason, Losses, Nanos,
-    ProbePlan, Route, Service, Tid, TimerApi,
+    Route, Service, Tid, TimerApi,
 };
 
 use super::priority::RealtimeClass;
-use super::processors::allowed_cpus;
+use super::request::{check, check_timers, keep_possible};
 use super::stop::StopSignal;
 use super::thread::{Early, ThreadsState, TimedLine, TimerThread};
 use super::usage::cpu_of;
@@ -19,7 +19,7 @@ use crate::board::{
     Stops, Timeline, unserved,
 };
 use crate::exhaustion::Exhaustion;
-use crate::probe::{Drive, ProbeError, RefusedService, Request};
+use crate::probe::{Drive, ProbeError, Request};
 use crate::source::Source;
 
 /// How much a ring holds: a collector that does not get to run for so long
@@ -70,6 +70,7 @@ impl TimerThreads {
             request.services.iter().map(line).collect::<Vec<_>>()
         };
         let lines: Vec<Line> = request.cpus.as_slice().iter().flat_map(lines_of).collect();
+        check_timers(api, lines.len())?;
         if request.services.len() > LINES_PER_CPU {
             return Err(ProbeError::TooManyLines(
                 request.services.len(),
@@ -185,92 +186,6 @@ impl TimerThreads {
                 "nothing to do: a timer that is set to a time from now on may be early by the system's tick",
             )
         })
-    }
-}
-
-/// What of a request is out of range.
-fn check(request: &Request) -> Result<(), ProbeError> {
-    let allowed = allowed_cpus();
-    for &cpu in request.cpus.as_slice() {
-        if !allowed.contains(cpu) {
-            return Err(ProbeError::NoCpu(cpu.0, allowed));
-        }
-    }
-    let (shortest, longest) = ProbePlan::PERIODS;
-    if request.period < shortest || request.period > longest {
-        return Err(ProbeError::Period(request.period, shortest, longest));
-    }
-    Ok(())
-}
-
-/// The least priority of the real-time class, at which what measures nothing runs.
-const OWN: u8 = Service::REALTIME.0;
-
-/// Drops the services that cannot be had, or refuses where they were asked for by
-/// name. Takes the class that they need.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the others are Linux's")]
-fn keep_possible(
-    request: &mut Request,
-    caveats: &mut Vec<Caveat>,
-) -> Result<Option<RealtimeClass>, ProbeError> {
-    let is_realtime = |one: &Service| matches!(one, Service::Realtime(_));
-    let wants_class = request.services.iter().any(is_realtime);
-    let class = wants_class.then(RealtimeClass::take).transpose();
-    let has_class = matches!(class, Ok(Some(_)));
-    let mut refused = Vec::new();
-    request.services.retain(|&service| {
-        let (reason, remedy) = match service {
-            Service::Realtime(OWN) if has_class => (
-                "laggard collects and writes at this priority, and takes turns with it",
-                "use realtime:17 to realtime:31",
-            ),
-            Service::Realtime(_) if has_class => return true,
-            Service::Other | Service::Mmcss if !has_class => return true,
-            Service::Realtime(_) => (
-                "Windows does not let this process have the real-time class",
-                "run as an administrator, who has the right to increase priorities",
-            ),
-            Service::Other => (
-                "all threads of a process of the real-time class are real-time ones",
-                "record it apart, with --services other",
-            ),
-            Service::Mmcss => (
-                "all threads of a process of the real-time class have such priorities, with MMCSS or without",
-                "record it apart, with --services mmcss,other",
-            ),
-            _ => (
-                "there is no such service on Windows",
-                "use realtime:17 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31",
-            ),
-        };
-        refused.push(RefusedService {
-            service,
-            reason: reason.into(),
-            remedy: remedy.into(),
-        });
-        false
-    });
-    let (left_out, named): (Vec<_>, Vec<_>) = refused
-        .into_iter()
-        .partition(|one| request.optional.contains(&one.service));
-    caveats.extend(left_out.into_iter().map(|one| {
-        Caveat::new(
-            CaveatKind::ServiceAbsent,
-            format!("`{}` is not measured: {}", one.service, one.reason),
-            one.remedy,
-        )
-    }));
-    match <[RefusedService; 1]>::try_from(named) {
-        Ok([one]) => Err(ProbeError::Service {
-            service: one.service,
-            reason: one.reason,
-            remedy: one.remedy,
-        }),
-        Err(none) if none.is_empty() => match request.services.is_empty() {
-            true => Err(ProbeError::NoService),
-            false => Ok(class.ok().flatten()),
-        },
-        Err(several) => Err(ProbeError::Services(several)),
     }
 }
 
