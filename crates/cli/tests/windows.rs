@@ -212,6 +212,8 @@ fn what_is_wrong_is_said_with_a_remedy() {
     let of_service = ended(&["record", "--services", "fifo:90"], 1);
     let of_both = ended(&["record", "--services", "other,realtime:31"], 1);
     let of_again = said(&["record", "-o", "a1"]);
+    let of_device = said(&["record", "-o", "NUL.laggard"]);
+    let of_dot = said(&["record", "-o", "new."]);
     let of_run = said(&["compare", "--run", "a", "--run", "b"]);
 
     assert!(
@@ -226,6 +228,9 @@ fn what_is_wrong_is_said_with_a_remedy() {
     );
     assert!(of_both.contains("record it apart"), "{of_both}");
     assert!(of_again.contains("exists and is not empty"), "{of_again}");
+    assert!(of_device.contains("the name of a device"), "{of_device}");
+    assert!(of_dot.contains("at the end of a name"), "{of_dot}");
+    assert!(!dir.path().join("new").exists());
     assert!(of_run.contains("this program needs Linux"), "{of_run}");
 }
 

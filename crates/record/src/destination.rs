@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::access::Access;
 use crate::dir::{EntryKind, OpenDir};
 use crate::folder::Folder;
-use crate::{CreateError, WriteError};
+use crate::{CreateError, WriteError, name};
 
 /// Where a recording is to be made and, once it is, the folder itself.
 ///
@@ -82,6 +82,14 @@ impl Destination {
             let dir = OpenDir::search(path).and_then(|dir| dir.enter(OsStr::new(".")));
             return self.taken(dir);
         };
+        let refusal = match cfg!(windows) {
+            true => name::refusal(&name.to_string_lossy()),
+            false => None,
+        };
+        if let Some(why) = refusal {
+            let dir = path.into();
+            return Err(CreateError::Unnameable { dir, why });
+        }
         let around = self.around()?;
         match Folder::make_in(around, name, path, access) {
             Ok(made) => Ok(made),

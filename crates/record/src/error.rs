@@ -18,6 +18,14 @@ pub enum CreateError {
     /// There is a link of this name.
     #[error("`{}` is a link; give the name of the folder that it leads to", .0.display())]
     Link(PathBuf),
+    /// The system gives no folder this name, or another one.
+    #[error("`{}` cannot be a recording's folder: {why}; choose another name", .dir.display())]
+    Unnameable {
+        /// The recording's folder.
+        dir: PathBuf,
+        /// What the name is instead.
+        why: &'static str,
+    },
     /// The folder that is to hold the recording does not exist.
     #[error("the folder `{}` does not exist; create it first", .0.display())]
     ParentMissing(PathBuf),

@@ -18,6 +18,7 @@ mod gate;
 #[cfg(unix)]
 mod hand_over;
 mod journal;
+mod name;
 mod numbers;
 mod recorder;
 mod recording;

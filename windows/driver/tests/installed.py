@@ -87,9 +87,12 @@ class Driver(BesideDriver):
     def test_what_is_not_the_driver_is_not_installed(self):
         cut = self.folder / "cut.sys"
         cut.write_bytes(BUILT.read_bytes()[:4096])
+        short = self.folder / "short.sys"
+        short.write_bytes(BUILT.read_bytes()[:-1])
         theirs = shutil.copy(WINE.drivers() / "mountmgr.sys", self.folder / "theirs.sys")
 
-        for path, why in [(cut, "is not wdmlat.sys"), (theirs, "is not wdmlat.sys"),
+        for path, why in [(cut, "is not wdmlat.sys"), (short, "its last bytes are missing"),
+                          (theirs, "is not wdmlat.sys"),
                           (PROGRAM, "longer than 1 MiB"), (self.folder / "none", "read `")]:
             self.assertIn(why, self.said(2, "install", path))
 

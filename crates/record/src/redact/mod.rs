@@ -82,6 +82,7 @@ impl From<CreateError> for RedactError {
             other @ (CreateError::NotEmpty(_)
             | CreateError::NotAFolder(_)
             | CreateError::Link(_)
+            | CreateError::Unnameable { .. }
             | CreateError::ParentMissing(_)
             | CreateError::NotWritable { .. }) => Self::Create(other),
         }
