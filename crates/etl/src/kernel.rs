@@ -170,7 +170,7 @@ pub fn decode(event: &TraceEvent<'_>) -> Decoded {
             process,
             is_new: opcode == 1,
         }),
-        (PROCESS, 10) | (IMAGE, 2..=4) => image(event),
+        (PROCESS | IMAGE, 10) | (IMAGE, 2..=4) => image(event),
         (MEMORY, 32) => hard_fault(event),
         (STACK_WALK, 32) => stack(event),
         _ => return Decoded::Other,

@@ -70,6 +70,7 @@ fn a_window_is_told_in_the_order_in_which_it_happened() {
         MadeEvent::isr(1_300, 1_200, DRIVER + 0x10),
         MadeEvent::dpc(68, 1_900, 1_100, DRIVER + 0x20),
         MadeEvent::switch(1_900, 77, 42, 24),
+        MadeEvent::ready(2_000, 43),
     ]);
 
     let evidence = log.evidence(1, US(1_000), US(2_000));
@@ -211,8 +212,18 @@ fn what_is_not_known_any_more_and_what_was_lost_are_told() {
         from_ns: US(460),
         to_ns: US(480),
     });
-    assert!(log.evidence(1, US(300), US(470)).overwritten);
-    assert!(!log.evidence(1, US(300), US(460)).overwritten);
+    // Until the next switch nobody knows who runs.
+    let gap = |from_ns, to_ns| Span { from_ns, to_ns };
+    let evidence = log.evidence(1, US(300), US(500));
+    assert!(evidence.overwritten);
+    assert_eq!(evidence.gaps, [gap(US(460), US(500))]);
+    assert_eq!(log.evidence(1, US(300), US(460)).gaps, []);
+    // And what has not come yet is not known to be nothing.
+    let evidence = log.evidence(1, US(490), US(900));
+    assert_eq!(
+        evidence.gaps,
+        [gap(US(490), US(500)), gap(US(500), US(900))]
+    );
 }
 
 #[test]
@@ -225,14 +236,24 @@ fn the_way_of_a_thread_is_that_of_one_wait() {
         MadeEvent::switch(1_020, 0, 42, 24),
         MadeEvent::switch(1_030, 42, 77, 26),
         MadeEvent::switch(1_040, 77, 42, 24),
+        MadeEvent::switch(1_300, 77, 42, 24),
         MadeEvent::ready(2_010, 42),
     ]);
+    add(&mut log, 2, &MadeEvent::ready(1_190, 42));
 
     assert_eq!(
         log.way(Tid(42), US(1_000), US(1_050)),
         Way {
             ready: Some((US(1_010), 1)),
             ran: Some(US(1_020)),
+        }
+    );
+    // A timer can be early: the thread could run as what it was to wait for began.
+    assert_eq!(
+        log.way(Tid(42), US(1_200), US(1_400)),
+        Way {
+            ready: Some((US(1_200), 2)),
+            ran: Some(US(1_300)),
         }
     );
     // It was made ready, and the switch was lost.
@@ -263,7 +284,7 @@ fn events_that_come_late_have_their_place() {
 
 #[test]
 fn a_place_in_the_kernel_is_named_by_its_driver() {
-    let log = log(&[
+    let mut log = log(&[
         MadeEvent::image(1, DRIVER, 0x1000, r"\SystemRoot\System32\drivers\made.sys"),
         MadeEvent::process(1, 7, b"chrome.exe"),
         MadeEvent::thread(3, 1, 7, 77),
@@ -273,6 +294,12 @@ fn a_place_in_the_kernel_is_named_by_its_driver() {
 
     let name = log.symbol(Address(DRIVER + 0x20)).name;
     assert_eq!(name.as_deref(), Some("made.sys+0x20"));
+    // One that is loaded meanwhile is of the same class, by another type.
+    let mut loaded = MadeEvent::image(1, DRIVER + 0x1000, 0x1000, r"\SystemRoot\new.sys");
+    loaded.opcode = 10;
+    add(&mut log, 0, &loaded);
+    let name = log.symbol(Address(DRIVER + 0x1020)).name;
+    assert_eq!(name.as_deref(), Some("new.sys+0x20"));
     assert!(log.symbol(Address(DRIVER + 0x2000)).unknown.is_some());
     assert_eq!(log.threads_of(7), [Tid(77), Tid(78)].into());
 }

@@ -34,6 +34,10 @@ pub enum Because {
     UnseenSwitch,
     /// There was a record, and newer ones took its place.
     Overwritten,
+    /// What happened meanwhile was lost.
+    Lost,
+    /// When the thread could run is not known.
+    WakeUnseen,
     /// What kept the timer's interrupt is not known.
     LateInterrupt,
     /// The thread ran since before the record begins.
@@ -66,6 +70,8 @@ impl fmt::Display for Because {
             Self::OrOutside => "or a stop from outside",
             Self::UnseenSwitch => "or whom it made room for: that switch was not seen",
             Self::Overwritten => "the flight recorder had been overwritten",
+            Self::Lost => "what happened then was lost, or came too late",
+            Self::WakeUnseen => "nothing tells since when its thread could run",
             Self::LateInterrupt => "the timer's interrupt came late, and nothing says why",
             Self::BeforeRecord => "what ran had been running for longer than is recorded",
         })

@@ -256,6 +256,9 @@ pub struct Evidence {
     pub smis: Option<u32>,
     /// Spans in which no recorded CPU, and there are several, did anything.
     pub still: Vec<Span>,
+    /// Spans of which nothing is known, because records were lost, or had not come yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Span>,
 }
 
 /// One late activation, with the evidence.

@@ -196,7 +196,7 @@ impl<'a> Judge<'a> {
                 && self.is_own_timer(slice, since))
                 || (matches!(interrupt.activity, Activity::Irq(_)) && self.is_own_device(since))
                 || (matches!(interrupt.activity, Activity::Isr(_))
-                    && self.is_own_isr(slice, since));
+                    && self.made_ready(slice, since));
             return match is_own {
                 true => own(),
                 false => (CauseClass::Interrupt, culprit),
@@ -212,7 +212,10 @@ impl<'a> Judge<'a> {
         }
         if let Some(dpc) = context.dpc() {
             culprit.activity = Some(dpc.activity);
-            return (CauseClass::Dpc, culprit);
+            return match self.made_ready(slice, dpc.since) {
+                true => own(),
+                false => (CauseClass::Dpc, culprit),
+            };
         }
         let Some(thread) = &context.thread else {
             return unexplained(Because::BeforeRecord);
@@ -226,7 +229,7 @@ impl<'a> Judge<'a> {
             return self.judge_idle(slice);
         }
         if self.is_windows && slice.from < self.interrupted {
-            return Self::judge_pending_timer(slice);
+            return self.judge_pending_timer();
         }
         culprit.thread = Some(thread.name.clone());
         let (class, frame) = if slice.from < self.interrupted {
@@ -308,9 +311,9 @@ impl<'a> Judge<'a> {
         !is_timer && self.episode.at(Stage::Irq).is_some_and(near)
     }
 
-    /// Whether this interrupt of Windows made the thread ready: it is as short as that of
-    /// a timer, and nothing else happened in between.
-    fn is_own_isr(&self, slice: &Slice, since: Nanos) -> bool {
+    /// Whether this interrupt or DPC of Windows made the thread ready: it is as short as
+    /// that of a timer, and the thread was ready as it ended.
+    fn made_ready(&self, slice: &Slice, since: Nanos) -> bool {
         let ready = self.episode.at(Stage::Waking);
         slice.to.saturating_sub(since) <= DELIVERY
             && ready.is_some_and(|ready| (since..=slice.to + SAME_INSTANT).contains(&ready))
@@ -329,7 +332,7 @@ impl<'a> Judge<'a> {
 
     fn judge_idle(&self, slice: &Slice) -> (CauseClass, Culprit) {
         let class = if slice.from < self.interrupted && self.is_windows {
-            return Self::judge_pending_timer(slice);
+            return self.judge_pending_timer();
         } else if slice.from < self.interrupted {
             CauseClass::IdleExit
         } else if slice.from < self.ready {
@@ -349,8 +352,12 @@ impl<'a> Judge<'a> {
 
     /// A timer of Windows has not made the thread ready. It may end at a tick, or be held
     /// up by code at a raised IRQL: what the CPU is at does not tell which.
-    fn judge_pending_timer(slice: &Slice) -> (CauseClass, Culprit) {
-        match length(slice) <= DELIVERY {
+    fn judge_pending_timer(&self) -> (CauseClass, Culprit) {
+        if self.episode.at(Stage::Waking).is_none() {
+            return unexplained(Because::WakeUnseen);
+        }
+        // As a whole: whatever the CPU is at cuts it, and kept nothing out.
+        match self.interrupted.saturating_sub(self.episode.due()) <= DELIVERY {
             true => own(),
             false => unexplained(Because::LateInterrupt),
         }
@@ -507,8 +514,12 @@ impl<'a> Judge<'a> {
     /// was taken in user code.
     fn sample_in(&self, slice: &Slice) -> Option<(Option<Address>, bool)> {
         let thread = slice.context.thread.as_ref()?;
-        // What a timer's interrupt interrupted is stamped just after.
-        let until = slice.to + SAME_INSTANT;
+        // What a timer's interrupt interrupted is stamped just after; one above all others
+        // stamps what it sees.
+        let until = match self.is_windows {
+            true => slice.to,
+            false => slice.to + SAME_INSTANT,
+        };
         let mut samples = self.episode.evidence.samples.iter().filter(|sample| {
             sample.tid == thread.tid && sample.at_ns >= slice.from && sample.at_ns < until
         });

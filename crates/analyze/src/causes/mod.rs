@@ -85,6 +85,7 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         silences
             .iter()
             .chain(stolen.iter().flatten())
+            .chain(&evidence.gaps)
             .flat_map(|span| [span.from_ns, span.to_ns]),
     );
     let slices = context::slices(evidence, from, to, &cuts);
@@ -123,6 +124,8 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
         let stolen = span_at(stolen.as_deref().unwrap_or_default(), slice);
         let (class, culprit) = if stolen.is_some() {
             (CauseClass::Stolen, Culprit::default())
+        } else if span_at(&evidence.gaps, slice).is_some() {
+            classify::unexplained(Because::Lost)
         } else if !known && evidence.overwritten {
             classify::unexplained(Because::Overwritten)
         } else if !known {

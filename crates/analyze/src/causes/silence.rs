@@ -14,11 +14,14 @@ use super::context::{Context, is_of_windows};
 /// A busy CPU without a sampler leaves a record at least at each tick.
 const WITHOUT_SAMPLER: Nanos = Nanos::from_ms(11);
 
-/// Every instant at which the CPU left a record, in order.
+/// Every instant at which the CPU left a record, in order. Of a gap nothing is known, so
+/// that none begins or ends in it.
 pub(super) fn signs(evidence: &Evidence) -> Vec<Nanos> {
     let events = evidence.events.iter().map(|event| event.at_ns);
     let samples = evidence.samples.iter().map(|sample| sample.at_ns);
-    let mut signs: Vec<Nanos> = events.chain(samples).collect();
+    let gaps = evidence.gaps.iter();
+    let edges = gaps.flat_map(|gap| [gap.from_ns, gap.to_ns]);
+    let mut signs: Vec<Nanos> = events.chain(samples).chain(edges).collect();
     signs.sort_unstable();
     signs
 }
@@ -72,6 +75,8 @@ pub(super) fn explain(
                 activity: context.softirq().map(|open| open.activity),
                 function: context.function().map(|open| open.activity),
                 frame: sample.kernel.first().copied(),
+                // There nothing counts what stops whole CPUs.
+                because: is_of_windows(evidence).then_some(Because::OrOutside),
                 ..Culprit::default()
             },
         ),

@@ -8,7 +8,7 @@ use laggard_model::{
 };
 
 /// Most of a call chain that is kept.
-const MOST_FRAMES: usize = 64;
+const MOST_FRAMES: usize = 32;
 /// Handlers that ended so long after a window may have begun in it.
 const LATER: Nanos = Nanos::from_ms(100);
 /// Where the kernel's half of the addresses begins.
@@ -131,6 +131,16 @@ impl CpuLog {
             let room = MOST_FRAMES.saturating_sub(frames.len());
             frames.extend(chain.iter().skip(known).take(room));
         }
+    }
+
+    /// When a thread was switched in the next time, from `from` on.
+    pub(super) fn next_switch(&self, from: Nanos) -> Option<Nanos> {
+        let first = self.entries.partition_point(|one| one.at() < from);
+        let mut later = self.entries.range(first..);
+        later.find_map(|one| match one {
+            Entry::Switch(switch) => Some(switch.at),
+            Entry::Handler { .. } | Entry::Sample { .. } => None,
+        })
     }
 
     fn add(&mut self, entry: Entry) {

@@ -171,17 +171,37 @@ impl KernelLog {
         let margin = self.plan.sampled.unwrap_or_default() * 2;
         let empty = CpuLog::new(0);
         let log = self.cpus.get(&cpu).unwrap_or(&empty);
-        let in_gap = |gap: &Span| gap.from_ns < to && gap.to_ns > from;
+        let gaps = self.gaps(log, from, to);
         let process = |thread: Tid| self.names.process_of(thread.0).unwrap_or_default();
         Evidence {
             from_ns: from,
             to_ns: to,
-            overwritten: log.gone_to() > from || self.gaps.iter().any(in_gap),
+            overwritten: log.gone_to() > from || !gaps.is_empty(),
             events: log.events(from, to),
             samples: log.samples(from.saturating_sub(margin), to + margin, process),
             sampler: self.plan.sampled.map(|period| (Sampler::Profile, period)),
+            gaps,
             ..Evidence::default()
         }
+    }
+
+    /// When nothing is known of a CPU: where events were lost, up to the switch that says
+    /// who runs, and where they have not come yet.
+    fn gaps(&self, log: &CpuLog, from: Nanos, to: Nanos) -> Vec<Span> {
+        let lost = self.gaps.iter().map(|gap| Span {
+            to_ns: log.next_switch(gap.to_ns).unwrap_or(Nanos::MAX),
+            ..*gap
+        });
+        let unborn = Span {
+            from_ns: self.newest,
+            to_ns: Nanos::MAX,
+        };
+        let within = |gap: Span| Span {
+            from_ns: gap.from_ns.max(from),
+            to_ns: gap.to_ns.min(to),
+        };
+        let all = lost.chain([unborn]).map(within);
+        all.filter(|gap| gap.from_ns < gap.to_ns).collect()
     }
 
     /// The driver and the place in it at an address of the kernel.

@@ -55,20 +55,25 @@ impl Ways {
     }
 
     /// The first time from `from` to `to` that the thread was made ready, and that it was
-    /// switched in; what was before is forgotten. Without the switch, what made it ready may
-    /// be of what came after.
+    /// switched in; what was before is forgotten, but that it could run as that began: a
+    /// timer can be early. Without the switch, what made it ready may be of what came after.
     pub(super) fn way(&mut self, thread: Tid, from: Nanos, to: Nanos) -> Way {
         let Some(steps) = self.threads.get_mut(&thread.0) else {
             return Way::default();
         };
-        while steps.front().is_some_and(|(at, _)| *at < from) {
-            steps.pop_front();
+        let mut early = None;
+        while let Some((_, step)) = steps.pop_front_if(|(at, _)| *at < from) {
+            early = match step {
+                Step::Ready(cpu) => Some((from, cpu)),
+                Step::Ran => None,
+            };
         }
         let within = || steps.iter().take_while(|(at, _)| *at <= to);
-        let ready = within().find_map(|(at, step)| match step {
+        let later = within().find_map(|(at, step)| match step {
             Step::Ready(cpu) => Some((*at, *cpu)),
             Step::Ran => None,
         });
+        let ready = early.or(later);
         let mut ran = within().filter(|(_, step)| matches!(step, Step::Ran));
         let ran = ran.next().map(|(at, _)| *at);
         Way {

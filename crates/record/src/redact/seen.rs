@@ -91,6 +91,7 @@ impl Redactor {
             steals,
             smis,
             still,
+            gaps,
         } = evidence;
         Evidence {
             from_ns,
@@ -104,6 +105,7 @@ impl Redactor {
             steals,
             smis,
             still,
+            gaps,
         }
     }
 

@@ -145,3 +145,91 @@ fn a_long_time_without_a_record_is_no_silence_where_nothing_samples() {
         [(CauseClass::HigherPriority, named("audiodg.exe"), 39_995)]
     );
 }
+
+#[test]
+fn a_late_timer_is_no_shorter_for_what_the_cpu_did_meanwhile() {
+    let mut scene = switch(late(2_000, 2_005), -300, 7, "a.exe", 8);
+    for turn in 0..133 {
+        let (tid, name) = [(8, "b.exe"), (7, "a.exe")][turn % 2];
+        scene = switch(scene, 5 + 15 * i64::try_from(turn).unwrap(), tid, name, 8);
+    }
+    let scene = switch(scene, 2_005, OURS, "laggard.exe", 24);
+
+    assert_eq!(causes(&scene), [(CauseClass::Unexplained, None, 2_000)]);
+}
+
+#[test]
+fn what_was_lost_is_blamed_on_nobody() {
+    for sampler in [None, Some((Sampler::Profile, Nanos::from_ms(1)))] {
+        let mut scene = late(5, 90_000);
+        scene.episode.evidence.sampler = sampler;
+        scene.episode.evidence.gaps = vec![Span {
+            from_ns: us(100),
+            to_ns: us(90_000),
+        }];
+        let scene =
+            switch(scene, -300, 7, "audiodg.exe", 26).sample(89_500, 7, &[0xffff_f801_0000_3000]);
+        let scene = switch(scene, 90_000, OURS, "laggard.exe", 24);
+
+        assert_eq!(
+            causes(&scene),
+            [
+                (CauseClass::Unexplained, None, 89_900),
+                (CauseClass::HigherPriority, named("audiodg.exe"), 95)
+            ]
+        );
+    }
+}
+
+/// The stage can be lost, or the session have ended.
+#[test]
+fn where_nothing_tells_that_the_thread_could_run_its_timer_is_not_called_late() {
+    let mut scene = late(5, 2_000);
+    scene.episode.stages.remove(&Stage::Waking);
+    let scene = switch(scene, -300, 7, "audiodg.exe", 26);
+    let scene = switch(scene, 2_000, OURS, "laggard.exe", 24);
+
+    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+
+    assert_eq!(all.causes[0].culprit.because, Some(Because::WakeUnseen));
+}
+
+#[test]
+fn the_dpc_that_made_it_ready_is_its_own() {
+    let scene = switch(late(9, 12), -300, 0, "Idle", 0).during(2, 11, DPC);
+    let scene = switch(scene, 12, OURS, "laggard.exe", 24);
+
+    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+
+    assert!(all.causes.iter().all(|one| one.class != CauseClass::Dpc));
+}
+
+#[test]
+fn the_place_of_a_thread_is_not_that_of_the_dpc_behind_it() {
+    let scene = switch(late(5, 1_500), -300, 7, "System", 8)
+        .sample(1_404, 7, &[0xffff_f801_0000_1010])
+        .during(1_400, 1_490, DPC);
+    let scene = switch(scene, 1_500, OURS, "laggard.exe", 24);
+
+    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+
+    assert!(
+        all.causes.iter().all(|one| one.culprit.frame.is_none()),
+        "{:?}",
+        all.causes
+    );
+}
+
+/// Neither a hypervisor's time nor the firmware's is counted there.
+#[test]
+fn a_machine_that_may_have_stood_still_is_said_to() {
+    let scene = switch(late(5, 20_020), -300, 7, "a.exe", 8)
+        .sample(-100, 7, &[])
+        .sample(20_005, 7, &[0xffff_f801_0000_3000]);
+    let scene = switch(scene, 20_020, OURS, "laggard.exe", 24);
+
+    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+
+    assert_eq!(all.causes[0].class, CauseClass::InterruptsOff);
+    assert_eq!(all.causes[0].culprit.because, Some(Because::OrOutside));
+}
