@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 
 use laggard_measure::{Flight, Probe};
 use laggard_model::{
-    Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Line, LineId, Nanos, ProgramCost, Tid,
+    Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Evidence, Line, LineId, Nanos,
+    ProgramCost, Tid,
 };
 use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, Threshold, WriteError};
 
@@ -30,6 +31,8 @@ pub(crate) struct EpisodeWatch {
     symbols: SymbolSource,
     selector: EpisodeSelector,
     cpus: Vec<Cpu>,
+    /// Whether the flight recorder tells of each line.
+    explained: Vec<bool>,
     /// The thread that is each line's service, where it has one of its own.
     threads: Vec<Option<Tid>>,
     kept: Option<Kept>,
@@ -105,6 +108,11 @@ impl EpisodeWatch {
             flight,
             symbols: SymbolSource::of(probe),
             selector: EpisodeSelector::new(cpus.len(), threshold, plan.max_episodes_per_minute),
+            explained: probe
+                .lines()
+                .iter()
+                .map(|line| system::explains(line.service))
+                .collect(),
             threads: (0..cpus.len())
                 .map(|place| probe.thread_of(LineId::at(place)?))
                 .collect(),
@@ -161,7 +169,15 @@ impl EpisodeWatch {
             let mut episode = Episode::new(next, cpu, &one.activation, one.threshold);
             episode.thread = self.threads[usize::from(one.activation.line.0)];
             let from = episode.expiry_ns.saturating_sub(BEFORE);
-            episode.evidence = self.flight.evidence(cpu, from, episode.end() + AFTER);
+            let to = episode.end() + AFTER;
+            episode.evidence = match self.explained[usize::from(one.activation.line.0)] {
+                true => self.flight.evidence(cpu, from, to),
+                false => Evidence {
+                    from_ns: from,
+                    to_ns: to,
+                    ..Evidence::default()
+                },
+            };
             if let Some(kept) = &mut self.kept {
                 match kept.keep(&episode) {
                     true => number = next,

@@ -8,8 +8,9 @@ use crate::why::CauseRow;
 pub(super) fn remedy(row: &CauseRow) -> Option<&'static str> {
     Some(match row.class {
         CauseClass::Dpc | CauseClass::Interrupt => {
-            "Update the driver that is named, or switch off its device while it matters, which does without it then; \
-             `laggard import` of a trace of the system's own shows all of its functions."
+            "Update the driver that is named, or switch off its device while it matters, which does without it then; where it \
+             is one of Windows' own that runs others' work (ntoskrnl.exe, ndis.sys, storport.sys, Wdf01000.sys), find whose \
+             in a trace of the system's own."
         }
         CauseClass::PreemptionOff | CauseClass::InterruptsOff => {
             "Keep this thread off the CPU (`start /affinity`), so that it runs on another: code at a raised level lets nobody \

@@ -118,7 +118,8 @@ fn of_events(why: NoEvents) -> Absence {
             NoEvents::Taken
             | NoEvents::Refused(_)
             | NoEvents::Unreadable(_)
-            | NoEvents::NoThread => Lacks::Kernel,
+            | NoEvents::NoThread
+            | NoEvents::Groups => Lacks::Kernel,
         },
     }
 }

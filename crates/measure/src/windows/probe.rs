@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, Losses, Nanos, OwnCost, Stage, Tid,
+    Account, Backend, Batch, Caveat, CaveatKind, Line, LineId, LossReason, Losses, Nanos, OwnCost,
+    Stage, Tid,
 };
 
 use super::awake::StayAwake;
@@ -60,19 +61,26 @@ impl WindowsProbe {
             });
         }
         let pace = Pace::of(&request);
-        let (events, stages) = events(request.stages.as_deref())?;
+        let asked = request.stages.clone();
         let mut of_driver = request.clone();
         let mut of_threads = request;
         of_driver.services.retain(|one| one.is_of_driver());
         of_threads.services.retain(|one| !one.is_of_driver());
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
-        if !of_threads.services.is_empty() || of_driver.services.is_empty() {
+        let has_threads = !of_threads.services.is_empty() || of_driver.services.is_empty();
+        if has_threads {
             sources.push(Box::new(TimerThreads::new(of_threads)?));
         }
         if !of_driver.services.is_empty() {
             sources.push(Box::new(DriverSource::new(of_driver)?));
         }
         let sources = Sources::new(sources, pace, clock::now)?;
+        // After the threads have taken their class: who reads events is then behind them.
+        let (events, stages) = match has_threads {
+            true => events(asked.as_deref())?,
+            // Where the driver's run Windows chooses.
+            false => (None, Vec::new()),
+        };
         let stamper = events
             .as_ref()
             .and_then(|one| one.as_ref().ok())
@@ -188,20 +196,29 @@ impl Probe for WindowsProbe {
         let ended = self.sources.given_up().unwrap_or_else(clock::now);
         self.ended = Some(self.usage(ended));
         self.sources.end_at(ended);
-        if let Some(stamper) = &self.stamper {
-            stamper.wait(clock::now());
+        if let (Some(stamper), Some(_)) = (&self.stamper, self.began) {
+            stamper.wait();
         }
         self.slept = self.awake.take().and_then(|awake| awake.caveat());
         ended
     }
 
     fn accounts(&self) -> Vec<Account> {
-        self.sources.accounts()
+        let mut accounts = self.sources.accounts();
+        if let Some(stamper) = &self.stamper {
+            for (account, unseen) in accounts.iter_mut().zip(stamper.unseen()) {
+                account.losses.add(LossReason::WakingUnseen, unseen);
+            }
+        }
+        accounts
     }
 
     /// All losses since measuring began, also those not yet settled.
     fn losses(&self) -> Losses {
-        self.sources.losses(self.ended.is_some())
+        let mut losses = self.sources.losses(self.ended.is_some());
+        let unseen = self.stamper.iter().flat_map(Stamper::unseen).sum();
+        losses.add(LossReason::WakingUnseen, unseen);
+        losses
     }
 
     /// What measuring has cost: until its end, without what was done before
@@ -262,13 +279,13 @@ fn of_events(events: &EventsOrNone) -> Option<Caveat> {
     };
     if events.has_ended() {
         return caveat(
-            "somebody ended the session of the kernel's events meanwhile: what was late from then on is not explained".into(),
-            "leave the session laggard-NUMBER alone (`logman query -ets` lists it)",
+            "the session of the kernel's events ended meanwhile: what was late from then on is not explained, and its stages are not seen".into(),
+            "leave the session laggard-NUMBER-TIME alone (`logman query -ets` lists it), and record anew",
         );
     }
     match (events.lost(), events.samples()) {
         (lost @ 1.., _) => caveat(
-            format!("{lost} of the kernel's events were lost: stages and causes of those moments are not known"),
+            format!("{lost} of the kernel's events were lost, at least: stages and causes of those moments are not known, and names may be missing"),
             "record with fewer programs that switch all the time",
         ),
         (0, false) => caveat(

@@ -13,11 +13,12 @@ use laggard_model::{Activation, Batch, Line, Nanos, Stage, Tid};
 use super::clock;
 use super::etw::KernelEvents;
 
-/// Buffers of several CPUs are handed out one after the other: what is older than the
-/// newest event by that has come.
-const BEHIND: Nanos = Nanos::from_ms(250);
+/// How much after an activation is asked for as evidence, and more.
+const AFTER: Nanos = Nanos::from_ms(1);
 /// Longest that events are waited for.
 const PATIENCE: Nanos = Nanos::from_secs(2);
+/// The same at the end: a window that is closed leaves 5 s for all.
+const LAST_PATIENCE: Nanos = Nanos::from_secs(1);
 /// How often the last ones are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -29,6 +30,8 @@ pub(super) struct Stamper {
     lines: Vec<(Option<Tid>, u16)>,
     stages: Vec<Stage>,
     held: VecDeque<HeldBatch>,
+    /// By line: activations of which no event told when they could run.
+    unseen: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -37,6 +40,9 @@ struct HeldBatch {
     /// When the last of it ran.
     latest: Nanos,
     since: Nanos,
+    /// When all that it needs had been handed out: an event that is later comes after
+    /// that, whichever CPU it is of.
+    flushed: Option<Nanos>,
 }
 
 impl Stamper {
@@ -54,6 +60,7 @@ impl Stamper {
             .watch(lines.iter().filter_map(|(thread, _)| *thread));
         Self {
             events,
+            unseen: vec![0; lines.len()],
             lines,
             stages,
             held: VecDeque::new(),
@@ -68,6 +75,7 @@ impl Stamper {
                 batch,
                 latest,
                 since: clock::now(),
+                flushed: None,
             });
         }
     }
@@ -75,22 +83,38 @@ impl Stamper {
     /// What was due before is not handed over any more.
     pub(super) fn forget(&mut self) {
         self.held.clear();
+        self.unseen.fill(0);
+    }
+
+    /// By line: activations of which no event told when they could run.
+    pub(super) fn unseen(&self) -> impl Iterator<Item = u64> {
+        self.unseen.iter().copied()
     }
 
     /// Appends what events have come about; all of it, where nothing more is to come.
     pub(super) fn release(&mut self, is_last: bool, into: &mut Batch) {
+        let asked = clock::now();
         self.events.flush();
         let now = clock::now();
+        let unflushed = self.held.iter_mut().filter(|held| held.flushed.is_none());
+        for held in unflushed.filter(|held| held.latest + AFTER <= asked) {
+            held.flushed = Some(now);
+        }
         let mut log = self.events.log();
-        let known = log.newest().saturating_sub(BEHIND);
-        let is_due =
-            |held: &HeldBatch| is_last || held.latest <= known || held.since + PATIENCE <= now;
+        let newest = log.newest();
+        let is_due = |held: &HeldBatch| {
+            is_last
+                || held.flushed.is_some_and(|flushed| flushed < newest)
+                || held.since + PATIENCE <= now
+        };
         while let Some(held) = self.held.pop_front_if(|held| is_due(held)) {
             for mut one in held.batch.iter() {
                 if let (false, Some(&(Some(thread), cpu))) =
                     (one.missed, self.lines.get(usize::from(one.line.0)))
                 {
                     let way = log.way(thread, one.expiry, one.expiry + one.latency());
+                    let is_unseen = way.ready.is_none() && self.stages.contains(&Stage::Waking);
+                    self.unseen[usize::from(one.line.0)] += u64::from(is_unseen);
                     stamp(&mut one, way.ready, way.ran, cpu, &self.stages);
                 }
                 into.push(&one);
@@ -98,16 +122,18 @@ impl Stamper {
         }
     }
 
-    /// Waits until all is known that happened before `until`, or for as long as that is
-    /// worth it.
-    pub(super) fn wait(&self, until: Nanos) {
-        let patience = clock::now() + PATIENCE;
-        while self.events.log().newest() < until + BEHIND
+    /// Waits until all is known that happened by now, or for as long as that is worth it.
+    pub(super) fn wait(&self) {
+        let patience = clock::now() + LAST_PATIENCE;
+        std::thread::sleep(AFTER.into());
+        self.events.flush();
+        let flushed = clock::now();
+        while self.events.log().newest() <= flushed
             && clock::now() < patience
             && !self.events.has_ended()
         {
-            self.events.flush();
             std::thread::sleep(LOOK);
+            self.events.flush();
         }
     }
 }

@@ -294,6 +294,10 @@ impl Redactor {
         } = symbol;
         Symbol {
             name: name.map(|name| {
+                // A place in a driver of Windows.
+                if let Some((driver, place)) = name.split_once("+0x") {
+                    return format!("{}+0x{place}", self.driver(driver));
+                }
                 let program = known::loaded_program(&name);
                 let is_known = program.is_none_or(|program| self.programs.contains(program));
                 self.unless(is_known, NameSort::Function, &name)
@@ -382,6 +386,14 @@ mod tests {
         let nowhere = redactor.user_symbol(symbol("jit::salary", None), true);
 
         assert_eq!(kernel, symbol("e1000_clean", Some("e1000")));
+        let of_windows = redactor.kernel_symbol(symbol("ndis.sys+0x12", None));
+        assert_eq!(of_windows, symbol("ndis.sys+0x12", None));
+        let own_driver = redactor.kernel_symbol(symbol("payroll.sys+0x12", None));
+        let name = own_driver.name.unwrap();
+        assert!(
+            !name.contains("payroll") && name.ends_with("+0x12"),
+            "{name}"
+        );
         assert_eq!(bpf, symbol("function-1", Some("bpf")));
         assert_eq!(own_bpf, symbol(own, Some("bpf")));
         assert_eq!(library, symbol("clock_gettime", Some("libc.so.6")));

@@ -49,6 +49,11 @@ pub(crate) fn can_explain(probe: &dyn Probe) -> bool {
     probe.backend() == Backend::Bpf
 }
 
+/// Whether it tells who made this service late: it does of all.
+pub(crate) const fn explains(_: Service) -> bool {
+    true
+}
+
 /// Starts the flight recorder, with so many call chains a second.
 pub(crate) fn flight(
     cpus: &CpuList,

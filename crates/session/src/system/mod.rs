@@ -8,11 +8,11 @@ mod windows;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    Awake, CLOCK, FlightRefused, LateBoost, SymbolBook, SymbolSource, can_explain, flight,
-    hold_awake, identity, now, open, use_little, usual_cpus,
+    Awake, CLOCK, FlightRefused, LateBoost, SymbolBook, SymbolSource, can_explain, explains,
+    flight, hold_awake, identity, now, open, use_little, usual_cpus,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
-    Awake, CLOCK, FlightRefused, LateBoost, SymbolBook, SymbolSource, can_explain, flight,
-    hold_awake, identity, now, open, use_little, usual_cpus,
+    Awake, CLOCK, FlightRefused, LateBoost, SymbolBook, SymbolSource, can_explain, explains,
+    flight, hold_awake, identity, now, open, use_little, usual_cpus,
 };

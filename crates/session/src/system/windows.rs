@@ -44,6 +44,12 @@ pub(crate) fn can_explain(probe: &dyn Probe) -> bool {
     probe.record_of_kernel().is_some()
 }
 
+/// Whether it tells who made this service late: on which CPU those of the driver run
+/// Windows chooses.
+pub(crate) const fn explains(service: Service) -> bool {
+    !service.is_of_driver()
+}
+
 /// The flight recorder: samples are as far apart as Windows has them.
 pub(crate) fn flight(
     _: &CpuList,

@@ -11,14 +11,15 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
 };
 use windows_sys::core::w;
 
+use super::super::processors::group_count;
 use super::super::{clock, host, rights};
 use super::NoEvents;
 use super::consumer::{self, Consumer};
 use super::session::EventSession;
 use crate::flight::KernelRecord;
 
-/// Entries that are kept of all CPUs together (about 100 bytes each), and bounds on those
-/// of one: some seconds of 10,000 switches a second.
+/// Entries that are kept of all CPUs together (100 bytes each, a sample with its chain
+/// 350), and bounds on those of one: some seconds of 10,000 switches a second.
 const ALL_ENTRIES: usize = 1 << 20;
 const ENTRIES: (usize, usize) = (1 << 12, 1 << 16);
 /// A buffer that was lost may have held events as old as that: it is flushed more often.
@@ -49,6 +50,9 @@ struct Flushes {
 impl KernelEvents {
     /// From now on. What runs is sampled where this process may ask for it.
     pub(in super::super) fn begin() -> Result<Arc<Self>, NoEvents> {
+        if group_count() > 1 {
+            return Err(NoEvents::Groups);
+        }
         let samples = rights::take(w!("SeSystemProfilePrivilege"));
         let session = EventSession::begin(samples)?;
         // Wine, where this fails, lacks what is asked for below.

@@ -25,6 +25,9 @@ pub(super) enum NoEvents {
     Unreadable(u32),
     /// There is no thread to read them with.
     NoThread,
+    /// The machine has several groups of CPUs, and events have other numbers of them than
+    /// this process has.
+    Groups,
 }
 
 impl NoEvents {
@@ -35,9 +38,14 @@ impl NoEvents {
             Self::Taken => {
                 "end one: `logman query -ets` lists them, `logman stop NAME -ets` ends it"
             }
-            Self::Refused(_) => "Windows 8 or later has such sessions",
+            Self::Refused(_) => {
+                "`net helpmsg NUMBER` says what it means; Windows 8 or later has such sessions"
+            }
             Self::Unreadable(_) => "measure on Windows",
             Self::NoThread => "end other programs",
+            Self::Groups => {
+                "measure a machine of 64 CPUs or fewer, or fewer of them (`bcdedit /set numproc`)"
+            }
         }
     }
 }
@@ -53,6 +61,7 @@ impl fmt::Display for NoEvents {
                 "a session begins, and cannot be read (error {code}); so it is under Wine, which has no events"
             ),
             Self::NoThread => f.write_str("the system gave no thread to read them with"),
+            Self::Groups => f.write_str("this machine has several groups of CPUs"),
         }
     }
 }
