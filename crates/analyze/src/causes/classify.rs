@@ -225,6 +225,9 @@ impl<'a> Judge<'a> {
             culprit.because = Some(Because::UnseenSwitch);
             return (CauseClass::Unexplained, culprit);
         }
+        if self.is_windows && self.waits_itself(slice) {
+            return (CauseClass::ReturnToUser, Culprit::default());
+        }
         if context.is_idle() {
             return self.judge_idle(slice);
         }
@@ -485,6 +488,24 @@ impl<'a> Judge<'a> {
                 sample.and_then(|(frame, _)| frame),
             ),
         }
+    }
+
+    /// Whether the service's thread had the CPU before `slice` and gave it away though
+    /// nobody took it: it waits for something, such as a page.
+    fn waits_itself(&self, slice: &Slice) -> bool {
+        let Some(tid) = self.ours.and_then(|ours| ours.tid) else {
+            return false;
+        };
+        let events = self.episode.evidence.events.iter();
+        let begun = |one: &&FlightEvent| one.at_ns <= slice.from && one.at_ns >= self.ready;
+        let switches = events.filter(begun).filter_map(|event| match event.what {
+            Happening::Switch { tid, preempted, .. } => Some((tid, preempted)),
+            Happening::Begin(_) | Happening::End(_) => None,
+        });
+        let switches: Vec<(Tid, bool)> = switches.collect();
+        let came = switches.iter().rposition(|(its, _)| *its == tid);
+        let left = came.and_then(|came| switches.get(came + 1));
+        left.is_some_and(|(_, preempted)| !preempted)
     }
 
     /// Whether the service's thread, which is not the one that runs, was

@@ -12,7 +12,7 @@ use laggard_model::{
 use super::awake::StayAwake;
 use super::clock;
 use super::etw::{KernelEvents, NoEvents};
-use super::stamper::Stamper;
+use super::stamper::{EventSource, Stamper};
 use super::threads::TimerThreads;
 use super::usage::UsedSoFar;
 use super::wdmlat::DriverSource;
@@ -87,7 +87,7 @@ impl WindowsProbe {
             .map(|events| {
                 let threads = (0..).map(|place| sources.thread_of(LineId::at(place)?));
                 let lines = sources.lines().iter().copied().zip(threads);
-                Stamper::new(Arc::clone(events), lines, stages)
+                Stamper::new(Arc::clone(events) as Arc<dyn EventSource>, lines, stages)
             });
         Ok(Self {
             sources,

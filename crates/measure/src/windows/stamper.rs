@@ -5,13 +5,14 @@
 //! back for as long. None is for longer than two seconds: then it goes without.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::fmt::Debug;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use laggard_etl::KernelLog;
 use laggard_model::{Activation, Batch, Line, Nanos, Stage, Tid};
 
 use super::clock;
-use super::etw::KernelEvents;
 
 /// How much after an activation is asked for as evidence, and more.
 const AFTER: Nanos = Nanos::from_ms(1);
@@ -22,10 +23,22 @@ const LAST_PATIENCE: Nanos = Nanos::from_secs(1);
 /// How often the last ones are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Where events come from.
+pub(super) trait EventSource: Debug {
+    /// Has what was written by now handed out soon.
+    fn flush(&self);
+
+    /// What has come.
+    fn log(&self) -> MutexGuard<'_, KernelLog>;
+
+    /// Whether nothing comes any more.
+    fn has_ended(&self) -> bool;
+}
+
 /// Stamps activations.
 #[derive(Debug)]
 pub(super) struct Stamper {
-    events: Arc<KernelEvents>,
+    events: Arc<dyn EventSource>,
     /// The thread and the CPU of each line.
     lines: Vec<(Option<Tid>, u16)>,
     stages: Vec<Stage>,
@@ -48,7 +61,7 @@ struct HeldBatch {
 impl Stamper {
     /// For these lines with their threads: those of `stages` that events tell of.
     pub(super) fn new(
-        events: Arc<KernelEvents>,
+        events: Arc<dyn EventSource>,
         lines: impl Iterator<Item = (Line, Option<Tid>)>,
         stages: Vec<Stage>,
     ) -> Self {
@@ -175,9 +188,133 @@ fn stamp(
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{LineId, STAGES};
+    use std::sync::Mutex;
+
+    use laggard_etl::{EventName, LogPlan, PointerWidth, TraceEvent};
+    use laggard_made::trace::MadeEvent;
+    use laggard_model::{Cpu, LineId, Route, STAGES, Service};
 
     use super::*;
+
+    /// Events that come when the test says so.
+    #[derive(Debug)]
+    struct Told(Mutex<KernelLog>);
+
+    impl Told {
+        fn new() -> Arc<Self> {
+            let plan = LogPlan {
+                entries: 100,
+                sampled: None,
+                clock: Nanos::from_us,
+            };
+            Arc::new(Self(Mutex::new(KernelLog::new(plan))))
+        }
+
+        fn add(&self, made: &MadeEvent) {
+            self.log().add(&TraceEvent {
+                name: EventName::Kernel {
+                    group: made.group,
+                    opcode: made.opcode,
+                },
+                version: made.version,
+                cpu: 3,
+                ticks: made.ticks,
+                thread: None,
+                pointers: PointerWidth::Eight,
+                payload: &made.payload,
+            });
+        }
+
+        /// What another thread does now.
+        fn go_on(&self) {
+            let now = clock::now().ns() / 1_000 + 1;
+            self.add(&MadeEvent::ready(now.cast_signed(), 7));
+        }
+    }
+
+    impl EventSource for Told {
+        fn flush(&self) {}
+
+        fn log(&self) -> MutexGuard<'_, KernelLog> {
+            self.0.lock().unwrap()
+        }
+
+        fn has_ended(&self) -> bool {
+            false
+        }
+    }
+
+    fn stamper(told: &Arc<Told>) -> Stamper {
+        let line = Line {
+            cpu: Cpu(3),
+            service: Service::Realtime(24),
+            route: Route::Direct,
+        };
+        let stages = vec![Stage::Waking, Stage::Running];
+        let events = Arc::clone(told) as Arc<dyn EventSource>;
+        Stamper::new(events, [(line, Some(Tid(42)))].into_iter(), stages)
+    }
+
+    /// One that was due `ms` ago and came after 90 us.
+    fn came(ms: u64, seq: u64) -> Activation {
+        Activation {
+            seq,
+            expiry: US((clock::now().ns() / 1_000).saturating_sub(ms * 1_000)),
+            ..activation()
+        }
+    }
+
+    fn batch(one: &Activation) -> Batch {
+        let mut batch = Batch::default();
+        batch.push(one);
+        batch
+    }
+
+    fn released(stamper: &mut Stamper, is_last: bool) -> Vec<Activation> {
+        let mut into = Batch::default();
+        stamper.release(is_last, &mut into);
+        into.iter().collect()
+    }
+
+    #[test]
+    fn an_activation_waits_for_its_events_and_is_handed_out_once_with_them() {
+        let told = Told::new();
+        let mut stamper = stamper(&told);
+        let one = came(20, 1);
+        stamper.hold(batch(&one));
+
+        // Nothing came after the flush.
+        assert_eq!(released(&mut stamper, false), []);
+        let due = (one.expiry.ns() / 1_000).cast_signed();
+        told.add(&MadeEvent::ready(due + 10, 42));
+        told.add(&MadeEvent::switch(due + 70, 0, 42, 24));
+        assert_eq!(released(&mut stamper, false), []);
+        told.go_on();
+        let all = released(&mut stamper, false);
+
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].until(Stage::Waking), Some(US(10)));
+        assert_eq!(all[0].until(Stage::Running), Some(US(70)));
+        assert_eq!(all[0].latency(), one.latency());
+        assert_eq!(released(&mut stamper, true), []);
+        assert_eq!(stamper.unseen().collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn one_whose_events_never_come_goes_without_and_is_counted() {
+        let told = Told::new();
+        let mut stamper = stamper(&told);
+        let (first, second) = (came(20, 1), came(10, 2));
+        stamper.hold(batch(&first));
+        stamper.hold(batch(&second));
+        stamper.held[0].since = clock::now().saturating_sub(PATIENCE);
+
+        assert_eq!(released(&mut stamper, false), [first]);
+        assert_eq!(released(&mut stamper, true), [second]);
+        assert_eq!(stamper.unseen().collect::<Vec<_>>(), [2]);
+        stamper.forget();
+        assert_eq!(stamper.unseen().collect::<Vec<_>>(), [0]);
+    }
 
     const US: fn(u64) -> Nanos = Nanos::from_us;
 

@@ -233,3 +233,28 @@ fn a_machine_that_may_have_stood_still_is_said_to() {
     assert_eq!(all.causes[0].class, CauseClass::InterruptsOff);
     assert_eq!(all.causes[0].culprit.because, Some(Because::OrOutside));
 }
+
+/// Its page was on the disk: neither who runs meanwhile nor the idle CPU keeps it.
+#[test]
+fn a_thread_that_waits_by_itself_after_it_ran_is_kept_by_nobody() {
+    let mut scene = switch(late(5, 10), -300, 7, "chrome.exe", 8);
+    scene
+        .episode
+        .stages
+        .insert(Stage::User, Nanos::from_us(2_000));
+    let scene = switch(scene, 10, OURS, "laggard.exe", 24);
+    let leaves = |tid, name: &str| Happening::Switch {
+        tid: Tid(tid),
+        name: name.into(),
+        priority: windows_priority(8),
+        priority_before: None,
+        before: None,
+        preempted: false,
+    };
+    let scene = scene
+        .event(100, leaves(0, "Idle"))
+        .event(900, leaves(7, "chrome.exe"));
+    let scene = switch(scene, 1_990, OURS, "laggard.exe", 24);
+
+    assert_eq!(causes(&scene), [(CauseClass::ReturnToUser, None, 1_990)]);
+}

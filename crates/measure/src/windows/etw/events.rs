@@ -12,6 +12,7 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
 use windows_sys::core::w;
 
 use super::super::processors::group_count;
+use super::super::stamper::EventSource;
 use super::super::{clock, host, rights};
 use super::NoEvents;
 use super::consumer::{self, Consumer};
@@ -79,13 +80,18 @@ impl KernelEvents {
         self.samples
     }
 
-    /// Whether somebody else ended the session.
-    pub(in super::super) fn has_ended(&self) -> bool {
-        self.consumer.has_ended()
+    /// Events that found no room so far, and those that could not be read.
+    pub(in super::super) fn lost(&self) -> u64 {
+        let flushes = self.flushes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = flushes.lost;
+        drop(flushes);
+        lost + self.log().unreadable()
     }
+}
 
-    /// Has what was written by now handed out soon, and notes what was lost.
-    pub(in super::super) fn flush(&self) {
+impl EventSource for KernelEvents {
+    /// Notes what was lost as well.
+    fn flush(&self) {
         let Some(lost) = self.session.flush() else {
             return;
         };
@@ -100,17 +106,12 @@ impl KernelEvents {
         *flushes = Flushes { lost, at: now };
     }
 
-    /// Events that found no room so far, and those that could not be read.
-    pub(in super::super) fn lost(&self) -> u64 {
-        let flushes = self.flushes.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = flushes.lost;
-        drop(flushes);
-        lost + self.log().unreadable()
+    fn log(&self) -> MutexGuard<'_, KernelLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has come.
-    pub(in super::super) fn log(&self) -> MutexGuard<'_, KernelLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    fn has_ended(&self) -> bool {
+        self.consumer.has_ended()
     }
 }
 
