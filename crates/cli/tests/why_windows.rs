@@ -160,6 +160,7 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
     let all = said(&dir, "why w.laggard --all");
     let one = said(&dir, "why w.laggard --episode 2");
     let show = said(&dir, "show w.laggard");
+    let bug = said(&dir, "why w.laggard --bug 1");
 
     println!("{why}\n{all}\n{one}\n{show}");
     assert!(
@@ -175,8 +176,9 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
         "/proc",
         "/sys",
         "softirq",
+        "Linux",
     ] {
-        let told = [&why, &all, &one, &show];
+        let told = [&why, &all, &one, &show, &bug];
         assert!(!told.iter().any(|text| text.contains(foreign)), "{foreign}");
     }
     assert!(

@@ -112,7 +112,7 @@ fn machine(report: &RtosReport) -> String {
     let host = &report.host;
     let preemption = host.preemption.as_ref();
     let words = [
-        Some(format!("Linux {}", host.kernel)).filter(|_| !host.kernel.is_empty()),
+        Some(host.system()).filter(|_| !host.kernel.is_empty()),
         preemption.map(|model| format!("preemption {model}")),
         Some(host.processor.model.clone()).filter(|model| !model.is_empty()),
         host.hypervisor.as_ref().map(|name| format!("under {name}")),

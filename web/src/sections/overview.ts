@@ -120,10 +120,11 @@ function foremostRow({ services }: Recording, { foremost }: Charts): Recording["
 function conditions({ duration_ns, load, host }: Recording): string {
   const under = load ? `under load ${load.name}` : "without a load of ours";
   const cpus = host.processor.threads;
+  const system = host.kernel.startsWith("Windows ") ? host.kernel : `Linux ${host.kernel}`;
   const parts = [
     `${span(duration_ns)} ${under}`,
     cpus > 0 ? `${cpus} CPU${cpus === 1 ? "" : "s"}` : "",
-    host.kernel === "" ? "" : `Linux ${host.kernel}${host.preemption ? ` (preemption: ${host.preemption})` : ""}`,
+    host.kernel === "" ? "" : `${system}${host.preemption ? ` (preemption: ${host.preemption})` : ""}`,
     host.hypervisor ? `${host.hypervisor} guest` : "",
   ];
   return parts.filter((part) => part !== "").join(", ");

@@ -12,7 +12,7 @@ use laggard_analyze::causes::samples_by_part;
 use laggard_model::name::{self, line_name};
 use laggard_model::text::Unit;
 use laggard_model::{
-    Cause, CauseClass, Episode, LoadLabel, Nanos, Service, StackSample, Symbols, printable,
+    Cause, CauseClass, Episode, Host, LoadLabel, Nanos, Service, StackSample, Symbols, printable,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -265,7 +265,7 @@ fn called(path: &str) -> String {
 fn title(cause: &CauseRow, made_late: &[String], kernel: &str) -> String {
     let kernel = match kernel {
         "" => String::new(),
-        kernel => format!(" (Linux {kernel})"),
+        kernel => format!(" ({})", Host::system_of(kernel)),
     };
     let whom = match made_late {
         [one] => one.clone(),
