@@ -147,6 +147,17 @@ pub enum Decoded {
     Other,
 }
 
+impl Decoded {
+    /// What was read; what could not be is counted.
+    pub(crate) fn known(self, unreadable: &mut u64) -> Option<KernelEvent> {
+        *unreadable += u64::from(self == Self::Unreadable);
+        match self {
+            Self::Known(told) => Some(told),
+            Self::Unreadable | Self::Other => None,
+        }
+    }
+}
+
 /// What `event` says, if it is one of those.
 pub fn decode(event: &TraceEvent<'_>) -> Decoded {
     let EventName::Kernel { group, opcode } = event.name else {

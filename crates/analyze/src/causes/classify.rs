@@ -499,13 +499,19 @@ impl<'a> Judge<'a> {
         let events = self.episode.evidence.events.iter();
         let begun = |one: &&FlightEvent| one.at_ns <= slice.from && one.at_ns >= self.ready;
         let switches = events.filter(begun).filter_map(|event| match event.what {
-            Happening::Switch { tid, preempted, .. } => Some((tid, preempted)),
+            // Where another one left, how ours did was not seen.
+            Happening::Switch {
+                tid,
+                preempted,
+                before,
+                ..
+            } => Some((tid, preempted || before.is_some())),
             Happening::Begin(_) | Happening::End(_) => None,
         });
         let switches: Vec<(Tid, bool)> = switches.collect();
         let came = switches.iter().rposition(|(its, _)| *its == tid);
         let left = came.and_then(|came| switches.get(came + 1));
-        left.is_some_and(|(_, preempted)| !preempted)
+        left.is_some_and(|(_, may_be_preempted)| !may_be_preempted)
     }
 
     /// Whether the service's thread, which is not the one that runs, was

@@ -7,11 +7,11 @@ use super::Part;
 /// The samples of an episode that show a part of it, each with that part's
 /// index in `parts`, in order of time.
 ///
-/// A sample by a timer is stamped within that timer's interrupt and shows what
-/// was interrupted: the part before. One by an interrupt above that of
-/// timers shows the part that it is stamped in. What the CPU was in the midst of when it was stopped from outside
-/// did not take the time of the stop: samples that would show one are left out,
-/// as are those from before another CPU fired the timer.
+/// A sample by a timer is stamped within that timer's interrupt and shows what was
+/// interrupted: the part before. One by an interrupt above that of timers shows the
+/// part that it is stamped in. What the CPU was in the midst of when it was stopped
+/// from outside did not take the time of the stop: samples that would show one are
+/// left out, as are those from before another CPU fired the timer.
 pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, &'a StackSample)> {
     let sampler = episode.evidence.sampler.map(|(sampler, _)| sampler);
     let is_above = matches!(sampler, Some(Sampler::Nmi | Sampler::Profile));

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use laggard_model::{Activity, Address, Evidence, Nanos, Sampler, Span, Symbol, Tid};
 
 use crate::event::TraceEvent;
-use crate::kernel::{Decoded, KernelEvent, RoutineSort, decode};
+use crate::kernel::{KernelEvent, RoutineSort, decode};
 use cpu::{CpuLog, LoggedSwitch};
 use names::ThreadNames;
 pub use way::Way;
@@ -69,13 +69,8 @@ impl KernelLog {
 
     /// Takes in an event; those of a CPU may come a little out of order.
     pub fn add(&mut self, event: &TraceEvent<'_>) {
-        let told = match decode(event) {
-            Decoded::Known(told) => told,
-            Decoded::Unreadable => {
-                self.unreadable += 1;
-                return;
-            }
-            Decoded::Other => return,
+        let Some(told) = decode(event).known(&mut self.unreadable) else {
+            return;
         };
         let Some(at) = self.time(event) else {
             self.unreadable += 1;

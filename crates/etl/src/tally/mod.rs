@@ -12,7 +12,7 @@ use laggard_model::{Histogram, Nanos};
 
 use crate::event::TraceEvent;
 use crate::header::TraceHeader;
-use crate::kernel::{Decoded, KernelEvent, RoutineSort, decode};
+use crate::kernel::{KernelEvent, RoutineSort, decode};
 pub(crate) use drivers::Drivers;
 pub use threads::{ThreadTallies, ThreadTally};
 
@@ -143,13 +143,8 @@ impl TraceTally {
     /// as histograms and [`Self::crowded`] count.
     pub fn add_and_tell(&mut self, event: &TraceEvent<'_>, mut tell: impl FnMut(TimeTold)) {
         self.events += 1;
-        let told = match decode(event) {
-            Decoded::Known(told) => told,
-            Decoded::Unreadable => {
-                self.unreadable += 1;
-                return;
-            }
-            Decoded::Other => return,
+        let Some(told) = decode(event).known(&mut self.unreadable) else {
+            return;
         };
         match told {
             KernelEvent::Handler {

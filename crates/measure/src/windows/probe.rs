@@ -135,7 +135,7 @@ impl Probe for WindowsProbe {
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats: Vec<Caveat> = self.sources.iter().flat_map(|one| one.caveats()).collect();
         caveats.extend(self.slept.clone());
-        caveats.extend(self.events.as_ref().and_then(of_events));
+        caveats.extend(self.events.iter().flat_map(of_events));
         if self.has_given_up() && self.failure().is_none() {
             caveats.push(Caveat::new(
                 CaveatKind::Overload,
@@ -255,7 +255,7 @@ fn events(asked: Option<&[Stage]>) -> Result<(Option<EventsOrNone>, Vec<Stage>),
     match KernelEvents::begin() {
         Err(why) if asked.is_some() => Err(ProbeError::System {
             action: format!("stamp the stages waking and running: {why}"),
-            remedy: format!("{}, or leave `--stages` out", why.remedy()),
+            remedy: format!("{}, or ask for no stages", why.remedy()),
             said: None,
         }),
         events => Ok((Some(events), stages)),
@@ -263,37 +263,32 @@ fn events(asked: Option<&[Stage]>) -> Result<(Option<EventsOrNone>, Vec<Stage>),
 }
 
 /// What is to be said of the kernel's events.
-fn of_events(events: &EventsOrNone) -> Option<Caveat> {
-    let caveat =
-        |what: String, advice: &str| Some(Caveat::new(CaveatKind::AbilityAbsent, what, advice));
+fn of_events(events: &EventsOrNone) -> Vec<Caveat> {
+    let caveat = |what: String, advice: &str| Caveat::new(CaveatKind::AbilityAbsent, what, advice);
     let events = match events {
         Ok(events) => events,
         Err(why) => {
-            return caveat(
+            return vec![caveat(
                 format!(
                     "the kernel's events cannot be had, so that no late activation is explained, and no stage before the user's is seen: {why}"
                 ),
                 why.remedy(),
-            );
+            )];
         }
     };
-    if events.has_ended() {
-        return caveat(
-            "the session of the kernel's events ended meanwhile: what was late from then on is not explained, and its stages are not seen".into(),
-            "leave the session laggard-NUMBER-TIME alone (`logman query -ets` lists it), and record anew",
-        );
-    }
-    match (events.lost(), events.samples()) {
-        (lost @ 1.., _) => caveat(
-            format!("{lost} of the kernel's events were lost, at least: stages and causes of those moments are not known, and names may be missing"),
-            "record with fewer programs that switch all the time",
-        ),
-        (0, false) => caveat(
-            "what ran is not sampled, so that the code of a thread that cannot be preempted stays unnamed: the right SeSystemProfilePrivilege is not held".into(),
-            "start the terminal with `Run as administrator`",
-        ),
-        (0, true) => None,
-    }
+    let ended = events.has_ended().then(|| caveat(
+        "the session of the kernel's events ended meanwhile: what was late from then on is not explained, and its stages are not seen".into(),
+        "leave the session laggard-NUMBER-TIME alone (`logman query -ets` lists it), and record anew",
+    ));
+    let lost = (events.lost() > 0).then(|| caveat(
+        format!("{} of the kernel's events were lost, at least: stages and causes of those moments are not known, and names may be missing", events.lost()),
+        "record with fewer programs that switch all the time",
+    ));
+    let unsampled = (!events.samples()).then(|| caveat(
+        "what ran is not sampled, so that the code of a thread that cannot be preempted stays unnamed: the right SeSystemProfilePrivilege is not held".into(),
+        "start the terminal with `Run as administrator`",
+    ));
+    [ended, lost, unsampled].into_iter().flatten().collect()
 }
 
 impl Drop for WindowsProbe {
