@@ -84,7 +84,10 @@ use crate::args::{MachineCommand, MeasureCommand};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    // First of all: threads and loads would inherit what `chrt` gave.
+    if let Some(code) = system::read_symbols_if_asked() {
+        return code;
+    }
+    // Before all else: threads and loads would inherit what `chrt` gave.
     system::become_normal();
     stack::enough(run)
 }

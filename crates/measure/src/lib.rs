@@ -51,6 +51,6 @@ pub use flight::KernelRecord;
 pub use names::LiveNames;
 pub use probe::{Drive, Pace, Probe, ProbeError, RefusedService, Request};
 #[cfg(target_os = "linux")]
-pub use symbols::SymbolBook;
+pub use symbols::{SymbolBook, read_symbols_as};
 #[cfg(any(target_os = "linux", windows))]
 pub use timers::TimerPlan;

@@ -22,7 +22,10 @@ struct Program {
 }
 
 fn main() -> ExitCode {
-    // First of all: threads would inherit what `chrt` gave.
+    if let Some(code) = system::read_symbols_if_asked() {
+        return code;
+    }
+    // Before all else: threads would inherit what `chrt` gave.
     system::become_normal();
     stack::enough(run)
 }

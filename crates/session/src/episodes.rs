@@ -4,8 +4,11 @@
 //! the collector. Writing it, and looking at the processes in it, may take as
 //! long as a busy disk or a busy process does, and is for a thread.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
 
 use laggard_measure::{Flight, Probe};
 use laggard_model::{
@@ -43,12 +46,16 @@ pub(crate) struct EpisodeWatch {
 /// Episodes that may wait to be written; more are not kept. One takes some
 /// ten kB.
 const MOST_WAITING: usize = 256;
+/// Interval between two looks at whether the thread that writes has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The episodes of a recording.
 #[derive(Debug)]
 struct Kept {
     jobs: SyncSender<Job>,
     writer: JoinHandle<Written>,
+    /// Set when the session is to end: the thread then waits for no process.
+    hurry: Arc<AtomicBool>,
     overwritten: u64,
     /// Late activations that were chosen and found no room, by line.
     refused: Vec<u64>,
@@ -131,11 +138,13 @@ impl EpisodeWatch {
         }
         let (jobs, taken) = sync_channel(MOST_WAITING);
         let writer = EpisodeWriter::new(folder);
+        let hurry = Arc::<AtomicBool>::default();
         let writer = std::thread::Builder::new()
             .name("laggard/episode".into())
             .spawn({
-                let symbols = self.symbols.clone();
-                move || write(writer, &symbols, &taken)
+                let book = self.symbols.clone();
+                let hurry = Arc::clone(&hurry);
+                move || write(writer, book.book(hurry), &taken)
             })
             .map_err(|source| SessionError::Thread {
                 what: " episodes",
@@ -144,6 +153,7 @@ impl EpisodeWatch {
         self.kept = Some(Kept {
             jobs,
             writer,
+            hurry,
             overwritten: 0,
             refused: vec![0; self.cpus.len()],
         });
@@ -194,7 +204,7 @@ impl EpisodeWatch {
         }
         match self.kept.take_if(|kept| kept.writer.is_finished()) {
             // It ends early for one reason only.
-            Some(kept) => Ok(kept.join().map(|_| late)?),
+            Some(kept) => Ok(kept.join(&AtomicBool::new(false)).map(|_| late)?),
             None => {
                 if let Some(kept) = &self.kept {
                     kept.flush(now, notes);
@@ -210,8 +220,9 @@ impl EpisodeWatch {
         self.flight.cost().into_iter().chain(handlers).collect()
     }
 
-    /// Looks up all names and writes what waits.
-    pub(crate) fn finish(self) -> Result<(), SessionError> {
+    /// Looks up all names and writes what waits. Once `interrupted` is set, names take a
+    /// second at most.
+    pub(crate) fn finish(self, interrupted: &AtomicBool) -> Result<(), SessionError> {
         let mut notes = self.selector.notes();
         notes.unseen_switches = Some(self.flight.unseen_switches());
         if let Some(handlers) = &self.handlers {
@@ -222,12 +233,12 @@ impl EpisodeWatch {
             return Ok(());
         };
         let notes = kept.notes(notes);
-        let (writer, mut book) = kept.join()?;
+        let (writer, mut book) = kept.join(interrupted)?;
         if let Some(counts) = &notes.handlers {
             book.note_handlers(counts);
         }
         Ok(writer.finish(&EpisodeNotes {
-            symbols: book.resolve(),
+            symbols: book.resolve(interrupted),
             ..notes
         })?)
     }
@@ -272,8 +283,14 @@ impl Kept {
     }
 
     /// Waits until all that was asked is written.
-    fn join(self) -> Written {
+    fn join(self, interrupted: &AtomicBool) -> Written {
         drop(self.jobs);
+        while !self.writer.is_finished() {
+            if interrupted.load(Ordering::Relaxed) {
+                self.hurry.store(true, Ordering::Relaxed);
+            }
+            sleep(LOOK_EVERY);
+        }
         match self.writer.join() {
             Ok(written) => written,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -281,9 +298,8 @@ impl Kept {
     }
 }
 
-fn write(mut writer: EpisodeWriter, symbols: &SymbolSource, jobs: &Receiver<Job>) -> Written {
+fn write(mut writer: EpisodeWriter, mut book: SymbolBook, jobs: &Receiver<Job>) -> Written {
     system::use_little();
-    let mut book = symbols.book();
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Keep(episode) => {

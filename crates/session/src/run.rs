@@ -85,7 +85,7 @@ impl RunParts<'_, '_, '_> {
             true => Ok(self.meanwhile.leave()),
             false => self.meanwhile.stop(),
         };
-        let (last, watched) = self.end_watch(last);
+        let (last, watched) = self.end_watch(last, interrupted);
         let mut caveats: Vec<Caveat> = self.probe.caveats();
         let (accounts, mut cost) = (self.probe.accounts(), self.probe.cost());
         cost.programs.extend(watched);
@@ -257,12 +257,13 @@ impl RunParts<'_, '_, '_> {
     fn end_watch(
         &mut self,
         last: Result<(), SessionError>,
+        interrupted: &AtomicBool,
     ) -> (Result<(), SessionError>, Vec<ProgramCost>) {
         let Some(watch) = self.watch.take() else {
             return (last, Vec::new());
         };
         let cost = watch.cost();
-        let finished = watch.finish();
+        let finished = watch.finish(interrupted);
         (last.and(finished), cost)
     }
 

@@ -10,6 +10,7 @@ mod looks;
 mod recording;
 
 use std::process::Child;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
@@ -55,8 +56,9 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         watched => watched?,
     }
     let recording = args.output.as_deref();
+    let due = asked.deadline.or(asked.period);
     let recording =
-        recording.map(|path| AttachRecording::begin(path, args, asked.deadline.or(asked.period)));
+        recording.map(|path| AttachRecording::begin(path, args, due, Arc::clone(&stop)));
     let recording = recording.transpose()?;
     let (file, mut command) = match begun(&probe, args) {
         Ok(begun) => begun,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use jiff::Zoned;
@@ -41,6 +43,8 @@ struct Writing {
     recorder: Recorder,
     episodes: EpisodeWriter,
     book: SymbolBook,
+    /// Set when the user ends it.
+    stop: Arc<AtomicBool>,
     lines: BTreeMap<(Cpu, WatchedTask), LineId>,
     /// By line.
     seen: Vec<LineKept>,
@@ -87,6 +91,7 @@ impl AttachRecording {
         path: &Path,
         args: &AttachArgs,
         deadline: Option<Nanos>,
+        stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Self> {
         let place = Destination::from(path);
         let begin = linux::now();
@@ -117,7 +122,8 @@ impl AttachRecording {
             writing: Some(Writing {
                 recorder,
                 episodes,
-                book: SymbolBook::default(),
+                book: SymbolBook::new(Arc::clone(&stop)),
+                stop,
                 lines: BTreeMap::new(),
                 seen: Vec::new(),
                 threads: HashMap::new(),
@@ -432,7 +438,7 @@ impl Writing {
             manifest.losses = losses;
         });
         let notes = EpisodeNotes {
-            symbols: self.book.resolve(),
+            symbols: self.book.resolve(&self.stop),
             ..self.notes(unseen_switches)
         };
         self.episodes.finish(&notes)?;

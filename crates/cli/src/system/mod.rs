@@ -8,7 +8,9 @@ mod unmet;
 #[cfg(not(target_os = "linux"))]
 mod windows_files;
 
-pub(crate) use laggard_console::system::{at_ending, become_normal, has_room, survive_file_limit};
+pub(crate) use laggard_console::system::{
+    at_ending, become_normal, has_room, read_symbols_if_asked, survive_file_limit,
+};
 #[cfg(target_os = "linux")]
 pub(crate) use linux_files::{
     LeftFile, TemporaryLock, is_left, is_safe_around, leave, new_file, of_replacing,

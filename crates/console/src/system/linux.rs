@@ -1,5 +1,6 @@
 //! Limits, signals and memory on Linux.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,6 +18,12 @@ const ROOM: usize = 8 << 20;
 /// Says what helps where there is no more.
 #[global_allocator]
 static MEMORY: linux::ToldMemory = linux::ToldMemory;
+
+/// Reads symbols, if this process was started for that, and returns the exit code. To be
+/// called first in `main`.
+pub fn read_symbols_if_asked() -> Option<ExitCode> {
+    laggard_measure::read_symbols_as(std::env::args_os().next().as_deref())
+}
 
 /// Makes this process one as others are.
 pub fn become_normal() {

@@ -1,5 +1,6 @@
 //! Endings, limits and memory on Windows: as of every program there.
 
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -7,6 +8,11 @@ use anyhow::Context as _;
 
 /// `STATUS_CONTROL_C_EXIT`: what Windows ends a program with at Ctrl-C.
 const ENDED: i32 = 0xc000_013a_u32.cast_signed();
+
+/// Nothing: no process is started for that.
+pub const fn read_symbols_if_asked() -> Option<ExitCode> {
+    None
+}
 
 /// Nothing: none of it is inherited.
 pub const fn become_normal() {}

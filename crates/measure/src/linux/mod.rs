@@ -19,6 +19,7 @@ mod inherited;
 mod lines;
 mod loan;
 mod lock;
+pub(crate) mod look;
 mod mapping;
 mod memory;
 mod message_queue;

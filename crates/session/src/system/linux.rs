@@ -1,6 +1,8 @@
 //! Linux, as a session sees it.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{
@@ -76,8 +78,9 @@ impl SymbolSource {
         Self
     }
 
-    pub(crate) fn book(&self) -> SymbolBook {
-        SymbolBook::default()
+    /// `hurry` is set when the session is to end.
+    pub(crate) fn book(&self, hurry: Arc<AtomicBool>) -> SymbolBook {
+        SymbolBook::new(hurry)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use laggard_measure::windows::{self, EventFlight, WindowsProbe, give_way};
 use laggard_measure::{Flight, KernelRecord, Probe, ProbeError, Request};
@@ -75,7 +76,7 @@ impl SymbolSource {
         )
     }
 
-    pub(crate) fn book(&self) -> SymbolBook {
+    pub(crate) fn book(&self, _hurry: Arc<AtomicBool>) -> SymbolBook {
         SymbolBook::new(Arc::clone(&self.0))
     }
 }

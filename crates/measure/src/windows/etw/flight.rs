@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use laggard_model::{
     Activity, Address, Cpu, Evidence, HandlerCounts, Happening, Nanos, ProgramCost, Symbols,
@@ -80,8 +81,8 @@ impl ImageBook {
     }
 
     /// The driver at each address, and the threads that are ours. Code of processes stays
-    /// unnamed.
-    pub fn resolve(&self) -> Symbols {
+    /// unnamed. Nothing of it waits, so that it need not be interrupted.
+    pub fn resolve(&self, _interrupted: &AtomicBool) -> Symbols {
         let kernel = self.kernel.iter();
         Symbols {
             kernel: kernel.map(|&at| (at, self.record.symbol(at))).collect(),

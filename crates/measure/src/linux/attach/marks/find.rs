@@ -4,15 +4,15 @@
 //! it is held before it is looked at, and opened only where it is a file of memory, of
 //! which no open, no look and no reading waits for somebody.
 
-use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use laggard_marks::layout;
+
+use crate::linux::look::{FileLook, look};
 
 /// Rings that a process may have: libraries may have one each, and a child those of its
 /// parents.
@@ -94,26 +94,13 @@ fn is_named(path: &Path) -> bool {
     name.strip_prefix("/memfd:") == Some(layout::NAME)
 }
 
-/// Without asking who provides the file system, who may never answer.
 fn id_of(file: &File) -> io::Result<RingId> {
-    const NOTHING: &CStr = c"";
-    let mut told = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: an open descriptor, an empty name that ends with 0, and room for what is told.
-    let failed = unsafe {
-        libc::statx(
-            file.as_raw_fd(),
-            NOTHING.as_ptr(),
-            libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
-            libc::STATX_INO,
-            told.as_mut_ptr(),
-        )
-    };
-    if failed != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: all zeros is one, and the system has filled it in.
-    let told = unsafe { told.assume_init() };
-    Ok(RingId(told.stx_dev_major, told.stx_dev_minor, told.stx_ino))
+    let FileLook {
+        device: (major, minor),
+        inode,
+        ..
+    } = look(file)?;
+    Ok(RingId(major, minor, inode))
 }
 
 /// The device on which files of memory lie: one for all of them.

@@ -1,0 +1,112 @@
+//! Text from other users, made short and harmless where it enters.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Write as _};
+
+use laggard_model::printable;
+
+/// Limit on the length of a name as it is in the file, bytes. Generated C++ names reach
+/// some 4,000.
+pub(super) const MAX_MANGLED_BYTES: usize = 8192;
+/// Limit on a name or a reason that is kept, bytes.
+pub(super) const MAX_LABEL_BYTES: usize = 1024;
+/// Mark of a text that was longer.
+const CUT: &str = "...";
+
+/// Name of a function as it was written in its language. `is_cut`: only the start of it
+/// was read.
+pub(super) fn function(name: &[u8], is_cut: bool) -> String {
+    let text = String::from_utf8_lossy(name);
+    if is_cut {
+        return harmless(&format!("{text}{CUT}"));
+    }
+    let plain = match rustc_demangle::try_demangle(&text) {
+        Ok(plain) => limited(|out| write!(out, "{plain:#}")),
+        Err(_) => cpp_demangle::Symbol::new(name).ok().and_then(|plain| {
+            let options = cpp_demangle::DemangleOptions::default();
+            limited(|out| plain.structured_demangle(out, &options))
+        }),
+    };
+    plain.unwrap_or_else(|| harmless(&text))
+}
+
+/// Last part of a path, such as `libc.so.6`.
+pub(super) fn module(path: &OsStr) -> String {
+    let path = path.to_string_lossy();
+    harmless(path.rsplit('/').next().unwrap_or_default())
+}
+
+/// A text of limited length that changes nothing on a terminal.
+pub(super) fn harmless(text: &str) -> String {
+    limited(|out| out.write_str(text)).unwrap_or_default()
+}
+
+/// What `write` writes, as far as there is room; `None`: it failed by itself.
+fn limited(write: impl FnOnce(&mut Limited) -> fmt::Result) -> Option<String> {
+    let mut out = Limited::default();
+    match write(&mut out) {
+        Ok(()) => Some(out.text),
+        Err(_) if out.is_full => Some(out.text + CUT),
+        Err(_) => None,
+    }
+}
+
+/// Text that refuses to grow beyond [`MAX_LABEL_BYTES`].
+#[derive(Debug, Default)]
+struct Limited {
+    text: String,
+    is_full: bool,
+}
+
+impl fmt::Write for Limited {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for (at, part) in text.char_indices() {
+            let start = self.text.len();
+            write!(self.text, "{}", printable(&text[at..at + part.len_utf8()]))?;
+            if self.text.len() > MAX_LABEL_BYTES - CUT.len() {
+                self.text.truncate(start);
+                self.is_full = true;
+                return Err(fmt::Error);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn function_has_its_name_in_its_language() {
+        for (name, plain) in [
+            ("_ZN5space3fooEibc", "space::foo(int, bool, char)"),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            ("read", "read"),
+            ("_Znot_mangled", "_Znot_mangled"),
+        ] {
+            assert_eq!(function(name.as_bytes(), false), plain);
+        }
+    }
+
+    #[test]
+    fn hostile_name_is_short_and_harmless() {
+        let long = "x".repeat(MAX_MANGLED_BYTES);
+        // Each level doubles what it is demangled to.
+        let doubling: String = (0..60).fold("_Z1fIiE1AI".into(), |name, _| name + "S_S_EI");
+
+        for name in [&long, &doubling, "\u{1b}[2J\n\u{202e}", "\u{9b}31m"] {
+            let label = function(name.as_bytes(), false);
+            assert!(label.len() <= MAX_LABEL_BYTES, "{} bytes", label.len());
+            assert_eq!(printable(&label).to_string(), label);
+        }
+        assert!(function(long.as_bytes(), true).ends_with("..."));
+        assert_eq!(harmless("\u{1b}[2J\n"), "\\x1b[2J\\n");
+    }
+
+    #[test]
+    fn module_is_the_last_part_of_a_path() {
+        assert_eq!(module(OsStr::new("/usr/lib/libc.so.6")), "libc.so.6");
+        assert_eq!(module(OsStr::new("[vdso]")), "[vdso]");
+    }
+}

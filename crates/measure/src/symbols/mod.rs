@@ -1,0 +1,429 @@
+//! Names for the addresses in episodes.
+//!
+//! Names are looked up when the run has ended, because reading symbol tables takes CPU
+//! time. During the run laggard notes which file each address is in, and holds that file,
+//! because the process and its file may be gone later.
+
+mod elf;
+mod file;
+mod finder;
+mod label;
+mod mappings;
+mod patience;
+mod reader;
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use laggard_model::{Activity, Address, Evidence, HandlerCounts, Happening, Symbol, Symbols};
+use nix::sys::resource::{Resource, getrlimit};
+
+use crate::kernel_symbols::KernelSymbols;
+use crate::linux::Identity;
+use crate::own::OwnThreads;
+use file::HeldFile;
+use finder::{Finder, FoundPlace};
+use patience::Patience;
+use reader::{FileAsk, MAX_FILES};
+
+pub use reader::read_symbols_as;
+
+/// More addresses than this of one kind are not looked up; the count of those
+/// is bounded by the episodes, which are.
+const MOST: usize = reader::MAX_OFFSETS;
+/// Limit on the files held for processes of one user other than root, so that a user with
+/// many programs leaves room for those of others.
+const MAX_FILES_PER_USER: usize = 64;
+
+/// Where a user address lies. Thousands of addresses share a file or a reason.
+#[derive(Clone, Debug)]
+enum Place {
+    File {
+        /// Index in [`SymbolBook::files`].
+        file: usize,
+        module: Arc<str>,
+        offset: u64,
+    },
+    Unknown(Arc<str>),
+}
+
+/// Why code of another process is not named in a container.
+const OUT_OF_SIGHT: &str =
+    "in a PID namespace (a container) only laggard's own process can be looked at";
+
+/// The one copy of `text`.
+fn one_of<T: ?Sized + Ord>(known: &mut BTreeSet<Arc<T>>, text: &T) -> Arc<T>
+where
+    for<'a> Arc<T>: From<&'a T> + Borrow<T>,
+{
+    if let Some(known) = known.get(text) {
+        return known.clone();
+    }
+    let new: Arc<T> = text.into();
+    known.insert(new.clone());
+    new
+}
+
+/// The addresses of a run.
+#[derive(Debug)]
+pub struct SymbolBook {
+    finder: Finder,
+    kernel: BTreeSet<Address>,
+    user: BTreeMap<u32, BTreeMap<Address, Place>>,
+    files: Vec<BookFile>,
+    /// Index of each file by its device and inode.
+    indices: BTreeMap<FileKey, usize>,
+    max_files: usize,
+    /// Names of modules and reasons, each once.
+    texts: BTreeSet<Arc<str>>,
+    interrupts: BTreeSet<u32>,
+    /// Known where the kernel takes BPF programs, without which there are no
+    /// stacks either.
+    own: Option<Identity>,
+    threads: OwnThreads,
+    /// Set when laggard is to end.
+    hurry: Arc<AtomicBool>,
+    patience: Patience,
+}
+
+/// Device, major and minor, and inode.
+type FileKey = ((u32, u32), u64);
+
+/// Index of a file and its module, or why it is not kept.
+type KeptFile = Result<(usize, Arc<str>), Arc<str>>;
+
+#[derive(Debug)]
+struct BookFile {
+    file: HeldFile,
+    /// User whose process had it first; `None`: not known.
+    user: Option<u32>,
+}
+
+impl BookFile {
+    const fn is_of_root(&self) -> bool {
+        matches!(self.user, Some(0))
+    }
+}
+
+impl Default for SymbolBook {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
+impl SymbolBook {
+    /// An empty book. `hurry` is set when laggard is to end: then what other users'
+    /// processes keep waiting is given up within a second.
+    pub fn new(hurry: Arc<AtomicBool>) -> Self {
+        // Most of what may be open is for what measures.
+        let (open, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+        let quarter = usize::try_from(open / 4).unwrap_or(MAX_FILES);
+        Self {
+            finder: Finder::default(),
+            kernel: BTreeSet::new(),
+            user: BTreeMap::new(),
+            files: Vec::new(),
+            indices: BTreeMap::new(),
+            max_files: quarter.min(MAX_FILES),
+            texts: BTreeSet::new(),
+            interrupts: BTreeSet::new(),
+            own: Identity::own().ok(),
+            threads: OwnThreads::default(),
+            hurry,
+            patience: Patience::default(),
+        }
+    }
+
+    /// Notes every address of an episode. Call it while the processes live.
+    pub fn note(&mut self, evidence: &Evidence) {
+        // Each once: there are thousands of switches, between few threads.
+        let mut switched_to = BTreeSet::new();
+        for event in &evidence.events {
+            match event.what {
+                Happening::Begin(activity) => self.note_activity(activity),
+                Happening::Switch { tid, .. } => {
+                    switched_to.insert(tid);
+                }
+                Happening::End(_) => {}
+            }
+        }
+        for tid in switched_to {
+            self.threads.note(tid);
+        }
+        let mut unknown: BTreeMap<u32, BTreeSet<Address>> = BTreeMap::new();
+        for sample in &evidence.samples {
+            sample.kernel.iter().for_each(|&at| self.note_kernel(at));
+            let known = self.user.get(&sample.process);
+            let new = sample
+                .user
+                .iter()
+                .filter(|at| known.is_none_or(|known| !known.contains_key(at)));
+            unknown.entry(sample.process).or_default().extend(new);
+        }
+        for (process, addresses) in unknown {
+            self.note_user(process, &addresses);
+        }
+    }
+
+    /// Notes the address or the number of every sort of handler.
+    pub fn note_handlers(&mut self, counts: &HandlerCounts) {
+        for one in &counts.handlers {
+            self.note_activity(one.activity);
+        }
+    }
+
+    fn note_activity(&mut self, activity: Activity) {
+        match activity {
+            Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function) => {
+                self.note_kernel(function);
+            }
+            Activity::Irq(number) => {
+                self.interrupts.insert(number);
+            }
+            // These have no function of their own, a name that is known, or are Windows'.
+            Activity::Isr(_)
+            | Activity::Dpc(_)
+            | Activity::Vector(_)
+            | Activity::Softirq(_)
+            | Activity::Idle(_)
+            | Activity::PageFault => {}
+        }
+    }
+
+    fn note_kernel(&mut self, address: Address) {
+        if self.kernel.len() < MOST {
+            self.kernel.insert(address);
+        }
+    }
+
+    fn note_user(&mut self, process: u32, addresses: &BTreeSet<Address>) {
+        let noted = self.user.values().map(BTreeMap::len).sum::<usize>();
+        if addresses.is_empty() || noted + addresses.len() > MOST {
+            return;
+        }
+        let look = match self.own.map_or(Some(process), |own| own.in_proc(process)) {
+            Some(process) => self
+                .finder
+                .look(process, addresses, &mut self.patience, &self.hurry),
+            None => Err(OUT_OF_SIGHT.into()),
+        };
+        let places: Vec<(Address, Place)> = match look {
+            Ok(look) => {
+                let user = look.user;
+                let files: Vec<KeptFile> = look
+                    .files
+                    .into_iter()
+                    .map(|found| {
+                        let module = one_of(&mut self.texts, &*found.module);
+                        match self.keep(found.file, user) {
+                            Ok(file) => Ok((file, module)),
+                            Err(reason) => Err(one_of(&mut self.texts, &*reason)),
+                        }
+                    })
+                    .collect();
+                let places = look.places.into_iter();
+                let mut place = |found: FoundPlace| match found {
+                    Ok((file, offset)) => place_in(&files[file], offset),
+                    Err(reason) => Place::Unknown(one_of(&mut self.texts, &*reason)),
+                };
+                places
+                    .map(|(address, found)| (address, place(found)))
+                    .collect()
+            }
+            Err(reason) => {
+                let place = Place::Unknown(one_of(&mut self.texts, &*reason));
+                let addresses = addresses.iter();
+                addresses.map(|&address| (address, place.clone())).collect()
+            }
+        };
+        self.user.entry(process).or_default().extend(places);
+    }
+
+    /// Keeps a file for later. Returns its index, or why there is no room for it.
+    fn keep(&mut self, file: HeldFile, user: Option<u32>) -> Result<usize, String> {
+        let key = (file.look.device, file.look.inode);
+        if let Some(&index) = self.indices.get(&key) {
+            return Ok(index);
+        }
+        let file = BookFile { file, user };
+        let of_user = self.files.iter().filter(|other| other.user == user).count();
+        if self.files.len() >= self.max_files {
+            return Err(format!(
+                "its file was not held: laggard holds {} others",
+                self.max_files
+            ));
+        }
+        if !file.is_of_root() && of_user >= MAX_FILES_PER_USER {
+            return Err(format!(
+                "its file was not held: laggard holds {MAX_FILES_PER_USER} others of the user's processes"
+            ));
+        }
+        self.files.push(file);
+        self.indices.insert(key, self.files.len() - 1);
+        Ok(self.files.len() - 1)
+    }
+
+    /// Looks up all names, which takes up to 20 s: call it when the run has ended. Once
+    /// `interrupted` is set, it takes a second at most.
+    pub fn resolve(&self, interrupted: &AtomicBool) -> Symbols {
+        Symbols {
+            kernel: self.resolve_kernel(),
+            user: self.resolve_users(interrupted),
+            interrupts: self.name_interrupts(),
+            own_threads: self.threads.threads().clone(),
+        }
+    }
+
+    fn resolve_users(&self, interrupted: &AtomicBool) -> BTreeMap<u32, BTreeMap<Address, Symbol>> {
+        let mut wanted: Vec<(usize, BTreeSet<u64>)> = (0..self.files.len())
+            .map(|file| (file, BTreeSet::new()))
+            .collect();
+        for place in self.user.values().flat_map(BTreeMap::values) {
+            if let Place::File { file, offset, .. } = place {
+                wanted[*file].1.insert(*offset);
+            }
+        }
+        // Programs of root's come first: no other user can take the time for them.
+        wanted.sort_by_key(|(file, _)| !self.files[*file].is_of_root());
+        let asks: Vec<FileAsk<'_>> = wanted
+            .iter()
+            .map(|(file, offsets)| FileAsk {
+                file: &self.files[*file].file,
+                offsets: offsets.iter().copied().collect(),
+            })
+            .collect();
+        let mut patience = self.patience;
+        let answers = reader::read(&asks, &mut patience, interrupted);
+        let mut names = BTreeMap::new();
+        for (((file, _), ask), answer) in wanted.iter().zip(&asks).zip(answers) {
+            let offsets = ask.offsets.iter().map(|&offset| (*file, offset));
+            names.extend(offsets.zip(answer));
+        }
+        let symbol = |place: &Place| match place {
+            Place::File {
+                file,
+                module,
+                offset,
+            } => {
+                let name = names.get(&(*file, *offset)).cloned();
+                symbol(name, module)
+            }
+            Place::Unknown(reason) => Symbol {
+                unknown: Some(reason.to_string()),
+                ..Symbol::default()
+            },
+        };
+        let users = self.user.iter();
+        users
+            .map(|(&process, places)| {
+                let places = places.iter();
+                let symbols = places.map(|(&address, place)| (address, symbol(place)));
+                (process, symbols.collect())
+            })
+            .collect()
+    }
+
+    fn resolve_kernel(&self) -> BTreeMap<Address, Symbol> {
+        if self.kernel.is_empty() {
+            return BTreeMap::new();
+        }
+        let symbols = KernelSymbols::read();
+        let named = |&address: &Address| (address, symbols.at(address));
+        self.kernel.iter().map(named).collect()
+    }
+
+    /// The devices of the interrupts that were seen.
+    fn name_interrupts(&self) -> BTreeMap<u32, String> {
+        let named = self
+            .interrupts
+            .iter()
+            .filter_map(|&number| Some((number, devices_of(number)?)));
+        named.collect()
+    }
+}
+
+/// The devices of an interrupt, where it has any.
+pub(crate) fn devices_of(interrupt: u32) -> Option<String> {
+    let devices = fs::read_to_string(format!("/sys/kernel/irq/{interrupt}/actions")).ok()?;
+    let devices = devices.trim();
+    (!devices.is_empty()).then(|| devices.to_owned())
+}
+
+fn place_in(file: &KeptFile, offset: u64) -> Place {
+    match file {
+        Ok((file, module)) => Place::File {
+            file: *file,
+            module: Arc::clone(module),
+            offset,
+        },
+        Err(reason) => Place::Unknown(Arc::clone(reason)),
+    }
+}
+
+fn symbol(name: Option<reader::Name>, module: &str) -> Symbol {
+    let (name, unknown) = match name {
+        Some(Ok(name)) => (Some(name), None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, Some("it was not looked up".into())),
+    };
+    Symbol {
+        name,
+        module: Some(module.to_owned()),
+        unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Nanos, StackSample, Tid};
+
+    use super::*;
+
+    /// One of the C library, which exports its functions: those of this program
+    /// have names in a build with debug information only.
+    #[test]
+    fn a_function_of_a_running_program_is_named_after_the_run() {
+        let at = Address(libc::getpid as *const () as u64);
+        let nowhere = Address(8);
+        let mut book = SymbolBook::default();
+        let process = std::process::id();
+        book.note(&Evidence {
+            samples: vec![StackSample {
+                at_ns: Nanos::ZERO,
+                tid: Tid(process),
+                process,
+                priority: None,
+                kernel: Vec::new(),
+                user: vec![at, nowhere],
+            }],
+            ..Evidence::default()
+        });
+
+        let symbols = book.resolve(&AtomicBool::new(false));
+
+        let user = &symbols.user[&process];
+        let named = &user[&at];
+        let name = named.name.as_deref().unwrap_or_default();
+        assert!(name.contains("getpid"), "{named:?}");
+        assert!(user[&nowhere].name.is_none() && user[&nowhere].unknown.is_some());
+    }
+
+    #[test]
+    fn code_of_a_process_that_is_gone_is_unknown_and_says_why() {
+        let mut book = SymbolBook::default();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        book.note_user(child.id(), &[Address(4096)].into());
+
+        let symbols = book.resolve(&AtomicBool::new(false));
+
+        let reason = symbols.user[&child.id()][&Address(4096)].unknown.clone();
+        assert!(
+            reason.unwrap().contains("could not be looked at"),
+            "{symbols:?}"
+        );
+    }
+}
