@@ -7,7 +7,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -53,6 +53,93 @@ fn as_user(dir: &Path, args: &[&str]) -> Output {
         .current_dir(dir)
         .output()
         .unwrap()
+}
+
+/// Ends with this value.
+struct Busy(Child);
+
+impl Busy {
+    /// A user's process that computes on one CPU, whose functions have names.
+    fn start(cpu: usize) -> Option<Self> {
+        let child = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(["taskset", "-c", &cpu.to_string()])
+            .args(["perl", "-e", "1 while 1"])
+            .spawn();
+        child.ok().map(Self)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The kernel shows such a program no files of mappings, only their paths.
+#[test]
+fn functions_of_programs_have_names_for_any_user() {
+    let Some(dir) = capable() else {
+        return;
+    };
+    if !Path::new("/usr/bin/perl").exists() {
+        return println!("skipped: no perl, whose functions have names");
+    }
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let busy: Vec<Busy> = (0..cpus).filter_map(Busy::start).collect();
+
+    let output = as_user(
+        dir.path(),
+        &[
+            "record",
+            "-q",
+            "-d",
+            "3s",
+            "--episodes=on",
+            "--threshold=1us",
+            "--stack-rate=1000",
+            "-o",
+            "r.laggard",
+        ],
+    );
+
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = fs::read_to_string(dir.path().join("r.laggard/episodes.json"));
+    let notes: Value = serde_json::from_str(&text.expect(&said)).unwrap();
+    let symbols: Vec<&Value> = busy
+        .iter()
+        .filter_map(|busy| notes["symbols"]["user"][busy.0.id().to_string()].as_object())
+        .flat_map(|symbols| symbols.values())
+        .collect();
+    if symbols.is_empty() {
+        return println!("skipped: no busy process was sampled");
+    }
+    let is_named = |symbol: &&&Value| {
+        let name = symbol["name"].as_str().unwrap_or_default();
+        name.starts_with("Perl_") && symbol["module"].as_str().is_some()
+    };
+    assert!(symbols.iter().any(|one| is_named(&one)), "{symbols:#?}");
+}
+
+/// The name by which laggard starts the process that reads symbols.
+#[test]
+fn who_starts_the_reader_of_symbols_gains_nothing() {
+    let Some(dir) = capable() else {
+        return;
+    };
+
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["bash", "-c", "exec -a laggard-symbols ./laggard show"])
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+
+    // It reads no arguments, and standard input is no connection.
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty() && output.stderr.is_empty());
 }
 
 #[test]

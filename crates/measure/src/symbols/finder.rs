@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::AtomicBool;
@@ -63,10 +63,20 @@ struct Ask {
     addresses: Vec<u64>,
 }
 
+/// Looks at addresses of a process; an error is the reason why it cannot.
+type LookAt = fn(u32, &[u64]) -> Result<Look, String>;
+
 /// Thread that looks, once there was something to look at.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Finder {
+    look: LookAt,
     thread: Option<FinderThread>,
+}
+
+impl Default for Finder {
+    fn default() -> Self {
+        Self { look, thread: None }
+    }
 }
 
 #[derive(Debug)]
@@ -95,7 +105,7 @@ impl Finder {
         }
         let thread = match self.thread.take() {
             Some(thread) => thread,
-            None => FinderThread::start()?,
+            None => FinderThread::start(self.look)?,
         };
         let addresses = addresses.iter().map(|address| address.0).collect();
         let ended = |_| "the process could not be looked at: a thread of laggard ended".to_owned();
@@ -127,7 +137,7 @@ impl Finder {
 }
 
 impl FinderThread {
-    fn start() -> Result<Self, String> {
+    fn start(look: LookAt) -> Result<Self, String> {
         let mut waiting = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|life| life.strong_count() > 0);
         if waiting.len() >= MAX_LEFT_BEHIND {
@@ -244,8 +254,69 @@ fn open_for_reading(directory: BorrowedFd<'_>, name: &str) -> io::Result<File> {
 /// The user who started a process, which it cannot change: a program with set-user-ID
 /// keeps it.
 fn user_of(directory: BorrowedFd<'_>) -> Option<u32> {
+    const MAX_STATUS_BYTES: u64 = 64 << 10;
+
     let status = open_for_reading(directory, "status").ok()?;
-    let status = io::read_to_string(status).ok()?;
+    // The name of a process need not be UTF-8.
+    let mut text = Vec::new();
+    status.take(MAX_STATUS_BYTES).read_to_end(&mut text).ok()?;
+    let status = String::from_utf8_lossy(&text);
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::thread::sleep;
+
+    use super::*;
+
+    /// What the processes of this test wait for.
+    static IS_RELEASED: AtomicBool = AtomicBool::new(false);
+
+    fn hang(process: u32, _: &[u64]) -> Result<Look, String> {
+        while process == 1 && !IS_RELEASED.load(Ordering::Relaxed) {
+            sleep(Duration::from_millis(1));
+        }
+        Ok(Look::default())
+    }
+
+    #[test]
+    fn process_that_keeps_laggard_waiting_is_left_and_so_are_few_threads() {
+        let mut finder = Finder {
+            look: hang,
+            thread: None,
+        };
+        let interrupted = AtomicBool::new(false);
+        let mut look = |process, patience: &mut Patience, interrupted: &AtomicBool| {
+            let addresses = [Address(1)].into();
+            let look = finder.look(process, &addresses, patience, interrupted);
+            look.map(|_| ())
+        };
+        let mut patience = Patience::default();
+
+        let first = look(1, &mut patience, &interrupted).unwrap_err();
+        let other = look(2, &mut patience, &interrupted);
+        // Once laggard is to end, all looks together have a second.
+        let ended = AtomicBool::new(true);
+        let mut short = Patience::default();
+        let reasons: Vec<String> = (0..MAX_LEFT_BEHIND)
+            .map(|_| look(1, &mut short, &ended).unwrap_err())
+            .collect();
+        for _ in 0..MAX_LEFT_BEHIND - 2 {
+            look(1, &mut patience, &interrupted).unwrap_err();
+        }
+        let last = look(1, &mut patience, &interrupted).unwrap_err();
+        IS_RELEASED.store(true, Ordering::Relaxed);
+
+        assert!(first.contains("it kept laggard waiting for 2 s"), "{first}");
+        assert_eq!(other, Ok(()));
+        assert_eq!(
+            reasons[0],
+            "laggard was ended while it looked at the process"
+        );
+        assert!(reasons[1].contains("before it looked"), "{reasons:?}");
+        assert!(last.contains("4 others keep laggard waiting"), "{last}");
+    }
 }

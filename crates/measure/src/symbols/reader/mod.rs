@@ -345,16 +345,20 @@ const fn no_time(patience: &Patience) -> Failure {
     }
 }
 
-/// Starts a process, and returns it with the connection to it.
-fn start() -> Result<(Child, UnixStream), String> {
+/// Number of processes that were killed and have not ended.
+pub(super) fn not_ended() -> usize {
     let mut waiting = NOT_ENDED.lock().unwrap_or_else(PoisonError::into_inner);
     waiting.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-    if waiting.len() >= MAX_NOT_ENDED {
+    waiting.len()
+}
+
+/// Starts a process, and returns it with the connection to it.
+fn start() -> Result<(Child, UnixStream), String> {
+    if not_ended() >= MAX_NOT_ENDED {
         return Err(format!(
             "{MAX_NOT_ENDED} earlier ones wait for file systems that do not answer"
         ));
     }
-    drop(waiting);
     let said = |err: io::Error| crate::linux::reason_of(&err);
     let (own, other) = UnixStream::pair().map_err(said)?;
     let child = command()?

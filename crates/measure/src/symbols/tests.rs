@@ -1,0 +1,410 @@
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use laggard_model::{Nanos, StackSample, Tid};
+
+use super::*;
+
+mod fuse;
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// One of the C library, which exports its functions: those of this program
+/// have names in a build with debug information only.
+#[test]
+fn a_function_of_a_running_program_is_named_after_the_run() {
+    let at = Address(libc::getpid as *const () as u64);
+    let nowhere = Address(8);
+    let mut book = SymbolBook::default();
+    let process = std::process::id();
+    book.note(&Evidence {
+        samples: vec![StackSample {
+            at_ns: Nanos::ZERO,
+            tid: Tid(process),
+            process,
+            priority: None,
+            kernel: Vec::new(),
+            user: vec![at, nowhere],
+        }],
+        ..Evidence::default()
+    });
+
+    let symbols = book.resolve(&AtomicBool::new(false));
+
+    let user = &symbols.user[&process];
+    let named = &user[&at];
+    let name = named.name.as_deref().unwrap_or_default();
+    assert!(name.contains("getpid"), "{named:?}");
+    assert!(user[&nowhere].name.is_none() && user[&nowhere].unknown.is_some());
+}
+
+#[test]
+fn code_of_a_process_that_is_gone_is_unknown_and_says_why() {
+    let mut book = SymbolBook::default();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    book.note_user(child.id(), &[Address(4096)].into());
+
+    let symbols = book.resolve(&AtomicBool::new(false));
+
+    let reason = symbols.user[&child.id()][&Address(4096)].unknown.clone();
+    assert!(
+        reason.unwrap().contains("could not be looked at"),
+        "{symbols:?}"
+    );
+}
+
+/// Process with its own copy of the C library, of which every page that it needs is in
+/// memory.
+struct Victim {
+    child: Child,
+    /// The copy.
+    library: PathBuf,
+    /// Of `getpid`.
+    address: Address,
+}
+
+impl Victim {
+    /// Starts one whose copy is in `dir`, by `command`, which runs a shell command in its
+    /// place. `None`: not with the C library of this machine.
+    fn start(dir: &Path, command: &str) -> Option<Self> {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let (start, path) = libc_in(&maps, "libc.so")?;
+        let library = dir.join("libc.so.6");
+        if !library.exists() {
+            std::fs::copy(path, &library).unwrap();
+        }
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", command, "sh"])
+            .arg(dir)
+            .env("LD_LIBRARY_PATH", dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = child.stdout.as_mut().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+        let mapped = libc_in(&maps, "libc.so.6").map(|(start, _)| start);
+        let within = libc::getpid as *const () as u64 - start;
+        match mapped.filter(|_| line == "ready\n") {
+            Some(start) => Some(Self {
+                address: Address(start + within),
+                child,
+                library,
+            }),
+            None => {
+                println!("skipped: no process with its own C library: {line}{maps}");
+                child.kill().unwrap();
+                child.wait().unwrap();
+                None
+            }
+        }
+    }
+
+    fn note(&self, book: &mut SymbolBook) {
+        book.note_user(self.child.id(), &[self.address].into());
+    }
+
+    fn symbol(&self, book: &SymbolBook) -> Symbol {
+        let symbols = book.resolve(&AtomicBool::new(false));
+        symbols.user[&self.child.id()][&self.address].clone()
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Start of the C library in a list of mappings, and its path.
+fn libc_in<'a>(maps: &'a str, name: &str) -> Option<(u64, &'a str)> {
+    maps.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [range, _, "00000000", _, _, path, ..] = words[..] else {
+            return None;
+        };
+        let (start, _) = range.split_once('-')?;
+        let start = u64::from_str_radix(start, 16).ok()?;
+        path.contains(name).then_some((start, path))
+    })
+}
+
+const WAITS: &str = "echo ready; read _";
+
+/// Whether the kernel shows this process the files of mappings.
+fn has_map_files() -> bool {
+    let entries = std::fs::read_dir("/proc/self/map_files").into_iter();
+    let mut links = entries.flatten().flatten();
+    links.any(|link| std::fs::metadata(link.path()).is_ok())
+}
+
+#[test]
+fn name_is_that_of_the_mapped_file_whatever_is_at_its_path() {
+    type Replace = fn(&Path);
+    let replacements: [(&str, Replace); 6] = [
+        ("nothing", |_| {}),
+        ("a FIFO", |path| {
+            nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }),
+        ("a socket", |path| drop(UnixListener::bind(path).unwrap())),
+        ("a directory", |path| std::fs::create_dir(path).unwrap()),
+        ("a link", |path| symlink("/etc/shadow", path).unwrap()),
+        ("another file", |path| std::fs::write(path, "x").unwrap()),
+    ];
+    for (what, replace) in replacements {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(victim) = Victim::start(dir.path(), WAITS) else {
+            return;
+        };
+        std::fs::remove_file(&victim.library).unwrap();
+        replace(&victim.library);
+        let mut book = SymbolBook::default();
+
+        victim.note(&mut book);
+        let symbol = victim.symbol(&book);
+
+        if has_map_files() {
+            let name = symbol.name.as_deref().unwrap_or_default();
+            assert!(name.contains("getpid"), "{what}: {symbol:?}");
+            assert_eq!(symbol.module.as_deref(), Some("libc.so.6"), "{what}");
+        } else {
+            assert!(symbol.unknown.is_some(), "{what}: {symbol:?}");
+        }
+    }
+}
+
+#[test]
+fn name_is_that_of_the_mapped_file_under_a_mount_that_hides_it() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("other"), "other").unwrap();
+    // The shell has its library mapped before it hides it.
+    let hides = "mount --bind \"$1/other\" \"$1/libc.so.6\" && echo ready; read _";
+    let command = format!("exec unshare --mount sh -c '{hides}' sh \"$1\"");
+    let Some(victim) = Victim::start(dir.path(), &command) else {
+        return;
+    };
+    let mut book = SymbolBook::default();
+
+    victim.note(&mut book);
+    let symbol = victim.symbol(&book);
+
+    assert!(has_map_files(), "who may mount may see files of mappings");
+    let name = symbol.name.as_deref().unwrap_or_default();
+    assert!(name.contains("getpid"), "{symbol:?}");
+}
+
+#[test]
+fn file_that_is_cut_short_has_no_names_and_others_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(victim) = Victim::start(dir.path(), WAITS) else {
+        return;
+    };
+    let own = Address(libc::getpid as *const () as u64);
+    let mut book = SymbolBook::default();
+    victim.note(&mut book);
+    book.note_user(std::process::id(), &[own].into());
+
+    let file = File::options().write(true).open(&victim.library).unwrap();
+    file.set_len(100).unwrap();
+    let symbol = victim.symbol(&book);
+
+    let reason = symbol.unknown.as_deref();
+    assert_eq!(reason, Some("the file was changed while it was measured"));
+    let symbols = book.resolve(&AtomicBool::new(false));
+    let own = &symbols.user[&std::process::id()][&own];
+    assert!(own.name.as_deref().unwrap().contains("getpid"), "{own:?}");
+}
+
+#[test]
+fn user_with_many_files_leaves_room_for_those_of_others() {
+    let mut book = SymbolBook {
+        max_files: 100,
+        ..SymbolBook::default()
+    };
+    let held = || {
+        let file = tempfile::tempfile().unwrap();
+        let look = crate::linux::look::look(&file).unwrap();
+        let mapped = mappings::MappedInode {
+            major: 0,
+            minor: 0,
+            inode: 1,
+        };
+        HeldFile {
+            held: file.into(),
+            mapped,
+            look,
+        }
+    };
+
+    let kept =
+        |book: &mut SymbolBook, user| (0..90).filter(|_| book.keep(held(), user).is_ok()).count();
+
+    assert_eq!(kept(&mut book, Some(1000)), MAX_FILES_PER_USER);
+    assert_eq!(kept(&mut book, Some(0)), 100 - MAX_FILES_PER_USER);
+    let refused = book.keep(held(), Some(1001)).unwrap_err();
+    assert_eq!(refused, "its file was not held: laggard holds 100 others");
+}
+
+/// Name of the variable with the directory, by which the test below does its part as an
+/// ordinary user.
+const AS_USER: &str = "LAGGARD_TEST_SYMBOLS_AS_USER";
+
+/// Without the capability that shows the files of mappings, as after `setcap`. A test of
+/// an ordinary user, on one file system after the other.
+#[test]
+fn name_is_known_without_rights_on_every_file_system() {
+    if let Some(dir) = std::env::var_os(AS_USER) {
+        return name_as_user(Path::new(&dir));
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: only root mounts file systems");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(dir.path(), 0o777);
+    let program = dir.path().join("program");
+    std::fs::copy("/proc/self/exe", &program).unwrap();
+    set_mode(&program, 0o755);
+    for (system, mount) in [
+        ("the usual file system", "true"),
+        ("tmpfs", "mount -t tmpfs tmpfs \"$1/files\""),
+        (
+            "overlayfs on one file system",
+            "mount -t tmpfs tmpfs \"$1/layers\" && cd \"$1/layers\" && mkdir l u w && cp \"$2\" l/libc.so.6 &&
+             mount -t overlay overlay -o lowerdir=l,upperdir=u,workdir=w \"$1/files\"",
+        ),
+        (
+            "overlayfs on two file systems",
+            "mount -t tmpfs tmpfs \"$1/layers\" && cd \"$1/layers\" && mkdir l other && cp \"$2\" l/libc.so.6 &&
+             mount -t tmpfs tmpfs other && mkdir other/u other/w &&
+             mount -t overlay overlay -o lowerdir=l,upperdir=other/u,workdir=other/w \"$1/files\"",
+        ),
+        (
+            "a subvolume of btrfs",
+            "mount -t tmpfs tmpfs \"$1/layers\" && cd \"$1/layers\" && truncate -s 256M disk &&
+             mkfs.btrfs -q disk && mkdir disk.d && mount -o loop disk disk.d &&
+             btrfs -q subvolume create disk.d/one && mount --bind disk.d/one \"$1/files\"",
+        ),
+    ] {
+        let files = dir.path().join("files");
+        std::fs::create_dir_all(&files).unwrap();
+        std::fs::create_dir_all(dir.path().join("layers")).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let (_, library) = libc_in(&maps, "libc.so").unwrap();
+        let test = "symbols::tests::name_is_known_without_rights_on_every_file_system";
+        let script = format!(
+            "({mount}) >&2 && chmod 777 \"$1/files\" || exit 77
+             exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all \
+                 \"$1/program\" --exact {test} --nocapture"
+        );
+        let output = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script, "sh"])
+            .arg(dir.path())
+            .arg(library)
+            .env(AS_USER, &files)
+            .output()
+            .unwrap();
+
+        let said = String::from_utf8_lossy(&output.stdout);
+        if output.status.code() == Some(77) {
+            let why = String::from_utf8_lossy(&output.stderr);
+            println!("skipped: {system}: {}", why.lines().last().unwrap_or_default());
+            continue;
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{system}: {said}{errors}");
+        assert!(said.contains("named as user"), "{system}: {said}{errors}");
+        std::fs::remove_dir_all(files).unwrap();
+    }
+}
+
+/// The part of an ordinary user, whose library is in `dir`.
+fn name_as_user(dir: &Path) {
+    assert!(!has_map_files(), "an ordinary user sees files of mappings");
+    let victim = Victim::start(dir, WAITS).unwrap();
+    let mut book = SymbolBook::default();
+
+    victim.note(&mut book);
+    let symbol = victim.symbol(&book);
+
+    let name = symbol.name.as_deref().unwrap_or_default();
+    assert!(name.contains("getpid"), "{symbol:?}");
+    // Another file at its path is not taken for it.
+    let other = dir.join("other");
+    std::fs::copy(&victim.library, &other).unwrap();
+    let mut book = SymbolBook::default();
+    std::fs::rename(&other, &victim.library).unwrap();
+    victim.note(&mut book);
+    let symbol = victim.symbol(&book);
+    let reason = symbol.unknown.as_deref().unwrap_or_default();
+    assert!(reason.contains("another file is at its path"), "{symbol:?}");
+    println!("named as user");
+}
+
+/// A user's file server stops to answer: the files of others have names, and laggard ends
+/// when it is told to.
+#[test]
+fn file_server_that_does_not_answer_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let Some((_, library)) = libc_in(&maps, "libc.so") else {
+        return println!("skipped: no C library to copy");
+    };
+    let content = std::fs::read(library).unwrap();
+    let server = match fuse::FileServer::mount(dir.path(), "libc.so.6", content) {
+        Ok(server) => server,
+        Err(err) => return println!("skipped: no FUSE here ({err})"),
+    };
+    let Some(victim) = Victim::start(dir.path(), WAITS) else {
+        return;
+    };
+    let own = Address(libc::getpid as *const () as u64);
+    let named = |symbols: &Symbols, process: u32, address: Address| {
+        let symbol = &symbols.user[&process][&address];
+        (
+            symbol.name.is_some(),
+            symbol.unknown.clone().unwrap_or_default(),
+        )
+    };
+    let mut book = SymbolBook::default();
+
+    server.hangs.store(true, Ordering::Relaxed);
+    victim.note(&mut book);
+    book.note_user(std::process::id(), &[own].into());
+    let symbols = book.resolve(&AtomicBool::new(false));
+
+    let (_, reason) = named(&symbols, victim.child.id(), victim.address);
+    assert_eq!(reason, "reading its symbols took longer than 5 s");
+    assert!(named(&symbols, std::process::id(), own).0, "{symbols:?}");
+    let interrupted = AtomicBool::new(false);
+    let symbols = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sleep(Duration::from_millis(100));
+            interrupted.store(true, Ordering::Relaxed);
+        });
+        book.resolve(&interrupted)
+    });
+    let (_, reason) = named(&symbols, victim.child.id(), victim.address);
+    assert!(reason.contains("laggard was ended"), "{reason}");
+    // Whatever waits goes on.
+    drop(server);
+    let begun = Instant::now();
+    while reader::not_ended() > 0 {
+        assert!(begun.elapsed() < DEADLINE, "a process does not end");
+        sleep(Duration::from_millis(10));
+    }
+}
