@@ -160,7 +160,7 @@ impl Launch {
             return Err(LaunchError::Empty);
         };
         scheduling::set(Policy::Other).map_err(LaunchError::Scheduling)?;
-        let mut guard = Guard::new().map_err(LaunchError::Guard)?;
+        let mut guard = Guard::new(self.user.map(|user| user.user)).map_err(LaunchError::Guard)?;
         let started = self.spawn(program, arguments, &guard);
         match started {
             Ok((main, output)) => Ok(LoadProcess::new(self.name(), main, guard, output)),
