@@ -225,7 +225,10 @@ fn home(text: &str) -> Option<&str> {
             found.then(|| path.trim_start_matches('/'))
         })
     };
-    group_of("cpu").or_else(|| group_of(""))
+    // In a cgroup namespace, a group outside of it is shown below `/..`.
+    group_of("cpu")
+        .or_else(|| group_of(""))
+        .filter(|path| path.split('/').all(|part| part != ".."))
 }
 
 /// A thread above all others that never sleeps, beside a normal thread that
@@ -336,5 +339,7 @@ mod tests {
         ] {
             assert_eq!(home(text), Some(group), "for {text:?}");
         }
+        // Of a group outside of our cgroup namespace.
+        assert_eq!(home("0::/../other\n"), None);
     }
 }

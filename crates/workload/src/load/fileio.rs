@@ -4,8 +4,10 @@
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
+use nix::fcntl::OFlag;
 use tempfile::NamedTempFile;
 
 use super::RunError;
@@ -47,7 +49,11 @@ impl File {
 
     fn read_once(&self) -> io::Result<u64> {
         let mut buffer = [0; READ_BYTES];
-        let mut file = fs::File::open(self.0.path())?;
+        // In a directory that others may write to, they can put anything at its path.
+        let mut file = fs::File::options()
+            .read(true)
+            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+            .open(self.0.path())?;
         let mut total = 0;
         loop {
             match file.read(&mut buffer)? {
@@ -70,6 +76,19 @@ mod tests {
         assert_eq!(file.read_once().unwrap(), FILE_BYTES as u64);
         drop(file);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn file_that_is_replaced_is_not_waited_for_or_followed() {
+        let file = File::new().unwrap();
+        let path = file.0.path();
+
+        fs::remove_file(path).unwrap();
+        nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(file.read_once().unwrap(), 0);
+        fs::remove_file(path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+        assert!(file.read_once().is_err());
     }
 
     #[test]

@@ -59,7 +59,11 @@ fn took_stop(id: u32) -> bool {
 /// Whether process `id` is kept from running. One that is gone is not, nor is one of
 /// which that cannot be read.
 pub(super) fn is_stopped(id: u32) -> bool {
-    let of = |name: &str| fs::read_to_string(format!("/proc/{id}/{name}")).unwrap_or_default();
+    // Names of processes and groups need not be UTF-8.
+    let of = |name: &str| {
+        let text = fs::read(format!("/proc/{id}/{name}")).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    };
     has_stopped_state(&of("stat")) || is_frozen(&of("cgroup"))
 }
 

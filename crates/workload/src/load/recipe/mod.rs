@@ -10,9 +10,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use laggard_model::{Meant, UsagePattern, nearest};
+use nix::unistd::geteuid;
 use serde::Deserialize;
 
 use super::{Builtin, Busy, BusyError};
@@ -300,19 +302,60 @@ fn is_in_path(program: &str) -> bool {
 }
 
 /// Where programs are looked for: PATH, and then where Debian keeps games,
-/// which root's PATH leaves out.
+/// which root's PATH leaves out. Root leaves out directories that others may write to.
 fn search_path() -> OsString {
-    let mut path = std::env::var_os("PATH").unwrap_or_default();
-    if !path.is_empty() {
-        path.push(":");
-    }
-    path.push("/usr/games");
-    path
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_root = geteuid().is_root();
+    let caller = std::env::var("SUDO_UID").ok();
+    let caller = caller.and_then(|user| user.parse().ok());
+    let directories: Vec<PathBuf> = std::env::split_paths(&path)
+        .filter(|directory| !is_root || is_safe_for_root(directory, caller))
+        .chain([PathBuf::from("/usr/games")])
+        .collect();
+    // None has a colon: they come from PATH.
+    std::env::join_paths(directories).unwrap_or_default()
+}
+
+/// Whether root may run what lies in a directory: nobody but root, and the `caller` of
+/// `sudo`, can put programs into it. A group that may is root's choice.
+fn is_safe_for_root(directory: &Path, caller: Option<u32>) -> bool {
+    directory.is_absolute()
+        && directory.metadata().is_ok_and(|data| {
+            let has_safe_owner = data.uid() == 0 || Some(data.uid()) == caller;
+            has_safe_owner && data.mode() & 0o002 == 0
+        })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
     use super::*;
+
+    #[test]
+    fn directory_that_others_may_write_to_is_not_safe_for_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        let set_mode = |mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let own = geteuid().as_raw();
+
+        set_mode(0o755);
+        assert!(is_safe_for_root(path, Some(own)));
+        set_mode(0o777);
+        assert!(!is_safe_for_root(path, Some(own)));
+        assert!(!is_safe_for_root(Path::new("."), Some(own)));
+        assert!(!is_safe_for_root(&path.join("missing"), Some(own)));
+        set_mode(0o755);
+        match chown(path, Some(65534), None) {
+            Ok(()) => {
+                assert!(!is_safe_for_root(path, None));
+                assert!(is_safe_for_root(path, Some(65534)));
+            }
+            Err(err) => println!("skipped: a directory of another user ({err})"),
+        }
+    }
 
     #[test]
     fn every_built_in_recipe_is_read_and_says_what_it_needs() {
