@@ -112,6 +112,10 @@ impl Tracers {
     }
 }
 
+/// Limit on descriptors that are looked at, of all processes together: each takes some
+/// microseconds, and a user can have millions.
+const MAX_DESCRIPTORS: usize = 200_000;
+
 /// A process, as far as it matters here.
 #[derive(Debug)]
 struct Process {
@@ -124,7 +128,8 @@ struct Process {
 }
 
 impl Process {
-    fn read(folder: &Path) -> Option<Self> {
+    /// Reads it, with as many descriptors as there are `looks`, which become fewer.
+    fn read(folder: &Path, looks: &mut usize) -> Option<Self> {
         let pid = folder.file_name()?.to_str()?.parse().ok()?;
         let stat = text(&folder.join("stat"));
         // The name before stands in brackets, and may hold some.
@@ -139,7 +144,13 @@ impl Process {
             has_perf_events: false,
             programs: BTreeSet::new(),
         };
-        for file in entries(&folder.join("fd")) {
+        // Not sorted: there can be a million of them.
+        let descriptors = fs::read_dir(folder.join("fd")).into_iter().flatten();
+        for file in descriptors.filter_map(|entry| Some(entry.ok()?.path())) {
+            let Some(left) = looks.checked_sub(1) else {
+                break;
+            };
+            *looks = left;
             let Ok(to) = fs::read_link(&file) else {
                 continue;
             };
@@ -166,10 +177,11 @@ impl Process {
 }
 
 fn processes(proc: &Path) -> Vec<Process> {
+    let mut looks = MAX_DESCRIPTORS;
     let folders = entries(proc);
     folders
         .iter()
-        .filter_map(|one| Process::read(one))
+        .filter_map(|folder| Process::read(folder, &mut looks))
         .collect()
 }
 
@@ -282,8 +294,9 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// A short file's text; empty where it cannot be read.
 fn text(path: &Path) -> String {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.trim().to_owned()
+    // The name of a process need not be UTF-8.
+    let text = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&text).trim().to_owned()
 }
 
 /// Some names, and how many more there are.
@@ -309,6 +322,28 @@ mod tests {
         for event in ["sys_enter", "block_rq_issue", "kmem:kmalloc"] {
             assert!(!is_on_the_way(event), "{event}");
         }
+    }
+
+    #[test]
+    fn descriptors_are_looked_at_up_to_a_limit_for_all_processes() {
+        let proc = tempfile::tempdir().unwrap();
+        let folder = proc.path().join("7");
+        fs::create_dir_all(folder.join("fd")).unwrap();
+        fs::write(folder.join("comm"), b"\xff\n").unwrap();
+        for number in ["3", "4"] {
+            std::os::unix::fs::symlink(PERF_EVENT, folder.join("fd").join(number)).unwrap();
+        }
+        let mut looks = 3;
+
+        let first = Process::read(&folder, &mut looks).unwrap();
+        let left = looks;
+        looks = 0;
+        let second = Process::read(&folder, &mut looks).unwrap();
+
+        assert!(first.has_perf_events && left == 1, "{left}");
+        assert!(!second.has_perf_events);
+        // A name that is not UTF-8 is a name all the same.
+        assert_eq!(first.name, "\u{fffd}");
     }
 
     #[test]

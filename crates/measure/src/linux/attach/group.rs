@@ -151,8 +151,10 @@ fn is_threaded(folder: &Path) -> bool {
 
 /// Where they are mounted.
 fn root() -> Result<PathBuf, GroupError> {
-    let mounts = fs::read_to_string("/proc/self/mounts")
+    // A user can mount FUSE at a path that is not UTF-8.
+    let mounts = fs::read("/proc/self/mounts")
         .map_err(|err| GroupError::Refused("/proc/self/mounts".into(), err))?;
+    let mounts = String::from_utf8_lossy(&mounts);
     let mut mounts = mounts.lines().map(|line| line.split(' '));
     let root = mounts.find_map(|mut line| {
         let place = line.nth(1)?;

@@ -33,7 +33,9 @@ impl MemoryGroup {
     /// A group whose memory is limited to so many bytes. Nothing else is changed: it is
     /// made where groups that have memory limits can be.
     pub(super) fn make(limit_bytes: u64) -> Result<Self, Absence> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        // A user can mount FUSE at a path that is not UTF-8.
+        let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = String::from_utf8_lossy(&mounts);
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mut refusals = Vec::new();
         for site in [unified(&mounts, &own), divided(&mounts, &own)]

@@ -62,7 +62,11 @@ fn standing(cpu: Cpu) -> BTreeMap<i32, RivalThread> {
         tasks.map(move |tid| (pid, tid)).collect::<Vec<_>>()
     });
     let rival = |(pid, tid): (i32, i32)| {
-        let read = |file| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+        // The name of a thread need not be UTF-8.
+        let read = |file| {
+            let text = fs::read(format!("/proc/{pid}/task/{tid}/{file}")).ok()?;
+            Some(String::from_utf8_lossy(&text).into_owned())
+        };
         let (name, priority) = rival(&read("stat")?)?;
         let ran = read("schedstat")?;
         let ran_ns = ran.split_ascii_whitespace().next()?.parse().ok()?;

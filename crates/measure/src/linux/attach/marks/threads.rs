@@ -120,13 +120,19 @@ impl Markers {
 
 /// The process of a thread; `None`: it has ended.
 fn process_of(thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let status = status_in(&format!("/proc/{thread}"))?;
     last_of(&status, "Tgid:")
+}
+
+/// State of a thread, whose name need not be UTF-8.
+fn status_in(folder: &str) -> Option<String> {
+    let status = fs::read(format!("{folder}/status")).ok()?;
+    Some(String::from_utf8_lossy(&status).into_owned())
 }
 
 /// Whether a process calls its threads otherwise than is done here.
 fn is_elsewhere(process: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let status = status_in(&format!("/proc/{process}")).unwrap_or_default();
     own_number(&status).is_some_and(|own| own != process)
 }
 
@@ -136,7 +142,7 @@ fn numbered(process: u32) -> Vec<(u32, Tid)> {
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
     let threads = entries.filter_map(|entry| {
         let here: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let status = fs::read_to_string(entry.path().join("status")).ok()?;
+        let status = status_in(&format!("{folder}/{here}"))?;
         Some((own_number(&status)?, Tid(here)))
     });
     threads.collect()
