@@ -5,6 +5,7 @@ mod until_decided;
 use std::path::Path;
 
 use laggard_answer::{Trust, overview};
+use laggard_console::system::end_at_signals;
 use laggard_model::printable;
 use laggard_model::text::Unit;
 use laggard_record::Recording;
@@ -23,8 +24,8 @@ pub(crate) fn record(command: &RecordCommand) -> anyhow::Result<Exit> {
 }
 
 fn once(args: &RecordArgs) -> anyhow::Result<Exit> {
-    let interrupted = measuring::interruption()?;
     let mut plan = measuring::plan(args)?;
+    let interrupted = measuring::interruption()?;
     let place = plan
         .recording
         .get_or_insert_with(|| measuring::default_name("").into())
@@ -36,6 +37,8 @@ fn once(args: &RecordArgs) -> anyhow::Result<Exit> {
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
     let ended = session.run(&mut [&mut progress]);
     let given = measuring::hand_over(place.folder());
+    // The recording is whole: to evaluate it may take long, and can be done again.
+    end_at_signals();
     let done = ended?;
     let outcome = finish(place.path(), args.quiet)?;
     // What was measured is good all the same: it is shown first.

@@ -32,9 +32,10 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
     if at_most < LEAST {
         bail!("--at-most {at_most} is too short to see anything; use at least {LEAST}");
     }
-    let interrupted = measuring::interruption()?;
     let requirements = read_requirements(file)?;
     let plan = measuring::plan(args)?;
+    // Before, a signal ends the program, also while it waits for the file.
+    let interrupted = measuring::interruption()?;
     let dir = match &plan.recording {
         Some(place) => place.path().to_owned(),
         None => measuring::default_name("check").with_extension(""),

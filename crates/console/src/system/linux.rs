@@ -1,8 +1,8 @@
 //! Limits, signals and memory on Linux.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
 use laggard_measure::linux;
@@ -66,15 +66,25 @@ pub fn survive_file_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set. A hangup
-/// that was to be ignored (`nohup`) still is.
+/// Set when signals are to end the program at once.
+static IS_OVER: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Has signals end the program at once again: what [`interruption`] is for is over.
+pub fn end_at_signals() {
+    IS_OVER.store(true, Ordering::Relaxed);
+}
+
+/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set, until
+/// [`end_at_signals`]. A hangup that was to be ignored (`nohup`) still is.
 ///
 /// # Errors
 /// When signals cannot be watched for, or there is too little memory already.
 pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in endings() {
-        signal_hook::flag::register(signal, interrupted.clone()).context("watch for Ctrl-C")?;
+        signal_hook::flag::register_conditional_default(signal, IS_OVER.clone())
+            .and_then(|_| signal_hook::flag::register(signal, interrupted.clone()))
+            .context("watch for Ctrl-C")?;
     }
     linux::end_in_order(interrupted.clone())?;
     Ok(interrupted)
@@ -115,4 +125,39 @@ fn is_ignored(signal: i32) -> bool {
         .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+
+    use nix::sys::signal::{Signal, raise};
+
+    use super::*;
+
+    /// Set where this program is to be ended by a signal.
+    const ALONE: &str = "LAGGARD_TEST_SIGNALS";
+
+    #[test]
+    fn signal_sets_the_flag_and_ends_the_program_once_that_is_over() {
+        if std::env::var_os(ALONE).is_some() {
+            let interrupted = interruption().unwrap();
+            raise(Signal::SIGTERM).unwrap();
+            assert!(interrupted.load(Ordering::Relaxed));
+            end_at_signals();
+            raise(Signal::SIGTERM).unwrap();
+            panic!("it goes on");
+        }
+        let test =
+            "system::linux::tests::signal_sets_the_flag_and_ends_the_program_once_that_is_over";
+
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+
+        assert_eq!(output.status.signal(), Some(SIGTERM), "{output:?}");
+    }
 }

@@ -49,6 +49,9 @@ pub const fn is_short() -> Option<String> {
 /// Nothing: there are no limits on files.
 pub const fn survive_file_limit() {}
 
+/// Nothing: the flag stays, and a second Ctrl-C does as the first.
+pub const fn end_at_signals() {}
+
 /// A flag that Ctrl-C, Ctrl-Break and the closing of the window set.
 ///
 /// # Errors
