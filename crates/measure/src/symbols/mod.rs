@@ -27,7 +27,7 @@ use crate::own::OwnThreads;
 use file::HeldFile;
 use finder::{Finder, FoundPlace};
 use patience::Patience;
-use reader::{FileAsk, MAX_FILES};
+use reader::{FileAsk, MAX_FILES, Reading};
 
 pub use reader::read_symbols_as;
 
@@ -278,29 +278,34 @@ impl SymbolBook {
     }
 
     fn resolve_users(&self, interrupted: &AtomicBool) -> BTreeMap<u32, BTreeMap<Address, Symbol>> {
-        let mut wanted: Vec<(usize, BTreeSet<u64>)> = (0..self.files.len())
-            .map(|file| (file, BTreeSet::new()))
-            .collect();
+        let mut wanted: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
         for place in self.user.values().flat_map(BTreeMap::values) {
             if let Place::File { file, offset, .. } = place {
-                wanted[*file].1.insert(*offset);
+                wanted.entry(*file).or_default().insert(*offset);
             }
         }
-        // Programs of root's come first: no other user can take the time for them.
-        wanted.sort_by_key(|(file, _)| !self.files[*file].is_of_root());
-        let asks: Vec<FileAsk<'_>> = wanted
-            .iter()
-            .map(|(file, offsets)| FileAsk {
-                file: &self.files[*file].file,
-                offsets: offsets.iter().copied().collect(),
-            })
-            .collect();
-        let mut patience = self.patience;
-        let answers = reader::read(&asks, &mut patience, interrupted);
+        // By user, so that the files of one take no time of the others'. Root's come first.
+        let mut users: BTreeMap<(bool, Option<u32>), Vec<usize>> = BTreeMap::new();
+        for &file in wanted.keys() {
+            let owner = &self.files[file];
+            let files = users.entry((!owner.is_of_root(), owner.user)).or_default();
+            files.push(file);
+        }
+        let mut reading = Reading::new(self.patience, interrupted);
         let mut names = BTreeMap::new();
-        for (((file, _), ask), answer) in wanted.iter().zip(&asks).zip(answers) {
-            let offsets = ask.offsets.iter().map(|&offset| (*file, offset));
-            names.extend(offsets.zip(answer));
+        for ((is_of_other, _), files) in users {
+            let asks: Vec<FileAsk<'_>> = files
+                .iter()
+                .map(|file| FileAsk {
+                    file: &self.files[*file].file,
+                    offsets: wanted[file].iter().copied().collect(),
+                })
+                .collect();
+            let answers = reading.read(&asks, !is_of_other);
+            for ((file, ask), answer) in files.iter().zip(&asks).zip(answers) {
+                let offsets = ask.offsets.iter().map(|&offset| (*file, offset));
+                names.extend(offsets.zip(answer));
+            }
         }
         let symbol = |place: &Place| match place {
             Place::File {

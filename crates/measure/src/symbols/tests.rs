@@ -369,7 +369,9 @@ fn file_server_that_does_not_answer_is_not_waited_for() {
         Ok(server) => server,
         Err(err) => return println!("skipped: no FUSE here ({err})"),
     };
-    let Some(victim) = Victim::start(dir.path(), WAITS) else {
+    let as_user =
+        format!("exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{WAITS}'");
+    let Some(victim) = Victim::start(dir.path(), &as_user) else {
         return;
     };
     let own = Address(libc::getpid as *const () as u64);

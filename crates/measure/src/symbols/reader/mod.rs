@@ -36,6 +36,8 @@ pub(super) use message::{MAX_FILES, MAX_OFFSETS};
 const NAME: &str = "laggard-symbols";
 /// Limit on the time for one file.
 const FILE_LIMIT: Duration = Duration::from_secs(5);
+/// Limit on the time for the files of one user.
+const USER_LIMIT: Duration = Duration::from_secs(8);
 /// Limit on the time for all files.
 const TOTAL_LIMIT: Duration = Duration::from_secs(20);
 /// Limit on the CPU time of a process, s.
@@ -77,15 +79,50 @@ pub(super) struct FileAsk<'a> {
 /// Name of a function, or the reason why it is not known.
 pub(super) type Name = Result<String, String>;
 
-/// Looks up the functions of files, in this order. Returns a name for each offset of each
-/// file.
-pub(super) fn read(
+/// Time for the files of all users, and which of them are being read.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    patience: Patience,
+    interrupted: &'a AtomicBool,
+    until: Instant,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(patience: Patience, interrupted: &'a AtomicBool) -> Self {
+        Self {
+            patience,
+            interrupted,
+            until: Instant::now() + TOTAL_LIMIT,
+        }
+    }
+
+    /// Looks up the functions of the files of one user, in processes of their own: what
+    /// keeps these waiting takes no time of other users' files. Returns a name for each
+    /// offset of each file.
+    pub(super) fn read(&mut self, files: &[FileAsk<'_>], is_of_root: bool) -> Vec<Vec<Name>> {
+        let until = self.until.min(Instant::now() + USER_LIMIT);
+        // Root's files wait for no other user.
+        let max_not_ended = if is_of_root {
+            usize::MAX
+        } else {
+            MAX_NOT_ENDED
+        };
+        read(
+            files,
+            (until, max_not_ended),
+            &mut self.patience,
+            self.interrupted,
+        )
+    }
+}
+
+fn read(
     files: &[FileAsk<'_>],
+    (until, max_not_ended): (Instant, usize),
     patience: &mut Patience,
     interrupted: &AtomicBool,
 ) -> Vec<Vec<Name>> {
     let mut names: Vec<Option<Vec<Name>>> = files.iter().map(|_| None).collect();
-    let until = Instant::now() + TOTAL_LIMIT;
     loop {
         let left: Vec<usize> = (0..files.len())
             .filter(|&file| names[file].is_none())
@@ -94,7 +131,12 @@ pub(super) fn read(
             break;
         }
         let mut round = Round::new(files, left);
-        let ended = round.run(until, patience, interrupted);
+        let ended = match not_ended() >= max_not_ended {
+            true => Err(Failure::NotStarted(format!(
+                "{MAX_NOT_ENDED} earlier ones wait for file systems that do not answer"
+            ))),
+            false => round.run(until, patience, interrupted),
+        };
         let blamed = match &ended {
             Ok(()) => None,
             Err(failure) => round.blame(failure),
@@ -156,7 +198,8 @@ impl fmt::Display for Failure {
             ),
             Self::NoTimeLeft => write!(
                 f,
-                "its symbols were not read: those of other files took {} s",
+                "its symbols were not read: those of other files took the {} s that a user's files may take, or the {} s for all",
+                USER_LIMIT.as_secs(),
                 TOTAL_LIMIT.as_secs()
             ),
             Self::Interrupted => {
@@ -354,11 +397,6 @@ pub(super) fn not_ended() -> usize {
 
 /// Starts a process, and returns it with the connection to it.
 fn start() -> Result<(Child, UnixStream), String> {
-    if not_ended() >= MAX_NOT_ENDED {
-        return Err(format!(
-            "{MAX_NOT_ENDED} earlier ones wait for file systems that do not answer"
-        ));
-    }
     let said = |err: io::Error| crate::linux::reason_of(&err);
     let (own, other) = UnixStream::pair().map_err(said)?;
     let child = command()?
@@ -482,11 +520,7 @@ mod tests {
     }
 
     fn read_now(asks: &[FileAsk<'_>], interrupted: bool) -> Vec<Vec<Name>> {
-        read(
-            asks,
-            &mut Patience::default(),
-            &AtomicBool::new(interrupted),
-        )
+        Reading::new(Patience::default(), &AtomicBool::new(interrupted)).read(asks, true)
     }
 
     fn ask(file: &HeldFile, offset: u64) -> FileAsk<'_> {
