@@ -298,7 +298,7 @@ mod tests {
 
         let first = look(1, &mut patience, &interrupted).unwrap_err();
         let other = look(2, &mut patience, &interrupted);
-        // Once laggard is to end, all looks together have a second.
+        // Once laggard is to end, all looks together have less than a second.
         let ended = AtomicBool::new(true);
         let mut short = Patience::default();
         let reasons: Vec<String> = (0..MAX_LEFT_BEHIND)

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time for all that waits once laggard is to end.
-const AFTER_INTERRUPTION: Duration = Duration::from_secs(1);
+const AFTER_INTERRUPTION: Duration = Duration::from_millis(700);
 /// Interval between two looks at whether laggard is to end.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -15,7 +15,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Time left until `until`, or until a second after `interrupted` was set. `None`:
+    /// Time left until `until`, or until [`AFTER_INTERRUPTION`] after `interrupted` was set. `None`:
     /// there is none.
     pub(super) fn left(&mut self, until: Instant, interrupted: &AtomicBool) -> Option<Duration> {
         let now = Instant::now();
