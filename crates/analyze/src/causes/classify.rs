@@ -1,12 +1,13 @@
 //! From a slice of time to the class and culprit that it is counted to.
 
 use laggard_model::{
-    Activity, Address, Because, CauseClass, Culprit, Episode, FlightEvent, Happening, Nanos, Route,
-    Sampler, Service, StackSample, Stage, Tid, Vector, windows_priority,
+    Activity, Address, Because, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler,
+    Service, StackSample, Stage, Tid, Vector, windows_priority,
 };
 
-use super::context::{Context, SAME_INSTANT, Slice, Thread, is_of_windows};
+use super::context::{Context, SAME_INSTANT, Slice, Thread};
 use super::handler::Handler;
+use super::index::EvidenceIndex;
 
 /// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
 const HRTIMER_SOFTIRQ: u32 = 8;
@@ -50,7 +51,12 @@ impl Waiter {
     /// The thread of an episode of `service`. What runs in the end is it only
     /// if the service was reached: who waits to the end of measuring is not
     /// the one that runs then.
-    fn of(episode: &Episode, service: Service, at_end: Option<&Context>) -> Option<Self> {
+    fn of(
+        episode: &Episode,
+        index: &EvidenceIndex<'_>,
+        service: Service,
+        at_end: Option<&Context>,
+    ) -> Option<Self> {
         let priority = match service {
             // From when it is asked on, as long as it works.
             Service::Fifo(priority) | Service::Lent(priority) => NORMAL - 1 - i16::from(priority),
@@ -58,9 +64,7 @@ impl Waiter {
             // As the kernel has it.
             Service::Deadline => -1,
             // What it had is told by its switches, if at all.
-            Service::Other if is_of_windows(&episode.evidence) => {
-                windows_priority(USUAL_OF_WINDOWS)
-            }
+            Service::Other if index.is_of_windows => windows_priority(USUAL_OF_WINDOWS),
             Service::Realtime(level) | Service::SystemThread(level) => windows_priority(level),
             Service::Mmcss => windows_priority(MMCSS),
             Service::Other
@@ -92,6 +96,9 @@ impl Waiter {
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     episode: &'a Episode,
+    /// The episode's evidence. Slices are as many as its records: look up, do not
+    /// walk over them.
+    index: &'a EvidenceIndex<'a>,
     /// Who waits for the CPU; `None` for services without a thread, or where
     /// it was not seen.
     ours: Option<Waiter>,
@@ -113,6 +120,7 @@ impl<'a> Judge<'a> {
     /// `at_end` is the context in which the service ran.
     pub(super) fn new(
         episode: &'a Episode,
+        index: &'a EvidenceIndex<'a>,
         service: Service,
         route: Route,
         at_end: Option<&Context>,
@@ -172,13 +180,14 @@ impl<'a> Judge<'a> {
         };
         Self {
             episode,
-            ours: Waiter::of(episode, service, at_end),
+            index,
+            ours: Waiter::of(episode, index, service, at_end),
             interrupted: interrupted.unwrap_or_else(|| episode.end()),
             ready: ready.unwrap_or_else(|| episode.end()),
             deferred: route == Route::Deferred || service == Service::Softirq,
             is_watched: matches!(service, Service::Task(_)),
             handler: Handler::of(episode),
-            is_windows: is_of_windows(&episode.evidence),
+            is_windows: index.is_of_windows,
         }
     }
 
@@ -277,19 +286,11 @@ impl<'a> Judge<'a> {
     /// lends the holder of a lock the priority of who waits for it. (That
     /// somebody made it just as urgent for good just then looks the same.)
     fn is_boosted(&self, thread: &Thread) -> bool {
-        let any = |wanted: &dyn Fn(Tid, i16) -> bool| {
-            let mut events = self.episode.evidence.events.iter();
-            events.any(|event| {
-                matches!(event.what, Happening::Switch { tid, priority, .. }
-                    if wanted(tid, priority))
-            })
-        };
-        thread.priority < NORMAL
-            && any(&|tid, priority| tid == thread.tid && priority > thread.priority)
-            && (self
-                .ours
-                .is_some_and(|ours| ours.priority == thread.priority)
-                || any(&|tid, priority| tid != thread.tid && priority == thread.priority))
+        let (tid, priority) = (thread.tid, thread.priority);
+        priority < NORMAL
+            && self.index.is_seen_less_urgent(tid, priority)
+            && (self.ours.is_some_and(|ours| ours.priority == priority)
+                || self.index.is_priority_of_another(tid, priority))
     }
 
     /// Whether the timer's interrupt is the activation's, and no other
@@ -397,17 +398,13 @@ impl<'a> Judge<'a> {
     /// meanwhile; by a timer, which is kept out too, only just after.
     fn sample_of_pending(&self, slice: &Slice) -> Option<&StackSample> {
         let thread = slice.context.thread.as_ref()?;
-        let evidence = &self.episode.evidence;
-        let (from, to) = match evidence.sampler?.0 {
+        let (from, to) = match self.index.evidence.sampler?.0 {
             Sampler::Nmi => (slice.from, slice.to),
             Sampler::CpuClock | Sampler::Profile => (slice.to, slice.to + JUST_AFTER),
         };
-        let mut samples = evidence
-            .samples
-            .iter()
-            .filter(|sample| sample.at_ns >= slice.from);
-        let first = samples.find(|sample| sample.at_ns < slice.to || sample.at_ns < to)?;
-        (first.tid == thread.tid && first.at_ns >= from).then_some(first)
+        let first = self.index.first_sample(slice.from)?;
+        let is_soon = first.at_ns < slice.to || first.at_ns < to;
+        (is_soon && first.tid == thread.tid && first.at_ns >= from).then_some(first)
     }
 
     /// Between the interrupt and the wakeup, outside both: a softirq waits.
@@ -496,22 +493,12 @@ impl<'a> Judge<'a> {
         let Some(tid) = self.ours.and_then(|ours| ours.tid) else {
             return false;
         };
-        let events = self.episode.evidence.events.iter();
-        let begun = |one: &&FlightEvent| one.at_ns <= slice.from && one.at_ns >= self.ready;
-        let switches = events.filter(begun).filter_map(|event| match event.what {
-            // Where another one left, how ours did was not seen.
-            Happening::Switch {
-                tid,
-                preempted,
-                before,
-                ..
-            } => Some((tid, preempted || before.is_some())),
-            Happening::Begin(_) | Happening::End(_) => None,
-        });
-        let switches: Vec<(Tid, bool)> = switches.collect();
-        let came = switches.iter().rposition(|(its, _)| *its == tid);
-        let left = came.and_then(|came| switches.get(came + 1));
-        left.is_some_and(|(_, may_be_preempted)| !may_be_preempted)
+        let came = self.index.last_arrival(tid, slice.from);
+        let left = came
+            .filter(|(came, _)| came.at >= self.ready)
+            .and_then(|(_, left)| left)
+            .filter(|left| left.at <= slice.from);
+        left.is_some_and(|left| !left.may_be_preempted)
     }
 
     /// Whether the service's thread, which is not the one that runs, was
@@ -521,20 +508,12 @@ impl<'a> Judge<'a> {
             return false;
         };
         let runs = slice.context.thread.as_ref();
-        runs.is_some_and(|thread| thread.tid != tid)
-            && self.episode.evidence.throttles.iter().any(|throttle| {
-                throttle.tid == tid
-                    && throttle.at_ns <= slice.from
-                    && !self.came_back(tid, throttle.at_ns, slice.from)
-            })
-    }
-
-    /// Whether `thread` was switched in after `from` and up to `to`.
-    fn came_back(&self, wanted: Tid, from: Nanos, to: Nanos) -> bool {
-        self.episode.evidence.events.iter().any(|event| {
-            let is_thread = matches!(&event.what, Happening::Switch { tid, .. } if *tid == wanted);
-            is_thread && event.at_ns > from && event.at_ns <= to
-        })
+        if runs.is_none_or(|thread| thread.tid == tid) {
+            return false;
+        }
+        let came = self.index.last_arrival(tid, slice.from);
+        let stopped = self.index.last_throttle(tid, slice.from);
+        stopped.is_some_and(|stopped| came.is_none_or(|(came, _)| came.at <= stopped))
     }
 
     /// The innermost kernel address of a sample in the slice, and whether it
@@ -547,15 +526,13 @@ impl<'a> Judge<'a> {
             true => slice.to,
             false => slice.to + SAME_INSTANT,
         };
-        let mut samples = self.episode.evidence.samples.iter().filter(|sample| {
-            sample.tid == thread.tid && sample.at_ns >= slice.from && sample.at_ns < until
-        });
+        let (tid, from) = (thread.tid, slice.from);
+        let first = self.index.first_sample_of(tid, from, until)?;
         // One in user code tells of all of it that preemption was possible.
-        let first = samples.next()?;
-        let in_user = first.kernel.is_empty() || samples.any(|sample| sample.kernel.is_empty());
-        match in_user {
-            true => Some((None, true)),
-            false => Some((first.kernel.first().copied(), false)),
+        if self.index.has_sample_in_user_code(tid, from, until) {
+            Some((None, true))
+        } else {
+            Some((first.kernel.first().copied(), false))
         }
     }
 
@@ -563,23 +540,20 @@ impl<'a> Judge<'a> {
     /// that several samples of it were due, and there is none. Interrupts cut
     /// its stay into slices that are too short to tell.
     fn is_long_without_a_sample(&self, slice: &Slice) -> bool {
-        let evidence = &self.episode.evidence;
-        let (Some((_, period)), Some(thread)) = (evidence.sampler, &slice.context.thread) else {
+        let sampler = self.index.evidence.sampler;
+        let (Some((_, period)), Some(thread)) = (sampler, &slice.context.thread) else {
             return false;
         };
         let long = period * SAMPLES_DUE;
-        let is_switch = |event: &&FlightEvent| matches!(event.what, Happening::Switch { .. });
-        let mut switches = evidence.events.iter().filter(is_switch);
         let mut from = slice.from.saturating_sub(long).max(self.episode.expiry_ns);
         let mut to = (slice.to + long).min(self.episode.end());
-        let before = switches.clone().rfind(|event| event.at_ns <= slice.from);
-        from = before.map_or(from, |event| from.max(event.at_ns));
-        let after = switches.find(|event| event.at_ns >= slice.to);
-        to = after.map_or(to, |event| to.min(event.at_ns));
-        let is_of_it = |one: &StackSample| {
-            one.tid == thread.tid && (from..=to + SAME_INSTANT).contains(&one.at_ns)
-        };
-        to.saturating_sub(from) > long && !evidence.samples.iter().any(is_of_it)
+        let before = self.index.last_switch(slice.from);
+        from = before.map_or(from, |switch| from.max(switch.at));
+        let after = self.index.first_switch(slice.to);
+        to = after.map_or(to, |switch| to.min(switch.at));
+        let until = to + SAME_INSTANT + Nanos::from_ns(1);
+        let sample = self.index.first_sample_of(thread.tid, from, until);
+        to.saturating_sub(from) > long && sample.is_none()
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::mem::discriminant;
 
-use laggard_model::{
-    Activity, Evidence, FlightEvent, Happening, Nanos, StackSample, Tid, windows_level,
-};
+use laggard_model::{Activity, FlightEvent, Happening, Nanos, Tid};
+
+use super::index::EvidenceIndex;
 
 /// Two programs on one tracepoint stamp it within this time.
 pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
@@ -90,14 +90,6 @@ const fn is_interrupt(activity: Activity) -> bool {
     )
 }
 
-/// Whether it is Windows' own record of what a CPU did.
-pub(super) fn is_of_windows(evidence: &Evidence) -> bool {
-    evidence.events.iter().any(|event| match event.what {
-        Happening::Switch { priority, .. } => windows_level(priority).is_some(),
-        Happening::Begin(_) | Happening::End(_) => false,
-    })
-}
-
 /// A stretch of time in one context.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Slice {
@@ -109,14 +101,20 @@ pub struct Slice {
     pub context: Context,
 }
 
+/// The most activities that are open in a thread, or in interrupts of it. The kernel
+/// nests fewer than ten. The outermost are dropped, because their end was missed.
+const MAX_OPEN: usize = 64;
+
 /// Follows the events of a CPU.
 #[derive(Debug, Default)]
 struct Follower {
     thread: Option<Thread>,
     interrupts: Vec<Open>,
-    /// By thread, because a work item and, on some kernels, a softirq can be
-    /// preempted in their midst.
-    own: HashMap<Tid, Vec<Open>>,
+    /// Activities of the thread itself.
+    own: Vec<Open>,
+    /// Those of other threads: a work item and, on some kernels, a softirq can be
+    /// preempted.
+    preempted: HashMap<Tid, Vec<Open>>,
 }
 
 impl Follower {
@@ -135,7 +133,7 @@ impl Follower {
             } => {
                 // No interrupt lasts across a switch: an end was missed.
                 self.interrupts.clear();
-                self.own.remove(&Tid(0));
+                self.change_thread(*tid);
                 self.thread = Some(Thread {
                     tid: *tid,
                     name: name.clone(),
@@ -145,58 +143,76 @@ impl Follower {
         }
     }
 
-    fn own(&mut self) -> &mut Vec<Open> {
-        let tid = self.thread.as_ref().map_or(Tid(u32::MAX), |one| one.tid);
-        self.own.entry(tid).or_default()
+    /// Keeps the activities of the thread that leaves, and takes those of `tid`.
+    fn change_thread(&mut self, tid: Tid) {
+        let own = std::mem::take(&mut self.own);
+        let is_idle = |tid: Tid| tid == Tid(0);
+        if let Some(thread) = &self.thread
+            && !own.is_empty()
+            && !is_idle(thread.tid)
+        {
+            self.preempted.insert(thread.tid, own);
+        }
+        if !is_idle(tid) {
+            self.own = self.preempted.remove(&tid).unwrap_or_default();
+        }
     }
 
     fn begin(&mut self, open: Open) {
-        if is_interrupt(open.activity) || !self.interrupts.is_empty() {
-            self.interrupts.push(open);
+        let activities = if is_interrupt(open.activity) || !self.interrupts.is_empty() {
+            &mut self.interrupts
         } else {
-            self.own().push(open);
+            &mut self.own
+        };
+        if activities.len() == MAX_OPEN {
+            activities.remove(0);
         }
+        activities.push(open);
     }
 
     fn end(&mut self, activity: Activity) {
         let same = |open: &Open| discriminant(&open.activity) == discriminant(&activity);
         if let Some(at) = self.interrupts.iter().rposition(same) {
             self.interrupts.truncate(at);
-        } else if let Some(at) = self.own().iter().rposition(same) {
-            self.own().truncate(at);
+        } else if let Some(at) = self.own.iter().rposition(same) {
+            self.own.truncate(at);
         }
     }
 
-    fn context(&mut self) -> Context {
-        let mut activities = self.own().clone();
-        let nr_own = activities.len();
-        activities.extend(&self.interrupts);
+    fn context(&self) -> Context {
         Context {
             thread: self.thread.clone(),
             is_lost: false,
-            activities,
-            nr_own,
+            activities: [self.own.as_slice(), &self.interrupts].concat(),
+            nr_own: self.own.len(),
         }
     }
 }
 
 /// The time from `from` to `to`, cut where anything changes and at `cuts`.
 /// Without a gap: the slices add up to the whole.
-pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]) -> Vec<Slice> {
+pub(super) fn slices(
+    index: &EvidenceIndex<'_>,
+    from: Nanos,
+    to: Nanos,
+    cuts: &[Nanos],
+) -> Vec<Slice> {
+    let all_events = &index.evidence.events;
     let mut follower = Follower::default();
-    let mut events = evidence.events.iter().peekable();
+    let mut events = all_events.iter().peekable();
     let mut cuts: Vec<Nanos> = cuts
         .iter()
         .copied()
-        .chain(evidence.events.iter().map(|event| event.at_ns))
-        .chain(last_samples_before_lost_switches(evidence))
+        .chain(all_events.iter().map(|event| event.at_ns))
+        .chain(last_samples_before_lost_switches(index))
         .filter(|&at| at > from && at < to)
         .collect();
     cuts.push(to);
     cuts.sort_unstable();
     cuts.dedup();
-    let switches = switches(evidence);
-    let mut slices = Vec::new();
+    let mut slices = Vec::with_capacity(cuts.len());
+    // Switches up to the slice's start.
+    let mut switched = 0;
     let mut begin = from;
     for cut in cuts {
         while let Some(event) = events.next_if(|event| event.at_ns <= begin) {
@@ -204,15 +220,25 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
         }
         let mut context = follower.context();
         if let Some(thread) = &mut context.thread {
-            let next = switches.partition_point(|switch| switch.at <= begin);
-            let until = switches.get(next).map_or(to, |switch| switch.at);
-            let left = switches.get(next).and_then(|switch| switch.left);
-            let since = switches[..next].last().map_or(Nanos::ZERO, |last| last.at);
-            context.is_lost = switches.get(next).is_some_and(|switch| switch.is_lost)
-                && !samples_of(evidence, thread.tid, begin, until).any(|one| one.at_ns > begin);
-            let known = priority_before(evidence, thread.tid, since, begin);
+            let is_past = |at: usize| index.switches.get(at).is_some_and(|one| one.at <= begin);
+            while is_past(switched) {
+                switched += 1;
+            }
+            let next = index.switches.get(switched);
+            let until = next.map_or(to, |switch| switch.at);
+            let left = next.and_then(|switch| switch.left);
+            let last = index.switches[..switched].last();
+            let since = last.map_or(Nanos::ZERO, |last| last.at);
+            let samples = ThreadSamples {
+                index,
+                tid: thread.tid,
+            };
+            context.is_lost =
+                next.is_some_and(|switch| switch.is_lost) && !samples.has_after(begin, until);
+            let known = samples.priority_before(since, begin);
             let known = known.unwrap_or(thread.priority);
-            thread.priority = priority_from(evidence, thread.tid, begin, until)
+            thread.priority = samples
+                .priority_from(begin, until)
                 .unwrap_or_else(|| left.map_or(known, |left| left.min(known)));
         }
         slices.push(Slice {
@@ -225,75 +251,40 @@ pub(super) fn slices(evidence: &Evidence, from: Nanos, to: Nanos, cuts: &[Nanos]
     slices
 }
 
-/// A switch of threads.
-#[derive(Clone, Copy, Debug)]
-struct Switch {
-    at: Nanos,
-    /// Who came.
-    tid: Tid,
-    /// The priority with which the thread left that had come last.
-    left: Option<i16>,
-    /// Whether another one left: the switch to it was not recorded.
-    is_lost: bool,
-}
-
-fn switches(evidence: &Evidence) -> Vec<Switch> {
-    let events = evidence.events.iter();
-    let switches = events.filter_map(|event| match event.what {
-        Happening::Switch {
-            tid,
-            priority_before,
-            before,
-            ..
-        } => Some(Switch {
-            at: event.at_ns,
-            tid,
-            left: priority_before.filter(|_| before.is_none()),
-            is_lost: before.is_some(),
-        }),
-        Happening::Begin(_) | Happening::End(_) => None,
-    });
-    switches.collect()
-}
-
 /// Until when a thread still ran, after which a switch was not recorded.
-fn last_samples_before_lost_switches(evidence: &Evidence) -> Vec<Nanos> {
-    let switches = switches(evidence);
-    let lost = switches.windows(2).filter(|two| two[1].is_lost);
-    let last = |two: &[Switch]| {
-        let its = samples_of(evidence, two[0].tid, two[0].at, two[1].at);
-        its.map(|sample| sample.at_ns).last()
-    };
-    lost.filter_map(last).collect()
+fn last_samples_before_lost_switches(index: &EvidenceIndex<'_>) -> Vec<Nanos> {
+    let lost = index.switches.windows(2).filter(|two| two[1].is_lost);
+    let last = lost.filter_map(|two| index.last_sample_of(two[0].tid, two[0].at, two[1].at));
+    last.map(|sample| sample.at_ns).collect()
 }
 
-/// The samples of `tid` from `from` to `until`, in order.
-fn samples_of(
-    evidence: &Evidence,
+/// The samples of the thread that runs.
+struct ThreadSamples<'a> {
+    index: &'a EvidenceIndex<'a>,
     tid: Tid,
-    from: Nanos,
-    until: Nanos,
-) -> impl Iterator<Item = &StackSample> {
-    let first = evidence
-        .samples
-        .partition_point(|sample| sample.at_ns < from);
-    evidence.samples[first..]
-        .iter()
-        .take_while(move |sample| sample.at_ns < until)
-        .filter(move |sample| sample.tid == tid)
 }
 
-/// The priority that a sample of `tid` shows from `from` to `until`, the first
-/// one if several. A thread can be made more or less urgent while it runs, and
-/// switches tell only what it came with and left with. Where no sample does, the
-/// more urgent of what was known last and what it leaves with counts: a thread that
-/// is made more urgent goes on running, one that is made less urgent than another
-/// that waits does not.
-fn priority_from(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
-    samples_of(evidence, tid, from, until).next()?.priority
-}
+impl ThreadSamples<'_> {
+    /// Whether there is one after `from` and before `until`.
+    fn has_after(&self, from: Nanos, until: Nanos) -> bool {
+        let last = self.index.last_sample_of(self.tid, from, until);
+        last.is_some_and(|sample| sample.at_ns > from)
+    }
 
-/// The priority that the last sample of `tid` since `from` showed before `until`.
-fn priority_before(evidence: &Evidence, tid: Tid, from: Nanos, until: Nanos) -> Option<i16> {
-    samples_of(evidence, tid, from, until).last()?.priority
+    /// The priority that a sample shows from `from` to `until`, the first
+    /// one if several. A thread can be made more or less urgent while it runs, and
+    /// switches tell only what it came with and left with. Where no sample does, the
+    /// more urgent of what was known last and what it leaves with counts: a thread that
+    /// is made more urgent goes on running, one that is made less urgent than another
+    /// that waits does not.
+    fn priority_from(&self, from: Nanos, until: Nanos) -> Option<i16> {
+        let first = self.index.first_sample_of(self.tid, from, until);
+        first?.priority
+    }
+
+    /// The priority that the last sample since `from` showed before `until`.
+    fn priority_before(&self, from: Nanos, until: Nanos) -> Option<i16> {
+        let last = self.index.last_sample_of(self.tid, from, until);
+        last?.priority
+    }
 }

@@ -8,19 +8,20 @@
 //! the hypervisor's affair: 2 to 4 ms were seen of which its steal clock knew
 //! nothing, while the other CPU went on.
 
-use laggard_model::{Activity, Because, CauseClass, Episode, Happening, Nanos, Vector};
+use laggard_model::{Activity, Because, CauseClass, Happening, Nanos, Vector};
 
-use super::{Explanation, Part};
+use super::Part;
+use super::index::EvidenceIndex;
 
 /// What the kernel does there takes less, in an emulator too.
 const ASKING: Nanos = Nanos::from_us(200);
 
 /// Says of such parts that nothing tells who took them.
-pub(super) fn doubt_interrupts(found: &mut Explanation, episode: &Episode) {
-    for part in &mut found.parts {
+pub(super) fn doubt_interrupts(parts: &mut [Part], index: &EvidenceIndex<'_>) {
+    for part in parts {
         if part.time() > ASKING
             && is_explained_by_context(part)
-            && (programs_timer(part, episode) || asks_for_interrupt(part, episode))
+            && (programs_timer(part, index) || asks_for_interrupt(part, index))
         {
             part.culprit.because = Some(Because::OrOutside);
         }
@@ -36,23 +37,22 @@ fn is_explained_by_context(part: &Part) -> bool {
 }
 
 /// Whether the part is the end of a timer's interrupt, after its functions.
-fn programs_timer(part: &Part, episode: &Episode) -> bool {
+fn programs_timer(part: &Part, index: &EvidenceIndex<'_>) -> bool {
     let context = &part.slice.context;
     let is_timer = context
         .interrupt()
         .is_some_and(|open| open.activity == Activity::Vector(Vector::LocalTimer));
-    let mut events = episode.evidence.events.iter();
-    let before = events.rfind(|event| event.at_ns <= part.slice.from);
     is_timer
         && context.function().is_none()
-        && before.is_some_and(|event| matches!(event.what, Happening::End(Activity::Hrtimer(_))))
+        && index
+            .last_event(part.slice.from)
+            .is_some_and(|event| matches!(event.what, Happening::End(Activity::Hrtimer(_))))
 }
 
 /// Whether the part is a function's, and ends with irq work.
-fn asks_for_interrupt(part: &Part, episode: &Episode) -> bool {
-    let mut events = episode.evidence.events.iter();
-    let after = events.find(|event| event.at_ns >= part.slice.to);
+fn asks_for_interrupt(part: &Part, index: &EvidenceIndex<'_>) -> bool {
     part.slice.context.function().is_some()
-        && after
+        && index
+            .first_event(part.slice.to)
             .is_some_and(|event| event.what == Happening::Begin(Activity::Vector(Vector::IrqWork)))
 }

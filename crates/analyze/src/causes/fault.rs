@@ -1,9 +1,12 @@
 //! Page faults: threads that spent their time in them, by their samples.
 
-use laggard_model::{Activity, Address, CauseClass, Culprit, Episode, StackSample, Symbols};
+use std::collections::HashMap;
 
+use laggard_model::{Activity, Address, CauseClass, Culprit, Nanos, StackSample, Symbols, Tid};
+
+use super::Part;
 use super::context::SAME_INSTANT;
-use super::{Explanation, Part};
+use super::index::EvidenceIndex;
 
 /// Through one of these functions every page fault goes: x86, Arm, both.
 const HANDLERS: [&str; 5] = [
@@ -17,38 +20,62 @@ const HANDLERS: [&str; 5] = [
 /// Names page faults as what a thread was at, where a third or more of the
 /// samples that show it does. Before, after and between two faults it has
 /// work of its own, or it would have none.
-pub(super) fn name_page_faults(found: &mut Explanation, episode: &Episode, symbols: &Symbols) {
-    let is_handler = |at: &Address| {
-        let symbol = symbols.kernel.get(at);
-        symbol
-            .and_then(|symbol| symbol.name.as_deref())
-            .is_some_and(|name| HANDLERS.contains(&name))
-    };
-    let mut seen: Vec<(CauseClass, Culprit, usize, usize)> = Vec::new();
-    for part in found.parts.iter().filter(|part| is_of_thread(part)) {
-        let (mut all, mut faults) = (0, 0);
-        for sample in samples(part, episode) {
-            all += 1;
-            faults += usize::from(sample.kernel.iter().any(is_handler));
-        }
-        match seen
-            .iter_mut()
-            .find(|(class, who, ..)| (*class, who) == (part.class, &part.culprit))
-        {
-            Some((.., before, faults_before)) => {
-                (*before, *faults_before) = (*before + all, *faults_before + faults)
-            }
-            None => seen.push((part.class, part.culprit.clone(), all, faults)),
-        }
-    }
-    for (class, culprit, all, faults) in seen {
-        if faults == 0 || faults * 3 < all {
+pub(super) fn name_page_faults(parts: &mut [Part], index: &EvidenceIndex<'_>, symbols: &Symbols) {
+    let mut threads: HashMap<Tid, ThreadFaults<'_>> = HashMap::new();
+    // By class and culprit: samples, and those of them in a page fault.
+    let mut counts: HashMap<(CauseClass, &Culprit), (usize, usize)> = HashMap::new();
+    for part in parts.iter().filter(|part| is_of_thread(part)) {
+        let Some(thread) = &part.slice.context.thread else {
             continue;
+        };
+        let known = threads.entry(thread.tid);
+        let known = known.or_insert_with(|| ThreadFaults::new(index.samples(thread.tid), symbols));
+        // Its timer's interrupt, which is a part of its own, takes the sample.
+        let (samples, faults) = known.count(part.slice.from, part.slice.to + SAME_INSTANT);
+        let count = counts.entry((part.class, &part.culprit)).or_default();
+        *count = (count.0 + samples, count.1 + faults);
+    }
+    let is_fault = |part: &Part| {
+        let count = counts.get(&(part.class, &part.culprit));
+        let (samples, faults) = count.copied().unwrap_or_default();
+        faults > 0 && faults * 3 >= samples && is_of_thread(part)
+    };
+    let named: Vec<bool> = parts.iter().map(is_fault).collect();
+    for (part, _) in parts.iter_mut().zip(named).filter(|(_, named)| *named) {
+        part.culprit.activity = Some(Activity::PageFault);
+    }
+}
+
+/// Samples of a thread, with those counted that were taken in a page fault.
+struct ThreadFaults<'a> {
+    samples: &'a [&'a StackSample],
+    /// How many of the samples before each, and of all, were.
+    before: Vec<usize>,
+}
+
+impl<'a> ThreadFaults<'a> {
+    fn new(samples: &'a [&'a StackSample], symbols: &Symbols) -> Self {
+        let is_handler = |at: &Address| {
+            let symbol = symbols.kernel.get(at);
+            symbol
+                .and_then(|symbol| symbol.name.as_deref())
+                .is_some_and(|name| HANDLERS.contains(&name))
+        };
+        let mut before = vec![0];
+        let mut faults = 0;
+        for sample in samples {
+            faults += usize::from(sample.kernel.iter().any(is_handler));
+            before.push(faults);
         }
-        let same = |part: &&mut Part| part.class == class && part.culprit == culprit;
-        for part in found.parts.iter_mut().filter(same) {
-            part.culprit.activity = Some(Activity::PageFault);
-        }
+        Self { samples, before }
+    }
+
+    /// Counts samples from `from` to `to`, both included, and page faults in them.
+    fn count(&self, from: Nanos, to: Nanos) -> (usize, usize) {
+        let first = self.samples.partition_point(|sample| sample.at_ns < from);
+        let end = self.samples.partition_point(|sample| sample.at_ns <= to);
+        let end = end.max(first);
+        (end - first, self.before[end] - self.before[first])
     }
 }
 
@@ -58,13 +85,4 @@ fn is_of_thread(part: &Part) -> bool {
         part.class,
         CauseClass::HigherPriority | CauseClass::Equal | CauseClass::ReturnToUser
     ) && part.culprit.activity.is_none()
-}
-
-fn samples<'a>(part: &Part, episode: &'a Episode) -> impl Iterator<Item = &'a StackSample> {
-    let tid = part.slice.context.thread.as_ref().map(|thread| thread.tid);
-    let (from, to) = (part.slice.from, part.slice.to);
-    // Its timer's interrupt, which is a part of its own, takes the sample.
-    episode.evidence.samples.iter().filter(move |sample| {
-        Some(sample.tid) == tid && sample.at_ns >= from && sample.at_ns <= to + SAME_INSTANT
-    })
 }

@@ -9,10 +9,12 @@
 mod classify;
 mod composition;
 mod context;
+mod cover;
 mod doubt;
 mod fault;
 mod finer;
 mod handler;
+mod index;
 mod pace;
 mod rank;
 mod rhythm;
@@ -22,13 +24,17 @@ mod spell;
 mod steal;
 mod timeline;
 
+use std::collections::HashMap;
+
 use laggard_model::{
-    Address, Because, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Span, Symbols,
+    Address, Because, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Symbols,
 };
 
 use classify::Judge;
 pub use composition::{Composition, Pieces};
 pub use context::{Context, Open, Slice, Thread};
+use cover::Cover;
+use index::EvidenceIndex;
 pub use pace::Rhythm;
 pub use rank::{Met, RankedCause, Ranking, Signature, rank};
 pub use rhythm::rhythms;
@@ -65,16 +71,24 @@ pub struct Explanation {
 
 /// Explains an episode of a line of `service` and `route`.
 pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation {
+    let index = EvidenceIndex::new(&episode.evidence);
+    Explanation::new(parts(episode, &index, service, route))
+}
+
+/// Divides the time from the expiry to the service.
+fn parts(
+    episode: &Episode,
+    index: &EvidenceIndex<'_>,
+    service: Service,
+    route: Route,
+) -> Vec<Part> {
     let evidence = &episode.evidence;
     let (from, to) = (episode.expiry_ns, episode.end());
     if from == to {
-        return Explanation {
-            parts: Vec::new(),
-            causes: Vec::new(),
-        };
+        return Vec::new();
     }
-    let stolen = steal::stolen(evidence);
-    let silences = silence::silences(evidence, stolen.as_deref().unwrap_or_default());
+    let stolen = steal::stolen(index).unwrap_or_default();
+    let silences = silence::silences(index, &stolen);
     let mut cuts: Vec<Nanos> = episode
         .stages
         .values()
@@ -84,13 +98,15 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
     cuts.extend(
         silences
             .iter()
-            .chain(stolen.iter().flatten())
+            .map(|silence| &silence.span)
+            .chain(&stolen)
             .chain(&evidence.gaps)
             .flat_map(|span| [span.from_ns, span.to_ns]),
     );
-    let slices = context::slices(evidence, from, to, &cuts);
+    let slices = context::slices(index, from, to, &cuts);
     let judge = Judge::new(
         episode,
+        index,
         service,
         route,
         slices.last().map(|last| &last.context),
@@ -118,13 +134,21 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
     }
     let here_from = here_from.max(due);
     let here = slices.partition_point(|slice| slice.to <= here_from);
-    let of_here = slices.iter().enumerate().skip(here).map(|(index, slice)| {
+    let (stolen, gaps) = (Cover::new(&stolen), Cover::new(&evidence.gaps));
+    let mut silences = silences.iter().peekable();
+    let mut slices = slices.into_iter().skip(here).peekable();
+    while let Some(slice) = slices.next() {
         let known = first_known.is_some_and(|first| slice.from >= first);
-        let silent = span_at(&silences, slice);
-        let stolen = span_at(stolen.as_deref().unwrap_or_default(), slice);
-        let (class, culprit) = if stolen.is_some() {
+        while silences
+            .next_if(|silence| silence.span.to_ns < slice.to)
+            .is_some()
+        {}
+        let silent = silences
+            .peek()
+            .filter(|silence| silence.span.from_ns <= slice.from);
+        let (class, culprit) = if stolen.has(&slice) {
             (CauseClass::Stolen, Culprit::default())
-        } else if span_at(&evidence.gaps, slice).is_some() {
+        } else if gaps.has(&slice) {
             classify::unexplained(Because::Lost)
         } else if !known && evidence.overwritten {
             classify::unexplained(Because::Overwritten)
@@ -132,19 +156,17 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
             classify::unexplained(Because::NothingKnown)
         } else {
             silent
-                .and_then(|silence| silence::explain(silence, &slice.context, evidence))
-                .unwrap_or_else(|| judge.judge(slice, slices.get(index + 1)))
+                .and_then(|silence| silence.explain(&slice.context))
+                .unwrap_or_else(|| judge.judge(&slice, slices.peek()))
         };
-        Part {
-            slice: slice.clone(),
+        parts.push(Part {
+            slice,
             class,
             culprit,
-        }
-    });
-    parts.extend(of_here);
+        });
+    }
     name_one_place(&mut parts);
-    let causes = sum(&parts);
-    Explanation { parts, causes }
+    parts
 }
 
 /// As [`explain`], and says what the names of functions tell of a culprit.
@@ -154,71 +176,74 @@ pub fn explain_named(
     route: Route,
     symbols: &Symbols,
 ) -> Explanation {
-    let mut found = explain(episode, service, route);
-    fault::name_page_faults(&mut found, episode, symbols);
-    doubt::doubt_interrupts(&mut found, episode);
-    mark_ours(&mut found, symbols);
-    found.causes = sum(&found.parts);
-    found
+    let index = EvidenceIndex::new(&episode.evidence);
+    let mut parts = parts(episode, &index, service, route);
+    fault::name_page_faults(&mut parts, &index, symbols);
+    doubt::doubt_interrupts(&mut parts, &index);
+    mark_ours(&mut parts, symbols);
+    Explanation::new(parts)
+}
+
+impl Explanation {
+    fn new(parts: Vec<Part>) -> Self {
+        let causes = sum(&parts);
+        Self { parts, causes }
+    }
 }
 
 /// Says which culprits are threads of the laggard that recorded.
-fn mark_ours(found: &mut Explanation, symbols: &Symbols) {
-    for part in &mut found.parts {
+fn mark_ours(parts: &mut [Part], symbols: &Symbols) {
+    for part in parts {
         let thread = part.slice.context.thread.as_ref();
         part.culprit.is_ours = part.culprit.thread.is_some()
             && thread.is_some_and(|thread| symbols.own_threads.contains(&thread.tid));
     }
 }
 
-/// The span in which the whole slice lies.
-fn span_at<'a>(spans: &'a [Span], slice: &Slice) -> Option<&'a Span> {
-    spans
-        .iter()
-        .find(|span| span.from_ns <= slice.from && slice.to <= span.to_ns)
-}
-
 /// Interrupts cut the stay of a thread that cannot be preempted into many
 /// slices, each with samples of its own or none. The code that is named is one
 /// for the whole stay: where most samples were, the first of several.
 fn name_one_place(parts: &mut [Part]) {
-    let is_stay = |part: &Part| part.class == CauseClass::PreemptionOff;
-    let mut frames: Vec<(Option<String>, Address, usize)> = Vec::new();
-    for part in parts.iter().filter(|part| is_stay(part)) {
-        let Some(frame) = part.culprit.frame else {
-            continue;
-        };
-        let known = frames
-            .iter_mut()
-            .find(|(thread, at, _)| *thread == part.culprit.thread && *at == frame);
-        match known {
-            Some((_, _, count)) => *count += 1,
-            None => frames.push((part.culprit.thread.clone(), frame, 1)),
+    let is_stay = |part: &&Part| part.class == CauseClass::PreemptionOff;
+    // By thread and code: the number of parts, and the first of them.
+    let mut places: HashMap<(&Option<String>, Address), (usize, usize)> = HashMap::new();
+    for (first, part) in parts.iter().enumerate().filter(|(_, part)| is_stay(part)) {
+        if let Some(frame) = part.culprit.frame {
+            let place = places.entry((&part.culprit.thread, frame));
+            place.or_insert((0, first)).0 += 1;
         }
     }
-    for part in parts.iter_mut().filter(|part| is_stay(part)) {
-        let own = frames
-            .iter()
-            .rev()
-            .filter(|(thread, ..)| *thread == part.culprit.thread);
-        part.culprit.frame = own.max_by_key(|(.., count)| *count).map(|(_, at, _)| *at);
+    let mut best: HashMap<Option<String>, (usize, usize, Address)> = HashMap::new();
+    for ((thread, frame), (count, first)) in places {
+        match best.get_mut(thread) {
+            Some(known) if (known.0, first) >= (count, known.1) => {}
+            Some(known) => *known = (count, first, frame),
+            None => {
+                best.insert(thread.clone(), (count, first, frame));
+            }
+        }
+    }
+    for part in parts.iter_mut().filter(|part| is_stay(&&**part)) {
+        let best = best.get(&part.culprit.thread);
+        part.culprit.frame = best.map(|&(.., frame)| frame);
     }
 }
 
+/// Adds up parts with the same cause, those with most time first.
 fn sum(parts: &[Part]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
+    let mut known: HashMap<(CauseClass, &Culprit), usize> = HashMap::new();
     for part in parts {
-        match causes
-            .iter_mut()
-            .find(|cause| cause.class == part.class && cause.culprit == part.culprit)
-        {
-            Some(cause) => cause.time_ns += part.time(),
-            None => causes.push(Cause {
+        let next = causes.len();
+        let place = *known.entry((part.class, &part.culprit)).or_insert(next);
+        if place == next {
+            causes.push(Cause {
                 class: part.class,
                 culprit: part.culprit.clone(),
-                time_ns: part.time(),
-            }),
+                time_ns: Nanos::ZERO,
+            });
         }
+        causes[place].time_ns += part.time();
     }
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.time_ns));
     causes

@@ -6,21 +6,20 @@
 //! in the gaps between records: in the longest ones, and at their ends, for
 //! what wakes a CPU or waits for it leaves a record at once.
 
-use laggard_model::{Evidence, Nanos, Span, Steal};
+use laggard_model::{Nanos, Span, Steal};
 
-use super::silence::signs;
+use super::index::EvidenceIndex;
 
 /// Gaps shorter than this are the work between two records.
 const SHORTEST: Nanos = Nanos::from_us(50);
 
 /// When the CPU was stolen, in order of time; `None`: there is no clock that
 /// tells.
-pub(super) fn stolen(evidence: &Evidence) -> Option<Vec<Span>> {
-    let steals = evidence.steals.as_ref()?;
-    let signs = signs(evidence);
+pub(super) fn stolen(index: &EvidenceIndex<'_>) -> Option<Vec<Span>> {
+    let steals = index.evidence.steals.as_ref()?;
     let mut spans: Vec<Span> = Vec::new();
     for steal in steals {
-        spans.extend(place(steal, &signs));
+        spans.extend(place(steal, &index.signs));
     }
     spans.sort_unstable_by_key(|span| span.from_ns);
     Some(spans)
@@ -28,7 +27,12 @@ pub(super) fn stolen(evidence: &Evidence) -> Option<Vec<Span>> {
 
 /// Where the time of one reading was taken.
 fn place(steal: &Steal, signs: &[Nanos]) -> Vec<Span> {
+    // From the last sign before the reading's time to the first after it.
+    let first = signs.partition_point(|&sign| sign <= steal.since_ns);
+    let end = signs.partition_point(|&sign| sign < steal.at_ns) + 1;
+    let signs = signs.get(first.saturating_sub(1)..end.min(signs.len()));
     let mut gaps: Vec<Span> = signs
+        .unwrap_or_default()
         .windows(2)
         .map(|two| Span {
             from_ns: two[0].max(steal.since_ns),

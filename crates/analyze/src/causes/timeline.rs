@@ -6,6 +6,7 @@ use laggard_model::{Cpu, Episode, Evidence, FlightEvent, Happening, Nanos, Stack
 
 use super::Slice;
 use super::context::slices;
+use super::index::EvidenceIndex;
 
 /// A span in which a CPU's flight recorder was kept, without a gap.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,7 +41,7 @@ pub fn timelines<'a>(episodes: impl IntoIterator<Item = &'a Episode>) -> Vec<Cpu
         }
         all.extend(spans.into_iter().map(|span| CpuTimeline {
             cpu,
-            slices: slices(&span, span.from_ns, span.to_ns, &[]),
+            slices: slices(&EvidenceIndex::new(&span), span.from_ns, span.to_ns, &[]),
             preemptions: preemptions(&span),
             samples: within(&span),
         }));

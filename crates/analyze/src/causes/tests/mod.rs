@@ -1,4 +1,5 @@
 mod accounting;
+mod cost;
 mod interrupts;
 mod outside;
 mod threads;
@@ -6,8 +7,8 @@ mod windows;
 
 use super::*;
 use laggard_model::{
-    Activity, Address, Cpu, Evidence, FlightEvent, Happening, LineId, Sampler, StackSample, Stage,
-    Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
+    Activity, Address, Cpu, Evidence, FlightEvent, Happening, LineId, Sampler, Span, StackSample,
+    Stage, Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
 };
 
 /// All scenes expire here; times in them are us after it.

@@ -1,0 +1,80 @@
+//! The work grows with the number of records, and not with its square.
+
+use super::*;
+
+/// The most records that the searches for one slice look at, by binary logarithm of
+/// the number of records.
+const SEARCHES: usize = 24;
+
+/// A long wait, with an interrupt, a sample and a switch of threads in each 40 us.
+/// Threads are lent priorities, are stopped with their control group, and run as
+/// different threads; switches and whole spans are lost.
+fn crowded(records: u64) -> Scene {
+    let turns = records / 4;
+    let mut scene = late_thread(turns * 40 + 100);
+    for turn in 0..turns {
+        let at = i64::try_from(turn * 40).unwrap();
+        let tid = 1_000 + u32::try_from(turn % 50).unwrap();
+        let priority = if (turn + turn / 50) % 2 == 0 { 4 } else { 120 };
+        scene = scene
+            .switch(at, tid, &format!("task {tid}"), priority)
+            .during(at + 5, at + 9, TIMER)
+            .sample(at + 20, tid, &[turn % 300][..usize::from(turn % 3 > 0)]);
+        if turn % 7 == 0 {
+            scene.episode.evidence.throttles.push(Throttle {
+                at_ns: us(at),
+                tid: Tid(OURS),
+            });
+        }
+        if turn % 11 == 0 {
+            let from_ns = us(at + 25);
+            let to_ns = us(at + 27);
+            scene.episode.evidence.gaps.push(Span { from_ns, to_ns });
+        }
+    }
+    scene.ours(i64::try_from(turns * 40 + 90).unwrap())
+}
+
+/// Visited records for each record, and the number of parts.
+fn visits(scene: &Scene) -> (usize, usize) {
+    let episode = &scene.episode;
+    let index = EvidenceIndex::new(&episode.evidence);
+    let mut parts = parts(episode, &index, Service::Fifo(90), Route::Direct);
+    fault::name_page_faults(&mut parts, &index, &Symbols::default());
+    doubt::doubt_interrupts(&mut parts, &index);
+    let records = episode.evidence.events.len() + episode.evidence.samples.len();
+    (index.visits() / records, parts.len())
+}
+
+/// A walk over all records for each slice visits half as many as there are records.
+#[test]
+fn searches_visit_few_records_however_many_there_are() {
+    for records in [1_000, 10_000, 100_000] {
+        let (visits, parts) = visits(&crowded(records));
+
+        let bound = SEARCHES * usize::try_from(records.ilog2()).unwrap();
+        assert!(visits <= bound, "{visits} of {records}");
+        assert!(parts as u64 > records / 2, "{parts} of {records}");
+    }
+}
+
+#[test]
+fn open_activities_are_bounded_where_no_end_is_recorded() {
+    let mut scene = late_thread(60_000).switch(-500, 7, "hog", 4);
+    for at in 1_000..50_000 {
+        scene = scene.event(at, Happening::Begin(Activity::Softirq(1)));
+    }
+
+    let explained = explain(
+        &scene.ours(59_990).episode,
+        Service::Fifo(90),
+        Route::Direct,
+    );
+
+    let open = explained
+        .parts
+        .iter()
+        .map(|part| part.slice.context.activities.len());
+    assert!(open.max() <= Some(64));
+    assert_eq!(explained.causes[0].class, CauseClass::Softirq);
+}
