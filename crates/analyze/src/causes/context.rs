@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::mem::discriminant;
 
-use laggard_model::{Activity, FlightEvent, Happening, Nanos, Tid};
+use laggard_model::{Activity, FlightEvent, Happening, Nanos, StackSample, Tid};
 
 use super::index::EvidenceIndex;
 
@@ -213,6 +213,7 @@ pub(super) fn slices(
     let mut slices = Vec::with_capacity(cuts.len());
     // Switches up to the slice's start.
     let mut switched = 0;
+    let mut samples = ThreadSamples::default();
     let mut begin = from;
     for cut in cuts {
         while let Some(event) = events.next_if(|event| event.at_ns <= begin) {
@@ -229,16 +230,18 @@ pub(super) fn slices(
             let left = next.and_then(|switch| switch.left);
             let last = index.switches[..switched].last();
             let since = last.map_or(Nanos::ZERO, |last| last.at);
-            let samples = ThreadSamples {
-                index,
-                tid: thread.tid,
-            };
-            context.is_lost =
-                next.is_some_and(|switch| switch.is_lost) && !samples.has_after(begin, until);
-            let known = samples.priority_before(since, begin);
+            if samples.tid != Some(thread.tid) {
+                samples = ThreadSamples {
+                    tid: Some(thread.tid),
+                    samples: index.samples(thread.tid),
+                };
+            }
+            context.is_lost = next.is_some_and(|switch| switch.is_lost)
+                && !samples.has_after(index, begin, until);
+            let known = samples.priority_before(index, since, begin);
             let known = known.unwrap_or(thread.priority);
             thread.priority = samples
-                .priority_from(begin, until)
+                .priority_from(index, begin, until)
                 .unwrap_or_else(|| left.map_or(known, |left| left.min(known)));
         }
         slices.push(Slice {
@@ -259,15 +262,16 @@ fn last_samples_before_lost_switches(index: &EvidenceIndex<'_>) -> Vec<Nanos> {
 }
 
 /// The samples of the thread that runs.
+#[derive(Default)]
 struct ThreadSamples<'a> {
-    index: &'a EvidenceIndex<'a>,
-    tid: Tid,
+    tid: Option<Tid>,
+    samples: &'a [&'a StackSample],
 }
 
 impl ThreadSamples<'_> {
     /// Whether there is one after `from` and before `until`.
-    fn has_after(&self, from: Nanos, until: Nanos) -> bool {
-        let last = self.index.last_sample_of(self.tid, from, until);
+    fn has_after(&self, index: &EvidenceIndex<'_>, from: Nanos, until: Nanos) -> bool {
+        let last = index.last_among(self.samples, from, until);
         last.is_some_and(|sample| sample.at_ns > from)
     }
 
@@ -277,14 +281,12 @@ impl ThreadSamples<'_> {
     /// more urgent of what was known last and what it leaves with counts: a thread that
     /// is made more urgent goes on running, one that is made less urgent than another
     /// that waits does not.
-    fn priority_from(&self, from: Nanos, until: Nanos) -> Option<i16> {
-        let first = self.index.first_sample_of(self.tid, from, until);
-        first?.priority
+    fn priority_from(&self, index: &EvidenceIndex<'_>, from: Nanos, until: Nanos) -> Option<i16> {
+        index.first_among(self.samples, from, until)?.priority
     }
 
     /// The priority that the last sample since `from` showed before `until`.
-    fn priority_before(&self, from: Nanos, until: Nanos) -> Option<i16> {
-        let last = self.index.last_sample_of(self.tid, from, until);
-        last?.priority
+    fn priority_before(&self, index: &EvidenceIndex<'_>, from: Nanos, until: Nanos) -> Option<i16> {
+        index.last_among(self.samples, from, until)?.priority
     }
 }

@@ -21,6 +21,10 @@ const HANDLERS: [&str; 5] = [
 /// samples that show it does. Before, after and between two faults it has
 /// work of its own, or it would have none.
 pub(super) fn name_page_faults(parts: &mut [Part], index: &EvidenceIndex<'_>, symbols: &Symbols) {
+    let mut samples = index.evidence.samples.iter();
+    if !samples.any(|sample| is_in_fault(sample, symbols)) {
+        return;
+    }
     let mut threads: HashMap<Tid, ThreadFaults<'_>> = HashMap::new();
     // By class and culprit: samples, and those of them in a page fault.
     let mut counts: HashMap<(CauseClass, &Culprit), (usize, usize)> = HashMap::new();
@@ -46,6 +50,17 @@ pub(super) fn name_page_faults(parts: &mut [Part], index: &EvidenceIndex<'_>, sy
     }
 }
 
+/// Whether a sample was taken in a page fault.
+fn is_in_fault(sample: &StackSample, symbols: &Symbols) -> bool {
+    let is_handler = |at: &Address| {
+        let symbol = symbols.kernel.get(at);
+        symbol
+            .and_then(|symbol| symbol.name.as_deref())
+            .is_some_and(|name| HANDLERS.contains(&name))
+    };
+    sample.kernel.iter().any(is_handler)
+}
+
 /// Samples of a thread, with those counted that were taken in a page fault.
 struct ThreadFaults<'a> {
     samples: &'a [&'a StackSample],
@@ -55,16 +70,10 @@ struct ThreadFaults<'a> {
 
 impl<'a> ThreadFaults<'a> {
     fn new(samples: &'a [&'a StackSample], symbols: &Symbols) -> Self {
-        let is_handler = |at: &Address| {
-            let symbol = symbols.kernel.get(at);
-            symbol
-                .and_then(|symbol| symbol.name.as_deref())
-                .is_some_and(|name| HANDLERS.contains(&name))
-        };
         let mut before = vec![0];
         let mut faults = 0;
         for sample in samples {
-            faults += usize::from(sample.kernel.iter().any(is_handler));
+            faults += usize::from(is_in_fault(sample, symbols));
             before.push(faults);
         }
         Self { samples, before }

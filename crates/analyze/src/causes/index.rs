@@ -199,10 +199,7 @@ impl<'a> EvidenceIndex<'a> {
         from: Nanos,
         until: Nanos,
     ) -> Option<&'a StackSample> {
-        let samples = self.samples(tid);
-        let first = self.position(samples, |sample| sample.at_ns < from);
-        let sample = samples.get(first).copied();
-        sample.filter(|sample| sample.at_ns < until)
+        self.first_among(self.samples(tid), from, until)
     }
 
     /// The last sample of a thread from `from` until before `until`.
@@ -212,7 +209,28 @@ impl<'a> EvidenceIndex<'a> {
         from: Nanos,
         until: Nanos,
     ) -> Option<&'a StackSample> {
-        let samples = self.samples(tid);
+        self.last_among(self.samples(tid), from, until)
+    }
+
+    /// The first of the samples of a thread from `from` until before `until`.
+    pub(super) fn first_among<'s>(
+        &self,
+        samples: &[&'s StackSample],
+        from: Nanos,
+        until: Nanos,
+    ) -> Option<&'s StackSample> {
+        let first = self.position(samples, |sample| sample.at_ns < from);
+        let sample = samples.get(first).copied();
+        sample.filter(|sample| sample.at_ns < until)
+    }
+
+    /// The last of the samples of a thread from `from` until before `until`.
+    pub(super) fn last_among<'s>(
+        &self,
+        samples: &[&'s StackSample],
+        from: Nanos,
+        until: Nanos,
+    ) -> Option<&'s StackSample> {
         let next = self.position(samples, |sample| sample.at_ns < until);
         let sample = samples.get(next.checked_sub(1)?).copied();
         sample.filter(|sample| sample.at_ns >= from)

@@ -1,6 +1,7 @@
 //! Which causes matter, over all episodes of a recording.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 use laggard_model::{CauseClass, Cpu, Culprit, Episode, Nanos};
 
@@ -83,59 +84,126 @@ pub fn rank<'a>(
     explained: impl IntoIterator<Item = (&'a Episode, &'a Explanation)>,
     who: impl Fn(&Culprit) -> Option<String>,
 ) -> Ranking {
-    let mut causes: BTreeMap<Signature, RankedCause> = BTreeMap::new();
-    let mut latencies = Vec::new();
-    let mut is_at_least = false;
-    // By episode: how much each signature took.
-    let mut shares: Vec<BTreeMap<Signature, Nanos>> = Vec::new();
+    let mut ranks = Ranks::default();
     for (episode, explanation) in explained {
-        let mut share: BTreeMap<Signature, Nanos> = BTreeMap::new();
+        ranks.add(episode, explanation, &who);
+    }
+    ranks.into_ranking()
+}
+
+/// Causes as they are counted.
+#[derive(Default)]
+struct Ranks<'a> {
+    /// Positions in `causes`.
+    by_culprit: HashMap<(CauseClass, &'a Culprit), usize>,
+    by_signature: HashMap<Signature, usize>,
+    causes: Vec<CountedCause>,
+    latencies: Vec<Nanos>,
+    is_at_least: bool,
+}
+
+/// A cause, and where it took part.
+struct CountedCause {
+    ranked: RankedCause,
+    /// Positions of its episodes among all, ascending; one for each of
+    /// [`RankedCause::met`].
+    episodes: Vec<usize>,
+}
+
+impl<'a> Ranks<'a> {
+    fn add(
+        &mut self,
+        episode: &'a Episode,
+        explanation: &'a Explanation,
+        who: &impl Fn(&Culprit) -> Option<String>,
+    ) {
+        let mut times: BTreeMap<usize, Nanos> = BTreeMap::new();
         for cause in &explanation.causes {
-            let signature = Signature {
-                class: cause.class,
-                who: who(&cause.culprit),
-            };
-            *share.entry(signature).or_default() += cause.time_ns;
+            let place = self.place(cause.class, &cause.culprit, who);
+            *times.entry(place).or_default() += cause.time_ns;
         }
-        let most = share.values().copied().max().unwrap_or_default();
-        for (signature, &time) in &share {
-            let cause = causes
-                .entry(signature.clone())
-                .or_insert_with(|| RankedCause::new(signature.clone()));
-            cause.episodes += 1;
-            cause.first_in += usize::from(time == most);
-            cause.total += time;
-            if time > cause.largest {
-                (cause.largest, cause.largest_episode) = (time, episode.number);
+        let most = times.values().copied().max().unwrap_or_default();
+        for (place, time) in times {
+            let CountedCause { ranked, episodes } = &mut self.causes[place];
+            ranked.episodes += 1;
+            ranked.first_in += usize::from(time == most);
+            ranked.total += time;
+            if time > ranked.largest {
+                (ranked.largest, ranked.largest_episode) = (time, episode.number);
             }
-            cause.is_at_least |= episode.censored;
-            cause.met.push(Met {
+            ranked.is_at_least |= episode.censored;
+            ranked.met.push(Met {
                 expiry: episode.expiry_ns,
                 took: time,
                 is_first: time == most,
                 cpu: episode.cpu,
             });
+            episodes.push(self.latencies.len());
         }
-        latencies.push(episode.latency());
-        is_at_least |= episode.censored;
-        shares.push(share);
+        self.latencies.push(episode.latency());
+        self.is_at_least |= episode.censored;
     }
-    let mut causes: Vec<RankedCause> = causes.into_values().collect();
-    for cause in &mut causes {
-        let left = latencies.iter().zip(&shares).map(|(latency, share)| {
-            let taken = share.get(&cause.signature).copied().unwrap_or_default();
-            latency.saturating_sub(taken)
+
+    /// The position of a culprit's cause. Words are found once for each culprit.
+    fn place(
+        &mut self,
+        class: CauseClass,
+        culprit: &'a Culprit,
+        who: &impl Fn(&Culprit) -> Option<String>,
+    ) -> usize {
+        let (by_signature, causes) = (&mut self.by_signature, &mut self.causes);
+        *self.by_culprit.entry((class, culprit)).or_insert_with(|| {
+            let signature = Signature {
+                class,
+                who: who(culprit),
+            };
+            *by_signature
+                .entry(signature)
+                .or_insert_with_key(|signature| {
+                    causes.push(CountedCause {
+                        ranked: RankedCause::new(signature.clone()),
+                        episodes: Vec::new(),
+                    });
+                    causes.len() - 1
+                })
+        })
+    }
+
+    fn into_ranking(self) -> Ranking {
+        let latencies = self.latencies;
+        let mut latest_first: Vec<usize> = (0..latencies.len()).collect();
+        latest_first.sort_by_key(|&episode| Reverse(latencies[episode]));
+        let complete = |cause: CountedCause| RankedCause {
+            largest_without: cause.largest_without(&latencies, &latest_first),
+            cpus: cpus_of(&cause.ranked.met),
+            ..cause.ranked
+        };
+        let mut causes: Vec<RankedCause> = self.causes.into_iter().map(complete).collect();
+        causes.sort_by(|one, other| {
+            let by_time = other.total.cmp(&one.total);
+            by_time.then_with(|| one.signature.cmp(&other.signature))
         });
-        cause.largest_without = left.max().unwrap_or_default();
-        cause.cpus = cpus_of(&cause.met);
+        Ranking {
+            causes,
+            episodes: latencies.len(),
+            total: latencies.iter().fold(Nanos::ZERO, |sum, &one| sum + one),
+            largest: latencies.iter().copied().max().unwrap_or_default(),
+            is_at_least: self.is_at_least,
+        }
     }
-    causes.sort_by_key(|cause| std::cmp::Reverse(cause.total));
-    Ranking {
-        causes,
-        episodes: latencies.len(),
-        total: latencies.iter().fold(Nanos::ZERO, |sum, &one| sum + one),
-        largest: latencies.iter().copied().max().unwrap_or_default(),
-        is_at_least,
+}
+
+impl CountedCause {
+    /// The largest latency of any episode, had this cause taken no time. Of the
+    /// episodes without it only the latest counts, and no more of them are looked at
+    /// than it has episodes itself.
+    fn largest_without(&self, latencies: &[Nanos], latest_first: &[usize]) -> Nanos {
+        let is_without = |episode: &usize| self.episodes.binary_search(episode).is_err();
+        let without = latest_first.iter().copied().find(is_without);
+        let met = self.episodes.iter().zip(&self.ranked.met);
+        let left = met.map(|(&episode, met)| latencies[episode].saturating_sub(met.took));
+        let without = without.map(|episode| latencies[episode]);
+        left.chain(without).max().unwrap_or_default()
     }
 }
 

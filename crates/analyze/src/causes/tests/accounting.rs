@@ -1,5 +1,8 @@
 //! Every latency is accounted for without remainder, and causes are ranked.
 
+use std::cell::Cell;
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -56,6 +59,59 @@ fn a_cause_is_ranked_by_its_time_and_worth_what_remains_without_it() {
     assert_eq!(first.total, Nanos::from_us(2 * 2_985));
     assert_eq!(first.largest_without, Nanos::from_us(502));
     assert_eq!(ranking.largest, Nanos::from_us(3_002));
+}
+
+/// Both grew with the square of the episodes.
+#[test]
+fn a_ranking_finds_words_once_and_the_largest_latency_without_each_cause() {
+    // Who took 1 ms of an episode, and `hog` the rest: 2 ms to 11 ms.
+    let scenes: Vec<Episode> = (0..10)
+        .map(|number| {
+            let by: i64 = 3_000 + 1_000 * number;
+            late_thread(by.unsigned_abs())
+                .switch(-500, 95, "hog", 4)
+                .during(10, 15, TIMER)
+                .switch(by - 1_000, 200, &format!("task {}", number / 2), 3)
+                .ours(by)
+                .episode
+        })
+        .collect();
+    let explained: Vec<_> = scenes
+        .iter()
+        .map(|one| (one, explain(one, Service::Fifo(90), Route::Direct)))
+        .collect();
+    let asked = Cell::new(0);
+
+    let ranking = rank(
+        explained.iter().map(|(episode, all)| (*episode, all)),
+        |culprit| {
+            asked.set(asked.get() + 1);
+            culprit.thread.clone()
+        },
+    );
+
+    let causes = explained.iter().flat_map(|(_, all)| &all.causes);
+    let culprits: HashSet<_> = causes.map(|one| (one.class, &one.culprit)).collect();
+    assert_eq!(asked.into_inner(), culprits.len());
+    for cause in &ranking.causes {
+        let left = explained.iter().map(|(episode, explanation)| {
+            let causes = explanation.causes.iter();
+            let its = causes.filter(|one| {
+                (one.class, &one.culprit.thread) == (cause.signature.class, &cause.signature.who)
+            });
+            let taken = its.fold(Nanos::ZERO, |sum, one| sum + one.time_ns);
+            episode.latency().saturating_sub(taken)
+        });
+        let name = &cause.signature;
+        assert_eq!(Some(cause.largest_without), left.max(), "{name:?}");
+    }
+    // Of two causes alike the first by name comes first.
+    let totals: Vec<_> = ranking
+        .causes
+        .iter()
+        .map(|one| (one.total, &one.signature))
+        .collect();
+    assert!(totals.is_sorted_by_key(|(total, name)| (std::cmp::Reverse(*total), *name)));
 }
 
 #[test]
