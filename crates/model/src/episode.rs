@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Activation, Cpu, LineId, Nanos, STAGES, Stage, Tid};
@@ -26,13 +27,25 @@ impl Serialize for Address {
 
 impl<'de> Deserialize<'de> for Address {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        deserializer.deserialize_str(AddressVisitor)
+    }
+}
+
+/// Reads an address without a copy of its text: a stack sample has dozens.
+struct AddressVisitor;
+
+impl Visitor<'_> for AddressVisitor {
+    type Value = Address;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Address, E> {
         text.strip_prefix("0x")
             .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-            .map(Self)
-            .ok_or_else(|| {
-                serde::de::Error::custom(format!("`{text}` is not an address; write it as `0x1f`"))
-            })
+            .map(Address)
+            .ok_or_else(|| E::custom(format!("`{text}` is not an address; write it as `0x1f`")))
     }
 }
 

@@ -73,6 +73,15 @@ impl Recording {
     }
 }
 
+/// Parses a line. Text that is known to be UTF-8 as a whole is not validated again for
+/// each string in it.
+fn parse(line: &[u8]) -> Result<Episode, serde_json::Error> {
+    match std::str::from_utf8(line) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(line),
+    }
+}
+
 impl Episodes {
     /// What is damaged of the notes, without which nothing can be told.
     pub fn damaged_notes(&self) -> Option<&Shortfall> {
@@ -111,7 +120,7 @@ impl Episodes {
                     break;
                 }
             }
-            match serde_json::from_slice(&line) {
+            match parse(&line) {
                 Ok(episode) => take(episode),
                 Err(_) if first.is_some() => more += 1,
                 Err(error) => first = Some(format!("line {number} is no episode: {error}")),
