@@ -7,18 +7,26 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use laggard_model::Tid;
 
 /// The first PID namespace: `PROC_PID_INIT_INO` of the kernel's
 /// `include/linux/proc_ns.h`, the same since 3.8.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+/// How long a thread counts as another process's without a look at `/proc`. Its number
+/// cannot come to be a new thread of ours in less: the kernel goes through all others
+/// first.
+const STRANGER_FOR: Duration = Duration::from_millis(100);
 
 /// The threads of this process among those that were asked about.
 #[derive(Debug)]
 pub(crate) struct OwnThreads {
     is_known: bool,
     threads: BTreeSet<Tid>,
+    /// Threads of other processes, looked up since the time.
+    strangers: BTreeSet<Tid>,
+    strangers_since: Instant,
 }
 
 impl Default for OwnThreads {
@@ -27,6 +35,8 @@ impl Default for OwnThreads {
         Self {
             is_known: namespace.is_ok_and(|path| path == *FIRST_NAMESPACE),
             threads: BTreeSet::new(),
+            strangers: BTreeSet::new(),
+            strangers_since: Instant::now(),
         }
     }
 }
@@ -34,10 +44,30 @@ impl Default for OwnThreads {
 impl OwnThreads {
     /// Remembers `tid` if it is one of ours. Call it while the thread lives.
     pub(crate) fn note(&mut self, tid: Tid) {
-        let is_new = tid.0 != 0 && !self.threads.contains(&tid);
-        if self.is_known && is_new && Path::new(&format!("/proc/self/task/{}", tid.0)).exists() {
-            self.threads.insert(tid);
+        self.note_at(Instant::now(), tid, |tid| {
+            Path::new(&format!("/proc/self/task/{}", tid.0)).exists()
+        });
+    }
+
+    /// Looks each thread up once in a while, however many events name it: a look at
+    /// `/proc` takes longer than all else that is done with an event.
+    fn note_at(&mut self, now: Instant, tid: Tid, is_ours: impl FnOnce(Tid) -> bool) {
+        if !self.is_known || tid.0 == 0 || self.threads.contains(&tid) {
+            return;
         }
+        if now.duration_since(self.strangers_since) > STRANGER_FOR {
+            self.strangers.clear();
+            self.strangers_since = now;
+        }
+        if self.strangers.contains(&tid) {
+            return;
+        }
+        let known = if is_ours(tid) {
+            &mut self.threads
+        } else {
+            &mut self.strangers
+        };
+        known.insert(tid);
     }
 
     pub(crate) const fn threads(&self) -> &BTreeSet<Tid> {
@@ -64,6 +94,27 @@ mod tests {
             return;
         }
         assert_eq!(own.threads(), &BTreeSet::from([me]));
+    }
+
+    #[test]
+    fn threads_of_others_are_looked_up_once_in_a_while() {
+        let mut own = OwnThreads {
+            is_known: true,
+            ..OwnThreads::default()
+        };
+        let mut lookups = 0;
+        for after in [0, 1, 200] {
+            let now = own.strangers_since + Duration::from_millis(after);
+            for tid in (1..=10).cycle().take(1_000) {
+                own.note_at(now, Tid(tid), |_| {
+                    lookups += 1;
+                    false
+                });
+            }
+        }
+
+        // At first, and again after the time.
+        assert_eq!(lookups, 20);
     }
 
     #[test]
