@@ -102,13 +102,22 @@ struct Handler {
     time: Nanos,
 }
 
+/// The most handlers that are open at a time. The kernel nests fewer than ten; the
+/// outermost are dropped, because their end was missed.
+const MAX_OPEN: usize = 64;
+
 /// The handlers of which the evidence has the beginning.
 fn handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
     let mut found = Vec::new();
     let mut open: Vec<(Activity, Nanos)> = Vec::new();
     for event in &evidence.events {
         match &event.what {
-            Happening::Begin(activity) => open.push((*activity, event.at_ns)),
+            Happening::Begin(activity) => {
+                if open.len() == MAX_OPEN {
+                    open.remove(0);
+                }
+                open.push((*activity, event.at_ns));
+            }
             Happening::End(activity) => {
                 let is_it = |one: &(Activity, Nanos)| is_end_of(*activity, one.0);
                 if let Some(at) = open.iter().rposition(is_it) {
@@ -160,14 +169,18 @@ fn is_end_of(end: Activity, begun: Activity) -> bool {
 
 /// What the hypervisor may have taken between two instants.
 fn taken(evidence: &Evidence, from: Nanos, to: Nanos) -> Nanos {
-    let still = evidence.still.iter();
-    let still = still.fold(Nanos::ZERO, |sum, span| {
-        sum + span.to_ns.min(to).saturating_sub(span.from_ns.max(from))
-    });
+    // Both are in the order of time.
+    let first = evidence.still.partition_point(|span| span.to_ns <= from);
+    let still = evidence.still[first..].iter();
+    let still = still
+        .take_while(|span| span.from_ns < to)
+        .fold(Nanos::ZERO, |sum, span| {
+            sum + span.to_ns.min(to).saturating_sub(span.from_ns.max(from))
+        });
     let stolen = match (&evidence.steals, &evidence.stolen) {
-        (Some(steals), _) => steals
+        (Some(steals), _) => steals[steals.partition_point(|one| one.at_ns <= from)..]
             .iter()
-            .filter(|one| one.at_ns > from && one.since_ns < to)
+            .take_while(|one| one.since_ns < to)
             .fold(Nanos::ZERO, |sum, one| sum + one.time_ns),
         (None, Some(stolen)) => stolen.time_ns + stolen.step_ns,
         (None, None) => Nanos::ZERO,

@@ -42,6 +42,10 @@ struct Watched {
     rows: RowsOf,
 }
 
+/// Moments of each cause: the time since all late wakeups were kept, and how long the
+/// cause took, ns.
+type MomentsByCause<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
+
 /// Of which services late activations are compared, and from which latency on.
 type Limits = BTreeMap<(Service, Route), Nanos>;
 
@@ -111,11 +115,17 @@ fn changes(
         .flat_map(|one| &one.late)
         .map(|late| late.cause.as_str())
         .collect();
+    let by_cause = watched.each_ref().map(|side| -> Vec<MomentsByCause<'_>> {
+        let recordings = side.iter();
+        recordings.map(|one| one.moments(&limits)).collect()
+    });
     let mut found = Vec::new();
     for name in names {
-        let moments = watched
-            .each_ref()
-            .map(|side| side.iter().map(|one| one.moments(name, &limits)).collect());
+        let moments = by_cause.each_ref().map(|side| {
+            let recordings = side.iter();
+            let of_cause = |one: &MomentsByCause<'_>| one.get(name).cloned().unwrap_or_default();
+            recordings.map(of_cause).collect()
+        });
         let lengths = watched
             .each_ref()
             .map(|side| side.iter().map(|one| one.length(&limits)).collect());
@@ -206,37 +216,37 @@ impl Watched {
         self.end.saturating_sub(self.since(limits)).as_f64()
     }
 
-    /// When a cause took most of a late activation, since all were kept, with how
-    /// long it took. Those of a run are one moment, as of [`super::lateness::clusters`]:
-    /// what begins until the first was served, and [`RUN`] more, belongs to it.
-    fn moments(&self, name: &str, limits: &Limits) -> Vec<(f64, f64)> {
+    /// Times at which each cause took most of a late wakeup, since all were kept, with
+    /// how long it took. Those of a run are one moment, as of
+    /// [`super::lateness::clusters`]: a wakeup that is due until the first was served,
+    /// and [`RUN`] more, belongs to it.
+    fn moments(&self, limits: &Limits) -> MomentsByCause<'_> {
         let since = self.since(limits);
         let is_meant = |late: &&LateMoment| {
             let limit = limits.get(&(late.service, late.route));
-            late.cause == name
-                && late.expiry >= since
-                && limit.is_some_and(|&limit| late.latency > limit)
+            late.expiry >= since && limit.is_some_and(|&limit| late.latency > limit)
         };
         let mut all: Vec<&LateMoment> = self.late.iter().filter(is_meant).collect();
         all.sort_by_key(|late| late.expiry);
         let length = self.length(limits);
-        let mut moments: Vec<(f64, f64)> = Vec::new();
-        let mut until = Nanos::ZERO;
+        let mut runs: BTreeMap<&str, (Vec<(f64, f64)>, Nanos)> = BTreeMap::new();
         for late in all {
             let (served, time) = (late.expiry + late.latency, late.time.as_f64());
+            let (moments, until) = runs.entry(&late.cause).or_default();
             match moments.last_mut() {
-                Some(moment) if late.expiry <= until => {
+                Some(moment) if late.expiry <= *until => {
                     moment.1 = moment.1.max(time);
-                    until = until.max(served);
+                    *until = served.max(*until);
                 }
                 _ => {
                     let at = late.expiry.saturating_sub(since).as_f64();
                     moments.push((at.min(length), time));
-                    until = served + RUN;
+                    *until = served + RUN;
                 }
             }
         }
-        moments
+        let moments = |(cause, (moments, _))| (cause, moments);
+        runs.into_iter().map(moments).collect()
     }
 }
 
@@ -540,7 +550,7 @@ mod tests {
         // 20 ms from when the first was served, so every third begins one.
         let always = watched(&always);
         let limits = limits(&[vec![watched(&seldom)], vec![watched(&seldom)]]);
-        assert_eq!(always.moments("vda", &limits).len(), 2_000);
+        assert_eq!(always.moments(&limits)["vda"].len(), 2_000);
     }
 
     /// Before it was known what is late next to nothing was kept, which is most of a
@@ -559,7 +569,8 @@ mod tests {
         assert_eq!(changed(20, || decided(6), || decided(60)), []);
         assert_eq!(changed(20, || decided(60), || decided(6)), []);
         let limits = limits(&[vec![decided(6)], vec![decided(6)]]);
-        let times = decided(6).moments("vda", &limits);
+        let times = decided(6);
+        let times = &times.moments(&limits)["vda"];
         let within = 0.0..=decided(6).length(&limits);
         assert!(times.iter().all(|one| within.contains(&one.0)), "{times:?}");
     }
