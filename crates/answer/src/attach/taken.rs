@@ -1,5 +1,7 @@
 //! To whom the time of an activation went, from when it was due until it was done.
 
+use std::collections::HashMap;
+
 use laggard_analyze::causes::explain_named;
 use laggard_model::name::{cause_name, who};
 use laggard_model::{
@@ -116,6 +118,7 @@ impl AttachChosen {
             evidence: &evidence,
             names,
             taken: Vec::new(),
+            places: HashMap::new(),
         };
         let slack = one.due.saturating_sub(one.origin);
         told.add(AttachTaken::own("its timer's slack", slack));
@@ -169,6 +172,8 @@ struct Told<'a, E> {
     evidence: &'a E,
     names: &'a mut dyn Names,
     taken: Vec<AttachTaken>,
+    /// Positions in `taken`.
+    places: HashMap<String, usize>,
 }
 
 impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
@@ -176,10 +181,12 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
         if part.time_ns == Nanos::ZERO {
             return;
         }
-        let known = self.taken.iter_mut().find(|one| one.what == part.what);
-        match known {
-            Some(known) => known.time_ns += part.time_ns,
-            None => self.taken.push(part),
+        match self.places.get(&part.what) {
+            Some(&place) => self.taken[place].time_ns += part.time_ns,
+            None => {
+                self.places.insert(part.what.clone(), self.taken.len());
+                self.taken.push(part);
+            }
         }
     }
 

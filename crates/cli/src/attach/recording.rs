@@ -49,8 +49,8 @@ struct Writing {
     /// By line.
     seen: Vec<LineKept>,
     threads: HashMap<u32, ThreadKept>,
-    /// By name, in the order in which they came: the numbers of the threads.
-    names: HashMap<ThreadName, Vec<u32>>,
+    /// By name: the number of each thread, and its place among those of the name, from 1.
+    names: HashMap<ThreadName, HashMap<u32, u32>>,
     /// Where the last activations are, by thread, origin and end.
     places: BTreeMap<(Nanos, u32, Nanos), (LineId, u64)>,
     /// The largest from before their deadline was known: whether they were late is not
@@ -295,12 +295,8 @@ impl Writing {
     /// Which thread of its name it is, from 1.
     fn which(&mut self, thread: &WatchedThread) -> u32 {
         let all = self.names.entry(thread.name).or_default();
-        let known = all.iter().position(|&number| number == thread.number);
-        let place = known.unwrap_or_else(|| {
-            all.push(thread.number);
-            all.len() - 1
-        });
-        u32::try_from(place + 1).unwrap_or(u32::MAX)
+        let next = u32::try_from(all.len() + 1).unwrap_or(u32::MAX);
+        *all.entry(thread.number).or_insert(next)
     }
 
     fn keep(
