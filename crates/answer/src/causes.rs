@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use laggard_analyze::causes::{Pieces, Signature, explain_named};
+use laggard_analyze::causes::{Explanation, Pieces, Signature, explain_named};
 use laggard_analyze::forecast::{CauseSource, ExplainedLatency};
 use laggard_model::name::{cause_name, who};
 use laggard_model::{
-    CauseClass, Culprit, Episode, EpisodeNotes, Line, Nanos, Route, RowsOf, Service, Symbols,
+    CauseClass, Culprit, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, RowsOf, Service,
+    Symbols,
 };
 
 use laggard_record::{OpenError, Recording};
@@ -52,6 +53,8 @@ pub struct KnownCauses {
     /// `culprits`.
     without_place: Vec<usize>,
     culprits: Vec<Signature>,
+    /// Positions in `culprits`.
+    culprit_numbers: HashMap<Signature, usize>,
     recordings: Vec<Vec<(Service, Route, ExplainedLatency)>>,
     pieces: BTreeMap<(Service, Route), Pieces>,
     /// From which latency on each service's activations were kept.
@@ -72,8 +75,7 @@ impl KnownCauses {
     /// When it cannot be read.
     pub(crate) fn read(&mut self, recording: &Recording) -> Result<(), OpenError> {
         let lines = &recording.manifest().lines;
-        self.next_recording();
-        self.has_activations |= recording.manifest().plan.rows == RowsOf::Activations;
+        self.start_recording(recording.manifest());
         let read = recording.each_episode(|episode, notes| {
             let line = lines.get(usize::from(episode.line.0));
             if let (Some(&line), Some(notes)) = (line, notes) {
@@ -81,10 +83,21 @@ impl KnownCauses {
             }
         })?;
         if let Some(notes) = read.notes {
-            self.name_by(&notes.symbols);
-            self.add_choice(&notes);
+            self.end_recording(&notes);
         }
         Ok(())
+    }
+
+    /// Starts a recording, to which the late wakeups belong that are added next.
+    pub(crate) fn start_recording(&mut self, manifest: &Manifest) {
+        self.next_recording();
+        self.has_activations |= manifest.plan.rows == RowsOf::Activations;
+    }
+
+    /// Takes in the notes on the late wakeups of a recording.
+    pub(crate) fn end_recording(&mut self, notes: &EpisodeNotes) {
+        self.name_by(&notes.symbols);
+        self.add_choice(notes);
     }
 
     /// What is added from here on is of the next recording.
@@ -126,6 +139,17 @@ impl KnownCauses {
     /// Takes in a late activation of `line`; `symbols` are its recording's.
     pub(crate) fn add(&mut self, episode: &Episode, line: Line, symbols: &Symbols) {
         let explanation = explain_named(episode, line.service, line.route, symbols);
+        self.add_explained(episode, line, symbols, &explanation);
+    }
+
+    /// Takes in a late wakeup of `line` that is explained already.
+    pub(crate) fn add_explained(
+        &mut self,
+        episode: &Episode,
+        line: Line,
+        symbols: &Symbols,
+        explanation: &Explanation,
+    ) {
         let parts: Vec<(usize, Nanos)> = explanation
             .causes
             .iter()
@@ -144,7 +168,7 @@ impl KnownCauses {
             self.pieces
                 .entry((line.service, line.route))
                 .or_default()
-                .add(&explanation);
+                .add(explanation);
         }
         let read = episode.readings();
         if self.recordings.is_empty() {
@@ -158,16 +182,18 @@ impl KnownCauses {
         if let Some(latency) = read.irq {
             let mut left = latency;
             let mut early: Vec<(usize, Nanos)> = Vec::new();
+            let causes = explanation.causes.iter().zip(&parts);
+            let numbers: HashMap<(CauseClass, &Culprit), usize> = causes
+                .map(|(cause, (number, _))| ((cause.class, &cause.culprit), *number))
+                .collect();
             for part in &explanation.parts {
+                if left == Nanos::ZERO {
+                    break;
+                }
                 let time = part.time().min(left);
                 left = left.saturating_sub(time);
-                if time > Nanos::ZERO {
-                    let cause = explanation
-                        .causes
-                        .iter()
-                        .position(|one| one.class == part.class && one.culprit == part.culprit);
-                    early.extend(cause.map(|at| (parts[at].0, time)));
-                }
+                let number = numbers.get(&(part.class, &part.culprit));
+                early.extend(number.map(|&number| (number, time)));
             }
             let explained = ExplainedLatency {
                 expiry: episode.expiry_ns,
@@ -201,10 +227,11 @@ impl KnownCauses {
             class,
             who: who(&place, symbols),
         };
-        let known = self.culprits.iter().position(|one| *one == coarse);
-        let coarse = known.unwrap_or_else(|| {
-            self.culprits.push(coarse);
-            self.culprits.len() - 1
+        let culprits = &mut self.culprits;
+        let coarse = self.culprit_numbers.entry(coarse);
+        let coarse = *coarse.or_insert_with_key(|coarse| {
+            culprits.push(coarse.clone());
+            culprits.len() - 1
         });
         let number = self.signatures.len();
         self.without_place.push(coarse);
@@ -316,11 +343,13 @@ impl KnownCauses {
 /// Equal causes once.
 fn summed(parts: Vec<(usize, Nanos)>) -> Vec<(usize, Nanos)> {
     let mut sums: Vec<(usize, Nanos)> = Vec::new();
+    let mut places: HashMap<usize, usize> = HashMap::new();
     for (cause, time) in parts {
-        match sums.iter_mut().find(|one| one.0 == cause) {
-            Some(sum) => sum.1 += time,
-            None => sums.push((cause, time)),
+        let place = *places.entry(cause).or_insert(sums.len());
+        if place == sums.len() {
+            sums.push((cause, Nanos::ZERO));
         }
+        sums[place].1 += time;
     }
     sums
 }

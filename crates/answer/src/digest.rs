@@ -3,16 +3,16 @@
 //! Only histograms, the largest latencies, late activations and the manifest are
 //! read, never samples, so that a year of a thousand machines can be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use laggard_analyze::causes::{Signature, rank};
+use laggard_analyze::causes::rank;
 use laggard_analyze::distribution::{Fold, Group, Lost, Split, Tally};
 use laggard_model::name::who;
 use laggard_model::{
-    Backend, Caveat, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour, DigestLine,
-    DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, Nanos, RecordingDigest, RefusedBecause,
-    Route, Service, State,
+    Backend, CauseClass, Caveat, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour,
+    DigestLine, DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, Nanos, RecordingDigest,
+    RefusedBecause, Route, Service, State,
 };
 use laggard_record::{FigureHour, OpenError, Recording, Shortfall};
 
@@ -21,7 +21,7 @@ use crate::compare::settings;
 use crate::load::no_rates;
 use crate::scan::counted;
 use crate::trust::{Case, Trust, judge};
-use crate::why::{Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
+use crate::why::{CauseRow, EpisodeCauses, ExplainedEpisode};
 
 /// Whole hours of a recording are counted in these.
 const HOUR: u64 = 3_600_000_000_000;
@@ -85,10 +85,13 @@ fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, D
             line.minutes = minutes;
         }
     }
-    let late = RecordedEpisodes::read_if_any(&recording, &mut shortfalls);
+    let late = EpisodeCauses::read_if_any(&recording, &mut shortfalls);
     let late = late.map_err(|error| refused(RefusedBecause::Unreadable, in_full(&error)))?;
     // What was missing before is in both.
-    shortfalls.extend(late.iter().flat_map(|late| late.shortfalls.iter().cloned()));
+    shortfalls.extend(
+        late.iter()
+            .flat_map(|causes| causes.late.shortfalls.iter().cloned()),
+    );
     let mut missing: Vec<String> = Vec::new();
     for one in shortfalls {
         let words = one.what;
@@ -112,8 +115,10 @@ fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, D
         distrust,
         shortfalls: missing,
         lines,
-        episodes: late.as_ref().map(|late| late.episodes.len() as u64),
-        surplus: late.as_ref().map_or(0, |late| late.notes.surplus),
+        episodes: late
+            .as_ref()
+            .map(|causes| causes.late.episodes.len() as u64),
+        surplus: late.as_ref().map_or(0, |causes| causes.late.notes.surplus),
         causes: late.as_ref().map(causes).unwrap_or_default(),
         ..RecordingDigest::of_host(&manifest.host.node, &manifest.host.kernel)
     })
@@ -217,11 +222,16 @@ fn minutes(manifest: &Manifest, largest: &[laggard_record::Largest]) -> ByLine<V
 }
 
 /// Who made activations late, by service, route and hour.
-fn causes(late: &RecordedEpisodes) -> Vec<DigestCause> {
-    let explained = Explained::new(late, None);
+fn causes(causes: &EpisodeCauses) -> Vec<DigestCause> {
+    let explained = causes.explained(None);
     let symbols = explained.symbols();
     let report = explained.report(usize::MAX);
-    let start = late.manifest.clock.start_ns;
+    let rows: HashMap<(CauseClass, Option<&str>), &CauseRow> = report
+        .causes
+        .iter()
+        .map(|row| ((row.class, row.who.as_deref()), row))
+        .collect();
+    let start = explained.late.manifest.clock.start_ns;
     let mut places: BTreeMap<(Service, Route, u32), Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
     for one in &explained.episodes {
         let since = one.episode.expiry_ns.saturating_sub(start);
@@ -231,9 +241,12 @@ fn causes(late: &RecordedEpisodes) -> Vec<DigestCause> {
     }
     let mut causes = Vec::new();
     for ((service, route, hour), episodes) in places {
-        let pairs = episodes.iter().map(|one| (one.episode, &one.explanation));
+        let pairs = episodes.iter().map(|one| (one.episode, &*one.explanation));
         for cause in rank(pairs, |culprit| who(culprit, symbols)).causes {
-            let (is_ours, period_ns) = told(&report, &cause.signature);
+            let row = rows.get(&(cause.signature.class, cause.signature.who.as_deref()));
+            let is_ours = row.is_some_and(|row| row.is_ours);
+            let rhythm = row.and_then(|row| row.rhythm.as_ref());
+            let period_ns = rhythm.map(|rhythm| rhythm.period_ns);
             causes.push(DigestCause {
                 service,
                 route,
@@ -250,15 +263,4 @@ fn causes(late: &RecordedEpisodes) -> Vec<DigestCause> {
         }
     }
     causes
-}
-
-/// What is known of a cause over the whole recording: whether it is laggard's
-/// own, and how often it comes.
-fn told(report: &WhyReport, cause: &Signature) -> (bool, Option<Nanos>) {
-    let mut rows = report.causes.iter();
-    let row = rows.find(|row| row.class == cause.class && row.who == cause.who);
-    row.map_or((false, None), |row| {
-        let rhythm = row.rhythm.as_ref();
-        (row.is_ours, rhythm.map(|rhythm| rhythm.period_ns))
-    })
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::proven::ProvenEffect;
-use crate::why::{CauseRow, EpisodesError, Explained, RecordedEpisodes, WhyReport};
+use crate::why::{CauseRow, EpisodeCauses, EpisodesError, WhyReport};
 
 /// The version of `doctor --json`.
 pub const DOCTOR_SCHEMA: u32 = 1;
@@ -122,8 +122,8 @@ fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, String>,
     if recorded.node != host.node {
         return Ok(Err(format!("it is of another machine, {}", recorded.node)));
     }
-    match RecordedEpisodes::read(recording) {
-        Ok(late) => Ok(Ok(Explained::new(&late, None).report(usize::MAX))),
+    match EpisodeCauses::read(recording) {
+        Ok(causes) => Ok(Ok(causes.explained(None).report(usize::MAX))),
         Err(EpisodesError::Open(error)) => Err(error),
         Err(
             error @ (EpisodesError::NotRecorded { .. }
@@ -182,6 +182,7 @@ mod tests {
     use laggard_model::{Activity, FlightEvent, Happening};
 
     use super::*;
+    use crate::why::{Explained, RecordedEpisodes};
     use laggard_made::late::{episode, manifest, notes};
 
     /// Of a recording with a late activation in which these activities went on,

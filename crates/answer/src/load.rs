@@ -1,8 +1,9 @@
 //! What recordings saw, by load: where forecasts and replays begin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
@@ -58,6 +59,8 @@ pub struct Load {
     pub label: LoadLabel,
     /// Its recordings.
     pub runs: Vec<Run>,
+    /// Causes of its late wakeups, once they have been read.
+    causes: OnceLock<Arc<KnownCauses>>,
 }
 
 /// Why recordings cannot be answered from.
@@ -158,24 +161,28 @@ pub(crate) struct Searched {
 /// copy: it would count twice, and look like twice the evidence.
 pub fn open(dirs: &[PathBuf]) -> Result<Vec<Recording>, LoadError> {
     let mut opened: Vec<Recording> = Vec::new();
+    // Positions in `opened`.
+    let mut places: HashMap<PathBuf, usize> = HashMap::new();
+    let mut identities = HashMap::new();
     for dir in dirs {
         let recording = Recording::open(dir)?;
-        let twin = opened.iter().find(|other| is_same(other, &recording));
-        if let Some(twin) = twin {
+        let place = recording.dir().canonicalize().ok();
+        let identity = identity(recording.manifest());
+        let twins = [
+            place.as_ref().and_then(|place| places.get(place)),
+            identities.get(&identity),
+        ];
+        if let Some(&twin) = twins.into_iter().flatten().min() {
             return Err(LoadError::Twice {
-                first: twin.dir().into(),
+                first: opened[twin].dir().into(),
                 again: dir.clone(),
             });
         }
+        places.extend(place.map(|place| (place, opened.len())));
+        identities.insert(identity, opened.len());
         opened.push(recording);
     }
     Ok(opened)
-}
-
-fn is_same(one: &Recording, other: &Recording) -> bool {
-    let place = |recording: &Recording| recording.dir().canonicalize().ok();
-    let is_one_folder = place(one).is_some_and(|dir| place(other) == Some(dir));
-    is_one_folder || identity(one.manifest()) == identity(other.manifest())
 }
 
 /// What no two recordings share: when it began, by the monotonic clock and by the
@@ -282,16 +289,23 @@ pub(crate) fn no_rates(dir: &Path, plan: &ProbePlan) -> Option<LoadError> {
 }
 
 impl Load {
+    /// A load with its recordings.
+    pub const fn new(label: LoadLabel, runs: Vec<Run>) -> Self {
+        Self {
+            label,
+            runs,
+            causes: OnceLock::new(),
+        }
+    }
+
     /// Puts recordings of the same load together, in the order of the loads'
     /// names.
     pub fn of(runs: Vec<Run>) -> Vec<Self> {
         let mut loads: BTreeMap<LoadLabel, Self> = BTreeMap::new();
         for run in runs {
             let label = LoadLabel::of(run.load.as_ref());
-            let load = loads.entry(label.clone()).or_insert_with(|| Self {
-                label,
-                runs: Vec::new(),
-            });
+            let load = loads.entry(label.clone());
+            let load = load.or_insert_with(|| Self::new(label, Vec::new()));
             load.runs.push(run);
         }
         loads.into_values().collect()
@@ -352,16 +366,20 @@ impl Load {
         )
     }
 
-    /// The causes of its late activations, as far as they were kept.
+    /// The causes of its late activations, as far as they were kept. They are read
+    /// once, however many answers need them.
     ///
     /// # Errors
     /// When a recording cannot be read again.
-    pub fn causes(&self) -> Result<KnownCauses, OpenError> {
+    pub fn causes(&self) -> Result<Arc<KnownCauses>, OpenError> {
+        if let Some(known) = self.causes.get() {
+            return Ok(known.clone());
+        }
         let mut known = KnownCauses::default();
         for run in &self.runs {
             known.read(&Recording::open(&run.dir)?)?;
         }
-        Ok(known)
+        Ok(self.causes.get_or_init(|| Arc::new(known)).clone())
     }
 }
 

@@ -177,10 +177,7 @@ fn load(seen: Run) -> Load {
 }
 
 fn loads(runs: Vec<Run>) -> Load {
-    Load {
-        label: laggard_model::LoadLabel::none(),
-        runs,
-    }
+    Load::new(laggard_model::LoadLabel::none(), runs)
 }
 
 fn application(buffering: (u32, f64, f64)) -> Application {

@@ -1,9 +1,11 @@
 //! `laggard why`: who made activations late.
 
-use laggard_answer::why::{self, Explained, ExplainedEpisode, RecordedEpisodes, WhyReport};
-use laggard_answer::{Load, loads};
+use laggard_answer::why::{
+    self, EpisodeCauses, Explained, ExplainedEpisode, RecordedEpisodes, WhyReport,
+};
+use laggard_answer::{KnownCauses, Load, loads};
 use laggard_model::text::Unit;
-use laggard_model::{Nanos, Route, Service, UsagePattern, printable};
+use laggard_model::{Episode, Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::Recording;
 use laggard_view::{flame, perfetto, text};
 
@@ -23,15 +25,25 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     if let Some(number) = args.bug {
         return bug(args, number);
     }
-    let mut late = RecordedEpisodes::read(&Recording::open(&args.recording)?)?;
+    let recording = Recording::open(&args.recording)?;
+    let is_drawn = args.flame.is_some() || args.perfetto.is_some();
+    if !(is_drawn || args.handlers || args.table4 || args.episode.is_some()) {
+        pipe::print(&ranked(args, &recording)?)?;
+        return Ok(Exit::Ok);
+    }
+    let has_evidence = |episode: &Episode| match args.episode {
+        Some(number) => episode.number == number,
+        None => !args.handlers,
+    };
+    let mut late = RecordedEpisodes::read_with(&recording, has_evidence)?;
     late.has(args.service)?;
     if let Some(number) = args.episode {
         late = late.only(number)?;
     }
-    if args.flame.is_some() || args.perfetto.is_some() {
+    if is_drawn {
         return draw(args, &late);
     }
-    pipe::print(&said(args, late)?)?;
+    pipe::print(&said(args, &late)?)?;
     Ok(Exit::Ok)
 }
 
@@ -58,11 +70,11 @@ fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// What is printed.
-fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
+/// Writes handlers, one episode, or the largest by part.
+fn said(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<String> {
     let look = terminal::look(Unit::Auto);
     if args.handlers {
-        let report = why::handlers(&late).ok_or_else(|| {
+        let report = why::handlers(late).ok_or_else(|| {
             anyhow::anyhow!(
                 "`{}` did not count what the kernel ran; record with `--handlers`",
                 late.path
@@ -81,29 +93,43 @@ fn said(args: &WhyArgs, mut late: RecordedEpisodes) -> anyhow::Result<String> {
     if args.table4 {
         return Ok(text::table4(&late.episodes, symbols, look));
     }
-    if let (Some(number), [episode]) = (args.episode, late.episodes.as_slice()) {
-        let lines = &late.manifest.lines;
-        let line = lines.get(usize::from(episode.line.0)).ok_or_else(|| {
-            anyhow::anyhow!("episode {number} is of a line that `{}` lacks", late.path)
-        })?;
-        let explained = ExplainedEpisode::new(episode, *line, symbols);
-        return Ok(text::episode(&explained, symbols, look));
-    }
-    let seen = loads(&ask::of(std::slice::from_ref(&args.recording)));
-    late.latest = seen.as_deref().map(latest).unwrap_or_default();
+    let [episode] = late.episodes.as_slice() else {
+        anyhow::bail!("`--episode` takes one episode of `{}`", late.path)
+    };
+    let lines = &late.manifest.lines;
+    let line = lines.get(usize::from(episode.line.0)).ok_or_else(|| {
+        let number = episode.number;
+        anyhow::anyhow!("episode {number} is of a line that `{}` lacks", late.path)
+    })?;
+    let explained = ExplainedEpisode::new(episode, *line, symbols);
+    Ok(text::episode(&explained, symbols, look))
+}
+
+/// Writes the causes, those with most time first.
+fn ranked(args: &WhyArgs, recording: &Recording) -> anyhow::Result<String> {
+    let look = terminal::look(Unit::Auto);
     let in_full = args.all || args.json;
+    let (mut causes, known) = if in_full {
+        let (causes, known) = EpisodeCauses::read_known(recording)?;
+        (causes, Some(known))
+    } else {
+        (EpisodeCauses::read(recording)?, None)
+    };
+    causes.late.has(args.service)?;
+    let seen = loads(&ask::of(std::slice::from_ref(&args.recording)));
+    causes.late.latest = seen.as_deref().map(latest).unwrap_or_default();
     let top = args.top.unwrap_or(if in_full { MANY } else { FEW });
-    let mut report = why::why(&late, args.service, top);
-    if !in_full {
+    let mut report = causes.explained(args.service).report(top);
+    let Some(known) = known else {
         report.reservations.extend(seen.err().map(|error| {
             let told = format!("{:#}", anyhow::Error::from(error));
             format!("The samples cannot be read: {}.", printable(&told))
         }));
         return Ok(text::why(&report, false, look));
-    }
+    };
     let weighed = seen
         .map_err(anyhow::Error::from)
-        .and_then(|seen| weighed(args, &report, &seen));
+        .and_then(|seen| weighed(args, &report, &seen, &known));
     match weighed {
         Ok(weighed) => report = weighed,
         Err(error) => report.sentences.push(format!(
@@ -131,12 +157,16 @@ fn latest(seen: &[Load]) -> Vec<(Service, Route, Nanos)> {
 }
 
 /// The report with what causes are worth, which takes all samples.
-fn weighed(args: &WhyArgs, report: &WhyReport, seen: &[Load]) -> anyhow::Result<WhyReport> {
+fn weighed(
+    args: &WhyArgs,
+    report: &WhyReport,
+    seen: &[Load],
+    known: &KnownCauses,
+) -> anyhow::Result<WhyReport> {
     let mut weighed = report.clone();
     for one in seen {
-        let known = one.causes()?;
         let usage = args.usage.or(one.usage()).unwrap_or(UsagePattern::ALWAYS);
-        why::weigh(&mut weighed, one, &known, usage)?;
+        why::weigh(&mut weighed, one, known, usage)?;
     }
     Ok(weighed)
 }

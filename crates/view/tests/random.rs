@@ -90,9 +90,9 @@ fn seen(lines: &[(Vec<Row>, bool)]) -> Load {
     let mut late = Collector::new(named.len(), Nanos::from_ms(2));
     late.add(&batch);
     let longest = lines.iter().map(|(rows, _)| rows.len()).max();
-    Load {
-        label: LoadLabel::none(),
-        runs: vec![Run {
+    Load::new(
+        LoadLabel::none(),
+        vec![Run {
             dir: "r.laggard".into(),
             path: "r.laggard".into(),
             load: None,
@@ -106,7 +106,7 @@ fn seen(lines: &[(Vec<Row>, bool)]) -> Load {
             doubts: Vec::new(),
             trust: Trust::Good,
         }],
-    }
+    )
 }
 
 fn load() -> impl Strategy<Value = Load> {

@@ -9,7 +9,7 @@ use super::{Grounds, Overview, overview};
 use crate::load::{Load, LoadError, Run, have_rates, search};
 use crate::qos::Application;
 use crate::show::{self, Measured, RecordingReport};
-use crate::why::{EpisodesError, Explained, RecordedEpisodes};
+use crate::why::{EpisodeCauses, EpisodesError};
 
 /// Why there is no overview.
 #[derive(Debug, thiserror::Error)]
@@ -38,9 +38,9 @@ pub fn read(
     let (mut measured, load) = examine(from, threads)?;
     let made_for = made_for(from.manifest());
     let asked = asked.or(made_for.as_ref());
-    let late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;
+    let late = EpisodeCauses::read_if_any(from, &mut measured.shortfalls)?;
     let report = show::recording(measured, false);
-    let explained = late.as_ref().map(|late| Explained::new(late, None));
+    let explained = late.as_ref().map(|late| late.explained(None));
     let overview = overview(&Grounds {
         report: &report,
         late: explained.as_ref(),

@@ -453,22 +453,24 @@ mod tests {
             floor: Nanos::ZERO,
             exceedances: Vec::new(),
         };
-        let seen = |cpus: u32, duration| Load {
-            label: LoadLabel::none(),
-            runs: vec![Run {
-                dir: PathBuf::new(),
-                path: String::new(),
-                load: None,
-                start: Nanos::ZERO,
-                duration,
-                plan: ProbePlan::default(),
-                groups: Vec::new(),
-                streams: (0..cpus).map(stream).collect(),
-                own_cpus: 0.0,
-                waiting: Vec::new(),
-                doubts: Vec::new(),
-                trust: Trust::Good,
-            }],
+        let seen = |cpus: u32, duration| {
+            Load::new(
+                LoadLabel::none(),
+                vec![Run {
+                    dir: PathBuf::new(),
+                    path: String::new(),
+                    load: None,
+                    start: Nanos::ZERO,
+                    duration,
+                    plan: ProbePlan::default(),
+                    groups: Vec::new(),
+                    streams: (0..cpus).map(stream).collect(),
+                    own_cpus: 0.0,
+                    waiting: Vec::new(),
+                    doubts: Vec::new(),
+                    trust: Trust::Good,
+                }],
+            )
         };
         let is_short = |cpus, hours: u64| {
             let seen = seen(cpus, Nanos::from_secs(3_600 * hours));

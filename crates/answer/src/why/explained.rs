@@ -2,13 +2,16 @@
 //! view of them begins.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use laggard_analyze::causes::{CpuTimeline, Explanation, Part, explain_named, timelines};
 use laggard_model::{
-    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, RowsOf,
-    Service, Symbols,
+    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Evidence, Line, Manifest, Nanos, Route,
+    RowsOf, Service, Symbols,
 };
-use laggard_record::{OpenError, Recording, Shortfall};
+use laggard_record::{Episodes, OpenError, Recording, Shortfall};
+
+use crate::causes::KnownCauses;
 
 /// All that `why` needs to know of a recording.
 #[derive(Debug)]
@@ -122,8 +125,30 @@ impl RecordedEpisodes {
     /// # Errors
     /// When none were recorded, or what says how they were chosen cannot be read.
     pub fn read(recording: &Recording) -> Result<Self, EpisodesError> {
+        Self::read_with(recording, |_| true)
+    }
+
+    /// Reads as [`Self::read`], and keeps the evidence of those episodes only that are
+    /// `wanted`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_with(
+        recording: &Recording,
+        wanted: impl Fn(&Episode) -> bool,
+    ) -> Result<Self, EpisodesError> {
+        let mut episodes = Vec::new();
+        let read = recording.each_episode(|mut episode, _| {
+            if !wanted(&episode) {
+                drop_evidence(&mut episode);
+            }
+            episodes.push(episode);
+        })?;
+        Self::new(recording, Episodes { episodes, ..read })
+    }
+
+    fn new(recording: &Recording, read: Episodes) -> Result<Self, EpisodesError> {
         let path = recording.dir().display().to_string();
-        let read = recording.episodes()?;
         let damage = read.damaged_notes().cloned();
         let shortfalls = read.shortfalls;
         let notes = match (read.notes, damage) {
@@ -177,31 +202,7 @@ impl RecordedEpisodes {
         recording: &Recording,
         shortfalls: &mut Vec<Caveat>,
     ) -> Result<Option<Self>, EpisodesError> {
-        match Self::read(recording) {
-            Ok(late) => Ok(Some(late)),
-            Err(
-                EpisodesError::NotRecorded {
-                    shortfalls: missing,
-                    ..
-                }
-                | EpisodesError::OfRows {
-                    shortfalls: missing,
-                    ..
-                }
-                | EpisodesError::OfTrace {
-                    shortfalls: missing,
-                    ..
-                }
-                | EpisodesError::Damaged {
-                    shortfalls: missing,
-                    ..
-                },
-            ) => {
-                shortfalls.extend(missing.iter().map(Caveat::from));
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        if_any(Self::read(recording), shortfalls)
     }
 
     /// That there is something to say of `service`, late or not.
@@ -250,6 +251,142 @@ impl RecordedEpisodes {
     }
 }
 
+/// Leaves of an episode's evidence only its window.
+fn drop_evidence(episode: &mut Episode) {
+    episode.evidence = Evidence {
+        from_ns: episode.evidence.from_ns,
+        to_ns: episode.evidence.to_ns,
+        ..Evidence::default()
+    };
+}
+
+/// `None` if no episodes were recorded; their shortfalls join `shortfalls` then.
+fn if_any<T>(
+    read: Result<T, EpisodesError>,
+    shortfalls: &mut Vec<Caveat>,
+) -> Result<Option<T>, EpisodesError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(
+            EpisodesError::NotRecorded {
+                shortfalls: missing,
+                ..
+            }
+            | EpisodesError::OfRows {
+                shortfalls: missing,
+                ..
+            }
+            | EpisodesError::OfTrace {
+                shortfalls: missing,
+                ..
+            }
+            | EpisodesError::Damaged {
+                shortfalls: missing,
+                ..
+            },
+        ) => {
+            shortfalls.extend(missing.iter().map(Caveat::from));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Episodes that were explained one by one while they were read. Their evidence and
+/// the parts of their explanations are dropped, so that memory does not grow with the
+/// number of events.
+#[derive(Debug)]
+pub struct EpisodeCauses {
+    /// The episodes, without evidence.
+    pub late: RecordedEpisodes,
+    /// By episode. `None`: its line is not in the manifest.
+    explanations: Vec<Option<Arc<Explanation>>>,
+}
+
+impl EpisodeCauses {
+    /// Reads and explains the episodes of a recording.
+    ///
+    /// # Errors
+    /// As [`RecordedEpisodes::read`].
+    pub fn read(recording: &Recording) -> Result<Self, EpisodesError> {
+        Self::read_each(recording, |_, _, _, _| ())
+    }
+
+    /// Reads as [`Self::read`], and gives the causes in the form that forecasts take.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_known(recording: &Recording) -> Result<(Self, KnownCauses), EpisodesError> {
+        let mut known = KnownCauses::default();
+        known.start_recording(recording.manifest());
+        let read = Self::read_each(recording, |episode, line, symbols, explanation| {
+            known.add_explained(episode, line, symbols, explanation);
+        })?;
+        known.end_recording(&read.late.notes);
+        Ok((read, known))
+    }
+
+    /// Reads as [`Self::read`]. `None` if no episodes were recorded; see
+    /// [`RecordedEpisodes::read_if_any`].
+    ///
+    /// # Errors
+    /// When the recording's directory cannot be read.
+    pub fn read_if_any(
+        recording: &Recording,
+        shortfalls: &mut Vec<Caveat>,
+    ) -> Result<Option<Self>, EpisodesError> {
+        if_any(Self::read(recording), shortfalls)
+    }
+
+    fn read_each(
+        recording: &Recording,
+        mut take: impl FnMut(&Episode, Line, &Symbols, &Explanation),
+    ) -> Result<Self, EpisodesError> {
+        let lines = &recording.manifest().lines;
+        let mut episodes = Vec::new();
+        let mut explanations = Vec::new();
+        let read = recording.each_episode(|mut episode, notes| {
+            let line = lines.get(usize::from(episode.line.0));
+            let explained = line.zip(notes).map(|(&line, notes)| {
+                let symbols = &notes.symbols;
+                let explained = explain_named(&episode, line.service, line.route, symbols);
+                take(&episode, line, symbols, &explained);
+                Arc::new(Explanation {
+                    parts: Vec::new(),
+                    causes: explained.causes,
+                })
+            });
+            drop_evidence(&mut episode);
+            episodes.push(episode);
+            explanations.push(explained);
+        })?;
+        let late = RecordedEpisodes::new(recording, Episodes { episodes, ..read })?;
+        Ok(Self { late, explanations })
+    }
+
+    /// Explanations of the episodes, of `service` only if one is given. They have
+    /// causes and no parts.
+    pub fn explained(&self, service: Option<Service>) -> Explained<'_> {
+        let lines = &self.late.manifest.lines;
+        let known = self.late.episodes.iter().zip(&self.explanations);
+        let episodes = known.filter_map(|(episode, explanation)| {
+            let line = *lines.get(usize::from(episode.line.0))?;
+            let is_wanted = service.is_none_or(|wanted| wanted == line.service);
+            let explanation = explanation.clone().filter(|_| is_wanted)?;
+            Some(ExplainedEpisode {
+                episode,
+                line,
+                explanation,
+            })
+        });
+        Explained {
+            late: &self.late,
+            service,
+            episodes: episodes.collect(),
+        }
+    }
+}
+
 /// The class that took most of a late activation, by service, route, CPU and
 /// programmed time.
 pub type Blamed = HashMap<(Service, Route, Cpu, Nanos), CauseClass>;
@@ -262,7 +399,7 @@ pub struct ExplainedEpisode<'a> {
     /// Its line.
     pub line: Line,
     /// Its parts, which add up to the latency, and their sums by cause.
-    pub explanation: Explanation,
+    pub explanation: Arc<Explanation>,
 }
 
 /// Episodes and what explains each.
@@ -282,7 +419,7 @@ impl<'a> ExplainedEpisode<'a> {
         Self {
             episode,
             line,
-            explanation: explain_named(episode, line.service, line.route, symbols),
+            explanation: Arc::new(explain_named(episode, line.service, line.route, symbols)),
         }
     }
 
@@ -372,5 +509,5 @@ impl<'a> Explained<'a> {
 pub(super) fn explanations<'a>(
     explained: &'a [ExplainedEpisode<'_>],
 ) -> impl Iterator<Item = (&'a Episode, &'a Explanation)> {
-    explained.iter().map(|one| (one.episode, &one.explanation))
+    explained.iter().map(|one| (one.episode, &*one.explanation))
 }

@@ -25,7 +25,9 @@ pub use bug::{BUG_SCHEMA, BugError, BugReport, CallChain, Example, Machine, Mome
 pub use context::{frames, layers};
 pub(crate) use explained::evidence_remedy;
 use explained::explanations;
-pub use explained::{Blamed, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes};
+pub use explained::{
+    Blamed, EpisodeCauses, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes,
+};
 pub use handlers::{HANDLERS_SCHEMA, HandlerRow, HandlersReport, handlers};
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 use rhythms::Rhythms;
@@ -210,7 +212,8 @@ pub struct EpisodeRow {
 
 /// Explains every episode, of `service` only if one is given, and ranks the
 /// causes; the first `top` are listed.
-pub fn why(late: &RecordedEpisodes, service: Option<Service>, top: usize) -> WhyReport {
+#[cfg(test)]
+fn why(late: &RecordedEpisodes, service: Option<Service>, top: usize) -> WhyReport {
     Explained::new(late, service).report(top)
 }
 

@@ -82,6 +82,8 @@ fn is_of_asking(rhythm: &Rhythm, plan: &ProbePlan) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use laggard_analyze::causes::Explanation;
     use laggard_model::{Address, Cause, CauseClass, Episode, Nanos};
 
@@ -107,10 +109,10 @@ mod tests {
             .map(|episode| ExplainedEpisode {
                 episode,
                 line,
-                explanation: Explanation {
+                explanation: Arc::new(Explanation {
                     parts: Vec::new(),
                     causes: vec![cause(episode.number)],
-                },
+                }),
             })
             .collect();
 

@@ -1,7 +1,9 @@
 use laggard_model::{Episode, EpisodeNotes, Happening, LineWatch, Route, Tid};
 
 use super::*;
+use laggard_made::Made;
 use laggard_made::late::{episode, manifest, notes};
+use laggard_record::Recording;
 
 fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
     let late = RecordedEpisodes {
@@ -261,9 +263,9 @@ fn seen(episodes: &[Episode]) -> crate::Load {
         latency: one.latency(),
         free_until: one.expiry_ns,
     });
-    crate::Load {
-        label: laggard_model::LoadLabel::none(),
-        runs: vec![crate::Run {
+    crate::Load::new(
+        laggard_model::LoadLabel::none(),
+        vec![crate::Run {
             dir: "r.laggard".into(),
             load: None,
             trust: crate::Trust::Good,
@@ -284,7 +286,7 @@ fn seen(episodes: &[Episode]) -> crate::Load {
             waiting: Vec::new(),
             doubts: Vec::new(),
         }],
-    }
+    )
 }
 
 fn weighed(compression: f64) -> WhyReport {
@@ -347,4 +349,61 @@ fn a_recording_of_no_length_has_no_rate() {
 
     assert_eq!(report.causes[0].episodes, 1);
     assert_eq!(report.causes[0].per_hour, 0.0);
+}
+
+/// A recording of the line of these episodes.
+fn recorded(dir: &std::path::Path, episodes: &[Episode]) -> Recording {
+    let path = dir.join("r.laggard");
+    Made::new(&manifest().lines)
+        .served(0, 10, &[(Stage::User, 16_000)])
+        .record_with(&path, episodes, &notes());
+    Recording::open(&path).unwrap()
+}
+
+#[test]
+fn causes_are_the_same_where_evidence_is_dropped_while_reading() {
+    let dir = tempfile::tempdir().unwrap();
+    let episodes: Vec<Episode> = (1..=7).map(episode).collect();
+    let recording = recorded(dir.path(), &episodes);
+
+    let whole = RecordedEpisodes::read(&recording).unwrap();
+    let causes = EpisodeCauses::read(&recording).unwrap();
+
+    let json = |explained: Explained<'_>| serde_json::to_string(&explained.report(9)).unwrap();
+    assert_eq!(
+        json(causes.explained(None)),
+        json(Explained::new(&whole, None))
+    );
+    assert_eq!(causes.late.episodes.len(), 7);
+    for one in &causes.explained(None).episodes {
+        let evidence = &one.episode.evidence;
+        assert!(evidence.events.is_empty() && evidence.samples.is_empty());
+        assert!(one.explanation.parts.is_empty());
+    }
+}
+
+#[test]
+fn evidence_is_kept_of_the_episodes_that_are_wanted_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let episodes: Vec<Episode> = (1..=3).map(episode).collect();
+    let recording = recorded(dir.path(), &episodes);
+
+    let late = RecordedEpisodes::read_with(&recording, |one| one.number == 2).unwrap();
+
+    assert_eq!(late.episodes[1], episodes[1]);
+    assert!(late.episodes[0].evidence.events.is_empty());
+    assert_eq!(late.episodes[0].latency(), episodes[0].latency());
+}
+
+#[test]
+fn causes_of_a_load_are_read_once_for_all_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = recorded(dir.path(), &[episode(1)]);
+    let seen = crate::loads(&crate::Ask::of(&[recording.dir().to_owned()])).unwrap();
+
+    let first = seen[0].causes().unwrap();
+    std::fs::remove_dir_all(recording.dir()).unwrap();
+    let again = seen[0].causes().unwrap();
+
+    assert!(std::sync::Arc::ptr_eq(&first, &again));
 }
