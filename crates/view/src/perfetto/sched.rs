@@ -8,9 +8,9 @@
 //! that were late, not of others; of a thread that went to sleep it is not
 //! known whether a signal could have woken it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use laggard_answer::why::{CpuTimeline, ExplainedEpisode, Thread};
+use laggard_answer::why::{CpuTimeline, ExplainedEpisode, Slice, Thread};
 use laggard_model::{Cpu, Nanos, Stage, Tid, printable};
 
 use super::wire::{FtraceEvent, FtraceEventBundle, SchedSwitch, SchedWaking};
@@ -34,12 +34,17 @@ pub(super) fn bundles(
     for span in spans {
         by_cpu.entry(span.cpu).or_default().push(span);
     }
+    let mut late_by_cpu: BTreeMap<Cpu, Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
+    for one in late {
+        late_by_cpu.entry(one.episode.cpu).or_default().push(one);
+    }
     by_cpu
         .into_iter()
         .map(|(cpu, spans)| {
             let mut event = switches(cpu, &spans);
-            let late = late.iter().filter(|one| one.episode.cpu == cpu);
-            event.extend(late.filter_map(|one| waking(one, &spans)));
+            let runs = Runs::new(&spans);
+            let late = late_by_cpu.get(&cpu).into_iter().flatten();
+            event.extend(late.filter_map(|one| waking(one, &runs)));
             // What happened at the same instant stays in its order.
             event.sort_by_key(|event| event.timestamp);
             FtraceEventBundle {
@@ -101,16 +106,42 @@ fn switch(at: Nanos, from: &Thread, to: &Thread, could_go_on: bool) -> FtraceEve
     }
 }
 
+/// Slices of a CPU, indexed once for all its late wakeups.
+struct Runs<'a> {
+    /// In the order of time; they do not overlap.
+    slices: Vec<&'a Slice>,
+    /// Each thread as it was seen first.
+    threads: HashMap<Tid, &'a Thread>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(spans: &[&'a CpuTimeline]) -> Self {
+        let slices: Vec<&Slice> = spans.iter().flat_map(|span| &span.slices).collect();
+        let mut threads = HashMap::new();
+        for thread in slices
+            .iter()
+            .filter_map(|slice| slice.context.thread.as_ref())
+        {
+            threads.entry(thread.tid).or_insert(thread);
+        }
+        Self { slices, threads }
+    }
+
+    /// The thread that ran at `at`.
+    fn thread_at(&self, at: Nanos) -> Option<&'a Thread> {
+        let next = self.slices.partition_point(|slice| slice.from <= at);
+        let slice = self.slices.get(next.checked_sub(1)?)?;
+        let thread = slice.context.thread.as_ref();
+        thread.filter(|_| at < slice.to)
+    }
+}
+
 /// When the late service's thread was woken, on whose CPU.
-fn waking(one: &ExplainedEpisode<'_>, spans: &[&CpuTimeline]) -> Option<FtraceEvent> {
+fn waking(one: &ExplainedEpisode<'_>, runs: &Runs<'_>) -> Option<FtraceEvent> {
     let episode = one.episode;
     let (at, tid) = (episode.at(Stage::Waking)?, episode.thread?);
-    let slices = || spans.iter().flat_map(|span| &span.slices);
-    let ran = slices().find(|slice| slice.from <= at && at < slice.to);
-    let waker = ran.and_then(|slice| slice.context.thread.as_ref());
-    let woken = slices()
-        .filter_map(|slice| slice.context.thread.as_ref())
-        .find(|thread| thread.tid == tid);
+    let waker = runs.thread_at(at);
+    let woken = runs.threads.get(&tid).copied();
     Some(FtraceEvent {
         timestamp: Some(at.ns()),
         pid: Some(waker.map_or(UNSEEN_TID + episode.cpu.0, |thread| thread.tid.0)),
