@@ -16,6 +16,8 @@ mod ask;
 #[cfg(target_os = "linux")]
 mod attach;
 mod check;
+#[cfg(any(target_os = "linux", windows))]
+mod closing;
 mod compare;
 mod completion;
 mod digest;

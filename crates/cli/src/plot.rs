@@ -1,19 +1,19 @@
 //! `laggard plot`: one figure as a file.
 
 use anyhow::Context as _;
-use laggard_answer::course::CourseView;
+use laggard_answer::course::{CourseView, courses};
 use laggard_answer::qos::{QOS_SCHEMA, QosReport, assess, by_name};
-use laggard_answer::show::{RecordingReport, foremost, leading};
+use laggard_answer::show::{By, RecordingReport, foremost, leading, measured, recording};
+use laggard_answer::why::Blamed;
 use laggard_answer::{Trust, loads_for_demand, open};
 use laggard_model::name::line_name;
 use laggard_model::{RowsOf, Service};
-use laggard_view::page::Charts;
+use laggard_record::Recording;
 use laggard_view::picture::{FigureKind, Picture, Style};
 
 use crate::args::PlotArgs;
 use crate::ask;
 use crate::drawing::Target;
-use crate::drawn::{Drawn, drawn};
 use crate::exit::Exit;
 
 pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
@@ -36,10 +36,10 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
             report,
             course,
         }),
-        FigureKind::Cpus => of_one(args, &to, |report, charts, course| Picture::Cpus {
+        FigureKind::Cpus => of_one(args, &to, |report, by_cpu, course| Picture::Cpus {
             report,
-            services: &charts.by_cpu,
-            histograms: &charts.by_cpu_histograms,
+            services: &by_cpu.services,
+            histograms: &by_cpu.histograms,
             name: &course.name,
             exceedance: !args.counts,
         }),
@@ -64,14 +64,14 @@ fn have_stages(args: &PlotArgs) -> anyhow::Result<()> {
 }
 
 fn distribution(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
-    let drawn = open(&args.recordings)?
+    let opened = open(&args.recordings)?;
+    let reports = opened
         .iter()
-        .map(|recording| drawn(recording, None))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let reports: Vec<RecordingReport> = drawn
-        .iter()
-        .map(|one| only(&one.report, args, drawn.len() > 1))
-        .collect();
+        .map(|from| {
+            let counted = measured(from, By::Service, ask::threads())?;
+            Ok(only(recording(counted, false), args, opened.len() > 1))
+        })
+        .collect::<anyhow::Result<Vec<RecordingReport>>>()?;
     to.write_and_say(Picture::Distribution {
         reports: &reports,
         exceedance: !args.counts,
@@ -83,19 +83,62 @@ fn distribution(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
 fn of_one(
     args: &PlotArgs,
     to: &Target<'_>,
-    picture: impl for<'a> Fn(&'a RecordingReport, &'a Charts, &'a CourseView) -> Picture<'a>,
+    picture: impl for<'a> Fn(&'a RecordingReport, &'a RecordingReport, &'a CourseView) -> Picture<'a>,
 ) -> anyhow::Result<Exit> {
     let recordings = open(&args.recordings)?;
-    let [recording] = recordings.as_slice() else {
+    let [from] = recordings.as_slice() else {
         anyhow::bail!(
             "stages, time and cpus are drawn of one recording; {} were given",
             args.recordings.len()
         );
     };
-    let Drawn { report, charts, .. } = drawn(recording, None)?;
-    let course = course(&charts, &report, args.service)?;
-    to.write_and_say(picture(&report, &charts, course))?;
-    Ok(exit([&report]))
+    let drawn = Drawn::read(from)?;
+    let course = drawn.course(args.service)?;
+    to.write_and_say(picture(&drawn.report, &drawn.by_cpu, course))?;
+    Ok(exit([&drawn.report]))
+}
+
+/// The figures of a recording that pictures draw. No picture shows causes, so that no
+/// episode is read.
+struct Drawn {
+    report: RecordingReport,
+    /// The same, CPU by CPU.
+    by_cpu: RecordingReport,
+    courses: Vec<CourseView>,
+}
+
+impl Drawn {
+    fn read(from: &Recording) -> anyhow::Result<Self> {
+        let counted = measured(from, By::Service, ask::threads())?;
+        let (courses, _) = courses(from, &counted, &Blamed::default(), ask::threads())?;
+        Ok(Self {
+            courses,
+            by_cpu: recording(counted.clone(), true),
+            report: recording(counted, false),
+        })
+    }
+
+    /// The service to draw: the one asked for, else the most urgent thread, else
+    /// the first. Of two ways to it the direct one.
+    fn course(&self, service: Option<Service>) -> anyhow::Result<&CourseView> {
+        let report = &self.report;
+        let wanted = report.services.iter().find(|row| match service {
+            Some(wanted) => row.service == wanted,
+            None => row.service.is_thread(),
+        });
+        let row = match (wanted, service) {
+            (None, Some(wanted)) => anyhow::bail!(
+                "`{}` has no service `{wanted}`; `laggard show --services` lists those it has",
+                report.path
+            ),
+            (row, _) => row.or(report.services.first()),
+        };
+        let name = row.map(|row| line_name(row.service, row.route));
+        self.courses
+            .iter()
+            .find(|course| Some(&course.name) == name.as_ref())
+            .with_context(|| format!("`{}` holds no activation; record again", report.path))
+    }
 }
 
 fn exit<'a>(reports: impl IntoIterator<Item = &'a RecordingReport>) -> Exit {
@@ -108,43 +151,17 @@ fn exit<'a>(reports: impl IntoIterator<Item = &'a RecordingReport>) -> Exit {
 /// The report with the distributions that are asked for alone; unless asked,
 /// those that the page shows at first: a few services of one recording, one of
 /// each of `several`.
-fn only(report: &RecordingReport, args: &PlotArgs, several: bool) -> RecordingReport {
-    let first = match several {
-        true => foremost(report).into_iter().collect(),
-        false => leading(report),
+fn only(mut report: RecordingReport, args: &PlotArgs, several: bool) -> RecordingReport {
+    let first = if several {
+        foremost(&report).into_iter().collect()
+    } else {
+        leading(&report)
     };
-    let mut report = report.clone();
     report.histograms.retain(|view| match args.service {
         Some(wanted) => wanted == view.service,
         None => args.all || first.contains(&(view.service, view.route)),
     });
     report
-}
-
-/// The service to draw: the one asked for, else the most urgent thread, else
-/// the first. Of two ways to it the direct one.
-fn course<'a>(
-    charts: &'a Charts,
-    report: &RecordingReport,
-    service: Option<Service>,
-) -> anyhow::Result<&'a CourseView> {
-    let wanted = report.services.iter().find(|row| match service {
-        Some(wanted) => row.service == wanted,
-        None => row.service.is_thread(),
-    });
-    let row = match (wanted, service) {
-        (None, Some(wanted)) => anyhow::bail!(
-            "`{}` has no service `{wanted}`; `laggard show --services` lists those it has",
-            report.path
-        ),
-        (row, _) => row.or(report.services.first()),
-    };
-    let name = row.map(|row| line_name(row.service, row.route));
-    charts
-        .courses
-        .iter()
-        .find(|course| Some(&course.name) == name.as_ref())
-        .with_context(|| format!("`{}` holds no activation; record again", report.path))
 }
 
 fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {

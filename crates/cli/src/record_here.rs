@@ -2,18 +2,16 @@
 
 use std::path::PathBuf;
 
-use laggard_answer::{Trust, overview};
 use laggard_console::system::interruption;
 use laggard_measure::Drive;
 use laggard_model::Keep;
-use laggard_model::text::Unit;
-use laggard_record::{Destination, Recording};
+use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, Plan, Session};
 
 use crate::args::{EpisodesArg, KeepArg, RecordArgs};
+use crate::closing;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{ask, pipe, terminal};
 
 pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
     let interrupted = interruption()?;
@@ -22,20 +20,7 @@ pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<Exit> {
     let session = Session::ready(&plan, &interrupted)?;
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
     session.run(&mut [&mut progress])?;
-    let (report, overview) = overview::read(&Recording::open(&dir)?, None, ask::threads())?;
-    if !args.quiet {
-        let look = terminal::look(Unit::Auto);
-        pipe::print_screen(&laggard_view::text::overview(&overview, look))?;
-    } else if let Some(reasons) = report.trust.reasons() {
-        pipe::say(&format!(
-            "`{}` is not trustworthy: {reasons}",
-            dir.display()
-        ));
-    }
-    Ok(match report.trust {
-        Trust::Good => Exit::Ok,
-        Trust::None(_) => Exit::Untrustworthy,
-    })
+    closing::finish(&dir, args.quiet)
 }
 
 fn plan(args: &RecordArgs, place: Destination) -> Plan {

@@ -1,9 +1,12 @@
 //! `laggard plot`: single figures as files.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::{Duration, SystemTime};
 
+use laggard_made::{Made, late};
+use laggard_model::Stage;
 use tempfile::TempDir;
 
 mod scripted;
@@ -188,5 +191,46 @@ fn what_cannot_be_drawn_is_an_error_that_says_what_to_do() {
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.contains(says), "{words:?}: {text}");
         assert!(!dir.path().join(file).exists(), "{words:?}");
+    }
+}
+
+/// Whether the program reads `file` with these arguments.
+fn is_read(file: &Path, words: &[&str]) -> bool {
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    let opened = File::options().write(true).open(file).unwrap();
+    let times = FileTimes::new().set_accessed(long_ago);
+    opened.set_times(times).unwrap();
+
+    let done = laggard().args(words).output().unwrap();
+
+    assert_eq!(done.status.code(), Some(0), "{words:?}: {done:?}");
+    fs::metadata(file).unwrap().accessed().unwrap() != long_ago
+}
+
+/// Causes take longer than all the rest.
+#[test]
+fn episodes_are_read_for_what_shows_causes_alone() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("r.laggard");
+    Made::new(&late::manifest().lines)
+        .served(0, 5_000, &[(Stage::Irq, 2_000), (Stage::User, 16_000)])
+        .record_with(&path, &[late::episode(1)], &late::notes());
+    let episodes = path.join("episodes-000001.jsonl.zst");
+    let drawn = dir.path().join("out.svg");
+    let (path, drawn) = (path.to_str().unwrap(), drawn.to_str().unwrap());
+
+    if !is_read(&episodes, &["why", path]) {
+        println!("skipped: this file system does not keep the time of the last access");
+        return;
+    }
+    for figure in ["distribution", "stages", "time", "cpus", "mttf"] {
+        assert!(
+            !is_read(&episodes, &["plot", "-o", drawn, path, figure]),
+            "{figure}"
+        );
+    }
+    let qos = ["qos", "--app", "jack-256", "--json", path];
+    for words in [&qos[..], &["show", "--services", path]] {
+        assert!(!is_read(&episodes, words), "{words:?}");
     }
 }

@@ -2,19 +2,14 @@
 
 mod until_decided;
 
-use std::path::Path;
-
-use laggard_answer::{Trust, overview};
 use laggard_console::system::end_at_signals;
 use laggard_model::printable;
-use laggard_model::text::Unit;
-use laggard_record::Recording;
 use laggard_session::{Session, SessionError};
 
 use crate::args::{RecordArgs, RecordCommand};
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{ask, measuring, pipe, terminal};
+use crate::{closing, measuring};
 
 pub(crate) fn record(command: &RecordCommand) -> anyhow::Result<Exit> {
     match &command.until.require {
@@ -40,7 +35,7 @@ fn once(args: &RecordArgs) -> anyhow::Result<Exit> {
     // The recording is whole: to evaluate it may take long, and can be done again.
     end_at_signals();
     let done = ended?;
-    let outcome = finish(place.path(), args.quiet)?;
+    let outcome = closing::finish(place.path(), args.quiet)?;
     // What was measured is good all the same: it is shown first.
     given?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
@@ -53,22 +48,4 @@ fn named(args: &RecordArgs, err: SessionError) -> anyhow::Error {
         Some(name) => err.context(format!("measure what `{}` needs", printable(name))),
         None => err,
     }
-}
-
-/// Shows the result, unless asked not to: then, what speaks against it.
-fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
-    let (report, overview) = overview::read(&Recording::open(dir)?, None, ask::threads())?;
-    if !quiet {
-        let look = terminal::look(Unit::Auto);
-        pipe::print_screen(&laggard_view::text::overview(&overview, look))?;
-    } else if let Some(reasons) = report.trust.reasons() {
-        pipe::say(&format!(
-            "`{}` is not trustworthy: {reasons}",
-            dir.display()
-        ));
-    }
-    Ok(match report.trust {
-        Trust::Good => Exit::Ok,
-        Trust::None(_) => Exit::Untrustworthy,
-    })
 }

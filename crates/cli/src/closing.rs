@@ -1,0 +1,36 @@
+//! The end of `laggard record`: its result.
+
+use std::path::Path;
+
+use laggard_answer::show::{By, report};
+use laggard_answer::{Trust, overview};
+use laggard_model::text::Unit;
+use laggard_record::Recording;
+
+use crate::exit::Exit;
+use crate::{ask, pipe, terminal};
+
+/// Shows the result, unless asked not to: then, what speaks against it.
+pub(crate) fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
+    let recording = Recording::open(dir)?;
+    let trust = if quiet {
+        // Causes would take longer than all the rest, and are not printed.
+        let trust = report(&recording, By::Service, ask::threads())?.trust;
+        if let Some(reasons) = trust.reasons() {
+            pipe::say(&format!(
+                "`{}` is not trustworthy: {reasons}",
+                dir.display()
+            ));
+        }
+        trust
+    } else {
+        let (report, overview) = overview::read(&recording, None, ask::threads())?;
+        let look = terminal::look(Unit::Auto);
+        pipe::print_screen(&laggard_view::text::overview(&overview, look))?;
+        report.trust
+    };
+    Ok(match trust {
+        Trust::Good => Exit::Ok,
+        Trust::None(_) => Exit::Untrustworthy,
+    })
+}
