@@ -345,8 +345,65 @@ def big_recording(folder):
     return path
 
 
+def instructions(command):
+    """Instructions that a command executes, on one thread, by valgrind."""
+    with tempfile.TemporaryDirectory() as folder:
+        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
+        done = run([*valgrind, *command], env={**os.environ, "LAGGARD_THREADS": "1"})
+    return int(re.search(r"Collected : (\d+)", done.stderr)[1])
+
+
+# Episodes, events in each, CPUs: longer episodes, then more of them, then more CPUs.
+CROWDS = {
+    "events in an episode": [(100, 1_000, 1), (10, 10_000, 1), (1, 100_000, 1)],
+    "episodes": [(100, 20, 1), (1_000, 20, 1), (10_000, 20, 1)],
+    "CPUs": [(5_000, 20, 1), (5_000, 20, 16), (5_000, 20, 256)],
+}
+
+
+def crowded(folder, episodes, events, cpus):
+    """A recording with so many late wakeups, each with so many events; made once."""
+    path = os.path.join(folder, f"crowded-{episodes}-{events}-{cpus}.laggard")
+    if not os.path.isdir(path):
+        command = ["cargo", "run", "-q", "--release", "-p", "laggard-made", "--example", "crowded", "--"]
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        run([*command, path, str(episodes), str(events), str(cpus)], cwd=root)
+    return path
+
+
+def growth(folder):
+    """Instructions per event of answers with causes: flat, however long episodes are, and how many."""
+    drawn = os.path.join(folder, "growth.svg")
+    commands = {
+        "show": lambda path: ["show", path],
+        "why --json": lambda path: ["why", "--json", path],
+        "forecast": lambda path: ["forecast", path],
+        "why --perfetto": lambda path: ["why", "--perfetto", drawn, path],
+        "report": lambda path: ["report", "-o", drawn, path],
+        "plot distribution": lambda path: ["plot", "-o", drawn, path, "distribution"],
+    }
+    for name, command in commands.items():
+        without = {}
+        for what, crowds in CROWDS.items():
+            each = []
+            for episodes, events, cpus in crowds:
+                # To start, and to read samples, takes no more for more events.
+                if cpus not in without:
+                    without[cpus] = instructions([LAGGARD, *command(crowded(folder, 1, 5, cpus))])
+                whole = instructions([LAGGARD, *command(crowded(folder, episodes, events, cpus))])
+                each.append((whole - without[cpus]) / (episodes * events))
+            sizes = ", ".join("x".join(map(str, crowd)) for crowd in crowds)
+            # What reads no episode takes next to nothing for each event.
+            ratio = f"; last / first {each[-1] / each[0]:.2f}" if each[0] >= 10 else ""
+            print(
+                f"answers: {name}: instructions per event by {what} (episodes x events x CPUs: {sizes}):"
+                f" {', '.join(f'{one:.0f}' for one in each)}{ratio}"
+            )
+
+
 def answers(folder):
-    """forecast and qos of 100 million samples, and of a recording of ten seconds: time and memory."""
+    """Instructions per event; forecast and qos of 100 million samples, and of ten seconds: time and memory."""
+    growth(folder)
     small, _ = record(folder)
     for path, name in ((small, "10 s"), (big_recording(folder), f"{ROWS} samples")):
         for command in (["forecast"], ["qos", "--app", "jack-256"]):

@@ -1,0 +1,155 @@
+//! Episodes with as many records as a busy CPU leaves, for benchmarks.
+
+use std::collections::BTreeMap;
+
+use laggard_model::{
+    Activity, Address, Cpu, Episode, EpisodeNotes, Evidence, FlightEvent, Happening, LineId, Nanos,
+    Sampler, Service, Span, StackSample, Stage, Steal, Symbol, Symbols, Throttle, Tid, Vector,
+};
+
+use crate::{Made, START, line};
+
+/// From one switch of threads to the next.
+const TURN: Nanos = Nanos::from_us(50);
+/// Events in a turn.
+const EVENTS: u64 = 5;
+/// From the expiry of an episode to the next: they overlap.
+const APART: Nanos = Nanos::from_us(100);
+/// Threads take turns: as many as there are numbers by default.
+const THREADS: u64 = 65_536;
+/// The thread that is late.
+const LATE: Tid = Tid(90);
+
+/// A recording of `fifo:90` on `cpus` CPUs, which take turns to be late.
+pub fn recording(cpus: u32) -> Made {
+    let lines: Vec<_> = (0..cpus).map(|cpu| line(Service::Fifo(90), cpu)).collect();
+    let steps = [(Stage::Irq, 2_000), (Stage::User, 9_000)];
+    (0..lines.len()).fold(Made::new(&lines), |made, line| {
+        made.served(u16::try_from(line).unwrap_or(u16::MAX), 100, &steps)
+    })
+}
+
+/// Episode `number`, from 1, with about so many `events`. Hundreds of threads run in it,
+/// with priorities that change, interrupts and softirqs in them, stack samples, quotas,
+/// silences, stolen time, and records that were lost.
+pub fn episode(number: u64, cpus: u32, events: u64) -> Episode {
+    let turns = events.div_ceil(EVENTS).max(1);
+    let place = number % u64::from(cpus.max(1));
+    let expiry = START + APART * number;
+    let mut evidence = Evidence {
+        from_ns: expiry,
+        sampler: Some((Sampler::CpuClock, Nanos::from_us(250))),
+        steals: Some(Vec::new()),
+        ..Evidence::default()
+    };
+    let mut at = expiry;
+    for turn in 0..turns {
+        add_turn(&mut evidence, at, number, turn);
+        // A silence now and then.
+        at = at + TURN * if turn % 199 == 198 { 40 } else { 1 };
+    }
+    evidence.to_ns = at;
+    let latency = at.saturating_sub(expiry);
+    let stages = [
+        (Stage::Irq, Nanos::from_us(1)),
+        (Stage::Expire, Nanos::from_us(2)),
+        (Stage::Waking, Nanos::from_us(3)),
+        (Stage::Running, latency.saturating_sub(Nanos::from_us(5))),
+        (Stage::User, latency),
+    ];
+    Episode {
+        number,
+        line: LineId(u16::try_from(place).unwrap_or_default()),
+        cpu: Cpu(u32::try_from(place).unwrap_or_default()),
+        seq: number,
+        expiry_ns: expiry,
+        slack_ns: Nanos::ZERO,
+        stages: stages.into(),
+        threshold_ns: Nanos::from_us(50),
+        censored: false,
+        thread: Some(LATE),
+        evidence,
+    }
+}
+
+fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
+    let at = |us: u64| from + Nanos::from_us(us);
+    let thread = (turn * 7_919 + number * 31) % THREADS;
+    let tid = Tid(1_000 + u32::try_from(thread).unwrap_or_default());
+    let urgent = i16::try_from(turn % 97).unwrap_or_default();
+    let what = Happening::Switch {
+        tid,
+        name: format!("task {thread}"),
+        priority: if turn % 3 == 0 { 120 } else { urgent },
+        priority_before: Some(if turn % 5 == 0 { 3 } else { 120 }),
+        before: (turn % 89 == 88).then_some(Tid(7)),
+        preempted: turn % 2 == 0,
+    };
+    let timer = Activity::Vector(Vector::LocalTimer);
+    let function = Activity::Hrtimer(Address(0x1000 + turn % 50));
+    let softirq = Activity::Softirq(u32::try_from(turn % 9).unwrap_or_default());
+    let inner = if turn % 4 == 0 { softirq } else { function };
+    let happenings = [
+        (0, what),
+        (20, Happening::Begin(timer)),
+        (22, Happening::Begin(inner)),
+        (25, Happening::End(inner)),
+        (28, Happening::End(timer)),
+    ];
+    let events = happenings.map(|(us, what)| FlightEvent {
+        at_ns: at(us),
+        what,
+    });
+    evidence.events.extend(events);
+    if turn % 4 == 1 {
+        evidence.samples.push(StackSample {
+            at_ns: at(24),
+            tid,
+            process: tid.0,
+            priority: Some(120),
+            kernel: (0..turn % 6).map(|frame| Address(0x2000 + frame)).collect(),
+            user: vec![Address(0x10)],
+        });
+    }
+    if turn % 50 == 49 {
+        evidence.throttles.push(Throttle {
+            at_ns: at(1),
+            tid: LATE,
+        });
+    }
+    if turn % 100 == 99 {
+        let steal = Steal {
+            since_ns: from.saturating_sub(TURN * 99),
+            at_ns: at(30),
+            time_ns: Nanos::from_us(60),
+        };
+        evidence.steals.get_or_insert_default().push(steal);
+    }
+    if turn % 150 == 149 {
+        evidence.gaps.push(Span {
+            from_ns: at(35),
+            to_ns: at(40),
+        });
+    }
+}
+
+/// Names for the addresses in these episodes.
+pub fn notes() -> EpisodeNotes {
+    let symbol = |name: String| Symbol {
+        name: Some(name),
+        ..Symbol::default()
+    };
+    let functions = (0x1000..0x1032).chain(0x2000..0x2006);
+    let kernel: BTreeMap<Address, Symbol> = functions
+        .map(|at| (Address(at), symbol(format!("function_{at:x}"))))
+        .chain([(Address(0x2005), symbol("exc_page_fault".into()))])
+        .collect();
+    EpisodeNotes {
+        thresholds_ns: vec![Some(Nanos::from_us(50))],
+        symbols: Symbols {
+            kernel,
+            ..Symbols::default()
+        },
+        ..EpisodeNotes::default()
+    }
+}
