@@ -92,22 +92,22 @@ fn of_one(
             args.recordings.len()
         );
     };
-    let drawn = Drawn::read(from)?;
-    let course = drawn.course(args.service)?;
-    to.write_and_say(picture(&drawn.report, &drawn.by_cpu, course))?;
-    Ok(exit([&drawn.report]))
+    let input = FigureInput::read(from)?;
+    let course = input.course(args.service)?;
+    to.write_and_say(picture(&input.report, &input.by_cpu, course))?;
+    Ok(exit([&input.report]))
 }
 
 /// The figures of a recording that pictures draw. No picture shows causes, so that no
 /// episode is read.
-struct Drawn {
+struct FigureInput {
     report: RecordingReport,
     /// The same, CPU by CPU.
     by_cpu: RecordingReport,
     courses: Vec<CourseView>,
 }
 
-impl Drawn {
+impl FigureInput {
     fn read(from: &Recording) -> anyhow::Result<Self> {
         let counted = measured(from, By::Service, ask::threads())?;
         let (courses, _) = courses(from, &counted, &Blamed::default(), ask::threads())?;

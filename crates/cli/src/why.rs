@@ -70,7 +70,7 @@ fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Writes handlers, one episode, or the largest by part.
+/// Writes handlers, the stack samples of each episode, or one episode.
 fn said(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<String> {
     let look = terminal::look(Unit::Auto);
     if args.handlers {
