@@ -2,7 +2,8 @@
 //!
 //! To try a password takes bcrypt a tenth of a second. One that was right is known
 //! again without that, and others are tried for a tenth of the time at most: whoever
-//! guesses takes no more of this machine, and keeps nobody out who is known.
+//! guesses takes no more of this machine, and keeps nobody out who is known. A reload of
+//! the file keeps the known passwords of users whose hash is unchanged.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -44,16 +45,29 @@ impl Passwords {
     pub(super) fn new(users: BTreeMap<String, String>) -> anyhow::Result<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| anyhow::anyhow!("this system gives no random numbers"))?;
-        // As costly as the first, or it would tell which names there are.
-        let first = users.values().next();
-        let cost = first.and_then(|hash| hash.get(4..6)).unwrap_or("10");
         Ok(Self {
-            nobody: NOBODY.replacen("10", cost, 1),
+            nobody: hash_of_nobody(&users),
             users,
             right: BTreeMap::new(),
             key,
             next: Instant::now(),
         })
+    }
+
+    pub(super) fn into_users(self) -> BTreeMap<String, String> {
+        self.users
+    }
+
+    /// Replaces the users, as after a reload of the file. Known passwords stay known for
+    /// users whose hash is unchanged. They are forgotten for users that are gone or have
+    /// another hash. The rest after the last try goes on, so that a reload allows no
+    /// additional try.
+    pub(super) fn replace_users(&mut self, users: BTreeMap<String, String>) {
+        let previous = std::mem::replace(&mut self.users, users);
+        let users = &self.users;
+        self.right
+            .retain(|name, _| previous.get(name) == users.get(name));
+        self.nobody = hash_of_nobody(users);
     }
 
     /// Judges the value of an `Authorization`, at `now`.
@@ -83,6 +97,14 @@ impl Passwords {
             false => Admission::Refused,
         }
     }
+}
+
+/// Returns the hash to try for a name without a user. It costs as much as the first
+/// user's: otherwise the time of the answer would show which names exist.
+fn hash_of_nobody(users: &BTreeMap<String, String>) -> String {
+    let first = users.values().next();
+    let cost = first.and_then(|hash| hash.get(4..6)).unwrap_or("10");
+    NOBODY.replacen("10", cost, 1)
 }
 
 /// How long no password is tried after one took so long, from its beginning on.
@@ -164,6 +186,105 @@ mod tests {
         );
         assert!(
             passwords.nobody.starts_with("$2b$04$"),
+            "{}",
+            passwords.nobody
+        );
+    }
+
+    fn hash(password: &str) -> String {
+        bcrypt::hash(password, 4).unwrap()
+    }
+
+    fn users(list: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let entry = |&(name, hash): &(&str, &str)| (name.to_owned(), hash.to_owned());
+        list.iter().map(entry).collect()
+    }
+
+    /// A reload forgot every known password, so that guessing locked all users out.
+    #[test]
+    fn known_passwords_survive_a_reload_for_unchanged_users_only() {
+        let (kept, changed, removed) = (hash("a"), hash("b"), hash("c"));
+        let before = users(&[
+            ("kept", &kept),
+            ("changed", &changed),
+            ("removed", &removed),
+        ]);
+        let mut passwords = Passwords::new(before).unwrap();
+        let mut now = Instant::now();
+        for known in ["kept:a", "changed:b", "removed:c"] {
+            now += Duration::from_secs(100);
+            let admission = passwords.admits(Some(&basic(known)), now);
+            assert_eq!(admission, Admission::Granted, "{known}");
+        }
+
+        // The same password with another salt is another hash, too.
+        let (again, new) = (hash("b"), hash("d"));
+        passwords.replace_users(users(&[
+            ("kept", &kept),
+            ("changed", &again),
+            ("new", &new),
+        ]));
+
+        // Nothing can be tried now: only known passwords are granted.
+        let mut at = |text: &str| passwords.admits(Some(&basic(text)), now);
+        assert_eq!(at("kept:a"), Admission::Granted);
+        for forgotten in ["changed:b", "removed:c", "new:d"] {
+            assert_eq!(at(forgotten), Admission::Later, "{forgotten}");
+        }
+        let later = now + Duration::from_secs(100);
+        let removed = passwords.admits(Some(&basic("removed:c")), later);
+        assert_eq!(removed, Admission::Refused);
+    }
+
+    /// A user that is removed and added again between two reloads is a new user.
+    #[test]
+    fn a_known_password_is_forgotten_where_the_user_was_missing_in_one_reload() {
+        let own = hash("a");
+        let mut passwords = Passwords::new(users(&[("u", &own)])).unwrap();
+        let now = Instant::now();
+        assert_eq!(
+            passwords.admits(Some(&basic("u:a")), now),
+            Admission::Granted
+        );
+
+        passwords.replace_users(users(&[("other", &own)]));
+        passwords.replace_users(users(&[("u", &own)]));
+
+        assert_eq!(passwords.admits(Some(&basic("u:a")), now), Admission::Later);
+    }
+
+    /// 20 guessers with different names, existing and not, while the file is read again
+    /// and again.
+    #[test]
+    fn guessers_lock_no_known_user_out_over_many_reloads() {
+        let own = hash("geheim");
+        let list = users(&[("prometheus", &own)]);
+        let mut passwords = Passwords::new(list.clone()).unwrap();
+        let mut now = Instant::now();
+        let right = basic("prometheus:geheim");
+        assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
+
+        for reload in 0..10 {
+            for guesser in 0..20 {
+                now += Duration::from_millis(1);
+                let names = ["prometheus".to_owned(), format!("user{guesser}")];
+                let guess = basic(&format!("{}:{reload}{guesser}", names[guesser % 2]));
+                assert_ne!(passwords.admits(Some(&guess), now), Admission::Granted);
+                assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
+            }
+            passwords.replace_users(list.clone());
+        }
+    }
+
+    #[test]
+    fn a_reload_adapts_the_cost_of_trying_names_without_a_user() {
+        let mut passwords = passwords();
+        let costly = hash("geheim").replace("$04$", "$12$");
+
+        passwords.replace_users(users(&[("prometheus", &costly)]));
+
+        assert!(
+            passwords.nobody.starts_with("$2b$12$"),
             "{}",
             passwords.nobody
         );
