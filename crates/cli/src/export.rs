@@ -83,7 +83,7 @@ fn samples(mut table: Box<dyn Table + '_>, from: &Recording) -> anyhow::Result<(
     if manifest.plan.keep == Keep::Tail {
         pipe::say(
             "only the tail was kept (`--keep tail`): these rows are the latest of all activations; \
-             the formats openmetrics and hdr have the distribution of all",
+             the formats openmetrics, prometheus and hdr have the distribution of all",
         );
     }
     if manifest.state == State::Running {

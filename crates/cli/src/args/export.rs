@@ -17,7 +17,7 @@ Examples:
   laggard export busy.laggard --format csv | head
   laggard export busy.laggard --format parquet -o busy.parquet
   laggard export busy.laggard --format arrow-stream -o - | python3 read.py
-  laggard export busy.laggard --format openmetrics -o l.prom --force
+  laggard export busy.laggard --format prometheus -o l.prom --force
   laggard export busy.laggard --format hdr > busy.hlog
   laggard export busy.laggard --redact -o public.laggard")]
 pub(crate) struct ExportArgs {

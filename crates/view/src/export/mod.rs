@@ -2,13 +2,14 @@
 //!
 //! Samples become the rows of a [`Table`], batch by batch, so that a recording
 //! of any length takes the memory of a few of them. Distributions become
-//! [`openmetrics()`] or [`hdr()`], which take what `show` counted.
+//! [`openmetrics()`], [`prometheus()`] or [`hdr()`], which take what `show` counted.
 
 mod arrow;
 mod columnar;
 mod csv;
 mod hdr;
 mod openmetrics;
+mod prometheus;
 
 use std::io::{self, Write};
 
@@ -21,6 +22,7 @@ use crate::Named;
 
 pub use hdr::hdr;
 pub use openmetrics::openmetrics;
+pub use prometheus::{prometheus, prometheus_text};
 
 /// Why something cannot be written for others.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +78,8 @@ pub enum ExportFormat {
     ArrowStream,
     /// Distributions: see [`openmetrics()`].
     Openmetrics,
+    /// Distributions: see [`prometheus()`].
+    Prometheus,
     /// Distributions: see [`hdr()`].
     Hdr,
 }
@@ -87,6 +91,7 @@ impl Named for ExportFormat {
         Self::Arrow,
         Self::ArrowStream,
         Self::Openmetrics,
+        Self::Prometheus,
         Self::Hdr,
     ];
 
@@ -97,6 +102,7 @@ impl Named for ExportFormat {
             Self::Arrow => "arrow",
             Self::ArrowStream => "arrow-stream",
             Self::Openmetrics => "openmetrics",
+            Self::Prometheus => "prometheus",
             Self::Hdr => "hdr",
         }
     }
@@ -107,7 +113,10 @@ impl Named for ExportFormat {
             Self::Parquet => "Samples, as one Parquet file",
             Self::Arrow => "Samples, as one Arrow file (Feather, version 2)",
             Self::ArrowStream => "Samples, as an Arrow stream",
-            Self::Openmetrics => "Distributions, as text for Prometheus",
+            Self::Openmetrics => "Distributions, as OpenMetrics text 1.0.0",
+            Self::Prometheus => {
+                "Distributions, as Prometheus text 0.0.4 for node_exporter and promtool"
+            }
             Self::Hdr => "Distributions, as a log of `HdrHistogram`",
         }
     }
@@ -119,7 +128,7 @@ impl ExportFormat {
         match self {
             Self::Parquet => Some("Parquet"),
             Self::Arrow | Self::ArrowStream => Some("Arrow"),
-            Self::Csv | Self::Openmetrics | Self::Hdr => None,
+            Self::Csv | Self::Openmetrics | Self::Prometheus | Self::Hdr => None,
         }
     }
 
@@ -139,6 +148,7 @@ impl ExportFormat {
             Self::Arrow => Samples(Box::new(arrow::ArrowTable::file(lines, out)?)),
             Self::ArrowStream => Samples(Box::new(arrow::ArrowTable::stream(lines, out)?)),
             Self::Openmetrics => Distributions(out, |report| Ok(openmetrics(report))),
+            Self::Prometheus => Distributions(out, |report| Ok(prometheus(report))),
             Self::Hdr => Distributions(out, hdr),
         })
     }

@@ -189,7 +189,8 @@ fn quantiles(text: &mut String, report: &RecordingReport) {
     let name = "laggard_quantile_latency_seconds";
     let help =
         "Quantiles that the samples support: upper edges of fine buckets, at most 1.09 % high.";
-    family(text, name, "gauge", Some("seconds"), help);
+    // Not a gauge: the label `quantile` is reserved for summaries.
+    family(text, name, "summary", Some("seconds"), help);
     for row in &report.services {
         for share in &row.latency.quantiles {
             if let Some(ns) = share.ns {
