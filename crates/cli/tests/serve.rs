@@ -103,7 +103,6 @@ fn a_late_activation_is_counted_listed_and_on_the_page() {
         list["count"].as_f64(),
         "{metrics}"
     );
-    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(
         page.contains("Late activations") && page.contains("fifo:90"),
         "{page}"

@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn a_day() {
-        use super::super::http::{Answers as _, Asked};
+        use super::super::http::{Answers as _, Asked, SeriesFormat};
         use super::super::metrics::Metrics;
         use super::super::resident;
 
@@ -227,7 +227,7 @@ mod tests {
         let lines = || {
             let asked = Asked {
                 path: "/metrics".into(),
-                likes_protobuf: false,
+                format: SeriesFormat::Text,
                 authorization: None,
             };
             // No answer of a second ago.

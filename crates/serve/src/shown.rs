@@ -9,10 +9,11 @@ use laggard_answer::live::{LateActivation, LatePart, Live};
 use laggard_model::name::line_name;
 use laggard_model::{Nanos, Route, printable_json};
 use laggard_otlp::{Handover, LateSpan, SpanCause};
+use laggard_view::export::prometheus_text;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
-use super::http::{Answer, Answers, Asked, BodyKind};
+use super::http::{Answer, Answers, Asked, BodyKind, SeriesFormat};
 use super::metrics::{self, Metrics};
 
 /// Late activations that are listed.
@@ -26,8 +27,8 @@ const SILENT: Duration = Duration::from_secs(30);
 /// not run.
 const PERIODS: u32 = 20;
 
-/// What is asked for: a path, and whether as protocol buffers.
-type Document = (&'static str, bool);
+/// Path that is answered, and the format of its series.
+type Document = (&'static str, SeriesFormat);
 
 /// What the server answers from.
 pub(crate) struct ServedState {
@@ -117,23 +118,25 @@ impl ServedState {
         self.seen().metrics.registry()
     }
 
-    fn make(&self, path: &str, as_protobuf: bool) -> anyhow::Result<Answer> {
+    fn make(&self, path: &str, format: SeriesFormat) -> anyhow::Result<Answer> {
         let whole = |kind, body: Vec<u8>| Answer {
             status: 200,
             kind,
             body: body.into(),
         };
-        Ok(match (path, as_protobuf) {
-            // Written without the lock: nobody waits meanwhile.
-            ("/metrics", true) => {
-                whole(BodyKind::Protobuf, metrics::as_protobuf(&self.registry())?)
+        Ok(match path {
+            // Written without the lock: the collector does not wait for it.
+            "/metrics" => {
+                let registry = self.registry();
+                let body = match format {
+                    SeriesFormat::Text => prometheus_text(&metrics::as_text(&registry)?).into(),
+                    SeriesFormat::OpenMetrics => metrics::as_text(&registry)?.into(),
+                    SeriesFormat::Protobuf => metrics::as_protobuf(&registry)?,
+                };
+                whole(BodyKind::Series(format), body)
             }
-            ("/metrics", false) => whole(
-                BodyKind::OpenMetrics,
-                metrics::as_text(&self.registry())?.into(),
-            ),
-            ("/episodes", _) => whole(BodyKind::Json, self.seen().episodes()?.into()),
-            ("/healthz", _) => self.seen().health(),
+            "/episodes" => whole(BodyKind::Json, self.seen().episodes()?.into()),
+            "/healthz" => self.seen().health(),
             _ => whole(BodyKind::Html, self.seen().page().into()),
         })
     }
@@ -145,14 +148,18 @@ impl Answers for ServedState {
         let Some(path) = PATHS.into_iter().find(|path| *path == asked.path) else {
             return Answer::plain(404, "there are /, /metrics, /episodes and /healthz");
         };
-        let key = (path, path == "/metrics" && asked.likes_protobuf);
+        let format = match path {
+            "/metrics" => asked.format,
+            _ => SeriesFormat::default(),
+        };
+        let key = (path, format);
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made, answer)) = answers.get(&key)
             && made.elapsed() < FRESH
         {
             return answer.clone();
         }
-        match self.make(path, key.1) {
+        match self.make(path, format) {
             Ok(answer) => {
                 answers.insert(key, (Instant::now(), answer.clone()));
                 answer

@@ -100,11 +100,17 @@ pub(crate) fn value(text: &str, begin: &str) -> Option<f64> {
 
 /// What a server answers, with its head.
 pub(crate) fn get(address: &str, path: &str) -> String {
+    String::from_utf8(get_bytes(address, path, "")).unwrap()
+}
+
+/// The same as bytes, with further header lines in the request.
+pub(crate) fn get_bytes(address: &str, path: &str, headers: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     // By HTTP/1.0, so that nobody answers in chunks.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer
 }

@@ -6,6 +6,7 @@
 //! no room for another; what waits to be written to it is shared by all who asked
 //! for the same.
 
+mod accept;
 mod connection;
 mod request;
 mod stream;
@@ -23,7 +24,7 @@ use crate::web::Web;
 
 pub(crate) use connection::Listener;
 use connection::{Connection, Wants};
-pub(crate) use request::{Asked, BodyKind};
+pub(crate) use request::{Asked, BodyKind, SeriesFormat};
 use stream::ClientStream;
 
 /// Connections at a time.

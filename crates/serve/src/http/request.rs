@@ -3,21 +3,18 @@
 use std::net::IpAddr;
 
 use super::Answer;
+pub(crate) use super::accept::SeriesFormat;
 
 /// Lines of a request's head, at most.
 const MOST_LINES: usize = 64;
-/// What Prometheus calls its protocol buffers.
-const PROTOBUF: &str = "application/vnd.google.protobuf";
-const FAMILY: &str = "proto=io.prometheus.client.MetricFamily";
-const DELIMITED: &str = "encoding=delimited";
 
 /// What is asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Asked {
     /// Without what follows a question mark.
     pub(crate) path: String,
-    /// Whether Prometheus' protocol buffers are liked at least as well as text.
-    pub(crate) likes_protobuf: bool,
+    /// Format in which the client prefers series.
+    pub(crate) format: SeriesFormat,
     /// By what name and password, if any.
     pub(crate) authorization: Option<String>,
 }
@@ -28,8 +25,7 @@ pub(crate) enum BodyKind {
     Plain,
     Html,
     Json,
-    OpenMetrics,
-    Protobuf,
+    Series(SeriesFormat),
 }
 
 /// What was heard so far.
@@ -75,7 +71,7 @@ pub(crate) fn hear(bytes: &[u8], is_local: bool) -> Heard {
     let accepted: Vec<&str> = values("accept").collect();
     let asked = Asked {
         path: path.into(),
-        likes_protobuf: likes_protobuf(&accepted.join(",")),
+        format: SeriesFormat::preferred_by(&accepted.join(",")),
         authorization: values("authorization").next().map(str::to_owned),
     };
     Heard::Asked(asked, has_body)
@@ -92,45 +88,13 @@ fn is_of_this_machine(host: &str) -> bool {
     address.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Whether the `Accept` of a request has protocol buffers, at least as much wanted as
-/// text.
-fn likes_protobuf(accept: &str) -> bool {
-    let mut best = [None::<f64>; 2];
-    for one in accept.split(',') {
-        let mut parts = one.split(';').map(str::trim);
-        let kind = parts.next().unwrap_or_default();
-        let rest: Vec<&str> = parts.collect();
-        let weight = rest
-            .iter()
-            .find_map(|part| part.strip_prefix("q="))
-            .map_or(Some(1.0), |weight| weight.parse().ok());
-        let has = |wanted| rest.iter().any(|part| part.eq_ignore_ascii_case(wanted));
-        let place = match kind {
-            PROTOBUF if has(FAMILY) && has(DELIMITED) => 0,
-            "text/plain" | "application/openmetrics-text" => 1,
-            _ => continue,
-        };
-        let weight = weight.filter(|&weight| weight > 0.0);
-        best[place] = best[place].into_iter().chain(weight).reduce(f64::max);
-    }
-    match best {
-        [Some(protobuf), Some(text)] => protobuf >= text,
-        [Some(_), None] => true,
-        [None, _] => false,
-    }
-}
-
 impl BodyKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Plain => "text/plain; charset=utf-8",
             Self::Html => "text/html; charset=utf-8",
             Self::Json => "application/json",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Self::Protobuf => {
-                "application/vnd.google.protobuf; \
-                 proto=io.prometheus.client.MetricFamily; encoding=delimited"
-            }
+            Self::Series(format) => format.content_type(),
         }
     }
 }
@@ -154,9 +118,7 @@ impl Answer {
             (401, _) => "WWW-Authenticate: Basic realm=\"laggard\", charset=\"UTF-8\"\r\n",
             (429, _) => "Retry-After: 1\r\n",
             (_, BodyKind::Html) => "Refresh: 10\r\n",
-            (_, BodyKind::Plain | BodyKind::Json | BodyKind::OpenMetrics | BodyKind::Protobuf) => {
-                ""
-            }
+            (_, BodyKind::Plain | BodyKind::Json | BodyKind::Series(_)) => "",
         };
         format!(
             "HTTP/1.1 {} {words}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
@@ -176,33 +138,8 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// What Prometheus 2.42 sends where it scrapes native histograms, and where not.
-    const NATIVE: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
-                          encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,\
-                          application/openmetrics-text;version=0.0.1;q=0.75,\
-                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-    const TEXT: &str = "application/openmetrics-text;version=1.0.0,\
-                        application/openmetrics-text;version=0.0.1;q=0.75,\
-                        text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-
     fn heard(text: &str) -> Heard {
         hear(text.as_bytes(), true)
-    }
-
-    #[test]
-    fn protocol_buffers_are_for_who_likes_them_as_well_as_text() {
-        assert!(likes_protobuf(NATIVE));
-        assert!(!likes_protobuf(TEXT));
-        assert!(!likes_protobuf(""));
-        assert!(!likes_protobuf("*/*"));
-        let half = NATIVE.replace("delimited", "delimited;q=0.3");
-        assert!(!likes_protobuf(&half), "{half}");
-        let never = "application/vnd.google.protobuf;\
-                     proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0";
-        assert!(!likes_protobuf(never));
-        assert!(!likes_protobuf(
-            "application/vnd.google.protobuf;proto=other"
-        ));
     }
 
     #[test]
@@ -210,7 +147,7 @@ mod tests {
         let whole = "GET /metrics?x=1 HTTP/1.1\r\nHost: localhost:9477\r\n\r\n";
         let asked = Asked {
             path: "/metrics".into(),
-            likes_protobuf: false,
+            format: SeriesFormat::Text,
             authorization: None,
         };
 
@@ -222,6 +159,18 @@ mod tests {
             heard(&whole.replace("GET", "HEAD")),
             Heard::Asked(asked, false)
         );
+    }
+
+    #[test]
+    fn several_accept_lines_are_one_list() {
+        let request = "GET /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5\r\n\
+                       accept: application/openmetrics-text;version=1.0.0\r\n\r\n";
+
+        let Heard::Asked(asked, _) = heard(request) else {
+            panic!("it is whole")
+        };
+
+        assert_eq!(asked.format, SeriesFormat::OpenMetrics);
     }
 
     #[test]
