@@ -86,8 +86,8 @@ pub(crate) struct Due {
 #[derive(Debug)]
 pub struct SpanQueue {
     dir: Option<PathBuf>,
-    /// Held as long as the queue is.
-    _lock: Option<File>,
+    /// Held as long as the queue is, or until its directory is made again.
+    lock: Option<File>,
     limits: QueueLimits,
     waiting: VecDeque<Waiting>,
     bytes: u64,
@@ -110,7 +110,7 @@ impl SpanQueue {
     ) -> Result<Self, OpenQueueError> {
         let mut queue = Self {
             dir: dir.map(Path::to_owned),
-            _lock: None,
+            lock: None,
             limits: match dir {
                 Some(_) => limits,
                 None => QueueLimits {
@@ -130,7 +130,7 @@ impl SpanQueue {
                 source,
             };
             make_own(dir)?;
-            queue._lock = Some(lock(dir)?);
+            queue.lock = Some(lock(dir)?);
             queue.find(dir).map_err(io)?;
         }
         queue.trim(SystemTime::now());
@@ -174,8 +174,21 @@ impl SpanQueue {
     pub(crate) fn push(&mut self, body: Vec<u8>, spans: u64, now: SystemTime) {
         let number = self.next;
         self.next += 1;
+        let write = |dir: &Path| file::write(dir, number, &body, spans, now).map(Some);
         let written = match &self.dir {
-            Some(dir) => file::write(dir, number, &body, spans, now).map(Some),
+            Some(dir) => match write(dir) {
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                    // The directory was removed during the run.
+                    match make_own(dir).and_then(|()| lock(dir)) {
+                        Ok(lock) => {
+                            self.lock = Some(lock);
+                            write(dir)
+                        }
+                        Err(_) => Err(err),
+                    }
+                }
+                written => written,
+            },
             None => Ok(None),
         };
         let on_disk = match written {

@@ -59,6 +59,27 @@ fn what_waits_is_there_in_its_order_after_a_kill_and_what_is_done_is_not() {
     assert_eq!(series.queue_bytes.get(), 0);
 }
 
+/// It was never made again, so that all waited in memory from then on.
+#[test]
+fn a_directory_that_is_removed_during_the_run_is_made_again() {
+    let (_keep, dir) = place();
+    let (mut queue, series) = open(&dir, QueueLimits::default());
+    queue.push(b"lost".to_vec(), 1, SystemTime::now());
+    fs::remove_dir_all(&dir).unwrap();
+
+    queue.push(b"kept".to_vec(), 1, SystemTime::now());
+
+    assert_eq!(queue.unwritten, None);
+    assert_eq!(files(&dir).len(), 1);
+    let second = SpanQueue::open(Some(&dir), QueueLimits::default(), OtlpSeries::default());
+    assert!(
+        matches!(second, Err(OpenQueueError::Taken(_))),
+        "{second:?}"
+    );
+    assert_eq!(drain(&mut queue), [b"kept"]);
+    assert_eq!(series.files_lost(), 1);
+}
+
 #[test]
 fn what_has_no_room_goes_oldest_first_and_every_span_of_it_is_counted() {
     let (_keep, dir) = place();
@@ -171,6 +192,7 @@ fn where_the_disk_takes_nothing_a_little_is_kept_in_memory_and_the_rest_is_count
     let (_keep, dir) = place();
     let (mut queue, series) = open(&dir, QueueLimits::default());
     fs::remove_dir_all(&dir).unwrap();
+    fs::write(&dir, "no directory").unwrap();
     for number in 0..5_u8 {
         queue.push(vec![number; 300 << 10], 2, SystemTime::now());
     }
