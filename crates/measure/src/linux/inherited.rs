@@ -73,7 +73,9 @@ impl Inherited {
             policy,
             refused: result.err().map(|err| err.to_string()),
             nice: nice_of(OWN),
-            cpus: affinity().unwrap_or_default(),
+            cpus: affinity_mask()
+                .or_else(|| affinity().ok())
+                .unwrap_or_default(),
         }
     }
 
@@ -130,6 +132,15 @@ impl Inherited {
         });
         [policy, nice, cpus].into_iter().flatten()
     }
+}
+
+/// Returns the CPUs on which the calling thread may run, those that are offline too:
+/// `sched_getaffinity` leaves these out, and they may come online later.
+fn affinity_mask() -> Option<CpuList> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    list.trim().parse().ok()
 }
 
 /// Where the calling thread may run.
