@@ -199,11 +199,85 @@ fn a_store_that_cannot_be_written_ends_no_measuring_and_is_said() {
     let text = serve.until("/metrics", |text| value(text, count) > Some(before + 100.0));
 
     assert!(said.contains("ulimit -f"), "{said}");
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
     assert_eq!(value(&text, "laggard_store_recording "), Some(0.0));
     assert_eq!(value(&text, "laggard_store_failures_total "), Some(1.0));
     let (code, said) = serve.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("measuring goes on"), "{said}");
+}
+
+/// The store stayed lost for the rest of the run, with status 200.
+#[test]
+fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhile() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(10_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option], "");
+    let is_recorded = |text: &str| value(text, "laggard_store_recording ") == Some(1.0);
+    let is_well = |text: &str| text.ends_with("\r\n\r\nok\n");
+    serve.until("/metrics", is_recorded);
+    serve.until("/healthz", is_well);
+
+    // Removed as a whole.
+    fs::remove_dir_all(&store).unwrap();
+    let removed = serve.until("/healthz", |text| text.starts_with("HTTP/1.1 503"));
+    serve.until("/healthz", is_well);
+    let [first] = &recordings(&store)[..] else {
+        panic!("{:?}", recordings(&store))
+    };
+
+    // The recording alone.
+    fs::remove_dir_all(first).unwrap();
+    serve.until("/healthz", |text| text.starts_with("HTTP/1.1 503"));
+    serve.until("/healthz", is_well);
+
+    // Replaced by what is no directory.
+    fs::remove_dir_all(&store).unwrap();
+    fs::write(&store, "precious").unwrap();
+    let replaced = serve.until("/healthz", |text| text.contains("Not a directory"));
+    sleep(FRESH);
+    let metrics = serve.get("/metrics");
+    assert_eq!(fs::read_to_string(&store).unwrap(), "precious");
+    fs::remove_file(&store).unwrap();
+    serve.until("/healthz", is_well);
+    serve.until("/metrics", is_recorded);
+    let (code, said) = serve.end();
+
+    assert_eq!(code, Some(0), "{said}");
+    assert!(removed.contains("was removed"), "{removed}");
+    assert!(replaced.starts_with("HTTP/1.1 503"), "{replaced}");
+    assert!(replaced.contains("does not record"), "{replaced}");
+    assert!(value(&metrics, "laggard_store_failures_total ") >= Some(3.0));
+    assert_eq!(value(&metrics, "laggard_measuring "), Some(1.0));
+    assert!(said.contains("can be written again"), "{said}");
+    assert_eq!(recordings(&store).len(), 1);
+}
+
+#[test]
+fn a_second_writer_of_a_store_is_refused_until_the_first_is_killed() {
+    let dir = TempDir::new().unwrap();
+    let option = format!("--store={}", dir.path().join("store").display());
+    let script = scripted::script(10_000_000, "");
+    let first = Serve::start(dir.path(), &script, &[&option], "");
+    std::os::unix::fs::symlink(dir.path().join("store"), dir.path().join("link")).unwrap();
+
+    for path in ["store/.", "link", "link/../store"] {
+        let output = scripted::laggard()
+            .args(["serve", "--listen=127.0.0.1:0"])
+            .arg(format!("--store={}", dir.path().join(path).display()))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{path}: {said}");
+        assert!(said.contains("another `laggard serve`"), "{path}: {said}");
+    }
+    // It dies in no order; the lock dies with it.
+    first.signal("-KILL");
+    drop(first);
+    let second = Serve::start(dir.path(), &script, &[&option], "");
+    second.until("/healthz", |text| text.ends_with("\r\n\r\nok\n"));
 }
 
 #[test]

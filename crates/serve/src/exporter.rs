@@ -7,8 +7,11 @@ use laggard_answer::live::{LateFinder, Live};
 use laggard_model::{Manifest, Nanos, OwnCost};
 use laggard_session::{Ending, News, Next, WatchError, Watcher};
 
+use super::cpus::CpuWatch;
+use super::early_end::{EarlyEnd, EarlyEndRequest};
 use super::notify;
 use super::shown::ServedState;
+use super::store::Store;
 use laggard_console::pipe;
 
 /// How often what measuring costs is read, and whether it can be trusted judged.
@@ -18,9 +21,31 @@ const STEP: Nanos = Nanos::from_secs(5);
 /// When the cost is told on the terminal, once.
 const TOLD_AFTER: Nanos = Nanos::from_secs(60);
 
+/// Sources of reasons to end a piece before its time.
+#[derive(Debug, Default)]
+pub(crate) struct PieceWatch {
+    /// Store of the recording, which checks it while that is written.
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) request: EarlyEndRequest,
+    pub(crate) cpus: Option<CpuWatch>,
+}
+
+impl PieceWatch {
+    /// Returns the reason to end the piece now, if there is one.
+    fn cut(&mut self) -> Option<EarlyEnd> {
+        let has_changed = self.cpus.as_mut().is_some_and(CpuWatch::has_changed);
+        self.request
+            .take()
+            .or(has_changed.then_some(EarlyEnd::Cpus))
+    }
+}
+
 /// Counts what comes.
 pub(crate) struct Exporter {
     shown: Arc<ServedState>,
+    watch: PieceWatch,
+    /// Reason why the piece was ended before its time.
+    pub(crate) cut: Option<EarlyEnd>,
     finder: LateFinder,
     cost_due: Option<Instant>,
     /// Whether the cost is still to be told.
@@ -39,6 +64,7 @@ impl Exporter {
         finder: LateFinder,
         recording: Option<String>,
         is_new: bool,
+        watch: PieceWatch,
     ) -> Self {
         {
             let mut seen = shown.seen();
@@ -49,6 +75,8 @@ impl Exporter {
         }
         Self {
             shown,
+            watch,
+            cut: None,
             finder,
             cost_due: None,
             is_new,
@@ -92,8 +120,9 @@ impl Watcher for Exporter {
         seen.metrics.note_begun();
         let is_recorded = self.recording.is_some();
         seen.metrics.store.recording.set(i64::from(is_recorded));
-        if is_recorded {
+        if let (Some(store), Some(name)) = (&self.watch.store, &self.recording) {
             seen.unkept = None;
+            store.note_recording(name);
         }
     }
 
@@ -128,7 +157,17 @@ impl Watcher for Exporter {
             self.tell_cost(&cost);
         }
         notify::alive(now);
-        Ok(Next::GoOn)
+        if self.cut.is_none() {
+            self.cut = self.watch.cut();
+            if let Some(EarlyEnd::StoreLost(why)) = &self.cut {
+                self.shown.seen().note_store_failure(why);
+            }
+        }
+        Ok(if self.cut.is_some() {
+            Next::End
+        } else {
+            Next::GoOn
+        })
     }
 
     fn say(&mut self, text: &str) {
@@ -183,7 +222,14 @@ mod tests {
         let session = session.at_pace(ScriptPace::AtOnce);
         let manifest = session.manifest();
         let finder = LateFinder::new(&manifest.lines, None, None);
-        let mut exporter = Exporter::new(shown.clone(), manifest, finder, None, false);
+        let mut exporter = Exporter::new(
+            shown.clone(),
+            manifest,
+            finder,
+            None,
+            false,
+            PieceWatch::default(),
+        );
         session.run(&mut [&mut exporter]).unwrap();
     }
 

@@ -8,7 +8,9 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod args;
+mod cpus;
 mod culprits;
+mod early_end;
 mod exporter;
 mod http;
 mod metrics;

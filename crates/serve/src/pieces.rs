@@ -12,9 +12,11 @@ use laggard_measure::LiveNames;
 use laggard_model::text::count;
 use laggard_model::{Cpu, CpuList, Host, Keep, Names, Nanos};
 use laggard_record::Destination;
-use laggard_session::{EpisodesChoice, Plan, ScriptPace, Session, SessionError};
+use laggard_session::{EpisodesChoice, Plan, ProbeChoice, ScriptPace, Session, SessionError};
 
-use super::exporter::Exporter;
+use super::cpus::{CpuWatch, OwnMachine};
+use super::early_end::{EarlyEnd, EarlyEndRequest};
+use super::exporter::{Exporter, PieceWatch};
 use super::notify;
 use super::shown::ServedState;
 use super::store::Store;
@@ -37,11 +39,26 @@ const AGAIN_AT_MOST: Duration = Duration::from_secs(5 * 60);
 /// kB each.
 const EPISODES: u64 = 20;
 
+/// How a piece ended.
+#[derive(Debug, Eq, PartialEq)]
+enum PieceEnd {
+    /// At its planned time.
+    Whole,
+    /// Before that, by itself.
+    Early,
+    Cut(EarlyEnd),
+}
+
 /// What is measured, again and again.
 pub(crate) struct ServedPieces {
     plan: Plan,
+    /// CPUs that the user named; `None`: those that this process may use.
+    wanted_cpus: Option<CpuList>,
+    /// Since the piece that is measured, or will be next, was made ready.
+    cpu_watch: Option<CpuWatch>,
     every: Duration,
-    store: Option<Store>,
+    store: Option<Arc<Store>>,
+    cut: EarlyEndRequest,
     shown: Arc<ServedState>,
     /// For how long to go on without the store, since it could not be written.
     without: Option<Duration>,
@@ -70,11 +87,14 @@ impl ServedPieces {
     pub(crate) fn new(args: &ServeArgs, store: Option<Store>, shown: Arc<ServedState>) -> Self {
         Self {
             plan: plan(args),
+            wanted_cpus: args.cpus.clone(),
+            cpu_watch: None,
             every: match store {
                 Some(_) => args.every.into(),
                 None => DAY,
             },
-            store,
+            store: store.map(Arc::new),
+            cut: EarlyEndRequest::default(),
             shown,
             without: None,
             was_without: Duration::ZERO,
@@ -90,7 +110,7 @@ impl ServedPieces {
     pub(crate) fn ready(mut self, interrupted: &AtomicBool) -> anyhow::Result<FirstPiece<'_>> {
         let (first, place) = self.session(interrupted)?;
         if let Some(store) = &self.store {
-            store.watch()?;
+            store.watch(self.cut.clone())?;
         }
         Ok(FirstPiece {
             pieces: self,
@@ -104,10 +124,20 @@ impl ServedPieces {
         &mut self,
         interrupted: &'a AtomicBool,
     ) -> Result<(Session<'a>, Option<Destination>), SessionError> {
-        let place = match (&self.store, self.without) {
-            (Some(store), None) => Some(store.next()),
-            (_, Some(_)) | (None, _) => None,
+        let place = self.next_place();
+        self.cpu_watch = match self.plan.probe {
+            // Its CPUs are invented.
+            ProbeChoice::Script(_) => None,
+            ProbeChoice::Best | ProbeChoice::Bpf | ProbeChoice::User => {
+                Some(CpuWatch::new(OwnMachine, self.wanted_cpus.clone()))
+            }
         };
+        // Of the CPUs that the user named, those that are offline are left out, but not at
+        // the start, when the error shows a mistyped number.
+        if let (true, Some(_), Some(watch)) = (self.has_begun, &self.wanted_cpus, &self.cpu_watch) {
+            let left = Some(watch.measured().clone()).filter(|left| !left.is_empty());
+            self.plan.cpus = left.or_else(|| self.wanted_cpus.clone());
+        }
         let length = match self.without {
             Some(without) => without,
             None => until_next(self.every),
@@ -118,12 +148,28 @@ impl ServedPieces {
         Ok((session.at_pace(ScriptPace::RealTime), place))
     }
 
-    /// Measures a piece, and says whether to its end.
+    /// Where the next piece is recorded. A store that was removed is made again; if that is
+    /// impossible, measuring goes on without it.
+    fn next_place(&mut self) -> Option<Destination> {
+        let store = self.store.clone()?;
+        if self.without.is_some() {
+            return None;
+        }
+        match store.restore() {
+            Ok(()) => Some(store.next()),
+            Err(err) => {
+                self.go_without(&store, &format!("{err:#}"));
+                None
+            }
+        }
+    }
+
+    /// Measures a piece to its end.
     fn measure(
         &mut self,
         session: Session<'_>,
         place: Option<&Destination>,
-    ) -> Result<bool, SessionError> {
+    ) -> Result<PieceEnd, SessionError> {
         let planned = self.plan.duration.map_or(DAY, Duration::from);
         let manifest = session.manifest();
         self.say_of_cpus(manifest.lines.iter().map(|line| line.cpu).collect());
@@ -134,13 +180,36 @@ impl ServedPieces {
         let finder = LateFinder::new(&manifest.lines, names, self.plan.threshold);
         let name = place.and_then(|place| place.path().file_name());
         let name = name.map(|name| name.to_string_lossy().into_owned());
-        let mut exporter = Exporter::new(self.shown.clone(), manifest, finder, name, self.is_new);
+        let mut exporter = Exporter::new(
+            self.shown.clone(),
+            manifest,
+            finder,
+            name,
+            self.is_new,
+            PieceWatch {
+                store: self.store.clone(),
+                request: self.cut.clone(),
+                cpus: self.cpu_watch.take(),
+            },
+        );
+        // A request that came after the piece before had ended is out of date.
+        self.cut.take();
         let began = Instant::now();
         let ended = session.run(&mut [&mut exporter]);
         let is_whole = is_whole(planned, began.elapsed());
         self.is_new = exporter.is_new;
         self.has_begun |= exporter.has_begun;
-        ended.map(|_| is_whole)
+        if let (Some(store), true) = (&self.store, place.is_some()) {
+            store.note_idle();
+        }
+        match (ended, exporter.cut) {
+            // What was recorded cannot be closed: its directory is gone.
+            (_, Some(lost @ EarlyEnd::StoreLost(_))) => Ok(PieceEnd::Cut(lost)),
+            (Ok(_), Some(cut)) => Ok(PieceEnd::Cut(cut)),
+            (Ok(_), None) if is_whole => Ok(PieceEnd::Whole),
+            (Ok(_), None) => Ok(PieceEnd::Early),
+            (Err(err), _) => Err(err),
+        }
     }
 
     /// CPUs come and go (hotplug): which are measured from this piece on is said where
@@ -184,7 +253,12 @@ impl ServedPieces {
             seen.unmeasured = Some(why);
         }
         let until = Instant::now() + wait;
+        let mut cpus = CpuWatch::new(OwnMachine, self.wanted_cpus.clone());
         while Instant::now() < until && !interrupted.load(Ordering::Relaxed) {
+            // What failed may have been that a CPU was offline.
+            if cpus.has_changed() {
+                break;
+            }
             // A watchdog would end what goes on by itself as soon as it can.
             notify::alive(Instant::now());
             std::thread::sleep(Duration::from_millis(100));
@@ -201,35 +275,48 @@ impl ServedPieces {
 
     /// Goes on without the store for a while, where that is what went wrong.
     fn live_with(&mut self, err: SessionError) -> Result<(), SessionError> {
-        let Some(store) = &self.store else {
+        let Some(store) = self.store.clone().filter(|_| err.is_of_recording()) else {
             return Err(err);
         };
-        if !err.is_of_recording() {
-            return Err(err);
+        // Before the trial to write, which needs the room.
+        let room = is_full(&err).then(|| store.make_room());
+        self.go_without(&store, &err.in_full());
+        match room {
+            None | Some(Ok(0)) => {}
+            Some(Ok(removed)) => pipe::say(&format!(
+                "the disk is full: old recordings that were removed for it: {}",
+                count(removed)
+            )),
+            Some(Err(err)) => pipe::say(&format!("{err:#}")),
         }
+        Ok(())
+    }
+
+    /// Measures the next piece without the store, for the reason `why`.
+    fn go_without(&mut self, store: &Store, why: &str) {
         let without = (self.was_without * 2).clamp(WITHOUT, WITHOUT_AT_MOST);
         (self.without, self.was_without) = (Some(without), without);
-        let why = err.in_full();
         pipe::say(&format!(
             "the store cannot be written: {why}; measuring goes on, and recording is tried again \
-             in {} s",
+             in {} s, or as soon as the store can be written",
             count(without.as_secs())
         ));
-        if is_full(&err) {
-            match store.make_room() {
-                Ok(0) => {}
-                Ok(removed) => pipe::say(&format!(
-                    "the disk is full: old recordings that were removed for it: {}",
-                    count(removed)
-                )),
-                Err(err) => pipe::say(&format!("{err:#}")),
+        store.note_failure();
+        self.shown.seen().note_store_failure(why);
+    }
+
+    /// A piece ended before its time, and the next begins at once.
+    fn note_cut(&mut self, cut: &EarlyEnd) {
+        self.measures_again();
+        match cut {
+            EarlyEnd::StoreLost(why) => pipe::say(&format!("{why}; a new recording begins")),
+            EarlyEnd::StoreBack => {
+                self.without = None;
+                pipe::say("the store can be written again; a new recording begins");
             }
+            // The next piece says which.
+            EarlyEnd::Cpus => {}
         }
-        let mut seen = self.shown.seen();
-        seen.metrics.store.failures.inc();
-        seen.metrics.store.recording.set(0);
-        seen.unkept = Some(why);
-        Ok(())
     }
 }
 
@@ -283,9 +370,10 @@ impl FirstPiece<'_> {
             let ended = next.and_then(|(session, place)| pieces.measure(session, place.as_ref()));
             match ended {
                 // It took the machine from its own collector: at once it would again.
-                Ok(false) if !interrupted.load(Ordering::Relaxed) => {
+                Ok(PieceEnd::Early) if !interrupted.load(Ordering::Relaxed) => {
                     pieces.stand_still("measuring ended itself".into(), interrupted);
                 }
+                Ok(PieceEnd::Cut(cut)) => pieces.note_cut(&cut),
                 // The time without the store is over. If it fails again, that is longer.
                 Ok(_) if pieces.without.take().is_some() => pieces.measures_again(),
                 Ok(_) => {

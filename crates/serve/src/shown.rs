@@ -240,7 +240,14 @@ impl ServedFigures {
         Ok(format!("{}\n", printable_json(&text)))
     }
 
-    /// Whether what is measured is collected.
+    /// Notes that nothing is recorded, for the reason `why`.
+    pub(crate) fn note_store_failure(&mut self, why: &str) {
+        self.metrics.store.failures.inc();
+        self.metrics.store.recording.set(0);
+        self.unkept = Some(why.to_owned());
+    }
+
+    /// Whether what is measured is collected and, with a store, recorded.
     fn health(&self) -> Answer {
         if let Some(why) = &self.unmeasured {
             return Answer::plain(503, &format!("nothing is measured: {why}"));
@@ -264,9 +271,12 @@ impl ServedFigures {
         if let Some(why) = &self.unkept {
             but.push(format!("does not record: {why}"));
         }
-        match but.is_empty() {
-            true => Answer::plain(200, "ok"),
-            false => Answer::plain(200, &format!("measures, but {}", but.join("; "))),
+        // Somebody asked for recordings: without them, not all is well.
+        let status = if self.unkept.is_some() { 503 } else { 200 };
+        if but.is_empty() {
+            Answer::plain(status, "ok")
+        } else {
+            Answer::plain(status, &format!("measures, but {}", but.join("; ")))
         }
     }
 

@@ -6,20 +6,30 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
-use laggard_record::Destination;
+use laggard_record::{Destination, Recorder};
 use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
 
+use super::early_end::{EarlyEnd, EarlyEndRequest};
 use super::metrics::StoreSeries;
 use laggard_console::pipe;
 
-/// Between two looks at what the store takes.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Time between two measurements of the size of the store.
+const SIZE_EVERY: Duration = Duration::from_secs(30);
+/// Time between two checks whether the directory is still the store.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Time between two trials to write, while the store cannot be written.
+const TRY_EVERY: Duration = Duration::from_secs(5);
+/// Parts of a recording that are there from its beginning and are not written again.
+const PARTS: [&str; 2] = ["manifest-start.json", "samples"];
+/// Name of the file whose lock marks a store in use.
+const LOCK: &str = ".lock";
 /// What a recording takes at least, bytes: it holds back 1 MiB for its end.
 const LEAST: u64 = 4 << 20;
 /// What begins and ends the names of our recordings, and the time between, by UTC:
@@ -28,20 +38,89 @@ const BEGINS: &str = "serve-";
 const TIME: &str = "%Y-%m-%dT%H-%M-%SZ";
 const ENDS: &str = ".laggard";
 
-/// A folder of recordings that this process alone writes.
+/// Directory of recordings that only this process writes.
 #[derive(Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
-    /// Bytes.
+    /// Size limit, bytes.
     keep: u64,
     series: StoreSeries,
-    /// The recording that is being made: it is not removed.
+    /// Name of the recording that is being made. It is not removed.
     current: Arc<Mutex<Option<String>>>,
-    _lock: File,
+    /// Owner of the path at the start. With root and this user, one of those who may put
+    /// another directory or link in its place.
+    owner: u32,
+    held: Mutex<HeldDir>,
+    task: Mutex<StoreTask>,
+}
+
+/// What the store is used for at the moment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+enum StoreTask {
+    /// Between two recordings, or waiting for the next try.
+    #[default]
+    Idle,
+    /// A recording of this name is being written.
+    Records(String),
+    /// A trial to write failed. Recording starts again as soon as one succeeds.
+    Tries,
+}
+
+/// Directory that is locked by this process: the lock ends with the process, however
+/// that ends.
+#[derive(Debug)]
+struct HeldDir {
+    dir: File,
+    /// For file systems without locks of directories, and for earlier versions.
+    lock: File,
+}
+
+impl HeldDir {
+    /// Locks `dir` for this process.
+    ///
+    /// # Errors
+    /// If it is not a directory, cannot be written, or another process has locked it.
+    fn lock(dir: &Path) -> anyhow::Result<Self> {
+        let shown = dir.display();
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlag::O_DIRECTORY.bits());
+        let opened = options
+            .open(dir)
+            .with_context(|| format!("open the store `{shown}`"))?;
+        // The directory itself is locked, too: its file can be removed by others.
+        if let Err(fs::TryLockError::WouldBlock) = opened.try_lock() {
+            return Err(taken(dir));
+        }
+        Ok(Self {
+            dir: opened,
+            lock: locked_file(dir)?,
+        })
+    }
+}
+
+/// Makes and locks the file that marks a store in use.
+fn locked_file(dir: &Path) -> anyhow::Result<File> {
+    let shown = dir.display();
+    let lock = lock_file(&dir.join(LOCK))
+        .with_context(|| format!("write `{LOCK}` in the store `{shown}`"))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(fs::TryLockError::WouldBlock) => Err(taken(dir)),
+        Err(fs::TryLockError::Error(err)) => {
+            Err(err).with_context(|| format!("lock the store `{shown}`"))
+        }
+    }
+}
+
+fn taken(dir: &Path) -> anyhow::Error {
+    anyhow!(
+        "another `laggard serve` writes the store `{}`; give each its own",
+        dir.display()
+    )
 }
 
 impl Store {
-    /// Opens the folder, or makes it.
+    /// Opens the directory, or makes it.
     ///
     /// # Errors
     /// When it cannot be written, or another process writes it.
@@ -52,39 +131,182 @@ impl Store {
             "the store `{shown}` is no folder; keep it in one, and send what has ended there by `laggard-ship DIR {shown} --follow` (docs/fleet.md)"
         );
         fs::create_dir_all(dir).with_context(|| format!("make the store `{shown}`"))?;
-        let lock = lock_file(&dir.join(".lock"))
-            .with_context(|| format!("write `.lock` in the store `{shown}`"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                bail!("another `laggard serve` writes the store `{shown}`; give each its own")
-            }
-            Err(fs::TryLockError::Error(err)) => {
-                return Err(err).with_context(|| format!("lock the store `{shown}`"));
-            }
-        }
+        let held = HeldDir::lock(dir)?;
+        let owner = fs::symlink_metadata(dir).with_context(|| format!("read the store `{shown}`"));
         Ok(Self {
             dir: dir.to_owned(),
             keep,
             series,
             current: Arc::default(),
-            _lock: lock,
+            owner: owner?.uid(),
+            held: Mutex::new(held),
+            task: Mutex::default(),
         })
+    }
+
+    /// Makes the store again if its directory was removed, and locks what is in its place
+    /// if that may be the store.
+    ///
+    /// # Errors
+    /// If nothing can be stored there: it cannot be made or read, another process writes
+    /// it, it is on another file system, or it belongs to another user.
+    pub(crate) fn restore(&self) -> anyhow::Result<()> {
+        let shown = self.dir.display();
+        let mut held = locked(&self.held);
+        let device = held.dir.metadata();
+        let device = device
+            .with_context(|| format!("read the store `{shown}`"))?
+            .dev();
+        match fs::symlink_metadata(&self.dir) {
+            Ok(metadata) => {
+                let target = fs::metadata(&self.dir);
+                let target = target.with_context(|| format!("read the store `{shown}`"))?;
+                if is_same(&target, &held.dir) {
+                    let lock = fs::symlink_metadata(self.dir.join(LOCK));
+                    if !lock.is_ok_and(|lock| is_same(&lock, &held.lock)) {
+                        held.lock = locked_file(&self.dir)?;
+                    }
+                    return Ok(());
+                }
+                for owner in [metadata.uid(), target.uid()] {
+                    ensure!(
+                        [0, geteuid().as_raw(), self.owner].contains(&owner),
+                        "the store `{shown}` was replaced by a directory or link of user {owner}; \
+                         remove it"
+                    );
+                }
+                ensure!(
+                    target.dev() == device || self.dir.join(LOCK).exists(),
+                    "the store `{shown}` is on another file system now; mount the one that it was \
+                     on, or restart laggard"
+                );
+            }
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                // Not the directories around it: a file system may be unmounted.
+                fs::create_dir(&self.dir)
+                    .with_context(|| format!("make the store `{shown}` again"))?;
+                let made =
+                    fs::metadata(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
+                if made.dev() != device {
+                    fs::remove_dir(&self.dir)
+                        .with_context(|| format!("remove the directory `{shown}`"))?;
+                    bail!(
+                        "the store `{shown}` was removed, and its directory is on another file \
+                         system now; mount the one that it was on, or restart laggard"
+                    );
+                }
+            }
+            Err(err) => return Err(err).with_context(|| format!("read the store `{shown}`")),
+        }
+        *held = HeldDir::lock(&self.dir)?;
+        Ok(())
+    }
+
+    /// Checks whether the path still leads to the locked directory, and whether the
+    /// recording `name` is still in it. Returns the fault.
+    fn fault(&self, name: &str) -> Option<String> {
+        let shown = self.dir.display();
+        let held = locked(&self.held);
+        match fs::metadata(&self.dir) {
+            Ok(metadata) if is_same(&metadata, &held.dir) => {}
+            Ok(_) => return Some(format!("the store `{shown}` was replaced")),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                return Some(format!("the store `{shown}` was removed"));
+            }
+            Err(err) => return Some(format!("the store `{shown}` cannot be read: {err}")),
+        }
+        for part in ["", PARTS[0], PARTS[1]] {
+            match fs::symlink_metadata(self.dir.join(name).join(part)) {
+                Ok(metadata) if part.is_empty() && !metadata.is_dir() => {
+                    return Some(format!("the recording `{name}` in `{shown}` was replaced"));
+                }
+                Ok(_) => {}
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                    return Some(format!(
+                        "the recording `{name}`, or a part of it, was removed from `{shown}`"
+                    ));
+                }
+                Err(err) => {
+                    return Some(format!(
+                        "the recording `{name}` in `{shown}` cannot be read: {err}"
+                    ));
+                }
+            }
+        }
+        drop(held);
+        // Its directory is locked, too. Only an earlier version could take the file.
+        self.restore().err().map(|err| format!("{err:#}"))
+    }
+
+    /// Tries whether a recording could be begun.
+    ///
+    /// # Errors
+    /// The reason why not.
+    fn try_to_write(&self) -> anyhow::Result<()> {
+        self.restore()?;
+        let free = free_bytes(&self.dir)?;
+        ensure!(
+            free >= LEAST,
+            "the disk of `{}` is full: {free} bytes are free, and a recording takes {LEAST}",
+            self.dir.display()
+        );
+        let place = Destination::from(self.dir.join(self.next_name()));
+        Recorder::check(&place).context("begin a recording")?;
+        Ok(())
+    }
+
+    /// Notes that the recording `name` is being written.
+    pub(crate) fn note_recording(&self, name: &str) {
+        *locked(&self.task) = StoreTask::Records(name.to_owned());
+    }
+
+    /// Notes that no recording is being written.
+    pub(crate) fn note_idle(&self) {
+        *locked(&self.task) = StoreTask::Idle;
+    }
+
+    /// Notes that recording failed. If a trial to write fails too, its success will show
+    /// that recording can start again.
+    pub(crate) fn note_failure(&self) {
+        *locked(&self.task) = match self.try_to_write() {
+            Ok(()) => StoreTask::Idle,
+            Err(_) => StoreTask::Tries,
+        };
+    }
+
+    /// Checks the store. Returns the reason to end the piece that is measured, if there is
+    /// one. `tried` is the time of the last trial to write.
+    fn check(&self, tried: &mut Instant) -> Option<EarlyEnd> {
+        let task = locked(&self.task).clone();
+        match task {
+            StoreTask::Idle => None,
+            StoreTask::Records(name) => self.fault(&name).map(EarlyEnd::StoreLost),
+            StoreTask::Tries if tried.elapsed() < TRY_EVERY => None,
+            StoreTask::Tries => {
+                *tried = Instant::now();
+                self.try_to_write().is_ok().then_some(EarlyEnd::StoreBack)
+            }
+        }
     }
 
     /// Where the recording that begins now is made.
     pub(crate) fn next(&self) -> Destination {
+        let name = self.next_name();
+        *locked(&self.current) = Some(name.clone());
+        self.dir.join(name).into()
+    }
+
+    fn next_name(&self) -> String {
         let now = Timestamp::now().strftime(TIME);
         let mut name = format!("{BEGINS}{now}{ENDS}");
         // A clock that was set back comes to the same second again.
         for number in 2.. {
-            if !self.dir.join(&name).exists() {
+            if fs::symlink_metadata(self.dir.join(&name)).is_err() {
                 break;
             }
             name = format!("{BEGINS}{now}-{number}{ENDS}");
         }
-        *self.current() = Some(name.clone());
-        self.dir.join(name).into()
+        name
     }
 
     /// Removes the oldest recordings until there is room for one more, where the disk is
@@ -93,10 +315,7 @@ impl Store {
     /// # Errors
     /// When they cannot be read or removed, or would not be enough.
     pub(crate) fn make_room(&self) -> anyhow::Result<u64> {
-        self.keeper().make_room(|dir| {
-            let disk = nix::sys::statvfs::statvfs(dir)?;
-            Ok(disk.blocks_available() * disk.fragment_size())
-        })
+        self.keeper().make_room(free_bytes)
     }
 
     fn keeper(&self) -> StoreKeeper {
@@ -108,28 +327,51 @@ impl Store {
         }
     }
 
-    fn current(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has the store kept small from now on, by a thread of its own.
-    pub(crate) fn watch(&self) -> io::Result<()> {
-        let keeper = self.keeper();
+    /// Starts the thread that keeps the store small and asks for the end of a piece when
+    /// the store was lost or can be written again.
+    pub(crate) fn watch(self: &Arc<Self>, cut: EarlyEndRequest) -> io::Result<()> {
+        let store = self.clone();
         super::thread("laggard/store", move || {
+            let keeper = store.keeper();
             let mut told = None;
+            let mut sized: Option<Instant> = None;
+            let mut tried = Instant::now();
             loop {
-                let result = keeper.tidy().map_err(|err| format!("{err:#}"));
-                // Once, as long as it is the same.
-                if let Err(why) = &result
-                    && told.as_ref() != Some(why)
-                {
-                    pipe::say(why);
+                if let Some(reason) = store.check(&mut tried) {
+                    cut.ask(reason);
                 }
-                told = result.err();
-                std::thread::sleep(LOOK_EVERY);
+                if sized.is_none_or(|sized| sized.elapsed() >= SIZE_EVERY) {
+                    sized = Some(Instant::now());
+                    let result = keeper.tidy().map_err(|err| format!("{err:#}"));
+                    // Once, as long as it is the same.
+                    if let Err(why) = &result
+                        && told.as_ref() != Some(why)
+                    {
+                        pipe::say(why);
+                    }
+                    told = result.err();
+                }
+                std::thread::sleep(CHECK_EVERY);
             }
         })
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes that this user can still write to the file system of `dir`.
+fn free_bytes(dir: &Path) -> nix::Result<u64> {
+    let disk = nix::sys::statvfs::statvfs(dir)?;
+    Ok(disk.blocks_available() * disk.fragment_size())
+}
+
+/// Whether `metadata` is that of an open file or directory.
+fn is_same(metadata: &fs::Metadata, open: &File) -> bool {
+    let identity = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+    open.metadata()
+        .is_ok_and(|open| identity(&open) == identity(metadata))
 }
 
 /// Removes what is too old.
@@ -196,8 +438,7 @@ impl StoreKeeper {
     }
 
     fn being_made(&self) -> Option<String> {
-        let current = self.current.lock();
-        current.unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.current).clone()
     }
 
     fn remove(&self, one: &Stored) -> Result<(), String> {
