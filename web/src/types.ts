@@ -635,6 +635,7 @@ export interface OwnCost {
   measuring_cpu_ns: Nanos;
   measuring_faults: number;
   other_cpu_ns: Nanos;
+  outside_cpu_ns?: Nanos;
   programs: ProgramCost[];
   resident_bytes: number;
   wall_ns: Nanos;

@@ -60,6 +60,23 @@ pub struct OwnCost {
     pub resident_bytes: u64,
     /// Page faults of measuring threads after their start.
     pub measuring_faults: u64,
+    /// CPU time of all threads of the program before measuring began and after it ended,
+    /// in no other field: to load BPF programs, read symbols, warm up, and write the rest.
+    /// 0 in recordings that do not have it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside_cpu_ns: Nanos,
+    /// CPU time of threads that compute all the time because that was asked for (services
+    /// that compete with equals), in no other field and no overhead. Not kept.
+    #[serde(skip)]
+    pub competing_cpu_ns: Nanos,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn is_zero(time: &Nanos) -> bool {
+    *time == Nanos::ZERO
 }
 
 impl OwnCost {
@@ -67,7 +84,7 @@ impl OwnCost {
     /// those of a machine that measures, and are not trusted.
     pub const TOO_MUCH: f64 = 0.25;
 
-    /// CPU time of all threads and BPF programs.
+    /// CPU time of all threads and BPF programs while measuring.
     pub fn total(&self) -> Nanos {
         let bpf = self
             .programs
@@ -103,6 +120,10 @@ impl OwnCost {
             measuring_faults: self
                 .measuring_faults
                 .saturating_sub(earlier.measuring_faults),
+            outside_cpu_ns: self.outside_cpu_ns.saturating_sub(earlier.outside_cpu_ns),
+            competing_cpu_ns: self
+                .competing_cpu_ns
+                .saturating_sub(earlier.competing_cpu_ns),
         }
     }
 }
@@ -115,6 +136,8 @@ mod tests {
         OwnCost {
             wall_ns: Nanos::from_secs(times),
             other_cpu_ns: Nanos::from_ms(3 * times),
+            outside_cpu_ns: Nanos::from_ms(7 * times),
+            competing_cpu_ns: Nanos::from_secs(times),
             programs: vec![ProgramCost {
                 name: "on_sched_switch".into(),
                 runs: 7 * times,

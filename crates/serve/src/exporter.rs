@@ -98,9 +98,13 @@ impl Exporter {
 fn cost_in_words(cost: &OwnCost) -> String {
     let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns().max(1) as f64;
     let threads = cost.measuring_cpu_ns + cost.other_cpu_ns;
+    let outside = match cost.outside_cpu_ns {
+        Nanos::ZERO => String::new(),
+        time => format!("; {:.2} s of CPU time to begin", time.as_secs_f64()),
+    };
     format!(
         "cost so far: {:.2} % of one CPU (threads that measure {:.2}, other threads {:.2}, \
-         eBPF programs {:.2}), {} MB at most",
+         eBPF programs {:.2}), {} MB at most{outside}",
         share(cost.total()),
         share(cost.measuring_cpu_ns),
         share(cost.other_cpu_ns),
@@ -197,13 +201,14 @@ mod tests {
                 ..laggard_model::ProgramCost::default()
             }],
             resident_bytes: 20_500_000,
+            outside_cpu_ns: Nanos::from_ms(450),
             ..OwnCost::default()
         };
 
         assert_eq!(
             cost_in_words(&cost),
             "cost so far: 0.35 % of one CPU (threads that measure 0.10, other threads 0.20, \
-             eBPF programs 0.05), 21 MB at most"
+             eBPF programs 0.05), 21 MB at most; 0.45 s of CPU time to begin"
         );
     }
 

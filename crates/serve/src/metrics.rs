@@ -131,6 +131,29 @@ pub(crate) struct Metrics {
     looked: Instant,
     /// Of the piece: what was counted already.
     counted: (Losses, OwnCost),
+    cpu: ServedCpuTime,
+}
+
+/// CPU time of this process that was counted so far.
+#[derive(Debug, Default)]
+struct ServedCpuTime {
+    /// Of threads that measure.
+    measuring: Nanos,
+    /// Of threads that compute because a service needs that: no overhead.
+    competing: Nanos,
+    /// Of all other threads.
+    other: Nanos,
+}
+
+impl ServedCpuTime {
+    /// Takes in that all threads had used `whole`. Returns the time of other threads that
+    /// was not counted yet.
+    fn note_whole(&mut self, whole: Nanos) -> Nanos {
+        let known = self.measuring + self.competing + self.other;
+        let new = whole.saturating_sub(known);
+        self.other += new;
+        new
+    }
 }
 
 /// What is said of the store.
@@ -182,6 +205,7 @@ impl Metrics {
             irqs: BTreeMap::new(),
             looked: Instant::now(),
             counted: (Losses::default(), OwnCost::default()),
+            cpu: ServedCpuTime::default(),
         };
         let all = &mut registry;
         let seconds = || Unit::Seconds;
@@ -233,7 +257,8 @@ impl Metrics {
         );
         all.register_with_unit(
             "own_cpu",
-            "CPU time that laggard takes: threads that measure, all its other threads, BPF programs",
+            "CPU time of laggard: threads that measure, all its other threads since it was \
+             started, BPF programs",
             seconds(),
             new.cost.clone(),
         );
@@ -294,6 +319,7 @@ impl Metrics {
     /// Begins a piece of measuring that `manifest` describes.
     pub(crate) fn begin(&mut self, manifest: &Manifest) {
         self.counted = (Losses::default(), OwnCost::default());
+        self.note_cpu_time();
         let cpus = manifest.lines.iter().map(|line| line.cpu);
         let first = |cpu| manifest.lines.iter().find(|line| line.cpu == cpu);
         let irqs: Vec<Line> = cpus
@@ -429,20 +455,30 @@ impl Metrics {
         let new = cost.since(&self.counted.1);
         let programs = new.programs.iter();
         let bpf = programs.fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
-        let parts = [
-            ("measuring", new.measuring_cpu_ns),
-            ("other", new.other_cpu_ns),
-            ("bpf", bpf),
-        ];
-        for (part, time) in parts {
-            let series = self.cost.get_or_create_owned(&PartLabels { part });
-            series.inc_by(time.as_secs_f64());
-        }
+        self.cpu.measuring += new.measuring_cpu_ns;
+        self.cpu.competing += new.competing_cpu_ns;
+        self.count_cpu_time("measuring", new.measuring_cpu_ns);
+        self.count_cpu_time("bpf", bpf);
+        self.note_cpu_time();
         self.measured.inc_by(new.wall_ns.as_secs_f64());
         self.counted.1 = cost.clone();
         if let Some(bytes) = super::resident::bytes() {
             self.resident.set(bytes);
         }
+    }
+
+    /// Counts the CPU time of all threads that do not measure, whatever they do: also what
+    /// a piece takes to begin and to end, and what is done between pieces.
+    fn note_cpu_time(&mut self) {
+        if let Some(whole) = super::resident::cpu_time() {
+            let new = self.cpu.note_whole(whole);
+            self.count_cpu_time("other", new);
+        }
+    }
+
+    fn count_cpu_time(&self, part: &'static str, time: Nanos) {
+        let series = self.cost.get_or_create_owned(&PartLabels { part });
+        series.inc_by(time.as_secs_f64());
     }
 
     /// Measuring has begun.
@@ -451,7 +487,8 @@ impl Metrics {
     }
 
     /// Measuring could not begin, or ended by itself.
-    pub(crate) fn note_failure(&self) {
+    pub(crate) fn note_failure(&mut self) {
+        self.note_cpu_time();
         self.measuring.set(0);
         self.failures.inc();
         self.store.recording.set(0);

@@ -22,7 +22,6 @@ pub(crate) struct Keeper {
 pub(crate) struct Completion {
     pub(crate) end_ns: Nanos,
     pub(crate) accounts: Vec<Account>,
-    pub(crate) cost: OwnCost,
     /// The rest of what the manifest says at last.
     pub(crate) manifest: Manifest,
 }
@@ -65,13 +64,18 @@ impl Keeper {
         self.writer.dropped()
     }
 
-    /// Waits until all is written. The recorder's last manifest is not, yet.
-    pub(crate) fn finish(self, outcome: Completion) -> (Recorder, Result<(), WriteError>) {
+    /// Waits until all is written. The recorder's last manifest is not, yet. `cost`
+    /// returns the overhead until then.
+    pub(crate) fn finish(
+        self,
+        outcome: Completion,
+        cost: impl FnOnce() -> OwnCost,
+    ) -> (Recorder, Result<(), WriteError>) {
         let (mut recorder, result) = self.writer.finish();
         writer::account(&mut recorder, outcome.accounts);
         recorder.update(|manifest| {
             manifest.clock.end_ns = Some(outcome.end_ns);
-            manifest.cost = outcome.cost.since(&self.before);
+            manifest.cost = cost().since(&self.before);
             manifest.load = outcome.manifest.load;
             manifest.caveats = outcome.manifest.caveats;
         });

@@ -87,25 +87,29 @@ impl RunParts<'_, '_, '_> {
         };
         let (last, watched) = self.end_watch(last, interrupted);
         let mut caveats: Vec<Caveat> = self.probe.caveats();
-        let (accounts, mut cost) = (self.probe.accounts(), self.probe.cost());
-        cost.programs.extend(watched);
+        let accounts = self.probe.accounts();
         let failed = self.note_load(stopped, &mut caveats);
         self.manifest.load = self.meanwhile.run();
         add_news(&mut self.manifest.caveats, caveats);
+        let probe = &*self.probe;
+        let cost = || {
+            let mut cost = probe.cost();
+            cost.programs.extend(watched.iter().cloned());
+            cost
+        };
         let mut ending = Ending {
             caveats: self.manifest.caveats.clone(),
             losses: self.probe.losses(),
-            cost: cost.clone(),
+            cost: cost(),
         };
         let written = self.keeper.take().map(|keeper| {
             let place = keeper.place().clone();
             let outcome = Completion {
                 end_ns,
                 accounts,
-                cost,
                 manifest: self.manifest,
             };
-            (place, keeper.finish(outcome))
+            (place, keeper.finish(outcome, cost))
         });
         let (kept, refused) = match written {
             Some((place, (recorder, result))) => {

@@ -123,6 +123,8 @@ fn manifest() -> Manifest {
             written_bytes: 900_000,
             resident_bytes: 18_000_000,
             measuring_faults: 0,
+            outside_cpu_ns: Nanos::from_ms(1_200),
+            ..OwnCost::default()
         },
         ..Manifest::new(Backend::Bpf, plan, clock, LINES.to_vec())
     }

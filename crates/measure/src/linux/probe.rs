@@ -29,6 +29,8 @@ pub struct LinuxProbe {
     /// Who else traced when measuring was made ready.
     tracers: Tracers,
     boost: LateBoost,
+    /// Before anything was loaded.
+    opened: Usage,
     began: Option<Usage>,
     /// What is done afterwards (looking up names, say) takes more.
     ended: Option<Usage>,
@@ -45,6 +47,7 @@ impl LinuxProbe {
             // A device has one line, whose every interrupt counts.
             request.every = Every::default();
         }
+        let opened = Usage::at(clock::now(), Nanos::ZERO, Nanos::ZERO);
         let pace = Pace::of(&request);
         let plans = plan(request)?;
         // Before there is anything of ours.
@@ -70,6 +73,7 @@ impl LinuxProbe {
             caveats,
             tracers,
             boost: LateBoost::new(),
+            opened,
             began: None,
             ended: None,
         })
@@ -208,11 +212,18 @@ impl Probe for LinuxProbe {
         self.sources.losses(self.ended.is_some())
     }
 
-    /// What measuring has cost: until its end, without what was done before
-    /// and afterwards.
+    /// Overhead of measuring, until its end. CPU time before and after is a figure of its
+    /// own.
     fn cost(&self) -> OwnCost {
-        let ended = self.ended.unwrap_or_else(|| self.usage(clock::now()));
+        let now = self.usage(clock::now());
+        let ended = self.ended.unwrap_or(now);
         let began = self.began.unwrap_or(ended);
+        let before = began.cpu.saturating_sub(self.opened.cpu);
+        // Threads that compute have ended by then, and are not distinguished any more.
+        let after = match self.ended {
+            Some(ended) => now.whole_cpu.saturating_sub(ended.whole_cpu),
+            None => Nanos::ZERO,
+        };
         let measuring = ended.measuring_cpu.saturating_sub(began.measuring_cpu);
         let all = ended.cpu.saturating_sub(began.cpu);
         let wall = ended.at.saturating_sub(began.at);
@@ -228,6 +239,8 @@ impl Probe for LinuxProbe {
             written_bytes: 0,
             resident_bytes: ended.resident_bytes,
             measuring_faults: self.sources.iter().map(|one| one.faults()).sum(),
+            outside_cpu_ns: before + after,
+            competing_cpu_ns: ended.competing_cpu,
         }
     }
 }

@@ -11,8 +11,12 @@ use super::thread::MeasuringThread;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) at: Nanos,
+    /// Of all threads, also of those that have ended.
+    pub(super) whole_cpu: Nanos,
     /// Of all threads but those that compute all the time.
     pub(super) cpu: Nanos,
+    /// Of those that compute all the time.
+    pub(super) competing_cpu: Nanos,
     /// Of those that measure.
     pub(super) measuring_cpu: Nanos,
     /// The largest resident size until then.
@@ -31,7 +35,9 @@ impl Usage {
         });
         Self {
             at,
+            whole_cpu: Nanos::from_ns(cpu),
             cpu: Nanos::from_ns(cpu).saturating_sub(competing_cpu),
+            competing_cpu,
             measuring_cpu,
             resident_bytes,
         }

@@ -237,6 +237,7 @@ impl Probe for WindowsProbe {
             resident_bytes: ended.resident_bytes,
             // Not told by thread: a caveat says so.
             measuring_faults: 0,
+            ..OwnCost::default()
         }
     }
 }

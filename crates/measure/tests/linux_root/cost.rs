@@ -61,16 +61,23 @@ fn own_cost_is_what_was_used_from_begin_to_end() {
         }
     };
     let work = Duration::from_millis(200);
+    use_cpu(work);
     probe.start().unwrap();
 
     use_cpu(work);
     probe.stop();
     let cost = probe.cost();
     use_cpu(work);
+    let later = probe.cost();
 
     // The kernel counts a thread's time and the process's by the tick.
     let other = Duration::from(cost.other_cpu_ns);
     assert!(other >= work.mul_f64(0.9), "{cost:?}");
-    assert_eq!(probe.cost().other_cpu_ns, cost.other_cpu_ns);
-    assert_eq!(probe.cost().measuring_cpu_ns, cost.measuring_cpu_ns);
+    assert_eq!(later.other_cpu_ns, cost.other_cpu_ns);
+    assert_eq!(later.measuring_cpu_ns, cost.measuring_cpu_ns);
+    // What was used before and after is a figure of its own.
+    let before = Duration::from(cost.outside_cpu_ns);
+    let after = Duration::from(later.outside_cpu_ns.saturating_sub(cost.outside_cpu_ns));
+    assert!(before >= work.mul_f64(0.9), "{cost:?}");
+    assert!(after >= work.mul_f64(0.9), "{later:?}");
 }

@@ -298,6 +298,55 @@ fn counters_go_on_where_a_new_piece_of_measuring_begins() {
     );
 }
 
+/// What begins and ends a piece was in no part: 0.19 s of 1.76 s were reported.
+#[test]
+fn cpu_time_outside_of_measuring_is_counted_and_none_is_counted_twice() {
+    let ms = Nanos::from_ms;
+    let mut cpu = ServedCpuTime::default();
+
+    // Made ready; measured for a while; ended, and the next made ready.
+    assert_eq!(cpu.note_whole(ms(900)), ms(900));
+    cpu.measuring += ms(50);
+    cpu.competing += ms(5_000);
+    assert_eq!(cpu.note_whole(ms(5_970)), ms(20));
+    // Of two clocks, the one of threads that measure may be ahead.
+    cpu.measuring += ms(10);
+    assert_eq!(cpu.note_whole(ms(5_975)), Nanos::ZERO);
+    assert_eq!(cpu.note_whole(ms(6_980)), ms(1_000));
+
+    assert_eq!(cpu.measuring + cpu.competing + cpu.other, ms(6_980));
+}
+
+#[test]
+fn all_cpu_time_of_the_process_is_in_one_of_the_parts() {
+    let mut metrics = begun();
+    let before = super::super::resident::cpu_time().unwrap();
+    let parts = |metrics: &Metrics| {
+        let text = text(metrics);
+        let of = |part: &str| {
+            value(
+                &text,
+                &format!("laggard_own_cpu_seconds_total{{part=\"{part}\"}} "),
+            )
+        };
+        of("measuring") + of("other")
+    };
+
+    // Between two pieces.
+    while super::super::resident::cpu_time().unwrap() < before + Nanos::from_ms(30) {}
+    begin(&mut metrics);
+    metrics.note_cost(&OwnCost::default());
+
+    let after = super::super::resident::cpu_time().unwrap().as_secs_f64();
+    let counted = parts(&metrics);
+    assert!(
+        counted >= before.as_secs_f64() + 0.03,
+        "{counted}, {before}"
+    );
+    // Sums of floats.
+    assert!(counted <= after + 1e-6, "{counted} of {after}");
+}
+
 #[test]
 fn a_day_of_measuring_leaves_as_many_series_as_its_first_second() {
     let mut metrics = begun();

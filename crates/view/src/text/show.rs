@@ -449,8 +449,15 @@ fn cost(report: &RecordingReport, look: Look) -> String {
             count(cost.measuring_faults)
         ),
     };
+    let outside = match cost.outside_cpu_ns {
+        Nanos::ZERO => String::new(),
+        time => format!(
+            "; {:.2} s of CPU time to start and finish",
+            time.as_secs_f64()
+        ),
+    };
     let mut text = line(&format!(
-        "Own cost: {:.2} % of one CPU (measuring threads {:.2} %, BPF {:.2} %, collecting and writing {:.2} %), {:.1} MB written, {:.1} MB resident, {faults}",
+        "Own cost: {:.2} % of one CPU (measuring threads {:.2} %, BPF {:.2} %, collecting and writing {:.2} %), {:.1} MB written, {:.1} MB resident, {faults}{outside}",
         share(cost.total()),
         share(cost.measuring_cpu_ns),
         share(bpf),
