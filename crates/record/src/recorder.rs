@@ -8,6 +8,7 @@ use crate::error::unless_held;
 use crate::folder::Folder;
 use crate::gate::{Limits, TooLarge};
 use crate::journal::Journal;
+use crate::recording::check as check_manifest;
 use crate::segment::{self, SEGMENT_ROWS};
 use crate::summary::Counting;
 use crate::{Access, CreateError, Destination, WriteError, disk};
@@ -458,10 +459,12 @@ impl Recorder {
 
     fn write_manifest(&mut self, name: &str) -> Result<(), WriteError> {
         self.own_figures();
-        let json = serde_json::to_vec_pretty(&self.manifest).map_err(|source| {
-            let file = self.folder.path().join(name);
-            WriteError::Manifest { file, source }
-        })?;
+        let refused = |source| WriteError::Manifest {
+            file: self.folder.path().join(name),
+            source,
+        };
+        check_manifest(&self.manifest).map_err(refused)?;
+        let json = serde_json::to_vec_pretty(&self.manifest).map_err(refused)?;
         let room = RESERVE_BYTES + 2 * json.len();
         if self.reserve_bytes < room {
             // Twice what is needed, so that it seldom grows.

@@ -289,8 +289,9 @@ fn manifest_in(dir: &Path, name: &str) -> Result<Manifest, OpenError> {
 }
 
 /// Refuses a manifest with numbers that nobody counted: what adds them up
-/// would come to more than there can be.
-fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
+/// would come to more than there can be. The writer asks it, too, so that no
+/// recording is written that cannot be read.
+pub(crate) fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
     let refused = |what: &str, value: u64, limit: u64| {
         let text = format!("{what} {value}, above the {limit} that can be recorded");
         Err(serde::de::Error::custom(text))

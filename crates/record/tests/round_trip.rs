@@ -323,3 +323,33 @@ proptest! {
         assert_eq!(all_rows(&Recording::open(dir.path()).unwrap()), rows, "segment");
     }
 }
+
+/// What the reader refuses is not written, so that nobody is left with it.
+#[test]
+fn a_manifest_that_could_not_be_read_is_never_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let beyond = Nanos::from_ns(u64::MAX / 2);
+    let mut late = manifest(Keep::All);
+    late.clock.start_ns = beyond;
+
+    let refused = Recorder::create(dir.path().join("late.laggard"), late).unwrap_err();
+
+    assert!(
+        matches!(refused, CreateError::Write(WriteError::Manifest { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+
+    let place = dir.path().join("endless.laggard");
+    let mut recorder = Recorder::create(&place, manifest(Keep::All)).unwrap();
+    recorder.append(&Rows::new(7).batch(10)).unwrap();
+    recorder.update(|manifest| manifest.clock.end_ns = Some(beyond));
+
+    let refused = recorder.finish(State::Complete).unwrap_err();
+
+    assert!(
+        matches!(refused, WriteError::Manifest { .. }),
+        "{refused:?}"
+    );
+    assert_eq!(all_rows(&Recording::open(&place).unwrap()).len(), 10);
+}
