@@ -64,7 +64,7 @@ fn a_trace_says_whose_handlers_and_which_threads_were_late() {
     let (text, code) = told(made(0, b"made.exe", r"\drivers\made.sys").bytes(), &[]);
 
     let expected = "\
-trace.etl: Windows 10.0.19045, 2 CPUs, 2.11 ms that tell of latency, 19 events
+trace.etl: Windows 10.0.19045, 2 CPUs, 2.12 ms that tell of latency, 19 events
 Lost while recording: 0 events, 0 buffers; damaged in the file: 0 buffers, 0 bytes at its end
 
 The longest ISR took 10.0 us, of made.sys; none of 3 ISRs ran longer than 25us, the most that
@@ -245,8 +245,8 @@ fn a_clock_of_long_steps_tells_of_no_limit() {
             .buffer(0, &[event]),
     );
 
-    let longest = "The longest DPC of 1 took 10.0 us, of a driver that the trace does not name, by a \
-        clock that moves in steps: whether one ran longer than 100us, the most that Microsoft \
+    let longest = "The longest DPC of 1 took less than 15.6 ms, of a driver that the trace does not \
+        name, by a clock that moves in steps: whether one ran longer than 100us, the most that Microsoft \
         recommends, is not told.";
     assert!(text.contains(longest), "{text}");
 }
@@ -262,7 +262,7 @@ fn what_was_left_out_is_not_said_to_be_absent() {
         "It has no ISRs but for what was left out (below); record them",
         "It has no DPCs but for what was left out (below); record them",
         "left out: 1 event too short to be read, or of a version before Windows 7",
-        "left out: 1 event begun outside of the trace's time",
+        "left out: 1 event of more than 60 s, or with an end before its start",
     ] {
         assert!(text.contains(sentence), "{text}");
     }
@@ -298,4 +298,70 @@ fn a_damaged_buffer_makes_waits_doubtful_too() {
         text.contains("where a switch was lost, a thread's wait"),
         "{text}"
     );
+}
+
+/// In the system's time of 2022: 100 ns since 1601.
+const SYSTEM_TIME: i64 = 133_000_000_000_000_000;
+
+/// 29 DPCs that end in the step of the clock in which they begin, and one a step later.
+fn in_steps() -> MadeTrace {
+    let at = |number: i64| SYSTEM_TIME + number * 156_250;
+    let events: Vec<MadeEvent> = (1..=30)
+        .map(|number| {
+            let begun = at(if number == 30 { 29 } else { number });
+            MadeEvent::dpc(68, at(number), begun, DRIVER)
+        })
+        .collect();
+    MadeTrace::new(HZ, 0, 0).by_system_time().buffer(0, &events)
+}
+
+#[test]
+fn times_by_a_clock_of_long_steps_are_told_to_a_step() {
+    let text = in_one_line(in_steps());
+
+    assert!(
+        text.contains("unknown 30 15.6 ms <15.6 ms - 15.6 ms -"),
+        "{text}"
+    );
+    assert!(text.contains("moves in steps of 15.6 ms"), "{text}");
+    let (json, _) = told(in_steps().bytes(), &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["clock_step_ns"], 15_625_000);
+    assert_eq!(report["drivers"][0]["median_ns"], 15_625_000);
+}
+
+#[test]
+fn routines_of_one_name_are_told_apart_by_the_type_of_dpc() {
+    let dpc = |opcode, at| MadeEvent::dpc(opcode, at + 100, at, DRIVER);
+    let events = [dpc(68, 1_000), dpc(69, 2_000), dpc(66, 3_000)];
+    let text = in_one_line(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
+
+    for kind in ["queued", "timer", "threaded"] {
+        assert!(text.contains(&format!("{kind} 1 10.0 us")), "{text}");
+    }
+}
+
+#[test]
+fn waits_of_threads_that_lost_their_cpu_are_told() {
+    let events = [
+        MadeEvent::ready(1_000, 8),
+        MadeEvent::switch(1_030, 0, 8, 24),
+        MadeEvent::preemption(2_000, 8, 9, 26),
+        MadeEvent::switch(202_000, 9, 8, 24),
+    ];
+    let text = in_one_line(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
+
+    let sentence =
+        "waited for a CPU 2 times, 1 of them after another took it; the longest wait was 20.0 ms";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
+fn a_trace_that_lost_too_much_is_said_not_to_be_trustworthy() {
+    let dpc = MadeEvent::dpc(68, 1_100, 1_000, DRIVER);
+    let text =
+        |lost| in_one_line(MadeTrace::new(HZ, lost, 0).buffer(0, std::slice::from_ref(&dpc)));
+
+    assert!(text(12).contains("NOT TRUSTWORTHY: too much of the trace is missing"));
+    assert!(!text(0).contains("NOT TRUSTWORTHY"));
 }

@@ -324,3 +324,72 @@ fn a_copy_without_names_has_the_drivers_of_windows_and_no_other() {
         assert_eq!(shown.status.code(), Some(0), "{shown:?}");
     }
 }
+
+/// Nanoseconds since 1601 are more than a recording's columns hold.
+#[test]
+fn a_trace_by_the_system_s_time_makes_a_recording_that_begins_when_it_did() {
+    const SYSTEM_TIME: i64 = 133_000_000_000_000_000;
+    let events: Vec<MadeEvent> = (1..=40)
+        .map(|number| SYSTEM_TIME + number * 156_250)
+        .map(|at| MadeEvent::dpc(68, at, at, DRIVER))
+        .collect();
+    let dir = recorded(
+        MadeTrace::new(HZ, 0, 0).by_system_time().buffer(0, &events),
+        0,
+    );
+
+    let shown = json(&laggard(dir.path(), &["show", "--json", "traced"]));
+
+    let recording = &shown["recordings"][0];
+    assert_eq!(recording["state"]["state"], "complete", "{shown}");
+    assert_eq!(recording["services"][0]["latency"]["samples"], 40);
+    // No more than a step each; less is not known.
+    assert_eq!(
+        recording["services"][0]["latency"]["largest_ns"],
+        15_625_000
+    );
+    let manifest = fs::read_to_string(dir.path().join("traced/manifest.json")).unwrap();
+    assert!(manifest.contains("2022-06-18T04:26:40"), "{manifest}");
+}
+
+/// Whatever the stamps of a trace are, what is left at the place can be read.
+#[test]
+fn stamps_out_of_any_range_leave_a_readable_recording_or_none() {
+    for stamps in [
+        [i64::MAX - 10, i64::MAX - 5],
+        [1_000, i64::MAX - 5],
+        [1_000, 1 << 60],
+        [1 << 56, (1 << 56) + 900],
+        [i64::MIN + 1, 5],
+    ] {
+        for is_system_time in [false, true] {
+            let dir = TempDir::new().unwrap();
+            let events = stamps.map(|at| MadeEvent::dpc(68, at, at, DRIVER));
+            let mut trace = MadeTrace::new(HZ, 0, 0);
+            if is_system_time {
+                trace = trace.by_system_time();
+            }
+            fs::write(
+                dir.path().join("trace.etl"),
+                trace.buffer(0, &events).bytes(),
+            )
+            .unwrap();
+
+            let output = laggard(dir.path(), &["import", "trace.etl", "-o", "traced"]);
+
+            assert!(
+                output.status.code().is_some_and(|code| code < 4),
+                "{output:?}"
+            );
+            if dir.path().join("traced").exists() {
+                let shown = laggard(dir.path(), &["show", "--json", "traced"]);
+                let what = format!("{stamps:?}, {is_system_time}: {output:?} {shown:?}");
+                assert_eq!(
+                    json(&shown)["recordings"][0]["state"]["state"],
+                    "complete",
+                    "{what}"
+                );
+            }
+        }
+    }
+}

@@ -11,6 +11,8 @@ const FILETIME_HZ: u64 = 10_000_000;
 const NS_OF_TICK: u64 = 100;
 /// The system's time (since 1601) at the beginning of 1970, ticks.
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
+/// The interval of the timer's interrupt unless a program asks for a shorter one.
+const LONGEST_INTERVAL: Nanos = Nanos::from_us(15_625);
 /// The length of a time zone in the header, bytes.
 const TIME_ZONE: usize = 172;
 
@@ -42,6 +44,9 @@ pub struct TraceHeader {
     pub clock: TraceClock,
     /// Its ticks in a second, never 0.
     pub hz: u64,
+    /// Length of the steps in which it moves: of the system's time, the interval of the
+    /// timer's interrupt, and otherwise a tick.
+    pub step: Nanos,
     /// When the trace began, microseconds since 1970; `None`: it does not say.
     pub began_unix_us: Option<i64>,
     /// How long it took; `None`: it does not say.
@@ -86,6 +91,13 @@ impl TraceHeader {
             TraceClock::PerformanceCounter => u64::try_from(i64_at(bytes, after + 8)?).ok()?,
         };
         let began = i64_at(bytes, after + 16)?;
+        let step = match (clock, u64::from(u32_at(bytes, 24)?)) {
+            (TraceClock::SystemTime, 0) => LONGEST_INTERVAL,
+            (TraceClock::SystemTime, interval) => Nanos::from_ns(interval * NS_OF_TICK),
+            (TraceClock::PerformanceCounter | TraceClock::CycleCounter, _) => {
+                Nanos::from_ns(1_000_000_000_u64.div_ceil(hz.max(1)))
+            }
+        };
         Some(Self {
             pointers,
             buffer_bytes: u32_at(bytes, 0)?,
@@ -94,6 +106,7 @@ impl TraceHeader {
             cpus: u32_at(bytes, 12)?,
             clock,
             hz: (hz > 0).then_some(hz)?,
+            step,
             began_unix_us: (began > UNIX_EPOCH).then(|| (began - UNIX_EPOCH) / 10),
             length: (began > UNIX_EPOCH)
                 .then(|| i64_at(bytes, 16)?.checked_sub(began))
@@ -104,6 +117,13 @@ impl TraceHeader {
             buffers_lost: u64::from(u32_at(bytes, after + 28)?),
             session: wide_text_at(bytes, after + 32).unwrap_or_default(),
         })
+    }
+
+    /// When an event of the system's time was, microseconds since 1970; `None`: the
+    /// trace has another clock, or it was before 1970.
+    pub fn unix_us(&self, ticks: i64) -> Option<i64> {
+        let is_time = self.clock == TraceClock::SystemTime && ticks > UNIX_EPOCH;
+        is_time.then(|| (ticks - UNIX_EPOCH) / 10)
     }
 
     /// From `begin` to `end`, both in ticks; `None` where it ran backwards.

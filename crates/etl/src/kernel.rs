@@ -47,6 +47,17 @@ pub struct ThreadNote {
     pub process: u32,
 }
 
+/// What an event says of an image.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ImageChange {
+    /// It was put into memory just then.
+    Loaded,
+    /// It was taken out of memory just then.
+    Unloaded,
+    /// It is there.
+    Present,
+}
+
 /// What an event of the kernel says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum KernelEvent {
@@ -88,6 +99,8 @@ pub enum KernelEvent {
     },
     /// An image is, or was, in memory there.
     Image {
+        /// What the event says of it.
+        change: ImageChange,
         /// Its first address.
         base: u64,
         /// How long it is, bytes.
@@ -181,7 +194,9 @@ pub fn decode(event: &TraceEvent<'_>) -> Decoded {
             process,
             is_new: opcode == 1,
         }),
-        (PROCESS | IMAGE, 10) | (IMAGE, 2..=4) => image(event),
+        (PROCESS | IMAGE, 10) => image(event, ImageChange::Loaded),
+        (IMAGE, 2) => image(event, ImageChange::Unloaded),
+        (IMAGE, 3 | 4) => image(event, ImageChange::Present),
         (MEMORY, 32) => hard_fault(event),
         (STACK_WALK, 32) => stack(event),
         _ => return Decoded::Other,
@@ -261,12 +276,13 @@ const fn path_at(pointers: PointerWidth) -> usize {
     3 * pointers.bytes() + 32
 }
 
-fn image(event: &TraceEvent<'_>) -> Option<KernelEvent> {
+fn image(event: &TraceEvent<'_>, change: ImageChange) -> Option<KernelEvent> {
     let (bytes, pointers) = (event.payload, event.pointers);
     if event.version < 2 {
         return None;
     }
     Some(KernelEvent::Image {
+        change,
         base: pointer_at(bytes, 0, pointers)?,
         size: pointer_at(bytes, pointers.bytes(), pointers)?,
         path: wide_text_at(bytes, path_at(pointers))?,

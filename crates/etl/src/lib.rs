@@ -25,9 +25,9 @@ pub use bytes::PointerWidth;
 pub use error::EtlError;
 pub use event::{EventName, ProviderId, TraceEvent};
 pub use header::{TraceClock, TraceHeader};
-pub use kernel::{Decoded, KernelEvent, ProcessNote, RoutineSort, ThreadNote, decode};
+pub use kernel::{Decoded, ImageChange, KernelEvent, ProcessNote, RoutineSort, ThreadNote, decode};
 pub use log::{KernelLog, LogPlan, Way};
 pub use tally::{
-    HandlerTally, SampleTally, ThreadTallies, ThreadTally, TimeTold, ToldOf, TraceTally,
+    HandlerTally, ImageEpoch, SampleTally, ThreadTallies, ThreadTally, TimeTold, ToldOf, TraceTally,
 };
 pub use trace::{Trace, TraceDamage};

@@ -257,3 +257,83 @@ fn threads_that_only_come_and_go_leave_room_for_those_that_wait() {
     assert_eq!((all[0].id, all[0].process), (8, Some(4)));
     assert_eq!(all[0].ready.max(), us(1));
 }
+
+#[test]
+fn a_thread_that_loses_its_cpu_waits_from_then_until_it_runs_again() {
+    let trace = MadeTrace::new(HZ, 0, 0).buffer(
+        0,
+        &[
+            MadeEvent::ready(1_000, 8),
+            MadeEvent::switch(1_030, 0, 8, 24),
+            // Another takes its CPU for 20 ms; that it is ready is told again.
+            MadeEvent::preemption(2_000, 8, 9, 26),
+            MadeEvent::ready(2_001, 8),
+            MadeEvent::switch(202_000, 9, 8, 24),
+            // It was made ready while it ran, and then lost its CPU.
+            MadeEvent::ready(203_000, 8),
+            MadeEvent::preemption(204_000, 8, 9, 26),
+            MadeEvent::switch(204_070, 9, 8, 24),
+            // The idle thread always could go on.
+            MadeEvent::switch(205_000, 8, 0, 0),
+            MadeEvent::preemption(206_000, 0, 9, 26),
+            MadeEvent::preemption(207_000, 9, 8, 24),
+        ],
+    );
+
+    let tally = tally(trace);
+
+    let threads = &tally.threads;
+    let waits = &threads.by_priority[&24];
+    assert_eq!((waits.count(), waits.max()), (3, us(20_000)));
+    assert_eq!(waits.sum_ns(), 3_000 + 20_000_000 + 7_000);
+    assert_eq!(threads.preempted, 2);
+    assert_eq!(threads.unclear, 0);
+    assert_eq!(threads.waiting(), 1, "thread 9");
+}
+
+#[test]
+fn drivers_at_one_address_are_named_by_when_they_were_there() {
+    let image = |opcode: u8, ticks, name| {
+        let mut event = MadeEvent::image(ticks, DRIVER, 0x1000, name);
+        event.opcode = opcode;
+        event
+    };
+    let dpc = |ticks| MadeEvent::dpc(68, ticks, ticks - 100, DRIVER + 0x10);
+    let trace = MadeTrace::new(HZ, 0, 0).buffer(
+        0,
+        &[
+            dpc(1_000),
+            image(2, 2_000, "ndis.sys"),
+            image(10, 3_000, "tcpip.sys"),
+            dpc(4_000),
+            dpc(5_000),
+            image(4, 9_000, "tcpip.sys"),
+        ],
+    );
+
+    let tally = tally(trace);
+
+    let drivers: Vec<(String, u64)> = tally
+        .drivers()
+        .into_iter()
+        .map(|((_, name), handler)| (name, handler.times.count()))
+        .collect();
+    assert_eq!(drivers, [("ndis.sys".into(), 1), ("tcpip.sys".into(), 2)]);
+}
+
+#[test]
+fn the_time_that_a_trace_tells_of_has_every_handler_in_it() {
+    let trace = MadeTrace::new(HZ, 0, 0).buffer(
+        0,
+        &[
+            MadeEvent::ready(100_000, 8),
+            MadeEvent::dpc(68, 102_000, 50_000, DRIVER),
+            MadeEvent::dpc(68, 103_000, 102_000, DRIVER),
+        ],
+    );
+
+    let tally = tally(trace);
+
+    assert_eq!(tally.span(), us(5_300));
+    assert_eq!((tally.early, tally.implausible), (1, 0));
+}

@@ -30,12 +30,18 @@ pub struct TraceReport {
     pub session: String,
     /// When it began, microseconds since 1970, UTC; absent: it does not say.
     pub began_unix_us: Option<i64>,
-    /// From the first to the last event that tells of latency; absent: none does.
+    /// From the start of the first handler or wait, or the first event that tells of
+    /// latency, to the last such event; absent: none does.
     pub duration_ns: Option<Nanos>,
+    /// Length of the steps of the trace's clock: shorter times are not known.
+    pub clock_step_ns: Nanos,
     /// Events of all sorts.
     pub events: u64,
     /// What is missing.
     pub losses: TraceLosses,
+    /// Whether the figures can be trusted: no buffer and no part of the file is
+    /// missing, and at most one event in 1,000.
+    pub trusted: bool,
     /// ISRs and DPCs by driver, the longest first.
     pub drivers: Vec<TraceHandlerRow>,
     /// The same by routine.
@@ -74,8 +80,11 @@ pub struct TraceLosses {
     /// Events that should tell of latency and cannot be read: too short, or of
     /// a version before Windows 7.
     pub unreadable: u64,
-    /// Handlers and faults that begin outside of the trace's time.
+    /// Handlers and faults that took more than 60 s, or end before they begin.
     pub implausible: u64,
+    /// Handlers and faults that began before the first event of the trace; they are
+    /// counted.
+    pub early: u64,
     /// Batches of switches, a form that is not read.
     pub switch_batches: u64,
     /// Times of routines and threads beyond the 16,384 that are told apart.
@@ -89,10 +98,13 @@ pub struct ReadyCounts {
     pub readied: u64,
     /// How often a CPU went from one thread to another, or to none.
     pub switches: u64,
-    /// Waits that are told: from when a thread was made ready until it ran.
+    /// Waits that are told: from when a thread was made ready, or another took its
+    /// CPU, until it ran.
     pub told: u64,
-    /// How often a thread ran that nobody was seen to make ready: it goes on
-    /// after another took its CPU.
+    /// Those of them that began when another thread took the CPU.
+    pub preempted: u64,
+    /// How often a thread ran of which neither is seen: that it was made ready, or that
+    /// another took its CPU.
     pub resumed: u64,
     /// How often a thread was made ready while it ran, or again before it ran.
     pub unclear: u64,
@@ -114,14 +126,13 @@ pub struct TraceSamples {
 }
 
 impl TraceReport {
-    /// Whether so much is missing that figures cannot be trusted: buffers, more
-    /// than one event in 1,000, or a part of the file.
-    pub const fn is_trusted(&self) -> bool {
+    /// Whether the figures can be trusted, as [`Self::trusted`] says.
+    const fn is_trusted(&self) -> bool {
         let lost = &self.losses;
         lost.buffers == 0
             && lost.damaged_buffers == 0
             && lost.unread_bytes == 0
-            && lost.events.saturating_mul(LOST_IN) <= self.events
+            && lost.events.saturating_mul(LOST_IN) <= self.events.saturating_add(lost.events)
     }
 
     /// Whether it tells of any latency.
@@ -140,6 +151,8 @@ pub fn trace(
     let (major, minor) = header.windows;
     let threads = &tally.threads;
     let samples = tally.samples;
+    let is_coarse = header.clock == TraceClock::SystemTime;
+    let step = if is_coarse { header.step } else { Nanos::ZERO };
     let mut report = TraceReport {
         schema: TRACE_SCHEMA,
         path: path.into(),
@@ -148,21 +161,24 @@ pub fn trace(
         session: header.session.clone(),
         began_unix_us: header.began_unix_us,
         duration_ns: tally.span(),
+        clock_step_ns: header.step,
         events: tally.events,
         losses: losses(header, damage, tally),
-        drivers: rows::drivers(tally),
-        routines: rows::routines(tally),
+        trusted: false,
+        drivers: rows::drivers(tally, step),
+        routines: rows::routines(tally, step),
         ready: ReadyCounts {
             readied: threads.readied,
             switches: threads.switches,
             told: threads.by_priority.values().map(|one| one.count()).sum(),
+            preempted: threads.preempted,
             resumed: threads.resumed,
             unclear: threads.unclear,
             waiting: threads.waiting() as u64,
         },
-        threads: rows::threads(tally, |thread| &thread.ready),
-        priorities: rows::priorities(tally),
-        hard_faults: rows::threads(tally, |thread| &thread.faults),
+        threads: rows::threads(tally, step, |thread| &thread.ready),
+        priorities: rows::priorities(tally, step),
+        hard_faults: rows::threads(tally, step, |thread| &thread.faults),
         samples: (samples.all > 0).then_some(TraceSamples {
             all: samples.all,
             in_dpc: samples.in_dpc,
@@ -173,7 +189,7 @@ pub fn trace(
         absent: Vec::new(),
         doubts: Vec::new(),
     };
-    let is_coarse = header.clock == TraceClock::SystemTime;
+    report.trusted = report.is_trusted();
     report.sentences = sentences::sentences(&report, is_coarse);
     report.absent = sentences::absent(&report);
     report.doubts = sentences::doubts(&report, is_coarse, header.length);
@@ -191,6 +207,7 @@ fn losses(header: &TraceHeader, damage: &TraceDamage, tally: &TraceTally) -> Tra
             .map(|(at, what)| format!("at byte {at}: {what}")),
         unreadable: tally.unreadable,
         implausible: tally.implausible,
+        early: tally.early,
         switch_batches: tally.batches,
         crowded: tally.crowded + tally.threads.crowded,
     }

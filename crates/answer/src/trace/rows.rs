@@ -18,24 +18,43 @@ pub struct TraceTimes {
     pub count: u64,
     /// In all.
     pub total_ns: u64,
-    /// Half took at most so long.
+    /// Half took at most so long; by a clock that moves in steps, the step in which
+    /// they can have ended included.
     pub median_ns: Nanos,
-    /// One in 1,000 took longer; absent where there are fewer.
+    /// One in 1,000 took longer; absent where there are fewer. Steps as above.
     pub p999_ns: Option<Nanos>,
-    /// The longest.
+    /// The longest; no less than a step of a clock that moves in steps.
     pub longest_ns: Nanos,
+    /// Length of the steps of such a clock; of another one 0.
+    #[serde(skip)]
+    pub step: Nanos,
+    /// Whether the longest took less than a step of it.
+    #[serde(skip)]
+    pub is_below_step: bool,
 }
 
 impl TraceTimes {
     /// `None` where there are none.
-    fn of(times: &Histogram) -> Option<Self> {
+    fn of(times: &Histogram, step: Nanos) -> Option<Self> {
         let is_many = times.count() >= FEWEST;
+        // A time of 0 steps ended in the step in which it began. The nearest edge of a
+        // bucket is no better than a step.
+        let quantile = |share| {
+            let time: Nanos = times.quantile(share)?;
+            Some(match step {
+                Nanos::ZERO => time,
+                step if time < step => step,
+                step => time + step,
+            })
+        };
         Some(Self {
             count: times.count(),
             total_ns: u64::try_from(times.sum_ns()).unwrap_or(u64::MAX),
-            median_ns: times.quantile(0.5)?,
-            p999_ns: times.quantile(0.999).filter(|_| is_many),
-            longest_ns: times.max()?,
+            median_ns: quantile(0.5)?,
+            p999_ns: quantile(0.999).filter(|_| is_many),
+            longest_ns: times.max()?.max(step),
+            step,
+            is_below_step: times.max()? < step,
         })
     }
 }
@@ -109,7 +128,7 @@ pub struct PriorityRow {
     pub times: TraceTimes,
 }
 
-pub(super) fn drivers(tally: &TraceTally) -> Vec<TraceHandlerRow> {
+pub(super) fn drivers(tally: &TraceTally, step: Nanos) -> Vec<TraceHandlerRow> {
     let mut all: BTreeMap<(RoutineSort, String), HandlerTally> = BTreeMap::new();
     for ((sort, driver), one) in tally.drivers() {
         let sort = match sort {
@@ -118,21 +137,24 @@ pub(super) fn drivers(tally: &TraceTally) -> Vec<TraceHandlerRow> {
         };
         all.entry((sort, driver)).or_default().merge(&one);
     }
-    handler_rows(all)
+    handler_rows(all, step)
 }
 
-pub(super) fn routines(tally: &TraceTally) -> Vec<TraceHandlerRow> {
-    handler_rows(tally.routines())
+pub(super) fn routines(tally: &TraceTally, step: Nanos) -> Vec<TraceHandlerRow> {
+    handler_rows(tally.routines(), step)
 }
 
-fn handler_rows(all: BTreeMap<(RoutineSort, String), HandlerTally>) -> Vec<TraceHandlerRow> {
+fn handler_rows(
+    all: BTreeMap<(RoutineSort, String), HandlerTally>,
+    step: Nanos,
+) -> Vec<TraceHandlerRow> {
     let mut rows: Vec<TraceHandlerRow> = all
         .into_iter()
         .filter_map(|((sort, who), one)| {
             Some(TraceHandlerRow {
                 handler: HandlerKind::of(sort),
                 who,
-                times: TraceTimes::of(&one.times)?,
+                times: TraceTimes::of(&one.times, step)?,
                 limit_ns: sort.limit(),
                 over_limit: one.over_limit,
             })
@@ -145,11 +167,12 @@ fn handler_rows(all: BTreeMap<(RoutineSort, String), HandlerTally>) -> Vec<Trace
 
 pub(super) fn threads(
     tally: &TraceTally,
+    step: Nanos,
     times: impl Fn(&ThreadTally) -> &Histogram,
 ) -> Vec<TraceThreadRow> {
     let row = |thread: ThreadTally| {
         Some(TraceThreadRow {
-            times: TraceTimes::of(times(&thread))?,
+            times: TraceTimes::of(times(&thread), step)?,
             thread: thread.id,
             process: thread.process,
             name: thread.name,
@@ -161,12 +184,12 @@ pub(super) fn threads(
     rows
 }
 
-pub(super) fn priorities(tally: &TraceTally) -> Vec<PriorityRow> {
+pub(super) fn priorities(tally: &TraceTally, step: Nanos) -> Vec<PriorityRow> {
     let all = tally.threads.by_priority.iter().rev();
     all.filter_map(|(priority, times)| {
         Some(PriorityRow {
             priority: *priority,
-            times: TraceTimes::of(times)?,
+            times: TraceTimes::of(times, step)?,
         })
     })
     .collect()

@@ -3,7 +3,7 @@
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, count, span};
 
-use super::{HandlerKind, TraceHandlerRow, TraceReport, TraceThreadRow};
+use super::{HandlerKind, TraceHandlerRow, TraceReport, TraceThreadRow, TraceTimes};
 
 /// The session's end is noted after its last event, and by another clock.
 const MOST_BEYOND: Nanos = Nanos::from_secs(60);
@@ -54,7 +54,7 @@ fn of_handlers(
         .map(|row| row.over_limit)
         .sum();
     let limit = longest.limit_ns;
-    let took = time(longest.times.longest_ns);
+    let took = longest_of(longest.times);
     let whose = whose(&longest.who);
     if is_coarse {
         return Some(format!(
@@ -73,6 +73,15 @@ fn of_handlers(
     Some(format!(
         "The longest {name} took {took}, of {whose}; {beyond}, the most that Microsoft recommends."
     ))
+}
+
+/// The longest time; less than a step of the clock is not known.
+fn longest_of(times: TraceTimes) -> String {
+    if times.is_below_step {
+        format!("less than {}", time(times.longest_ns))
+    } else {
+        time(times.longest_ns)
+    }
 }
 
 fn whose(driver: &str) -> &str {
@@ -98,10 +107,14 @@ fn of_threads(report: &TraceReport) -> Option<String> {
         Some((low, high)) => format!(", priority {low} to {high}"),
         None => String::new(),
     };
+    let preempted = match report.ready.preempted {
+        0 => String::new(),
+        preempted => format!(", {} of them after another took it", count(preempted)),
+    };
     Some(format!(
-        "Threads that were ready waited for a CPU {}; the longest wait was {}, of {}{priority}.",
+        "Threads that were ready waited for a CPU {}{preempted}; the longest wait was {}, of {}{priority}.",
         counted(report.ready.told, "time"),
-        time(longest.times.longest_ns),
+        longest_of(longest.times),
         who(longest),
     ))
 }
@@ -117,7 +130,7 @@ fn of_faults(report: &TraceReport) -> Option<String> {
         "Threads waited for a page from a disk {}, {} in all; the longest wait was {}, of {}.",
         counted(all, "time"),
         time(Nanos::from_ns(total)),
-        time(longest.times.longest_ns),
+        longest_of(longest.times),
         who(longest),
     ))
 }
@@ -172,7 +185,10 @@ pub(super) fn doubts(report: &TraceReport, is_coarse: bool, length: Option<Nanos
     let mut doubts = Vec::new();
     if is_coarse {
         doubts.push(
-            "its clock is the system's time, which moves in steps of up to 15.6 ms: shorter times are not told; record with the performance counter".into(),
+            format!(
+                "its clock is the system's time, which moves in steps of {}: every time can be that much longer or shorter; record with the performance counter (`xperf -ClockType PerfCounter`)",
+                time(report.clock_step_ns)
+            ),
         );
     }
     let is_lost = lost.events > 0 || lost.buffers > 0;
@@ -207,7 +223,10 @@ pub(super) fn doubts(report: &TraceReport, is_coarse: bool, length: Option<Nanos
             lost.unreadable,
             "too short to be read, or of a version before Windows 7",
         ),
-        (lost.implausible, "begun outside of the trace's time"),
+        (
+            lost.implausible,
+            "of more than 60 s, or with an end before its start",
+        ),
         (
             lost.switch_batches,
             "with a batch of switches each, which laggard does not read",
@@ -220,6 +239,15 @@ pub(super) fn doubts(report: &TraceReport, is_coarse: bool, length: Option<Nanos
         if number > 0 {
             doubts.push(format!("left out: {} {what}", counted(number, "event")));
         }
+    }
+    if lost.early > 0 {
+        doubts.push(format!(
+            "{} began before the first event of the trace, and is counted",
+            match lost.early {
+                1 => "1 handler or fault".to_owned(),
+                many => format!("each of {} handlers and faults", count(many)),
+            }
+        ));
     }
     if ready.told > 0 && ready.unclear > 0 {
         doubts.push(format!(

@@ -36,7 +36,7 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     if !report.is_told() {
         return Ok(Exit::Unmet);
     }
-    Ok(match report.is_trusted() {
+    Ok(match report.trusted {
         true => Exit::Ok,
         false => Exit::Untrustworthy,
     })
@@ -58,11 +58,9 @@ fn read(path: &Path, place: Option<&Destination>) -> anyhow::Result<(TraceReport
     }
     let mut from = Trace::open(File::open(path)?)?;
     let mut tally = TraceTally::new(from.header());
-    let header = from.header().clone();
     let mut extent = TraceExtent::default();
     from.visit(|event| {
-        let opened = &mut extent.opened;
-        *opened = opened.or_else(|| header.between(0, event.ticks));
+        extent.opened.get_or_insert(event.ticks);
         tally.add_and_tell(event, |one| extent.add(&one));
     })?;
     let path = path.display().to_string();

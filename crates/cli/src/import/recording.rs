@@ -7,7 +7,9 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use laggard_answer::trace::TraceReport;
-use laggard_etl::{RoutineSort, TimeTold, ToldOf, Trace, TraceClock, TraceTally};
+use laggard_etl::{
+    ImageEpoch, RoutineSort, TimeTold, ToldOf, Trace, TraceClock, TraceHeader, TraceTally,
+};
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, DriverName, Host, Line, LineId,
     Manifest, Nanos, ProbePlan, Route, RowsOf, STAGES, Service, State, TracedService,
@@ -22,24 +24,26 @@ const MOST_LINES: usize = 4_096;
 const MOST_REMEMBERED: usize = 16_384;
 /// Nothing takes longer, or is longer after the beginning, that can be recorded.
 const LONGEST: Nanos = Nanos::from_secs(100 * 86_400);
+/// No machine's clock is later when a trace begins: 73 years.
+const LATEST_BEGIN: Nanos = Nanos::from_ns(1 << 61);
 /// When the trace began, where it does not say.
 const UNKNOWN: &str = "unknown";
 
 /// When what a trace tells began and ended, and how much it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TraceExtent {
-    /// When the first event of all was, by the trace's clock.
-    pub(super) opened: Option<Nanos>,
-    /// When the first of all times began, and the last ended; `None`: there is none.
-    span: Option<(Nanos, Nanos)>,
+    /// When the first event of all was, in ticks of the trace's clock.
+    pub(super) opened: Option<i64>,
+    /// When the first of all times began, and the last ended, in the same; `None`: there
+    /// is none.
+    span: Option<(i64, i64)>,
     count: u64,
 }
 
 impl TraceExtent {
     pub(super) fn add(&mut self, one: &TimeTold) {
-        let end = one.begun + one.took;
-        let (begin, last) = self.span.unwrap_or((one.begun, end));
-        self.span = Some((begin.min(one.begun), last.max(end)));
+        let (begin, last) = self.span.unwrap_or((one.begun, one.ended));
+        self.span = Some((begin.min(one.begun), last.max(one.ended)));
         self.count += 1;
     }
 }
@@ -63,12 +67,13 @@ pub(super) fn record(
         return Ok(false);
     };
     let path = place.path().display().to_string();
-    let manifest = manifest(from, report, extent.opened, span);
+    let times = RecordedTimes::new(from.header(), span);
+    let manifest = manifest(from, report, extent.opened, &times);
     let recorder = Recorder::create(place.clone(), manifest);
     let mut writing = Writing {
         recorder: recorder.with_context(|| format!("begin `{path}`"))?,
         batch: Batch::default(),
-        begin: span.0,
+        times,
         drivers: HashMap::new(),
         lines: BTreeMap::new(),
         rows: Vec::new(),
@@ -109,11 +114,58 @@ pub(super) fn place(path: &Path, file: &Path) -> anyhow::Result<Destination> {
     Ok(place)
 }
 
+/// The times of the trace as the recording has them.
+struct RecordedTimes {
+    header: TraceHeader,
+    /// Ticks at which the recording's clock is 0.
+    origin: i64,
+    begin: Nanos,
+    end: Nanos,
+}
+
+impl RecordedTimes {
+    /// Returns the times of a trace that lie between these ticks. The recording goes by the trace's
+    /// clock where that began when the machine did. One that counts from elsewhere, as the
+    /// system's time does from 1601, begins with the recording.
+    fn new(header: &TraceHeader, (begin, end): (i64, i64)) -> Self {
+        let of_trace = header
+            .between(0, begin)
+            .filter(|&begin| header.clock != TraceClock::SystemTime && begin <= LATEST_BEGIN);
+        let origin = match of_trace {
+            Some(_) => 0,
+            None => begin,
+        };
+        let begin = of_trace.unwrap_or(Nanos::ZERO);
+        let length = header.between(origin, end).unwrap_or(Nanos::ZERO);
+        Self {
+            header: header.clone(),
+            origin,
+            begin,
+            end: length.clamp(begin, begin + LONGEST),
+        }
+    }
+
+    /// When a row began; `None`: so long after the beginning that it cannot be recorded.
+    fn expiry(&self, begun: i64) -> Option<Nanos> {
+        let expiry = self.header.between(self.origin, begun)?;
+        (expiry.saturating_sub(self.begin) <= LONGEST).then_some(expiry)
+    }
+
+    /// How long it took; what a clock of long steps does not tell took a step at most.
+    fn took(&self, took: Nanos) -> Option<Nanos> {
+        let took = match self.header.clock {
+            TraceClock::SystemTime => took.max(self.header.step),
+            TraceClock::PerformanceCounter | TraceClock::CycleCounter => took,
+        };
+        (took <= LONGEST).then_some(took)
+    }
+}
+
 struct Writing {
     recorder: Recorder,
     batch: Batch,
-    begin: Nanos,
-    drivers: HashMap<u64, DriverName>,
+    times: RecordedTimes,
+    drivers: HashMap<(u64, ImageEpoch), DriverName>,
     lines: BTreeMap<(u16, TracedService), LineId>,
     /// How many rows each line has.
     rows: Vec<u64>,
@@ -127,19 +179,21 @@ impl Writing {
         if self.refused.is_some() {
             return;
         }
-        let is_bounded = one.took <= LONGEST && one.begun.saturating_sub(self.begin) <= LONGEST;
         let service = self.service(one.of, names);
-        let Some(line) = self.line(one.cpu, service).filter(|_| is_bounded) else {
+        let expiry = self.times.expiry(one.begun);
+        let took = self.times.took(one.took);
+        let bounded = expiry.zip(took);
+        let Some((line, (expiry, took))) = self.line(one.cpu, service).zip(bounded) else {
             self.left_out += 1;
             return;
         };
         let seq = &mut self.rows[usize::from(line.0)];
         let mut steps = [None; STAGES.len()];
-        steps[Service::Traced(service).last_stage().index()] = Some(one.took);
+        steps[Service::Traced(service).last_stage().index()] = Some(took);
         self.batch.push(&Activation {
             line,
             seq: *seq,
-            expiry: one.begun,
+            expiry,
             missed: false,
             censored: false,
             steps,
@@ -156,11 +210,17 @@ impl Writing {
 
     fn service(&mut self, of: ToldOf, names: &TraceTally) -> TracedService {
         match of {
-            ToldOf::Handler { sort, routine } => {
-                let known = self.drivers.get(&routine).copied();
-                let driver = known.unwrap_or_else(|| DriverName::new(&names.driver(routine)));
+            ToldOf::Handler {
+                sort,
+                routine,
+                epoch,
+            } => {
+                let at = (routine, epoch);
+                let known = self.drivers.get(&at).copied();
+                let driver =
+                    known.unwrap_or_else(|| DriverName::new(&names.driver(routine, epoch)));
                 if self.drivers.len() < MOST_REMEMBERED {
-                    self.drivers.insert(routine, driver);
+                    self.drivers.insert(at, driver);
                 }
                 match sort {
                     RoutineSort::Isr => TracedService::Isr(driver),
@@ -226,15 +286,20 @@ impl Writing {
 fn manifest(
     from: &Trace<File>,
     report: &TraceReport,
-    opened: Option<Nanos>,
-    (begin, end): (Nanos, Nanos),
+    opened: Option<i64>,
+    times: &RecordedTimes,
 ) -> Manifest {
     let header = from.header();
-    let after = begin.saturating_sub(opened.unwrap_or(begin));
-    let began = header.began_unix_us.and_then(|at| {
+    let (begin, end) = (times.begin, times.end);
+    let first = header.between(times.origin, opened.unwrap_or(times.origin));
+    let after = begin.saturating_sub(first.unwrap_or(begin));
+    // The system's time says it itself; of other clocks only the trace's beginning is told.
+    let of_clock = header.unix_us(times.origin);
+    let began = of_clock.or_else(|| {
         let after = i64::try_from(after.ns() / 1_000).ok()?;
-        Timestamp::from_microsecond(at.checked_add(after)?).ok()
+        header.began_unix_us?.checked_add(after)
     });
+    let began = began.and_then(|at| Timestamp::from_microsecond(at).ok());
     let clock = Clock {
         name: clock_name(header.clock).into(),
         start_ns: begin,
@@ -256,7 +321,7 @@ fn manifest(
             .map(|arg| arg.to_string_lossy().into_owned())
             .collect(),
         host,
-        caveats: caveats(header.clock, header.hz, report),
+        caveats: caveats(header.clock, report),
         ..Manifest::new(Backend::Imported, plan, clock, Vec::new())
     }
 }
@@ -270,7 +335,7 @@ const fn clock_name(clock: TraceClock) -> &'static str {
 }
 
 /// What the rows are, of which clock, and what is missing.
-fn caveats(clock: TraceClock, hz: u64, report: &TraceReport) -> Vec<Caveat> {
+fn caveats(clock: TraceClock, report: &TraceReport) -> Vec<Caveat> {
     let lost = &report.losses;
     let missing = format!(
         "{} events and {} buffers were lost while it was recorded, {} buffers and {} bytes of the file are damaged, {} events could not be read, {} begin outside of its time, {} threads were made ready while they ran and {} were still waiting at its end",
@@ -283,24 +348,26 @@ fn caveats(clock: TraceClock, hz: u64, report: &TraceReport) -> Vec<Caveat> {
         report.ready.unclear,
         report.ready.waiting,
     );
-    let step = 1_000_000_000_u64.div_ceil(hz.max(1));
     let mut caveats = vec![Caveat::new(
         CaveatKind::Imported,
         format!(
             "a trace of Windows that another program recorded, read by its {} of {} a step; {missing}",
             clock_name(clock),
-            Nanos::from_ns(step),
+            report.clock_step_ns,
         ),
         "what interrupted a handler, and what a hypervisor took, is in its time: docs/import.md",
     )];
     if clock == TraceClock::SystemTime {
         caveats.push(Caveat::new(
             CaveatKind::Clocksource,
-            "the clock of the trace moves in steps of milliseconds, so that shorter times are 0 or a step",
+            format!(
+                "the clock of the trace moves in steps of {}: a shorter time is recorded as a step, which is the most that it took",
+                report.clock_step_ns
+            ),
             "record with the performance counter (`xperf -ClockType PerfCounter`)",
         ));
     }
-    if !report.is_trusted() {
+    if !report.trusted {
         caveats.push(Caveat::new(
             CaveatKind::TraceIncomplete,
             format!("too much of the trace is missing: {missing}"),

@@ -124,7 +124,12 @@ impl KernelLog {
                     log.called(of, Tid(thread), &frames);
                 }
             }
-            KernelEvent::Image { base, size, path } => self.drivers.add(base, size, &path),
+            KernelEvent::Image {
+                change,
+                base,
+                size,
+                path,
+            } => self.drivers.add(change, (base, size), &path),
             KernelEvent::Process { process, is_new: _ } => self.names.is_process(process),
             KernelEvent::Thread { thread, is_new: _ } => self.names.is_thread(thread),
             KernelEvent::ThreadEnd(thread) => self.names.ended(thread),
@@ -201,7 +206,7 @@ impl KernelLog {
 
     /// The driver and the place in it at an address of the kernel.
     pub fn symbol(&self, address: Address) -> Symbol {
-        match self.drivers.place(address.0) {
+        match self.drivers.current_place(address.0) {
             Some(name) => Symbol {
                 name: Some(name),
                 ..Symbol::default()

@@ -14,6 +14,7 @@ use crate::event::TraceEvent;
 use crate::header::TraceHeader;
 use crate::kernel::{KernelEvent, RoutineSort, decode};
 pub(crate) use drivers::Drivers;
+pub use drivers::ImageEpoch;
 pub use threads::{ThreadTallies, ThreadTally};
 
 /// Most routines that are told apart.
@@ -72,6 +73,8 @@ pub enum ToldOf {
         sort: RoutineSort,
         /// Its address.
         routine: u64,
+        /// When its image was in memory, for [`TraceTally::driver`].
+        epoch: ImageEpoch,
     },
     /// A thread waited for a CPU and then ran with this priority.
     Ready(u8),
@@ -86,8 +89,10 @@ pub struct TimeTold {
     pub of: ToldOf,
     /// The CPU on which it ended.
     pub cpu: u16,
-    /// When it began, by the trace's clock.
-    pub begun: Nanos,
+    /// When it began, in ticks of the trace's clock.
+    pub begun: i64,
+    /// When it ended, in the same.
+    pub ended: i64,
     /// How long it took.
     pub took: Nanos,
 }
@@ -100,7 +105,9 @@ pub struct TraceTally {
     pub events: u64,
     /// When the first and the last of those counted below were, in ticks.
     span: Option<(i64, i64)>,
-    handlers: HashMap<(RoutineSort, u64), HandlerTally>,
+    handlers: HashMap<(RoutineSort, u64, ImageEpoch), HandlerTally>,
+    /// When the first event of all was, in ticks.
+    first: Option<i64>,
     /// Runs of routines beyond those that are told apart.
     pub crowded: u64,
     drivers: Drivers,
@@ -112,6 +119,8 @@ pub struct TraceTally {
     pub unreadable: u64,
     /// Handlers and faults that begin outside of the trace's time.
     pub implausible: u64,
+    /// Handlers and faults that began before the first event, and ended after it.
+    pub early: u64,
     /// Batches of switches, which are not read.
     pub batches: u64,
 }
@@ -124,12 +133,14 @@ impl TraceTally {
             events: 0,
             span: None,
             handlers: HashMap::new(),
+            first: None,
             crowded: 0,
             drivers: Drivers::default(),
             threads: ThreadTallies::default(),
             samples: SampleTally::default(),
             unreadable: 0,
             implausible: 0,
+            early: 0,
             batches: 0,
         }
     }
@@ -143,6 +154,9 @@ impl TraceTally {
     /// as histograms and [`Self::crowded`] count.
     pub fn add_and_tell(&mut self, event: &TraceEvent<'_>, mut tell: impl FnMut(TimeTold)) {
         self.events += 1;
+        if event.ticks != 0 {
+            self.first.get_or_insert(event.ticks);
+        }
         let Some(told) = decode(event).known(&mut self.unreadable) else {
             return;
         };
@@ -153,16 +167,22 @@ impl TraceTally {
                 routine,
                 vector: _,
             } => {
-                if let Some(took) = self.ran(event.ticks, sort, begun, routine) {
-                    let of = ToldOf::Handler { sort, routine };
-                    tell(self.told(of, event, took));
+                let epoch = self.drivers.epoch(routine);
+                let handler = (sort, routine, epoch);
+                if let Some((begun, took)) = self.ran(event.ticks, begun, handler) {
+                    let of = ToldOf::Handler {
+                        sort,
+                        routine,
+                        epoch,
+                    };
+                    tell(Self::told(of, event, (begun, took)));
                 }
             }
             KernelEvent::HardFault { begun, thread } => match self.took(begun, event.ticks) {
-                Some(took) => {
-                    self.lasts(event.ticks);
+                Some((begun, took)) => {
+                    self.lasted(begun, event.ticks);
                     self.threads.faulted(thread, took);
-                    tell(self.told(ToldOf::HardFault, event, took));
+                    tell(Self::told(ToldOf::HardFault, event, (begun, took)));
                 }
                 None => self.implausible += 1,
             },
@@ -171,17 +191,19 @@ impl TraceTally {
                 from,
                 priority,
                 left: _,
-                preempts: _,
+                preempts,
             } => {
                 self.lasts(event.ticks);
                 let header = &self.header;
-                let took = self
-                    .threads
-                    .switched(from, to, priority, event.ticks, |begin, end| {
-                        header.between(begin, end)
-                    });
-                if let Some(took) = took {
-                    tell(self.told(ToldOf::Ready(priority), event, took));
+                let ended = self.threads.switched(
+                    (from, preempts),
+                    (to, priority),
+                    event.ticks,
+                    |begin, end| header.between(begin, end),
+                );
+                if let Some(wait) = ended {
+                    let of = ToldOf::Ready(priority);
+                    tell(Self::told(of, event, (wait.since, wait.took)));
                 }
             }
             KernelEvent::Ready { thread } => {
@@ -200,7 +222,12 @@ impl TraceTally {
                 self.samples.in_isr += u64::from(in_isr);
                 self.samples.idle += u64::from(thread == 0 && !in_dpc && !in_isr);
             }
-            KernelEvent::Image { base, size, path } => self.drivers.add(base, size, &path),
+            KernelEvent::Image {
+                change,
+                base,
+                size,
+                path,
+            } => self.drivers.add(change, (base, size), &path),
             KernelEvent::Process { process, is_new: _ } => self.threads.is_process(&process),
             KernelEvent::Thread { thread, is_new } => self.threads.is_thread(thread, is_new),
             KernelEvent::ThreadEnd(thread) => self.threads.ended(thread),
@@ -227,31 +254,30 @@ impl TraceTally {
 
     fn by(
         &self,
-        name: impl Fn(&Drivers, u64) -> String,
+        name: impl Fn(&Drivers, (u64, ImageEpoch)) -> String,
     ) -> BTreeMap<(RoutineSort, String), HandlerTally> {
         let mut all: BTreeMap<_, HandlerTally> = BTreeMap::new();
-        for ((sort, routine), tally) in &self.handlers {
-            let key = (*sort, name(&self.drivers, *routine));
+        for ((sort, routine, epoch), tally) in &self.handlers {
+            let key = (*sort, name(&self.drivers, (*routine, *epoch)));
             all.entry(key).or_default().merge(tally);
         }
         all
     }
 
-    fn told(&self, of: ToldOf, event: &TraceEvent<'_>, took: Nanos) -> TimeTold {
-        // An event before the clock's 0 is nobody's.
-        let ended = self.header.between(0, event.ticks).unwrap_or(Nanos::ZERO);
+    const fn told(of: ToldOf, event: &TraceEvent<'_>, (begun, took): (i64, Nanos)) -> TimeTold {
         TimeTold {
             of,
             cpu: event.cpu,
-            begun: ended.saturating_sub(took),
+            begun,
+            ended: event.ticks,
             took,
         }
     }
 
-    /// The driver whose image holds `address`, as `ndis.sys`; `unknown` where none is
-    /// known there.
-    pub fn driver(&self, address: u64) -> String {
-        self.drivers.driver(address)
+    /// The driver whose image held `address` then, as `ndis.sys`; `unknown` where none
+    /// is known there.
+    pub fn driver(&self, address: u64, epoch: ImageEpoch) -> String {
+        self.drivers.driver((address, epoch))
     }
 
     fn lasts(&mut self, ticks: i64) {
@@ -259,25 +285,40 @@ impl TraceTally {
         self.span = Some((first, ticks));
     }
 
-    fn took(&self, begun: u64, ended: i64) -> Option<Nanos> {
-        let took = self.header.between(i64::try_from(begun).ok()?, ended)?;
-        (took <= IMPLAUSIBLE).then_some(took)
+    /// Adds what began and ended then.
+    fn lasted(&mut self, begun: i64, ended: i64) {
+        self.lasts(ended);
+        if let Some((first, _)) = &mut self.span {
+            *first = begun.min(*first);
+        }
+        self.early += u64::from(self.first.is_some_and(|first| begun < first));
     }
 
-    fn ran(&mut self, ended: i64, sort: RoutineSort, begun: u64, routine: u64) -> Option<Nanos> {
-        let Some(took) = self.took(begun, ended) else {
+    fn took(&self, begun: u64, ended: i64) -> Option<(i64, Nanos)> {
+        let begun = i64::try_from(begun).ok()?;
+        let took = self.header.between(begun, ended)?;
+        (took <= IMPLAUSIBLE).then_some((begun, took))
+    }
+
+    fn ran(
+        &mut self,
+        ended: i64,
+        begun: u64,
+        handler: (RoutineSort, u64, ImageEpoch),
+    ) -> Option<(i64, Nanos)> {
+        let Some((begun, took)) = self.took(begun, ended) else {
             self.implausible += 1;
             return None;
         };
-        self.lasts(ended);
-        let is_known = self.handlers.contains_key(&(sort, routine));
+        self.lasted(begun, ended);
+        let is_known = self.handlers.contains_key(&handler);
         if !is_known && self.handlers.len() >= MOST_ROUTINES {
             self.crowded += 1;
-            return Some(took);
+            return Some((begun, took));
         }
-        let tally = self.handlers.entry((sort, routine)).or_default();
+        let tally = self.handlers.entry(handler).or_default();
         tally.times.add(took);
-        tally.over_limit += u64::from(took > sort.limit());
-        Some(took)
+        tally.over_limit += u64::from(took > handler.0.limit());
+        Some((begun, took))
     }
 }

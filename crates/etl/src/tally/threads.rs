@@ -25,12 +25,29 @@ pub struct ThreadTally {
     pub process: Option<u32>,
     /// Its process' name, where the trace says so.
     pub name: Option<String>,
-    /// From when it was made ready until it ran.
+    /// From when it was made ready, or another thread took its CPU, until it ran.
     pub ready: Histogram,
     /// Its lowest and highest priority when it then ran.
     pub priorities: Option<(u8, u8)>,
     /// How long it waited for pages from a disk.
     pub faults: Histogram,
+}
+
+/// A wait for a CPU that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// When it began, in ticks.
+    since: i64,
+    /// Whether another thread took the CPU; otherwise it was made ready.
+    is_preempted: bool,
+}
+
+/// A wait for a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedWait {
+    /// When it began, in ticks.
+    pub(super) since: i64,
+    pub(super) took: Nanos,
 }
 
 /// What is told of all threads.
@@ -41,7 +58,7 @@ pub struct ThreadTallies {
     /// The process of each thread that has no place among `threads` yet.
     processes: HashMap<u32, u32>,
     names: HashMap<u32, String>,
-    waiting: HashMap<u32, i64>,
+    waiting: HashMap<u32, Wait>,
     /// From ready to run by the priority with which a thread then ran.
     pub by_priority: BTreeMap<u8, Histogram>,
     /// Times of threads beyond those that are told apart.
@@ -50,8 +67,10 @@ pub struct ThreadTallies {
     pub switches: u64,
     /// How often a thread was made ready.
     pub readied: u64,
-    /// How often a thread ran that nobody was seen to make ready: it goes on
-    /// after another took its CPU.
+    /// Waits that began when another thread took the CPU, of those that ended.
+    pub preempted: u64,
+    /// How often a thread ran of which neither is seen: that it was made ready, or that
+    /// another took its CPU.
     pub resumed: u64,
     /// How often a thread was made ready while it ran, or again before it ran,
     /// so that nothing is known of its wait.
@@ -112,41 +131,65 @@ impl ThreadTallies {
 
     pub(super) fn became_ready(&mut self, thread: u32, ticks: i64) {
         self.readied += 1;
-        if self.waiting.contains_key(&thread) || self.waiting.len() >= MOST_READY {
+        if self
+            .waiting
+            .get(&thread)
+            .is_some_and(|wait| wait.is_preempted)
+        {
+            // It could run since it lost its CPU.
+            return;
+        }
+        if self.waiting.contains_key(&thread) {
             // The first time is when it could have run.
             self.unclear += 1;
             return;
         }
-        self.waiting.insert(thread, ticks);
+        self.wait(thread, ticks, false);
     }
 
-    /// How long `to` was ready before it ran, where that is known.
+    fn wait(&mut self, thread: u32, since: i64, is_preempted: bool) {
+        if self.waiting.len() >= MOST_READY {
+            self.unclear += 1;
+            return;
+        }
+        let wait = Wait {
+            since,
+            is_preempted,
+        };
+        self.waiting.insert(thread, wait);
+    }
+
+    /// How long `to` waited for a CPU before it ran, where that is known. `preempts`:
+    /// `from` could have gone on, and waits from now on.
     pub(super) fn switched(
         &mut self,
-        from: u32,
-        to: u32,
-        priority: u8,
+        (from, preempts): (u32, bool),
+        (to, priority): (u32, u8),
         ticks: i64,
         between: impl Fn(i64, i64) -> Option<Nanos>,
-    ) -> Option<Nanos> {
+    ) -> Option<EndedWait> {
         self.switches += 1;
-        // It was made ready while it still ran: when it stops, and why, is not
-        // told, so that its wait began at no known time.
-        if self.waiting.remove(&from).is_some() {
+        // It was made ready while it still ran. Unless it could go on then, its wait
+        // began at no known time.
+        let was_ready = self.waiting.remove(&from).is_some();
+        if preempts && from != 0 && from != to {
+            self.wait(from, ticks, true);
+        } else if was_ready {
             self.unclear += 1;
         }
         // Thread 0 of each CPU runs when nobody else does.
         if to == 0 {
             return None;
         }
-        let Some(since) = self.waiting.remove(&to) else {
+        let Some(wait) = self.waiting.remove(&to) else {
             self.resumed += 1;
             return None;
         };
-        let Some(took) = between(since, ticks) else {
+        let Some(took) = between(wait.since, ticks) else {
             self.unclear += 1;
             return None;
         };
+        self.preempted += u64::from(wait.is_preempted);
         self.by_priority.entry(priority).or_default().add(took);
         match self.entry(to) {
             Some(thread) => {
@@ -156,7 +199,10 @@ impl ThreadTallies {
             }
             None => self.crowded += 1,
         }
-        Some(took)
+        Some(EndedWait {
+            since: wait.since,
+            took,
+        })
     }
 
     pub(super) fn faulted(&mut self, thread: u32, took: Nanos) {

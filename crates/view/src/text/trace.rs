@@ -13,6 +13,9 @@ use super::grid::Grid;
 pub fn trace(report: &TraceReport, top: usize, look: Look) -> String {
     let mut text = filled(look, &title(report));
     text += &filled(look, &lost(report));
+    if !report.trusted {
+        text += &look.hanging("", "  ", NOT_TRUSTED);
+    }
     if !report.sentences.is_empty() {
         text.push('\n');
     }
@@ -22,11 +25,17 @@ pub fn trace(report: &TraceReport, top: usize, look: Look) -> String {
     for (handler, name) in [(HandlerKind::Isr, "ISR"), (HandlerKind::Dpc, "DPC")] {
         let of = |row: &&TraceHandlerRow| row.handler == handler;
         let rows: Vec<&TraceHandlerRow> = report.drivers.iter().filter(of).collect();
-        text += &handlers(&format!("{name}s by driver"), "driver", &rows, top, look);
+        text += &handlers(&format!("{name}s by driver"), &["driver"], &rows, top, look);
         let is_dpc = handler == HandlerKind::Dpc;
         let of = |row: &&TraceHandlerRow| (row.handler != HandlerKind::Isr) == is_dpc;
         let rows: Vec<&TraceHandlerRow> = report.routines.iter().filter(of).collect();
-        text += &handlers(&format!("{name}s by routine"), "routine", &rows, top, look);
+        let is_named_alike = rows.iter().any(|row| row.handler != handler);
+        let heads: &[&str] = if is_named_alike {
+            &["routine", "type"]
+        } else {
+            &["routine"]
+        };
+        text += &handlers(&format!("{name}s by routine"), heads, &rows, top, look);
     }
     text += &threads(
         "From ready to run, by thread",
@@ -46,6 +55,20 @@ pub fn trace(report: &TraceReport, top: usize, look: Look) -> String {
     text += &samples(report, look);
     text += &list("Not in this trace", &report.absent, look);
     text + &list("Bear in mind", &report.doubts, look)
+}
+
+/// What speaks against every figure.
+const NOT_TRUSTED: &str = "NOT TRUSTWORTHY: too much of the trace is missing, so figures can be too small or too \
+     large; record again with more and larger buffers (`xperf -BufferSize 1024 -MaxBuffers 1024`)";
+
+/// How Windows calls the sorts of DPCs; nothing of ISRs, of which there is one.
+const fn dpc_type(handler: HandlerKind) -> &'static str {
+    match handler {
+        HandlerKind::Isr => "",
+        HandlerKind::Dpc => "queued",
+        HandlerKind::TimerDpc => "timer",
+        HandlerKind::ThreadedDpc => "threaded",
+    }
 }
 
 fn filled(look: Look, text: &str) -> String {
@@ -99,12 +122,24 @@ const TIMES: [&str; 5] = ["times", "in all", "median", "1 in 1,000", "longest"];
 
 fn cells(times: TraceTimes) -> [String; 5] {
     let write = |time: Nanos| Unit::Auto.write_nanos(time);
+    let is_coarse = times.step > Nanos::ZERO;
+    let below = |time: Nanos| {
+        if is_coarse {
+            format!("<{}", write(time))
+        } else {
+            write(time)
+        }
+    };
     [
         count(times.count),
         write(Nanos::from_ns(times.total_ns)),
-        write(times.median_ns),
-        times.p999_ns.map_or_else(|| "-".to_owned(), write),
-        write(times.longest_ns),
+        below(times.median_ns),
+        times.p999_ns.map_or_else(|| "-".to_owned(), below),
+        if times.is_below_step {
+            below(times.longest_ns)
+        } else {
+            write(times.longest_ns)
+        },
     ]
 }
 
@@ -127,14 +162,27 @@ fn table(title: &str, grid: &Grid, rows: usize, top: usize, look: Look) -> Strin
     text
 }
 
-fn handlers(title: &str, what: &str, rows: &[&TraceHandlerRow], top: usize, look: Look) -> String {
+fn handlers(
+    title: &str,
+    heads: &[&str],
+    rows: &[&TraceHandlerRow],
+    top: usize,
+    look: Look,
+) -> String {
     let limit = rows.first().map_or(Nanos::ZERO, |row| row.limit_ns);
     let above = format!("above {limit}");
-    let mut grid = Grid::new(headed(&[what], &[&above]));
+    let mut grid = Grid::new(headed(heads, &[&above])).keys(heads.len());
     for row in rows.iter().take(top) {
         let mut all = vec![row.who.clone()];
+        if heads.len() > 1 {
+            all.push(dpc_type(row.handler).into());
+        }
         all.extend(cells(row.times));
-        all.push(count(row.over_limit));
+        // A clock of long steps does not tell.
+        all.push(match row.times.step {
+            Nanos::ZERO => count(row.over_limit),
+            _ => "-".into(),
+        });
         grid.add_row(all);
     }
     table(title, &grid, rows.len(), top, look)
@@ -147,9 +195,10 @@ fn threads(
     has_priority: bool,
     look: Look,
 ) -> String {
-    let heads: &[&str] = match has_priority {
-        true => &["process", "thread", "priority"],
-        false => &["process", "thread"],
+    let heads: &[&str] = if has_priority {
+        &["process", "thread", "priority"]
+    } else {
+        &["process", "thread"]
     };
     let mut grid = Grid::new(headed(heads, &[])).keys(2);
     for row in rows.iter().take(top) {
