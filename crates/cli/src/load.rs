@@ -1,24 +1,35 @@
 //! `laggard load`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use laggard_workload::load::{Builtin, Busy, NamedLoad, Recipe, RecipeError};
+use laggard_model::printable;
+use laggard_workload::load::{Builtin, Busy, NamedLoad, ProgramTrial, Recipe, Unusable};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::{LoadArgs, LoadCommand};
 use crate::exit::Exit;
 use crate::{measuring, pipe};
 
+/// How long a program may take to say what it is, while somebody waits for the list.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
     match args.command {
         LoadCommand::List => pipe::print(&list()?)?,
         LoadCommand::Show { name } => pipe::print_document(&text_of(&name)?)?,
         LoadCommand::Run { name, hold } => {
-            let load = NamedLoad::find(&name)?;
+            // Whoever holds it has tried its programs.
+            let load = if hold {
+                NamedLoad::named(&name)?
+            } else {
+                NamedLoad::find(&name)?
+            };
             let stop = Arc::new(AtomicBool::new(false));
             for signal in [SIGINT, SIGTERM] {
                 signal_hook::flag::register(signal, stop.clone())
@@ -43,18 +54,56 @@ fn list() -> anyhow::Result<String> {
     }
     writeln!(text, "{:12} {}", Busy::NAMES[0], Busy::ABOUT[0])?;
     writeln!(text, "{:12} {}", Busy::NAMES[1], Busy::ABOUT[1])?;
-    for recipe in Recipe::built_in()? {
+    let trial = ProgramTrial {
+        patience: PATIENCE,
+        user: measuring::caller(),
+    };
+    let recipes = Recipe::built_in()?;
+    let tried: Vec<Vec<Unusable>> = std::thread::scope(|scope| {
+        let start = |recipe| scope.spawn(move || Recipe::unusable(recipe, trial));
+        let trials: Vec<_> = recipes.iter().map(start).collect();
+        let ended = trials.into_iter().map(|trial| trial.join());
+        ended.map(Result::unwrap_or_default).collect()
+    });
+    for (recipe, unusable) in recipes.iter().zip(tried) {
         writeln!(text, "{:12} {}", recipe.name, recipe.about)?;
-        if let Err(RecipeError::Missing { packages, .. }) = recipe.check() {
-            writeln!(
-                text,
-                "{:12}   not here yet: apt-get install {}",
-                "",
-                packages.join(" ")
-            )?;
+        for line in absence(&unusable) {
+            writeln!(text, "{:12}   {}", "", printable(&line))?;
         }
     }
     Ok(text)
+}
+
+/// Why a load cannot run here, and how it can; nothing where it can.
+fn absence(unusable: &[Unusable]) -> Vec<String> {
+    if unusable.is_empty() {
+        return Vec::new();
+    }
+    let (missing, broken): (Vec<&Unusable>, Vec<&Unusable>) =
+        unusable.iter().partition(|program| program.is_missing);
+    let mut lines = Vec::new();
+    let names: BTreeSet<&str> = missing.iter().map(|need| need.program.as_str()).collect();
+    if !names.is_empty() {
+        let names: Vec<&str> = names.into_iter().collect();
+        lines.push(format!("not available: needs {}", names.join(", ")));
+    }
+    for program in broken {
+        let line = format!(
+            "not available: `{}` cannot be used: {}",
+            program.program, program.why
+        );
+        // Several packages can be needed for one program.
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let packages: BTreeSet<&str> = unusable.iter().map(|need| need.package.as_str()).collect();
+    let packages: Vec<&str> = packages.into_iter().collect();
+    lines.push(format!(
+        "install with: apt-get install {}",
+        packages.join(" ")
+    ));
+    lines
 }
 
 fn text_of(name: &str) -> anyhow::Result<String> {

@@ -114,10 +114,7 @@ pub(crate) fn hand_over(recording: Option<&Folder>) -> anyhow::Result<()> {
 
 /// For whom `sudo` runs this program as root.
 pub(crate) fn caller() -> Option<LoadUser> {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let is_root = nix::unistd::geteuid().is_root();
-    let (user, group) = number("SUDO_UID").zip(number("SUDO_GID"))?;
-    is_root.then_some(LoadUser { user, group })
+    LoadUser::of_sudo()
 }
 
 /// What limits on this process do to what is measured without a recording.

@@ -144,6 +144,15 @@ fn loads(names: &[String]) -> anyhow::Result<Vec<RtosLoad>> {
                 lacks: Lacks::Machine,
             }),
         }),
+        Err(RecipeError::Unusable { load, program }) => Ok(RtosLoad {
+            asked: asked.clone(),
+            name: load,
+            absence: Some(Absence {
+                reason: format!("{} cannot be used: {}", program.program, program.why),
+                remedy: format!("apt-get install {}", program.package),
+                lacks: Lacks::Machine,
+            }),
+        }),
         Err(err) => Err(err.into()),
     };
     names.iter().map(load).collect()

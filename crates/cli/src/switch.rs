@@ -348,7 +348,7 @@ fn loaded(name: Option<&str>, cpu: Cpu, stop: &AtomicBool) -> anyhow::Result<Opt
     let launch = launch.open_files(linux::usual_descriptors());
     let takes_turns =
         |load: &NamedLoad| matches!(load, NamedLoad::Busy(busy) if busy.turns.is_some());
-    let launch = match takes_turns(&NamedLoad::find(name)?) {
+    let launch = match takes_turns(&NamedLoad::named(name)?) {
         true => launch.cpus(CpuList::from_iter([cpu])),
         false => launch,
     };

@@ -326,3 +326,74 @@ fn who_misspells_a_name_is_asked_whether_another_was_meant() {
         .code(2)
         .stderr(contains("is not a service").and(contains("did you mean").not()));
 }
+
+/// A directory with a program of this name, a shell script.
+fn with_program(name: &str, script: &str) -> TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join(name);
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// Standard output of `load list` where PATH has nothing but this directory.
+fn listed(path: &TempDir) -> String {
+    let output = Command::cargo_bin("laggard")
+        .unwrap()
+        .env("PATH", path.path())
+        .args(["load", "list"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn load_list_runs_programs_and_shows_why_a_load_is_not_available() {
+    let other = with_program("iperf3", "echo a stand-in for iperf");
+    let failing = with_program("iperf3", "echo iperf 3.12; exit 3");
+    let right = with_program("iperf3", "echo iperf 3.12");
+
+    let (other, failing, right) = (listed(&other), listed(&failing), listed(&right));
+
+    assert!(
+        other.contains("`iperf3` cannot be used: `iperf3 --version` wrote `a stand-in for iperf`, without `iperf 3`"),
+        "{other}"
+    );
+    assert!(
+        other.contains("install with: apt-get install iperf3"),
+        "{other}"
+    );
+    assert!(
+        failing.contains("`iperf3 --version` ended with exit status: 3 and wrote `iperf 3.12`"),
+        "{failing}"
+    );
+    assert!(
+        !right.contains("iperf3 cannot") && !right.contains("apt-get install iperf3"),
+        "{right}"
+    );
+    // The others have no program at all here.
+    assert!(
+        right.contains("not available: needs hackbench, stress-ng"),
+        "{right}"
+    );
+}
+
+#[test]
+fn a_load_whose_program_is_another_one_is_refused_before_anything_starts() {
+    let path = with_program("iperf3", "echo a stand-in");
+    let dir = TempDir::new().unwrap();
+    let output = dir.path().join("r.laggard");
+
+    Command::cargo_bin("laggard")
+        .unwrap()
+        .env("PATH", path.path())
+        .args(["record", "--load", "net", "--output"])
+        .arg(&output)
+        .assert()
+        .code(1)
+        .stderr(contains("load `net` cannot use `iperf3`").and(contains("a stand-in")));
+
+    assert!(!output.exists());
+}

@@ -96,7 +96,7 @@ fn count_only(
 /// asked for.
 fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load> {
     let label = match &args.load {
-        Some(name) => LoadLabel::named(NamedLoad::find(name)?.name()),
+        Some(name) => LoadLabel::named(NamedLoad::named(name)?.name()),
         None => LoadLabel::none(),
     };
     let mut seen = loads_for_demand(&ask::of(dirs))?;

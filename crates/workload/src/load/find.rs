@@ -2,10 +2,17 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use laggard_model::{Throughput, UsagePattern};
 
-use super::{Builtin, Busy, BusyError, Gate, Recipe, RecipeError, RunError, run, run_recipe};
+use super::{
+    Builtin, Busy, BusyError, Gate, LoadUser, ProgramTrial, Recipe, RecipeError, RunError, run,
+    run_recipe,
+};
+
+/// How long a program of a load that is about to run may take to say what it is.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A load as a user names it.
 #[derive(Clone, Debug)]
@@ -14,16 +21,32 @@ pub enum NamedLoad {
     Builtin(Builtin),
     /// Busy processes.
     Busy(Busy),
-    /// One of real applications, all of which are there.
+    /// One of real applications.
     Recipe(Box<Recipe>),
 }
 
 impl NamedLoad {
-    /// The load of this name or in this file, if it can be run here.
+    /// The load of this name or in this file, if it can be run here: every program that
+    /// it needs is tried.
     ///
     /// # Errors
-    /// When there is none, or programs that it needs are missing.
+    /// When there is none, or programs that it needs are missing or do not work.
     pub fn find(name: &str) -> Result<Self, RecipeError> {
+        let load = Self::named(name)?;
+        if let Self::Recipe(recipe) = &load {
+            recipe.try_programs(ProgramTrial {
+                patience: PATIENCE,
+                user: LoadUser::of_sudo(),
+            })?;
+        }
+        Ok(load)
+    }
+
+    /// The load of this name or in this file, whether or not it can be run here.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn named(name: &str) -> Result<Self, RecipeError> {
         if let Ok(builtin) = name.parse() {
             return Ok(Self::Builtin(builtin));
         }
@@ -33,7 +56,6 @@ impl NamedLoad {
             Err(err) => return Err(err.into()),
         }
         let recipe = Recipe::find(name)?;
-        recipe.check()?;
         Ok(Self::Recipe(Box::new(recipe)))
     }
 

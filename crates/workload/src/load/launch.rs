@@ -55,6 +55,17 @@ pub struct LoadUser {
     pub group: u32,
 }
 
+impl LoadUser {
+    /// The user for whom `sudo` runs this program as root.
+    #[must_use]
+    pub fn of_sudo() -> Option<Self> {
+        let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+        let is_root = nix::unistd::geteuid().is_root();
+        let (user, group) = number("SUDO_UID").zip(number("SUDO_GID"))?;
+        is_root.then_some(Self { user, group })
+    }
+}
+
 impl LoadProcess {
     /// Starts `command` as a load; its output is thrown away.
     ///

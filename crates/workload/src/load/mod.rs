@@ -32,7 +32,9 @@ pub use error::{Ended, LaunchError};
 pub use find::{LoadRunError, NamedLoad};
 pub use launch::{Launch, LoadUser, Output};
 pub use process::{LoadProcess, READY};
-pub use recipe::{Need, Order, Recipe, RecipeError, Step, Work, WorkReport, run_recipe};
+pub use recipe::{
+    Need, Order, ProgramTrial, Recipe, RecipeError, Step, Unusable, Work, WorkReport, run_recipe,
+};
 pub use stopped::Halt;
 
 /// A load that needs nothing but this program.

@@ -5,8 +5,8 @@
 //! end. A run that ends well counts as work done.
 
 mod run;
+mod trial;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -20,6 +20,7 @@ use serde::Deserialize;
 use super::{Builtin, Busy, BusyError};
 
 pub use run::run_recipe;
+pub use trial::{ProgramTrial, Unusable};
 
 /// Recipes that are part of the program, from the folder `loads`.
 const BUILT_IN: [&str; 6] = [
@@ -122,6 +123,10 @@ pub struct Need {
     pub program: String,
     /// The Debian package that has it.
     pub package: String,
+    /// What `/bin/sh -c` runs to see whether it works; it does no work.
+    pub test: Option<String>,
+    /// What is in its output then.
+    pub shows: Option<String>,
 }
 
 /// Why a load of real applications cannot be run.
@@ -154,6 +159,19 @@ pub enum RecipeError {
         programs: Vec<String>,
         /// Packages that have them.
         packages: Vec<String>,
+    },
+    /// A program is there and does not work.
+    #[error(
+        "load `{load}` cannot use `{}`: {}; install with `apt-get install {}` and put it first in PATH",
+        program.program,
+        program.why,
+        program.package
+    )]
+    Unusable {
+        /// The load.
+        load: String,
+        /// The program.
+        program: Unusable,
     },
     /// A folder to work in could not be had.
     #[error("load `{0}` has no folder to work in; point TMPDIR at one with 1 GB free")]
@@ -200,7 +218,7 @@ impl RecipeError {
     /// anything went wrong.
     #[must_use]
     pub const fn is_unmet(&self) -> bool {
-        matches!(self, Self::Missing { .. })
+        matches!(self, Self::Missing { .. } | Self::Unusable { .. })
     }
 }
 
@@ -273,32 +291,6 @@ impl Recipe {
         }
         Ok(recipe)
     }
-
-    /// Whether every program is there.
-    ///
-    /// # Errors
-    /// [`RecipeError::Missing`] when not.
-    pub fn check(&self) -> Result<(), RecipeError> {
-        let steps = self.prepare.iter().chain(&self.step).chain(&self.clean);
-        let missing: BTreeSet<&Need> = steps
-            .flat_map(|step| &step.needs)
-            .filter(|need| !is_in_path(&need.program))
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let programs: BTreeSet<&String> = missing.iter().map(|need| &need.program).collect();
-        let packages: BTreeSet<&String> = missing.iter().map(|need| &need.package).collect();
-        Err(RecipeError::Missing {
-            load: self.name.clone(),
-            programs: programs.into_iter().cloned().collect(),
-            packages: packages.into_iter().cloned().collect(),
-        })
-    }
-}
-
-fn is_in_path(program: &str) -> bool {
-    std::env::split_paths(&search_path()).any(|folder| folder.join(program).is_file())
 }
 
 /// Where programs are looked for: PATH, and then where Debian keeps games,
@@ -329,6 +321,7 @@ fn is_safe_for_root(directory: &Path, caller: Option<u32>) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::time::Duration;
 
     use super::*;
 
@@ -364,11 +357,11 @@ mod tests {
         assert_eq!(all.len(), BUILT_IN.len());
         for recipe in all {
             assert!(!recipe.about.is_empty(), "for {}", recipe.name);
-            assert!(
-                recipe.step.iter().any(|step| !step.needs.is_empty()),
-                "for {}",
-                recipe.name
-            );
+            let needs: Vec<&Need> = recipe.step.iter().flat_map(|step| &step.needs).collect();
+            assert!(!needs.is_empty(), "for {}", recipe.name);
+            for need in needs {
+                assert!(need.test.is_some(), "{} for {}", need.program, recipe.name);
+            }
         }
     }
 
@@ -377,7 +370,13 @@ mod tests {
         let text = "name = \"x\"\nabout = \"y\"\nunit = \"runs\"\n[[step]]\nname = \"s\"\ncommand = \"true\"\n\
                     needs = [{ program = \"no-such-program-42\", package = \"some-package\" }]";
 
-        let err = Recipe::parse(text, "x").unwrap().check().unwrap_err();
+        let trial = ProgramTrial {
+            patience: Duration::from_secs(60),
+            user: None,
+        };
+
+        let recipe = Recipe::parse(text, "x").unwrap();
+        let err = recipe.try_programs(trial).unwrap_err();
 
         assert_eq!(
             err.to_string(),
