@@ -770,6 +770,7 @@ export interface SchedReport {
   notes: string[];
   observed_ns: number;
   permitted_ns: Nanos;
+  remarks: string[];
   schema: number;
   set: SetVerdict;
   tasks: TaskVerdict[];

@@ -17,7 +17,7 @@ pub enum AnswerError {
     /// A task runs as a service that was not measured.
     #[error(
         "task `{task}` runs as `{service}`, which `{recordings}` did not measure; \
-         give it a service that `laggard show` lists"
+         record with `--services {service}`, or give it a service that `laggard show` lists"
     )]
     NotMeasured {
         /// The task.

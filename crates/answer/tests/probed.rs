@@ -11,7 +11,9 @@ use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
 use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
 use laggard_answer::qos::{Application, Fitness, MissFigures, MissPolicy, ServiceOutlook, assess};
-use laggard_answer::sched::{LargestPart, SchedQuestion, TaskAsked, TaskVerdict, Verdict, analyse};
+use laggard_answer::sched::{
+    LargestPart, SchedQuestion, TaskAsked, TaskRank, TaskVerdict, Verdict, analyse,
+};
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
     Activation, Batch, Cpu, Gather, Line, LineId, Nanos, ProbePlan, Route, STAGES, Service, Stage,
@@ -427,6 +429,7 @@ fn task(compute: f64, period: f64) -> TaskAsked {
         service: Service::Fifo(90),
         cpu: None,
         buffers: None,
+        rank: TaskRank::default(),
     }
 }
 
@@ -435,6 +438,7 @@ fn verdict(seen: Run, task: TaskAsked) -> TaskVerdict {
         tasks: vec![task],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(8),
+        remarks: Vec::new(),
     };
     analyse(&load(seen), &asked).unwrap().tasks.remove(0)
 }

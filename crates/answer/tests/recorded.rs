@@ -10,7 +10,7 @@ use laggard_answer::check::{
 use laggard_answer::compare::{Question, TrialEnd, TrialLook, compare};
 use laggard_answer::forecast::{Horizon, Outcome, UsageSource, forecasts};
 use laggard_answer::qos::{assess, by_name};
-use laggard_answer::sched::{SchedQuestion, TaskAsked, analysed};
+use laggard_answer::sched::{SchedQuestion, TaskAsked, TaskRank, analysed};
 use laggard_answer::show::intervals;
 use laggard_answer::{Ask, Load, loads, open};
 use laggard_made::{Made, line};
@@ -377,11 +377,13 @@ fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
         service: URGENT,
         cpu: None,
         buffers: None,
+        rank: TaskRank::default(),
     };
     let asked = SchedQuestion {
         tasks: vec![task("short", 2, 10), task("long", 7, 40)],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(3_600),
+        remarks: Vec::new(),
     };
 
     let report = analysed(&seen[0], &asked).unwrap();

@@ -182,3 +182,146 @@ fn a_recording_of_the_tail_answers_as_the_whole_one_or_does_not_tell() {
         }
     }
 }
+
+/// The answer about a task set in an rt-app file.
+fn rt_app(dir: &TempDir, tasks: &str) -> std::process::Output {
+    let file = dir.path().join("tasks.json");
+    std::fs::write(&file, tasks).unwrap();
+    let mut command = laggard();
+    command.args(["sched", "--json", "--tasks"]).arg(file);
+    command.arg(dir.path().join("r")).output().unwrap()
+}
+
+/// Of `fifo:90` and `fifo:40`: 18.9 us late, always.
+fn two_priorities(dir: &TempDir) {
+    let lower = LINE.replace("fifo:90", "fifo:40");
+    let text = script(250_000, &lower);
+    recorded(dir, "r", &text, &["--duration=4s"]);
+}
+
+/// A task of rt-app: work and period in us.
+fn rt_task(name: &str, keys: &str, run: u32, period: u32) -> String {
+    format!(
+        "\"{name}\" : {{ {keys} \"run\" : {run}, \"timer\" : {{ \"ref\" : \"unique\", \"period\" : {period} }} }},"
+    )
+}
+
+#[test]
+fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_below() {
+    let dir = TempDir::new().unwrap();
+    two_priorities(&dir);
+    let fifo = |name: &str, priority: u8, run, period| {
+        let keys = format!("\"policy\" : \"SCHED_RR\", \"priority\" : {priority},");
+        rt_task(name, &keys, run, period)
+    };
+    let text = format!(
+        "{{ /* a comment */ \"tasks\" : {{ {}{}{} }} }}",
+        fifo("low", 40, 400, 20_000),
+        fifo("high", 90, 300, 10_000),
+        // Its slack is shorter than the latency of the service that stands in.
+        fifo("between", 60, 95, 100),
+    );
+
+    let output = rt_app(&dir, &text);
+
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let tasks = report["tasks"].as_array().unwrap();
+    let told: Vec<_> = tasks
+        .iter()
+        .map(|task| {
+            (
+                task["name"].as_str().unwrap(),
+                task["service"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("high", "fifo:90"),
+            ("between", "fifo:40"),
+            ("low", "fifo:40")
+        ]
+    );
+    // With `high` before it, it misses without any latency; alone it would not.
+    assert_eq!(tasks[1]["verdict"], "misses");
+    let remark = report["remarks"][0].as_str().unwrap();
+    assert!(
+        remark.contains("runs as `fifo:60`, which was not measured"),
+        "{remark}"
+    );
+
+    let alone = rt_app(
+        &dir,
+        &format!("{{ \"tasks\" : {{ {} }} }}", fifo("a", 60, 95, 100)),
+    );
+
+    let alone: Value = serde_json::from_slice(&alone.stdout).unwrap();
+    assert_eq!(alone["tasks"][0]["verdict"], "unclear", "{alone}");
+    let doubts = doubts(&alone["tasks"][0]);
+    assert!(
+        doubts.contains("record with `--services fifo:60`"),
+        "{doubts}"
+    );
+
+    let refused = rt_app(
+        &dir,
+        &format!("{{ \"tasks\" : {{ {} }} }}", fifo("a", 10, 95, 200)),
+    );
+
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("`fifo:10`") && error.contains("--services fifo:10"),
+        "{error}"
+    );
+}
+
+/// The order in which tasks of one priority run is not known.
+#[test]
+fn tasks_of_one_priority_delay_each_other_at_most_and_need_not() {
+    let dir = TempDir::new().unwrap();
+    two_priorities(&dir);
+    let of = |deadline: &str| {
+        let task = |name: &str| {
+            format!(
+                "[[task]]\nname = \"{name}\"\nperiod = \"20ms\"\ncompute = \"2ms\"\n\
+                 deadline = \"{deadline}\"\npriority = 7\n"
+            )
+        };
+        let tasks = format!("permitted = \"1s\"\n{}{}", task("a"), task("b"));
+        sched(&dir, "r", &tasks).0
+    };
+
+    let (ample, short) = (of("15ms"), of("3ms"));
+
+    for name in [0, 1] {
+        let (ample, short) = (&ample["tasks"][name], &short["tasks"][name]);
+        assert_eq!(ample["verdict"], "meets", "{ample}");
+        assert!(ns(ample, "least_ns") < 2_100_000.0, "{ample}");
+        assert!(ns(ample, "most_ns") > 4_000_000.0, "{ample}");
+        assert_eq!(short["verdict"], "unclear", "{short}");
+        assert!(
+            doubts(short).contains("shares its CPU with tasks of its priority"),
+            "{short}"
+        );
+    }
+}
+
+#[test]
+fn a_file_of_rt_app_that_cannot_be_analysed_is_refused_with_line_and_task() {
+    let dir = TempDir::new().unwrap();
+    two_priorities(&dir);
+
+    let refused = rt_app(
+        &dir,
+        "{ \"tasks\" : {\n \"a\" : { \"run\" : 5,\n \"suspend\" } } }",
+    );
+
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("line 3: task `a`: `suspend` waits for another thread"),
+        "{error}"
+    );
+}

@@ -9,7 +9,7 @@ use laggard_answer::qos::{
     Application, Coarse, CoarseReason, Fitness, MissPolicy, QOS_SCHEMA, QosError, QosReport,
     assess, choose, examples,
 };
-use laggard_answer::sched::{SchedQuestion, TaskAsked, Verdict, analyse};
+use laggard_answer::sched::{SchedQuestion, TaskAsked, TaskRank, Verdict, analyse};
 use laggard_answer::show::Waiting;
 use laggard_answer::{KnownCauses, Load, Run, Trust};
 use laggard_made::overview;
@@ -267,11 +267,13 @@ proptest! {
             service,
             cpu: None,
             buffers: (name == "t").then_some(buffers),
+            rank: TaskRank::default(),
         });
         let asked = SchedQuestion {
             tasks: tasks.into(),
             overhead: Nanos::ZERO,
             permitted: Nanos::from_secs(3_600),
+            remarks: Vec::new(),
         };
         if !load.lines().iter().any(|line| line.0 == service) {
             return Ok(());

@@ -10,15 +10,19 @@ use laggard_model::Nanos;
 
 use super::doubt::{Found, doubts};
 use super::limit::ResponseLimit;
+use super::rank::stand_in;
 use super::runner::{Runner, ns, released_late};
 use super::waiting::{held, longest};
 use super::{
-    Pseudo, RareFrom, SCHED_SCHEMA, SchedQuestion, SchedReport, SetVerdict, TaskAsked, TaskVerdict,
-    Verdict,
+    Pseudo, RareFrom, SCHED_SCHEMA, SchedQuestion, SchedReport, SetVerdict, TaskAsked, TaskRemark,
+    TaskVerdict, Verdict,
 };
 use crate::error::AnswerError;
 use crate::load::Load;
 use crate::note::Note;
+
+/// So long, ns, that no second job comes: 31 years.
+const RARE_PERIOD: f64 = 1e18;
 
 /// The verdicts on the tasks of `asked` on the machine and load of `seen`.
 ///
@@ -35,12 +39,15 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     let mut verdicts = Vec::new();
     for (index, task) in asked.tasks.iter().enumerate() {
         if let Some(way) = ways.iter().find(|way| way.service == task.service) {
-            let found = verdict(&plain, index, task, way, asked)?;
+            let order = Order::new(&plain, asked, index);
+            let found = verdict(&order, task, way, asked)?;
             verdicts.push(held(found, longest(seen, task.service)));
         }
     }
     let is_held = verdicts.iter().any(|one| one.waited_ns.is_some());
-    let set = set(&plain, &ways)?;
+    let mut set = set(&plain, &ways)?;
+    // They are about priorities of which no two are the same.
+    set.bounds_apply &= (0..asked.tasks.len()).all(|index| equals(asked, index).next().is_none());
     Ok(SchedReport {
         schema: SCHED_SCHEMA,
         load: seen.label.clone(),
@@ -52,6 +59,7 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
             edf: set.edf.filter(|meets| !meets || !is_held),
             ..set
         },
+        remarks: asked.remarks.clone(),
         notes: seen
             .runs
             .iter()
@@ -64,22 +72,81 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     })
 }
 
-/// The verdicts on the tasks of `asked`, each of which runs as a service that
-/// `seen` measured.
+/// The verdicts on the tasks of `asked`. Where `seen` did not measure the service
+/// that runs one, the nearest that bounds its latency stands in, with a remark.
 ///
 /// # Errors
-/// When one does not, or is not valid.
+/// When no measured service can stand in, or a task is not valid.
 pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, AnswerError> {
     let measured = seen.lines();
-    let is_measured = |task: &&TaskAsked| measured.iter().any(|line| line.0 == task.service);
-    if let Some(task) = asked.tasks.iter().find(|task| !is_measured(task)) {
-        return Err(AnswerError::NotMeasured {
+    let measured = || measured.iter().map(|line| line.0);
+    let mut asked = asked.clone();
+    let mut remarks = Vec::new();
+    for task in &mut asked.tasks {
+        let wanted = task.service;
+        if measured().any(|service| service == wanted) {
+            continue;
+        }
+        let Some((service, bounds)) = stand_in(wanted, measured()) else {
+            return Err(AnswerError::NotMeasured {
+                task: task.name.clone(),
+                service: wanted,
+                recordings: seen.paths().join("`, `"),
+            });
+        };
+        task.service = service;
+        task.rank.stand_in = Some(bounds);
+        remarks.push(TaskRemark::StandIn {
             task: task.name.clone(),
-            service: task.service,
-            recordings: seen.paths().join("`, `"),
+            wanted,
+            measured: service,
         });
     }
-    Ok(analyse(seen, asked)?)
+    asked.remarks.extend(remarks);
+    Ok(analyse(seen, &asked)?)
+}
+
+/// A task in its set, as two orders of the tasks: its response lies between its
+/// responses in them. It is the last of each.
+struct Order {
+    /// It runs after all tasks of its level.
+    latest: Vec<Task>,
+    /// It runs before them, and after those above it that take no less than is
+    /// analysed.
+    earliest: Vec<Task>,
+}
+
+impl Order {
+    fn new(plain: &[Task], asked: &SchedQuestion, index: usize) -> Self {
+        let rank = |place: usize| asked.tasks[place].rank;
+        let own = plain[index];
+        let equals: Vec<usize> = equals(asked, index).collect();
+        let above = (0..index).filter(|place| !equals.contains(place));
+        let certain = above.clone().filter(|&place| !rank(place).is_at_most);
+        let mut least = own;
+        if rank(index).is_at_most {
+            // Its next job may come later.
+            least.period = least.period.max(RARE_PERIOD);
+        }
+        let tasks = |places: &mut dyn Iterator<Item = usize>, last| {
+            let mut tasks: Vec<Task> = places.map(|place| plain[place]).collect();
+            tasks.push(last);
+            tasks
+        };
+        Self {
+            earliest: tasks(&mut certain.into_iter(), least),
+            latest: tasks(&mut above.chain(equals.iter().copied()), own),
+        }
+    }
+}
+
+/// The other tasks of the level of task `index`.
+fn equals(asked: &SchedQuestion, index: usize) -> impl Iterator<Item = usize> + '_ {
+    let level = |place: usize| asked.tasks[place].rank.level;
+    let is_equal = move |&place: &usize| {
+        place != index && level(place).is_some() && level(place) == level(index)
+    };
+    (0..asked.tasks.len()).filter(is_equal)
 }
 
 fn plain(task: &TaskAsked, asked: &SchedQuestion) -> Task {
@@ -93,12 +160,13 @@ fn plain(task: &TaskAsked, asked: &SchedQuestion) -> Task {
 }
 
 fn verdict(
-    plain: &[Task],
-    index: usize,
+    order: &Order,
     task: &TaskAsked,
     way: &Runner<'_>,
     asked: &SchedQuestion,
 ) -> Result<TaskVerdict, InputError> {
+    let plain = order.latest.as_slice();
+    let index = plain.len() - 1;
     let deadline = plain[index].deadline;
     let ideal = response_time(plain, index, Supply::default())?.time;
     let jittered: Vec<Task> = plain
@@ -110,7 +178,17 @@ fn verdict(
         })
         .collect();
     let by_jitter = response_time(&jittered, index, Supply::default())?.time;
-    let (least, _) = way.response(plain, index, &way.least, (way.median, 0.0))?;
+    let (behind_equals, _) = way.response(plain, index, &way.least, (way.median, 0.0))?;
+    let earliest = order.earliest.as_slice();
+    let first = earliest.len() - 1;
+    let (before_equals, _) = way.response(earliest, first, &way.least, (way.median, 0.0))?;
+    // The latency of a service that is less urgent does not show a miss.
+    let least = match task.rank.stand_in {
+        Some(bounds) if !bounds.is_lower_bound => {
+            response_time(earliest, first, Supply::default())?.time
+        }
+        Some(_) | None => before_equals,
+    };
     let at_most = (way.ordinary, way.unseen);
     let (mut most, _) = way.response(plain, index, &way.most, at_most)?;
     let (mut rated, until) = way.response(plain, index, &way.rated.envelope, at_most)?;
@@ -122,18 +200,22 @@ fn verdict(
         permitted: asked.permitted,
         period: task.period_ns,
         deadline,
-        least,
+        before_equals,
+        least: behind_equals,
         most,
         rated,
         is_rated: until < way.rated.told_below,
         late: way
             .seen
             .share_above(task.deadline_ns.saturating_sub(task.compute_ns)),
+        stand_in: task.rank.stand_in,
     });
-    let verdict = match (least > deadline, doubts.is_empty()) {
-        (true, _) => Verdict::Misses,
-        (false, true) => Verdict::Meets,
-        (false, false) => Verdict::Unclear,
+    let verdict = if least > deadline {
+        Verdict::Misses
+    } else if doubts.is_empty() {
+        Verdict::Meets
+    } else {
+        Verdict::Unclear
     };
     let bounded = |time: f64| time.is_finite().then_some(time);
     Ok(TaskVerdict {
@@ -151,7 +233,7 @@ fn verdict(
         } else {
             Vec::new()
         },
-        limit: ResponseLimit::of(&plain[index], ideal, (least, most), way),
+        limit: ResponseLimit::of(&plain[index], ideal, (behind_equals, most), way),
         pseudo: pseudo(plain, index, task, way, asked.permitted)?,
         task: task.clone(),
     })

@@ -4,9 +4,10 @@ use std::fmt::{self, Display, Formatter};
 
 use laggard_analyze::forecast::exposure_without_model;
 use laggard_model::text::{Unit, mean_time};
-use laggard_model::{Keep, Nanos};
+use laggard_model::{Keep, Nanos, Service};
 use serde::{Serialize, Serializer};
 
+use super::rank::StandIn;
 use super::runner::Runner;
 use crate::finer::{Finer, two_digits};
 use crate::qos::CONFIDENCE;
@@ -32,6 +33,19 @@ pub enum TaskDoubt {
         late: f64,
         /// Whether only a tail was to be kept; else there were too many.
         is_tail: bool,
+    },
+    /// It shares its CPU with tasks of its priority, or below tasks that do less
+    /// than is analysed.
+    Shared {
+        /// The response before all of their work, ns.
+        least_ns: f64,
+        /// The response after it, ns; may be infinite.
+        most_ns: f64,
+    },
+    /// Its service was not measured, and the one that stands in is no bound.
+    NotMeasured {
+        /// The service that runs it.
+        wanted: Service,
     },
     /// What begins and ends between two activations is not seen.
     Coarse {
@@ -70,6 +84,8 @@ pub(super) struct Found<'a> {
     /// The task's period: a shorter time cannot be permitted.
     pub(super) period: Nanos,
     pub(super) deadline: f64,
+    /// The worst response before the work of tasks of its priority.
+    pub(super) before_equals: f64,
     /// The worst response, at least and at most.
     pub(super) least: f64,
     pub(super) most: f64,
@@ -78,6 +94,7 @@ pub(super) struct Found<'a> {
     pub(super) is_rated: bool,
     /// The share of activations that were later than the slack.
     pub(super) late: f64,
+    pub(super) stand_in: Option<StandIn>,
 }
 
 /// What keeps a task from being shown to meet its deadline; nothing where it
@@ -92,7 +109,20 @@ pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
         }];
     }
     let mut doubts = Vec::new();
-    if found.most > found.deadline {
+    let not_measured = |stand_in: StandIn| TaskDoubt::NotMeasured {
+        wanted: stand_in.wanted,
+    };
+    let is_no_bound = |stand_in: &StandIn| !stand_in.is_upper_bound;
+    doubts.extend(found.stand_in.filter(is_no_bound).map(not_measured));
+    if found.before_equals <= found.deadline && found.least > found.deadline {
+        doubts.push(TaskDoubt::Shared {
+            least_ns: found.before_equals,
+            most_ns: found.least,
+        });
+    } else if found.least > found.deadline {
+        let is_upper = |stand_in: &StandIn| stand_in.is_upper_bound;
+        doubts.extend(found.stand_in.filter(is_upper).map(not_measured));
+    } else if found.most > found.deadline {
         doubts.push(coarse(found));
     }
     if !found.is_rated {
@@ -167,6 +197,18 @@ impl Display for TaskDoubt {
                     Unit::Auto.write_nanos(floor)
                 )
             }
+            Self::Shared { least_ns, most_ns } => write!(
+                f,
+                "it shares its CPU with tasks of its priority, or with tasks that may do less than is analysed: it \
+                 takes {} before their work, {} after it",
+                bound(least_ns),
+                bound(most_ns),
+            ),
+            Self::NotMeasured { wanted } => write!(
+                f,
+                "its service was not measured, and the latency that stands in can be longer or shorter: record with \
+                 `--services {wanted}`"
+            ),
             Self::Coarse {
                 apart_ns,
                 least_ns,

@@ -15,7 +15,7 @@ pub fn read_tasks(file: &Path) -> Result<SchedQuestion, TasksError> {
         source,
     })?;
     let asked = if file.extension().is_some_and(|end| end == "json") {
-        rtapp::parse(&text)
+        rtapp::parse(&text).map_err(TasksError::from)
     } else {
         tasks::parse(&text)
     };

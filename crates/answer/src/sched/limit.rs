@@ -39,7 +39,7 @@ pub enum LargestPart {
     Work(f64),
     /// What lower priorities hold up.
     Blocking(f64),
-    /// Tasks of higher priority.
+    /// Tasks of higher priority, or of the same.
     Above(f64),
     /// Latency.
     Latency(f64),
@@ -105,7 +105,7 @@ impl Display for LargestPart {
             }
             Self::Work(took) => ("its own work", took),
             Self::Blocking(took) => ("blocking", took),
-            Self::Above(took) => ("tasks of higher priority", took),
+            Self::Above(took) => ("tasks that run before it", took),
             Self::Latency(took) => ("latency", took),
         };
         write!(f, "{what}, {}", mean_time(took))

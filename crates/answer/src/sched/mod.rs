@@ -4,6 +4,7 @@ mod build;
 mod doubt;
 mod file;
 mod limit;
+mod rank;
 mod rtapp;
 mod runner;
 mod tasks;
@@ -22,6 +23,8 @@ pub use build::{analyse, analysed};
 pub use doubt::TaskDoubt;
 pub use file::read_tasks;
 pub use limit::{LargestPart, ResponseLimit};
+pub use rank::{StandIn, TaskRank, TaskRemark};
+pub use rtapp::RtAppError;
 pub use tasks::TasksError;
 
 /// The version of the JSON's layout.
@@ -48,6 +51,9 @@ pub struct TaskAsked {
     pub cpu: Option<Cpu>,
     /// Buffers, where it has them.
     pub buffers: Option<u32>,
+    /// Which tasks of its set run before it.
+    #[serde(skip)]
+    pub rank: TaskRank,
 }
 
 /// What is asked of a recording.
@@ -59,6 +65,8 @@ pub struct SchedQuestion {
     pub overhead: Nanos,
     /// One failure is permitted per so long.
     pub permitted: Nanos,
+    /// What to know of how the file was read.
+    pub remarks: Vec<TaskRemark>,
 }
 
 /// What `laggard sched` says.
@@ -76,6 +84,9 @@ pub struct SchedReport {
     pub permitted_ns: Nanos,
     /// What holds of the set as a whole.
     pub set: SetVerdict,
+    /// How the task set was read, where it says other than what is analysed.
+    #[schemars(with = "Vec<String>")]
+    pub remarks: Vec<TaskRemark>,
     /// What is missing from the recording, or spoils the answer.
     #[schemars(with = "Vec<String>")]
     pub notes: Vec<Note>,

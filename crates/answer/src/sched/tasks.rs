@@ -1,14 +1,19 @@
 //! A task set as a user writes it.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use laggard_model::{Cpu, Nanos, ParseNanosError, Service};
 use serde::Deserialize;
 
+use super::rank::TaskRank;
+use super::rtapp::RtAppError;
 use super::{SchedQuestion, TaskAsked};
 
 /// The service that runs a task unless its file says another.
-pub(super) const SERVICE: Service = Service::Fifo(90);
+const SERVICE: Service = Service::Fifo(90);
+/// The level of all normal threads, below every priority.
+const NORMAL_LEVEL: i16 = -1;
 
 /// Why a file holds no task set.
 #[derive(Debug, thiserror::Error)]
@@ -44,30 +49,12 @@ pub enum TasksError {
     /// It is not the TOML that is asked for.
     #[error(transparent)]
     Toml(#[from] toml::de::Error),
-    /// It is not JSON.
-    #[error("not strict JSON; remove comments and doubled keys, which rt-app allows")]
-    Json(#[source] serde_json::Error),
+    /// A file of rt-app that cannot be analysed.
+    #[error(transparent)]
+    RtApp(#[from] RtAppError),
     /// A time is none.
     #[error(transparent)]
     Time(#[from] ParseNanosError),
-    /// JSON of something else.
-    #[error("no `tasks`; is this an rt-app file?")]
-    NoTasks,
-    /// A task in JSON is a number, or a list.
-    #[error("task `{0}` is not an object")]
-    TaskNoObject(String),
-    /// So is a phase of a task.
-    #[error("its phase is not an object")]
-    PhaseNoObject,
-    /// A task does several things, one after the other.
-    #[error("it has {0} phases and so no single period; write each as a task of its own")]
-    Phases(usize),
-    /// A task waits for something else than time.
-    #[error("it has no timer with a period; only periodic tasks can be analysed")]
-    NoPeriod,
-    /// A task does nothing.
-    #[error("it has no `run` time")]
-    NoRun,
     /// Some tasks have a priority and some have none.
     #[error(
         "only {given} of {all} tasks have a priority; give it to all, or to none for rate-monotonic ones"
@@ -166,6 +153,7 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, TasksError> {
                 service: entry.service.unwrap_or(default),
                 cpu: entry.cpu.or(file.cpu),
                 buffers: entry.buffers,
+                rank: TaskRank::default(),
                 name: entry.name.clone(),
             })
         };
@@ -176,29 +164,43 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, TasksError> {
         tasks: by_priority(tasks)?,
         overhead: time(&file.overhead, Nanos::ZERO)?,
         permitted: time(&file.permitted, Nanos::from_secs(3_600))?,
+        remarks: Vec::new(),
     })
 }
 
-/// The highest priority first: as given for all tasks, or else the shortest
-/// period.
-pub(super) fn by_priority(
-    mut tasks: Vec<(Option<u8>, TaskAsked)>,
-) -> Result<Vec<TaskAsked>, TasksError> {
+/// Puts the task that runs first at the top: by the priority, where all tasks
+/// have one, and otherwise by the service that runs it and the shorter period.
+/// Normal threads come last and share one level: the kernel lets none of them
+/// run before another for long.
+fn by_priority(mut tasks: Vec<(Option<u8>, TaskAsked)>) -> Result<Vec<TaskAsked>, TasksError> {
     let given = tasks
         .iter()
         .filter(|(priority, _)| priority.is_some())
         .count();
-    if given == 0 {
-        tasks.sort_by_key(|(_, task)| task.period_ns);
-    } else if given == tasks.len() {
-        tasks.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
-    } else {
+    if given != 0 && given != tasks.len() {
         return Err(TasksError::SomePriorities {
             given,
             all: tasks.len(),
         });
     }
-    Ok(tasks.into_iter().map(|(_, task)| task).collect())
+    tasks.sort_by_key(|(priority, task)| {
+        let is_normal = task.service.is_normal_thread();
+        let urgency = priority.unwrap_or(task.service.urgency());
+        let period = match priority {
+            Some(_) if !is_normal => Nanos::ZERO,
+            _ => task.period_ns,
+        };
+        (is_normal, Reverse(urgency), period)
+    });
+    let ranked = tasks.into_iter().map(|(priority, mut task)| {
+        task.rank.level = if task.service.is_normal_thread() {
+            Some(NORMAL_LEVEL)
+        } else {
+            priority.map(i16::from)
+        };
+        task
+    });
+    Ok(ranked.collect())
 }
 
 pub(super) fn check(task: &TaskAsked, permitted: Nanos) -> Result<(), TasksError> {
@@ -227,13 +229,13 @@ pub(super) fn check(task: &TaskAsked, permitted: Nanos) -> Result<(), TasksError
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::error::Error;
 
     use super::*;
 
     /// What is wrong, and why, as a person reads it.
-    pub(in crate::sched) fn told(error: &TasksError) -> String {
+    fn told(error: &TasksError) -> String {
         let mut all = vec![error.to_string()];
         let mut below = error.source();
         while let Some(one) = below {

@@ -9,6 +9,7 @@ use laggard_model::{ModelledTask, Nanos};
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
+use crate::pipe;
 
 /// Tasks as they are analysed and as they are run, in the same order.
 pub(super) struct RehearsedTasks {
@@ -19,6 +20,9 @@ pub(super) struct RehearsedTasks {
 impl RehearsedTasks {
     pub(super) fn read(args: &RehearseArgs) -> anyhow::Result<Self> {
         let mut asked = read_tasks(&args.tasks)?;
+        for remark in &asked.remarks {
+            pipe::say(&remark.to_string());
+        }
         // What runs them decides first, whatever their rates.
         asked
             .tasks

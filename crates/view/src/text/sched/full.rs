@@ -29,6 +29,9 @@ pub(super) fn in_full(report: &SchedReport, look: Look) -> String {
             text += &look.hanging("  ", "    ", &remark);
         }
     }
+    for remark in &report.remarks {
+        text += &line(&remark.to_string());
+    }
     text.push('\n');
     for sentence in of_set(&report.set) {
         text += &line(&sentence);

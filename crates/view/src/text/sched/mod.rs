@@ -32,6 +32,9 @@ fn in_short(report: &SchedReport, look: Look) -> String {
             text += &look.hanging("  ", "    ", &format!("{name}: {why}"));
         }
     }
+    for remark in &report.remarks {
+        text += &look.hanging("  ", "    ", &remark.to_string());
+    }
     text + &look.filled("  ", &basis(report))
 }
 

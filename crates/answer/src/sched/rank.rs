@@ -1,0 +1,180 @@
+//! Which tasks of a set run before which, and how exactly that is known.
+
+use std::fmt::{self, Display, Formatter};
+
+use laggard_model::Service;
+use serde::{Serialize, Serializer};
+
+/// Place of a task in its set.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TaskRank {
+    /// Level of its priority. Tasks of one level share the CPU in an order that
+    /// the analysis does not know; `None`: it has a level of its own.
+    pub level: Option<i16>,
+    /// Whether it does less than its work and its period say: then these bound
+    /// how long it delays others, and do not show that it does.
+    pub is_at_most: bool,
+    /// The measured service, where it is not the one that runs the task.
+    pub stand_in: Option<StandIn>,
+}
+
+/// A measured service in place of one that was not measured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StandIn {
+    /// The service that runs the task.
+    pub wanted: Service,
+    /// Whether the measured latency is at least that of `wanted`.
+    pub is_upper_bound: bool,
+    /// Whether the measured latency is at most that of `wanted`.
+    pub is_lower_bound: bool,
+}
+
+/// What to know of how a task set was read. Serialized in words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TaskRemark {
+    /// A key of an rt-app file occurs again.
+    Repeated {
+        /// The task.
+        task: String,
+        /// The key.
+        key: String,
+        /// Where it occurs again, from 1.
+        line: u32,
+    },
+    /// Several threads of an rt-app file wait for one timer.
+    SharedTimer {
+        /// The timer.
+        timer: String,
+        /// The number of threads.
+        threads: usize,
+    },
+    /// The jobs of a task differ.
+    LargestJob {
+        /// The task.
+        task: String,
+        /// The phase that has the largest job, where it has a name.
+        phase: Option<String>,
+    },
+    /// A task runs as a service that was not measured.
+    StandIn {
+        /// The task.
+        task: String,
+        /// The service that runs it.
+        wanted: Service,
+        /// The measured service.
+        measured: Service,
+    },
+}
+
+/// Returns the measured service that comes nearest to `wanted`; `None`: none
+/// bounds its latency.
+pub(super) fn stand_in(
+    wanted: Service,
+    measured: impl Iterator<Item = Service>,
+) -> Option<(Service, StandIn)> {
+    let with_bounds = |is_upper_bound, is_lower_bound| StandIn {
+        wanted,
+        is_upper_bound,
+        is_lower_bound,
+    };
+    let nice = |service| {
+        if let Service::Nice(nice) = service {
+            return Some(nice);
+        }
+        (service == Service::Other).then_some(0)
+    };
+    // The distance orders the candidates; one that bounds from above is first.
+    let candidate = |service: Service| -> Option<(bool, u8, Service, StandIn)> {
+        let (distance, bounds) = match (wanted, service) {
+            (Service::Fifo(wanted), Service::Fifo(measured)) if measured < wanted => {
+                (wanted - measured, with_bounds(true, false))
+            }
+            (Service::Deadline, Service::Fifo(measured)) => {
+                (100_u8.saturating_sub(measured), with_bounds(true, false))
+            }
+            (Service::Slice(_), Service::Other) => (0, with_bounds(false, false)),
+            _ => {
+                let (wanted, measured) = (nice(wanted)?, nice(service)?);
+                let is_upper = measured > wanted;
+                (measured.abs_diff(wanted), with_bounds(is_upper, !is_upper))
+            }
+        };
+        Some((!bounds.is_upper_bound, distance, service, bounds))
+    };
+    let nearest = measured
+        .filter_map(candidate)
+        .min_by_key(|(is_lower, distance, ..)| (*is_lower, *distance));
+    nearest.map(|(.., service, bounds)| (service, bounds))
+}
+
+impl Display for TaskRemark {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Repeated { task, key, line } => write!(
+                f,
+                "task `{task}`: `{key}` occurs again in line {line}; it is read as workgen reads it, and rt-app alone keeps only the last"
+            ),
+            Self::SharedTimer { timer, threads } => write!(
+                f,
+                "{threads} threads wait for the timer `{timer}`; each is analysed with a timer of its own, which is at most that work"
+            ),
+            Self::LargestJob { task, phase } => {
+                write!(
+                    f,
+                    "task `{task}`: its jobs differ; each is analysed as the largest"
+                )?;
+                match phase {
+                    Some(phase) => write!(f, ", of phase `{phase}`"),
+                    None => Ok(()),
+                }
+            }
+            Self::StandIn {
+                task,
+                wanted,
+                measured,
+            } => write!(
+                f,
+                "task `{task}` runs as `{wanted}`, which was not measured; the latency of `{measured}` stands in, so record with `--services {wanted}`"
+            ),
+        }
+    }
+}
+
+impl Serialize for TaskRemark {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_in_is_the_nearest_measured_service_below() {
+        let measured = ["fifo:90", "fifo:50", "other", "nice:5"].map(|name| name.parse().unwrap());
+        for (wanted, expected) in [
+            ("fifo:60", Some(("fifo:50", true, false))),
+            ("fifo:99", Some(("fifo:90", true, false))),
+            ("fifo:10", None),
+            ("deadline", Some(("fifo:90", true, false))),
+            ("nice:-5", Some(("other", true, false))),
+            ("nice:3", Some(("nice:5", true, false))),
+            ("nice:19", Some(("nice:5", false, true))),
+            ("slice:1ms", Some(("other", false, false))),
+            ("softirq", None),
+        ] {
+            let found = stand_in(wanted.parse().unwrap(), measured.into_iter());
+
+            let found = found.map(|(service, bounds)| {
+                (
+                    service.to_string(),
+                    bounds.is_upper_bound,
+                    bounds.is_lower_bound,
+                )
+            });
+            let expected = expected.map(|(name, upper, lower)| (name.to_owned(), upper, lower));
+            assert_eq!(found, expected, "for {wanted}");
+        }
+    }
+}

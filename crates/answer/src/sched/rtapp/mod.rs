@@ -1,0 +1,820 @@
+//! rt-app's JSON: tasks that run for a time and wait for a timer.
+//!
+//! Its grammar is that of rt-app's `doc/tutorial.txt` and of its parser. Times
+//! are whole microseconds. What cannot be analysed is refused with its line:
+//! tasks that wait for other threads or that sleep, work that is given in bytes,
+//! policies that laggard cannot record. Keys that rt-app does not have are
+//! ignored, as rt-app ignores them.
+
+mod error;
+mod fields;
+mod jobs;
+mod json;
+mod policy;
+
+use std::cmp::Reverse;
+
+use laggard_model::{Cpu, Nanos};
+
+use super::rank::{TaskRank, TaskRemark};
+use super::{SchedQuestion, TaskAsked};
+use error::Problem;
+pub use error::RtAppError;
+use fields::{Fields, MAX_INTEGER, type_error};
+use jobs::{JobWaker, MutexUse, Phase, TimerJobs, jobs};
+use json::{JsonEntry, JsonValue};
+use policy::{TaskPolicy, TaskScheduling};
+
+/// Threads that are analysed; the time for it grows with their square.
+const MAX_THREADS: usize = 1_000;
+/// The range of `util_min` and `util_max`; -1 leaves them as they are.
+const UTILIZATION_CLAMP: (i64, i64) = (-1, 1_024);
+/// rt-app's default policy.
+const DEFAULT_POLICY: &str = "SCHED_OTHER";
+
+/// A task of the file, which stands for `instances` threads.
+struct FileTask {
+    name: String,
+    line: u32,
+    instances: usize,
+    scheduling: TaskScheduling,
+    jobs: TimerJobs,
+    has_delay: bool,
+    cpus: Option<Vec<u16>>,
+    cpus_line: u32,
+    mutexes: Vec<MutexUse>,
+    remarks: Vec<TaskRemark>,
+}
+
+/// Reads a task set.
+///
+/// # Errors
+/// When the text is not a task set of rt-app, or one that cannot be analysed.
+pub(super) fn parse(text: &str) -> Result<SchedQuestion, RtAppError> {
+    let root = json::parse(text)?;
+    let no_tasks = || Problem::NoTasks.on_line(1);
+    let root = Fields::from_node("tasks", &root).map_err(|_| no_tasks())?;
+    let tasks = root.object("tasks")?.ok_or_else(no_tasks)?;
+    let default_policy = default_policy(root)?;
+    let mut read = Vec::new();
+    let mut threads = 0_usize;
+    for entry in tasks.entries {
+        // Two tasks of one name are an error.
+        let of_task = |error: RtAppError| error.of_task(&entry.key);
+        tasks.get(&entry.key).map_err(of_task)?;
+        if let Some(task) = task(entry, default_policy).map_err(of_task)? {
+            threads = threads.saturating_add(task.instances);
+            if threads > MAX_THREADS {
+                let problem = Problem::Instances {
+                    threads,
+                    most: MAX_THREADS,
+                };
+                return Err(of_task(problem.on_line(task.line)));
+            }
+            read.push(task);
+        }
+    }
+    check_mutexes(&read)?;
+    check_cpus(&read)?;
+    let remarks = read
+        .iter()
+        .flat_map(|task| task.remarks.clone())
+        .chain(shared_timers(&read))
+        .collect();
+    // The most urgent first, and of normal threads the least nice.
+    read.sort_by_key(|task| {
+        let nice = match task.scheduling.policy {
+            TaskPolicy::Other => task.scheduling.priority,
+            TaskPolicy::Fixed | TaskPolicy::Deadline => 0,
+        };
+        (Reverse(task.scheduling.level()), nice)
+    });
+    let shared = |task: &FileTask| match &task.jobs.waker {
+        JobWaker::Timer(timer) => threads_of_timer(&read, task, timer) > 1,
+        JobWaker::Yield => false,
+    };
+    let mut asked = Vec::new();
+    for task in &read {
+        let is_shared = shared(task);
+        asked.extend(task.threads(is_shared)?);
+    }
+    Ok(SchedQuestion {
+        tasks: asked,
+        overhead: Nanos::ZERO,
+        permitted: Nanos::from_secs(3_600),
+        remarks,
+    })
+}
+
+fn default_policy(root: Fields<'_>) -> Result<&str, RtAppError> {
+    let Some(global) = root.object("global")? else {
+        return Ok(DEFAULT_POLICY);
+    };
+    let Some(name) = global.text("default_policy")? else {
+        return Ok(DEFAULT_POLICY);
+    };
+    // One that is not supported matters only to a task that has it.
+    match TaskPolicy::from_name(name) {
+        Err(problem @ Problem::UnknownPolicy(_)) => {
+            Err(problem.on_line(global.line_of("default_policy")))
+        }
+        Ok(_) | Err(_) => Ok(name),
+    }
+}
+
+/// Reads a task; `None`: it has no thread when rt-app starts.
+fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtAppError> {
+    let fields = Fields::from_node(&entry.key, &entry.node)?;
+    let instances = fields.integer("instance", (0, MAX_INTEGER))?.unwrap_or(1);
+    let scheduling = TaskScheduling::of_task(fields, default_policy)?;
+    let delay = fields.integer("delay", (0, MAX_INTEGER))?;
+    let (phases, loops) = phases(fields)?;
+    // rt-app threads of no instance run only when another thread forks them.
+    if instances == 0 || loops == Some(0) {
+        return Ok(None);
+    }
+    let scheduling = unchanged(&phases, scheduling, |before, phase| {
+        before.changed_by(phase.fields)
+    })?
+    .ok_or_else(|| Problem::Changes { key: "policy" }.on_line(fields.line))?;
+    let at_policy = |problem: Problem| problem.on_line(fields.line_of("policy"));
+    scheduling.check().map_err(at_policy)?;
+    scheduling.service().map_err(at_policy)?;
+    let task_cpus = cpus(fields)?;
+    let cpus = unchanged(&phases, None, |_, phase| {
+        Ok(cpus(phase.fields)?.or_else(|| task_cpus.clone()))
+    })?
+    .ok_or_else(|| Problem::Changes { key: "cpus" }.on_line(fields.line))?;
+    for fields in phases.iter().map(|phase| phase.fields).chain([fields]) {
+        check_clamps_and_group(fields, scheduling)?;
+    }
+    let deadline_period = match scheduling.policy {
+        TaskPolicy::Deadline => Some(scheduling.times.period),
+        TaskPolicy::Other | TaskPolicy::Fixed => None,
+    };
+    let jobs = jobs(&phases, loops, deadline_period, entry.line)?;
+    if scheduling.policy == TaskPolicy::Deadline {
+        check_budget(scheduling, &jobs).map_err(|problem| problem.on_line(entry.line))?;
+    }
+    let repeated = phases.iter().flat_map(|phase| &phase.repeated);
+    let mut remarks: Vec<TaskRemark> = repeated
+        .map(|(key, line)| TaskRemark::Repeated {
+            task: entry.key.clone(),
+            key: key.clone(),
+            line: *line,
+        })
+        .collect();
+    if !jobs.are_alike {
+        let phase = phases.get(jobs.largest.phase).and_then(|phase| phase.name);
+        remarks.push(TaskRemark::LargestJob {
+            task: entry.key.clone(),
+            phase: phase.map(Into::into),
+        });
+    }
+    Ok(Some(FileTask {
+        name: entry.key.clone(),
+        line: entry.line,
+        instances: usize::try_from(instances).unwrap_or(usize::MAX),
+        scheduling,
+        jobs,
+        has_delay: delay.is_some_and(|delay| delay > 0),
+        cpus,
+        cpus_line: fields.line_of("cpus"),
+        mutexes: phases.into_iter().flat_map(|phase| phase.mutexes).collect(),
+        remarks,
+    }))
+}
+
+/// The phases of a task, and how often it goes through them (`None`: for ever).
+fn phases<'a>(fields: Fields<'a>) -> Result<(Vec<Phase<'a>>, Option<i64>), RtAppError> {
+    let loops = fields.integer("loop", (-MAX_INTEGER, MAX_INTEGER))?;
+    let Some(listed) = fields.object("phases")? else {
+        // The loop is that of its only phase, which follows itself.
+        let phase = Phase::new(None, fields)?;
+        return Ok((vec![phase], loops.map(|_| 1)));
+    };
+    let mut phases = Vec::new();
+    for entry in listed.entries {
+        let phase = Fields::from_node(&entry.key, &entry.node)?;
+        phases.push(Phase::new(Some(&entry.key), phase)?);
+    }
+    if phases.is_empty() {
+        Err(Problem::NoEvents.on_line(listed.line))
+    } else {
+        Ok((phases, loops.filter(|&loops| loops >= 0)))
+    }
+}
+
+/// What holds in every phase, when each can change it; `None`: it differs.
+/// Two rounds, since a change lasts until the next.
+fn unchanged<'a, T: Clone + PartialEq>(
+    phases: &[Phase<'a>],
+    start: T,
+    change: impl Fn(T, &Phase<'a>) -> Result<T, RtAppError>,
+) -> Result<Option<T>, RtAppError> {
+    let mut current = start;
+    let mut first: Option<T> = None;
+    for phase in phases.iter().chain(phases) {
+        current = change(current, phase)?;
+        if *first.get_or_insert_with(|| current.clone()) != current {
+            return Ok(None);
+        }
+    }
+    Ok(first)
+}
+
+fn cpus(fields: Fields<'_>) -> Result<Option<Vec<u16>>, RtAppError> {
+    let Some(entry) = fields.get("cpus")? else {
+        return Ok(None);
+    };
+    let wrong = || type_error("cpus", "a list of CPU numbers", entry.line);
+    let JsonValue::List(nodes) = &entry.node.value else {
+        return Err(wrong());
+    };
+    let number = |value: &JsonValue| {
+        if let JsonValue::Integer(number) = value {
+            return u16::try_from(*number).map_err(|_| wrong());
+        }
+        Err(wrong())
+    };
+    let cpus: Vec<u16> = nodes
+        .iter()
+        .map(|node| number(&node.value))
+        .collect::<Result<_, _>>()?;
+    if cpus.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(Some(cpus))
+    }
+}
+
+fn check_clamps_and_group(
+    fields: Fields<'_>,
+    scheduling: TaskScheduling,
+) -> Result<(), RtAppError> {
+    fields.integer("util_min", UTILIZATION_CLAMP)?;
+    fields.integer("util_max", UTILIZATION_CLAMP)?;
+    let group = fields.text("taskgroup")?.unwrap_or_default();
+    let line = fields.line_of("taskgroup");
+    match (group.is_empty(), group.starts_with('/')) {
+        (true, _) => Ok(()),
+        (false, false) => Err(Problem::Taskgroup(group.into()).on_line(line)),
+        (false, true) if scheduling.policy == TaskPolicy::Other => Ok(()),
+        (false, true) => Err(Problem::TaskgroupPolicy(scheduling.name()).on_line(line)),
+    }
+}
+
+/// A `SCHED_DEADLINE` task that takes more than it has reserved waits for its
+/// next period.
+fn check_budget(scheduling: TaskScheduling, jobs: &TimerJobs) -> Result<(), Problem> {
+    let (times, job) = (scheduling.times, jobs.largest);
+    if job.work > times.runtime {
+        return Err(Problem::Budget {
+            work: job.work,
+            budget: times.runtime,
+        });
+    }
+    if job.period < times.period {
+        return Err(Problem::Throttled {
+            timer: job.period,
+            period: times.period,
+        });
+    }
+    Ok(())
+}
+
+fn check_mutexes(tasks: &[FileTask]) -> Result<(), RtAppError> {
+    for (index, task) in tasks.iter().enumerate() {
+        for used in &task.mutexes {
+            let takes = |other: &&FileTask| {
+                let mut mutexes = other.mutexes.iter();
+                mutexes.any(|mutex| mutex.mutex == used.mutex)
+            };
+            let others = tasks[..index].iter().chain(&tasks[index + 1..]);
+            let other = match others.clone().find(takes) {
+                Some(other) => format!("task {}", other.name),
+                None if task.instances > 1 => "another instance".into(),
+                None => continue,
+            };
+            let problem = Problem::SharedMutex {
+                event: used.event.clone(),
+                mutex: used.mutex.clone(),
+                other,
+            };
+            return Err(problem.on_line(used.line).of_task(&task.name));
+        }
+    }
+    Ok(())
+}
+
+fn check_cpus(tasks: &[FileTask]) -> Result<(), RtAppError> {
+    for (index, task) in tasks.iter().enumerate() {
+        let Some(cpus) = &task.cpus else { continue };
+        let is_apart = |other: &&FileTask| {
+            let mut others = other.cpus.iter().flatten();
+            other.cpus.is_some() && !others.any(|cpu| cpus.contains(cpu))
+        };
+        if let Some(other) = tasks[..index].iter().find(is_apart) {
+            let problem = Problem::OtherCpus(other.name.clone());
+            return Err(problem.on_line(task.cpus_line).of_task(&task.name));
+        }
+    }
+    Ok(())
+}
+
+/// How many threads wait for the timer `timer` of `task`. One whose name starts
+/// with `unique` belongs to a thread alone.
+fn threads_of_timer(tasks: &[FileTask], task: &FileTask, timer: &str) -> usize {
+    if timer.starts_with("unique") {
+        return 1;
+    }
+    let is_same = |other: &&FileTask| other.jobs.waker == task.jobs.waker;
+    let sharing = tasks.iter().filter(is_same);
+    sharing.map(|task| task.instances).sum()
+}
+
+fn shared_timers(tasks: &[FileTask]) -> Vec<TaskRemark> {
+    let mut remarks = Vec::new();
+    for task in tasks {
+        let JobWaker::Timer(timer) = &task.jobs.waker else {
+            continue;
+        };
+        let threads = threads_of_timer(tasks, task, timer);
+        let remark = TaskRemark::SharedTimer {
+            timer: timer.clone(),
+            threads,
+        };
+        if threads > 1 && !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks
+}
+
+impl FileTask {
+    /// The threads of which it consists. `is_shared`: others wait for its timer.
+    fn threads(&self, is_shared: bool) -> Result<Vec<TaskAsked>, RtAppError> {
+        let error = |problem: Problem| problem.on_line(self.line).of_task(&self.name);
+        let time = |us: i64| {
+            let ns = us.unsigned_abs().checked_mul(1_000);
+            ns.map(Nanos::from_ns)
+                .ok_or_else(|| error(Problem::TooLong))
+        };
+        let deadline = match self.scheduling.policy {
+            TaskPolicy::Deadline => self.scheduling.times.deadline,
+            TaskPolicy::Other | TaskPolicy::Fixed => self.jobs.largest.period,
+        };
+        let cpu = match self.cpus.as_deref() {
+            Some(&[cpu]) => Some(Cpu(cpu.into())),
+            Some(_) | None => None,
+        };
+        let thread = TaskAsked {
+            name: self.name.clone(),
+            compute_ns: time(self.jobs.largest.work)?,
+            period_ns: time(self.jobs.largest.period)?,
+            deadline_ns: time(deadline)?,
+            blocking_ns: Nanos::ZERO,
+            service: self.scheduling.service().map_err(error)?,
+            cpu,
+            buffers: None,
+            rank: TaskRank {
+                level: Some(self.scheduling.level()),
+                is_at_most: is_shared || self.has_delay || !self.jobs.are_alike,
+                stand_in: None,
+            },
+        };
+        let name = |instance| match self.instances {
+            1 => self.name.clone(),
+            _ => format!("{}-{instance}", self.name),
+        };
+        let threads = (0..self.instances).map(|instance| TaskAsked {
+            name: name(instance),
+            ..thread.clone()
+        });
+        Ok(threads.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> SchedQuestion {
+        parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))
+    }
+
+    /// The error of a file with this task.
+    fn error(task: &str) -> String {
+        error_of_file(&format!("{{ \"tasks\" : {{\n\"a\" : {{ {task} }}\n}} }}"))
+    }
+
+    fn error_of_file(text: &str) -> String {
+        match parse(text) {
+            Err(error) => error.to_string(),
+            Ok(asked) => panic!("{:?} from {text}", asked.tasks),
+        }
+    }
+
+    /// Name, service, work, period and deadline of every task, in us.
+    fn tasks(text: &str) -> Vec<(String, String, u64, u64, u64)> {
+        let us = |time: Nanos| time.ns() / 1_000;
+        let tasks = asked(text).tasks.into_iter().map(|task| {
+            (
+                task.name,
+                task.service.to_string(),
+                us(task.compute_ns),
+                us(task.period_ns),
+                us(task.deadline_ns),
+            )
+        });
+        tasks.collect()
+    }
+
+    /// The only task, as `service work period deadline`.
+    fn task(text: &str) -> String {
+        let found = tasks(&format!("{{ \"tasks\" : {{ \"a\" : {{ {text} }} }} }}"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        let (_, service, work, period, deadline) = &found[0];
+        format!("{service} {work} {period} {deadline}")
+    }
+
+    #[test]
+    fn policies_and_priorities_have_the_defaults_of_rt_app() {
+        let timer = "\"run\" : 500, \"timer\" : { \"ref\" : \"unique\", \"period\" : 9000 }";
+        for (keys, service) in [
+            ("", "other"),
+            ("\"policy\" : \"SCHED_OTHER\",", "other"),
+            ("\"priority\" : -19,", "nice:-19"),
+            ("\"priority\" : 19,", "nice:19"),
+            ("\"dl-runtime\" : 3000,", "slice:3ms"),
+            ("\"dl-runtime\" : 300000,", "slice:100ms"),
+            ("\"policy\" : \"SCHED_FIFO\",", "fifo:10"),
+            ("\"policy\" : \"SCHED_FIFO\", \"priority\" : 50,", "fifo:50"),
+            ("\"policy\" : \"SCHED_RR\", \"priority\" : 99,", "fifo:99"),
+            ("\"taskgroup\" : \"/a\",", "other"),
+        ] {
+            assert_eq!(
+                task(&format!("{keys} {timer}")),
+                format!("{service} 500 9000 9000")
+            );
+        }
+        let text = format!(
+            "{{ \"global\" : {{ \"default_policy\" : \"SCHED_RR\" }}, \"tasks\" : {{ \"a\" : {{ {timer} }} }} }}"
+        );
+        assert_eq!(tasks(&text)[0].1, "fifo:10");
+        for (keys, expected) in [
+            (
+                "\"policy\" : \"SCHED_IDLE\",",
+                "the policy `SCHED_IDLE` is not supported",
+            ),
+            (
+                "\"policy\" : \"SCHED_BATCH\",",
+                "the policy `SCHED_BATCH` is not supported",
+            ),
+            (
+                "\"policy\" : \"SCHED_NONE\",",
+                "`SCHED_NONE` is not one that rt-app has",
+            ),
+            (
+                "\"priority\" : 20,",
+                "`priority` is 20; rt-app takes -20 to 19",
+            ),
+            (
+                "\"policy\" : \"SCHED_FIFO\", \"priority\" : 0,",
+                "takes 1 to 99",
+            ),
+            ("\"priority\" : \"5\",", "`priority` is not an integer"),
+            (
+                "\"priority\" : 1, \"priority\" : 2,",
+                "`priority` occurs twice",
+            ),
+            (
+                "\"priority\" : 1, \"dl-runtime\" : 3000,",
+                "asks for a slice",
+            ),
+            ("\"util_min\" : 1025,", "`util_min` is 1025"),
+            ("\"taskgroup\" : \"a\",", "does not start with `/`"),
+            (
+                "\"policy\" : \"SCHED_RR\", \"taskgroup\" : \"/a\",",
+                "rt-app takes it with SCHED_OTHER",
+            ),
+        ] {
+            let found = error(&format!("{keys} {timer}"));
+            assert!(
+                found.starts_with("line 2: task `a`: ") && found.contains(expected),
+                "{found}"
+            );
+        }
+    }
+
+    #[test]
+    fn deadline_tasks_have_their_deadline_and_keep_their_budget() {
+        let policy = "\"policy\" : \"SCHED_DEADLINE\", \"run\" : 500,";
+        for (keys, expected) in [
+            (
+                "\"dl-runtime\" : 600, \"dl-period\" : 5000, \"dl-deadline\" : 2000, \"yield\" : \"\"",
+                "deadline 500 5000 2000",
+            ),
+            (
+                "\"dl-runtime\" : 600, \"dl-period\" : 5000, \"timer\" : { \"ref\" : \"unique\", \"period\" : 8000 }",
+                "deadline 500 8000 5000",
+            ),
+            (
+                "\"dl-runtime\" : 700, \"period\" : 5000, \"yield\"",
+                "deadline 500 700 700",
+            ),
+            (
+                "\"runtime\" : 0, \"dl-runtime\" : 700, \"yield\"",
+                "deadline 500 700 700",
+            ),
+        ] {
+            assert_eq!(task(&format!("{policy} {keys}")), expected, "for {keys}");
+        }
+        for (keys, expected) in [
+            ("\"yield\" : \"\"", "these are 0, 0 and 0 us"),
+            (
+                "\"dl-runtime\" : 400, \"dl-period\" : 5000, \"yield\" : \"\"",
+                "budget `dl-runtime` of 400 us",
+            ),
+            (
+                "\"dl-runtime\" : 600, \"dl-period\" : 5000, \"timer\" : { \"ref\" : \"unique\", \"period\" : 800 }",
+                "a timer of 800 us is shorter than `dl-period`",
+            ),
+            (
+                "\"dl-runtime\" : 600, \"dl-period\" : 5000, \"yield\" : \"\", \"timer\" : { \"period\" : 8000 }",
+                "in addition to its timer",
+            ),
+            (
+                "\"dl-runtime\" : 600, \"dl-period\" : 5000",
+                "no `timer` with a period",
+            ),
+        ] {
+            let found = error(&format!("{policy} {keys}"));
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn work_is_what_a_task_does_between_two_waits_for_its_timer() {
+        let unique = |period| format!("{{ \"ref\" : \"unique\", \"period\" : {period} }}");
+        let timer = |period| format!("\"timer\" : {}", unique(period));
+        for (text, expected) in [
+            (
+                format!(
+                    "\"run\" : 100, \"runtime1\" : 150, \"sleep\" : 0, {}",
+                    timer(1_000)
+                ),
+                "other 250 1000 1000",
+            ),
+            // As workgen reads a key that occurs again.
+            (
+                format!("\"run\" : 100, \"run\" : 150, {}", timer(1_000)),
+                "other 250 1000 1000",
+            ),
+            // Two jobs in a loop, the second with the rest before the first.
+            (
+                format!(
+                    "\"run0\" : 10, \"timer0\" : {0}, \"run1\" : 30, \"timer1\" : {0}, \"run2\" : 25",
+                    unique(500)
+                ),
+                "other 35 500 500",
+            ),
+            (
+                format!(
+                    "\"loop\" : 1, \"phases\" : {{ \"p\" : {{ \"loop\" : 9, \"run\" : 20, {} }} }}",
+                    timer(400)
+                ),
+                "other 20 400 400",
+            ),
+            // A phase without a timer is work of the next one's job, as often as it loops.
+            (
+                format!(
+                    "\"phases\" : {{ \"p\" : {{ \"loop\" : 3, \"run\" : 20 }}, \"q\" : {{ {} }} }}",
+                    timer(400)
+                ),
+                "other 60 400 400",
+            ),
+            (
+                format!(
+                    "\"phases\" : {{ \"light\" : {{ \"run\" : 20, {0} }}, \"heavy\" : {{ \"run\" : 70, {0} }} }}",
+                    timer(400)
+                ),
+                "other 70 400 400",
+            ),
+            // What follows an endless phase never runs.
+            (
+                format!(
+                    "\"phases\" : {{ \"p\" : {{ \"loop\" : -1, \"run\" : 20, {} }}, \"q\" : {{ \"run\" : 900 }} }}",
+                    timer(400)
+                ),
+                "other 20 400 400",
+            ),
+            (
+                format!(
+                    "\"lock\" : \"m\", \"run\" : 5, \"unlock\" : \"m\", \"resume\" : \"b\", \"sem_post\" : \"s\", \"signal\" : \"c\", \"broad\" : \"c\", \"yield\", {}",
+                    timer(40)
+                ),
+                "other 5 40 40",
+            ),
+        ] {
+            assert_eq!(task(&text), expected, "for {text}");
+        }
+    }
+
+    #[test]
+    fn tasks_that_no_timer_wakes_are_refused_with_the_event() {
+        let timer = "\"timer\" : { \"ref\" : \"unique\", \"period\" : 400 }";
+        for (text, expected) in [
+            (
+                "\"run\" : 5, \"sleep\" : 9",
+                "`sleep` makes the time between two jobs depend",
+            ),
+            ("\"run\" : 5", "no `timer` with a period above 0"),
+            (
+                "\"run\" : 5, \"timer\" : { \"ref\" : \"unique\" }",
+                "no `timer` with a period above 0",
+            ),
+            (
+                "\"suspend\", \"run\" : 5",
+                "`suspend` waits for another thread",
+            ),
+            (
+                "\"wait1\" : { \"ref\" : \"q\", \"mutex\" : \"m\" }",
+                "`wait1` waits for another thread",
+            ),
+            (
+                "\"sync\" : { \"ref\" : \"q\", \"mutex\" : \"m\" }",
+                "`sync` waits for another thread",
+            ),
+            ("\"barrier\" : \"b\"", "`barrier` waits for another thread"),
+            (
+                "\"sem_wait\" : \"s\"",
+                "`sem_wait` waits for another thread",
+            ),
+            ("\"fork\" : \"b\"", "`fork` starts another thread"),
+            ("\"mem\" : 5", "`mem` gives an amount of data"),
+            ("\"iorun\" : 5", "`iorun` gives an amount of data"),
+            (
+                "\"memrun\" : { \"type\" : \"read\" }",
+                "`memrun` gives an amount of data",
+            ),
+            (
+                "\"exec\" : 5, \"period\" : 9",
+                "`exec` is of the grammar that rt-app had",
+            ),
+            (
+                "\"exec\" : 5, \"lock_order\" : [\"m\"]",
+                "`lock_order` is of the grammar",
+            ),
+            ("\"priority\" : 5", "no event"),
+            (timer, "no `run` or `runtime` above 0"),
+            ("\"run\" : 5.5", "`run` is not an integer"),
+            ("\"run\" : -5", "`run` is -5; rt-app takes 0 to 2147483647"),
+            ("\"run\"", "`run` is not an integer"),
+            ("\"run\" : 5, \"timer\" : 9", "`timer` is not an object"),
+            (
+                "\"phases\" : { \"p\" : { \"run\" : 1, \"timer\" : { \"ref\" : \"uniqueA\", \"period\" : 9 } }, \"q\" : { \"timer\" : { \"ref\" : \"uniqueB\", \"period\" : 9 } } }",
+                "`timer` waits for the timer `uniqueB`",
+            ),
+            (
+                "\"phases\" : { \"p\" : { \"run\" : 1, \"timer\" : { \"ref\" : \"u\", \"period\" : 9 } }, \"q\" : { \"run\" : 50, \"timer\" : { \"ref\" : \"u\", \"period\" : 99 } } }",
+                "up to 50 us of work, and as little as 9 us between two",
+            ),
+            (
+                "\"loop\" : 1, \"phases\" : { \"p\" : { \"run\" : 1, \"timer\" : { \"period\" : 9 } }, \"q\" : { \"run\" : 50 } }",
+                "ends with 50 us of work after its last `timer`",
+            ),
+            (
+                "\"phases\" : { \"p\" : { \"priority\" : 1, \"run\" : 1, \"timer\" : { \"period\" : 9 } }, \"q\" : { \"priority\" : 2, \"run\" : 1 } }",
+                "`policy` differs between phases",
+            ),
+            (
+                "\"phases\" : { \"p\" : { \"run\" : 1, \"timer\" : { \"period\" : 9 } }, \"q\" : { \"cpus\" : [1], \"run\" : 1 } }",
+                "`cpus` differs between phases",
+            ),
+            ("\"phases\" : { }", "no event"),
+            (
+                "\"instance\" : 2000, \"run\" : 5, \"timer\" : { \"period\" : 9 }",
+                "2000 threads are more than the 1000",
+            ),
+            (
+                "\"cpus\" : 3, \"run\" : 5",
+                "`cpus` is not a list of CPU numbers",
+            ),
+        ] {
+            let found = error(text);
+            assert!(found.starts_with("line 2: task `a`: "), "{found}");
+            assert!(found.contains(expected), "{found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn instances_are_tasks_and_threads_of_one_timer_are_remarked() {
+        let asked = asked(
+            r#"{ "tasks" : {
+                "a" : { "instance" : 3, "run" : 200, "cpus" : [1], "timer" : { "ref" : "tick", "period" : 1000 } },
+                "forked" : { "instance" : 0, "run" : 900, "sleep" : 0 },
+                "rt" : { "policy" : "SCHED_RR", "run" : 2, "run" : 3, "timer" : { "ref" : "unique1", "period" : 9000 } },
+                "nice" : { "priority" : -5, "run" : 5, "timer" : { "ref" : "tick", "period" : 9000 } },
+            } }"#,
+        );
+
+        let tasks: Vec<_> = asked
+            .tasks
+            .iter()
+            .map(|task| {
+                (
+                    task.name.as_str(),
+                    task.cpu,
+                    task.rank.level,
+                    task.rank.is_at_most,
+                )
+            })
+            .collect();
+        let one = Some(Cpu(1));
+        assert_eq!(
+            tasks,
+            [
+                ("rt", None, Some(10), false),
+                ("nice", None, Some(0), true),
+                ("a-0", one, Some(0), true),
+                ("a-1", one, Some(0), true),
+                ("a-2", one, Some(0), true),
+            ]
+        );
+        let remarks: Vec<String> = asked.remarks.iter().map(ToString::to_string).collect();
+        assert_eq!(remarks.len(), 2, "{remarks:?}");
+        assert!(
+            remarks[0].contains("`run` occurs again in line 4"),
+            "{remarks:?}"
+        );
+        assert!(
+            remarks[1].contains("4 threads wait for the timer `tick`"),
+            "{remarks:?}"
+        );
+    }
+
+    #[test]
+    fn files_whose_tasks_cannot_be_analysed_together_are_refused() {
+        let task = |more: &str| {
+            format!(
+                "{{ {more} \"run\" : 5, \"timer\" : {{ \"ref\" : \"unique\", \"period\" : 900 }} }}"
+            )
+        };
+        let two = |first: &str, second: &str| {
+            format!(
+                "{{ \"tasks\" : {{ \"a\" : {},\n \"b\" : {} }} }}",
+                task(first),
+                task(second)
+            )
+        };
+        for (text, expected) in [
+            (
+                "{}".to_owned(),
+                "line 1: no `tasks`; is this a file of rt-app?",
+            ),
+            (
+                "[]".to_owned(),
+                "line 1: no `tasks`; is this a file of rt-app?",
+            ),
+            (
+                "{ \"tasks\" : 5 }".to_owned(),
+                "line 1: `tasks` is not an object",
+            ),
+            (
+                "{ \"tasks\" : { \"a\" : 5 } }".to_owned(),
+                "line 1: task `a`: `a` is not an object",
+            ),
+            (
+                "{ \"global\" : { \"default_policy\" : \"RR\" }, \"tasks\" : {} }".to_owned(),
+                "line 1: the policy `RR` is not one that rt-app has",
+            ),
+            (
+                format!(
+                    "{{ \"tasks\" : {{ \"a\" : {0},\n \"a\" : {0} }} }}",
+                    task("")
+                ),
+                "line 2: task `a`: `a` occurs twice",
+            ),
+            (
+                two("\"lock\" : \"m\",", "\"lock\" : \"m\","),
+                "line 1: task `a`: `lock` takes the mutex `m`, which `task b` takes, too",
+            ),
+            (
+                two("\"lock\" : \"m\", \"instance\" : 2,", ""),
+                "line 1: task `a`: `lock` takes the mutex `m`, which `another instance` takes, too",
+            ),
+            (
+                two("\"cpus\" : [0],", "\"cpus\" : [1, 2],"),
+                "line 2: task `b`: its `cpus` and those of `a` have no CPU in common",
+            ),
+        ] {
+            let found = error_of_file(&text);
+            assert!(found.starts_with(expected), "{found}, not {expected}");
+        }
+        assert_eq!(
+            tasks(&two("\"lock\" : \"m\",", "\"lock\" : \"n\",")).len(),
+            2
+        );
+    }
+}
