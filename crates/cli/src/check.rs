@@ -6,7 +6,7 @@ use laggard_view::{badge, github, junit, text};
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
-use crate::{ask, file, pipe, terminal};
+use crate::{ask, pipe, terminal};
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     let report = answer(&CheckQuestion {
@@ -17,10 +17,10 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
         threads: ask::threads(),
     })?;
     if let Some(path) = &args.junit {
-        file::write(path, "JUnit report", junit(&report).as_bytes())?;
+        laggard_files::write(path, "JUnit report", junit(&report).as_bytes())?;
     }
     if let Some(path) = &args.badge {
-        file::write(path, "badge", badge(&report).as_bytes())?;
+        laggard_files::write(path, "badge", badge(&report).as_bytes())?;
     }
     if args.github {
         pipe::print(&github(&report))?;

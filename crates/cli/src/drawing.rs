@@ -5,7 +5,7 @@ use std::path::Path;
 use laggard_model::printable;
 use laggard_view::picture::{Picture, Style, png, svg};
 
-use crate::{file, pipe};
+use crate::pipe;
 
 /// How a picture is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,7 +41,7 @@ impl<'a> Target<'a> {
     /// This file, whose name says how it is written, if it can be.
     pub(crate) fn of(file: &'a Path, style: Style) -> anyhow::Result<Self> {
         let format = Format::of(file)?;
-        file::check(file, "picture")?;
+        laggard_files::check(file, "picture")?;
         Ok(Self {
             file,
             format,
@@ -55,7 +55,7 @@ impl<'a> Target<'a> {
             Format::Svg => svg(picture, self.style)?.into_bytes(),
             Format::Png => png(picture, self.style)?,
         };
-        file::write(self.file, "picture", &bytes)?;
+        laggard_files::write(self.file, "picture", &bytes)?;
         let name = self.file.display().to_string();
         Ok(format!("Wrote {}", printable(&name)))
     }

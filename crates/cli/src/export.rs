@@ -5,13 +5,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use laggard_answer::show::{By, RecordingReport, report};
+use laggard_files::NewFile;
 use laggard_model::{Keep, State};
 use laggard_record::{Columns, Recording};
 use laggard_view::export::{ExportError, ExportFormat, ExportWriter, Table};
 
 use crate::args::ExportArgs;
 use crate::exit::Exit;
-use crate::file::NewFile;
 use crate::{ask, pipe, redacted};
 
 pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {

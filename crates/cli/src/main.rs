@@ -30,7 +30,6 @@ mod drawn;
 mod driver;
 mod exit;
 mod export;
-mod file;
 mod forecast;
 mod import;
 #[cfg(target_os = "linux")]
@@ -72,7 +71,6 @@ mod terminal;
 mod timers;
 #[cfg(target_os = "linux")]
 mod top;
-mod unfinished;
 mod why;
 
 use std::process::ExitCode;
@@ -98,6 +96,8 @@ fn run() -> ExitCode {
     completion::answer(Args::command);
     system::survive_file_limit();
     laggard_record::hush_damage();
+    #[cfg(not(target_os = "linux"))]
+    laggard_files::set_ending_watch(|last| laggard_console::system::at_ending(last));
     let args = args::parsed();
     let Some(command) = args.command else {
         pipe::say_as_it_is(BEGIN);

@@ -11,7 +11,6 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use crate::args::Args;
 use crate::exit::Exit;
-use crate::file;
 
 /// One man page per command.
 pub(crate) fn man(dir: &Path) -> anyhow::Result<Exit> {
@@ -35,7 +34,7 @@ fn write_all(command: &Command, dir: &Path) -> anyhow::Result<()> {
     }
     let name = Man::new(command.clone()).get_filename();
     let page = page(command)?;
-    file::write(&dir.join(name), "man page", &page)
+    laggard_files::write(&dir.join(name), "man page", &page)
 }
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {

@@ -3,8 +3,8 @@
 //! In the folder for the state of programs, because who tries a remedy is root and
 //! who asks doctor need not be.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -12,7 +12,7 @@ use laggard_answer::proven::ProvenEffect;
 use laggard_model::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::{file, pipe};
+use crate::pipe;
 
 /// The version of the file's layout.
 const SCHEMA: u32 = 1;
@@ -20,10 +20,6 @@ const SCHEMA: u32 = 1;
 const VARIABLE: &str = "STATE_DIRECTORY";
 const FOLDER: &str = "/var/lib/laggard";
 const NAME: &str = "proven.json";
-/// No file of ours is longer, bytes.
-const MOST: u64 = 1 << 20;
-/// Everybody may read it: it says nothing that doctor does not.
-const MODE: u32 = 0o644;
 
 /// The file's content.
 #[derive(Debug, Deserialize, Serialize)]
@@ -55,8 +51,7 @@ pub(crate) fn keep(folder: &Path, effect: ProvenEffect) -> anyhow::Result<PathBu
         schema: SCHEMA,
         effects,
     })?;
-    file::put(&place, bytes.as_bytes(), MODE)
-        .with_context(|| format!("write `{}`", place.display()))?;
+    laggard_files::write(&place, "effects", bytes.as_bytes())?;
     Ok(place)
 }
 
@@ -83,15 +78,10 @@ fn read(file: &Path) -> anyhow::Result<Vec<ProvenEffect>> {
             file.display()
         )
     };
-    let opened = match File::open(file) {
+    let text = match laggard_files::read_text(file) {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        opened => opened.with_context(context)?,
+        text => text.with_context(context)?,
     };
-    let mut text = String::new();
-    opened
-        .take(MOST)
-        .read_to_string(&mut text)
-        .with_context(context)?;
     let found: ProvenFile = serde_json::from_str(&text).with_context(context)?;
     anyhow::ensure!(
         found.schema == SCHEMA,

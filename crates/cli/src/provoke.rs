@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{Context as _, bail};
+use laggard_files::{AtSignal, OutputFile};
 use laggard_measure::linux;
 use laggard_model::text::Unit;
 use laggard_model::{Cpu, Nanos};
@@ -16,9 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ProvokeArgs;
 use crate::exit::Exit;
-use crate::file::{self, UserFile};
 use crate::pipe;
-use crate::unfinished::AtSignal;
 
 /// Hits that come more often than this are not shown one by one.
 const READABLE: Nanos = Nanos::from_ms(100);
@@ -94,7 +93,7 @@ fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {
 /// Where hits are written down.
 enum Hits {
     Stdout(io::Stdout),
-    File(UserFile),
+    File(OutputFile),
 }
 
 impl Write for Hits {
@@ -128,8 +127,8 @@ impl View {
             None => None,
             Some(_) if is_stdout => Some(Hits::Stdout(io::stdout())),
             Some(path) => {
-                file::check(path, "hits")?;
-                let output = UserFile::begin(path, AtSignal::Finishes);
+                laggard_files::check(path, "hits")?;
+                let output = OutputFile::begin(path, AtSignal::Finishes);
                 Some(Hits::File(output.with_context(|| {
                     format!("write the hits to `{}`", path.display())
                 })?))

@@ -16,7 +16,7 @@ use crate::args::ReportArgs;
 use crate::drawn::drawn;
 use crate::exit::Exit;
 use crate::redacted::Copies;
-use crate::{ask, file, pipe};
+use crate::{ask, pipe};
 
 /// The page's file, unless another is named.
 const PAGE: &str = "report.html";
@@ -75,7 +75,7 @@ fn write(
         let text = laggard_view::markdown(&reports, &overviews);
         match file {
             None => pipe::print(&text)?,
-            Some(file) => file::write(file, "report", text.as_bytes())?,
+            Some(file) => laggard_files::write(file, "report", text.as_bytes())?,
         }
     } else {
         // What the first of them was made for is asked about first.
@@ -94,7 +94,7 @@ fn write(
         )?;
         let file = file.unwrap_or(Path::new(PAGE));
         let page = laggard_view::page::html(&data)?;
-        file::write(file, "report", page.as_bytes())?;
+        laggard_files::write(file, "report", page.as_bytes())?;
         pipe::print(&format!(
             "Wrote {}; open it in a browser\n",
             printable(&file.display().to_string())

@@ -17,7 +17,7 @@ use laggard_workload::load::{Launch, NamedLoad, RecipeError};
 
 use crate::args::RtosArgs;
 use crate::exit::Exit;
-use crate::{file, measuring, pipe, terminal};
+use crate::{measuring, pipe, terminal};
 
 const LEAST_DURATION: Nanos = Nanos::from_secs(1);
 const MOST_DURATION: Nanos = Nanos::from_secs(600);
@@ -27,7 +27,7 @@ const MOST_WITHIN: Nanos = Nanos::from_ms(20);
 pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
     let (plan, asked) = planned(args)?;
     if let Some(path) = &args.output {
-        file::check(path, "page")?;
+        laggard_files::check(path, "page")?;
     }
     let loads = match asked.contains(&RtosCriterion::Largest) {
         true => loads(&args.loads)?,
@@ -63,7 +63,7 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
 
 fn show(args: &RtosArgs, report: &RtosReport) -> anyhow::Result<()> {
     if let Some(path) = &args.output {
-        file::write(path, "page", criteria_page(report).as_bytes())?;
+        laggard_files::write(path, "page", criteria_page(report).as_bytes())?;
         let name = path.display().to_string();
         let said = format!("Wrote {}; open it in a browser\n", printable(&name));
         return pipe::print(&said);

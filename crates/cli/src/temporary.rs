@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, io, process};
 
 use anyhow::Context as _;
+use laggard_files::{AtSignal, Removal, Unfinished};
 use laggard_record::{Access, Folder};
 
 use crate::system::{self, TemporaryLock};
-use crate::unfinished::{AtSignal, Removal, Unfinished};
 
 /// What such a folder's name begins with.
 const PREFIX: &str = "laggard-copies-";

@@ -12,7 +12,7 @@ use laggard_view::{flame, perfetto, text};
 use crate::args::WhyArgs;
 use crate::exit::Exit;
 use crate::redacted::Copies;
-use crate::{ask, file, pipe, terminal};
+use crate::{ask, pipe, terminal};
 
 /// Causes and late activations that are listed unless asked otherwise: in a few
 /// lines, and in full.
@@ -176,14 +176,14 @@ fn draw(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<Exit> {
     let explained = Explained::new(late, args.service);
     if let Some(path) = &args.flame {
         let svg = flame(&explained)?;
-        file::write(path, "flame graph", svg.as_bytes())?;
+        laggard_files::write(path, "flame graph", svg.as_bytes())?;
         pipe::print(&format!(
             "Wrote {}; open it in a browser\n",
             printable(&path.display().to_string())
         ))?;
     }
     if let Some(path) = &args.perfetto {
-        file::write(path, "trace", &perfetto(&explained))?;
+        laggard_files::write(path, "trace", &perfetto(&explained))?;
         pipe::print(&format!(
             "Wrote {}; open it in https://ui.perfetto.dev, which reads it without sending it anywhere\n",
             printable(&path.display().to_string())

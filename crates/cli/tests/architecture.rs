@@ -7,7 +7,7 @@ const FOR_TESTS: &str = "made";
 /// The crates, lowest first; those of a level do not know each other.
 const LEVELS: [&[&str]; 8] = [
     &["model", "marks"],
-    &["bpf", "etl"],
+    &["bpf", "etl", "files"],
     &["measure", "workload", "record", "analyze", "otlp"],
     &["session", "answer"],
     &[FOR_TESTS],

@@ -58,7 +58,11 @@ const FOREIGN: [(&str, &str); 2] = [
 
 /// Files of which one is built where the other is not: what the second has by the name
 /// that the first gives it, is the same for another system.
-const STAND_INS: [(&str, &str); 6] = [
+const STAND_INS: [(&str, &str); 7] = [
+    (
+        "crates/files/src/system/unix.rs",
+        "crates/files/src/system/windows.rs",
+    ),
     (
         "crates/session/src/system/linux.rs",
         "crates/session/src/system/windows.rs",

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::access::Access;
-use crate::dir::{EntryKind, OpenDir};
+use laggard_files::{Access, EntryKind, OpenDir};
+
 use crate::folder::Folder;
 use crate::{CreateError, WriteError, name};
 
@@ -95,7 +95,13 @@ impl Destination {
             Ok(made) => Ok(made),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match around.kind(name).map_err(|error| self.refused(error))? {
-                    EntryKind::Folder => self.taken(around.enter(name)),
+                    EntryKind::Folder => {
+                        let is_planted = around.has_planted(name);
+                        if is_planted.map_err(|error| self.refused(error))? {
+                            return Err(CreateError::Foreign(path.into()));
+                        }
+                        self.taken(around.enter(name))
+                    }
                     // Whoever put it there could lead it anywhere.
                     EntryKind::Link => Err(CreateError::Link(path.into())),
                     EntryKind::File | EntryKind::Other => Err(CreateError::NotAFolder(path.into())),
@@ -137,6 +143,9 @@ impl Destination {
             let is = |kind| error.kind() == kind;
             match is(io::ErrorKind::NotFound) || is(io::ErrorKind::NotADirectory) {
                 true => CreateError::ParentMissing(parent.into()),
+                false if is(io::ErrorKind::PermissionDenied) && error.get_ref().is_some() => {
+                    CreateError::Misled(error)
+                }
                 false => self.refused(error),
             }
         })?;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use laggard_files::is_held;
 use parquet::errors::ParquetError;
 
 /// Why a recording could not be begun.
@@ -18,6 +19,15 @@ pub enum CreateError {
     /// There is a link of this name.
     #[error("`{}` is a link; give the name of the folder that it leads to", .0.display())]
     Link(PathBuf),
+    /// Another user made the directory, in one that everybody may write to.
+    #[error(
+        "the directory `{}` belongs to another user, who could change the recording; choose another name",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// A link on the way belongs to another user.
+    #[error("a recording's directory must not be reached through links of other users")]
+    Misled(#[source] io::Error),
     /// The system gives no folder this name, or another one.
     #[error("`{}` cannot be a recording's folder: {why}; choose another name", .dir.display())]
     Unnameable {
@@ -145,14 +155,6 @@ impl WriteError {
             Self::Io { file, source }
         }
     }
-}
-
-/// Whether Windows says that another program has a file open: "access denied" of one that
-/// is to be replaced, "sharing violation" of others. Missing rights are told alike.
-pub(crate) fn is_held(error: &io::Error) -> bool {
-    /// `ERROR_SHARING_VIOLATION`.
-    const SHARED: i32 = 32;
-    error.kind() == io::ErrorKind::PermissionDenied || error.raw_os_error() == Some(SHARED)
 }
 
 /// What is written again and again need not be written now.

@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use laggard_files::{Access, EntryKind, OpenDir};
+
 use crate::WriteError;
-use crate::access::Access;
-use crate::dir::{EntryKind, OpenDir};
 
 /// The folder of the closed segments and nothing else, so that other programs
 /// can read it as one table.

@@ -5,7 +5,6 @@
 //! not intent. So nothing is believed that would cost a reader more than the
 //! recording of an honest machine does.
 
-use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -126,12 +125,8 @@ impl Limits {
 /// Reads a regular file, unless it is larger than it can rightly be. What is
 /// no regular file (a pipe, a device) is not waited for.
 pub(crate) fn read(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Before it is opened too: to open a device may do something.
-    is_regular(&fs::metadata(file)?)?;
-    let opened = open(file)?;
-    let metadata = opened.metadata()?;
-    is_regular(&metadata)?;
-    let bytes = metadata.len();
+    let opened = laggard_files::open_regular(file)?;
+    let bytes = opened.metadata()?.len();
     if bytes > limit {
         return Err(too_many(bytes, limit));
     }
@@ -147,28 +142,4 @@ pub(crate) fn read(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
 fn too_many(bytes: u64, limit: u64) -> io::Error {
     let text = format!("{bytes} bytes are more than such a file can have ({limit})");
     io::Error::new(io::ErrorKind::InvalidData, text)
-}
-
-fn is_regular(metadata: &fs::Metadata) -> io::Result<()> {
-    match metadata.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "it is not a regular file",
-        )),
-    }
-}
-
-#[cfg(unix)]
-fn open(file: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(file)
-}
-
-#[cfg(not(unix))]
-fn open(file: &Path) -> io::Result<File> {
-    File::open(file)
 }

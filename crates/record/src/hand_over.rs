@@ -3,7 +3,8 @@
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, fchown};
 
-use crate::dir::{EntryKind, OpenDir};
+use laggard_files::{EntryKind, OpenDir};
+
 use crate::disk::is_part;
 use crate::folder::Folder;
 

@@ -6,9 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
-mod access;
 mod destination;
-mod dir;
 mod disk;
 mod episodes;
 mod error;
@@ -29,13 +27,13 @@ mod shortfall;
 mod summary;
 mod table;
 
-pub use access::Access;
 pub use destination::Destination;
 pub use disk::put_answer;
 pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;
 pub use folder::Folder;
+pub use laggard_files::Access;
 pub use recorder::Recorder;
 pub use recording::Recording;
 pub use redact::{LeftOut, NameSort, PublicNames, RedactError, Redactor, redact};

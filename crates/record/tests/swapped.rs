@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use laggard_model::{Cpu, Episode, EpisodeNotes, Keep, Nanos, State};
@@ -228,4 +228,35 @@ fn a_link_in_the_place_of_a_recording_is_refused() {
         fs::read_dir(around.precious.join("empty")).unwrap().count(),
         0
     );
+}
+
+/// In a directory such as `/tmp` everybody can create the name that root is going to use.
+#[test]
+fn a_directory_or_a_link_that_another_user_planted_is_not_taken() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: it takes root to create files of another user");
+        return;
+    }
+    const STRANGER: Option<u32> = Some(65_534);
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    let [planted, own, link] = ["planted", "own", "link"].map(|name| shared.join(name));
+    for path in [&planted, &own] {
+        fs::create_dir(path).unwrap();
+    }
+    chown(&planted, STRANGER, None).unwrap();
+    symlink(dir.path(), &link).unwrap();
+    lchown(&link, STRANGER, None).unwrap();
+    let create = |path: &Path| Recorder::create(path, manifest(Keep::All));
+
+    let taken = create(&planted).unwrap_err();
+    let through = create(&link.join("r.laggard")).unwrap_err();
+
+    assert!(matches!(taken, CreateError::Foreign(_)), "{taken:?}");
+    assert!(matches!(through, CreateError::Misled(_)), "{through:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    create(&own).unwrap();
+    create(&shared.join("new")).unwrap();
 }

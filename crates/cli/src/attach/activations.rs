@@ -1,10 +1,10 @@
 //! Each activation of threads that are watched, as a line of a file.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use laggard_files::LogFile;
 use laggard_model::{ThreadHappening, ThreadTold, WokenBy, printable};
 
 const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,wake_seen,run_seen,back_seen,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
@@ -15,15 +15,14 @@ const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,wake_seen,run_s
 #[derive(Debug)]
 pub(super) struct ActivationFile {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<LogFile>,
     refused: Option<io::Error>,
 }
 
 impl ActivationFile {
     /// Makes it; one that is there is left alone.
     pub(super) fn make(path: &Path) -> anyhow::Result<Self> {
-        let made = OpenOptions::new().write(true).create_new(true).open(path);
-        let file = made.with_context(|| {
+        let file = LogFile::create(path).with_context(|| {
             format!("make `{}`; give --activations another name", path.display())
         })?;
         let mut file = Self {
@@ -45,7 +44,7 @@ impl ActivationFile {
         });
     }
 
-    fn write(&mut self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+    fn write(&mut self, write: impl FnOnce(&mut BufWriter<LogFile>) -> io::Result<()>) {
         if self.refused.is_none() {
             self.refused = write(&mut self.file).err();
         }
@@ -54,7 +53,8 @@ impl ActivationFile {
     /// Takes it away again: what was to be watched never began.
     pub(super) fn discard(self) {
         // Best effort: the error that it did not begin says more.
-        let _ = std::fs::remove_file(&self.path);
+        let (file, _unwritten) = self.file.into_parts();
+        let _ = file.discard();
     }
 
     /// Says why not all of them are in it, if so.

@@ -14,7 +14,7 @@ use laggard_view::{comparison, comparison_page, text};
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
-use crate::{ask, file, pipe, terminal};
+use crate::{ask, pipe, terminal};
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     compare_and(args, |_| ())
@@ -87,7 +87,7 @@ fn series(args: &CompareArgs) -> anyhow::Result<Exit> {
 
 fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
     if let Some(path) = &args.output {
-        file::write(path, "page", comparison_page(report)?.as_bytes())?;
+        laggard_files::write(path, "page", comparison_page(report)?.as_bytes())?;
         let name = path.display().to_string();
         let said = format!("Wrote {}; open it in a browser\n", printable(&name));
         return pipe::print(&said);

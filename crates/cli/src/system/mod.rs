@@ -9,19 +9,14 @@ mod unmet;
 mod windows_files;
 
 pub(crate) use laggard_console::system::{
-    at_ending, become_normal, has_room, read_symbols_if_asked, survive_file_limit,
+    become_normal, has_room, read_symbols_if_asked, survive_file_limit,
 };
 #[cfg(target_os = "linux")]
-pub(crate) use linux_files::{
-    LeftFile, TemporaryLock, is_left, is_safe_around, leave, new_file, of_replacing,
-};
+pub(crate) use linux_files::{TemporaryLock, is_left, is_safe_around, leave};
 #[cfg(target_os = "linux")]
 pub(crate) use unmet::is_unmet;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use windows_files::{
-    LeftHandle as LeftFile, LockBeside as TemporaryLock, is_left, is_safe_around, leave, new_file,
-    of_replacing,
-};
+pub(crate) use windows_files::{LockBeside as TemporaryLock, is_left, is_safe_around, leave};
 
 /// Whether this machine cannot do what was asked, rather than that anything went wrong.
 #[cfg(not(target_os = "linux"))]

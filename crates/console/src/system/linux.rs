@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
+pub use laggard_files::endings;
 use laggard_measure::linux;
 use nix::sys::resource::{Resource, getrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
+use signal_hook::consts::SIGXFSZ;
 
 /// What any command takes at least, bytes of addresses: with less, libraries and
 /// threads that begin end the program before it can say why.
@@ -90,49 +89,13 @@ pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// Has a thread wait for a signal that ends a program: it does `last`, and while it
-/// holds what that returns, the program ends as by that signal.
-///
-/// # Errors
-/// When signals cannot be waited for.
-pub fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
-    std::thread::Builder::new()
-        .name("laggard/ending".into())
-        .spawn(move || {
-            if let Some(signal) = signals.forever().next() {
-                let _held = last();
-                let _ = emulate_default_handler(signal);
-            }
-        })
-        .context(
-            "start a thread; allow one more (`ulimit -u`, or pids.max of the control group)",
-        )?;
-    Ok(())
-}
-
-/// The signals by which a person or a system ends a program.
-pub fn endings() -> impl Iterator<Item = i32> {
-    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    [SIGINT, SIGTERM].into_iter().chain(hangup)
-}
-
-/// Whether this process was started so that it ignores `signal`.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::Command;
 
     use nix::sys::signal::{Signal, raise};
+    use signal_hook::consts::SIGTERM;
 
     use super::*;
 

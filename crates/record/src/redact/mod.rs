@@ -84,7 +84,9 @@ impl From<CreateError> for RedactError {
             | CreateError::Link(_)
             | CreateError::Unnameable { .. }
             | CreateError::ParentMissing(_)
-            | CreateError::NotWritable { .. }) => Self::Create(other),
+            | CreateError::NotWritable { .. }
+            | CreateError::Foreign(_)
+            | CreateError::Misled(_)) => Self::Create(other),
         }
     }
 }

@@ -59,10 +59,8 @@ impl LoadUser {
     /// The user for whom `sudo` runs this program as root.
     #[must_use]
     pub fn of_sudo() -> Option<Self> {
-        let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-        let is_root = nix::unistd::geteuid().is_root();
-        let (user, group) = number("SUDO_UID").zip(number("SUDO_GID"))?;
-        is_root.then_some(Self { user, group })
+        let (user, group) = laggard_files::sudo_caller()?;
+        Some(Self { user, group })
     }
 }
 

@@ -1,6 +1,5 @@
 //! Recordings that are made for the answer, in turn.
 
-mod put_back;
 mod setting;
 mod sides;
 mod trial;

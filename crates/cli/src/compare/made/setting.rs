@@ -5,8 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-
-use super::put_back::PutBack;
+use laggard_files::PutBack;
 
 /// Where the kernel has its settings.
 const SETTINGS: &str = "/proc/sys";

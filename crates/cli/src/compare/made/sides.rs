@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use laggard_answer::compare::Difference;
+use laggard_files::PutBack;
 use laggard_model::CaveatKind;
 use laggard_session::{Ending, LoadChoice, News, Next, Plan, WatchError, Watcher};
 use laggard_workload::load::{Ended, Launch, LoadProcess};
 
-use super::put_back::PutBack;
 use super::setting::Setting;
 use crate::args::{CompareArgs, FactorArg};
 

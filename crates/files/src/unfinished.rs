@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::system;
+use crate::ending::at_ending;
 
 /// Removes what is half made. Best effort: who ends the program hears nothing more.
-pub(crate) type Removal = Box<dyn Fn() + Send>;
+pub type Removal = Box<dyn Fn() + Send>;
 
 /// All that is half made. Who ends the program holds it until the end, so that
 /// nothing is begun or finished any more.
@@ -24,7 +24,7 @@ struct All {
 
 /// What a signal does to this program while something is half made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum AtSignal {
+pub enum AtSignal {
     /// It ends the program, after what is half made is removed.
     Ends,
     /// It tells who makes it to finish.
@@ -33,7 +33,7 @@ pub(crate) enum AtSignal {
 
 /// Something half made. It is removed with this value, unless it is finished.
 #[derive(Debug)]
-pub(crate) struct Unfinished(u64);
+pub struct Unfinished(u64);
 
 impl Unfinished {
     /// Begins what `make` makes, and `removal`, which it gives too, removes. A signal
@@ -41,13 +41,13 @@ impl Unfinished {
     ///
     /// # Errors
     /// When it cannot be made, or signals not be waited for.
-    pub(crate) fn begin<T>(
+    pub fn begin<T>(
         at_signal: AtSignal,
         make: impl FnOnce() -> anyhow::Result<(T, Removal)>,
     ) -> anyhow::Result<(T, Self)> {
         let mut all = all();
         if at_signal == AtSignal::Ends && !all.is_watched {
-            system::at_ending(remove_all)?;
+            at_ending(remove_all)?;
             all.is_watched = true;
         }
         let (made, removal) = make()?;
@@ -57,13 +57,17 @@ impl Unfinished {
         Ok((made, Self(number)))
     }
 
-    /// Does what is last, after which it stays; where that fails, it is removed.
+    /// Calls `last`, and keeps what was made. If `last` fails, it is returned with the
+    /// error, and is removed when it is dropped.
     ///
     /// # Errors
     /// As `last`.
-    pub(crate) fn finish<E>(self, last: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    pub fn try_finish<E>(self, last: impl FnOnce() -> Result<(), E>) -> Result<(), (E, Self)> {
         let mut all = all();
-        last()?;
+        if let Err(error) = last() {
+            drop(all);
+            return Err((error, self));
+        }
         drop(all.take(self.0));
         Ok(())
     }
@@ -84,6 +88,12 @@ impl All {
         let place = self.unfinished.iter().position(|one| one.0 == number)?;
         Some(self.unfinished.swap_remove(place).1)
     }
+}
+
+/// Calls `work`. A signal that ends the program does so after it.
+pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    let _held = all();
+    work()
 }
 
 fn all() -> MutexGuard<'static, All> {

@@ -1,18 +1,19 @@
-//! What puts the machine back, whatever becomes of this program.
+//! Undoes changes of the host, however this program ends.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use crate::pipe;
+use laggard_model::printable;
 
 /// Undoes a change when it is dropped: at the end, after an error or a panic,
 /// and after a signal that ends what goes on meanwhile. Also when this program
 /// is killed: a shell waits at a pipe whose other end only we hold, and the
 /// kernel closes that then.
 #[derive(Debug)]
-pub(super) struct PutBack {
+pub struct PutBack {
     shell: Child,
     /// What to say when it fails.
     else_say: String,
@@ -23,15 +24,19 @@ pub(super) struct PutBack {
 /// (`2>&1 | head`) may be gone by then. So what it would print goes nowhere: a
 /// command that cannot print has failed, and ends `a && b`.
 /// What is held meanwhile (3) stays open to the end.
-const DEAF: &str = "trap '' HUP INT QUIT TERM PIPE; exec 3>&1 1>/dev/null; read -r _;";
+const DEAF: &str = "trap '' HUP INT QUIT TERM PIPE; exec 3>&1 1>/dev/null; read -r word; \
+                    [ \"$word\" = undone ] && exit 0;";
 
 impl PutBack {
     /// Runs `script` at the end, with these arguments as `$1`, `$2`; `else_say`
     /// tells the user what is left should that fail. A lock on `held` lasts until
     /// the script has ended, however this program does.
-    pub(super) fn at_end(
+    ///
+    /// # Errors
+    /// If no shell can be started.
+    pub fn at_end(
         script: &str,
-        arguments: &[&str],
+        arguments: &[impl AsRef<OsStr>],
         held: Option<File>,
         else_say: String,
     ) -> io::Result<Self> {
@@ -44,6 +49,14 @@ impl PutBack {
             .spawn()?;
         Ok(Self { shell, else_say })
     }
+
+    /// Does not run the script: this program has undone the change itself.
+    pub fn dismiss(mut self) {
+        if let Some(pipe) = &mut self.shell.stdin {
+            // If the shell is gone, it does not run the script either.
+            let _ = pipe.write_all(b"undone\n");
+        }
+    }
 }
 
 impl Drop for PutBack {
@@ -51,7 +64,8 @@ impl Drop for PutBack {
         // `wait` closes the pipe first.
         let is_done = self.shell.wait().is_ok_and(|status| status.success());
         if !is_done {
-            pipe::say(&self.else_say);
+            // An error cannot be reported if the terminal is gone.
+            let _ = writeln!(io::stderr(), "laggard: {}", printable(&self.else_say));
         }
     }
 }
@@ -81,5 +95,18 @@ mod tests {
         assert!(panicked.is_err());
         assert_eq!(meanwhile, "changed");
         assert_eq!(fs::read_to_string(&file).unwrap(), "as it was\n");
+    }
+
+    #[test]
+    fn a_dismissed_script_does_not_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("setting");
+        let words = ["as it was", file.to_str().unwrap()];
+
+        PutBack::at_end(SCRIPT, &words, None, String::new())
+            .unwrap()
+            .dismiss();
+
+        assert!(!file.exists());
     }
 }

@@ -1,0 +1,41 @@
+//! Files that a user names: read within limits, and written whole or not at all, through no
+//! link of another user. Changes of the host are undone here, too.
+//!
+//! All programs write their output by [`write()`], [`OutputFile`], [`NewFile`] and
+//! [`LogFile`]. A recording is a directory, and is written through an [`OpenDir`]. A change
+//! of the host that outlives this program has a `PutBack`.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
+mod access;
+#[cfg(unix)]
+mod caller;
+mod dir;
+mod ending;
+mod file;
+mod in_place;
+mod input;
+mod part;
+#[cfg(unix)]
+mod put_back;
+mod system;
+#[cfg(all(test, unix))]
+mod tests;
+mod unfinished;
+#[cfg(all(test, windows))]
+mod windows_tests;
+
+pub use access::Access;
+#[cfg(unix)]
+pub use caller::sudo_caller;
+pub use dir::{DirEntryData, EntryKind, OpenDir, is_held};
+#[cfg(unix)]
+pub use ending::endings;
+#[cfg(not(unix))]
+pub use ending::set_ending_watch;
+pub use file::{LogFile, NewFile, OutputFile, check, write};
+pub use input::{open_regular, read_bytes, read_text};
+#[cfg(unix)]
+pub use put_back::PutBack;
+pub use unfinished::{AtSignal, Removal, Unfinished};

@@ -1,0 +1,139 @@
+//! Files that are not whole yet.
+
+use std::fs::{File, TryLockError};
+use std::io;
+
+use anyhow::bail;
+
+use crate::in_place::{overwrite, with_remedy};
+use crate::system::{self, LeftFile, OutputPlace};
+use crate::unfinished::{AtSignal, Removal, Unfinished};
+
+/// Permissions of a new file, less the umask.
+const NEW_FILE_MODE: u32 = 0o666;
+/// Number of attempts to create a part while other processes create and leave it.
+const MAX_TRIES: u32 = 10;
+
+/// A file beside the one that it will replace, `NAME.part`, which is locked while a
+/// process writes to it. It is removed with this value, and with the program if a signal
+/// ends that. The next program replaces one that a killed program left.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    /// The file that it will be.
+    whole: OutputPlace,
+    part: OutputPlace,
+    /// Removes it, while it is locked.
+    unfinished: Unfinished,
+    file: File,
+}
+
+impl PartFile {
+    /// Creates the part of `whole`, with the owner and the permissions of the file that it
+    /// replaces.
+    ///
+    /// # Errors
+    /// If it cannot be created, or the owner cannot be kept.
+    pub(crate) fn begin(whole: &OutputPlace, at_signal: AtSignal) -> anyhow::Result<Self> {
+        let part = whole.with_suffix(".part");
+        let (file, unfinished) = Unfinished::begin(at_signal, || {
+            let file = new_part(&part, whole)?;
+            let left = part.clone();
+            // One that is gone need not be removed.
+            let removal: Removal = Box::new(move || drop(left.remove()));
+            Ok((file, removal))
+        })?;
+        let this = Self {
+            whole: whole.clone(),
+            part,
+            unfinished,
+            file,
+        };
+        whole.adopt_owner(&this.file)?;
+        Ok(this)
+    }
+
+    pub(crate) const fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Gives it the name of the file that it replaces.
+    ///
+    /// # Errors
+    /// If the disk is full, or the system refuses.
+    pub(crate) fn keep(self) -> anyhow::Result<()> {
+        let Self {
+            whole,
+            part,
+            unfinished,
+            file,
+        } = self;
+        // Some disks report only now that they are full; the old file is whole still.
+        file.sync_all().map_err(with_remedy)?;
+        let renamed = unfinished.try_finish(|| part.rename(&whole));
+        match renamed {
+            Ok(()) => Ok(()),
+            // A file that is mounted by itself, as containers do, cannot be replaced.
+            Err((error, unfinished)) if error.kind() == io::ErrorKind::ResourceBusy => {
+                let content = part.open_to_read()?;
+                let target = whole.open_existing()?;
+                let written = target.map_or(Err(error.into()), |target| overwrite(content, target));
+                drop(unfinished);
+                written
+            }
+            Err((error, _unfinished)) => Err(system::with_remedy_for_open_files(error).into()),
+        }
+    }
+}
+
+/// Creates `part`, and locks it. One that a killed program left is replaced. Anything
+/// else of that name, a link too, is neither followed nor written to.
+fn new_part(part: &OutputPlace, whole: &OutputPlace) -> anyhow::Result<File> {
+    // Until it has the permissions of the old file, no other user may read it.
+    let mode = if whole.exists() { 0o600 } else { NEW_FILE_MODE };
+    for _ in 0..MAX_TRIES {
+        match part.create(mode) {
+            // Another process took it for one that was left, at this moment.
+            Ok(file) if is_locked(&file) => {}
+            Ok(file) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                remove_left(part, whole)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bail!("other programs write it again and again; give another name")
+}
+
+/// Locks `file`. Returns true if another process has locked it. A file system without
+/// locks shows no other process.
+fn is_locked(file: &File) -> bool {
+    matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// Removes a part to which no process writes any more.
+fn remove_left(part: &OutputPlace, whole: &OutputPlace) -> anyhow::Result<()> {
+    let left = match LeftFile::open(part) {
+        Ok(left) => left,
+        // It has its name, or was removed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => return Err(in_the_way(part)),
+    };
+    if !left.is_ours(whole) {
+        return Err(in_the_way(part));
+    }
+    if is_locked(left.file()) {
+        bail!("another laggard is writing it; wait for that one to end, or give another name");
+    }
+    // The lock makes sure that no other process replaces it.
+    if left.is_still(part) {
+        part.remove()?;
+    }
+    Ok(())
+}
+
+fn in_the_way(part: &OutputPlace) -> anyhow::Error {
+    anyhow::anyhow!(
+        "`{}` is in the way; remove it, or give another name",
+        part.shown().display()
+    )
+}
