@@ -28,7 +28,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
                 .with_context(|| format!("write `{}`", path.display()))?;
             file.keep()?;
         }
-        None => match write(format, &recording, io::stdout()) {
+        None => match write(format, &recording, pipe::stdout()?) {
             Err(error) if is_gone(&error) => {}
             written => written.context("write to standard output")?,
         },

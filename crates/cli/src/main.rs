@@ -76,7 +76,7 @@ mod why;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
-use laggard_console::stack;
+use laggard_console::{exit as ending, stack};
 
 use crate::args::{Args, BEGIN, Command};
 #[cfg(target_os = "linux")]
@@ -95,10 +95,14 @@ fn main() -> ExitCode {
 fn run() -> ExitCode {
     completion::answer(Args::command);
     system::survive_file_limit();
+    ending::make_panics_printable();
     laggard_record::hush_damage();
     #[cfg(not(target_os = "linux"))]
     laggard_files::set_ending_watch(|last| laggard_console::system::at_ending(last));
-    let args = args::parsed();
+    let args = match args::parsed() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
     let Some(command) = args.command else {
         pipe::say_as_it_is(BEGIN);
         return exit::nothing_asked();

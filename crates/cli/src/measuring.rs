@@ -1,5 +1,6 @@
 //! What the commands that measure, or run what is measured, have in common.
 
+use std::io::{BufRead as _, Read as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -13,6 +14,10 @@ use laggard_workload::load::{LoadUser, READY};
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
+use crate::pipe;
+
+/// Length of the line that starts a held load, bytes.
+const MAX_WORD_BYTES: u64 = 4096;
 
 /// The plan that the command line gives, as this program carries it out.
 pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
@@ -176,7 +181,9 @@ pub(crate) fn default_name(what: &str) -> PathBuf {
 
 /// Says that all is set up, and returns once somebody says to begin, or is gone.
 pub(crate) fn wait_for_word() {
-    println!("{READY}");
+    // If the other side is gone, it does not write a word either.
+    let _ = pipe::print(&format!("{READY}\n"));
     // Whatever comes, there is nothing more to wait for.
-    let _ = std::io::stdin().read_line(&mut String::new());
+    let mut word = std::io::stdin().lock().take(MAX_WORD_BYTES);
+    let _ = word.read_line(&mut String::new());
 }

@@ -125,7 +125,7 @@ impl View {
         let is_stdout = json.is_some_and(|path| path == Path::new("-"));
         let json = match json {
             None => None,
-            Some(_) if is_stdout => Some(Hits::Stdout(io::stdout())),
+            Some(_) if is_stdout => Some(Hits::Stdout(pipe::stdout()?)),
             Some(path) => {
                 laggard_files::check(path, "hits")?;
                 let output = OutputFile::begin(path, AtSignal::Finishes);

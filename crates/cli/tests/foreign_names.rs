@@ -45,7 +45,9 @@ fn faults(output: &Output) -> Vec<String> {
         if !obeyed.is_empty() {
             found.push(format!("obeyed: {obeyed:?}"));
         }
-        let begun = text.lines().filter(|line| line.starts_with("INJECTED"));
+        let begun = text
+            .lines()
+            .filter(|line| line.trim_start().starts_with("INJECTED"));
         found.extend(begun.map(|line| format!("begun: {line:.100}")));
     }
     found
@@ -190,13 +192,59 @@ fn no_answer_passes_a_name_on_as_it_is() {
 #[test]
 fn no_error_passes_a_name_on_as_it_is() {
     let dir = TempDir::new().unwrap();
-    let missing = dir.path().join(NAME);
-    for command in ["show", "why", "forecast", "report"] {
-        let output = laggard().arg(command).arg(&missing).output().unwrap();
+    let missing = dir.path().join(NAME).join(NAME);
+    for command in [
+        "show",
+        "why",
+        "forecast",
+        "report",
+        "qos",
+        "digest",
+        "import",
+        "export --format=csv",
+        "export --redact --output=x",
+        "compare x",
+        "sched x --tasks",
+        "check x --require",
+        "show x --unit",
+        "qos x --app",
+        "record --backend=user --duration=1s --output",
+        "record --load",
+        "load run",
+        "load show",
+        "man",
+        "schema",
+        "completions",
+        "provoke queue --json",
+        "timers --cpu",
+        "",
+        "--",
+    ] {
+        let words = command.split_whitespace();
+        let output = laggard().args(words).arg(&missing).output().unwrap();
 
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        // A digest says in its line why there is none.
+        let is_refused = output.status.code() != Some(0) || command == "digest";
+        assert!(is_refused, "{command}: {output:?}");
         assert_clean(command, &output);
     }
+    let backend = format!("--backend=fake:{}", missing.display());
+    let option = format!("--{NAME}");
+    for words in [["record", &backend], ["show", &option], ["record", &option]] {
+        let output = laggard().args(words).output().unwrap();
+
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert_clean(words[0], &output);
+    }
+    // What a file says is quoted, and no key of it begins a line.
+    let tasks = dir.path().join("tasks.toml");
+    fs::write(&tasks, format!("{} = 1\n", toml(NAME))).unwrap();
+    let output = laggard()
+        .args(["sched", "x", "--tasks"])
+        .arg(&tasks)
+        .output()
+        .unwrap();
+    assert_clean("sched", &output);
 }
 
 #[test]

@@ -94,3 +94,49 @@ fn a_full_disk_leaves_the_old_file_and_says_so() {
     );
     held.unwrap();
 }
+
+/// The commands that print, and what standard output can be.
+#[test]
+fn output_that_cannot_be_printed_is_an_error_and_a_closed_pipe_is_none() {
+    let dir = scripted::stalled();
+    let recording = dir.path().join("r.laggard");
+    for words in [
+        "--help",
+        "--version",
+        "show R",
+        "show --all R",
+        "show --json R",
+        "report --markdown R",
+        "export R --format csv",
+        "export R --format openmetrics",
+        "digest R",
+        "qos --list",
+        "load list",
+        "schema show",
+        "completions bash",
+        "provoke queue --length 1ms --every 10ms --for 50ms",
+    ] {
+        let command = words.replace('R', &recording.display().to_string());
+        for (redirection, code) in [
+            (">&-", 2),
+            (">/dev/full", 2),
+            (">/dev/null", 0),
+            // As daemons and Python's DEVNULL have it, which looks like a closed one that
+            // Rust's runtime opened again.
+            ("1<>/dev/null", 0),
+            ("| true", 0),
+        ] {
+            let line = format!("set -o pipefail; \"$L\" {command} {redirection}");
+            let output = Command::new("bash")
+                .args(["-c", &line])
+                .env("L", assert_cmd::cargo::cargo_bin("laggard"))
+                .current_dir(dir.path())
+                .output()
+                .unwrap();
+
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+            assert_eq!(code == 2, !said.is_empty(), "{line}: {said}");
+        }
+    }
+}

@@ -2,12 +2,28 @@
 
 use std::process::ExitCode;
 
-use laggard_model::printable_lines;
+use laggard_model::printable_error;
 
 use crate::{pipe, system};
 
 /// The exit code of an error.
 pub const ERROR: u8 = 2;
+
+/// Has a panic show its message without line breaks, if there are any: it may quote a name.
+/// For the start of a program.
+pub fn make_panics_printable() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let payload = panic.payload_as_str().unwrap_or_default();
+        let shown = printable_error(payload);
+        if shown == payload && !payload.trim_start().starts_with("::") {
+            return usual(panic);
+        }
+        let place = panic.location().map(ToString::to_string);
+        let place = place.unwrap_or_default();
+        pipe::say_as_it_is(&format!("laggard: panicked at {place}: {shown}\n"));
+    }));
+}
 
 /// What a program ends with: the code of its result, or that which `code_of` gives an
 /// error. Says what went wrong.
@@ -35,12 +51,8 @@ pub fn ended(
 }
 
 fn tell(err: &anyhow::Error) {
-    let told = printable_lines(&in_words(&format!("{err:#}"))).to_string();
-    // A new line in a name begins none of ours.
-    pipe::say_as_it_is(&format!(
-        "laggard: {}\n",
-        told.trim_end().replace('\n', "\n  ")
-    ));
+    let told = printable_error(&in_words(&format!("{err:#}")));
+    pipe::say_as_it_is(&format!("laggard: {told}\n"));
 }
 
 /// Without the numbers that the system gives its errors: they follow the words

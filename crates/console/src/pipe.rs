@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use laggard_model::{printable, printable_json, printable_lines};
 use serde::Serialize;
 
+use crate::system;
+
 /// Prints `text`; a reader that has gone away (`| head`) is no error.
 ///
 /// # Errors
@@ -74,8 +76,21 @@ pub fn say_as_it_is(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
+/// Standard output.
+///
+/// # Errors
+/// If it was closed when this program was started: what is written would be lost.
+pub fn stdout() -> io::Result<io::Stdout> {
+    if system::output_was_closed() {
+        return Err(io::Error::other(
+            "standard output is closed; redirect it to a file, or to /dev/null",
+        ));
+    }
+    Ok(io::stdout())
+}
+
 fn write(text: &str) -> anyhow::Result<bool> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout()?.lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         result => Ok(result.map(|()| true)?),

@@ -92,7 +92,7 @@ pub use manifest::{
 pub use meant::{Meant, nearest};
 pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
-pub use printable::{Printable, printable, printable_json, printable_lines};
+pub use printable::{Printable, printable, printable_error, printable_json, printable_lines};
 pub use reading::Readings;
 pub use rows::RowsOf;
 pub use rtos::{

@@ -45,6 +45,46 @@ pub const fn printable_json(text: &str) -> Printable<'_> {
     }
 }
 
+/// Text of an error, which may quote a part of a file. A line break stays only in such a
+/// quotation, whose lines have a bar (`12 | name = 1`), and all lines but the first begin
+/// with a mark: no name can begin a line, not even after spaces. Systems that run builds
+/// (GitHub Actions) obey lines such as `::error::text` in what a program prints.
+pub fn printable_error(text: &str) -> String {
+    let mut lines = text.trim_end().split('\n').peekable();
+    let first = shortened(lines.next().unwrap_or_default(), MAX_ERROR_CHARS);
+    if !lines.clone().any(is_quotation) {
+        let one_line = lines.fold(first, |text, line| format!("{text}\\n{}", printable(line)));
+        return shortened(&one_line, MAX_ERROR_CHARS);
+    }
+    lines.fold(first, |text, line| {
+        let (mark, limit) = match is_quotation(line) {
+            true => ("  ", MAX_QUOTATION_CHARS),
+            false => ("  = ", MAX_ERROR_CHARS),
+        };
+        format!("{text}\n{mark}{}", shortened(line, limit))
+    })
+}
+
+/// Length of a line of an error, and of a line that is quoted from a file, characters.
+const MAX_ERROR_CHARS: usize = 16_384;
+const MAX_QUOTATION_CHARS: usize = 512;
+
+/// The line as it can be printed, without what is beyond the limit.
+fn shortened(line: &str, limit: usize) -> String {
+    match line.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}...", printable(&line[..end])),
+        None => printable(line).to_string(),
+    }
+}
+
+/// Whether a line is spaces, perhaps a number, and a bar, as parsers quote a file.
+fn is_quotation(line: &str) -> bool {
+    let rest = line
+        .trim_start()
+        .trim_start_matches(|one: char| one.is_ascii_digit());
+    rest.trim_start().starts_with('|')
+}
+
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in self.text.chars() {
@@ -83,6 +123,38 @@ const fn is_unseen(one: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_in_an_error_begins_no_line() {
+        for (text, shown) in [
+            (
+                "read `a\n::error::b`: no such file\n",
+                "read `a\\n::error::b`: no such file",
+            ),
+            (
+                "bad at line 1\n  |\n1 | x = 1\n  | ^\nunknown `a\n ::error::b`",
+                "bad at line 1\n    |\n  1 | x = 1\n    | ^\n  = unknown `a\n  =  ::error::b`",
+            ),
+            ("a\r::error::b\u{1b}[1m", "a\\r::error::b\\x1b[1m"),
+        ] {
+            let error = printable_error(text);
+
+            assert_eq!(error, shown);
+            assert!(
+                !error
+                    .lines()
+                    .any(|line| line.trim_start().starts_with("::"))
+            );
+        }
+    }
+
+    #[test]
+    fn a_long_error_is_cut() {
+        let (brackets, letters) = ("[".repeat(1 << 20), "x".repeat(1 << 20));
+        let error = printable_error(&format!("bad\n1 | {brackets}\nunknown {letters}"));
+
+        assert!(error.len() < 20_000, "{}", error.len());
+    }
 
     #[test]
     fn what_cannot_be_seen_is_shown_and_nothing_else_changes() {

@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use laggard_console::args::parse;
 use laggard_console::{exit, stack, system};
 use laggard_serve::{SERVE_EXAMPLES, ServeArgs, serve};
 use laggard_session::SessionError;
@@ -32,10 +33,17 @@ fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     system::survive_file_limit();
+    exit::make_panics_printable();
     laggard_record::hush_damage();
     let examples = SERVE_EXAMPLES.replace("laggard serve", "laggard-serve");
-    let words = Program::command().after_help(examples).get_matches();
-    let program = Program::from_arg_matches(&words).unwrap_or_else(|err| err.exit());
+    let parsed = parse(|words| {
+        let command = Program::command().after_help(examples.clone());
+        Program::from_arg_matches(&command.try_get_matches_from(words)?)
+    });
+    let program = match parsed {
+        Ok(program) => program,
+        Err(code) => return code,
+    };
     let result = system::has_room().and_then(|()| serve(&program.serve));
     exit::ended(result.map(|()| ExitCode::SUCCESS), |err| {
         match err.downcast_ref().is_some_and(SessionError::is_unmet) {

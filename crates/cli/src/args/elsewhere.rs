@@ -1,5 +1,7 @@
 //! What the command line says where nothing is measured.
 
+use std::process::ExitCode;
+
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -25,9 +27,12 @@ const MEASURING: [&str; 8] = [
     "top", "serve", "rehearse", "attach", "switch", "rtos", "load", "provoke",
 ];
 
-/// What was typed; where it is wrong, says so and ends.
-pub(crate) fn parsed() -> Args {
-    Args::try_parse().unwrap_or_else(|err| explained(err).exit())
+/// Parses the command line.
+///
+/// # Errors
+/// The exit code, if it is wrong or asks for help.
+pub(crate) fn parsed() -> Result<Args, ExitCode> {
+    laggard_console::args::parse(|words| Args::try_parse_from(words).map_err(explained))
 }
 
 /// The same error; of a command that there is on Linux, that it is there.

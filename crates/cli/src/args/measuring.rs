@@ -1,6 +1,7 @@
 //! The commands that measure, or change, the machine they run on.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -29,9 +30,12 @@ As root, for all services. Then: laggard show, why, qos, forecast, report.
 All commands: laggard --help
 ";
 
-/// What was typed; where it is wrong, says so and ends.
-pub(crate) fn parsed() -> Args {
-    Args::try_parse().unwrap_or_else(|err| explained(err).exit())
+/// Parses the command line.
+///
+/// # Errors
+/// The exit code, if it is wrong or asks for help.
+pub(crate) fn parsed() -> Result<Args, ExitCode> {
+    laggard_console::args::parse(|words| Args::try_parse_from(words).map_err(explained))
 }
 
 /// The same error; of a command that there is on Windows, that it is there.

@@ -2,7 +2,7 @@
 
 use laggard_answer::attach::{AttachChosen, AttachStep, AttachTaken, Attended};
 use laggard_model::text::{Unit, count};
-use laggard_model::{Nanos, printable_lines};
+use laggard_model::{Nanos, printable, printable_lines};
 
 use crate::pipe;
 
@@ -51,7 +51,13 @@ impl AttachLive {
         let write = |time: Nanos| Unit::Auto.write_nanos(time);
         let parts = taken.iter().take(MOST_TAKERS);
         let mut parts: Vec<String> = parts
-            .map(|part| format!("{} {}", write(part.time_ns), part.what))
+            .map(|part| {
+                format!(
+                    "{} {}",
+                    write(part.time_ns),
+                    printable(&part.what.to_string())
+                )
+            })
             .collect();
         let left = taken.iter().skip(MOST_TAKERS);
         let left = left.fold(Nanos::ZERO, |sum, part| sum + part.time_ns);
@@ -65,7 +71,7 @@ impl AttachLive {
         self.text += &format!(
             "{:>9.3} s  late: {}/{} by {}, {}{why}\n",
             self.after(activation.origin),
-            one.thread().name,
+            printable(&one.thread().name.to_string()),
             one.thread().tid.0,
             one.way(),
             write(activation.response()),
@@ -107,7 +113,11 @@ impl AttachLive {
         format!(
             "{:>9.1} s  {:<22} {:<10} {:>9} {:>9} {:>9} {:>9}  {:>14} {:>7}\n",
             self.after(now),
-            format!("{}/{}", step.thread.name, step.thread.tid.0),
+            format!(
+                "{}/{}",
+                printable(&step.thread.name.to_string()),
+                step.thread.tid.0
+            ),
             step.way.to_string(),
             count(step.activations),
             time(step.median),

@@ -1,6 +1,7 @@
 //! Arguments that several commands have.
 
 mod episodes;
+mod parse;
 #[cfg(target_os = "linux")]
 mod plan;
 mod size;
@@ -8,6 +9,7 @@ mod size;
 use laggard_model::Nanos;
 
 pub use episodes::EpisodesArg;
+pub use parse::parse;
 #[cfg(target_os = "linux")]
 pub use plan::{BackendArg, StagesArg};
 pub use size::SizeLimitArg;

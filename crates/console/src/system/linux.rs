@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use anyhow::Context as _;
 pub use laggard_files::endings;
 use laggard_measure::linux;
+pub use laggard_measure::linux::output_was_closed;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 

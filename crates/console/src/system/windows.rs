@@ -46,6 +46,11 @@ pub const fn is_short() -> Option<String> {
     None
 }
 
+/// Never: a program without a console writes nowhere, as is usual there.
+pub const fn output_was_closed() -> bool {
+    false
+}
+
 /// Nothing: there are no limits on files.
 pub const fn survive_file_limit() {}
 

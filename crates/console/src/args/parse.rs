@@ -1,0 +1,59 @@
+//! Reading the command line.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use laggard_model::printable;
+
+use crate::{exit, pipe};
+
+/// Parses the command line of this program with `try_parse`. If it is wrong, or asks for
+/// help, prints what clap says and returns the exit code.
+///
+/// clap quotes words as they are. So words with control characters are parsed again as
+/// they can be printed: a line break in a word begins no line.
+///
+/// # Errors
+/// The exit code, if there is nothing more to do.
+pub fn parse<T>(
+    try_parse: impl Fn(Vec<OsString>) -> Result<T, clap::Error>,
+) -> Result<T, ExitCode> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let mut refused = match try_parse(words.clone()) {
+        Ok(parsed) => return Ok(parsed),
+        Err(refused) => refused,
+    };
+    let shown: Vec<OsString> = words
+        .iter()
+        .map(|word| printable(&word.to_string_lossy()).to_string().into())
+        .collect();
+    if shown != words {
+        refused = match try_parse(shown) {
+            Err(refused) => refused,
+            Ok(_) => clap::Error::raw(refused.kind(), printable(&refused.to_string())),
+        };
+    }
+    Err(print(&refused))
+}
+
+/// Prints an error, or help. Returns the exit code.
+fn print(refused: &clap::Error) -> ExitCode {
+    let code = u8::try_from(refused.exit_code()).unwrap_or(exit::ERROR);
+    let printed = match refused.use_stderr() {
+        // Without standard error there is nowhere to report it.
+        true => {
+            return refused
+                .print()
+                .map_or(ExitCode::from(exit::ERROR), |()| code.into());
+        }
+        false => pipe::stdout().and_then(|_| refused.print()),
+    };
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            pipe::say(&format!("write to standard output: {error}"));
+            exit::ERROR.into()
+        }
+        _ => code.into(),
+    }
+}
