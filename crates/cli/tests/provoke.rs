@@ -2,6 +2,7 @@
 //! skipped without it, with a word why.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -123,11 +124,6 @@ fn group_of(pid: u32) -> Option<PathBuf> {
         .find(|group| group.exists())
 }
 
-fn members(group: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    text.lines().map(|pid| pid.parse().unwrap()).collect()
-}
-
 /// Waits for `holds`; whether it came about while `child`, if any, ran.
 fn comes_about(mut child: Option<&mut Child>, mut holds: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
@@ -144,37 +140,47 @@ fn comes_about(mut child: Option<&mut Child>, mut holds: impl FnMut() -> bool) -
     true
 }
 
+/// Whether a process is in a control group of laggard.
+fn is_throttled(pid: u32) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    groups.contains("laggard-")
+}
+
+/// A killed program would otherwise leave somebody's process with a CPU quota for good.
 #[test]
-fn after_a_kill_the_next_throttle_frees_the_processes_that_were_left_in_the_group() {
-    let victim = Sleeper(Command::new("sleep").arg("1000").spawn().unwrap());
+fn after_a_kill_the_throttled_process_and_what_it_started_are_in_their_own_group() {
+    let script = "read -r word; sleep 1000 & echo $!; wait";
+    let victim = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut victim = Sleeper(victim.unwrap());
     let pid = victim.0.id();
-    let throttle = |duration: &str| {
-        let mut command = provoke(&["throttle", "--length", "40ms", "--every", "100ms", "--for"]);
-        command.arg(duration).stdout(Stdio::null());
-        command
-    };
-    let mut killed = throttle("1h")
-        .args(["--pid", &pid.to_string()])
-        .spawn()
-        .unwrap();
-    let killed_pid = killed.id();
-    let is_in = || group_of(killed_pid).is_some_and(|group| members(&group).contains(&pid));
-    if !comes_about(Some(&mut killed), is_in) {
+    let mut laggard = provoke(&[
+        "throttle", "--length", "40ms", "--every", "100ms", "--for", "1h",
+    ]);
+    laggard.args(["--pid", &pid.to_string()]);
+    let mut laggard = laggard.stdout(Stdio::null()).spawn().unwrap();
+    let laggard_pid = laggard.id();
+    if !comes_about(Some(&mut laggard), || is_throttled(pid)) {
         println!("skipped: `throttle` is not possible here");
         return;
     }
-    killed.kill().unwrap();
-    killed.wait().unwrap();
-    let group = group_of(killed_pid).expect("a kill leaves the group");
-    // Its busy process ends with it.
-    assert!(comes_about(None, || members(&group) == [pid]));
+    victim.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(victim.0.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    let started: u32 = line.trim().parse().unwrap();
+    let group = group_of(laggard_pid).unwrap();
+    assert!(is_throttled(started));
 
-    // Whether it has a hit depends on what else this machine does.
-    throttle("400ms").status().unwrap();
+    laggard.kill().unwrap();
+    laggard.wait().unwrap();
 
-    assert!(!group.exists());
-    let now_in = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    assert!(!now_in.contains("laggard-"), "{now_in}");
+    assert!(comes_about(None, || !group.exists()));
+    assert!(!is_throttled(pid) && !is_throttled(started));
+    let _ = Command::new("kill").arg(started.to_string()).status();
 }
 
 #[test]

@@ -11,11 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use fault::Fault;
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
 use tempfile::TempDir;
 
 fn rtos(args: &[&str]) -> Command {
@@ -371,7 +374,7 @@ fn groups_of_nobody() -> Vec<PathBuf> {
 #[test]
 fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
     let _alone = alone();
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "KILL"] {
         let mut child = rtos(&["--only=locked", "--duration=60s"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -399,6 +402,15 @@ fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
         if !was_there {
             println!("skipped: {}", String::from_utf8_lossy(&output.stdout));
             return;
+        }
+        if signal == "KILL" {
+            // A shell removes it then.
+            let begin = Instant::now();
+            while exists() {
+                assert!(begin.elapsed() < DEADLINE, "{group} is left behind");
+                sleep(Duration::from_millis(20));
+            }
+            continue;
         }
         assert!(!exists(), "{group} is left behind by {signal}");
         let text = String::from_utf8_lossy(&output.stdout);

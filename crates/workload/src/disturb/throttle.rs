@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use laggard_files::PutBack;
 use laggard_model::{Cpu, CpuList, Nanos};
 
 use super::hog::ABOVE_ALL;
@@ -28,7 +29,10 @@ const POLL: Nanos = Nanos::from_us(500);
 /// figure was seen to have grown.
 pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let plan = site.plan;
-    let group = Group::new(plan.every.saturating_sub(plan.length), plan.every)
+    let mut victims = plan.victims.clone();
+    victims.sort_unstable();
+    victims.dedup();
+    let group = Group::new(plan.every.saturating_sub(plan.length), plan.every, &victims)
         .map_err(site.needs("make a control group with a CPU quota; it needs root and the cpu controller below /sys/fs/cgroup"))?;
     let busy = ["/bin/sh", "-c", "while :; do :; done"].map(Into::into);
     let hog = Launch::new(busy.to_vec())
@@ -36,10 +40,11 @@ pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
         .start()
         .map_err(io::Error::other)
         .map_err(site.needs("start a busy process"))?;
-    let mut guests = Guests::default();
-    for &pid in std::iter::once(&hog.id()).chain(&plan.victims) {
-        guests
-            .bring(&group, pid)
+    let busy = (BUSY.to_owned(), hog.id());
+    let victims = victims.iter().map(|&pid| (pid.to_string(), pid));
+    for (name, pid) in std::iter::once(busy).chain(victims) {
+        group
+            .bring(&name, pid)
             .map_err(site.needs(format!("move process {pid} into the control group")))?;
     }
     // A normal thread would have to wait for its turn, on a busy machine for
@@ -48,15 +53,12 @@ pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
         site.place(ABOVE_ALL)?;
         watch(site, &group)
     })?;
-    guests
-        .take_back()
-        .map_err(site.needs("move the processes back to their control group"))?;
     hog.stop()
         .map_err(io::Error::other)
         .map_err(site.needs("stop the busy process"))?;
-    group
-        .remove()
-        .map_err(site.needs("remove the control group"))?;
+    group.end().map_err(site.needs(
+        "move the processes back to their control group and remove the one with the quota",
+    ))?;
     Ok(hits)
 }
 
@@ -83,10 +85,42 @@ fn watch(site: &Site<'_>, group: &Group) -> Result<Vec<Hit>, DisturbError> {
 /// What our groups are called, before the number of the process.
 const PREFIX: &str = "laggard-";
 
-/// A control group of our own, of either version; removed at the latest when
-/// this value is dropped.
+/// Subgroup of the busy process.
+const BUSY: &str = "busy";
+
+/// Moves the processes back and removes the group `$1`. Then come the process number and
+/// the `cgroup.procs` of the home of each victim. What a victim started is in its
+/// subgroup, too. A home that is gone is replaced by the root of the controller.
+const UNDO: &str = r#"
+group=$1 root=${1%/*}/cgroup.procs
+shift
+leave() {
+    tries=0
+    while [ -d "$1" ] && [ "$tries" -lt 50 ]; do
+        while read -r process; do
+            printf '%s\n' "$process" >"$2" || printf '%s\n' "$process" >"$root"
+        done <"$1/cgroup.procs"
+        rmdir "$1" || { tries=$((tries + 1)); sleep 0.1; }
+    done
+}
+while [ $# -gt 1 ]; do
+    leave "$group/$1" "$2" 2>/dev/null
+    shift 2
+done
+while read -r process; do
+    kill -KILL "$process"
+done 2>/dev/null <"$group/busy/cgroup.procs"
+leave "$group/busy" "$root" 2>/dev/null
+leave "$group" "$root" 2>/dev/null
+[ ! -d "$group" ]
+"#;
+
+/// A control group of either version with a CPU quota, with a subgroup for the busy
+/// process and for each victim. When this is dropped, and when this program is killed, the
+/// victims go back to their groups, and it is removed.
 struct Group {
     folder: PathBuf,
+    back: PutBack,
 }
 
 /// Where the cpu controller is, by the file that a group with it has.
@@ -97,33 +131,65 @@ const CONTROLLERS: [(&str, &str); 3] = [
 ];
 
 impl Group {
-    fn new(quota: Nanos, period: Nanos) -> io::Result<Self> {
-        let (quota_us, period_us) = (quota.ns() / 1000, period.ns() / 1000);
+    fn new(quota: Nanos, period: Nanos, victims: &[u32]) -> io::Result<Self> {
         let mut refused = io::Error::from(io::ErrorKind::NotFound);
         for (controller, limit) in CONTROLLERS {
-            clear_stale(Path::new(controller));
-            let folder = Path::new(controller).join(format!("{PREFIX}{}", std::process::id()));
-            if let Err(err) = fs::create_dir(&folder) {
-                refused = err;
+            let controller = Path::new(controller);
+            if !controller.is_dir() {
                 continue;
             }
-            let group = Self { folder };
-            let set = match limit {
-                "cpu.max" => group.write(limit, format!("{quota_us} {period_us}")),
-                _ => group
-                    .write("cpu.cfs_period_us", period_us.to_string())
-                    .and_then(|()| group.write(limit, quota_us.to_string())),
-            };
-            match set {
-                Ok(()) => return Ok(group),
+            clear_stale(controller);
+            let made = Self::make(controller, victims)
+                .and_then(|group| group.limit(limit, quota, period).map(|()| group));
+            match made {
+                Ok(group) => return Ok(group),
                 Err(err) => refused = err,
             }
         }
         Err(refused)
     }
 
+    fn make(controller: &Path, victims: &[u32]) -> io::Result<Self> {
+        let folder = controller.join(format!("{PREFIX}{}", std::process::id()));
+        let mut arguments = vec![folder.clone().into_os_string()];
+        for pid in victims {
+            let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+            let home = home(&groups).ok_or(io::ErrorKind::InvalidData)?;
+            let home = controller.join(home).join("cgroup.procs");
+            arguments.extend([pid.to_string().into(), home.into_os_string()]);
+        }
+        let back = PutBack::at_end(
+            UNDO,
+            &arguments,
+            None,
+            format!(
+                "the control group `{0}` is still there; move each process of the cgroup.procs below it to another group, and remove it (rmdir)",
+                folder.display()
+            ),
+        )?;
+        fs::create_dir(&folder)?;
+        Ok(Self { folder, back })
+    }
+
+    fn limit(&self, limit: &str, quota: Nanos, period: Nanos) -> io::Result<()> {
+        let (quota_us, period_us) = (quota.ns() / 1000, period.ns() / 1000);
+        match limit {
+            "cpu.max" => self.write(limit, format!("{quota_us} {period_us}")),
+            _ => self
+                .write("cpu.cfs_period_us", period_us.to_string())
+                .and_then(|()| self.write(limit, quota_us.to_string())),
+        }
+    }
+
     fn write(&self, name: &str, text: String) -> io::Result<()> {
         fs::write(self.folder.join(name), text)
+    }
+
+    /// Moves a process into a new subgroup.
+    fn bring(&self, name: &str, pid: u32) -> io::Result<()> {
+        let subgroup = self.folder.join(name);
+        fs::create_dir(&subgroup)?;
+        fs::write(subgroup.join("cgroup.procs"), pid.to_string())
     }
 
     /// For how long the group was stopped, in all, up to its last start.
@@ -139,24 +205,20 @@ impl Group {
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Removes the group, which must be empty.
-    fn remove(&self) -> io::Result<()> {
-        fs::remove_dir(&self.folder)
+    /// Moves the victims back, and removes the group.
+    fn end(self) -> io::Result<()> {
+        let Self { folder, back } = self;
+        drop(back);
+        match folder.exists() {
+            true => Err(io::ErrorKind::ResourceBusy.into()),
+            false => Ok(()),
+        }
     }
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
-        // After `remove` there is nothing left to remove; before it, an error
-        // of its own is on its way.
-        let _ = self.remove();
-    }
-}
-
-/// Removes groups below `controller` that a killed process of ours has left,
-/// and puts whoever is in them into the group above; its busy process has
-/// ended with it.
-/// What cannot be removed stays, as it was.
+/// Removes groups below `controller` that were left when this program and the shell that
+/// undoes its changes were both killed. Their processes go into the group above. A group
+/// that cannot be removed stays.
 fn clear_stale(controller: &Path) {
     let Ok(entries) = fs::read_dir(controller) else {
         return;
@@ -169,49 +231,18 @@ fn clear_stale(controller: &Path) {
         if !is_stale {
             continue;
         }
-        let left = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-        for pid in left.lines() {
-            let _ = fs::write(controller.join("cgroup.procs"), pid);
-        }
-        let _ = fs::remove_dir(&folder);
-    }
-}
-
-/// Processes in a group that is not theirs, and where they belong. They go
-/// back at the latest when this value is dropped.
-#[derive(Default)]
-struct Guests(Vec<(u32, PathBuf)>);
-
-impl Guests {
-    fn bring(&mut self, group: &Group, pid: u32) -> io::Result<()> {
-        let controller = group.folder.parent().unwrap_or(Path::new("/"));
-        let home = home(&fs::read_to_string(format!("/proc/{pid}/cgroup"))?)
-            .map(|path| controller.join(path).join("cgroup.procs"))
-            .ok_or(io::ErrorKind::InvalidData)?;
-        group.write("cgroup.procs", pid.to_string())?;
-        self.0.push((pid, home));
-        Ok(())
-    }
-
-    fn take_back(&mut self) -> io::Result<()> {
-        let mut outcome = Ok(());
-        for (pid, home) in self.0.drain(..) {
-            let alive = Path::new(&format!("/proc/{pid}")).exists();
-            if let Err(err) = fs::write(home, pid.to_string())
-                && alive
-            {
-                outcome = Err(err);
+        let subgroups = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let subgroups = subgroups.map(|entry| entry.path());
+        for group in subgroups
+            .filter(|path| path.is_dir())
+            .chain([folder.clone()])
+        {
+            let left = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+            for pid in left.lines() {
+                let _ = fs::write(controller.join("cgroup.procs"), pid);
             }
+            let _ = fs::remove_dir(&group);
         }
-        outcome
-    }
-}
-
-impl Drop for Guests {
-    fn drop(&mut self) {
-        // After `take_back` nobody is left; before it, an error of its own is
-        // on its way.
-        let _ = self.take_back();
     }
 }
 

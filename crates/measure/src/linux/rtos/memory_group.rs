@@ -3,24 +3,32 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use laggard_files::PutBack;
 use laggard_model::{Absence, Lacks};
 
 use crate::linux::reason_of;
 
 /// What its name begins with; the rest is the number of the process that made it.
 const NAME: &str = "laggard-rtos-";
-/// A group can be removed a while after its last process has ended.
-const REMOVAL_LOOKS: u32 = 100;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
+/// Removes the group `$1`, which is possible a while after its last process has ended.
+const REMOVAL: &str = r#"
+tries=0
+while [ -d "$1" ] && ! rmdir "$1" 2>/dev/null && [ "$tries" -lt 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.02
+done
+[ ! -d "$1" ]
+"#;
 
-/// A group of our own; removed when this value is dropped.
+/// A group of our own; removed when this value is dropped, and when this program is
+/// killed.
 #[derive(Debug)]
 pub(super) struct MemoryGroup {
     path: PathBuf,
     /// The file that has its limit.
     pub(super) limit: &'static str,
+    _back: PutBack,
 }
 
 /// Where a group can be made, and what limits its memory there.
@@ -53,10 +61,20 @@ impl MemoryGroup {
 
     fn at(site: &Site, limit_bytes: u64) -> io::Result<Self> {
         let path = site.parent.join(format!("{NAME}{}", std::process::id()));
+        let back = PutBack::at_end(
+            REMOVAL,
+            &[&path],
+            None,
+            format!(
+                "the control group `{}` is still there; remove it with rmdir",
+                path.display()
+            ),
+        )?;
         fs::create_dir(&path)?;
         let group = Self {
             path,
             limit: site.limit,
+            _back: back,
         };
         fs::write(group.path.join(site.limit), limit_bytes.to_string())?;
         Ok(group)
@@ -67,19 +85,6 @@ impl MemoryGroup {
         File::options()
             .write(true)
             .open(self.path.join("cgroup.procs"))
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        for _ in 0..REMOVAL_LOOKS {
-            match fs::remove_dir(&self.path) {
-                Err(err) if err.kind() == io::ErrorKind::ResourceBusy => {
-                    std::thread::sleep(REMOVAL_PAUSE);
-                }
-                _ => return,
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use laggard_files::PutBack;
 use laggard_model::{CpuList, Nanos};
 
 use super::super::reason_of;
@@ -18,6 +19,21 @@ const INSTANCE: &str = "laggard-";
 const RECORD_BYTES: u64 = 40;
 /// Least size of the ring buffer of a CPU, KiB.
 const LEAST_KIB: u64 = 64;
+
+/// Ends the tracer of the instance `$1`. Then come settings: a file and what was in it.
+const UNDO: &str = r#"
+instance=$1
+shift
+if [ -d "$instance" ]; then
+    echo nop >"$instance/current_tracer"
+    rmdir "$instance"
+fi
+while [ $# -gt 1 ]; do
+    printf '%s\n' "$2" >"$1"
+    shift 2
+done
+[ ! -d "$instance" ]
+"#;
 
 /// An error with the file that it is about.
 pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
@@ -76,12 +92,14 @@ fn is_stale(instance: &Path) -> bool {
 }
 
 /// An instance of our own in which the tracer is about to run. Dropping it
-/// ends the tracer and puts every setting back.
+/// ends the tracer and puts every setting back; so does a shell if this program is killed.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) directory: PathBuf,
     /// What was changed outside the instance, with what was there.
     changed: Vec<(PathBuf, String)>,
+    /// Does the same as [`Self::end`].
+    back: Option<PutBack>,
 }
 
 impl Instance {
@@ -94,25 +112,45 @@ impl Instance {
         }
         let name = format!("{INSTANCE}{}", std::process::id());
         let directory = root.join("instances").join(name);
+        let osnoise = root.join("osnoise");
+        let period_us = (period.ns() / 1_000).to_string();
+        let cpus = cpus.to_string();
+        let settings = [
+            ("stop_tracing_us", "0"),
+            ("stop_tracing_total_us", "0"),
+            ("print_stack", "0"),
+            ("timerlat_period_us", &period_us),
+            ("cpus", &cpus),
+        ]
+        .map(|(file, text)| (osnoise.join(file), text));
+        let mut undone = vec![directory.clone().into_os_string()];
+        for (file, text) in &settings {
+            let before = read(file)?;
+            if before.trim_end() != *text {
+                undone.extend([file.clone().into_os_string(), before.trim_end().into()]);
+            }
+        }
+        let back = PutBack::at_end(
+            UNDO,
+            &undone,
+            None,
+            format!(
+                "the timerlat tracer of `{}` was not ended; `echo nop > current_tracer` there ends it",
+                directory.display()
+            ),
+        )?;
         fs::create_dir(&directory).map_err(named(&directory))?;
         let mut instance = Self {
             directory,
             changed: Vec::new(),
+            back: Some(back),
         };
         let records = 2 * (time.ns() / period.ns().max(1) + 1);
         let kib = (records * RECORD_BYTES / 1024).max(LEAST_KIB);
         write(&instance.directory.join("trace_clock"), "mono")?;
         write(&instance.directory.join("buffer_size_kb"), &kib.to_string())?;
-        let osnoise = root.join("osnoise");
-        let period_us = (period.ns() / 1_000).to_string();
-        for (file, text) in [
-            ("stop_tracing_us", "0"),
-            ("stop_tracing_total_us", "0"),
-            ("print_stack", "0"),
-            ("timerlat_period_us", &period_us),
-            ("cpus", &cpus.to_string()),
-        ] {
-            instance.set(osnoise.join(file), text)?;
+        for (file, text) in settings {
+            instance.set(file, text)?;
         }
         Ok(instance)
     }
@@ -131,6 +169,11 @@ impl Instance {
         }
         for (path, text) in self.changed.drain(..).rev() {
             ended = ended.and(write(&path, &text));
+        }
+        match (self.back.take(), &ended) {
+            (Some(back), Ok(())) => back.dismiss(),
+            // The shell tries again, and says so if it fails.
+            (back, _) => drop(back),
         }
         ended
     }
@@ -184,7 +227,10 @@ mod tests {
     #[test]
     fn what_was_changed_is_put_back() {
         let root = tracefs("hwlat timerlat nop\n");
-        let file = |name: &str| read(&root.path().join("osnoise").join(name)).unwrap();
+        let file = |name: &str| {
+            let text = read(&root.path().join("osnoise").join(name)).unwrap();
+            text.trim_end().to_owned()
+        };
         let cpus: CpuList = "0-1".parse().unwrap();
 
         let instance =
@@ -194,8 +240,26 @@ mod tests {
 
         assert_eq!(during, ("0-1".into(), "500".into()));
         assert_eq!(file("cpus"), "0-7");
-        assert_eq!(file("timerlat_period_us"), "1000\n".trim_end());
+        assert_eq!(file("timerlat_period_us"), "1000");
         assert_eq!(file("stop_tracing_total_us"), "50");
+    }
+
+    /// As when this program is killed: then only the shell is left.
+    #[test]
+    fn the_shell_puts_back_what_was_changed() {
+        let root = tracefs("hwlat timerlat nop\n");
+        let file = |name: &str| read(&root.path().join("osnoise").join(name)).unwrap();
+        let cpus: CpuList = "0-1".parse().unwrap();
+        let mut instance =
+            Instance::new(root.path(), &cpus, Nanos::from_us(500), Nanos::from_secs(1)).unwrap();
+
+        drop(instance.back.take());
+
+        let tracer = read(&instance.directory.join("current_tracer")).unwrap();
+        assert_eq!(tracer, "nop\n");
+        assert_eq!(file("cpus"), "0-7\n");
+        assert_eq!(file("timerlat_period_us"), "1000\n");
+        assert_eq!(file("stop_tracing_total_us"), "50\n");
     }
 
     #[test]
