@@ -133,6 +133,13 @@ fn mutate(recording: &Path, noise: &mut Noise) -> String {
             format!("replaced by {}", other.display())
         }
         (_, Some("json")) => change_json(&mut bytes, noise),
+        (2, Some("zst")) => {
+            let text = zstd::decode_all(bytes.as_slice()).unwrap();
+            let first = text.split(|one| *one == b'\n').next().unwrap_or_default();
+            let times = noise.below(5_000);
+            bytes = zstd::encode_all(swollen(first, times).as_slice(), 19).unwrap();
+            format!("{times} times its first episode, in {} bytes", bytes.len())
+        }
         (_, Some("zst")) => {
             let text = zstd::decode_all(bytes.as_slice()).unwrap();
             let mut lines: Vec<Vec<u8>> = text.split(|one| *one == b'\n').map(Into::into).collect();
@@ -169,6 +176,21 @@ fn mutate(recording: &Path, noise: &mut Noise) -> String {
     };
     fs::write(&file, bytes).unwrap();
     format!("{name}: {how}")
+}
+
+/// So many copies of an episode with numbers that rise and many spaces, which pack well.
+fn swollen(line: &[u8], times: usize) -> Vec<u8> {
+    let Ok(mut episode) = serde_json::from_slice::<Value>(line) else {
+        return line.repeat(times);
+    };
+    let mut text = Vec::new();
+    for number in 1..=times {
+        episode["number"] = number.into();
+        text.extend(serde_json::to_vec(&episode).unwrap());
+        text.extend(b" ".repeat(2_000));
+        text.push(b'\n');
+    }
+    text
 }
 
 /// Rows of a journal with numbers that no clock and no counter had.

@@ -51,6 +51,9 @@ pub struct Histogram {
 }
 
 impl Histogram {
+    /// Number of buckets: those of all times that 64 bits hold, in ns.
+    pub const BUCKETS: usize = PER_OCTAVE * 64 + 1;
+
     /// The bucket that holds `time`.
     pub const fn bucket_of(time: Nanos) -> usize {
         let ns = time.ns();
@@ -120,7 +123,7 @@ impl Histogram {
             ..Self::default()
         };
         for (bucket, count) in buckets {
-            if bucket > PER_OCTAVE * 64 {
+            if bucket >= Self::BUCKETS {
                 return None;
             }
             if bucket >= whole.counts.len() {

@@ -144,24 +144,32 @@ pub(crate) struct JournalRows {
     pub(crate) rows: Vec<Activation>,
     /// Where reading stopped, and how many bytes follow.
     pub(crate) torn: Option<(u64, u64)>,
+    /// Whether there are more rows than were to be read.
+    pub(crate) is_cut: bool,
 }
 
-/// Reads every whole frame of a journal.
-pub(crate) fn decode(bytes: &[u8]) -> JournalRows {
+/// Reads the whole frames of a journal, up to so many rows.
+pub(crate) fn decode(bytes: &[u8], limit: usize) -> JournalRows {
     let mut found = JournalRows::default();
     let mut at = 0;
     while at < bytes.len() {
-        let Some(length) = frame_rows(&bytes[at..], &mut found.rows) else {
+        let Some(length) = frame_rows(&bytes[at..], &mut found.rows, limit) else {
             found.torn = Some((at as u64, (bytes.len() - at) as u64));
             break;
         };
+        if found.rows.len() > limit {
+            found.rows.truncate(limit);
+            found.is_cut = true;
+            break;
+        }
         at += length;
     }
     found
 }
 
-/// Adds one frame's rows, or none; the frame's length.
-fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>) -> Option<usize> {
+/// Adds one frame's rows, or none; the frame's length. Beyond `limit` rows in all, only
+/// one more is added.
+fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>, limit: usize) -> Option<usize> {
     let header = bytes.get(..HEADER_BYTES)?;
     let word = |at: usize| {
         u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
@@ -175,7 +183,7 @@ fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>) -> Option<usize> {
         return None;
     }
     let (before, mut rest, mut expiry) = (rows.len(), payload, 0);
-    while !rest.is_empty() {
+    while !rest.is_empty() && rows.len() <= limit {
         let Some(row) = take_row(&mut rest, expiry) else {
             rows.truncate(before);
             return None;

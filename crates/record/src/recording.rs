@@ -1,6 +1,6 @@
 //! Reading a recording.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use laggard_model::{Activation, LineCount, LineId, Manifest, SCHEMA_VERSION, Sta
 use crate::folder::SAMPLES;
 use crate::gate::{self, Limits};
 use crate::journal;
+use crate::segment::MAX_SEGMENT_ROWS;
 use crate::{OpenError, Shortfall, disk};
 
-/// A journal larger than this is not ours: one holds a segment's rows.
 /// More than the manifest of half a year.
 const LARGEST_MANIFEST: u64 = 128 << 20;
 /// More than can be counted, and few enough to be added up.
@@ -20,7 +20,10 @@ const LARGEST_COUNT: u64 = 1 << 53;
 /// 146 years, ns.
 const LARGEST_TIME: u64 = 1 << 62;
 const LARGEST_LINES: u64 = LineId::MOST as u64;
+/// Size of a journal, bytes: its rows, of at most 200 bytes each.
 const LARGEST_JOURNAL: u64 = 256 << 20;
+/// Number of rows in journals: those of a segment, unless the disk refused segments.
+const MAX_OPEN_ROWS: usize = MAX_SEGMENT_ROWS;
 
 /// A recording that can be read.
 #[derive(Debug)]
@@ -61,8 +64,9 @@ impl Recording {
                 shortfalls.push(Shortfall::JournalGone);
             }
         }
+        let there: HashSet<&String> = files.segments.values().collect();
         for entry in &manifest.segments {
-            if !files.segments.values().any(|file| *file == entry.file) {
+            if !there.contains(&entry.file) {
                 shortfalls.push(Shortfall::Gone {
                     file: entry.file.clone(),
                     rows: entry.rows,
@@ -114,7 +118,8 @@ impl Recording {
                 return;
             }
         };
-        let found = journal::decode(&bytes);
+        let room = MAX_OPEN_ROWS.saturating_sub(self.open_rows.len());
+        let found = journal::decode(&bytes, room);
         if let Some((offset, bytes)) = found.torn {
             self.shortfalls.push(Shortfall::JournalTorn {
                 file: file.into(),
@@ -124,6 +129,14 @@ impl Recording {
         }
         let limits = Limits::since(self.manifest.clock.start_ns);
         let mut rows = found.rows;
+        if found.is_cut {
+            self.shortfalls.push(Shortfall::Damaged {
+                file: file.into(),
+                reason: format!(
+                    "the journals hold more than the {MAX_OPEN_ROWS} rows that can wait for a segment; the rest is left out"
+                ),
+            });
+        }
         let all = rows.len();
         let mut numbered = rows.iter().enumerate();
         let too_large = numbered.find_map(|(number, row)| limits.check_one(number, row));

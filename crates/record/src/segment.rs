@@ -13,6 +13,9 @@ use crate::table::{self, Column, Damage, LARGEST_ROWS, bad, guarded};
 
 /// Rows of a full segment.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
+/// Number of rows of a segment that is read: several times as many as are written, in case
+/// that the disk refused it for a while.
+pub(crate) const MAX_SEGMENT_ROWS: usize = 8 * SEGMENT_ROWS;
 /// Rows of a batch that a reader is given: its columns fit a core's cache.
 pub(crate) const BATCH_ROWS: usize = 4_096;
 
@@ -172,8 +175,19 @@ impl SegmentReader {
         wanted: Columns,
         lines: usize,
     ) -> std::result::Result<Self, Damage> {
+        let file = table::open(content)?;
+        let rows = file.metadata().file_metadata().num_rows();
+        let groups = file.metadata().row_groups().iter();
+        let in_groups = groups.fold(0_i64, |sum, group| sum.saturating_add(group.num_rows()));
+        let is_possible = |rows| usize::try_from(rows).is_ok_and(|rows| rows <= MAX_SEGMENT_ROWS);
+        if !is_possible(rows) || !is_possible(in_groups) {
+            return Err(Damage::BadValue(format!(
+                "{} rows, above the {MAX_SEGMENT_ROWS} of a segment",
+                rows.max(in_groups)
+            )));
+        }
         Ok(Self {
-            file: table::open(content)?,
+            file,
             wanted,
             lines,
             group: 0,
@@ -360,5 +374,41 @@ pub(crate) fn in_batches(rows: &[Activation], mut each: impl FnMut(&Batch)) {
         batch.clear();
         part.iter().for_each(|row| batch.push(row));
         each(&batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Cpu, Nanos, Route, Service};
+
+    use super::*;
+
+    #[test]
+    fn a_segment_of_more_rows_than_are_written_is_refused() {
+        let line = Line {
+            cpu: Cpu(0),
+            service: Service::Other,
+            route: Route::Direct,
+        };
+        let row = Activation {
+            line: LineId(0),
+            seq: 1,
+            expiry: Nanos::from_ns(1),
+            missed: false,
+            censored: false,
+            steps: [None; STAGES.len()],
+        };
+        let mut rows = Batch::default();
+        (0..=MAX_SEGMENT_ROWS).for_each(|_| rows.push(&row));
+
+        let content = encode(&rows, &[line]).unwrap();
+        assert!(content.len() < 1 << 14, "{}", content.len());
+        let refused = SegmentReader::open(content, Columns::all(), 1).err();
+
+        let said = refused.map(|damage| damage.to_string());
+        assert_eq!(
+            said.as_deref(),
+            Some("it holds 524289 rows, above the 524288 of a segment")
+        );
     }
 }

@@ -4,7 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use laggard_model::{Activation, Batch, Keep, LineId, Nanos, STAGES, Stage, State};
+use laggard_model::{
+    Activation, Activity, Batch, Cpu, Episode, FlightEvent, Happening, Keep, LineId, Nanos, STAGES,
+    Stage, State,
+};
 use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 
 mod fixture;
@@ -212,9 +215,112 @@ fn a_line_of_episodes_that_unpacks_to_gigabytes_is_left_at_its_limit() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].contains("line 1 is longer than"), "{said:?}");
-    assert!(said[1].contains("1048575 more"), "{said:?}");
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].contains("unpack to more than"), "{said:?}");
+    assert!(
+        said[1].contains("100 lines are no episodes; the rest from line 101 is left out"),
+        "{said:?}"
+    );
+    assert!(said[2].contains("99 more are none"), "{said:?}");
+}
+
+/// An episode as its writer writes it, with this number and so many events, at times
+/// whose distances differ, as on a machine.
+fn episode(number: u64, events: u64) -> String {
+    let activation = Activation {
+        line: LineId(0),
+        seq: number,
+        expiry: START + Nanos::from_ms(number),
+        missed: false,
+        censored: false,
+        steps: [None; STAGES.len()],
+    };
+    let mut episode = Episode::new(number, Cpu(0), &activation, Nanos::from_us(50));
+    let mut at = START;
+    let event = |number: u64| {
+        at += Nanos::from_ns(number.wrapping_mul(0x9e37_79b9) >> 20 & 0xfff);
+        FlightEvent {
+            at_ns: at,
+            what: Happening::Begin(Activity::PageFault),
+        }
+    };
+    episode.evidence.events = (0..events).map(event).collect();
+    let mut text = serde_json::to_string(&episode).unwrap();
+    text.push('\n');
+    text
+}
+
+/// How many episodes are read of this text, and what is said.
+fn read_episodes(dir: &Path, text: &str) -> (usize, Vec<String>) {
+    let packed = zstd::bulk::compress(text.as_bytes(), 1).unwrap();
+    fs::write(dir.join("episodes-000001.jsonl.zst"), packed).unwrap();
+    let mut read = 0;
+    let recording = Recording::open(dir).unwrap();
+    let left = recording.each_episode(|_, _| read += 1).unwrap();
+    (
+        read,
+        left.shortfalls.iter().map(ToString::to_string).collect(),
+    )
+}
+
+/// 18 KB of them took 18 s, and 277 KB did not end.
+#[test]
+fn episodes_that_no_writer_writes_are_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path());
+    let last = "the rest from";
+
+    let full_ring = read_episodes(dir.path(), &episode(1, 200_000));
+    let repeated = read_episodes(dir.path(), &episode(7, 0).repeat(40));
+    let many: String = (1..=4_000).map(|number| episode(number, 40)).collect();
+    let honest = read_episodes(dir.path(), &many);
+    let large = read_episodes(dir.path(), &episode(1, (1 << 18) + 1));
+    // Spaces between values are JSON, too.
+    let padded = |number| episode(number, 0).replace('\n', &format!("{}\n", " ".repeat(500_000)));
+    let bomb: String = (1..=200).map(padded).collect();
+    let bomb = read_episodes(dir.path(), &bomb);
+    let later = episode(1, 0).replace("\"line\":0", "\"line\":999");
+    let unknown = read_episodes(dir.path(), &later);
+
+    assert_eq!(full_ring, (1, Vec::new()));
+    assert_eq!(honest, (4_000, Vec::new()));
+    assert_eq!(repeated.0, 1);
+    assert!(
+        repeated.1[0].contains("line 2 is no episode: its number 7 follows 7; 38 more"),
+        "{repeated:?}"
+    );
+    assert_eq!(large.0, 0);
+    assert!(
+        large.1[0].contains("262145 events, above the 262144 that are written"),
+        "{large:?}"
+    );
+    assert!(bomb.0 < 200, "{}", bomb.0);
+    assert!(
+        bomb.1[0].contains("unpack to more than") && bomb.1[0].contains(last),
+        "{bomb:?}"
+    );
+    assert_eq!(unknown.0, 0);
+    assert!(unknown.1[0].contains("it is of line 999"), "{unknown:?}");
+}
+
+/// A row takes eight bytes there and two hundred in memory.
+#[test]
+fn a_journal_of_more_rows_than_can_wait_is_read_up_to_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path());
+    let file = dir.path().join("open-000002.journal");
+    let row = frame(1, 1, START.ns(), 5);
+    fs::write(&file, row.repeat(8 * 65_536 + 2)).unwrap();
+
+    let (rows, said) = read(dir.path());
+
+    assert_eq!(rows.len(), 65_536 + 8 * 65_536);
+    assert!(
+        said[0].contains(
+            "more than the 524288 rows that can wait for a segment; the rest is left out"
+        ),
+        "{said:?}"
+    );
 }
 
 /// `Read::take`, by another name: the trait is not imported elsewhere.

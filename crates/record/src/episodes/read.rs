@@ -4,16 +4,31 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use laggard_model::{Episode, EpisodeNotes};
+use laggard_model::{Episode, EpisodeNotes, Happening, Nanos};
 
 use crate::{OpenError, Recording, Shortfall, disk, gate};
 
-/// More than we ever write to one file.
-const LARGEST_FILE: u64 = 256 << 20;
-/// More than a file of ours unpacks to.
-const LARGEST_UNPACKED: u64 = 1 << 30;
-/// More than any episode, as a line.
-const LARGEST_LINE: u64 = 16 << 20;
+/// Size of an episodes file, bytes. The writer starts the next file after 64 MiB.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Size of an episode as a line, bytes. A full ring has 65,536 events (Linux) or 200,000
+/// (Windows), of some 150 bytes each.
+const MAX_LINE_BYTES: u64 = 64 << 20;
+/// Number of bytes that a packed byte unpacks to. What packs best is the same call chain,
+/// sampled again and again: some 1,200 bytes become 6, because the times differ.
+const MAX_RATIO: u64 = 1_024;
+/// Unpacked size that is read of any file, bytes.
+const MIN_UNPACKED_BYTES: u64 = 1 << 20;
+/// Number of lines that are no episodes before the rest of a file is left out. The writer
+/// writes none.
+const MAX_BAD_LINES: u64 = 100;
+/// Number of events, samples and the like of an episode: those of a full ring, see
+/// [`MAX_LINE_BYTES`], rounded up.
+const MAX_EVENTS: usize = 1 << 18;
+/// Number of frames of a call chain. Linux gives 30 of the kernel and 30 of the program,
+/// Windows 32.
+const MAX_FRAMES: usize = 256;
+/// Length of the name of a thread, bytes. Linux has 15, Windows 64.
+const MAX_NAME_BYTES: usize = 1_024;
 /// More than any notes: some hundred thousand names.
 const LARGEST_NOTES: u64 = 256 << 20;
 
@@ -65,8 +80,20 @@ impl Recording {
         files.sort_unstable();
         all.read_notes(self.dir());
         let notes = all.notes.take();
+        let mut last = None;
+        let mut check = |episode: &Episode| {
+            self.check_episode(episode)?;
+            match last.replace(episode.number) {
+                Some(before) if before >= episode.number => {
+                    Err(format!("its number {} follows {before}", episode.number))
+                }
+                _ => Ok(()),
+            }
+        };
         for (_, file) in files {
-            all.read_file(self.dir(), file, &mut |one| take(one, notes.as_ref()));
+            all.read_file(self.dir(), file, &mut check, &mut |one| {
+                take(one, notes.as_ref());
+            });
         }
         all.notes = notes;
         Ok(all)
@@ -82,6 +109,62 @@ fn parse(line: &[u8]) -> Result<Episode, serde_json::Error> {
     }
 }
 
+impl Recording {
+    /// An error if an episode has more, longer or later parts than a writer writes.
+    fn check_episode(&self, episode: &Episode) -> Result<(), String> {
+        let evidence = &episode.evidence;
+        for (what, count) in [
+            ("events", evidence.events.len()),
+            ("throttles", evidence.throttles.len()),
+            ("samples", evidence.samples.len()),
+            (
+                "readings of steal time",
+                evidence.steals.as_ref().map_or(0, Vec::len),
+            ),
+            ("still spans", evidence.still.len()),
+            ("gaps", evidence.gaps.len()),
+        ] {
+            at_most(what, count, MAX_EVENTS)?;
+        }
+        for event in &evidence.events {
+            if let Happening::Switch { name, .. } = &event.what {
+                at_most("bytes of a thread's name", name.len(), MAX_NAME_BYTES)?;
+            }
+        }
+        for sample in &evidence.samples {
+            at_most("frames of the kernel", sample.kernel.len(), MAX_FRAMES)?;
+            at_most("frames of the program", sample.user.len(), MAX_FRAMES)?;
+        }
+        let lines = self.manifest().lines.len();
+        if usize::from(episode.line.0) >= lines {
+            return Err(format!(
+                "it is of line {}, and the manifest has {lines}",
+                episode.line.0
+            ));
+        }
+        let latest = gate::latest(self.manifest().clock.start_ns);
+        let longest = Nanos::from_ns(gate::LONGEST_STEP_NS);
+        if episode.expiry_ns > latest || episode.latency() > longest {
+            return Err(format!(
+                "it expires at {} ns and ends {} ns later; a recording ends by {} ns",
+                episode.expiry_ns.ns(),
+                episode.latency().ns(),
+                latest.ns()
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn at_most(what: &str, count: usize, limit: usize) -> Result<(), String> {
+    if count <= limit {
+        return Ok(());
+    }
+    Err(format!(
+        "it has {count} {what}, above the {limit} that are written"
+    ))
+}
+
 impl Episodes {
     /// What is damaged of the notes, without which nothing can be told.
     pub fn damaged_notes(&self) -> Option<&Shortfall> {
@@ -89,51 +172,67 @@ impl Episodes {
         self.shortfalls.iter().find(is_notes)
     }
 
-    pub(super) fn read_file(&mut self, dir: &Path, file: String, take: &mut impl FnMut(Episode)) {
-        let bytes = match gate::read(&dir.join(&file), LARGEST_FILE) {
+    /// Reads a file up to its end or to what no writer writes. `check` says what is wrong
+    /// with an episode.
+    pub(super) fn read_file(
+        &mut self,
+        dir: &Path,
+        file: String,
+        check: &mut impl FnMut(&Episode) -> Result<(), String>,
+        take: &mut impl FnMut(Episode),
+    ) {
+        let bytes = match gate::read(&dir.join(&file), MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) => return self.damaged(file, error.to_string()),
         };
+        let packed = bytes.len() as u64;
+        let limit = (packed * MAX_RATIO).max(MIN_UNPACKED_BYTES);
         let mut unpacked = match zstd::stream::read::Decoder::with_buffer(bytes.as_slice()) {
-            Ok(decoder) => BufReader::new(decoder.take(LARGEST_UNPACKED)),
+            Ok(decoder) => BufReader::new(decoder.take(limit)),
             Err(error) => return self.damaged(file, error.to_string()),
         };
         let mut line = Vec::new();
-        // The first line that is no episode, and how many more there are.
-        let (mut first, mut more) = (None, 0_u64);
+        let (mut first_bad, mut bad_lines) = (None, 0_u64);
         for number in 1_u64.. {
             line.clear();
-            match (&mut unpacked)
-                .take(LARGEST_LINE)
-                .read_until(b'\n', &mut line)
-            {
+            let read = (&mut unpacked)
+                .take(MAX_LINE_BYTES)
+                .read_until(b'\n', &mut line);
+            let reason = match read {
+                Ok(_) if unpacked.get_ref().limit() == 0 => Some(format!(
+                    "its {packed} bytes unpack to more than {limit}; the rest from line {number} is left out"
+                )),
                 Ok(0) => break,
-                Ok(length) if length as u64 == LARGEST_LINE && !line.ends_with(b"\n") => {
-                    let reason = format!("line {number} is longer than {LARGEST_LINE} bytes");
-                    self.damaged(file.clone(), reason);
-                    break;
+                Ok(length) if length as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") => {
+                    Some(format!(
+                        "line {number} is longer than {MAX_LINE_BYTES} bytes; the rest from there is left out"
+                    ))
                 }
-                Ok(_) => {}
-                Err(error) => {
-                    let reason = format!("it ends within episode {number}: {error}");
-                    self.damaged(file.clone(), reason);
-                    break;
-                }
+                Ok(_) if bad_lines == MAX_BAD_LINES => Some(format!(
+                    "{MAX_BAD_LINES} lines are no episodes; the rest from line {number} is left out"
+                )),
+                Ok(_) => None,
+                Err(error) => Some(format!("it ends within episode {number}: {error}")),
+            };
+            if let Some(reason) = reason {
+                self.damaged(file.clone(), reason);
+                break;
             }
-            match parse(&line) {
+            let episode = parse(&line).map_err(|error| error.to_string());
+            let checked = episode.and_then(|episode| check(&episode).map(|()| episode));
+            match checked {
                 Ok(episode) => take(episode),
-                Err(_) if first.is_some() => more += 1,
-                Err(error) => first = Some(format!("line {number} is no episode: {error}")),
+                Err(error) => {
+                    bad_lines += 1;
+                    first_bad
+                        .get_or_insert_with(|| format!("line {number} is no episode: {error}"));
+                }
             }
         }
-        if unpacked.get_ref().limit() == 0 {
-            let reason = format!("it unpacks to more than {LARGEST_UNPACKED} bytes");
-            self.damaged(file.clone(), reason);
-        }
-        if let Some(first) = first {
-            let reason = match more {
-                0 => first,
-                more => format!("{first}; {more} more are none"),
+        if let Some(first) = first_bad {
+            let reason = match bad_lines {
+                1 => first,
+                more => format!("{first}; {} more are none", more - 1),
             };
             self.damaged(file, reason);
         }

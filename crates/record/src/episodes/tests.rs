@@ -132,7 +132,9 @@ fn a_missed_activation_is_no_episode() {
 fn read(dir: &std::path::Path) -> Episodes {
     let mut all = Episodes::default();
     let mut episodes = Vec::new();
-    all.read_file(dir, disk::episodes_name(1), &mut |one| episodes.push(one));
+    all.read_file(dir, disk::episodes_name(1), &mut |_| Ok(()), &mut |one| {
+        episodes.push(one);
+    });
     all.episodes = episodes;
     all.read_notes(dir);
     all

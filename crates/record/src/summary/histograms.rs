@@ -3,12 +3,15 @@
 //! A bucket a row. Sums and extremes are on the first row of their figure and
 //! null on its others, so that SUM, MIN and MAX over any rows are right.
 
+use std::collections::HashSet;
+
 use laggard_model::{Histogram, Line, LineId, Nanos};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::ParquetError;
 
 use super::{FigureHour, LINE_COLUMNS, known_line, line_columns};
 use crate::Figure;
+use crate::figure::FIGURES;
 use crate::table::{self, Column, Damage, bad};
 
 const COLUMNS: &str = "
@@ -92,8 +95,13 @@ struct Moments {
     largest_at: Nanos,
 }
 
+/// Number of rows of an hour: the buckets of each figure of each line.
+const fn max_rows(lines: usize) -> usize {
+    lines.saturating_mul(FIGURES * Histogram::BUCKETS)
+}
+
 pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, Damage> {
-    let table = table::Rows::read(content)?;
+    let table = table::Rows::read(content, max_rows(lines))?;
     let (line, hour, bucket) = (table.i32("line")?, table.i32("hour")?, table.i32("bucket")?);
     let (figure, count) = (table.text("figure")?, table.i64("count")?);
     let (sum, squares) = (
@@ -104,6 +112,7 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, 
     let (min, max, at) = (time("min_ns")?, time("max_ns")?, time("max_expiry_ns")?);
     let ns = |value: i64| Nanos::from_ns(value.cast_unsigned());
     let mut figures = Vec::new();
+    let mut decoded = HashSet::new();
     let mut row = 0;
     while row < table.len() {
         let (Some(sum_ns), Some(sum_squares), Some(min), Some(max), Some(at)) =
@@ -129,10 +138,17 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, 
             let bucket = usize::try_from(bucket[row]).map_err(|_| bad("bucket", bucket[row]))?;
             buckets.push((bucket, count[row].cast_unsigned()));
         }
+        let (line, hour) = (known_line(line[row], lines)?, hour[row]);
+        let figure = Figure::from_name(&figure[row]).ok_or_else(|| bad("figure", &figure[row]))?;
+        let hour = u32::try_from(hour).map_err(|_| bad("hour", hour))?;
+        // A histogram takes 32 KiB, however short its row is.
+        if !decoded.insert((line, figure, hour)) {
+            return Err(bad("a figure twice, again in row", row));
+        }
         figures.push(FigureHour {
-            line: known_line(line[row], lines)?,
-            figure: Figure::from_name(&figure[row]).ok_or_else(|| bad("figure", &figure[row]))?,
-            hour: u32::try_from(hour[row]).map_err(|_| bad("hour", hour[row]))?,
+            line,
+            figure,
+            hour,
             histogram: moments
                 .with(buckets)
                 .ok_or_else(|| bad("a figure at row", row))?,
@@ -155,5 +171,44 @@ impl Moments {
             .try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
         total?;
         Histogram::from_parts(buckets, self.sum_ns, self.sum_squares, Some(self.extremes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Cpu, Route, Service};
+
+    use super::*;
+
+    /// A row of some bytes takes 32 KiB in memory, so that no more are read than there can
+    /// be.
+    #[test]
+    fn a_figure_that_comes_twice_is_damage() {
+        let line = Line {
+            cpu: Cpu(0),
+            service: Service::Other,
+            route: Route::Direct,
+        };
+        let mut histogram = Histogram::default();
+        histogram.add(Nanos::from_us(7));
+        let figure = FigureHour {
+            line: LineId(0),
+            figure: Figure::Latency,
+            hour: 0,
+            histogram,
+            largest_at: Nanos::from_us(7),
+        };
+        let decoded = |figures: &[FigureHour]| {
+            let lines = std::slice::from_ref(&line);
+            decode(encode(figures.iter(), lines).unwrap(), lines.len())
+        };
+
+        let one = std::slice::from_ref(&figure);
+        assert_eq!(decoded(one).unwrap(), one);
+        let twice = decoded(&[figure.clone(), figure.clone()]).unwrap_err();
+        assert_eq!(twice.to_string(), "it holds a figure twice, again in row 1");
+        let many = vec![figure; FIGURES * Histogram::BUCKETS + 1];
+        let many = decoded(&many).unwrap_err().to_string();
+        assert!(many.contains("rows, above the"), "{many}");
     }
 }

@@ -6,6 +6,10 @@ use parquet::errors::ParquetError;
 use super::{LINE_COLUMNS, Largest, known_line, line_columns};
 use crate::table::{self, Column, Damage, bad};
 
+/// Number of rows of a line in a file, many times those of an hour: 8 in each of 60 minutes
+/// are kept.
+const ROWS_PER_LINE: usize = 8 * 60 * 24;
+
 const COLUMNS: &str = "
     required int32 minute;
     required int64 latency_ns;
@@ -39,7 +43,7 @@ pub(super) fn encode<'a>(
 }
 
 pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<Largest>, Damage> {
-    let table = table::Rows::read(content)?;
+    let table = table::Rows::read(content, lines.saturating_mul(ROWS_PER_LINE))?;
     let (line, minute, missed) = (
         table.i32("line")?,
         table.i32("minute")?,

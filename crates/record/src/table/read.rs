@@ -86,7 +86,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn read(content: Vec<u8>) -> Result<Self, Damage> {
+    /// Opens a table of at most so many rows.
+    pub(crate) fn read(content: Vec<u8>, limit: usize) -> Result<Self, Damage> {
         let file = open(content)?;
         let groups = file.metadata().row_groups();
         let [group] = groups else {
@@ -94,8 +95,14 @@ impl Rows {
         };
         let rows = usize::try_from(group.num_rows())
             .ok()
-            .filter(|&rows| rows <= LARGEST_ROWS)
-            .ok_or_else(|| bad("a number of rows of", group.num_rows()))?;
+            .filter(|&rows| rows <= limit.min(LARGEST_ROWS))
+            .ok_or_else(|| {
+                let limit = limit.min(LARGEST_ROWS);
+                Damage::BadValue(format!(
+                    "{} rows, above the {limit} that such a file can have",
+                    group.num_rows()
+                ))
+            })?;
         Ok(Self { file, rows })
     }
 
