@@ -31,7 +31,6 @@ mod error;
 mod finer;
 mod floors;
 pub mod forecast;
-mod given;
 pub mod live;
 mod load;
 mod note;

@@ -1,6 +1,6 @@
 //! `laggard digest`: what recordings tell to answers over many.
 
-use std::io::{self, BufRead as _};
+use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -8,6 +8,9 @@ use anyhow::Context as _;
 use crate::args::DigestArgs;
 use crate::exit::Exit;
 use crate::pipe;
+
+/// Length of a path that Linux and Windows can open, bytes.
+const MAX_PATH_BYTES: u64 = 65_536;
 
 /// A line for each recording, in their order, written before the next is read:
 /// who reads them knows of which one nothing came.
@@ -20,10 +23,19 @@ pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
     if args.stdin0 {
         let mut input = io::stdin().lock();
         let mut path = Vec::new();
-        while input.read_until(0, &mut path).context("read paths")? > 0 {
+        loop {
+            let mut limited = (&mut input).take(MAX_PATH_BYTES + 1);
+            if limited.read_until(0, &mut path).context("read paths")? == 0 {
+                break;
+            }
             if path.last() == Some(&0) {
                 path.pop();
             }
+            anyhow::ensure!(
+                !path.is_empty() && path.len() as u64 <= MAX_PATH_BYTES,
+                "a path on standard input has {} bytes, and 1 to {MAX_PATH_BYTES} are possible; end each with a NUL byte (find -print0)",
+                path.len()
+            );
             if !write(&path_of(std::mem::take(&mut path))?, args.without_samples)? {
                 break;
             }

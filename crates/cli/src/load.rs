@@ -117,5 +117,5 @@ fn text_of(name: &str) -> anyhow::Result<String> {
         return Ok(text.into());
     }
     Recipe::find(name)?;
-    std::fs::read_to_string(Path::new(name)).with_context(|| format!("read the load `{name}`"))
+    laggard_files::read_text(Path::new(name)).with_context(|| format!("read the load `{name}`"))
 }

@@ -106,9 +106,11 @@ pub(crate) fn packed(message: &impl prost::Message) -> Vec<u8> {
 fn authorities(file: Option<&str>) -> Result<RootCerts, TargetError> {
     let (found, place): (Vec<Certificate<'static>>, String) = match file {
         Some(path) => {
-            let read = std::fs::read(path).map_err(|source| TargetError::Certificates {
-                path: path.into(),
-                source,
+            let read = laggard_files::read_bytes(path.as_ref()).map_err(|source| {
+                TargetError::Certificates {
+                    path: path.into(),
+                    source,
+                }
             })?;
             let items = parse_pem(&read).filter_map(|item| match item {
                 Ok(PemItem::Certificate(one)) => Some(one),

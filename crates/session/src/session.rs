@@ -257,7 +257,7 @@ const DEFAULTS: &[Service] = &Service::WINDOWS_DEFAULTS;
 
 fn probe(plan: &Plan, seed: u64) -> Result<Box<dyn Probe>, SessionError> {
     if let ProbeChoice::Script(path) = &plan.probe {
-        let text = std::fs::read_to_string(path).map_err(|source| SessionError::Script {
+        let text = laggard_files::read_text(path).map_err(|source| SessionError::Script {
             path: path.clone(),
             source,
         })?;

@@ -85,7 +85,7 @@ fn misplaced(at: Range<usize>, wrong: Wrong) -> Box<(Range<usize>, Wrong)> {
 /// When it cannot be read, or something in it is wrong: where, and what was
 /// meant.
 pub fn read_requirements(file: &Path) -> Result<Requirements, RequirementError> {
-    let text = crate::given::read(file).map_err(|source| RequirementError::Read {
+    let text = laggard_files::read_text(file).map_err(|source| RequirementError::Read {
         file: file.into(),
         source,
     })?;

@@ -204,7 +204,7 @@ fn named(name: &str) -> Result<CatalogueEntry, ApplicationError> {
         ));
     }
     let file = || name.to_owned();
-    let text = crate::given::read(path).map_err(|source| ApplicationError::Read {
+    let text = laggard_files::read_text(path).map_err(|source| ApplicationError::Read {
         file: file(),
         source,
     })?;

@@ -10,7 +10,7 @@ use super::{SchedQuestion, rtapp};
 /// # Errors
 /// When the file is neither, or a task of it is none.
 pub fn read_tasks(file: &Path) -> Result<SchedQuestion, TasksError> {
-    let text = crate::given::read(file).map_err(|source| TasksError::Read {
+    let text = laggard_files::read_text(file).map_err(|source| TasksError::Read {
         file: file.into(),
         source,
     })?;

@@ -2,7 +2,7 @@
 
 mod recording;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -56,7 +56,7 @@ fn read(path: &Path, place: Option<&Destination>) -> anyhow::Result<(TraceReport
     if !fs::metadata(path)?.is_file() {
         bail!("is no file; an .etl is read twice, so that it must be one");
     }
-    let mut from = Trace::open(File::open(path)?)?;
+    let mut from = Trace::open(laggard_files::open_regular(path)?)?;
     let mut tally = TraceTally::new(from.header());
     let mut extent = TraceExtent::default();
     from.visit(|event| {

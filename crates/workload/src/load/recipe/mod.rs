@@ -8,7 +8,6 @@ mod run;
 mod trial;
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -252,7 +251,7 @@ impl Recipe {
             let meant = nearest(name, &all.collect::<Vec<_>>());
             return Err(RecipeError::Unknown(name.into(), meant));
         }
-        let text = fs::read_to_string(file)
+        let text = laggard_files::read_text(file)
             .map_err(|source| RecipeError::Unreadable(file.into(), source))?;
         Self::parse(&text, name)
     }
