@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use laggard_answer::Trust;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
-use laggard_model::{LoadLabel, LossReason, Nanos};
+use laggard_model::{LoadLabel, LossReason, Nanos, printable};
 
 /// Buckets of ours in one that is written: an octave.
 const PER_OCTAVE: usize = 64;
@@ -68,15 +68,16 @@ fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Displ
     let _ = writeln!(text, "{name}{{{labels}}} {value}");
 }
 
-/// Backslashes, quotes and new lines, as the standard has them.
+/// A value as the standard has it: a backslash before backslashes and quotes. What cannot
+/// be seen is shown (`\x1b`), since people read such files in a terminal, too.
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    let text = printable(text).to_string();
+    text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 fn of_row(row: &ServiceRow) -> String {
-    format!("service=\"{}\",route=\"{}\"", row.service, row.route)
+    let service = escaped(&row.service.to_string());
+    format!("service=\"{service}\",route=\"{}\"", row.route)
 }
 
 fn seconds(time: Nanos) -> f64 {
