@@ -49,7 +49,7 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
         Command::new(project().join("scripts/deb"))
             .arg(programs)
             .arg(dir.path())
-            .env("COMPRESS", "none")
+            .env("COMPRESS", "gzip")
             .env("SOURCE_DATE_EPOCH", "1700000000"),
     );
 
@@ -104,6 +104,7 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
     for file in [
         "usr/share/man/man1/laggard.1.gz",
         "usr/share/man/man1/laggard-serve.1.gz",
+        "usr/share/doc/laggard/changelog.gz",
         "usr/share/doc/laggard/copyright",
         "usr/share/doc/laggard/third-party.txt.gz",
         "usr/share/doc/laggard/examples/laggard.rules.yml",
