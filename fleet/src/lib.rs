@@ -20,10 +20,7 @@ pub mod store;
 pub mod stores;
 
 use std::collections::BTreeSet;
-use std::fs::Permissions;
-use std::io::Write as _;
 use std::iter;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -182,32 +179,7 @@ fn as_page(
 ) -> anyhow::Result<String> {
     let map = MachineMap::read(engine, report, line, only)?;
     let text = page::page(report, &map);
-    let write = || -> anyhow::Result<()> {
-        // A pipe or a device is written to; what replaces a file replaces no link to it.
-        let file = file.canonicalize().unwrap_or_else(|_| file.into());
-        if file
-            .metadata()
-            .is_ok_and(|found| !found.is_file() && !found.is_dir())
-        {
-            return Ok(std::fs::write(&file, &text)?);
-        }
-        let dir = match file.parent() {
-            Some(dir) if dir != Path::new("") => dir,
-            _ => Path::new("."),
-        };
-        let mut part = tempfile::Builder::new()
-            .permissions(Permissions::from_mode(0o644))
-            .tempfile_in(dir)?;
-        part.write_all(text.as_bytes())?;
-        part.persist(&file)?;
-        Ok(())
-    };
-    write().with_context(|| {
-        format!(
-            "write `{}`; name a file in a folder that is there, has room and may be written",
-            file.display()
-        )
-    })?;
+    laggard_files::write(file, "page", text.as_bytes())?;
     Ok(format!(
         "{}{} by hours in {}\n",
         report.of.text(),

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 fn failed(error: &anyhow::Error) -> ExitCode {
     eprintln!(
         "laggard-fleet: {}",
-        laggard_model::printable_lines(&format!("{error:#}"))
+        laggard_model::printable_error(&format!("{error:#}"))
     );
     ExitCode::from(2)
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Parser;
-use laggard_model::{Nanos, printable_lines};
+use laggard_model::{Nanos, printable_error};
 use laggard_ship::{Bucket, fetch, ship};
 
 /// Send the finished recordings of this machine to an object store, or fetch those
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(3),
         Err(error) => {
             let said = format!("{error:#}");
-            eprintln!("laggard-ship: {}", printable_lines(&said));
+            eprintln!("laggard-ship: {}", printable_error(&said));
             ExitCode::from(2)
         }
     }
@@ -88,7 +89,7 @@ fn send(dir: &Path, bucket: &Bucket, follow: bool, every: Duration) -> anyhow::R
         match ship::follow(bucket, dir, every, |round| say(&round.text()))? {}
     }
     let round = ship::round(bucket, dir, &mut BTreeSet::new())?;
-    say(&round.text());
+    say_last(&round.text())?;
     Ok(round.is_whole())
 }
 
@@ -97,8 +98,18 @@ fn fetched(bucket: &Bucket, dir: &Path, follow: bool, every: Duration) -> anyhow
         fetch::follow(bucket, dir, every, |round| say(&round.text()));
     }
     let round = fetch::fetch(bucket, dir)?;
-    say(&round.text());
+    say_last(&round.text())?;
     Ok(round.is_whole())
+}
+
+/// Prints what was done. A reader that has gone away is no error, a full disk is.
+fn say_last(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("write to standard output")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn say(text: &str) {

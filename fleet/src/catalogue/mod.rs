@@ -10,8 +10,9 @@
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -19,6 +20,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
+use laggard_files::{AtSignal, OpenDir, OutputFile};
 use laggard_model::{Digest, DigestContent};
 
 pub use rows::{TABLES, Tables};
@@ -86,10 +88,14 @@ impl Catalogue {
                 "it is not empty, and no catalogue",
             ));
         }
-        let lock = File::options()
-            .create(true)
-            .append(true)
-            .open(dir.join(MARK))?;
+        let (held, mark) = (OpenDir::search(dir)?, OsStr::new(MARK));
+        let lock = match held.new_part(mark, 0o666) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A link of this name leads to a file that is not the catalogue's.
+                held.open_for_writing(mark, false)?
+            }
+            made => made?,
+        };
         for table in TABLES {
             fs::create_dir_all(dir.join(table))?;
         }
@@ -247,9 +253,10 @@ impl Catalogue {
         for table in TABLES {
             for entry in fs::read_dir(self.table(table)).context("read the catalogue")? {
                 let path = entry.context("read the catalogue")?.path();
+                // `1.parquet`, or `1.parquet.part`.
                 let number = path
-                    .file_stem()
-                    .and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+                    .file_name()
+                    .and_then(|name| name.to_str()?.split('.').next()?.parse::<u64>().ok());
                 let ending = path.extension().and_then(|ending| ending.to_str());
                 match (number, ending) {
                     (Some(number), Some("parquet")) => *numbers.entry(number).or_insert(0) += 1,
@@ -265,7 +272,9 @@ impl Catalogue {
             numbers.keys().try_for_each(|number| self.remove(*number))?;
             numbers.clear();
             self.lock.set_len(0).context("write the catalogue")?;
-            let written = (&self.lock).write_all(FORM.as_bytes());
+            let written = (&self.lock)
+                .rewind()
+                .and_then(|()| (&self.lock).write_all(FORM.as_bytes()));
             written.context("write the catalogue")?;
         }
         let mut known = BTreeMap::new();
@@ -312,19 +321,16 @@ fn identity(digest: &Digest) -> Option<Identity> {
     }
 }
 
-/// Writes a table under another name, syncs and renames it.
+/// Writes a table, which appears when it is whole.
 fn put(file: &Path, batch: &RecordBatch) -> anyhow::Result<()> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .build();
-    let part = file.with_extension("part");
-    let out = File::create(&part)?;
-    let mut writer = ArrowWriter::try_new(&out, batch.schema(), Some(properties))?;
+    let mut out = OutputFile::begin(file, AtSignal::Ends)?;
+    let mut writer = ArrowWriter::try_new(&mut out, batch.schema(), Some(properties))?;
     writer.write(batch)?;
     writer.close()?;
-    out.sync_all()?;
-    fs::rename(part, file)?;
-    Ok(())
+    out.keep()
 }
 
 #[cfg(test)]
