@@ -10,7 +10,7 @@ use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{
     Backend, Caveat, CaveatKind, Keep, LoadLabel, LoadRun, Manifest, Nanos, ProbePlan, Route,
-    Service, Severity, UsagePattern,
+    RowsOf, Service, Severity, UsagePattern,
 };
 use laggard_record::{Columns, OpenError, Recording};
 
@@ -350,6 +350,15 @@ impl Load {
             .iter()
             .find_map(|run| no_rates(&run.dir, &run.plan));
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Whether wakeups are due while a stall lasts, so that a long one makes many of them
+    /// late. Hand-overs and waits start when the one before has ended, and the rows of a
+    /// trace are durations: a stall makes one of them late.
+    pub(crate) fn wakes_up_during_stalls(&self) -> bool {
+        let rows = self.runs.iter().map(|run| run.plan.rows);
+        rows.into_iter()
+            .all(|rows| matches!(rows, RowsOf::Expiries | RowsOf::Activations))
     }
 
     /// Whether no recording lost too much to be trusted.

@@ -179,7 +179,7 @@ fn what_an_application_demands_is_not_held_against_its_own_work() {
 
     // A requirement can be.
     let file = dir.path().join("needs.toml");
-    let needs = "[[require]]\nservice = \"task:watched/timer\"\nat_most = \"3ms\"\nshare = 1e-3\n";
+    let needs = "[[require]]\nservice = \"task:watched/timer\"\nat_most = \"3ms\"\nshare = 1e-3\nlongest = \"20ms\"\n";
     fs::write(&file, needs).unwrap();
     let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -49,7 +49,13 @@ fn told(output: &Output) -> (i32, Vec<String>) {
     (output.status.code().unwrap(), rows.collect())
 }
 
+/// For stalls in which about one wakeup is late.
 fn share(of: &str, share: &str) -> String {
+    let longest = if of == "1ms" { "2ms" } else { "20ms" };
+    format!("{}longest = \"{longest}\"\n", any_share(of, share))
+}
+
+fn any_share(of: &str, share: &str) -> String {
     format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{of}\"\nshare = {share}\n")
 }
 
@@ -108,6 +114,65 @@ fn of_none_too_late_it_takes_299_573_samples_to_show_one_in_100_000() {
     recorded(&dir, "more", &none, &["--duration=1s"]);
     let output = ask(&dir, &["few", "more"], &requirements, &["--json"]);
     assert_eq!(told(&output).0, 0);
+}
+
+/// 60,000 wakeups without a late one bound one in 1,000 only for stalls of up to
+/// 60 / 2.9957 = 20.03 wakeups.
+#[test]
+fn share_is_met_only_for_stalls_that_the_recording_excludes() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "a", &script(1_000_000, ""), &["--duration=60001ms"]);
+    let requirement = any_share("2ms", "1e-3");
+    let row = |longest: &str| {
+        let text = format!("{requirement}{longest}");
+        let output = ask(&dir, &["a"], &text, &["--json"]);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (told(&output), found["rows"][0].clone())
+    };
+
+    let (by_default, default_row) = row("");
+    let (short, short_row) = row("longest = \"22ms\"\n");
+    let (long, _) = row("longest = \"23ms\"\n");
+
+    assert_eq!(by_default, (3, vec!["not_decided long_stalls".into()]));
+    assert_eq!(default_row["longest_stall_ns"], 1_000_000_000);
+    assert_eq!(short, (0, vec!["met".into()]));
+    assert_eq!(long.0, 3);
+    assert_eq!(short_row["longest_stall_ns"], 22_000_000);
+    for row in [&default_row, &short_row] {
+        let holds_to = row["holds_to_ns"].as_f64().unwrap();
+        assert!((holds_to - 22.03e6).abs() < 0.02e6, "{row}");
+    }
+    // 2.9957 stalls of 998 late wakeups are one in 1,000 of 2,989,700.
+    let needed = default_row["needed_ns"].as_f64().unwrap();
+    assert!((needed / 2_989.7e9 - 1.0).abs() < 0.01, "{needed}");
+    let text = String::from_utf8(ask(&dir, &["a"], &requirement, &[]).stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "holds only for stalls of up to 22 ms, and must for stalls of up to 1.0 s (by default; set `longest` in the requirement)"
+        ),
+        "{words}"
+    );
+}
+
+#[test]
+fn mean_time_that_is_met_without_an_event_names_its_largest_burst() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "a", &script(1_000_000, ""), &["--duration=60s"]);
+    let level = "[[require]]\nservice = \"fifo:90\"\nlevel = \"10ms\"\nper = \"5s\"\n";
+
+    let output = ask(&dir, &["a"], level, &["--json"]);
+
+    assert_eq!(told(&output), (0, vec!["met".into()]));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let burst = found["rows"][0]["holds_to_burst"].as_f64().unwrap();
+    assert!((burst - 12.0 / 2.995_732).abs() < 1e-3, "{burst}");
+    let sentence = found["rows"][0]["sentence"].as_str().unwrap();
+    assert!(
+        sentence.ends_with("holds for bursts of up to 4"),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -375,14 +440,14 @@ fn machines_are_told_in_junit_s_xml_and_github_s_annotations() {
     let mut lines = said.lines();
     let first = lines.next().unwrap();
     assert!(
-        first.starts_with("::error file=r.toml,line=7,col=11,title=broken%3A later than 3500us"),
+        first.starts_with("::error file=r.toml,line=8,col=11,title=broken%3A later than 3500us"),
         "{said}"
     );
     assert!(
         lines
             .next()
             .unwrap()
-            .starts_with("::error file=r.toml,line=11,col=11,title=not decided%3A")
+            .starts_with("::error file=r.toml,line=13,col=11,title=not decided%3A")
     );
     assert_eq!(lines.next(), Some("BROKEN: r.toml"));
     let xml: PathBuf = dir.path().join("j.xml");

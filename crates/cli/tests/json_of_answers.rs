@@ -77,7 +77,7 @@ const COMPARE: [&str; 10] = [
 fn the_json_of_compare_and_of_check() {
     let dir = sides();
     let requirements = "[[require]]\nname = \"loop\"\nservice = \"fifo:90\"\n\
-                        at_most = \"3500us\"\nshare = 1e-2\n\
+                        at_most = \"3500us\"\nshare = 1e-2\nlongest = \"20ms\"\n\
                         [[require]]\nservice = \"fifo:90\"\nlevel = \"1ms\"\nper = \"hour\"\n\
                         [[require]]\nservice = \"fifo:90\"\nnot_worse_than = 1.25\n";
     fs::write(dir.path().join("r.toml"), requirements).unwrap();

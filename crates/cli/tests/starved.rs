@@ -248,8 +248,8 @@ fn forecast_fits_no_peak_that_had_not_ended() {
 /// Each of these is met by far where every activation is as early as those that
 /// were served.
 const REQUIREMENTS: [&str; 5] = [
-    "at_most = \"10ms\"\nshare = 0.1\n",
-    "service = \"fifo:90\"\nat_most = \"10ms\"\nshare = 0.01\n",
+    "at_most = \"10ms\"\nshare = 0.1\nlongest = \"20ms\"\n",
+    "service = \"fifo:90\"\nat_most = \"10ms\"\nshare = 0.01\nlongest = \"20ms\"\n",
     "level = \"10ms\"\nper = \"1s\"\n",
     "level = \"10s\"\nper = \"1s\"\n",
     "app = \"jack-1024\"\nmttf = \"1s\"\n",

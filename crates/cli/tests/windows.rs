@@ -83,6 +83,7 @@ fn recordings() -> TempDir {
         "service = \"fifo:90\"",
         "at_most = \"1ms\"",
         "share = 1e-2",
+        "longest = \"20ms\"",
         "",
     ];
     fs::write(dir.path().join("limits.toml"), lines.join("\r\n")).unwrap();

@@ -7,6 +7,11 @@
 //! (1936) of as many independent events as the clusters stand for, which hold
 //! also where those are few; and for the upper one the same of clusters that are
 //! as large as others are.
+//!
+//! A recording without any event does not show how large a cluster is. Its upper
+//! limit holds only for clusters up to a size that the caller states; zero events
+//! bound a count by 2.9957 clusters at 95 %. [`AgainstLimit::holds_to`] is the
+//! largest size for which the count is still within its limit.
 
 use super::clusters::{Clusters, clustered_interval};
 use super::rate::{rate_interval, rate_upper_limit};
@@ -29,9 +34,33 @@ pub struct Tallied {
     pub most: f64,
     /// The independent events behind them; `None` where none is known.
     pub clusters: Option<Clusters>,
-    /// So many come together, by others that are known too: where few are beyond,
-    /// how large their clusters are is not known from them.
+    /// Events in one cluster, at most, for the upper limit. If few or no events were
+    /// seen, they do not show how large their clusters are: the caller must state it.
     pub together: f64,
+}
+
+/// Conversion between the length of a stall and the number of wakeups that it makes
+/// late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StallSize {
+    /// Latency above which a wakeup is late, ns.
+    pub limit_ns: f64,
+    /// Mean time between two wakeups of all CPUs together, ns: a stall may stop every
+    /// CPU.
+    pub apart_ns: f64,
+}
+
+impl StallSize {
+    /// Returns the number of late wakeups in a stall of this length, at least 1: those
+    /// that expire while more than the limit is left of it.
+    pub fn wakeups(&self, length_ns: f64) -> f64 {
+        ((length_ns - self.limit_ns) / self.apart_ns).max(1.0)
+    }
+
+    /// Returns the length of a stall that makes this number of wakeups late, ns.
+    pub fn length_ns(&self, wakeups: f64) -> f64 {
+        self.limit_ns + wakeups * self.apart_ns
+    }
 }
 
 /// What a count says of its limit.
@@ -57,6 +86,9 @@ pub struct AgainstLimit {
     /// How many times as long it takes to tell, if it goes on as it was; `None`
     /// where that is told already, or would take a million times as long.
     pub times: Option<f64>,
+    /// Largest cluster, in events, for which the count would be within its limit;
+    /// `None` if it is not within it even for clusters of one event.
+    pub holds_to: Option<f64>,
 }
 
 /// Compares the expected count behind `seen` with the `limit` of it in the same
@@ -90,7 +122,36 @@ pub fn against_limit(
         interval,
         verdict,
         times,
+        holds_to: holds_to(seen, limit, confidence)?,
     })
+}
+
+/// Returns the largest cluster size for which `seen` is within the limit. The upper
+/// limit grows with the size, so that this is a bisection.
+fn holds_to(seen: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, InputError> {
+    let of_seen = seen.limits_of_clusters(confidence)?;
+    let is_within = |together: f64| -> Result<bool, InputError> {
+        let seen = Tallied { together, ..*seen };
+        let high = of_seen.high.max(seen.limit_of_size(confidence)?);
+        Ok(high <= limit * (1.0 + SAME))
+    };
+    if !is_within(1.0)? {
+        return Ok(None);
+    }
+    // At a confidence above 0.5, zero events are bounded by more than 0.69 clusters.
+    let (mut below, mut above) = (1.0, 2.0 * limit.max(1.0));
+    if is_within(above)? {
+        return Ok(Some(above));
+    }
+    while above / below > 1.0 + SAME {
+        let middle = f64::midpoint(below, above);
+        if is_within(middle)? {
+            below = middle;
+        } else {
+            above = middle;
+        }
+    }
+    Ok(Some(below))
 }
 
 fn verdict(interval: Interval, limit: f64) -> LimitVerdict {
@@ -141,13 +202,26 @@ impl Tallied {
     }
 
     fn limits(&self, confidence: f64) -> Result<Interval, InputError> {
+        let of_seen = self.limits_of_clusters(confidence)?;
+        Ok(Interval {
+            high: of_seen.high.max(self.limit_of_size(confidence)?),
+            ..of_seen
+        })
+    }
+
+    /// Upper limit for clusters of the size `together`.
+    fn limit_of_size(&self, confidence: f64) -> Result<f64, InputError> {
+        let clusters = rate_upper_limit(self.most / self.together, 1.0, confidence)?;
+        Ok(clusters * self.together)
+    }
+
+    /// Limits from the clusters that were seen; from 0 to 0 without any.
+    fn limits_of_clusters(&self, confidence: f64) -> Result<Interval, InputError> {
         let both = 2.0 * confidence - 1.0;
-        let together = rate_upper_limit(self.most / self.together, 1.0, confidence)?;
-        let together = together * self.together;
         let Some(clusters) = self.clusters else {
             return Ok(Interval {
                 low: 0.0,
-                high: together,
+                high: 0.0,
             });
         };
         let independent = clusters.count / (1.0 + clusters.variation);
@@ -156,10 +230,7 @@ impl Tallied {
         let each = |sum: f64| sum / independent;
         Ok(Interval {
             low: of(self.least)?.low.min(exact.low * each(self.least)),
-            high: of(self.most)?
-                .high
-                .max(exact.high * each(self.most))
-                .max(together),
+            high: of(self.most)?.high.max(exact.high * each(self.most)),
         })
     }
 }
@@ -208,6 +279,31 @@ mod tests {
     fn samples_that_come_by_threes_count_for_a_third() {
         assert_eq!(of_none(299_573, 3.0).verdict, LimitVerdict::Unclear);
         assert_eq!(of_none(898_719, 3.0).verdict, LimitVerdict::Within);
+    }
+
+    /// 60,000 wakeups and a limit of 48 late ones: zero events bound stalls of
+    /// 48 / 2.9957 = 16.02 wakeups, and no longer ones.
+    #[test]
+    fn zero_events_hold_for_clusters_of_a_third_of_the_limit() {
+        let verdict = |together: f64| against_limit(&none(together), 48.0, 0.95).unwrap();
+
+        assert_eq!(verdict(16.0).verdict, LimitVerdict::Within);
+        assert_eq!(verdict(16.1).verdict, LimitVerdict::Unclear);
+        let holds_to = verdict(100.0).holds_to.unwrap();
+        assert!((holds_to - 48.0 / 2.995_732).abs() < 1e-3, "{holds_to}");
+        assert_eq!(against_limit(&none(1.0), 2.9, 0.95).unwrap().holds_to, None);
+    }
+
+    #[test]
+    fn size_of_a_stall_is_the_wakeups_that_expire_before_its_last_part() {
+        let stall = StallSize {
+            limit_ns: 20e6,
+            apart_ns: 10e6,
+        };
+
+        assert_eq!(stall.wakeups(520e6), 50.0);
+        assert_eq!(stall.wakeups(21e6), 1.0);
+        assert_eq!(stall.length_ns(50.0), 520e6);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use laggard_record::Recording;
 
 use super::checking::{CheckError, CheckQuestion, Checking};
 use super::handlers::HandlerSort;
+use super::requirement::longest_stall;
+use super::rows::WantedShare;
 use super::{
     CHECK_SCHEMA, CheckLook, CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementRow,
     Undecided, WhenUnclear, baseline, sentences,
@@ -85,11 +87,21 @@ fn of_row(
         load.has_rates()?;
     }
     match &row.requirement {
-        Requirement::Share { at_most_ns, share } => checking
-            .lines(row, load, row.service)?
-            .into_iter()
-            .map(|line| checking.share(row, load, line, (*at_most_ns, *share)))
-            .collect(),
+        Requirement::Share {
+            at_most_ns,
+            share,
+            longest_ns,
+        } => {
+            let wanted = WantedShare {
+                at_most: *at_most_ns,
+                share: *share,
+                longest: longest_stall(*at_most_ns, *longest_ns),
+            };
+            let lines = checking.lines(row, load, row.service)?.into_iter();
+            lines
+                .map(|line| checking.share(row, load, line, &wanted))
+                .collect()
+        }
         Requirement::Level { level_ns, per_ns } => checking
             .lines(row, load, row.service)?
             .into_iter()

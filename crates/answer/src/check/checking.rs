@@ -85,6 +85,9 @@ pub(super) struct CountAndLimit<'a> {
     pub(super) is_waiting_late: Option<bool>,
     /// Whether all that counts was kept.
     pub(super) is_kept: bool,
+    /// Late wakeups in one stall as far as the recording shows it; `None` of what does
+    /// not depend on the length of stalls.
+    pub(super) together: Option<f64>,
 }
 
 impl<'a> Checking<'a> {
@@ -168,6 +171,9 @@ impl<'a> Checking<'a> {
             why: None,
             figure: None,
             needed_ns: None,
+            longest_stall_ns: None,
+            holds_to_ns: None,
+            holds_to_burst: None,
             sentence: String::new(),
         }
     }
@@ -202,7 +208,7 @@ impl<'a> Checking<'a> {
         if undecided.is_none() {
             checked.verdict = CheckVerdict::Broken;
         }
-        if undecided == Some(Undecided::TooShort) {
+        if matches!(undecided, Some(Undecided::TooShort | Undecided::LongStalls)) {
             let runs = load.runs.iter();
             let recorded: f64 = runs.map(|run| run.duration.as_f64()).sum();
             checked.needed_ns = found.times.map(|times| times * recorded);
@@ -211,7 +217,8 @@ impl<'a> Checking<'a> {
         Ok(())
     }
 
-    /// Whether it is what was lost that leaves a count undecided.
+    /// Returns why a count is not decided: lost wakeups, stalls that are longer than
+    /// the recording can exclude, or its length.
     fn unclear(&self, count: &CountAndLimit<'_>) -> Result<Undecided, InputError> {
         let all_known = Tallied {
             most: count.seen.least,
@@ -219,9 +226,13 @@ impl<'a> Checking<'a> {
         };
         let is_lost = count.seen.most > count.seen.least
             && self.against(&all_known, count.found.limit)?.verdict == LimitVerdict::Within;
-        Ok(match is_lost {
-            true => Undecided::NotKept,
-            false => Undecided::TooShort,
+        let of_seen = count.found.holds_to.zip(count.together);
+        Ok(if is_lost {
+            Undecided::NotKept
+        } else if of_seen.is_some_and(|(holds_to, seen)| holds_to >= seen) {
+            Undecided::LongStalls
+        } else {
+            Undecided::TooShort
         })
     }
 }

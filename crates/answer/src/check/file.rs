@@ -63,6 +63,7 @@ struct Entry {
     load: Option<String>,
     at_most: Option<Spanned<String>>,
     share: Option<Spanned<f64>>,
+    longest: Option<Spanned<String>>,
     app: Option<Spanned<String>>,
     mttf: Option<Spanned<String>>,
     level: Option<Spanned<String>>,
@@ -145,7 +146,7 @@ impl Entry {
         let Some((first, place)) = given.first().cloned() else {
             return Err(misplaced(at, Wrong::Nothing));
         };
-        let of_handlers = |name: &str| name.starts_with("longest");
+        let of_handlers = |name: &str| name.starts_with("longest_");
         let other = given
             .iter()
             .find(|(name, _)| *name != first && !(of_handlers(first) && of_handlers(name)));
@@ -212,6 +213,14 @@ impl Entry {
                 ..
             } => (of.span(), lacks("share", "at_most", "at_most = \"250us\"")),
             Self {
+                at_most: None,
+                longest: Some(of),
+                ..
+            } => (
+                of.span(),
+                lacks("longest", "at_most", "at_most = \"250us\""),
+            ),
+            Self {
                 app: Some(of),
                 mttf: None,
                 ..
@@ -238,6 +247,24 @@ impl Entry {
         Err(Box::new(wrong))
     }
 
+    /// Reads the longest stall, which must exceed the latency limit: no wakeup is late
+    /// in a shorter one.
+    fn longest(&self, at_most: Nanos) -> Found<Option<Nanos>> {
+        let Some(given) = &self.longest else {
+            return Ok(None);
+        };
+        match time(given)? {
+            longest if longest > at_most => Ok(Some(longest)),
+            longest => Err(misplaced(
+                given.span(),
+                Wrong::Longest {
+                    longest: longest.to_string(),
+                    at_most: at_most.to_string(),
+                },
+            )),
+        }
+    }
+
     fn requirements(&self) -> Found<Vec<Requirement>> {
         let per = match &self.per {
             None => HANDLERS_PER,
@@ -249,9 +276,11 @@ impl Entry {
             if !(part > 0.0 && part < 1.0) {
                 return Err(misplaced(share.span(), Wrong::Share(part)));
             }
+            let at_most_ns = time(at_most)?;
             all.push(Requirement::Share {
-                at_most_ns: time(at_most)?,
+                at_most_ns,
                 share: part,
+                longest_ns: self.longest(at_most_ns)?,
             });
         }
         if let (Some(app), Some(mttf)) = (&self.app, &self.mttf) {
@@ -359,8 +388,13 @@ mod tests {
     #[test]
     fn every_sort_of_requirement_is_read() {
         let share = row("service = \"fifo:90\"\nat_most = \"250us\"\nshare = 1e-5");
-        assert!(matches!(share, Requirement::Share { at_most_ns, share }
-            if at_most_ns == Nanos::from_us(250) && share == 1e-5));
+        assert!(
+            matches!(share, Requirement::Share { at_most_ns, share, longest_ns: None }
+            if at_most_ns == Nanos::from_us(250) && share == 1e-5)
+        );
+        let longest = row("at_most = \"250us\"\nshare = 1e-5\nlongest = \"30ms\"");
+        assert!(matches!(longest, Requirement::Share { longest_ns, .. }
+            if longest_ns == Some(Nanos::from_ms(30))));
         let app = row("app = \"jack-128\"\nmttf = \"1h\"");
         assert!(matches!(app, Requirement::Mttf { mttf_ns, .. } if mttf_ns == NAMED[0].1));
         let level = row("level = \"2ms\"\nper = \"week\"");
@@ -398,6 +432,14 @@ mod tests {
             (
                 "[[require]]\nat_most = \"1ms\"",
                 "2:11: `at_most` needs `share` beside it, as in share = 1e-5",
+            ),
+            (
+                "[[require]]\nat_most = \"1ms\"\nshare = 0.1\nlongest = \"1ms\"",
+                "4:11: `longest` is 1ms, and no wakeup is later than `at_most` (1ms) in a stall that short; write a longer time",
+            ),
+            (
+                "[[require]]\nlevel = \"1ms\"\nper = \"day\"\nlongest = \"1s\"",
+                "4:11: `longest` needs `at_most` beside it, as in at_most = \"250us\"",
             ),
             (
                 "[[require]]\nat_most = \"1ms\"\nshare = 1.5",

@@ -1,7 +1,7 @@
 //! How many activations, and how many runs of them, were later than a limit.
 
 use laggard_analyze::InputError;
-use laggard_analyze::counts::{Clusters, Event, Tallied};
+use laggard_analyze::counts::{Clusters, Event, StallSize, Tallied};
 use laggard_model::{Histogram, Nanos, Route, Service};
 
 use crate::compare::lateness::{RUN, clusters};
@@ -26,6 +26,8 @@ pub(super) struct LateTally {
     pub(super) activations: Tallied,
     /// Runs of them, on a CPU.
     pub(super) runs: Tallied,
+    /// Late wakeups in a stall of a given length, if it stops all CPUs.
+    pub(super) stall: StallSize,
     /// Whether every run is known.
     pub(super) is_kept: bool,
     /// How long one had waited when measuring ended that was still waiting.
@@ -53,9 +55,16 @@ impl LateTally {
                 .filter(|one| one.at_least_ns <= limit)
                 .count() as u64;
         let exposure = way.streams.iter().map(|(run, _)| run.duration.as_f64());
+        let exposure: f64 = exposure.sum();
+        let cpus = (exposure / known.length).max(1.0);
+        let samples = way.samples() + lost as f64;
         Ok(Self {
-            samples: way.samples() + lost as f64,
-            exposure: exposure.sum(),
+            samples,
+            exposure,
+            stall: StallSize {
+                limit_ns: limit.as_f64(),
+                apart_ns: known.length / samples.max(1.0),
+            },
             activations: Tallied {
                 least: least as f64,
                 most: (least + near + unknown) as f64,
@@ -66,7 +75,8 @@ impl LateTally {
                 least: known.runs as f64,
                 most: (known.runs as u64 + unknown) as f64,
                 clusters: known.run_clusters()?,
-                together: runs_together,
+                // The recording need not show a stall of all CPUs.
+                together: runs_together.max(cpus),
             },
             is_kept: way.floor().unwrap_or_default() <= limit,
             waited: way.waited(),

@@ -103,6 +103,16 @@ pub struct CheckedRow {
     /// How long must be recorded to decide it, all recordings together, if it
     /// goes on as it was, ns; absent where it is decided, or no time would.
     pub needed_ns: Option<f64>,
+    /// Longest stall that the answer covers, ns: `longest` of the requirement, or the
+    /// default. Only of a share.
+    pub longest_stall_ns: Option<Nanos>,
+    /// Length of stalls up to which the recordings show that the share is met, ns. A
+    /// recording in which no wakeup was late cannot exclude longer ones. Only of a share;
+    /// absent if it is not met for any stall.
+    pub holds_to_ns: Option<f64>,
+    /// Number of events in a burst up to which the recordings show that a mean time is
+    /// met; absent of a share, and if it is not met for any burst.
+    pub holds_to_burst: Option<f64>,
     /// That in plain words.
     pub sentence: String,
 }
@@ -146,6 +156,8 @@ pub enum FigureOf {
 pub enum Undecided {
     /// The recordings are too short.
     TooShort,
+    /// The recordings are too short to exclude stalls as long as the requirement covers.
+    LongStalls,
     /// A recording is not trustworthy.
     NotTrustworthy,
     /// Whoever was still waiting when measuring ended may have been later.
@@ -177,6 +189,9 @@ impl CheckedRow {
 impl Undecided {
     /// Whether longer recordings would help.
     pub const fn is_of_length(&self) -> bool {
-        matches!(self, Self::TooShort | Self::FewRecordings | Self::Varies)
+        matches!(
+            self,
+            Self::TooShort | Self::LongStalls | Self::FewRecordings | Self::Varies
+        )
     }
 }

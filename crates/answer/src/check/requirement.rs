@@ -60,6 +60,15 @@ impl RequirementRow {
     }
 }
 
+/// Longest stall that a share covers if the file does not give `longest`.
+pub(super) const DEFAULT_LONGEST: Nanos = Nanos::from_secs(1);
+
+/// Returns the longest stall that a share covers: `longest`, or by default 1 s or
+/// twice the latency limit, whichever is longer.
+pub(super) fn longest_stall(at_most: Nanos, longest: Option<Nanos>) -> Nanos {
+    longest.unwrap_or_else(|| DEFAULT_LONGEST.max(at_most + at_most))
+}
+
 /// What is required.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -70,6 +79,9 @@ pub enum Requirement {
         at_most_ns: Nanos,
         /// The share, 0 to 1.
         share: f64,
+        /// Longest stall that the answer must cover; absent if the file does not
+        /// give it, so that the default is used.
+        longest_ns: Option<Nanos>,
     },
     /// An application misses no more often than this.
     Mttf {

@@ -13,23 +13,46 @@ use super::{
 use crate::load::Load;
 use crate::qos::{Application, Fitness, of_line_at};
 
+/// A share that is required, and the stalls that it covers.
+pub(super) struct WantedShare {
+    pub(super) at_most: Nanos,
+    pub(super) share: f64,
+    /// Longest stall.
+    pub(super) longest: Nanos,
+}
+
 impl Checking<'_> {
     pub(super) fn share(
         &self,
         row: &RequirementRow,
         load: &Load,
         line: (Service, Route),
-        (at_most, share): (Nanos, f64),
+        wanted: &WantedShare,
     ) -> Result<CheckedRow, CheckError> {
+        let &WantedShare {
+            at_most,
+            share,
+            longest,
+        } = wanted;
         let late = LateTally::of(load, line, at_most)?;
-        let seen = &late.activations;
+        let seen_together = late.activations.together;
+        let longest = Some(longest).filter(|_| load.wakes_up_during_stalls());
+        let of_longest = longest.map_or(1.0, |longest| late.stall.wakeups(longest.as_f64()));
+        let seen = &Tallied {
+            together: of_longest.max(seen_together),
+            ..late.activations
+        };
         let found = self.against(seen, late.samples * share)?;
         let mut checked = self.row(row, load, Some(line));
+        checked.longest_stall_ns = longest;
+        let holds_to = found.holds_to.filter(|_| longest.is_some());
+        checked.holds_to_ns = holds_to.map(|size| late.stall.length_ns(size));
         let count = CountAndLimit {
             seen,
             found,
             is_waiting_late: late.waited.map(|waited| waited > at_most),
             is_kept: true,
+            together: Some(seen_together),
         };
         self.judge(&mut checked, (row, load), &count)?;
         checked.figure = Some(CheckFigure {
@@ -61,7 +84,9 @@ impl Checking<'_> {
             found,
             is_waiting_late: late.waited.map(|waited| waited > level),
             is_kept: late.is_kept,
+            together: None,
         };
+        checked.holds_to_burst = found.holds_to;
         self.judge(&mut checked, (row, load), &count)?;
         checked.figure = Some(CheckFigure {
             of: FigureOf::MeanTime,
@@ -121,7 +146,9 @@ impl Checking<'_> {
             found,
             is_waiting_late: outlook.waited_ns.map(|waited| waited > slack),
             is_kept: true,
+            together: None,
         };
+        checked.holds_to_burst = found.holds_to.filter(|_| figures.failures.is_some());
         self.judge(&mut checked, (row, load), &count)?;
         // Without a count, nothing seen is not nothing there.
         let is_counted = figures.failures.is_some();
@@ -165,11 +192,14 @@ impl Checking<'_> {
             _ if row.is_of_less_than(load) => checked.why = Some(Undecided::LoadEnded),
             _ if known.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Broken,
             Some(watched) => {
+                let found = self.against(&none, watched / per.as_f64())?;
+                checked.holds_to_burst = found.holds_to;
                 let count = CountAndLimit {
                     seen: &none,
-                    found: self.against(&none, watched / per.as_f64())?,
+                    found,
                     is_waiting_late: None,
                     is_kept: true,
+                    together: None,
                 };
                 self.judge(&mut checked, (row, load), &count)?;
             }

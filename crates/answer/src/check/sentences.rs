@@ -19,7 +19,9 @@ const DIGITS: i32 = 2;
 pub(super) fn title(requirement: &Requirement) -> String {
     let time = |time: Nanos| time.to_string();
     match requirement {
-        Requirement::Share { at_most_ns, share } => {
+        Requirement::Share {
+            at_most_ns, share, ..
+        } => {
             format!(
                 "later than {} in at most {}",
                 time(*at_most_ns),
@@ -89,7 +91,35 @@ pub(super) fn share(row: &CheckedRow, limit: Nanos, samples: f64) -> String {
         Unit::Auto.write_nanos(limit),
         part(figure.limit),
         rest(row)
-    )
+    ) + &stalls(row)
+}
+
+/// Length of stalls up to which a share is met.
+fn stalls(row: &CheckedRow) -> String {
+    match (row.verdict, row.holds_to_ns) {
+        (CheckVerdict::Met, Some(longest)) => {
+            format!("; holds for stalls of up to {}", every_down(longest))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Number of events in a burst up to which a mean time is met, if no event was seen:
+/// then the recording shows no burst.
+fn bursts(row: &CheckedRow) -> String {
+    let seen = row.figure.as_ref().map_or(0.0, |figure| figure.seen);
+    match (row.verdict, row.holds_to_burst) {
+        (CheckVerdict::Met, Some(burst)) if seen == 0.0 => {
+            format!("; holds for bursts of up to {}", number(burst.floor()))
+        }
+        _ => String::new(),
+    }
+}
+
+/// A time rounded down, so that the sentence does not promise more than was shown.
+fn every_down(ns: f64) -> String {
+    let step = 10_f64.powf(ns.log10().floor() + 1.0 - f64::from(DIGITS));
+    every((ns / step * (1.0 + 1e-9)).floor() * step)
 }
 
 pub(super) fn level(row: &CheckedRow, level: Nanos) -> String {
@@ -103,7 +133,7 @@ pub(super) fn level(row: &CheckedRow, level: Nanos) -> String {
         mean_time(figure, true),
         every(figure.limit),
         rest(row)
-    )
+    ) + &bursts(row)
 }
 
 /// Where failures are not counted, none seen is not said to be none.
@@ -132,7 +162,7 @@ pub(super) fn mttf(
         mean_time(figure, is_counted),
         every(figure.limit),
         rest(row)
-    )
+    ) + &bursts(row)
 }
 
 pub(super) fn ratio(row: &CheckedRow, level: &LevelComparison) -> String {
@@ -195,9 +225,10 @@ pub(super) fn longest(
     let ending = match row.verdict {
         CheckVerdict::Broken => format!("; {} took longer than {limit}", number(figure.seen)),
         CheckVerdict::Met => format!(
-            "; none longer than {limit}, and such of {} come less than once in {}",
+            "; none longer than {limit}, and such of {} come less than once in {}{}",
             Unit::Auto.write(2.0 * figure.limit),
-            every(per.as_f64())
+            every(per.as_f64()),
+            bursts(row)
         ),
         CheckVerdict::NotDecided => match row.why {
             Some(Undecided::NotWatched) => format!(
@@ -238,6 +269,26 @@ fn rest(row: &CheckedRow) -> String {
             "; not decided: too near the limit for any recording".into()
         }
         Undecided::TooShort => format!("; not decided: too short{needed}"),
+        Undecided::LongStalls => {
+            let stall = |ns: Option<f64>| ns.map_or_else(String::new, every_down);
+            let is_default = matches!(
+                row.requirement,
+                Requirement::Share {
+                    longest_ns: None,
+                    ..
+                }
+            );
+            let source = if is_default {
+                "by default; set `longest` in the requirement"
+            } else {
+                "by `longest`"
+            };
+            format!(
+                "; not decided: holds only for stalls of up to {}, and must for stalls of up to {} ({source}){needed}",
+                stall(row.holds_to_ns),
+                stall(row.longest_stall_ns.map(Nanos::as_f64))
+            )
+        }
         Undecided::NotTrustworthy => "; not decided: the recordings are not trustworthy".into(),
         Undecided::StillWaiting => {
             "; not decided: it was still waiting when measuring ended".into()

@@ -63,6 +63,17 @@ pub enum Wrong {
     /// A share is none.
     #[error("a share is above 0 and below 1, and not {0}; write 1e-5 for one in 100,000")]
     Share(f64),
+    /// The longest stall is not longer than the latency limit.
+    #[error(
+        "`longest` is {longest}, and no wakeup is later than `at_most` ({at_most}) in a stall that short; \
+         write a longer time"
+    )]
+    Longest {
+        /// The longest stall.
+        longest: String,
+        /// The latency limit.
+        at_most: String,
+    },
     /// A confidence is none.
     #[error("a confidence is above 0.5 and at most 0.9999, and not {0}; write 0.95")]
     Confidence(f64),

@@ -140,6 +140,9 @@ mod tests {
             verdict,
             why: None,
             figure: None,
+            longest_stall_ns: None,
+            holds_to_ns: None,
+            holds_to_burst: None,
             needed_ns: None,
             sentence: text.into(),
         };
