@@ -3,11 +3,13 @@
 //!
 //! The figures are those of docs/compare.md.
 
-use laggard_analyze::compare::{ComparisonVerdict, compare_recordings, holm};
+use laggard_analyze::compare::{
+    ComparisonVerdict, RecordingOrder, compare_recordings, compare_recordings_in_order, holm,
+};
 
 mod drifting;
 
-use drifting::{Machine, RUNS, STEADY, recorded};
+use drifting::{Job, Machine, RUNS, STEADY, recorded, recorded_in};
 
 /// The share of comparisons of `pairs` pairs, recorded A B B A A B ..., that
 /// say that B, with `times` the rate, is worse, and that it is better.
@@ -126,5 +128,84 @@ fn a_doubled_rate_is_found_also_where_the_machine_drifts_slowly() {
             eprintln!("{machine:?}, {pairs} pairs: {worse:.3}, {better:.3}");
             assert!(worse >= least && better == 0.0, "{machine:?}: {worse}");
         }
+    }
+}
+
+/// Comparisons of each setting with a job.
+const WITH_JOB: u64 = 300;
+
+/// The share of comparisons of this number of rounds that have a verdict, where B has
+/// `times` the rate, in an order that is drawn for each or in A B B A again and again.
+fn told_with_job(
+    machine: Machine,
+    rounds: usize,
+    job: Option<Job>,
+    times: f64,
+    is_drawn: bool,
+) -> f64 {
+    let is_told = |run: &u64| {
+        let order = if is_drawn {
+            RecordingOrder::from_seed(rounds, *run)
+        } else {
+            let side = |number: usize| [0, 1, 1, 0][number % 4];
+            RecordingOrder::new((0..2 * rounds).map(side).collect())
+        };
+        let [a, b] = recorded_in(order.sides(), machine, job, times, *run);
+        let found = compare_recordings_in_order(&a, &b, &order, (1.25, 0.95)).unwrap();
+        let is_change = matches!(
+            found.comparison.verdict,
+            ComparisonVerdict::Worse | ComparisonVerdict::Better
+        );
+        found.pairs_agree && is_change
+    };
+    (0..WITH_JOB).filter(is_told).count() as f64 / WITH_JOB as f64
+}
+
+/// In A B B A, each fourth recording is of one side.
+#[test]
+fn a_job_in_each_so_manieth_recording_is_no_change_in_whatever_order() {
+    let (mut sum, mut settings) = ([0.0; 2], 0.0);
+    for rounds in [4, 6, 8, 12] {
+        for every in [2, 3, 4, 8] {
+            for (bursts, times) in [(8.0, 4.0), (25.0, 1.5), (25.0, 4.0), (100.0, 20.0)] {
+                let machine = Machine { bursts, ..STEADY };
+                let job = Some(Job { every, times });
+                let wrong = [true, false]
+                    .map(|is_drawn| told_with_job(machine, rounds, job, 1.0, is_drawn));
+                eprintln!("{rounds} rounds, {bursts} bursts, {job:?}: drawn, fixed {wrong:.3?}");
+                // Of 300, up to 8 % is what chance makes of 5 in 99 of 100 settings.
+                assert!(
+                    wrong.iter().all(|&wrong| wrong <= 0.08),
+                    "{rounds}, {job:?}: {wrong:?}"
+                );
+                settings += 1.0;
+                sum = [sum[0] + wrong[0], sum[1] + wrong[1]];
+            }
+        }
+    }
+    let mean = sum.map(|sum| sum / settings);
+    eprintln!("on average {mean:.4?}");
+    assert!(mean.iter().all(|&mean| mean <= 0.03), "{mean:?}");
+}
+
+/// Without a job, and with one in each fourth recording.
+#[test]
+fn a_doubled_rate_is_found_in_an_order_that_is_drawn() {
+    for (rounds, events, least) in [(4, 50.0, 0.85), (8, 50.0, 0.9), (8, 400.0, 0.99)] {
+        let machine = Machine {
+            bursts: events / rounds as f64,
+            ..STEADY
+        };
+        let job = Job {
+            every: 4,
+            times: 2.0,
+        };
+        let found = |job, is_drawn| told_with_job(machine, rounds, job, 2.0, is_drawn);
+        let (alone, fixed) = (found(None, true), found(None, false));
+        let with_job = found(Some(job), true);
+        eprintln!(
+            "{events} events in {rounds}: {alone:.3}; job {with_job:.3}; fixed order {fixed:.3}"
+        );
+        assert!(alone >= least, "{rounds} rounds, {events} events: {alone}");
     }
 }

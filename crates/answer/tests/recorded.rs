@@ -269,6 +269,7 @@ fn a_look_between_ends_a_trial_only_where_every_service_is_decided() {
                 number: 1,
                 earlier: Vec::new(),
             }),
+            seed: None,
         })
         .unwrap()
     };

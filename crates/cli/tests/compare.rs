@@ -82,6 +82,37 @@ fn what_is_late_more_often_is_worse_and_the_other_way_round_better() {
     assert_eq!(wide, Vec::<&str>::new(), "{text}");
 }
 
+/// A job in every second recording would be in those of one side only.
+#[test]
+fn order_that_repeats_itself_gives_no_verdict() {
+    let dir = TempDir::new().unwrap();
+    for (a, b) in A.iter().zip(B) {
+        recorded(&dir, &[a], 2_000, &[]);
+        recorded(&dir, &[b], 250, &[]);
+    }
+
+    let found = json(&ask(&dir, &A, &B, &["--json"]));
+
+    let order = serde_json::json!({"sides": "ABABABAB", "repeats_after": 2, "seed": null});
+    assert_eq!(found["order"], order);
+    let level = level(&found);
+    assert_eq!(level["change"]["why"], "fixed_order", "{level}");
+    assert_eq!(level["ratio_high"], Value::Null, "{level}");
+    let text = ask(&dir, &A, &B, &["--at=1ms"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "repeats itself after 2: a job that runs in every 2nd of them is on one side only"
+        ),
+        "{text}"
+    );
+    assert!(
+        words.contains("fixed order: the order of the recordings repeats itself"),
+        "{text}"
+    );
+}
+
 #[test]
 fn recordings_of_the_same_are_not_told_apart() {
     let dir = TempDir::new().unwrap();

@@ -18,7 +18,7 @@ use scripted::{backend, laggard, often};
 fn made(dir: &TempDir, options: &[&str], of: usize) -> Output {
     laggard()
         .current_dir(dir.path())
-        .args(["compare", "--into=made", "--each=30s"])
+        .args(["compare", "--into=made", "--each=30s", "--seed=0"])
         .args(options)
         .arg("--")
         .arg(backend(
@@ -52,6 +52,8 @@ fn what_has_no_effect_has_no_verdict_and_the_recordings_and_the_answer_stay() {
     }
     assert_eq!(found["changed"]["what"], "run meanwhile");
     assert_eq!(found["changed"]["second"], "nothing");
+    let order = serde_json::json!({"sides": "ABABBABA", "repeats_after": null, "seed": 0});
+    assert_eq!(found["order"], order);
     let kept: Value =
         serde_json::from_slice(&fs::read(dir.path().join("made/compare.json")).unwrap()).unwrap();
     assert_eq!(kept, found);
@@ -63,16 +65,53 @@ fn what_has_no_effect_has_no_verdict_and_the_recordings_and_the_answer_stay() {
     names.sort_by_key(|name| name[1..].to_owned());
     assert_eq!(
         names,
-        ["a01", "b02", "b03", "a04", "a05", "b06", "b07", "a08"]
+        ["a01", "b02", "a03", "b04", "b05", "a06", "b07", "a08"]
     );
     let said = said(&output);
     for part in [
-        "makes 8 recordings of 30 s in `made`, in turn (A B B A ...): 4",
+        "makes 8 recordings of 30 s in `made`, in random order (A B A B B A B A, seed 0): 4",
         "8 of 8: A",
         "laggard compare made/a* --with made/b* --factor load\n",
     ] {
         assert!(said.contains(part), "{part} in\n{said}");
     }
+}
+
+/// Without `--seed` a new order is drawn, and its seed makes it again.
+#[test]
+fn seed_of_the_order_is_shown_and_makes_it_again() {
+    let order = |seed: &[&str]| {
+        let dir = TempDir::new().unwrap();
+        let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
+        let output = laggard()
+            .current_dir(dir.path())
+            .args([
+                "compare",
+                "--into=made",
+                "--each=1s",
+                "--rounds=4",
+                "--json",
+            ])
+            .args(["--run=", "--run="])
+            .args(seed)
+            .args(["--", &script])
+            .output()
+            .unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|err| panic!("{err}: {output:?}"));
+        let sentences = found["sentences"].to_string();
+        let seed = found["order"]["seed"].as_u64().unwrap();
+        assert!(
+            sentences.contains(&format!("`--seed {seed}`")),
+            "{sentences}"
+        );
+        (found["order"]["sides"].clone(), seed)
+    };
+
+    let (sides, seed) = order(&[]);
+    let again = order(&[&format!("--seed={seed}")]);
+
+    assert_eq!(again, (sides, seed));
 }
 
 #[test]
@@ -112,7 +151,13 @@ fn what_was_changed_is_put_back_when_nobody_hears_what_is_said_any_more() {
     let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_laggard"))
         .current_dir(dir.path())
-        .args(["compare", "--into=made", "--each=5s", "--rounds=1"])
+        .args([
+            "compare",
+            "--into=made",
+            "--each=5s",
+            "--rounds=1",
+            "--seed=0",
+        ])
         .arg("--before=A=echo as it was && echo a >>log")
         .args(["--before=B=echo b >>log", "--", &script])
         .stdout(Stdio::null())

@@ -74,7 +74,7 @@ fn begun(found: &Found, into: &Path) -> Child {
     let child = Command::new("env")
         .arg("--default-signal=HUP,TERM,INT")
         .arg(env!("CARGO_BIN_EXE_laggard"))
-        .args(["compare", "--each=10min", "--into"])
+        .args(["compare", "--each=10min", "--seed=0", "--into"])
         .arg(into)
         .arg(format!(
             "--factor=sysctl:{NAME}={},{}",
@@ -136,7 +136,7 @@ fn what_something_else_changes_meanwhile_ends_it() {
     let dir = TempDir::new().unwrap();
 
     let output = Command::new(env!("CARGO_BIN_EXE_laggard"))
-        .args(["compare", "--each=1s", "--into"])
+        .args(["compare", "--each=1s", "--seed=0", "--into"])
         .arg(dir.path().join("made"))
         .arg(format!(
             "--factor=sysctl:{NAME}={},{}",
@@ -159,7 +159,14 @@ fn what_something_else_changes_meanwhile_ends_it() {
 fn compared(program: &str, fault: &str) -> Value {
     let dir = TempDir::new().unwrap();
     let output = Command::new(program)
-        .args(["compare", "--json", "--each=4s", "--at=1ms", "--into"])
+        .args([
+            "compare",
+            "--json",
+            "--each=4s",
+            "--at=1ms",
+            "--seed=0",
+            "--into",
+        ])
         .arg(dir.path().join("made"))
         .args(["--run", "", "--run", fault])
         .args(["--", "--threshold=1ms"])

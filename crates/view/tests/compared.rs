@@ -3,8 +3,8 @@
 
 use laggard_answer::compare::{
     CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LatencyCounts,
-    LevelComparison, QuantileComparison, ServiceComparison, SideView, TailComparison, TailView,
-    Unclear, WorkComparison,
+    LevelComparison, OrderView, QuantileComparison, ServiceComparison, SideView, TailComparison,
+    TailView, Unclear, WorkComparison,
 };
 use laggard_model::text::Unit;
 use laggard_model::{LoadLabel, Nanos, Route, Service, whole};
@@ -157,6 +157,11 @@ fn report() -> CompareReport {
         equal: 1.25,
         confidence: 0.95,
         looks: None,
+        order: OrderView {
+            sides: "ABABBABA".into(),
+            repeats_after: None,
+            seed: None,
+        },
         changed: Some(difference("kernel.timer_migration", "1", "0")),
         differing: vec![
             difference("timer migration", "yes", "no"),

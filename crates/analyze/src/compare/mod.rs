@@ -9,6 +9,7 @@ mod length;
 mod looks;
 mod means;
 mod multiple;
+mod order;
 mod quantile;
 mod recordings;
 mod series;
@@ -19,8 +20,11 @@ pub use length::expected_clusters_for;
 pub use looks::RoundLooks;
 pub use means::{MeanRatio, geometric_mean, mean_ratio};
 pub use multiple::holm;
+pub use order::RecordingOrder;
 pub use quantile::{BlockBootstrap, QuantileRatio, quantile_ratio};
-pub use recordings::{RecordingCount, SetsCompared, compare_recordings};
+pub use recordings::{
+    RecordingCount, SetsCompared, compare_recordings, compare_recordings_in_order,
+};
 pub use series::{ChangePoint, change_points};
 pub use tails::{TailsCompared, TailsRefused, compare_tails};
 pub use verdict::{Comparison, ComparisonVerdict, Magnitude};

@@ -9,11 +9,12 @@
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
+use super::order::RecordingOrder;
 use super::verdict::{Comparison, judged};
-use crate::InputError;
 use crate::counts::{Clusters, Event, RateRatio, effective_ratio};
 use crate::input::{at_least, not_negative, positive, probability};
 use crate::sample::{mean, variance};
+use crate::{InputError, Interval};
 
 /// Recordings are said to differ by themselves where chance alone gives as much in
 /// fewer than so many comparisons. No verdict depends on it.
@@ -76,6 +77,9 @@ pub struct SetsCompared {
     pub between: f64,
     /// Whether that is more than chance.
     pub varies: bool,
+    /// Whether the order alone keeps this from a verdict: it repeats itself, so that a
+    /// regular job could be the difference, or hide one.
+    pub is_of_order: bool,
     /// Pairs (the first recording of each side, the second of each ...) whose
     /// difference has the other sign than that of all; `None` where the sides
     /// differ in number.
@@ -96,6 +100,22 @@ pub fn compare_recordings(
     margin: f64,
     confidence: f64,
 ) -> Result<SetsCompared, InputError> {
+    let unknown = RecordingOrder::new(Vec::new());
+    compare_recordings_in_order(first, second, &unknown, (margin, confidence))
+}
+
+/// Compares the rates of two sets of recordings that were made in this `order`. If the
+/// order repeats itself, a job with the same period is in recordings of one side only.
+/// Then the ratio must also hold with each position of the order as one observation.
+///
+/// # Errors
+/// As [`compare_recordings`].
+pub fn compare_recordings_in_order(
+    first: &[RecordingCount],
+    second: &[RecordingCount],
+    order: &RecordingOrder,
+    (margin, confidence): (f64, f64),
+) -> Result<SetsCompared, InputError> {
     probability("confidence", confidence)?;
     let sides = [first, second];
     for (name, side) in [("first recordings", first), ("second recordings", second)] {
@@ -113,13 +133,32 @@ pub fn compare_recordings(
         (events(sides[side]) / per, exposure(sides[side]) / per)
     });
     let mut ratio = effective_ratio(before, after, confidence)?;
-    widen(&mut ratio, sides, confidence);
+    widen(&mut ratio, &logarithms(sides), confidence);
+    let by_recordings = judged(ratio, margin)?.verdict;
+    match order.positions() {
+        positions if positions.is_empty() => {}
+        // One position of each side: a regular job may be all of the difference.
+        positions if positions.len() == 2 => {
+            ratio.interval = Interval {
+                low: 0.0,
+                high: f64::INFINITY,
+            };
+            ratio.p = 1.0;
+        }
+        positions => widen(
+            &mut ratio,
+            &means_of_positions(sides, &positions),
+            confidence,
+        ),
+    }
+    let comparison = judged(ratio, margin)?;
     let contradicting = (first.len() == second.len()).then(|| contradicting(first, second));
     Ok(SetsCompared {
-        comparison: judged(ratio, margin)?,
+        comparison,
         dispersions,
         between,
         varies,
+        is_of_order: by_recordings != comparison.verdict,
         contradicting,
         pairs_agree: contradicting.is_none_or(|pairs| pairs <= first.len() / CONTRADICTING_IN),
     })
@@ -176,13 +215,36 @@ fn within(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
     (statistic, freedom)
 }
 
+/// Logarithms of the rates of recordings. Half an event is added to each count, so that
+/// none is without a logarithm.
+fn logarithms(sides: [&[RecordingCount]; 2]) -> [Vec<f64>; 2] {
+    let log = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
+    sides.map(|side| side.iter().map(log).collect())
+}
+
+/// Mean logarithms of the recordings at each position of an order that repeats itself.
+fn means_of_positions(
+    sides: [&[RecordingCount]; 2],
+    positions: &[(usize, Vec<usize>)],
+) -> [Vec<f64>; 2] {
+    let logs = logarithms(sides);
+    [0, 1].map(|side| {
+        let of_side = positions.iter().filter(|position| position.0 == side);
+        let mean_of = |(_, recordings): &(usize, Vec<usize>)| {
+            let logs: Vec<f64> = recordings
+                .iter()
+                .filter_map(|&at| logs[side].get(at).copied())
+                .collect();
+            mean(&logs)
+        };
+        of_side.map(mean_of).collect()
+    })
+}
+
 /// The ratio must hold recording by recording, too, by Student's interval of the
 /// difference of the means of their rates' logarithms, which assumes nothing of why
-/// they differ. Half an event is added to each count, so that none is without a
-/// logarithm. Of one recording each there is no such interval.
-fn widen(ratio: &mut RateRatio, sides: [&[RecordingCount]; 2], confidence: f64) {
-    let log = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
-    let logs = sides.map(|side| side.iter().map(log).collect::<Vec<f64>>());
+/// they differ. Of one recording each there is no such interval.
+fn widen(ratio: &mut RateRatio, logs: &[Vec<f64>; 2], confidence: f64) {
     let free = |side: &Vec<f64>| side.len() as f64 - 1.0;
     let freedom = free(&logs[0]) + free(&logs[1]);
     let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else {
@@ -337,6 +399,41 @@ mod tests {
 
         assert_eq!(found.comparison.verdict, ComparisonVerdict::Inconclusive);
         assert_eq!(found.dispersions, [96.0, 96.0]);
+    }
+
+    /// A job in every fourth recording, in the order A B B A of eight rounds.
+    #[test]
+    fn job_in_the_rhythm_of_the_order_is_no_change() {
+        let order = |letters: &str| {
+            let side = |letter| usize::from(letter == 'B');
+            RecordingOrder::new(letters.chars().map(side).collect())
+        };
+        let compared = |first: &[u32], second: &[u32], letters: &str| {
+            let (first, second) = (counts(first), counts(second));
+            compare_recordings_in_order(&first, &second, &order(letters), (1.25, 0.95)).unwrap()
+        };
+        let with_job = [98, 25, 101, 26, 99, 24, 100, 25];
+        let without = [25, 24, 26, 25, 23, 27, 25, 26];
+        let doubled = without.map(|count| 2 * count);
+
+        let fixed = compared(&with_job, &without, &"ABBA".repeat(4));
+        let random = compared(&with_job, &without, "ABABBABABABAABAB");
+        let changed = compared(&without, &doubled, &"ABBA".repeat(4));
+        let alternating = compared(&without, &doubled, &"AB".repeat(8));
+
+        let verdicts = [fixed, random, changed, alternating].map(|one| one.comparison.verdict);
+        assert_eq!(
+            verdicts,
+            [
+                ComparisonVerdict::Inconclusive,
+                ComparisonVerdict::Better,
+                ComparisonVerdict::Worse,
+                ComparisonVerdict::Inconclusive
+            ]
+        );
+        assert!(fixed.is_of_order && alternating.is_of_order);
+        assert!(!random.is_of_order && !changed.is_of_order);
+        assert_eq!(alternating.comparison.ratio.p, 1.0);
     }
 
     #[test]

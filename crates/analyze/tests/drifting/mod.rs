@@ -61,13 +61,39 @@ pub(crate) fn recorded(
     times: f64,
     run: u64,
 ) -> [Vec<RecordingCount>; 2] {
+    let order: Vec<usize> = (0..2 * pairs)
+        .map(|number| [0, 1, 1, 0][number % 4])
+        .collect();
+    recorded_in(&order, machine, None, times, run)
+}
+
+/// A job of the machine that comes regularly.
+#[allow(dead_code, reason = "not each test program has one")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    /// In every recording of this number.
+    pub(crate) every: u64,
+    /// The rate with it over that without.
+    pub(crate) times: f64,
+}
+
+/// The same in another order (0: A, 1: B), with a job or without.
+pub(crate) fn recorded_in(
+    order: &[usize],
+    machine: Machine,
+    job: Option<Job>,
+    times: f64,
+    run: u64,
+) -> [Vec<RecordingCount>; 2] {
     let mut random = Pcg64Mcg::seed_from_u64(run);
     let normal = Normal::new(0.0, 1.0).unwrap();
     let mut deviation: f64 = normal.sample(&mut random);
     let mut sides = [Vec::new(), Vec::new()];
-    for number in 0..2 * pairs {
-        let side = [0, 1, 1, 0][number % 4];
-        let rate = (machine.drift * deviation).exp() * if side == 1 { times } else { 1.0 };
+    for (number, &side) in order.iter().enumerate() {
+        let of_job = job.filter(|job| (number as u64 + run).is_multiple_of(job.every));
+        let of_side = if side == 1 { times } else { 1.0 };
+        let rate =
+            (machine.drift * deviation).exp() * of_side * of_job.map_or(1.0, |job| job.times);
         sides[side].push(recording(machine, rate, &mut random));
         let fresh: f64 = normal.sample(&mut random);
         let kept = machine.memory;

@@ -56,6 +56,7 @@ pub(super) fn rows(
         threads: asked.threads,
         confidence: 1.0 - 2.0 * wrong / tests as f64,
         look: None,
+        seed: None,
     })?;
     let levels = found.services.iter();
     let levels = levels.flat_map(|one| one.levels.iter().map(move |level| (one, level)));
@@ -111,6 +112,7 @@ fn verdict(level: &LevelComparison, ratio: f64) -> (CheckVerdict, Option<Undecid
         Change::Unclear(Unclear::FewRecordings) => undecided(Undecided::FewRecordings),
         Change::Unclear(Unclear::Lost | Unclear::NotKept) => undecided(Undecided::NotKept),
         Change::Unclear(Unclear::PairsDisagree) => undecided(Undecided::Varies),
+        Change::Unclear(Unclear::FixedOrder) => undecided(Undecided::FixedOrder),
         Change::Unclear(Unclear::TooOften) => undecided(Undecided::TooOften),
         Change::Worse if level.ratio_low > ratio => (CheckVerdict::Broken, None),
         Change::Better

@@ -166,6 +166,9 @@ pub enum Undecided {
     FewRecordings,
     /// Recordings vary too much by themselves.
     Varies,
+    /// The order of the recordings and of the baseline repeats itself, so that a regular
+    /// job could be the difference.
+    FixedOrder,
     /// What was lost, or was not kept, could have turned it.
     NotKept,
     /// Activations are too far apart to tell, however long it goes on.

@@ -299,6 +299,11 @@ fn rest(row: &CheckedRow) -> String {
         Undecided::Varies => {
             format!("; not decided: recordings differ as much by themselves{needed}")
         }
+        Undecided::FixedOrder => {
+            "; not decided: the order of the recordings repeats itself, so that a regular job could be the difference; \
+             record in the order A B A B B A B A"
+                .into()
+        }
         Undecided::NotKept => {
             "; not decided: what was lost, or not kept, could have broken it".into()
         }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use laggard_analyze::InputError;
 use laggard_analyze::compare::{
-    ComparisonVerdict, Magnitude, compare_recordings, expected_clusters_for, holm, mean_ratio,
+    ComparisonVerdict, Magnitude, RecordingOrder, compare_recordings_in_order,
+    expected_clusters_for, holm, mean_ratio,
 };
 use laggard_model::{Histogram, Manifest, Nanos, Route, Service};
 use laggard_record::Recording;
@@ -18,8 +19,8 @@ use super::rows::RowsCompared;
 use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
-    LatencyCounts, LevelComparison, MissesComparison, ServiceComparison, SideView, TrialLook,
-    Unclear, WorkComparison, refusal, tails,
+    LatencyCounts, LevelComparison, MissesComparison, OrderView, ServiceComparison, SideView,
+    TrialLook, Unclear, WorkComparison, refusal, tails,
 };
 use crate::began::began;
 use crate::load::{Load, LoadError, Run, have_rates, open};
@@ -62,6 +63,8 @@ pub struct Question {
     pub confidence: f64,
     /// Which of several looks this is, where the recordings are made meanwhile.
     pub look: Option<TrialLook>,
+    /// Seed from which the order was drawn, if the recordings are made for this.
+    pub seed: Option<u64>,
 }
 
 /// Compares two sets of recordings.
@@ -90,6 +93,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         side.sort_by(|one, other| began(one.manifest()).cmp(&began(other.manifest())));
     }
     let sides = [&*first, &*second];
+    let order = order(sides);
     let mut loads = Vec::new();
     for side in sides {
         loads.push(load(side, question.threads)?);
@@ -108,6 +112,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         loads,
         is_enough,
         confidence,
+        order: &order,
         rows: rows.as_ref(),
     };
     let mut services = Vec::new();
@@ -122,7 +127,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
             misses(&mut services, side, &outlook);
         }
     }
-    let causes = CausesCompared::of(sides, confidence)?;
+    let causes = CausesCompared::of(sides, &order, confidence)?;
     let manifests = sides.map(|side| side.iter().map(Recording::manifest).collect::<Vec<_>>());
     let mut differing = differing([&manifests[0], &manifests[1]]);
     differing.extend(flight_recorders(&causes.watched));
@@ -140,6 +145,11 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         equal: question.equal,
         confidence,
         looks: None,
+        order: OrderView {
+            sides: letters(&order),
+            repeats_after: order.repeats_after(),
+            seed: question.seed,
+        },
         changed: question.changed.clone(),
         differing,
         application: question.application.clone(),
@@ -147,7 +157,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         latency: manifests[0].first().and_then(|one| one.plan.rows.latency()),
         services,
         needed_alone,
-        work: work([&manifests[0], &manifests[1]])?,
+        work: work([&manifests[0], &manifests[1]], &order)?,
         causes,
         causes_unknown,
         sentences: Vec::new(),
@@ -157,6 +167,26 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     report.looks = look.map(found).transpose()?;
     report.sentences = sentences(&report, rows.as_ref());
     Ok(report)
+}
+
+/// The order in which the recordings of both sides were made.
+fn order(sides: [&[Recording]; 2]) -> RecordingOrder {
+    let of_side = |(side, all): (usize, &[Recording])| {
+        let starts = all.iter().map(|one| began(one.manifest()));
+        let starts: Vec<_> = starts
+            .map(|(at, text)| (at, text.to_owned(), side))
+            .collect();
+        starts
+    };
+    let mut all: Vec<_> = sides.into_iter().enumerate().flat_map(of_side).collect();
+    all.sort();
+    RecordingOrder::new(all.into_iter().map(|(_, _, side)| side).collect())
+}
+
+/// A letter for each recording.
+fn letters(order: &RecordingOrder) -> String {
+    let letter = |&side: &usize| if side == 0 { 'A' } else { 'B' };
+    order.sides().iter().map(letter).collect()
 }
 
 /// The recordings of one side.
@@ -198,6 +228,8 @@ struct Comparing<'a> {
     is_enough: bool,
     /// How sure verdicts are to be.
     confidence: f64,
+    /// In which order the recordings were made.
+    order: &'a RecordingOrder,
     /// What they are of, where no rates are told.
     rows: Option<&'a RowsCompared>,
 }
@@ -245,7 +277,8 @@ impl Comparing<'_> {
     fn quantiles(&self) -> QuantilesAsked {
         QuantilesAsked {
             early: self.rows.map_or([0; 2], |rows| rows.early),
-            among: (self.rows.is_some() && self.is_enough).then(|| self.lines().len()),
+            among: (self.rows.is_some() && self.is_enough && self.order.repeats_after().is_none())
+                .then(|| self.lines().len()),
         }
     }
 
@@ -284,8 +317,9 @@ impl Comparing<'_> {
         let [first, second] = [&both[0], &both[1]];
         let margin = self.question.equal;
         let set = |one: &Lateness| one.counts.clone();
-        let compared =
-            |one: &[_], other: &[_]| compare_recordings(one, other, margin, self.confidence);
+        let compared = |one: &[_], other: &[_]| {
+            compare_recordings_in_order(one, other, self.order, (margin, self.confidence))
+        };
         let found = compared(&set(first), &set(second))?;
         let ratio = found.comparison.ratio;
         let is_kept = self.loads.iter().all(|load| {
@@ -302,6 +336,9 @@ impl Comparing<'_> {
             ComparisonVerdict::Worse => Change::Worse,
             ComparisonVerdict::Better => Change::Better,
             ComparisonVerdict::Equivalent => Change::Equivalent,
+            ComparisonVerdict::Inconclusive if found.is_of_order && found.pairs_agree => {
+                Change::Unclear(Unclear::FixedOrder)
+            }
             ComparisonVerdict::Inconclusive if found.varies || !found.pairs_agree => {
                 Change::Unclear(Unclear::Varies)
             }
@@ -511,7 +548,10 @@ fn misses(services: &mut [ServiceComparison], side: usize, outlook: &LoadOutlook
 }
 
 /// How much the load did, where all recordings counted the same.
-fn work(sides: [&[&Manifest]; 2]) -> Result<Option<WorkComparison>, InputError> {
+fn work(
+    sides: [&[&Manifest]; 2],
+    order: &RecordingOrder,
+) -> Result<Option<WorkComparison>, InputError> {
     let counted = |side: &[&Manifest]| -> Option<Vec<(String, f64)>> {
         let all = side.iter().map(|one| {
             let work = one.load.as_ref()?.throughput.as_ref()?;
@@ -531,12 +571,14 @@ fn work(sides: [&[&Manifest]; 2]) -> Result<Option<WorkComparison>, InputError> 
     }
     let rates = |side: &[(String, f64)]| side.iter().map(|one| one.1).collect::<Vec<_>>();
     let found = mean_ratio(&rates(&first), &rates(&second), CONFIDENCE)?;
+    // The interval does not cover a job that comes in the rhythm of the order.
+    let interval = found.interval.filter(|_| order.repeats_after().is_none());
     Ok(Some(WorkComparison {
         unit,
         first_per_second: found.means[0],
         second_per_second: found.means[1],
         ratio: found.ratio,
-        ratio_low: found.interval.map(|interval| interval.low),
-        ratio_high: found.interval.map(|interval| interval.high),
+        ratio_low: interval.map(|interval| interval.low),
+        ratio_high: interval.map(|interval| interval.high),
     }))
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use laggard_analyze::InputError;
 use laggard_analyze::causes::explain_named;
 use laggard_analyze::compare::{
-    ComparisonVerdict, RecordingCount, compare_recordings, geometric_mean, holm, mean_ratio,
+    ComparisonVerdict, RecordingCount, RecordingOrder, compare_recordings_in_order, geometric_mean,
+    holm, mean_ratio,
 };
 use laggard_model::name::{cause_name, who};
 use laggard_model::{Culprit, Nanos, Route, RowsOf, Service};
@@ -60,7 +61,11 @@ pub(super) struct CausesCompared {
 
 impl CausesCompared {
     /// Changes are told where they are as sure as `confidence`.
-    pub(super) fn of(sides: [&[Recording]; 2], confidence: f64) -> Result<Self, CompareError> {
+    pub(super) fn of(
+        sides: [&[Recording]; 2],
+        order: &RecordingOrder,
+        confidence: f64,
+    ) -> Result<Self, CompareError> {
         let mut read = [Vec::new(), Vec::new()];
         let mut without: Option<&Recording> = None;
         for (side, recordings) in read.iter_mut().zip(sides) {
@@ -83,6 +88,7 @@ impl CausesCompared {
             )),
             None => changes(
                 read.map(|side| side.into_iter().flatten().collect()),
+                order,
                 confidence,
             )?,
         };
@@ -92,6 +98,7 @@ impl CausesCompared {
 
 fn changes(
     watched: [Vec<Watched>; 2],
+    order: &RecordingOrder,
     confidence: f64,
 ) -> Result<Result<Vec<CauseComparison>, String>, CompareError> {
     let limits = limits(&watched);
@@ -129,7 +136,7 @@ fn changes(
         let lengths = watched
             .each_ref()
             .map(|side| side.iter().map(|one| one.length(&limits)).collect());
-        if let Some(one) = Candidate::of(name, lengths, moments, confidence)? {
+        if let Some(one) = Candidate::of(name, lengths, moments, (order, confidence))? {
             found.push(one);
         }
     }
@@ -285,7 +292,7 @@ impl Candidate {
         name: &str,
         lengths: [Vec<f64>; 2],
         moments: [Vec<Vec<(f64, f64)>>; 2],
-        confidence: f64,
+        (order, confidence): (&RecordingOrder, f64),
     ) -> Result<Option<Self>, InputError> {
         let mut counts: [Vec<RecordingCount>; 2] = [Vec::new(), Vec::new()];
         for ((counts, lengths), moments) in counts.iter_mut().zip(lengths).zip(&moments) {
@@ -300,8 +307,11 @@ impl Candidate {
         if all.iter().all(Vec::is_empty) {
             return Ok(None);
         }
-        let found = compare_recordings(&counts[0], &counts[1], LEAST_CHANGE, confidence)?;
-        let is_enough = all.iter().all(|side| side.len() >= LEAST_MOMENTS);
+        let limits = (LEAST_CHANGE, confidence);
+        let found = compare_recordings_in_order(&counts[0], &counts[1], order, limits)?;
+        // Times of a job that comes in the rhythm of the order are of one side.
+        let is_enough =
+            order.repeats_after().is_none() && all.iter().all(|side| side.len() >= LEAST_MOMENTS);
         let long = moments.each_ref().map(|side| {
             let times = |one: &Vec<(f64, f64)>| one.iter().map(|moment| moment.1).collect();
             let medians = side.iter().filter_map(|one| median(times(one)));
@@ -411,6 +421,10 @@ fn told(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn unknown_order() -> RecordingOrder {
+        RecordingOrder::new(Vec::new())
+    }
     use crate::qos::CONFIDENCE;
 
     const LINE: (Service, Route) = (Service::Fifo(90), Route::Direct);
@@ -452,7 +466,9 @@ mod tests {
             (0..each).map(|_| first()).collect(),
             (0..each).map(|_| second()).collect(),
         ];
-        let all = changes(sides, CONFIDENCE).unwrap().unwrap();
+        let all = changes(sides, &unknown_order(), CONFIDENCE)
+            .unwrap()
+            .unwrap();
         all.into_iter().map(|one| (one.name, one.change)).collect()
     }
 
@@ -509,7 +525,7 @@ mod tests {
         };
         let sides = || [recorded([2, 2, 2, 8], 3), recorded([7, 9, 8, 10], 0)];
 
-        let told = changes(sides(), 0.5).unwrap().unwrap();
+        let told = changes(sides(), &unknown_order(), 0.5).unwrap().unwrap();
 
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].change, CauseChange::Longer);
@@ -531,7 +547,9 @@ mod tests {
         alone[1][0] = watched(&[first[0], second[1]]);
 
         let longer = found(&first, &second[..1]);
-        let once = changes(alone, CONFIDENCE).unwrap().unwrap();
+        let once = changes(alone, &unknown_order(), CONFIDENCE)
+            .unwrap()
+            .unwrap();
 
         assert_eq!(longer, [("irq 7".to_owned(), CauseChange::Longer)]);
         assert!(once.iter().all(|one| one.name != "vda"), "{once:?}");
@@ -601,7 +619,7 @@ mod tests {
             is_cut: true,
             ..watched(&[("vda", 6, two)])
         };
-        let told = changes(sides(&whole, &fewer), CONFIDENCE).unwrap();
+        let told = changes(sides(&whole, &fewer), &unknown_order(), CONFIDENCE).unwrap();
         let why = told.unwrap_err();
         assert!(why.ends_with("`--max-episodes-per-minute`"), "{why}");
         // `laggard attach` has no such option.
@@ -609,10 +627,14 @@ mod tests {
             rows: RowsOf::Activations,
             ..fewer()
         };
-        let told = changes(sides(&whole, &of_threads), CONFIDENCE).unwrap();
+        let told = changes(sides(&whole, &of_threads), &unknown_order(), CONFIDENCE).unwrap();
         let why = told.unwrap_err();
         assert!(why.starts_with("of threads that are watched"), "{why}");
         assert!(!why.contains("--"), "{why}");
-        assert!(changes(sides(&whole, &whole), CONFIDENCE).unwrap().is_ok());
+        assert!(
+            changes(sides(&whole, &whole), &unknown_order(), CONFIDENCE)
+                .unwrap()
+                .is_ok()
+        );
     }
 }

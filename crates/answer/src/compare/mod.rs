@@ -60,6 +60,8 @@ pub struct CompareReport {
     /// How often was looked while the recordings were made; absent where this
     /// program did not make them.
     pub looks: Option<TrialLooks>,
+    /// In which order the recordings were made.
+    pub order: OrderView,
     /// What was changed on purpose, where this program made the recordings.
     pub changed: Option<Difference>,
     /// What differs between the two besides what was measured.
@@ -99,6 +101,18 @@ pub struct SideView {
     pub load: LoadLabel,
     /// How long was recorded, all together.
     pub duration_ns: Nanos,
+}
+
+/// The order in which the recordings of both sides were made.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct OrderView {
+    /// A letter for each recording, as in `ABABBABA`, by the time at which it started.
+    pub sides: String,
+    /// Number of recordings after which the order repeats itself; absent if it does not.
+    /// A job with that period is in the recordings of one side only.
+    pub repeats_after: Option<usize>,
+    /// Seed from which the order was drawn, if this program made the recordings.
+    pub seed: Option<u64>,
 }
 
 /// A condition in which the sides differ, or recordings of one side do.
@@ -249,6 +263,9 @@ pub enum Unclear {
     Varies,
     /// Pairs of recordings contradict each other.
     PairsDisagree,
+    /// The order of the recordings repeats itself, so that a regular job could be the
+    /// difference.
+    FixedOrder,
     /// Among so many comparisons one such ratio comes by chance.
     Chance,
     /// What was lost, or had not ended, could have turned it.
@@ -331,7 +348,8 @@ pub struct WorkComparison {
     pub second_per_second: f64,
     /// The second over the first.
     pub ratio: f64,
-    /// The lower end of its 95 % interval; absent with one recording of a side.
+    /// The lower end of its 95 % interval; absent with one recording of a side, or if
+    /// the order of the recordings repeats itself.
     pub ratio_low: Option<f64>,
     /// The upper end.
     pub ratio_high: Option<f64>,

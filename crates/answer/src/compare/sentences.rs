@@ -20,11 +20,14 @@ pub(super) fn sentences(report: &CompareReport, rows: Option<&RowsCompared>) -> 
     if !report.is_enough {
         all.push(format!(
             "Recordings: {one} of A, {other} of B. With so few, what was changed cannot be told from what changes by \
-             itself; record {LEAST_RECORDINGS} of each, in turn (A B B A A B B A)."
+             itself; record {LEAST_RECORDINGS} of each, in turn (A B A B B A B A)."
         ));
     }
+    let repeats = report.order.repeats_after.filter(|_| report.is_enough);
     if let Some(rows) = rows {
-        all.extend(rows.sentences(&report.services, report.is_enough));
+        let is_enough = report.is_enough && repeats.is_none();
+        all.extend(rows.sentences(&report.services, is_enough));
+        all.extend(repeats.map(fixed_order));
         all.extend(report.work.as_ref().map(work));
         return all;
     }
@@ -58,9 +61,30 @@ pub(super) fn sentences(report: &CompareReport, rows: Option<&RowsCompared>) -> 
         };
         all.extend(of_what.map(|what| format!("{what}; that is no proof that there is none.")));
     }
+    all.extend(repeats.map(fixed_order));
+    all.extend(report.order.seed.map(|seed| {
+        format!(
+            "The order {} was drawn from seed {seed}; `--seed {seed}` makes it again.",
+            report.order.sides
+        )
+    }));
     all.extend(looks::sentences(report));
     all.extend(report.work.as_ref().map(work));
     all
+}
+
+/// What an order that repeats itself costs.
+fn fixed_order(after: usize) -> String {
+    let every = match after {
+        2 => "2nd".into(),
+        3 => "3rd".into(),
+        after => format!("{after}th"),
+    };
+    format!(
+        "The order of the recordings repeats itself after {after}: a job that runs in every {every} of them is on one \
+         side only. Intervals cover such a job, which makes them wide; use `laggard compare --run`, or record in the \
+         order A B A B B A B A."
+    )
 }
 
 /// How far from equal the interval is, as a factor.

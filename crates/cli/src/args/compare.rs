@@ -11,11 +11,11 @@ use super::some_time;
 use crate::completion;
 
 /// A are the recordings before a change, B those after it; four of each or more,
-/// made in turn (A B B A A B B A), tell what was changed from what changes by
+/// made in turn (A B A B B A B A), tell what was changed from what changes by
 /// itself. All must have been measured alike: same services, period, dither,
 /// stages and load.
 ///
-/// With --run or --factor sysctl: the recordings are made here, in turn. With six
+/// With --run or --factor sysctl: the recordings are made here, in random order. With six
 /// rounds or more it is looked meanwhile, and ends when every service is decided.
 /// What they change is put back, also after Ctrl-C or a kill.
 #[derive(ClapArgs, Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct CompareArgs {
     pub(crate) with: Vec<PathBuf>,
     /// Recordings of a series, from build to build or from week to week: where it
     /// changed
-    #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "with", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into", "all_rounds"], add = completion::recordings())]
+    #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "with", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into", "all_rounds", "seed"], add = completion::recordings())]
     pub(crate) over: Vec<PathBuf>,
     /// The series is in the order of --over, not in that of time
     #[arg(long, requires = "over")]
@@ -91,6 +91,10 @@ pub(crate) struct CompareArgs {
     /// Make all rounds, and look once: finds a little smaller differences
     #[arg(long, conflicts_with = "recordings")]
     pub(crate) all_rounds: bool,
+    /// Seed of the random order, to make the recordings in the same order again
+    /// [default: a new one, which is shown]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "recordings")]
+    pub(crate) seed: Option<u64>,
     /// How long each recording is
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = some_time, conflicts_with = "recordings")]
     pub(crate) each: Nanos,

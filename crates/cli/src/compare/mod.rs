@@ -50,6 +50,7 @@ pub(crate) fn compare_and(
         threads: ask::threads(),
         confidence: CONFIDENCE,
         look: None,
+        seed: None,
         changed: None,
         load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
     };

@@ -185,6 +185,7 @@ pub(crate) fn reasons(report: &CompareReport) -> Vec<(&'static str, &'static str
     let all = [
         Unclear::Varies,
         Unclear::PairsDisagree,
+        Unclear::FixedOrder,
         Unclear::Chance,
         Unclear::Lost,
         Unclear::NotKept,
@@ -203,6 +204,9 @@ const fn meaning(why: Unclear) -> &'static str {
         Unclear::PairsDisagree => {
             "too many pairs of recordings, made one after the other, contradict the rest"
         }
+        Unclear::FixedOrder => {
+            "the order of the recordings repeats itself, so that a regular job could be the difference"
+        }
         Unclear::Chance => "among so many comparisons, one such ratio comes by chance",
         Unclear::Lost => "what was lost, or had not ended, could have turned it",
         Unclear::NotKept => "a recording did not keep when it was so little late",
@@ -219,6 +223,7 @@ pub(crate) const fn unclear(why: Unclear) -> &'static str {
         Unclear::Never | Unclear::TooFew | Unclear::FewRecordings => "",
         Unclear::Varies => " varies",
         Unclear::PairsDisagree => " pairs disagree",
+        Unclear::FixedOrder => " fixed order",
         Unclear::Chance => " by chance",
         Unclear::Lost => " lost",
         Unclear::NotKept => " not kept",

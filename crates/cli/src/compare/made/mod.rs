@@ -5,7 +5,7 @@ mod sides;
 mod trial;
 
 use anyhow::Context as _;
-use laggard_analyze::compare::RoundLooks;
+use laggard_analyze::compare::{RecordingOrder, RoundLooks};
 use laggard_answer::compare::{
     CompareReport, LEAST_RECORDINGS, Question, TrialLook, compare as answer,
 };
@@ -13,7 +13,7 @@ use laggard_record::{Folder, put_answer};
 
 use crate::args::CompareArgs;
 use crate::{measuring, pipe};
-use trial::SidesMade;
+use trial::{Schedule, SidesMade};
 
 /// The answer's name in the folder of the recordings that were made for it.
 const RESULT: &str = "compare.json";
@@ -29,8 +29,11 @@ pub(super) fn make(
         true => RoundLooks::once(args.rounds),
         false => RoundLooks::planned(args.rounds, LEAST_RECORDINGS),
     };
+    let seed = args.seed.unwrap_or_else(random_seed);
+    let order = RecordingOrder::from_seed(args.rounds, seed);
     let look = |made: &SidesMade, number: usize| {
         answer(&Question {
+            seed: Some(seed),
             first: made.first.clone(),
             second: made.second.clone(),
             changed: Some(made.changed.clone()),
@@ -42,7 +45,12 @@ pub(super) fn make(
             ..question.clone()
         })
     };
-    let trial = trial::record(args, &looks, &look)?;
+    let turns = Schedule {
+        looks: &looks,
+        order: &order,
+        seed,
+    };
+    let trial = trial::record(args, &turns, &look)?;
     let report = match trial.decided {
         Some(report) => Ok(report),
         None => look(&trial.made, looks.after().len()),
@@ -56,6 +64,12 @@ pub(super) fn make(
     tell(&report)?;
     // The answer is good all the same: it is shown first.
     kept.and(given)
+}
+
+/// A seed that differs from one comparison to the next, short enough to type.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(std::process::id()) % 1_000_000
 }
 
 /// Leaves the answer beside the recordings, and says how to ask them again.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use laggard_analyze::compare::RoundLooks;
+use laggard_analyze::compare::{RecordingOrder, RoundLooks};
 use laggard_answer::compare::{
     CompareError, CompareReport, Difference, EarlierVerdict, LEAST_RECORDINGS,
 };
@@ -42,11 +42,20 @@ pub(super) struct Trial {
 /// Compares what was made until the look of this number, from 1.
 pub(super) type LookAt<'a> = &'a dyn Fn(&SidesMade, usize) -> Result<CompareReport, CompareError>;
 
-/// Records A B B A A B B A ... until all is decided or made, and leaves the machine
-/// as it was.
+/// When recordings are made of which side, and when they are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schedule<'a> {
+    pub(super) looks: &'a RoundLooks,
+    pub(super) order: &'a RecordingOrder,
+    /// Seed from which the order was drawn.
+    pub(super) seed: u64,
+}
+
+/// Records in the order of the schedule until all is decided or made, and leaves the
+/// machine as it was.
 pub(super) fn record(
     args: &CompareArgs,
-    looks: &RoundLooks,
+    schedule: &Schedule<'_>,
     ask: LookAt<'_>,
 ) -> anyhow::Result<Trial> {
     let interrupted = measuring::interruption()?;
@@ -62,7 +71,7 @@ pub(super) fn record(
             dir.display()
         )
     })?;
-    let sides = ready(args, looks, &dir).inspect_err(|_| {
+    let sides = ready(args, schedule, &dir).inspect_err(|_| {
         // Nothing is in it, and the first error is the one to tell.
         let _ = folder.remove();
     })?;
@@ -78,7 +87,7 @@ pub(super) fn record(
         folder: &folder,
         interrupted: &interrupted,
     };
-    let decided = turns.make(&mut made, looks, ask);
+    let decided = turns.make(&mut made, schedule, ask);
     let decided = decided.map_err(|err| match folder.remove() {
         Ok(()) => err,
         Err(_) => err.context(format!(
@@ -102,9 +111,9 @@ pub(super) fn record(
 }
 
 /// What is to be changed, tried out.
-fn ready(args: &CompareArgs, looks: &RoundLooks, dir: &Path) -> anyhow::Result<Sides> {
+fn ready(args: &CompareArgs, schedule: &Schedule<'_>, dir: &Path) -> anyhow::Result<Sides> {
     let sides = Sides::of(args)?;
-    announce(args, looks, &sides, dir);
+    announce(args, schedule, &sides, dir);
     sides.try_out()?;
     Ok(sides)
 }
@@ -153,16 +162,18 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
 }
 
 /// Says what will be done, before it is.
-fn announce(args: &CompareArgs, looks: &RoundLooks, sides: &Sides, dir: &Path) {
+fn announce(args: &CompareArgs, schedule: &Schedule<'_>, sides: &Sides, dir: &Path) {
     sides.announced().iter().for_each(|line| pipe::say(line));
     let count = 2 * args.rounds;
     pipe::say(&format!(
-        "makes {count} recordings of {} in `{}`, in turn (A B B A ...): {} of measuring; Ctrl-C ends it, and all is put back",
+        "makes {count} recordings of {} in `{}`, in random order ({}, seed {}): {} of measuring; Ctrl-C ends it, and all is put back",
         span(args.each),
         dir.display(),
+        letters(schedule.order),
+        schedule.seed,
         span(args.each * count as u64)
     ));
-    if let [early @ .., _] = looks.after()
+    if let [early @ .., _] = schedule.looks.after()
         && !early.is_empty()
     {
         pipe::say(&format!(
@@ -176,6 +187,19 @@ fn announce(args: &CompareArgs, looks: &RoundLooks, sides: &Sides, dir: &Path) {
             "fewer than {LEAST_RECORDINGS} rounds give a ratio and no verdict"
         ));
     }
+}
+
+/// The first sides of an order: `A B B A B A ...`.
+fn letters(order: &RecordingOrder) -> String {
+    const SHOWN: usize = 8;
+    let letter = |&side: &usize| Letter::BOTH[side].name();
+    let first: Vec<&str> = order.sides().iter().take(SHOWN).map(letter).collect();
+    let more = if order.sides().len() > SHOWN {
+        " ..."
+    } else {
+        ""
+    };
+    first.join(" ") + more
 }
 
 /// What each recording is made with.
@@ -192,14 +216,16 @@ impl Turns<'_> {
     fn make(
         &self,
         made: &mut SidesMade,
-        looks: &RoundLooks,
+        schedule: &Schedule<'_>,
         ask: LookAt<'_>,
     ) -> anyhow::Result<Option<CompareReport>> {
+        let Schedule { looks, order, .. } = *schedule;
         let mut before = 0;
         let rounds = looks.after().last().copied().unwrap_or_default();
         for (look, &after) in (1..).zip(looks.after()) {
-            for number in 2 * before..2 * after {
-                self.one(made, number, 2 * rounds)?;
+            let sides = order.sides().iter().enumerate();
+            for (number, &side) in sides.take(2 * after).skip(2 * before) {
+                self.one(made, Letter::BOTH[side], (number, 2 * rounds))?;
             }
             before = after;
             if after < rounds {
@@ -215,9 +241,13 @@ impl Turns<'_> {
         Ok(None)
     }
 
-    /// The recording of this number, from 0.
-    fn one(&self, made: &mut SidesMade, number: usize, count: usize) -> anyhow::Result<()> {
-        let side = [Letter::A, Letter::B, Letter::B, Letter::A][number % 4];
+    /// Makes the recording of this number, from 0, out of so many.
+    fn one(
+        &self,
+        made: &mut SidesMade,
+        side: Letter,
+        (number, count): (usize, usize),
+    ) -> anyhow::Result<()> {
         let letter = side.name();
         let name = format!("{}{:02}.laggard", letter.to_lowercase(), number + 1);
         let place = Destination::within(self.folder, &name);
