@@ -1,4 +1,4 @@
-//! Whether a rhythm began or ended while it was watched (docs/method.md 7.3).
+//! Whether a rhythm began or ended while it was watched (docs/method.md 7.5).
 //!
 //! A rhythm that goes on is sometimes not seen when it is due. How often is known
 //! from the visits next to the stretch without any; the chance that as many in a

@@ -130,6 +130,7 @@ mod tests {
             to: Nanos::from_ms(ms + 5),
         };
         ObservedPeaks {
+            events: Vec::new(),
             peaks,
             spans: vec![span(1_000), span(2_000), span(3_000)],
         }

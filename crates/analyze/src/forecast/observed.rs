@@ -5,7 +5,7 @@ use laggard_model::Nanos;
 use super::{Cluster, Peaks, decluster};
 use crate::InputError;
 use crate::exceedance::{LateStretch, Stream};
-use crate::period::{PeriodicSource, SourceSearch, periodic_sources};
+use crate::period::{PeriodicSource, SourceSearch, periodic_sources_by_size};
 use crate::sample::{descending, index};
 
 /// Exceedances this close belong together: two ticks of a slow kernel (HZ 250)
@@ -15,9 +15,8 @@ const RUN_NS: f64 = 10e6;
 const LEAST_KEPT: usize = 500;
 /// Mean distance of exceedances, in runs, below which clusters grow together.
 const APART: f64 = 5.0;
-/// So many of the largest peaks are searched for periods: the work grows with
-/// the cube.
-const SEARCHED: usize = 30;
+/// Largest peaks of a recording of which the share that periodic sources own is told.
+const LARGEST: usize = 30;
 /// Among so many searches (recordings x services) the level of significance is
 /// shared out; for each more, a search would take longer.
 const MOST_PAID: usize = 100;
@@ -40,6 +39,9 @@ pub struct ObservedPeaks {
     pub peaks: Peaks,
     /// By peak: from when to when its cluster was late.
     pub spans: Vec<PeakSpan>,
+    /// Time and peak of every cluster, also of those below the threshold of the peaks,
+    /// one observation after the other.
+    pub events: Vec<(f64, f64)>,
 }
 
 /// When something of a peak's cluster was late.
@@ -92,18 +94,23 @@ pub fn observe(
         }));
         before += one.duration.as_f64();
     }
-    let sizes: Vec<f64> = clusters.iter().map(|(cluster, _)| cluster.peak).collect();
+    let events = clusters.iter();
+    let events = events.map(|(cluster, _)| (cluster.time, cluster.peak));
+    let events: Vec<(f64, f64)> = events.collect();
+    let sizes: Vec<f64> = events.iter().map(|(_, peak)| *peak).collect();
     let threshold = descending(&sizes).get(most).copied().unwrap_or(threshold);
     clusters.retain(|(cluster, _)| cluster.peak > threshold);
     let (clusters, spans): (Vec<Cluster>, Vec<PeakSpan>) = clusters.into_iter().unzip();
     Ok(ObservedPeaks {
         peaks: Peaks::of(&clusters, threshold, exposure)?,
         spans,
+        events,
     })
 }
 
-/// Periodic sources among the largest peaks of each recording by itself, and
-/// the largest share of these peaks that one recording owes to them.
+/// Returns the periodic sources among the `events` of each recording by itself (time
+/// and size, as in [`ObservedPeaks::events`]), and the largest share of its 30 largest
+/// events that a recording owes to them.
 ///
 /// The level of significance is shared out evenly (Bonferroni; Holm 1979,
 /// section 2) among these recordings and so many `services` that are searched: up to
@@ -114,7 +121,7 @@ pub fn observe(
 /// When a recording has no length.
 pub fn periodic_share(
     observations: &[Observation<'_>],
-    peaks: &Peaks,
+    events: &[(f64, f64)],
     services: usize,
 ) -> Result<(Vec<PeriodicSource>, f64), InputError> {
     let mut sources = Vec::new();
@@ -123,26 +130,27 @@ pub fn periodic_share(
     let searched = (observations.len() * services).clamp(1, MOST_PAID);
     for one in observations {
         let length = one.duration.as_f64();
-        let mut within: Vec<(f64, f64)> = peaks
-            .times()
+        let mut within: Vec<(f64, f64)> = events
             .iter()
-            .zip(peaks.sizes())
-            .map(|(&time, &size)| (time - before, size))
+            .map(|&(time, size)| (time - before, size))
             .filter(|(time, _)| (0.0..=length).contains(time))
             .collect();
         before += length;
-        within.sort_by(|a, b| b.1.total_cmp(&a.1));
-        within.truncate(SEARCHED);
-        let mut times: Vec<f64> = within.into_iter().map(|(time, _)| time).collect();
-        times.sort_by(f64::total_cmp);
+        within.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (times, sizes): (Vec<f64>, Vec<f64>) = within.into_iter().unzip();
         let search = SourceSearch {
             alpha: 0.01 / searched as f64,
             rounds: 200 * searched,
             ..SourceSearch::new(length, &[5e6, 20e6], 0.2e9, 1)
         };
-        let found = periodic_sources(&times, &search)?;
-        let events: usize = found.iter().map(|source| source.comb.events.len()).sum();
-        largest_share = largest_share.max(events as f64 / times.len().max(1) as f64);
+        let found = periodic_sources_by_size(&times, &sizes, &search)?;
+        let largest = descending(&sizes);
+        let least = largest.get(LARGEST - 1).or(largest.last()).copied();
+        let is_large = |size: f64| least.is_some_and(|least| size >= least);
+        let large = sizes.iter().filter(|&&size| is_large(size)).count();
+        let owned = found.iter().flat_map(|source| &source.comb.events);
+        let owned = owned.filter(|&&index| is_large(sizes[index])).count();
+        largest_share = largest_share.max(owned as f64 / large.max(1) as f64);
         sources.extend(found.into_iter().map(|source| PeriodicSource {
             p: (source.p * searched as f64).min(1.0),
             ..source
@@ -255,9 +263,9 @@ mod tests {
         let regular: Vec<(u64, u64)> = (1..12).map(|k| (5_000 * k, 7_700)).collect();
         let late = stream(0, &regular);
         let observations = [observation(&[&late])];
-        let peaks = peaks_of(&observations, 3.6e12).unwrap();
+        let found = observe(&observations, 3.6e12).unwrap();
 
-        let (sources, share) = periodic_share(&observations, &peaks, 8).unwrap();
+        let (sources, share) = periodic_share(&observations, &found.events, 8).unwrap();
 
         assert_eq!((sources.len(), share), (1, 1.0));
         assert!((sources[0].comb.period - 5e9).abs() < 1e6);
@@ -281,8 +289,8 @@ mod tests {
                 let late: Vec<(u64, u64)> = times.into_iter().map(|at| (at, 7_700)).collect();
                 let late = stream(0, &late);
                 let observations = [observation(&[&late])];
-                let peaks = peaks_of(&observations, 3.6e12).unwrap();
-                let (found, _) = periodic_share(&observations, &peaks, services).unwrap();
+                let seen = observe(&observations, 3.6e12).unwrap();
+                let (found, _) = periodic_share(&observations, &seen.events, services).unwrap();
                 is_alarm |= !found.is_empty();
             }
             alarms += u32::from(is_alarm);

@@ -1,6 +1,7 @@
 //! Search for one comb among event times (docs/method.md 7.1).
 
 use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::function::factorial::ln_binomial;
 
 use crate::InputError;
 use crate::input::{ascending, finite, not_negative, positive};
@@ -24,6 +25,9 @@ pub struct CombSearch {
     /// Two events may be up to so many periods apart.
     pub most_teeth_apart: u32,
 }
+
+/// Tail probability below which `statrs` loses digits.
+const SMALLEST_TAIL: f64 = 1e-200;
 
 impl CombSearch {
     /// A search with the usual limits: 3 hits, 60 % of the teeth, periods up
@@ -99,15 +103,15 @@ pub(super) fn best_score(times: &[f64], search: &CombSearch, enough: f64) -> Opt
 
 /// Teeth at `phase` and every `period` from there, both ways.
 #[derive(Clone, Copy)]
-struct Fit {
-    period: f64,
-    phase: f64,
-    hits: usize,
-    teeth: usize,
-    score: f64,
+pub(super) struct CombFit {
+    pub(super) period: f64,
+    pub(super) phase: f64,
+    pub(super) hits: usize,
+    pub(super) teeth: usize,
+    pub(super) score: f64,
 }
 
-fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<Fit> {
+fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<CombFit> {
     let count = times.len();
     if count < search.least_hits {
         return None;
@@ -116,7 +120,7 @@ fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<Fit> {
     // hundredth is for the refinement of the period.
     let shortest = 0.99 * search.exposure / (count as f64 / search.least_fill + 1.0);
     let shortest = search.shortest.max(shortest).max(10.0 * search.tolerance);
-    let mut best: Option<Fit> = None;
+    let mut best: Option<CombFit> = None;
     for (first, &anchor) in times.iter().enumerate() {
         for &other in &times[first + 1..] {
             for apart in 1..=search.most_teeth_apart {
@@ -143,7 +147,7 @@ fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<Fit> {
 }
 
 /// The comb near `period` and `phase`, refined twice by least squares.
-fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<Fit> {
+fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<CombFit> {
     let (mut period, mut phase) = (period, phase);
     for _ in 0..2 {
         let line = StraightLine::through(firsts(times, period, phase, search.tolerance));
@@ -165,21 +169,36 @@ fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option
     let teeth = crate::sample::index(teeth);
     let rate = (times.len() as f64 - 1.0) / search.exposure;
     let by_chance = -(-rate * 2.0 * search.tolerance).exp_m1();
-    // Two hits are spent on period and phase.
-    let tail = match (
-        hits.checked_sub(3),
-        Binomial::new(by_chance, teeth as u64 - 2),
-    ) {
-        (Some(below), Ok(binomial)) => binomial.sf(below as u64),
-        _ => 1.0,
-    };
-    Some(Fit {
+    Some(CombFit {
         period,
         phase,
         hits,
         teeth,
-        score: -tail.max(f64::MIN_POSITIVE).log10(),
+        score: score(hits, teeth, by_chance),
     })
+}
+
+/// -log10 of the probability that `hits` or more of `teeth` teeth are hit, each with
+/// the probability `by_chance`. Two hits are spent on period and phase.
+pub(super) fn score(hits: usize, teeth: usize, by_chance: f64) -> f64 {
+    let (Some(below), Some(teeth)) = (hits.checked_sub(3), teeth.checked_sub(2)) else {
+        return 0.0;
+    };
+    let Ok(binomial) = Binomial::new(by_chance, teeth as u64) else {
+        return 0.0;
+    };
+    let tail = binomial.sf(below as u64);
+    if tail > SMALLEST_TAIL {
+        return -tail.log10();
+    }
+    // Below the range of numbers: the first term, and the others as a geometric series.
+    let (hits, missed) = (below as f64 + 1.0, (teeth - below - 1) as f64);
+    let odds = by_chance / (1.0 - by_chance);
+    let ratio = missed / (hits + 1.0) * odds;
+    let term = ln_binomial(teeth as u64, below as u64 + 1)
+        + hits * by_chance.ln()
+        + missed * (-by_chance).ln_1p();
+    -(term - (1.0 - ratio).ln()) / std::f64::consts::LN_10
 }
 
 /// The whole number nearest to `turns`, of less than 2^51: a sum this large has no
@@ -221,9 +240,9 @@ fn firsts(
 
 /// Sums for a straight line through (tooth, time) points, relative to the
 /// first of them so that no digits are lost.
-struct StraightLine {
+pub(super) struct StraightLine {
     origin: (f64, f64),
-    points: f64,
+    pub(super) points: f64,
     x: f64,
     y: f64,
     xx: f64,
@@ -231,7 +250,7 @@ struct StraightLine {
 }
 
 impl StraightLine {
-    fn through(points: impl Iterator<Item = (f64, f64)>) -> Self {
+    pub(super) fn through(points: impl Iterator<Item = (f64, f64)>) -> Self {
         let mut line = Self {
             origin: (f64::NAN, f64::NAN),
             points: 0.0,
@@ -259,19 +278,19 @@ impl StraightLine {
         self.xx - self.x * self.x / self.points
     }
 
-    fn slope(&self) -> f64 {
+    pub(super) fn slope(&self) -> f64 {
         (self.xy - self.x * self.y / self.points) / self.spread()
     }
 
     /// The time of tooth 0.
-    fn start(&self) -> f64 {
+    pub(super) fn start(&self) -> f64 {
         let (x, y) = (self.x / self.points, self.y / self.points);
         self.origin.1 + y - self.slope() * (self.origin.0 + x)
     }
 }
 
-impl Fit {
-    fn comb(self, times: &[f64], search: &CombSearch) -> Comb {
+impl CombFit {
+    pub(super) fn comb(self, times: &[f64], search: &CombSearch) -> Comb {
         let found: Vec<(usize, f64, f64)> =
             hits(times, self.period, self.phase, search.tolerance).collect();
         let line = StraightLine::through(found.iter().map(|&(_, tooth, time)| (tooth, time)));

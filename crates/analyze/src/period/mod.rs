@@ -6,11 +6,15 @@
 //! really happen.
 
 mod alarm;
+mod bands;
 mod comb;
+mod lattice;
+mod many;
 mod peel;
 mod tick;
 
 pub use alarm::held_together;
+pub use bands::periodic_sources_by_size;
 pub use comb::{Comb, CombSearch, find_comb};
 pub use peel::{PeriodicSource, SourceSearch, periodic_sources};
 pub use tick::{Tick, TickSearch, find_tick};

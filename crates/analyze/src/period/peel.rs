@@ -20,6 +20,9 @@ pub struct SourceSearch {
     pub rounds: usize,
     /// Where the random numbers begin.
     pub seed: u64,
+    /// Length of a second in the unit of the times: the kernel rounds timers to whole
+    /// ones. By default, times are in ns.
+    pub second: f64,
 }
 
 impl SourceSearch {
@@ -34,6 +37,7 @@ impl SourceSearch {
             most: 5,
             rounds: 399,
             seed,
+            second: 1e9,
         }
     }
 }

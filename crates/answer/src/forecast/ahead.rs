@@ -180,6 +180,7 @@ mod tests {
         ask: impl Fn(&Past<'_>) -> T,
     ) -> T {
         let observed = ObservedPeaks {
+            events: Vec::new(),
             peaks: Peaks::new(1e6, 100e9, times, sizes).unwrap(),
             spans: Vec::new(),
         };
@@ -208,6 +209,7 @@ mod tests {
                 to: from + Nanos::from_ms(ms),
             };
             let observed = ObservedPeaks {
+                events: Vec::new(),
                 peaks: Peaks::new(1e6, 400e9, times, sizes).unwrap(),
                 spans: vec![span; 40],
             };
@@ -251,7 +253,11 @@ mod tests {
             from: at,
             to: at,
         }];
-        let observed = ObservedPeaks { peaks, spans };
+        let observed = ObservedPeaks {
+            peaks,
+            spans,
+            events: Vec::new(),
+        };
         let blocks = Blocks::of(&observed).unwrap();
         let past = Past {
             observed: &observed,

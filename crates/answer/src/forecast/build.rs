@@ -18,6 +18,7 @@ use super::{
 use crate::causes::KnownCauses;
 use crate::load::{Load, Run};
 use crate::qos::HOUR_NS;
+use crate::selection::Selection;
 
 /// From this share of the largest peaks on, a periodic source spoils a
 /// forecast whose horizon is compressed (docs/method.md 8.6).
@@ -61,6 +62,16 @@ pub fn predict(
     })
 }
 
+/// Latencies up to this number of medians are ordinary, as in `sched`: jitter is not
+/// searched for a period.
+const ORDINARY: f64 = 2.0;
+
+/// The events (time and size) that are larger than `ordinary`.
+fn late_events(events: &[(f64, f64)], ordinary: f64) -> Vec<(f64, f64)> {
+    let late = events.iter().filter(|(_, size)| *size > ordinary);
+    late.copied().collect()
+}
+
 fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_> {
     let is_of = |one: &&_| {
         let one: &laggard_analyze::exceedance::Stream = one;
@@ -81,6 +92,8 @@ pub(crate) struct ExplainedPeaks<'a> {
     late: Vec<Vec<ExplainedLatency>>,
     periodic: Vec<PeriodicSource>,
     periodic_share: f64,
+    /// Latency up to which a wakeup is not searched for a period, ns.
+    ordinary: f64,
     /// So many services are searched for a period.
     searched: usize,
     usage: UsagePattern,
@@ -113,11 +126,14 @@ impl<'a> ExplainedPeaks<'a> {
             .fold(HOUR_NS, f64::min);
         let observed = observe(&observations, shortest)?;
         let searched = seen.lines().len();
-        let (periodic, periodic_share) = periodic_share(&observations, &observed.peaks, searched)?;
+        let ordinary = ORDINARY * Selection::new(seen, line, None).base.as_f64();
+        let events = late_events(&observed.events, ordinary);
+        let (periodic, periodic_share) = periodic_share(&observations, &events, searched)?;
         let unended = waits(seen, line)
             .filter(|&waited| waited > observed.peaks.threshold())
             .reduce(f64::min);
         Ok(Self {
+            ordinary,
             unended,
             observations,
             observed,
@@ -182,7 +198,10 @@ impl<'a> ExplainedPeaks<'a> {
     ) -> Result<Outcome, InputError> {
         let labels = Labels::new(&self.observed, &self.late);
         let peaks = labels.without(&self.observed.peaks, cause)?;
-        let (_, share) = periodic_share(&self.observations, &peaks, self.searched)?;
+        let events = peaks.times().iter().zip(peaks.sizes());
+        let events: Vec<(f64, f64)> = events.map(|(&time, &size)| (time, size)).collect();
+        let events = late_events(&events, self.ordinary);
+        let (_, share) = periodic_share(&self.observations, &events, self.searched)?;
         let measured = measured(horizon, self.usage);
         if let Some(at_least) = self.unended {
             return Ok(Outcome::Refused(self.unended(at_least, measured)));
