@@ -68,7 +68,14 @@ fn a_plain_lock_is_waited_for_as_long_as_others_compute_and_one_that_lends_prior
     assert_eq!(with["inverted"], 0, "{seen:#}");
     assert_eq!(with["kept_largest_ns"], 0, "{seen:#}");
     assert!(number(&with["largest_ns"]) > 0, "{seen:#}");
-    assert_eq!(report["rows"][0]["verdict"], "pass");
+    // A machine that was stopped for as long as an inversion takes shows nothing.
+    let inversion = number(&seen["hold_ns"]) + number(&seen["middle_ns"]);
+    let expected = if number(&with["largest_ns"]) < inversion {
+        "pass"
+    } else {
+        "cannot_be_told"
+    };
+    assert_eq!(report["rows"][0]["verdict"], expected, "{seen:#}");
 }
 
 #[test]

@@ -65,6 +65,11 @@ pub(super) fn row(figures: &InversionFigures) -> RtosRow {
     }
 }
 
+/// Whether a lock lends the priority of its waiter to its holder. A lock that does not
+/// keeps the waiter for the critical section and for as long as the thread between the
+/// two computes. So a pass takes that this thread never ran while the lock was waited
+/// for, that no wait was as long as an inversion takes, and that the plain lock, tried
+/// in the same way, was inverted.
 fn judged(figures: &InversionFigures) -> (RtosVerdict, String) {
     let time = |ns: Option<Nanos>| Unit::Auto.write_nanos(ns.unwrap_or_default());
     let (with, without) = (&figures.with, &figures.without);
@@ -77,18 +82,41 @@ fn judged(figures: &InversionFigures) -> (RtosVerdict, String) {
         );
         return (RtosVerdict::Fail, because);
     }
-    if with.rounds < ENOUGH {
-        let because = format!("only {} rounds were tried", with.rounds);
+    if with.kept_largest_ns.is_some_and(|kept| kept > Nanos::ZERO) {
+        let because = format!(
+            "with PTHREAD_PRIO_INHERIT too a less urgent thread ran for up to {} while a lock was waited for",
+            time(with.kept_largest_ns)
+        );
+        return (RtosVerdict::Fail, because);
+    }
+    let rounds = with.rounds.min(without.rounds);
+    if rounds < ENOUGH {
+        let because = format!("only {rounds} rounds were tried with each lock");
+        return (RtosVerdict::CannotBeTold, because);
+    }
+    if without.inverted == 0 {
+        let because = format!(
+            "a plain lock was not inverted either, in {} rounds (at most {}), so that the trial shows no effect of PTHREAD_PRIO_INHERIT",
+            count(without.rounds as u64),
+            time(without.largest_ns)
+        );
+        return (RtosVerdict::CannotBeTold, because);
+    }
+    let inverted = figures.hold_ns + figures.middle_ns;
+    if with.largest_ns.is_some_and(|waited| waited >= inverted) {
+        let because = format!(
+            "with PTHREAD_PRIO_INHERIT a lock was waited for {}, and an inversion takes {} or more (without it {}): something else had the CPU; try again on a calm machine",
+            time(with.largest_ns),
+            Unit::Auto.write_nanos(inverted),
+            time(without.largest_ns)
+        );
         return (RtosVerdict::CannotBeTold, because);
     }
     let hold = Unit::Auto.write_nanos(figures.hold_ns);
-    let plain = match without.inverted {
-        0 => format!("without it at most {} too", time(without.largest_ns)),
-        _ => format!(
-            "without it {}, as long as others compute",
-            time(without.largest_ns)
-        ),
-    };
+    let plain = format!(
+        "without it {}, as long as others compute",
+        time(without.largest_ns)
+    );
     let because = format!(
         "a lock held for {hold} is had after {} at most with PTHREAD_PRIO_INHERIT; {plain}",
         time(with.largest_ns)
@@ -145,24 +173,63 @@ mod tests {
         );
     }
 
-    /// The hypervisor may take as long as it likes: that inverts nothing.
+    /// As long as an inverted one, though the thread between the two did not run: the
+    /// hypervisor may have taken it. That shows no effect.
     #[test]
-    fn a_long_wait_is_no_inversion() {
-        let long = InversionRound {
-            waited: Nanos::from_ms(13),
+    fn wait_as_long_as_an_inversion_is_no_pass() {
+        let long = |us: u64| InversionRound {
+            waited: Nanos::from_us(us),
             ..LENT
         };
+        let plain = InversionRound {
+            waited: Nanos::from_us(25_800),
+            ..INVERTED
+        };
+        let verdict = |us: u64| {
+            let mut with = [LENT; 20];
+            with[7] = long(us);
+            judged(&figures(&seen(&with, &[plain; 20])))
+        };
 
-        assert_eq!(
-            judged(&figures(&seen(&[long; 20], &[]))).0,
-            RtosVerdict::Pass
+        assert_eq!(verdict(5_499).0, RtosVerdict::Pass);
+        assert_eq!(verdict(5_500).0, RtosVerdict::CannotBeTold);
+        let (of_long, because) = verdict(20_600);
+        assert_eq!(of_long, RtosVerdict::CannotBeTold);
+        assert!(
+            because.contains(
+                "waited for 20.6 ms, and an inversion takes 5.50 ms or more (without it 25.8 ms)"
+            ),
+            "{because}"
         );
+    }
+
+    #[test]
+    fn thread_that_runs_while_the_lock_is_waited_for_is_a_failure() {
+        let mut with = [LENT; 20];
+        with[3].kept_by_middle = Nanos::from_us(40);
+
+        let (verdict, because) = judged(&figures(&seen(&with, &[INVERTED; 20])));
+
+        assert_eq!(verdict, RtosVerdict::Fail);
+        assert!(because.contains("ran for up to 40.0 us"), "{because}");
+    }
+
+    #[test]
+    fn plain_lock_that_is_not_inverted_shows_no_effect() {
+        let (verdict, because) = judged(&figures(&seen(&[LENT; 20], &[LENT; 20])));
+
+        assert_eq!(verdict, RtosVerdict::CannotBeTold);
+        assert!(because.contains("not inverted either"), "{because}");
     }
 
     #[test]
     fn a_few_rounds_decide_nothing() {
         assert_eq!(
-            judged(&figures(&seen(&[LENT; 9], &[]))).0,
+            judged(&figures(&seen(&[LENT; 9], &[INVERTED; 20]))).0,
+            RtosVerdict::CannotBeTold
+        );
+        assert_eq!(
+            judged(&figures(&seen(&[LENT; 20], &[INVERTED; 9]))).0,
             RtosVerdict::CannotBeTold
         );
     }
