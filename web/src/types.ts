@@ -885,6 +885,7 @@ export interface StaysBelow {
   bound_ns: number | null;
   carried: number | null;
   is_at_least: boolean;
+  is_unresolved: boolean;
   rank: number | null;
   record_ns: number;
   share: number;

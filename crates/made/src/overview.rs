@@ -227,6 +227,7 @@ pub fn made() -> Overview {
                 is_at_most: false,
                 is_at_least: false,
                 stays_below: vec![StaysBelow {
+                    is_unresolved: false,
                     share: 0.9,
                     bound_ns: None,
                     is_at_least: false,

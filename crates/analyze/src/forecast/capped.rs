@@ -27,7 +27,8 @@ pub const FARTHEST_HORIZON: f64 = 150.0;
 /// What a time of `horizon` stays below with the chance `confidence`, if the
 /// tail is no heavier than `shape`: the largest of the peaks, or their
 /// threshold where there is none, as much larger as the horizon asks for. No less
-/// than [`super::prediction_bound`]; `None` beyond [`FARTHEST_HORIZON`].
+/// than [`super::prediction_bound`]; `None` beyond [`FARTHEST_HORIZON`], and if the
+/// largest is 0: a multiple of it says nothing of larger ones.
 ///
 /// # Errors
 /// When a number is out of its range.
@@ -46,7 +47,7 @@ pub fn capped_bound(
     let times = (horizon / bounded).max(1.0);
     let sizes = peaks.sizes().iter().copied();
     let largest = sizes.fold(peaks.threshold(), f64::max);
-    Ok(Some(largest * times.powf(shape)))
+    Ok((largest > 0.0).then(|| largest * times.powf(shape)))
 }
 
 #[cfg(test)]
@@ -81,6 +82,13 @@ mod tests {
         let never = Peaks::new(0.5, 100.0, Vec::new(), Vec::new()).unwrap();
 
         assert_eq!(capped_bound(&never, 1.0, 0.9, 0.75).unwrap(), Some(0.5));
+    }
+
+    #[test]
+    fn latencies_of_0_bound_no_horizon() {
+        let zero = Peaks::new(0.0, 100.0, Vec::new(), Vec::new()).unwrap();
+
+        assert_eq!(capped_bound(&zero, 1_000.0, 0.9, 0.75).unwrap(), None);
     }
 
     proptest! {

@@ -65,6 +65,9 @@ pub struct StaysBelow {
     /// The power of time that the largest latencies are assumed to grow with at
     /// most.
     pub assumed_shape: f64,
+    /// Whether the bound would be 0 ns: the recording cannot resolve the latencies, so
+    /// that no bound is known, however long it is.
+    pub is_unresolved: bool,
 }
 
 /// The blocks of time that are taken to be exchangeable.
@@ -115,6 +118,7 @@ impl Past<'_> {
             .iter()
             .map(|&share| {
                 let found = prediction_bound(peaks, horizon_ns, self.blocks.least_ns, share)?;
+                let found = found.filter(|one| one.bound > 0.0);
                 let bound = found.map(|one| one.bound);
                 let assumed = || capped_bound(peaks, horizon_ns, share, HEAVIEST_SHAPE);
                 Ok(StaysBelow {
@@ -127,6 +131,7 @@ impl Past<'_> {
                     assumed_ns: bound.map_or_else(assumed, |bound| Ok(Some(bound)))?,
                     assumed_record_ns: horizon_ns / FARTHEST_HORIZON,
                     assumed_shape: HEAVIEST_SHAPE,
+                    is_unresolved: bound.is_none() && self.is_zero(),
                 })
             })
             .collect::<Result<_, InputError>>()?;
@@ -137,6 +142,11 @@ impl Past<'_> {
             is_at_most: self.is_tied(),
             stays_below,
         })
+    }
+
+    /// Whether every latency was 0 ns.
+    fn is_zero(&self) -> bool {
+        self.observed.peaks.largest().is_none() && self.observed.peaks.threshold() <= 0.0
     }
 
     /// Whether the largest was seen more than once, or nothing rose above the

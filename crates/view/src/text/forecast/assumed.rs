@@ -13,6 +13,9 @@ pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ran
     taken to stay within n^shape times that. The shape was chosen by back-tests, which reached 150 \
     times the recordings; beyond, nothing is told. docs/forecast.md has how often it held.";
 
+/// A bound of latencies that were all 0 ns: finer ones were not resolved.
+pub(super) const UNKNOWN: &str = "unknown";
+
 /// The assumption, and by service what nine of ten of each horizon stay below if
 /// the tail is no heavier.
 pub(super) fn of_load(load: &LoadForecast) -> Option<(String, Grid)> {
@@ -40,6 +43,9 @@ pub(super) fn of_load(load: &LoadForecast) -> Option<(String, Grid)> {
 fn of_cell(cell: &Cell) -> String {
     let asked = asked(cell);
     let write = |is_at_least, ns| at_least(is_at_least, &Unit::Auto.write(ns));
+    if asked.is_unresolved {
+        return UNKNOWN.into();
+    }
     match (asked.bound_ns, asked.assumed_ns) {
         // By ranks nothing is assumed.
         (Some(bound), _) => write(asked.is_at_least, bound),

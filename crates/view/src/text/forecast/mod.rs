@@ -145,6 +145,9 @@ fn whether(asked: &[&StaysBelow]) -> String {
     if asked.iter().all(|one| one.bound_ns.is_some()) {
         return "yes".into();
     }
+    if asked.iter().any(|one| one.is_unresolved) {
+        return assumed::UNKNOWN.into();
+    }
     let needed = asked.iter().map(|one| one.record_ns).fold(0.0, f64::max);
     format!("record {}", mean_time(needed))
 }
@@ -230,6 +233,13 @@ fn carried(load: &LoadForecast) -> String {
     let assumed = format!("Assumed: blocks of {least}{to} come in any order alike{changing}.");
     if !changing.is_empty() {
         return assumed;
+    }
+    let cells = load.services.iter().flat_map(|one| &one.cells);
+    if cells
+        .flat_map(|cell| &cell.ahead.stays_below)
+        .any(|one| one.is_unresolved)
+    {
+        return format!("{assumed} If every latency was 0 ns, no bound is known.");
     }
     let is_seen = |one: &ServiceForecast| one.lost == 0 && !one.largest_is_at_least;
     if !load.services.iter().all(is_seen) {

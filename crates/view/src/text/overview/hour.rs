@@ -66,6 +66,9 @@ fn below(asked: &StaysBelow, such: &str, is_open: bool) -> String {
     let of_ten = (10.0 * asked.share).round();
     let write = |is_at_least, ns| at_least(is_at_least, &Unit::Auto.write(ns));
     let (seen, assumed) = (asked.record_ns, asked.assumed_record_ns);
+    if asked.is_unresolved {
+        return "every latency was 0 ns, so that no bound is known".into();
+    }
     match (asked.bound_ns, asked.assumed_ns) {
         (Some(bound), _) => format!(
             "{of_ten} of 10 such {such} stay within {}",
