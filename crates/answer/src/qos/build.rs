@@ -131,6 +131,7 @@ pub(crate) fn of_line_at(
             Ok(CurvePoint {
                 buffers,
                 total_ns: application.buffer_ns * buffers.into(),
+                buffering_ns: application.buffer_ns * buffers.saturating_sub(1).into(),
                 figures: way.figures(application, buffers, found)?,
                 apart: way.standing_out(application, buffers, (found, confidence))?,
             })

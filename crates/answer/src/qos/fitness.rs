@@ -140,6 +140,7 @@ mod tests {
         CurvePoint {
             buffers: 3,
             total_ns: Nanos::from_ms(8),
+            buffering_ns: Nanos::from_ms(4),
             figures,
             apart: None,
         }

@@ -156,6 +156,9 @@ pub struct CurvePoint {
     pub buffers: u32,
     /// Their length together.
     pub total_ns: Nanos,
+    /// Total buffering as in OSDI'99 Fig. 6 and 7: the length of all buffers but the one
+    /// that plays, (n - 1) t. A buffer may be this late.
+    pub buffering_ns: Nanos,
     /// How often jobs miss then.
     pub figures: MissFigures,
     /// The same of CPUs that stand out, as in [`ServiceOutlook::apart`].

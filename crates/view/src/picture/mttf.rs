@@ -1,4 +1,5 @@
-//! How often buffers run dry, over total buffering (OSDI'99 Fig. 6 and 7).
+//! How often buffers run dry, over total buffering (OSDI'99 Fig. 6 and 7): (n - 1) t
+//! for n buffers of the length t.
 
 use laggard_answer::qos::{CurvePoint, QosReport, ServiceOutlook};
 use laggard_model::name::line_name;
@@ -66,7 +67,7 @@ pub(super) fn draw<B: DrawingBackend>(
         })
         .collect();
     let frame = canvas.legend(&entries, frame)?;
-    let totals = || points().map(|point| ns(point.total_ns));
+    let totals = || points().map(|point| ns(point.buffering_ns));
     let from = totals().fold(f64::INFINITY, f64::min);
     let to = totals().fold(0.0, f64::max);
     let edge = (to - from).max(1.0) * 0.04;
@@ -86,7 +87,7 @@ pub(super) fn draw<B: DrawingBackend>(
                 from: (from - edge).max(0.0),
                 to: to + edge,
             },
-            name: "length of all buffers together",
+            name: "total buffering, (n - 1) x buffer length",
             write: &write_time,
             marks: Vec::new(),
         },
@@ -145,12 +146,12 @@ fn own<B: DrawingBackend>(
     report: &QosReport,
 ) -> Result<(), PictureError> {
     let application = &report.application;
-    let total = application.buffer_ns * u64::from(application.buffers);
+    let total = application.buffer_ns * u64::from(application.buffers.saturating_sub(1));
     let (x, _) = axes.at(ns(total), 0.0);
     let faint = canvas.theme.faint;
     canvas.dashes(&[(x, axes.frame.top), (x, axes.frame.bottom)], faint, 1.0)?;
     let name = format!(
-        "{} buffers, {}",
+        "{} buffers, {} of buffering",
         application.buffers,
         Unit::Auto.write_nanos(total)
     );
@@ -166,7 +167,7 @@ fn draw_curve<B: DrawingBackend>(
 ) -> Result<(), PictureError> {
     let mut path = Vec::new();
     for point in curve.points {
-        let x = ns(point.total_ns);
+        let x = ns(point.buffering_ns);
         let figures = &point.figures;
         let at = |time: f64| {
             let (x, y) = axes.at(x, time);

@@ -90,7 +90,7 @@ fn of_load(load: &LoadOutlook, look: Look) -> String {
     text.push('\n');
     text += &look.filled(
         "",
-        "Over total buffering (95 % interval of the MTTF, failures seen; buffers of the same length)",
+        "Over total buffering, (n - 1) x buffer length (95 % interval of the MTTF, failures seen)",
     );
     text.push('\n');
     text += &curve(&load.services, look);
@@ -105,7 +105,7 @@ fn curve(services: &[ServiceOutlook], look: Look) -> String {
         .iter()
         .map(|one| line_name(one.service, one.route))
         .collect();
-    let header = ["buffers", "total"].map(String::from);
+    let header = ["buffers", "buffering"].map(String::from);
     let mut rows = Grid::new(header.into_iter().chain(names)).keys(2);
     for (index, point) in services
         .first()
@@ -115,7 +115,7 @@ fn curve(services: &[ServiceOutlook], look: Look) -> String {
     {
         let mut cells = vec![
             count(point.buffers.into()),
-            Unit::Auto.write_nanos(point.total_ns),
+            Unit::Auto.write_nanos(point.buffering_ns),
         ];
         cells.extend(
             services
