@@ -147,7 +147,8 @@ const height = ({ figures }: Point) => figures.mttf ?? figures.low;
 function option(picked: Answer[], now: Buffering): Option {
   const { text, faint } = palette();
   const one = picked.length === 1 ? picked[0]! : null;
-  const ms = (point: Point) => point.total / 1e6;
+  // Total buffering as in the papers: all buffers but the one that plays.
+  const ms = (point: Point) => (point.total * (point.buffers - 1)) / point.buffers / 1e6;
   const dots = (points: Point[]) => points.map((point) => [ms(point), height(point)]);
   const lines = picked.map(({ service, points }, nth): LineSeriesOption => ({
     type: "line",
@@ -186,7 +187,7 @@ function option(picked: Answer[], now: Buffering): Option {
   const marked = picked.flatMap(({ own, service }, nth) =>
     typeof own === "string"
       ? []
-      : [{ value: [(now.period * now.buffers) / 1e6, own.mttf ?? own.low, `${service.name}: ${said(service, own)}`], itemStyle: { color: seriesColor(nth), borderColor: text, borderWidth: 2 } }],
+      : [{ value: [(now.period * (now.buffers - 1)) / 1e6, own.mttf ?? own.low, `${service.name}: ${said(service, own)}`], itemStyle: { color: seriesColor(nth), borderColor: text, borderWidth: 2 } }],
   );
   const heights = picked.flatMap(({ points }) => points.flatMap((point) => (one ? [height(point), point.figures.low] : height(point))));
   const hour = GOALS[0]![1];
@@ -194,7 +195,7 @@ function option(picked: Answer[], now: Buffering): Option {
   const [lowest, highest] = [Math.min(...heights, hour), Math.max(...heights, 1.5 * hour)];
   const [bottom, top] = [MEAN_TIMES.findLast(([ns]) => ns <= lowest) ?? MEAN_TIMES[0]!, MEAN_TIMES.find(([ns]) => ns >= highest) ?? MEAN_TIMES.at(-1)!];
   const labels = MEAN_TIMES.filter(([ns]) => ns >= bottom[0] && ns <= top[0]);
-  const x = axisLook("total buffering (ms)", 30);
+  const x = axisLook("total buffering, (n - 1) x buffer length (ms)", 30);
   const y = axisLook("mean time to failure", 62);
   return {
     ...base(),
