@@ -319,6 +319,7 @@ fn is_safe_for_root(directory: &Path, caller: Option<u32>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, chown};
     use std::time::Duration;
 
