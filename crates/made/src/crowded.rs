@@ -46,7 +46,7 @@ pub fn episode(number: u64, cpus: u32, events: u64) -> Episode {
     for turn in 0..turns {
         add_turn(&mut evidence, at, number, turn);
         // A silence now and then.
-        at = at + TURN * if turn % 199 == 198 { 40 } else { 1 };
+        at += TURN * if turn % 199 == 198 { 40 } else { 1 };
     }
     evidence.to_ns = at;
     let latency = at.saturating_sub(expiry);
@@ -80,15 +80,19 @@ fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
     let what = Happening::Switch {
         tid,
         name: format!("task {thread}"),
-        priority: if turn % 3 == 0 { 120 } else { urgent },
-        priority_before: Some(if turn % 5 == 0 { 3 } else { 120 }),
+        priority: if turn.is_multiple_of(3) { 120 } else { urgent },
+        priority_before: Some(if turn.is_multiple_of(5) { 3 } else { 120 }),
         before: (turn % 89 == 88).then_some(Tid(7)),
-        preempted: turn % 2 == 0,
+        preempted: turn.is_multiple_of(2),
     };
     let timer = Activity::Vector(Vector::LocalTimer);
     let function = Activity::Hrtimer(Address(0x1000 + turn % 50));
     let softirq = Activity::Softirq(u32::try_from(turn % 9).unwrap_or_default());
-    let inner = if turn % 4 == 0 { softirq } else { function };
+    let inner = if turn.is_multiple_of(4) {
+        softirq
+    } else {
+        function
+    };
     let happenings = [
         (0, what),
         (20, Happening::Begin(timer)),

@@ -43,9 +43,12 @@ struct Watched {
     rows: RowsOf,
 }
 
-/// Moments of each cause: the time since all late wakeups were kept, and how long the
+/// Moments of a cause: the time since all late wakeups were kept, and how long the
 /// cause took, ns.
-type MomentsByCause<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
+type Moments = Vec<(f64, f64)>;
+
+/// Moments of each cause.
+type MomentsByCause<'a> = BTreeMap<&'a str, Moments>;
 
 /// Of which services late activations are compared, and from which latency on.
 type Limits = BTreeMap<(Service, Route), Nanos>;
@@ -236,7 +239,7 @@ impl Watched {
         let mut all: Vec<&LateMoment> = self.late.iter().filter(is_meant).collect();
         all.sort_by_key(|late| late.expiry);
         let length = self.length(limits);
-        let mut runs: BTreeMap<&str, (Vec<(f64, f64)>, Nanos)> = BTreeMap::new();
+        let mut runs: BTreeMap<&str, (Moments, Nanos)> = BTreeMap::new();
         for late in all {
             let (served, time) = (late.expiry + late.latency, late.time.as_f64());
             let (moments, until) = runs.entry(&late.cause).or_default();

@@ -15,18 +15,22 @@ fn crowded(records: u64) -> Scene {
     for turn in 0..turns {
         let at = i64::try_from(turn * 40).unwrap();
         let tid = 1_000 + u32::try_from(turn % 50).unwrap();
-        let priority = if (turn + turn / 50) % 2 == 0 { 4 } else { 120 };
+        let priority = if (turn + turn / 50).is_multiple_of(2) {
+            4
+        } else {
+            120
+        };
         scene = scene
             .switch(at, tid, &format!("task {tid}"), priority)
             .during(at + 5, at + 9, TIMER)
             .sample(at + 20, tid, &[turn % 300][..usize::from(turn % 3 > 0)]);
-        if turn % 7 == 0 {
+        if turn.is_multiple_of(7) {
             scene.episode.evidence.throttles.push(Throttle {
                 at_ns: us(at),
                 tid: Tid(OURS),
             });
         }
-        if turn % 11 == 0 {
+        if turn.is_multiple_of(11) {
             let from_ns = us(at + 25);
             let to_ns = us(at + 27);
             scene.episode.evidence.gaps.push(Span { from_ns, to_ns });
