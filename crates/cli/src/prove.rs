@@ -8,11 +8,13 @@ use jiff::Zoned;
 use laggard_answer::compare::CompareReport;
 use laggard_answer::proven::ProvenEffect;
 use laggard_answer::{Doubt, Note};
+use laggard_measure::linux::{self, StarvationTrial};
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Host};
 use laggard_view::text;
 
 use crate::args::{Args, Command};
+use crate::compare::Setting;
 use crate::exit::Exit;
 use crate::{compare, pipe, proven, terminal};
 
@@ -78,10 +80,11 @@ pub(crate) fn prove(
     let Some(caveat) = found.iter().find(|one| one.kind == remedy.kind) else {
         anyhow::bail!("`{name}`: nothing of it spoils latency here, so there is nothing to prove");
     };
-    anyhow::ensure!(
-        remedy.kind != CaveatKind::RtThrottling || !host.has_fair_server(),
-        "`{name}` changes nothing on this kernel: since Linux 6.12 real-time threads are stopped for the fair server alone, which is no sysctl; see the remedy that `laggard doctor` names"
-    );
+    if remedy.kind == CaveatKind::RtThrottling
+        && let Some(exit) = prove_throttling(caveat, remedy)?
+    {
+        return Ok(exit);
+    }
     let now = setting_now(remedy.setting);
     let now = now.with_context(|| format!("read the setting `{}`", remedy.setting))?;
     let factor = format!("--factor=sysctl:{}={now},{}", remedy.setting, remedy.value);
@@ -99,6 +102,58 @@ pub(crate) fn prove(
         "{advice}Its effect here, B with it against A as it is:\n\n"
     ))?;
     compare::compare_and(&args, |report| keep(report, remedy.kind, host))
+}
+
+/// Finds out by trials of 2.5 s which mechanism stops a real-time thread that never sleeps,
+/// and whether the remedy changes that. `None`: it does, so that its effect on latency can
+/// be measured.
+fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<Option<Exit>> {
+    let cpus = linux::allowed_cpus();
+    let cpu = *cpus.as_slice().last().context("no CPU may be used")?;
+    let trial = |state: &str| -> anyhow::Result<StarvationTrial> {
+        let trial = linux::try_starvation(cpu)
+            .with_context(|| format!("loop at SCHED_FIFO on CPU {cpu} (needs root)"))?;
+        pipe::print(&format!("{state}: {}\n", stops(&trial)))?;
+        Ok(trial)
+    };
+    pipe::print(&text::remedy(caveat, terminal::look(Unit::Auto)))?;
+    if trial("As it is")?.stops.is_empty() {
+        pipe::print("Nothing stops real-time threads here: there is nothing to prove.\n")?;
+        return Ok(Some(Exit::Ok));
+    }
+    let setting = Setting::hold(remedy.setting)?;
+    setting.set(remedy.value)?;
+    let assigned = format!("{}={}", remedy.setting, remedy.value);
+    let with = trial(&format!("With {assigned}"));
+    pipe::say(&setting.put_back());
+    if with?.stops.is_empty() {
+        pipe::print(&format!(
+            "Real-time throttling made the stops: {assigned} removes them.\n\n"
+        ))?;
+        return Ok(None);
+    }
+    pipe::print(&format!(
+        "The kernel's fair server makes the stops: {assigned} does not remove them. They end when every real-time \
+         thread sleeps, or with 0 in /sys/kernel/debug/sched/fair_server/cpu*/runtime.\n"
+    ))?;
+    Ok(Some(Exit::Ok))
+}
+
+/// Stops in a trial, in words.
+fn stops(trial: &StarvationTrial) -> String {
+    let length = Unit::Auto.write_nanos(trial.length);
+    match (trial.stops.len(), trial.longest()) {
+        (count, Some(longest)) => format!(
+            "a SCHED_FIFO thread that never sleeps was stopped {count} times in {length} on CPU {} for a normal \
+             thread, up to {}",
+            trial.cpu,
+            Unit::Auto.write_nanos(longest)
+        ),
+        (_, None) => format!(
+            "a SCHED_FIFO thread that never sleeps was not stopped in {length} on CPU {}",
+            trial.cpu
+        ),
+    }
 }
 
 /// What a setting is, if it can be read.

@@ -4,6 +4,9 @@
 #[cfg_attr(not(target_os = "linux"), path = "not_made.rs")]
 mod made;
 
+#[cfg(target_os = "linux")]
+pub(crate) use made::setting::Setting;
+
 use laggard_answer::compare::{
     CompareReport, Question, SeriesQuestion, compare as answer, compare_series,
 };

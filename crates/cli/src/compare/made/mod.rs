@@ -1,6 +1,6 @@
 //! Recordings that are made for the answer, in turn.
 
-mod setting;
+pub(crate) mod setting;
 mod sides;
 mod trial;
 

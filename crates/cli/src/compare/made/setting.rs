@@ -13,7 +13,7 @@ const SETTINGS: &str = "/proc/sys";
 /// A setting that is as it was again when this is dropped, and when this
 /// program is killed.
 #[derive(Debug)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     name: String,
     file: PathBuf,
     before: String,
@@ -24,7 +24,7 @@ pub(super) struct Setting {
 
 impl Setting {
     /// The setting of this name, as sysctl(8) has it, if it can be changed.
-    pub(super) fn hold(name: &str) -> anyhow::Result<Self> {
+    pub(crate) fn hold(name: &str) -> anyhow::Result<Self> {
         Self::hold_in(Path::new(SETTINGS), name)
     }
 
@@ -74,7 +74,7 @@ impl Setting {
     }
 
     /// What it is without this.
-    pub(super) fn before(&self) -> &str {
+    pub(crate) fn before(&self) -> &str {
         &self.before
     }
 
@@ -88,7 +88,7 @@ impl Setting {
     }
 
     /// Changes it, and makes sure that it is so.
-    pub(super) fn set(&self, value: &str) -> anyhow::Result<()> {
+    pub(crate) fn set(&self, value: &str) -> anyhow::Result<()> {
         let wanted = words(value);
         fs::write(&self.file, format!("{wanted}\n"))
             .with_context(|| format!("set `{}` to `{wanted}`", self.name))?;
@@ -115,7 +115,7 @@ impl Setting {
     }
 
     /// Puts it back. Returns what to say of it: as it is then, it was looked at.
-    pub(super) fn put_back(self) -> String {
+    pub(crate) fn put_back(self) -> String {
         let Self {
             name,
             file,
