@@ -181,18 +181,23 @@ impl Host {
         }
     }
 
-    /// Whether real-time threads are no longer stopped by `sched_rt_runtime_us`, and normal
-    /// threads that wait have a server instead: Linux 6.12 on, without
-    /// `CONFIG_RT_GROUP_SCHED`.
+    /// Whether the kernel is expected to have a fair server, which runs normal threads
+    /// above every real-time priority: Linux 6.12 and later. `laggard doctor --prove
+    /// rt_throttling` measures it.
     pub fn has_fair_server(&self) -> bool {
-        let mut numbers = self.kernel.split(|one: char| !one.is_ascii_digit());
+        let mut numbers = self.kernel.split(|letter: char| !letter.is_ascii_digit());
         let mut number = || numbers.next()?.parse::<u32>().ok();
-        let is_new = number().zip(number()).is_some_and(|two| two >= (6, 12));
-        is_new
-            && !self
-                .config
-                .iter()
-                .any(|one| one == "CONFIG_RT_GROUP_SCHED=y")
+        number()
+            .zip(number())
+            .is_some_and(|version| version >= (6, 12))
+    }
+
+    /// Whether control groups limit real-time threads. `sched_rt_runtime_us` then stops
+    /// threads on Linux 6.12 and later too.
+    pub fn has_rt_groups(&self) -> bool {
+        self.config
+            .iter()
+            .any(|option| option == "CONFIG_RT_GROUP_SCHED=y")
     }
 
     /// The system with its version: `Linux 6.12.9-rt`, `Windows 10.0.19045`.

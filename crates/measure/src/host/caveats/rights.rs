@@ -62,11 +62,29 @@ fn rt_group(setup: &Setup<'_>) -> Option<Caveat> {
     })
 }
 
+/// On a kernel with a fair server `sched_rt_runtime_us` changes nothing by itself: the
+/// fair server stops the same threads for as long. Its setting is often hidden (debugfs is
+/// not mounted, or the kernel is locked down); the kernel's default is assumed then.
 fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
+    /// `fair_server_period` and `fair_server_runtime` of the kernel's
+    /// `kernel/sched/deadline.c`.
+    const DEFAULT: FairServer = FairServer {
+        period_ns: Nanos::from_secs(1),
+        runtime_ns: Nanos::from_ms(50),
+    };
     setup.priority()?;
     let limits = setup.host.throttling?;
-    if setup.host.has_fair_server() {
-        return limits.fair_server.and_then(given_way);
+    let is_served = |server: &FairServer| server.runtime_ns > Nanos::ZERO;
+    if setup.host.has_fair_server() && limits.fair_server.as_ref().is_none_or(is_served) {
+        let (server, source) = match limits.fair_server {
+            Some(server) => (server, ""),
+            None => (DEFAULT, " by default (its setting is hidden)"),
+        };
+        return Some(fair_server(server, source));
+    }
+    // Without its server, the kernel limits real-time threads in control groups alone.
+    if setup.host.has_fair_server() && !setup.host.has_rt_groups() {
+        return None;
     }
     let runtime = limits.runtime_ns?;
     let stopped = limits.period_ns.saturating_sub(runtime);
@@ -84,20 +102,17 @@ fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
     })
 }
 
-/// A thread of any real-time priority is among those that wait for it: it comes before
-/// none of the threads that are served so.
-fn given_way(server: FairServer) -> Option<Caveat> {
-    (server.runtime_ns > Nanos::ZERO).then(|| {
-        Caveat::new(
-            CaveatKind::RtThrottling,
-            format!(
-                "on a CPU that real-time threads keep, normal threads that wait have {} of each {} (the kernel's fair server): so long the real-time threads wait",
-                Unit::Auto.write_nanos(server.runtime_ns),
-                Unit::Auto.write_nanos(server.period_ns),
-            ),
-            "`sysctl -w kernel.sched_rt_runtime_us=-1; for one in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 >$one; done`, which some 6.12 refuse without the first (a real-time thread that loops can then hang the machine)",
-        )
-    })
+/// Every real-time priority waits for the fair server.
+fn fair_server(server: FairServer, source: &str) -> Caveat {
+    Caveat::new(
+        CaveatKind::RtThrottling,
+        format!(
+            "the kernel's fair server stops real-time threads that keep a CPU for {} of each {}{source} if normal threads wait there; kernel.sched_rt_runtime_us does not change that",
+            Unit::Auto.write_nanos(server.runtime_ns),
+            Unit::Auto.write_nanos(server.period_ns),
+        ),
+        "let every real-time thread sleep, or `sysctl -w kernel.sched_rt_runtime_us=-1; for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 >$f; done` with debugfs mounted (some 6.12 refuse the loop without the sysctl; a real-time thread that loops can then hang the machine)",
+    )
 }
 
 fn forbidden(setup: &Setup<'_>) -> Option<Caveat> {

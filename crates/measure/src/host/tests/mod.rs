@@ -210,17 +210,22 @@ fn what_normal_threads_are_given_is_told_as_the_kernel_gives_it() {
         format!("== {at}/period\n1000000000\n== {at}/runtime\n{runtime}\n")
     };
 
-    let (what, advice) = told("6.12.9-rt1", "", &server("50000000")).unwrap();
-    assert!(
-        what.contains("normal threads that wait have 50.0 ms of each 1.00 s"),
-        "{what}"
-    );
-    assert!(advice.contains("fair_server/cpu*/runtime"), "{advice}");
+    // Also with real-time groups, and with a setting that is hidden.
+    let groups = "CONFIG_RT_GROUP_SCHED=y";
+    for (config, files, source) in [
+        ("", server("50000000"), ""),
+        (groups, server("50000000"), ""),
+        ("", String::new(), " by default (its setting is hidden)"),
+        (groups, String::new(), " by default (its setting is hidden)"),
+    ] {
+        let (what, advice) = told("6.12.9-rt1", config, &files).unwrap();
+        let expected = format!("for 50.0 ms of each 1.00 s{source} if normal threads wait");
+        assert!(what.contains(&expected), "{what}");
+        assert!(advice.contains("fair_server/cpu*/runtime"), "{advice}");
+    }
     assert_eq!(told("6.12.9-rt1", "", &server("0")), None);
-    // Not to be read without root: nothing is guessed.
-    assert_eq!(told("7.2.1", "", ""), None);
-    for (release, config) in [("6.11.3", ""), ("6.18.2", "CONFIG_RT_GROUP_SCHED=y")] {
-        let (what, advice) = told(release, config, "").unwrap();
+    for (release, config, files) in [("6.11.3", "", ""), ("6.18.2", groups, &*server("0"))] {
+        let (what, advice) = told(release, config, files).unwrap();
         assert!(what.contains("are stopped for 50.0 ms"), "{what}");
         assert!(advice.contains("sched_rt_runtime_us"), "{advice}");
     }
