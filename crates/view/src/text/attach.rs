@@ -39,11 +39,19 @@ pub fn attach(report: &AttachReport, look: Look) -> String {
     for sentence in &report.sentences {
         text += &hanging(look, sentence);
     }
-    for told in report.rows.iter().filter_map(largest).take(MOST_TOLD) {
-        text += &hanging(look, &told);
-    }
-    for told in report.rows.iter().filter_map(wakers).take(MOST_TOLD) {
-        text += &hanging(look, &told);
+    let largest: Vec<String> = report.rows.iter().filter_map(largest).collect();
+    let wakers: Vec<String> = report.rows.iter().filter_map(wakers).collect();
+    for (lines, what) in [(largest, "largest responses"), (wakers, "wakers")] {
+        for line in lines.iter().take(MOST_TOLD) {
+            text += &hanging(look, line);
+        }
+        let left = lines.len().saturating_sub(MOST_TOLD);
+        if left > 0 {
+            text += &hanging(
+                look,
+                &format!("Not shown: {what} of {left} more rows (--json)."),
+            );
+        }
     }
     for told in counted_from(report) {
         text += &hanging(look, told);
