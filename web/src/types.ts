@@ -85,7 +85,7 @@ export interface Cause {
   time_ns: Nanos;
 }
 
-export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "own_path" | "unexplained";
+export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "group_weight" | "throttled" | "rt_throttled" | "fair_server" | "deadline_throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "own_path" | "unexplained";
 
 export interface CauseLevel {
   causes: string[];
@@ -99,6 +99,7 @@ export interface CauseLevel {
 
 export interface CauseRow {
   class: CauseClass;
+  contenders?: string[];
   cpus: Cpu[];
   episodes: number;
   first_in: number;
@@ -109,9 +110,11 @@ export interface CauseRow {
   largest_without_is_at_least?: boolean;
   largest_without_ns: Nanos;
   per_hour: number;
+  quota?: GroupQuota;
   rhythm: RhythmRow | null;
   share: number;
   total_ns: Nanos;
+  wakeups: number;
   who: string | null;
   worth: Worth[];
 }
@@ -244,10 +247,13 @@ export type CpuList = Cpu[];
 export interface Culprit {
   activity: Activity | null;
   because: string | null;
+  contender?: string;
   frame: Address | null;
   function: Activity | null;
+  group?: number;
   is_ours?: boolean;
   thread: string | null;
+  weight?: string;
 }
 
 export interface Enough {
@@ -372,6 +378,13 @@ export interface ForemostWhy {
   why: WhyReport;
 }
 
+export interface GroupQuota {
+  file: string;
+  group: string;
+  period_ns?: Nanos;
+  quota_ns?: Nanos;
+}
+
 export type HandOver = "yield" | "futex" | "pipe" | "eventfd";
 
 export interface HandlerView {
@@ -474,6 +487,8 @@ export interface Late {
   service: Service | null;
   surplus: number;
   total_ns: Nanos;
+  untraced?: UntracedRow;
+  wakeups: number;
 }
 
 export interface LateCause {
@@ -620,12 +635,14 @@ export interface Overview {
   is_explained: boolean;
   late: Late | null;
   measurement: Measurement;
+  more_services: number;
   next_hour: NextHour | null;
   path: string;
   schema: number;
   services: LateService[];
   still_waiting: string | null;
   subject: Subject | null;
+  threshold_ns?: [Nanos, Nanos];
   trust: Trust;
   unanswered: string | null;
   waiting: Waiting[];
@@ -972,6 +989,12 @@ export interface Unfailing {
   record_ns: number;
 }
 
+export interface UntracedRow {
+  share: number;
+  total_ns: Nanos;
+  wakeups: number;
+}
+
 export interface UsagePattern {
   compression: number;
   days_per_week: number;
@@ -1009,6 +1032,8 @@ export interface WhyReport {
   thresholds: LineThreshold[];
   total_ns: Nanos;
   unseen_switches: number | null;
+  untraced?: UntracedRow;
+  wakeups: number;
 }
 
 export interface Worth {

@@ -82,10 +82,8 @@ fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
 /// explained, is no more than noted.
 fn of_caveat(caveat: &Caveat, why: Option<&WhyReport>) -> Advice {
     let unseen = why
-        .filter(|why| why.episodes > 0)
-        .zip(seen_as(caveat.kind))
-        .filter(|(why, class)| why.causes.iter().all(|cause| cause.class != *class))
-        .map(|(why, _)| match why.more_causes {
+        .filter(|why| why.episodes > 0 && is_seen(caveat.kind, why) == Some(false))
+        .map(|why| match why.more_causes {
             0 => " Not seen in this recording.",
             _ => " Not among the leading causes in this recording.",
         });
@@ -98,16 +96,20 @@ fn of_caveat(caveat: &Caveat, why: Option<&WhyReport>) -> Advice {
 }
 
 /// What an activation is explained by that such a setting made late.
-const SEEN_AS: [(CaveatKind, CauseClass); 3] = [
-    (CaveatKind::RtThrottling, CauseClass::Throttled),
+const SEEN_AS: [(CaveatKind, CauseClass); 5] = [
+    (CaveatKind::RtThrottling, CauseClass::RtThrottled),
+    (CaveatKind::RtThrottling, CauseClass::FairServer),
+    (CaveatKind::CpuQuota, CauseClass::Throttled),
     (CaveatKind::IdleStates, CauseClass::IdleExit),
     (CaveatKind::VirtualMachine, CauseClass::Stolen),
 ];
 
-fn seen_as(kind: CaveatKind) -> Option<CauseClass> {
-    SEEN_AS
-        .iter()
-        .find_map(|(setting, class)| (*setting == kind).then_some(*class))
+/// Whether a setting of this kind made late what a report explains; `None`: no cause shows
+/// that.
+fn is_seen(kind: CaveatKind, why: &WhyReport) -> Option<bool> {
+    let mut classes = SEEN_AS.iter().filter(|(setting, _)| *setting == kind);
+    classes.clone().next()?;
+    Some(classes.any(|(_, class)| why.causes.iter().any(|cause| cause.class == *class)))
 }
 
 /// The quantile that needs the fewest more samples. A minute has no more of

@@ -6,7 +6,8 @@ use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{CauseRow, WhyReport};
 use laggard_made::{Made, line};
 use laggard_model::{
-    Because, CauseClass, Caveat, CaveatKind, Line, Nanos, ProgramCost, Service, Severity, Stage,
+    Because, CauseClass, Caveat, CaveatKind, GroupQuota, Line, Nanos, ProgramCost, Service,
+    Severity, Stage,
 };
 
 const FIFO: Service = Service::Fifo(90);
@@ -16,6 +17,8 @@ fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
     CauseRow {
         class,
         who: who.map(Into::into),
+        contenders: Vec::new(),
+        quota: None,
         is_ours: false,
         irq: None,
         because: None,
@@ -23,6 +26,7 @@ fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
         episodes: 3,
         first_in: 2,
         per_hour: 1.0,
+        wakeups: 3,
         total_ns: Nanos::from_ms(9),
         share,
         largest_ns: Nanos::from_ms(4),
@@ -42,6 +46,8 @@ fn why(causes: Vec<CauseRow>) -> WhyReport {
         duration_ns: Nanos::from_secs(1),
         service: None,
         episodes: 3,
+        wakeups: 3,
+        untraced: None,
         surplus: 0,
         overwritten: 0,
         unseen_switches: None,
@@ -91,7 +97,11 @@ fn a_setting_that_made_nothing_late_is_noted_after_what_did() {
     let unseen = "Throttling is on. Not seen in this recording.".to_owned();
     assert_eq!(told(CauseClass::Stolen), (Severity::Note, unseen));
     let seen = "Throttling is on.".to_owned();
-    assert_eq!(told(CauseClass::Throttled), (Severity::Matters, seen));
+    assert_eq!(
+        told(CauseClass::FairServer),
+        (Severity::Matters, seen.clone())
+    );
+    assert_eq!(told(CauseClass::RtThrottled), (Severity::Matters, seen));
 }
 
 #[test]
@@ -113,10 +123,6 @@ fn a_remedy_for_two_leading_causes_is_given_once_and_small_causes_get_none() {
     assert!(all[1].what.contains("virtual machine"), "{}", all[1].what);
 }
 
-fn caveat(kind: CaveatKind) -> Caveat {
-    Caveat::new(kind, "found", "do something")
-}
-
 #[test]
 fn what_the_machine_has_done_already_is_not_advised_again() {
     use CauseClass as C;
@@ -126,7 +132,7 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
     let awake: Edit = |report| report.plan.held_awake = true;
     let plain: Edit = |_| ();
     // (cause, who, machine, what is advised, what is not)
-    let cases: [(C, Option<&str>, Edit, &str, &str); 16] = [
+    let cases: [(C, Option<&str>, Edit, &str, &str); 18] = [
         (C::IdleExit, None, plain, "cpu_dma_latency", "hypervisor"),
         (C::IdleExit, None, awake, "", "cpu_dma_latency"),
         (
@@ -169,19 +175,30 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
             "PREEMPT_RT",
             "preempt=full",
         ),
+        (C::Throttled, None, plain, "cpu.max", "sched_rt_runtime"),
         (
-            C::Throttled,
+            C::RtThrottled,
             None,
-            |report| report.caveats = vec![caveat(CaveatKind::CpuQuota)],
-            "cpu.max",
+            plain,
+            "sched_rt_runtime",
+            "fair_server",
+        ),
+        // A recording of an earlier version does not tell one from the other.
+        (
+            C::RtThrottled,
+            None,
+            |report| report.host.kernel = "6.12.9".into(),
+            "fair_server",
             "sched_rt_runtime",
         ),
         (
-            C::Throttled,
+            C::FairServer,
             None,
-            |report| report.caveats = vec![caveat(CaveatKind::RtThrottling)],
+            |report| {
+                report.host.config = vec!["CONFIG_RT_GROUP_SCHED=y".into()];
+            },
+            "fair_server",
             "sched_rt_runtime",
-            "cpu.max",
         ),
         (
             C::ReturnToUser,
@@ -199,6 +216,48 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
         assert!(said.contains(wanted), "{what} lacks {wanted}");
         assert!(!said.contains(unwanted), "{what} has {unwanted}");
         assert_eq!(said.is_empty(), wanted.is_empty(), "{what}");
+    }
+}
+
+/// A quota names the group, and the file of the machine's version of control groups.
+#[test]
+fn quota_remedy_names_group_and_file() {
+    let quota = |file: &str| {
+        let row = CauseRow {
+            quota: Some(GroupQuota {
+                group: "/a/b".into(),
+                file: file.into(),
+                ..GroupQuota::default()
+            }),
+            ..row(CauseClass::Throttled, Some("CPU quota"), 0.9)
+        };
+        advised(row, |_| ())
+    };
+
+    assert!(quota("cpu.max").contains("control group /a/b (`cpu.max`)"));
+    let version_1 = quota("cpu.cfs_quota_us");
+    assert!(version_1.contains("(`cpu.cfs_quota_us`)"), "{version_1}");
+    assert!(!version_1.contains("cpu.max"), "{version_1}");
+}
+
+/// The label comes from the table of remedies alone.
+#[test]
+fn remedies_without_a_test_are_labelled() {
+    for (class, is_tested) in [
+        (CauseClass::HigherPriority, true),
+        (CauseClass::Throttled, true),
+        (CauseClass::GroupWeight, true),
+        (CauseClass::Equal, true),
+        (CauseClass::FairServer, false),
+        (CauseClass::IdleExit, false),
+    ] {
+        let text = remedy(class, Some("cat"), |_| ());
+
+        assert_eq!(
+            !text.ends_with(" (untested)."),
+            is_tested,
+            "{class}: {text}"
+        );
     }
 }
 

@@ -90,6 +90,7 @@ fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
         .into(),
         threshold_ns: Nanos::from_ms(1),
         censored: false,
+        passed_ns: Vec::new(),
         thread: Some(Tid(OURS)),
         evidence: log.evidence(1, before, user + Nanos::from_us(200)),
     }

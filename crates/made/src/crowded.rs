@@ -67,6 +67,7 @@ pub fn episode(number: u64, cpus: u32, events: u64) -> Episode {
         stages: stages.into(),
         threshold_ns: Nanos::from_us(50),
         censored: false,
+        passed_ns: Vec::new(),
         thread: Some(LATE),
         evidence,
     }
@@ -119,6 +120,7 @@ fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
         evidence.throttles.push(Throttle {
             at_ns: at(1),
             tid: LATE,
+            group: None,
         });
     }
     if turn % 100 == 99 {

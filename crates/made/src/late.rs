@@ -70,6 +70,7 @@ pub fn episode(number: u64) -> Episode {
         stages: stages.map(|(stage, us)| (stage, Nanos::from_us(us))).into(),
         threshold_ns: Nanos::from_us(50),
         censored: false,
+        passed_ns: Vec::new(),
         thread: None,
         evidence: Evidence {
             from_ns: at(0),

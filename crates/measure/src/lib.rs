@@ -13,6 +13,8 @@ mod exhaustion;
 pub mod fake;
 mod flight;
 #[cfg(target_os = "linux")]
+mod groups;
+#[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
 mod kernel_symbols;

@@ -8,6 +8,7 @@ use std::fs;
 
 use laggard_model::{Address, Names, Symbols, Tid};
 
+use crate::groups::SchedGroups;
 use crate::kernel_symbols::KernelSymbols;
 use crate::own::OwnThreads;
 use crate::symbols::devices_of;
@@ -18,6 +19,7 @@ pub struct LiveNames {
     kernel: KernelSymbols,
     symbols: Symbols,
     own: OwnThreads,
+    groups: SchedGroups,
 }
 
 impl LiveNames {
@@ -28,6 +30,7 @@ impl LiveNames {
             kernel: KernelSymbols::read(),
             symbols: Symbols::default(),
             own: OwnThreads::default(),
+            groups: SchedGroups::default(),
         };
         let numbers = fs::read_dir("/sys/kernel/irq").into_iter().flatten();
         for entry in numbers.flatten() {
@@ -62,6 +65,20 @@ impl Names for LiveNames {
         self.own.note(tid);
         if self.own.threads().contains(&tid) {
             self.symbols.own_threads.insert(tid);
+        }
+    }
+
+    fn learn_quota(&mut self, group: u64) {
+        if !self.symbols.quotas.contains_key(&group) {
+            self.groups.note_quota(group);
+            self.symbols.quotas = self.groups.quotas();
+        }
+    }
+
+    fn learn_entities(&mut self, tid: Tid) {
+        if !self.symbols.entities.contains_key(&tid) {
+            self.groups.note_thread(tid);
+            self.symbols.entities = self.groups.entities();
         }
     }
 

@@ -29,11 +29,16 @@ pub(crate) struct OwnThreads {
     strangers_since: Instant,
 }
 
+/// Whether `/proc` shows threads by the kernel's numbers.
+pub(crate) fn is_first_namespace() -> bool {
+    let namespace = fs::read_link("/proc/self/ns/pid");
+    namespace.is_ok_and(|path| path == *FIRST_NAMESPACE)
+}
+
 impl Default for OwnThreads {
     fn default() -> Self {
-        let namespace = fs::read_link("/proc/self/ns/pid");
         Self {
-            is_known: namespace.is_ok_and(|path| path == *FIRST_NAMESPACE),
+            is_known: is_first_namespace(),
             threads: BTreeSet::new(),
             strangers: BTreeSet::new(),
             strangers_since: Instant::now(),

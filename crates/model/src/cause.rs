@@ -34,9 +34,18 @@ pub enum CauseClass {
     HigherPriority,
     /// A thread as urgent as the service's had its turn.
     Equal,
-    /// The scheduler held the service's thread back: real-time throttling, the fair
-    /// server that gives normal threads their part, or a control group's quota.
+    /// A thread of another control group (or autogroup) ran: the groups' weights decide
+    /// between them, whatever the threads' nice values are.
+    GroupWeight,
+    /// The CPU quota of a control group was used up.
     Throttled,
+    /// Real-time throttling stopped all real-time threads of the CPU.
+    RtThrottled,
+    /// The kernel's fair server ran normal threads above every real-time priority, because
+    /// real-time threads had kept the CPU.
+    FairServer,
+    /// A `SCHED_DEADLINE` thread had used up its budget.
+    DeadlineThrottled,
     /// The CPU's migration thread ran.
     Migration,
     /// The scheduler switched threads.
@@ -54,7 +63,7 @@ pub enum CauseClass {
 
 impl CauseClass {
     /// Every class of causes.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::IdleExit,
         Self::Stolen,
         Self::Stall,
@@ -65,7 +74,11 @@ impl CauseClass {
         Self::PreemptionOff,
         Self::HigherPriority,
         Self::Equal,
+        Self::GroupWeight,
         Self::Throttled,
+        Self::RtThrottled,
+        Self::FairServer,
+        Self::DeadlineThrottled,
         Self::Migration,
         Self::ContextSwitch,
         Self::ReturnToUser,
@@ -87,7 +100,11 @@ impl CauseClass {
             Self::PreemptionOff => "preemption disabled",
             Self::HigherPriority => "higher-priority thread",
             Self::Equal => "waiting behind an equal",
+            Self::GroupWeight => "control group weight",
             Self::Throttled => "throttled",
+            Self::RtThrottled => "real-time throttling",
+            Self::FairServer => "fair server",
+            Self::DeadlineThrottled => "deadline budget used up",
             Self::Migration => "migration",
             Self::ContextSwitch => "context switch",
             Self::ReturnToUser => "return to user code",
@@ -112,7 +129,11 @@ impl CauseClass {
             | Self::Softirq
             | Self::Dpc
             | Self::PreemptionOff
+            | Self::GroupWeight
             | Self::Throttled
+            | Self::RtThrottled
+            | Self::FairServer
+            | Self::DeadlineThrottled
             | Self::Migration
             | Self::ContextSwitch
             | Self::ReturnToUser
@@ -139,6 +160,16 @@ pub struct Culprit {
     pub function: Option<Activity>,
     /// The innermost kernel address of the sample that shows it.
     pub frame: Option<Address>,
+    /// Number of the control group whose quota was used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
+    /// Control group whose weight decided, in words, with its setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
+    /// Thread that took part but does not tell this cause from others: the real-time thread
+    /// that used up the CPU, or the thread that ran because of a group's weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contender: Option<String>,
     /// Whether the thread is one of the laggard that recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,

@@ -146,6 +146,11 @@ pub enum Happening {
 /// The most urgent priority of Windows, and the least, as a switch has them.
 const WINDOWS: std::ops::RangeInclusive<i16> = 200..=231;
 
+/// Whether a priority, as a switch has it, is that of a normal thread of Linux.
+pub const fn is_normal_priority(priority: i16) -> bool {
+    100 <= priority && priority < 140
+}
+
 /// A priority of Windows, 0 to 31 (more is more urgent), as a switch has it: less is more
 /// urgent, and none is one of Linux.
 pub const fn windows_priority(level: u8) -> i16 {
@@ -237,8 +242,12 @@ pub struct Steal {
 pub struct Throttle {
     /// When it was taken off the CPU.
     pub at_ns: Nanos,
-    /// The thread that was taken off.
+    /// The thread that was taken off, or woken while its group was stopped.
     pub tid: Tid,
+    /// Number of the control group whose quota was used up: the thread's own or one above
+    /// it. `None`: not known, or recorded by an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
 }
 
 /// What the flight recorder knew of a window of time on one CPU.
@@ -255,6 +264,10 @@ pub struct Evidence {
     /// Threads that were stopped with their control group, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttles: Vec<Throttle>,
+    /// Times of the switches to threads that the kernel's fair server chose: those threads
+    /// run above every real-time priority. `None`: the kernel does not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Vec<Nanos>>,
     /// In order of time; a little before and after the window too.
     pub samples: Vec<StackSample>,
     /// What took the samples, and how far apart; `None`: nothing did.
@@ -299,6 +312,10 @@ pub struct Episode {
     /// [`Activation::censored`]. Nothing that ran at the end is the service.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
+    /// Later expiries of the line that passed before the service ran, as times after
+    /// `expiry_ns`. Each is a late wakeup with the causes of the time since it was due.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_ns: Vec<Nanos>,
     /// The thread that is the line's service. `None`: it has none of its own,
     /// or an earlier version recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -324,6 +341,7 @@ impl Episode {
                 .collect(),
             threshold_ns: threshold,
             censored: activation.censored,
+            passed_ns: Vec::new(),
             thread: None,
             evidence: Evidence::default(),
         }

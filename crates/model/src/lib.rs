@@ -36,6 +36,7 @@ mod names;
 mod nanos;
 mod printable;
 mod reading;
+mod remedy;
 mod rows;
 mod rtos;
 mod service;
@@ -72,7 +73,7 @@ pub use digest::{
 };
 pub use episode::{
     Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
-    Steal, Stolen, Throttle, Vector, windows_level, windows_priority,
+    Steal, Stolen, Throttle, Vector, is_normal_priority, windows_level, windows_priority,
 };
 pub use every::Every;
 pub use gather::Gather;
@@ -94,6 +95,7 @@ pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
 pub use printable::{Printable, printable, printable_error, printable_json, printable_lines};
 pub use reading::Readings;
+pub use remedy::Remedy;
 pub use rows::RowsOf;
 pub use rtos::{
     DuelRound, DuelsSeen, InterruptSeen, InterruptSource, InterruptsSeen, InversionRound,
@@ -107,7 +109,7 @@ pub use switch::{
     HandOver, Interruption, SwitchPolicy, SwitchRun, SwitchStretch, SwitchSums, SwitchWatched,
     SwitchWay, UnknownHandOver, UnknownSwitchPolicy,
 };
-pub use symbols::{EpisodeNotes, LineWatch, Symbol, Symbols};
+pub use symbols::{EpisodeNotes, GroupQuota, LineWatch, SchedEntity, Symbol, Symbols, Untraced};
 pub use task::{ModelledTask, TaskCount};
 pub use thread_name::ThreadName;
 pub use throughput::Throughput;

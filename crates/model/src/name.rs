@@ -3,6 +3,7 @@
 //! What came from elsewhere (names of threads, devices, functions) is escaped
 //! here.
 
+use crate::text::Unit;
 use crate::{
     Activity, Cause, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable,
 };
@@ -136,6 +137,50 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
     }
 }
 
+/// Quota of the control group with this number, in words.
+fn quota_words(group: u64, symbols: &Symbols) -> String {
+    let Some(quota) = symbols.quotas.get(&group) else {
+        return format!("CPU quota of control group {group}");
+    };
+    let limit = match (quota.quota_ns, quota.period_ns) {
+        (Some(limit), Some(period)) => format!(
+            " {} of each {}",
+            Unit::Auto.write_nanos(limit),
+            Unit::Auto.write_nanos(period)
+        ),
+        _ => String::new(),
+    };
+    format!(
+        "CPU quota of control group {} ({}{limit})",
+        printable(&quota.group),
+        quota.file
+    )
+}
+
+/// A cause in words, with the threads that took part without being the cause.
+pub fn cause_with_contenders(
+    class: CauseClass,
+    who: Option<&str>,
+    contenders: &[String],
+) -> String {
+    let cause = cause_name(class, who);
+    if contenders.is_empty() {
+        return cause;
+    }
+    let threads: Vec<String> = contenders
+        .iter()
+        .map(|name| printable(name).to_string())
+        .collect();
+    let threads = threads.join(", ");
+    if class == CauseClass::GroupWeight {
+        format!("{cause}, against {threads}")
+    } else if class == CauseClass::RtThrottled {
+        format!("{cause}, because {threads} used up the CPU time")
+    } else {
+        format!("{cause}, because {threads} kept the CPU")
+    }
+}
+
 /// As [`who`], without the place in the code, which samples show here or there.
 pub fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let anywhere = Culprit {
@@ -158,6 +203,13 @@ pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
         culprit
             .frame
             .map(|frame| format!("in {}", printable(&symbols.kernel_name(frame)))),
+    );
+    words.extend(culprit.group.map(|group| quota_words(group, symbols)));
+    words.extend(
+        culprit
+            .weight
+            .as_deref()
+            .map(|text| printable(text).to_string()),
     );
     words.extend(culprit.because.map(|why| why.to_string()));
     (!words.is_empty()).then(|| words.join(", "))

@@ -12,6 +12,12 @@ pub trait Names: Debug {
     /// Looks whether a thread is one of our own.
     fn learn_thread(&mut self, tid: Tid);
 
+    /// Looks up the control group with this number, whose CPU quota was used up.
+    fn learn_quota(&mut self, _group: u64) {}
+
+    /// Looks up the scheduling entities of a thread.
+    fn learn_entities(&mut self, _tid: Tid) {}
+
     /// All names known so far.
     fn symbols(&self) -> &Symbols;
 

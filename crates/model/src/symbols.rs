@@ -34,6 +34,40 @@ pub struct Symbols {
     /// doing. Empty where that is not known.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub own_threads: BTreeSet<Tid>,
+    /// Control groups whose CPU quota was used up, by the kernel's number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotas: BTreeMap<u64, GroupQuota>,
+    /// Scheduling entities of threads that competed for a CPU, outermost first: the groups
+    /// that the thread is in, then the thread.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub entities: BTreeMap<Tid, Vec<SchedEntity>>,
+}
+
+/// CPU quota of a control group.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct GroupQuota {
+    /// Path of the group below the root of its hierarchy, such as `/user.slice`.
+    pub group: String,
+    /// File that sets the quota: `cpu.max` (version 2) or `cpu.cfs_quota_us` (version 1).
+    pub file: String,
+    /// CPU time that the group may use in each period; `None`: it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_ns: Option<Nanos>,
+    /// Length of a period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period_ns: Option<Nanos>,
+}
+
+/// One level of the scheduler's hierarchy. Entities of the same parent share its CPU time
+/// by their weights.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct SchedEntity {
+    /// Path of a control group, name of an autogroup (`/autogroup-25`), or empty: a thread.
+    pub group: String,
+    /// Setting of the weight, such as `cpu.weight 1`, `cpu.shares 10` or `nice -20`.
+    pub setting: String,
+    /// Weight, where nice 0 has 1024.
+    pub weight: u64,
 }
 
 impl Symbols {
@@ -115,6 +149,27 @@ pub struct LineWatch {
     /// The largest of those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early_largest_ns: Option<Nanos>,
+    /// Late wakeups that have no trace data. `None`: recorded by a version that did not
+    /// count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untraced: Option<Untraced>,
+}
+
+/// Late wakeups without trace data: their causes are unknown.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Untraced {
+    /// Number of wakeups, including expiries that passed while the thread was still late.
+    pub wakeups: u64,
+    /// Sum of their latencies.
+    pub total_ns: Nanos,
+}
+
+impl Untraced {
+    /// Adds `wakeups` with this sum of latencies.
+    pub fn add(&mut self, wakeups: u64, total: Nanos) {
+        self.wakeups += wakeups;
+        self.total_ns += total;
+    }
 }
 
 #[cfg(test)]

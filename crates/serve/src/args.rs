@@ -66,7 +66,8 @@ pub struct ServeArgs {
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = some_time)]
     pub period: Nanos,
     /// Latency from which on an activation is late, and its causes are counted
-    /// [default: the p99.9 of each service's first 3 s, but 50us to 10ms]
+    /// [default: 10 times the median of each service's first 3 s, at most their p99.9,
+    /// and from 50us to 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub threshold: Option<Nanos>,
     /// Watch who causes late activations: as far as this kernel allows (auto),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use laggard_measure::{Flight, Probe};
 use laggard_model::{
     Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Evidence, Line, LineId, Nanos,
-    ProgramCost, Tid,
+    ProgramCost, Tid, Untraced,
 };
 use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, Threshold, WriteError};
 
@@ -57,8 +57,9 @@ struct Kept {
     /// Set when the session is to end: the thread then waits for no process.
     hurry: Arc<AtomicBool>,
     overwritten: u64,
-    /// Late activations that were chosen and found no room, by line.
-    refused: Vec<u64>,
+    /// Late activations that were chosen and found no room, by line, and the late wakeups
+    /// in them.
+    refused: Vec<(u64, Untraced)>,
 }
 
 /// What the thread that writes is asked.
@@ -155,7 +156,7 @@ impl EpisodeWatch {
             writer,
             hurry,
             overwritten: 0,
-            refused: vec![0; self.cpus.len()],
+            refused: vec![(0, Untraced::default()); self.cpus.len()],
         });
         Ok(())
     }
@@ -169,14 +170,17 @@ impl EpisodeWatch {
     ) -> Result<Vec<Episode>, SessionError> {
         self.flight.poll();
         // The last one's: what was chosen and had room.
-        let mut number = self.kept.as_ref().map_or(0, |kept| {
-            self.selector.kept() - kept.refused.iter().sum::<u64>()
-        });
+        let mut number = self
+            .kept
+            .as_ref()
+            .map_or(0, |kept| self.selector.kept() - kept.refused());
         let mut late = Vec::new();
         for one in self.selector.choose(batch) {
             let cpu = self.cpus[usize::from(one.activation.line.0)];
             let next = self.kept.as_ref().map_or(0, |_| number + 1);
             let mut episode = Episode::new(next, cpu, &one.activation, one.threshold);
+            let wakeups = one.wakeups();
+            episode.passed_ns = one.passed;
             episode.thread = self.threads[usize::from(one.activation.line.0)];
             let from = episode.expiry_ns.saturating_sub(BEFORE);
             let to = episode.end() + AFTER;
@@ -189,7 +193,7 @@ impl EpisodeWatch {
                 },
             };
             if let Some(kept) = &mut self.kept {
-                match kept.keep(&episode) {
+                match kept.keep(&episode, wakeups) {
                     true => number = next,
                     // The next one that is kept has this number.
                     false => episode.number = 0,
@@ -245,8 +249,14 @@ impl EpisodeWatch {
 }
 
 impl Kept {
-    /// Has an episode written, and says whether there was room for it.
-    fn keep(&mut self, episode: &Episode) -> bool {
+    /// Chosen late activations that found no room.
+    fn refused(&self) -> u64 {
+        self.refused.iter().map(|(count, _)| count).sum()
+    }
+
+    /// Has an episode written, and says whether there was room for it. `wakeups` are the
+    /// late wakeups in it, and the sum of their latencies.
+    fn keep(&mut self, episode: &Episode, wakeups: (u64, Nanos)) -> bool {
         let has_room = self
             .jobs
             .try_send(Job::Keep(Box::new(episode.clone())))
@@ -255,7 +265,8 @@ impl Kept {
             true => self.overwritten += u64::from(episode.evidence.overwritten),
             false => {
                 if let Some(refused) = self.refused.get_mut(usize::from(episode.line.0)) {
-                    *refused += 1;
+                    refused.0 += 1;
+                    refused.1.add(wakeups.0, wakeups.1);
                 }
             }
         }
@@ -271,11 +282,14 @@ impl Kept {
 
     /// What the choice was, less what found no room.
     fn notes(&self, mut all: EpisodeNotes) -> EpisodeNotes {
-        for (line, refused) in all.lines.iter_mut().zip(&self.refused) {
+        for (line, (refused, untraced)) in all.lines.iter_mut().zip(&self.refused) {
             line.kept = line.kept.saturating_sub(*refused);
             line.surplus += refused;
+            if let Some(line) = &mut line.untraced {
+                line.add(untraced.wakeups, untraced.total_ns);
+            }
         }
-        let refused: u64 = self.refused.iter().sum();
+        let refused = self.refused();
         all.kept = all.kept.saturating_sub(refused);
         all.surplus += refused;
         all.overwritten = self.overwritten;
@@ -304,6 +318,7 @@ fn write(mut writer: EpisodeWriter, mut book: SymbolBook, jobs: &Receiver<Job>) 
         match job {
             Job::Keep(episode) => {
                 book.note(&episode.evidence);
+                system::note_competitors(&mut book, &episode);
                 writer.append(&episode)?;
             }
             Job::Flush(now, notes) => writer.flush(now, &notes)?,

@@ -2,7 +2,7 @@
 
 use laggard_model::{
     Activity, Address, Because, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler,
-    Service, StackSample, Stage, Tid, Vector, windows_priority,
+    Service, StackSample, Stage, Throttle, Tid, Vector, windows_priority,
 };
 
 use super::context::{Context, SAME_INSTANT, Slice, Thread};
@@ -243,6 +243,9 @@ impl<'a> Judge<'a> {
         if self.is_windows && slice.from < self.interrupted {
             return self.judge_pending_timer();
         }
+        if let Some(held_back) = self.judge_held_back(slice, thread) {
+            return held_back;
+        }
         culprit.thread = Some(thread.name.clone());
         let (class, frame) = if slice.from < self.interrupted {
             self.judge_pending(slice)
@@ -260,6 +263,7 @@ impl<'a> Judge<'a> {
                 unexplained(Because::LateInterrupt)
             }
             CauseClass::Unexplained => unexplained(Because::NoSample),
+            CauseClass::Throttled => self.held_back(slice),
             CauseClass::IdleExit
             | CauseClass::Stolen
             | CauseClass::Stall
@@ -270,7 +274,10 @@ impl<'a> Judge<'a> {
             | CauseClass::PreemptionOff
             | CauseClass::HigherPriority
             | CauseClass::Equal
-            | CauseClass::Throttled
+            | CauseClass::GroupWeight
+            | CauseClass::RtThrottled
+            | CauseClass::FairServer
+            | CauseClass::DeadlineThrottled
             | CauseClass::Migration => {
                 culprit.frame = frame;
                 let is_urgent = matches!(class, CauseClass::HigherPriority | CauseClass::Equal);
@@ -347,11 +354,63 @@ impl<'a> Judge<'a> {
             // It was not late to leave idle, but went there with a thread that could run.
             || self.has_served()
         {
-            CauseClass::Throttled
+            return self.held_back(slice);
         } else {
             return unexplained(Because::Idled);
         };
         (class, Culprit::default())
+    }
+
+    /// The scheduler ran a less urgent thread, or none: by which rule depends on how the
+    /// waiting thread is scheduled. Who ran instead does not tell causes apart.
+    fn held_back(&self, slice: &Slice) -> (CauseClass, Culprit) {
+        let Some(ours) = self.ours else {
+            return (CauseClass::Throttled, Culprit::default());
+        };
+        if let Some(throttle) = self.throttle(slice, ours) {
+            let culprit = Culprit {
+                group: throttle.group,
+                ..Culprit::default()
+            };
+            return (CauseClass::Throttled, culprit);
+        }
+        let class = match ours.priority {
+            ..0 => CauseClass::DeadlineThrottled,
+            0..NORMAL if !self.is_windows => CauseClass::RtThrottled,
+            _ => CauseClass::Throttled,
+        };
+        let culprit = Culprit {
+            contender: (class == CauseClass::RtThrottled)
+                .then(|| self.starving(slice))
+                .flatten(),
+            ..Culprit::default()
+        };
+        (class, culprit)
+    }
+
+    /// The fair server runs `thread`, or real-time throttling does so in its place: a
+    /// switch took the CPU from a real-time thread that could go on.
+    fn judge_held_back(&self, slice: &Slice, thread: &Thread) -> Option<(CauseClass, Culprit)> {
+        let ours = self.ours.filter(|ours| ours.priority < NORMAL)?;
+        if slice.from < self.ready || thread.priority < NORMAL || ours.is(thread) {
+            return None;
+        }
+        let switch = self.index.last_switch(slice.from)?;
+        self.index.is_served(switch.at).then(|| {
+            let culprit = Culprit {
+                contender: self.starving(slice),
+                ..Culprit::default()
+            };
+            (CauseClass::FairServer, culprit)
+        })
+    }
+
+    /// The real-time thread that lost the CPU last though it could go on: the one that
+    /// used up the time of real-time threads.
+    fn starving(&self, slice: &Slice) -> Option<String> {
+        let ours = self.ours.and_then(|ours| ours.tid);
+        let name = self.index.last_preempted_real_time(ours, slice.from);
+        name.map(str::to_owned)
     }
 
     /// A timer of Windows has not made the thread ready. It may end at a tick, or be held
@@ -504,16 +563,19 @@ impl<'a> Judge<'a> {
     /// Whether the service's thread, which is not the one that runs, was
     /// stopped with its control group and has not come back.
     fn is_throttled(&self, slice: &Slice, ours: Waiter) -> bool {
-        let Some(tid) = ours.tid else {
-            return false;
-        };
+        self.throttle(slice, ours).is_some()
+    }
+
+    /// The newest time that the service's thread, which is not the one that runs, was
+    /// stopped with its control group and has not come back.
+    fn throttle(&self, slice: &Slice, ours: Waiter) -> Option<&'a Throttle> {
+        let tid = ours.tid?;
         let runs = slice.context.thread.as_ref();
-        if runs.is_none_or(|thread| thread.tid == tid) {
-            return false;
-        }
+        runs.filter(|thread| thread.tid != tid)?;
+        let throttle = self.index.last_throttle(tid, slice.from)?;
         let came = self.index.last_arrival(tid, slice.from);
-        let stopped = self.index.last_throttle(tid, slice.from);
-        stopped.is_some_and(|stopped| came.is_none_or(|(came, _)| came.at <= stopped))
+        came.is_none_or(|(came, _)| came.at <= throttle.at_ns)
+            .then_some(throttle)
     }
 
     /// The innermost kernel address of a sample in the slice, and whether it

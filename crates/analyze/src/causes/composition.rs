@@ -162,14 +162,18 @@ const fn kind(class: CauseClass) -> PieceKind {
         | CauseClass::ReturnToUser
         | CauseClass::OwnWork => PieceKind::Own,
         CauseClass::Unexplained => PieceKind::Unknown,
-        CauseClass::Throttled => PieceKind::Turns,
+        CauseClass::Throttled
+        | CauseClass::RtThrottled
+        | CauseClass::FairServer
+        | CauseClass::DeadlineThrottled => PieceKind::Turns,
         CauseClass::Interrupt
         | CauseClass::Softirq
         | CauseClass::Dpc
         | CauseClass::Stolen
         | CauseClass::Stall
         | CauseClass::HigherPriority
-        | CauseClass::Equal => PieceKind::Above,
+        | CauseClass::Equal
+        | CauseClass::GroupWeight => PieceKind::Above,
         CauseClass::IdleExit
         | CauseClass::InterruptsOff
         | CauseClass::PreemptionOff
@@ -250,7 +254,11 @@ mod tests {
                 time_ns: part.time(),
             })
             .collect();
-        Explanation { parts, causes }
+        Explanation {
+            parts,
+            causes,
+            passed: Vec::new(),
+        }
     }
 
     #[test]

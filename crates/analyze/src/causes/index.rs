@@ -7,9 +7,14 @@
 
 #[cfg(test)]
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use laggard_model::{Evidence, FlightEvent, Happening, Nanos, StackSample, Tid, windows_level};
+use laggard_model::{
+    Evidence, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, windows_level,
+};
+
+/// Priorities of real-time threads of Linux, as a switch has them: less is more urgent.
+const REAL_TIME: std::ops::Range<i16> = 0..100;
 
 /// A switch of threads.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +43,17 @@ struct ThreadRecords<'a> {
     /// taken in user code.
     next_in_user: Vec<usize>,
     /// Times at which it was stopped with its control group.
-    throttles: Vec<Nanos>,
+    throttles: Vec<&'a Throttle>,
+}
+
+/// A real-time thread that lost the CPU although it could go on.
+#[derive(Clone, Copy, Debug)]
+struct Preempted<'a> {
+    at: Nanos,
+    tid: Tid,
+    name: &'a str,
+    /// Position of the newest entry before this one that is of another thread.
+    previous_other: Option<usize>,
 }
 
 /// The evidence of an episode, indexed once.
@@ -54,6 +69,10 @@ pub(super) struct EvidenceIndex<'a> {
     threads: HashMap<Tid, ThreadRecords<'a>>,
     /// By priority: the thread that was switched in with it. `None`: several were.
     priorities: HashMap<i16, Option<Tid>>,
+    /// In the order of time.
+    preempted: Vec<Preempted<'a>>,
+    /// Times of switches to threads that the fair server chose.
+    served: HashSet<Nanos>,
     /// Records that searches have looked at.
     #[cfg(test)]
     visits: Cell<usize>,
@@ -68,10 +87,17 @@ impl<'a> EvidenceIndex<'a> {
             signs: signs(evidence),
             threads: HashMap::new(),
             priorities: HashMap::new(),
+            preempted: Vec::new(),
+            served: evidence.served.iter().flatten().copied().collect(),
             #[cfg(test)]
             visits: Cell::default(),
         };
+        let mut last = None;
         for event in &evidence.events {
+            index.add_preempted(event, last);
+            if matches!(event.what, Happening::Switch { .. }) {
+                last = Some(event);
+            }
             index.add_switch(event);
         }
         for sample in &evidence.samples {
@@ -79,7 +105,7 @@ impl<'a> EvidenceIndex<'a> {
         }
         for throttle in &evidence.throttles {
             let thread = index.thread_mut(throttle.tid);
-            thread.throttles.push(throttle.at_ns);
+            thread.throttles.push(throttle);
         }
         for thread in index.threads.values_mut() {
             thread.find_samples_in_user_code();
@@ -119,6 +145,66 @@ impl<'a> EvidenceIndex<'a> {
             .entry(priority)
             .and_modify(|known| *known = known.filter(|known| *known == tid))
             .or_insert(Some(tid));
+    }
+
+    /// Notes the real-time thread that came with `last` and that `event` took the CPU from.
+    fn add_preempted(&mut self, event: &FlightEvent, last: Option<&'a FlightEvent>) {
+        let is_left_runnable = matches!(
+            event.what,
+            Happening::Switch {
+                preempted: true,
+                before: None,
+                ..
+            }
+        );
+        let Some(Happening::Switch {
+            tid,
+            name,
+            priority,
+            ..
+        }) = last.map(|last| &last.what)
+        else {
+            return;
+        };
+        if !is_left_runnable || !REAL_TIME.contains(priority) {
+            return;
+        }
+        let place = self.preempted.len().checked_sub(1);
+        let previous_other = place.and_then(|place| {
+            let previous = &self.preempted[place];
+            if previous.tid == *tid {
+                previous.previous_other
+            } else {
+                Some(place)
+            }
+        });
+        self.preempted.push(Preempted {
+            at: event.at_ns,
+            tid: *tid,
+            name,
+            previous_other,
+        });
+    }
+
+    /// Name of the last real-time thread, other than `except`, that lost the CPU up to `at`
+    /// although it could go on.
+    pub(super) fn last_preempted_real_time(
+        &self,
+        except: Option<Tid>,
+        at: Nanos,
+    ) -> Option<&'a str> {
+        let next = self.position(&self.preempted, |preempted| preempted.at <= at);
+        let last = self.preempted.get(next.checked_sub(1)?)?;
+        if Some(last.tid) != except {
+            return Some(last.name);
+        }
+        let other = self.preempted.get(last.previous_other?)?;
+        Some(other.name)
+    }
+
+    /// Whether the fair server chose the thread that was switched in at `at`.
+    pub(super) fn is_served(&self, at: Nanos) -> bool {
+        self.served.contains(&at)
     }
 
     /// Whether the thread was switched in with a less urgent priority than this.
@@ -166,11 +252,10 @@ impl<'a> EvidenceIndex<'a> {
         Some((self.switches[place], self.switches.get(place + 1).copied()))
     }
 
-    /// The last time up to `at` at which the thread was stopped with its control
-    /// group.
-    pub(super) fn last_throttle(&self, tid: Tid, at: Nanos) -> Option<Nanos> {
+    /// The last stop, up to `at`, of the thread with its control group.
+    pub(super) fn last_throttle(&self, tid: Tid, at: Nanos) -> Option<&'a Throttle> {
         let throttles = &self.threads.get(&tid)?.throttles;
-        let next = self.position(throttles, |&time| time <= at);
+        let next = self.position(throttles, |throttle| throttle.at_ns <= at);
         throttles.get(next.checked_sub(1)?).copied()
     }
 

@@ -13,9 +13,11 @@ mod cover;
 mod doubt;
 mod fault;
 mod finer;
+mod group;
 mod handler;
 mod index;
 mod pace;
+mod passed;
 mod rank;
 mod rhythm;
 mod samples;
@@ -36,6 +38,8 @@ pub use context::{Context, Open, Slice, Thread};
 use cover::Cover;
 use index::EvidenceIndex;
 pub use pace::Rhythm;
+pub use passed::PassedShare;
+use passed::passed_shares;
 pub use rank::{Met, RankedCause, Ranking, Signature, rank};
 pub use rhythm::rhythms;
 pub use samples::samples_by_part;
@@ -67,12 +71,15 @@ pub struct Explanation {
     pub parts: Vec<Part>,
     /// The same by cause, largest first. They add up to the latency.
     pub causes: Vec<Cause>,
+    /// For each of `causes`, its share in the expiries that passed during the episode. Empty:
+    /// no expiry passed.
+    pub passed: Vec<PassedShare>,
 }
 
 /// Explains an episode of a line of `service` and `route`.
 pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation {
     let index = EvidenceIndex::new(&episode.evidence);
-    Explanation::new(parts(episode, &index, service, route))
+    Explanation::new(episode, parts(episode, &index, service, route))
 }
 
 /// Divides the time from the expiry to the service.
@@ -180,14 +187,20 @@ pub fn explain_named(
     let mut parts = parts(episode, &index, service, route);
     fault::name_page_faults(&mut parts, &index, symbols);
     doubt::doubt_interrupts(&mut parts, &index);
+    group::name_groups(&mut parts, episode, &index, symbols);
     mark_ours(&mut parts, symbols);
-    Explanation::new(parts)
+    Explanation::new(episode, parts)
 }
 
 impl Explanation {
-    fn new(parts: Vec<Part>) -> Self {
+    fn new(episode: &Episode, parts: Vec<Part>) -> Self {
         let causes = sum(&parts);
-        Self { parts, causes }
+        let passed = passed_shares(episode, &parts, &causes);
+        Self {
+            parts,
+            causes,
+            passed,
+        }
     }
 }
 

@@ -26,7 +26,10 @@ pub struct RankedCause {
     pub episodes: usize,
     /// In how many no other cause took more.
     pub first_in: usize,
-    /// Time in all of them.
+    /// Late wakeups in which it took part: the episodes, and expiries that passed during
+    /// them.
+    pub wakeups: u64,
+    /// Time in all of these wakeups.
     pub total: Nanos,
     /// Most time in one.
     pub largest: Nanos,
@@ -69,7 +72,9 @@ pub struct Ranking {
     pub causes: Vec<RankedCause>,
     /// How many episodes there are.
     pub episodes: usize,
-    /// Their latencies together.
+    /// Late wakeups: the episodes, and expiries that passed during them.
+    pub wakeups: u64,
+    /// Sum of the latencies of these wakeups.
     pub total: Nanos,
     /// The largest of them.
     pub largest: Nanos,
@@ -99,6 +104,8 @@ struct Ranks<'a> {
     by_signature: HashMap<Signature, usize>,
     causes: Vec<CountedCause>,
     latencies: Vec<Nanos>,
+    wakeups: u64,
+    total: Nanos,
     is_at_least: bool,
 }
 
@@ -127,6 +134,7 @@ impl<'a> Ranks<'a> {
             let CountedCause { ranked, episodes } = &mut self.causes[place];
             ranked.episodes += 1;
             ranked.first_in += usize::from(time == most);
+            ranked.wakeups += 1;
             ranked.total += time;
             if time > ranked.largest {
                 (ranked.largest, ranked.largest_episode) = (time, episode.number);
@@ -140,6 +148,22 @@ impl<'a> Ranks<'a> {
             });
             episodes.push(self.latencies.len());
         }
+        // Causes with the same words: all expiries up to the end of the last of them.
+        let mut passed_wakeups: BTreeMap<usize, u64> = BTreeMap::new();
+        for (cause, passed) in explanation.causes.iter().zip(&explanation.passed) {
+            let place = self.place(cause.class, &cause.culprit, who);
+            self.causes[place].ranked.total += passed.total;
+            let wakeups = passed_wakeups.entry(place).or_default();
+            *wakeups = (*wakeups).max(passed.wakeups);
+        }
+        for (place, wakeups) in passed_wakeups {
+            self.causes[place].ranked.wakeups += wakeups;
+        }
+        self.wakeups += 1 + episode.passed_ns.len() as u64;
+        let passed = episode.passed_ns.iter();
+        self.total += passed.fold(episode.latency(), |sum, &after| {
+            sum + episode.latency().saturating_sub(after)
+        });
         self.latencies.push(episode.latency());
         self.is_at_least |= episode.censored;
     }
@@ -186,7 +210,8 @@ impl<'a> Ranks<'a> {
         Ranking {
             causes,
             episodes: latencies.len(),
-            total: latencies.iter().fold(Nanos::ZERO, |sum, &one| sum + one),
+            wakeups: self.wakeups,
+            total: self.total,
             largest: latencies.iter().copied().max().unwrap_or_default(),
             is_at_least: self.is_at_least,
         }
@@ -227,6 +252,7 @@ impl RankedCause {
             signature,
             episodes: 0,
             first_in: 0,
+            wakeups: 0,
             total: Nanos::ZERO,
             largest: Nanos::ZERO,
             largest_episode: 0,

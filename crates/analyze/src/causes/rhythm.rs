@@ -175,6 +175,7 @@ mod tests {
             },
             episodes: met_ms.len(),
             first_in: 0,
+            wakeups: met_ms.len() as u64,
             total: took,
             largest: took,
             largest_episode: 1,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use laggard_analyze::causes::explain_named;
-use laggard_model::name::{cause_name, who};
+use laggard_model::name::{cause_with_contenders, who};
 use laggard_model::{
     Activation, Activity, CauseClass, Cpu, Episode, Evidence, Happening, LineId, Names, Nanos,
     Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, Tid, Vector, WatchedThread,
@@ -228,16 +228,25 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
         episode.thread = Some(self.thread);
         episode.evidence = evidence;
         live::learn(&episode.evidence, self.names);
+        if service.is_normal_thread() {
+            live::learn_competitors(self.thread, &episode.evidence, self.names);
+        }
         let found = explain_named(&episode, service, Route::Direct, self.names.symbols());
         for cause in &found.causes {
             self.names.learn(&cause.culprit);
             let who = who(&cause.culprit, self.names.symbols());
+            // The weight of a group is one cause, whichever thread ran.
+            let contender = if cause.class == CauseClass::GroupWeight {
+                &[]
+            } else {
+                cause.culprit.contender.as_slice()
+            };
             // It had its CPU.
             let is_own = cause.class == CauseClass::ReturnToUser;
             self.add(match is_own {
                 true => AttachTaken::own(OWN_WORK, cause.time_ns),
                 false => AttachTaken {
-                    what: cause_name(cause.class, who.as_deref()),
+                    what: cause_with_contenders(cause.class, who.as_deref(), contender),
                     class: Some(cause.class),
                     who,
                     time_ns: cause.time_ns,

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use laggard_analyze::causes::explain_named;
 use laggard_model::name::{cause_name, line_name, who, who_anywhere};
 use laggard_model::{
-    Batch, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos, STAGES, Stage,
+    Batch, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos, STAGES, Stage, Tid,
+    is_normal_priority,
 };
 use laggard_record::{EpisodeSelector, Threshold};
 
@@ -191,10 +192,28 @@ pub(crate) fn learn(evidence: &Evidence, names: &mut dyn Names) {
     for sample in &evidence.samples {
         names.learn_stack(&sample.kernel);
     }
+    for group in evidence.throttles.iter().filter_map(|one| one.group) {
+        names.learn_quota(group);
+    }
+}
+
+/// Looks up the groups of a normal thread that waited, and of those that ran.
+pub(crate) fn learn_competitors(waiter: Tid, evidence: &Evidence, names: &mut dyn Names) {
+    names.learn_entities(waiter);
+    for event in &evidence.events {
+        if let Happening::Switch { tid, priority, .. } = event.what
+            && is_normal_priority(priority)
+        {
+            names.learn_entities(tid);
+        }
+    }
 }
 
 fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart> {
     learn(&episode.evidence, names);
+    if let Some(waiter) = episode.thread.filter(|_| line.service.is_normal_thread()) {
+        learn_competitors(waiter, &episode.evidence, names);
+    }
     let explained = explain_named(episode, line.service, line.route, names.symbols());
     explained
         .causes

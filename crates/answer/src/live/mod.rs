@@ -16,8 +16,8 @@ use laggard_model::{
     STAGES, Service,
 };
 
-pub(crate) use late::learn;
 pub use late::{LateActivation, LateFinder, LateList, LatePart};
+pub(crate) use late::{learn, learn_competitors};
 pub use series::Window;
 use series::{LineSeries, MINUTE};
 

@@ -62,7 +62,15 @@ pub fn overview(seen: &Grounds<'_>) -> Overview {
         unanswered,
         subject: main.map(|(service, route)| Subject { service, route }),
         contexts: report.contexts.clone(),
+        more_services: more_services(report, main),
         services: services(report, main),
+        threshold_ns: seen.late.and_then(|explained| {
+            let of = match &late {
+                Some((why, route)) => why.service.zip(*route),
+                None => main,
+            };
+            late::threshold(explained, of)
+        }),
         first: why.and_then(|why| First::of(why, report)),
         is_explained: seen.late.is_some(),
         late: late.as_ref().map(Late::of),
@@ -187,6 +195,13 @@ fn beware(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Caveat> {
     let missing = missing.filter(|one| one.kind != CaveatKind::Unfinished);
     let spoilt = report.caveats.iter().filter(|one| !is_told(one));
     missing.chain(spoilt).cloned().collect()
+}
+
+/// Services by a route that the first screen leaves out.
+fn more_services(report: &RecordingReport, main: Option<(Service, Route)>) -> usize {
+    let rows = report.services.iter();
+    let rows = rows.filter(|row| row.cpu.is_none() && row.minute.is_none());
+    rows.count() - services(report, main).len()
 }
 
 /// The services that a person asks about: each the direct way, where there are

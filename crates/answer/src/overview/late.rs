@@ -6,7 +6,7 @@ use super::{First, Late, LateCause};
 use crate::remedy::remedy;
 use crate::show::RecordingReport;
 use crate::why::{self, CauseRow, Explained, WhyReport};
-use laggard_model::{Route, Service};
+use laggard_model::{Nanos, Route, Service};
 
 /// So many causes are listed.
 const MOST: usize = 3;
@@ -38,6 +38,8 @@ impl Late {
             service: why.service,
             route: *route,
             activations: why.episodes,
+            wakeups: why.wakeups,
+            untraced: why.untraced.clone(),
             total_ns: why.total_ns,
             largest_ns: why.largest_ns,
             largest_is_at_least: why.largest_is_at_least,
@@ -46,6 +48,22 @@ impl Late {
             surplus: why.surplus,
         }
     }
+}
+
+/// The smallest and the largest threshold of the lines of one service, or of all.
+pub(super) fn threshold(
+    explained: &Explained<'_>,
+    of: Option<(Service, Route)>,
+) -> Option<(Nanos, Nanos)> {
+    let late = explained.late;
+    let lines = late.manifest.lines.iter().zip(&late.notes.thresholds_ns);
+    let thresholds = || {
+        lines
+            .clone()
+            .filter(|(line, _)| of.is_none_or(|of| of == (line.service, line.route)))
+            .filter_map(|(_, threshold)| *threshold)
+    };
+    Some((thresholds().min()?, thresholds().max()?))
 }
 
 impl LateCause {
@@ -90,12 +108,21 @@ impl First {
 
 /// Who did what a class says; an activity says what it is itself, behind its kind.
 fn named_first(class: CauseClass, who: Option<&str>) -> Option<&str> {
-    let is_activity = matches!(class, CauseClass::Interrupt | CauseClass::Softirq);
+    let is_activity = matches!(
+        class,
+        CauseClass::Interrupt
+            | CauseClass::Softirq
+            | CauseClass::Throttled
+            | CauseClass::GroupWeight
+    );
     who.filter(|_| !is_activity)
 }
 
 /// A cause in few words, who first: `kworker/1:2, preemption disabled`.
 fn words(row: &CauseRow) -> String {
+    if !row.contenders.is_empty() || row.class == CauseClass::Throttled {
+        return row.name();
+    }
     let how = row.class.in_short();
     let who = row.who.as_deref();
     match (named_first(row.class, who), who) {

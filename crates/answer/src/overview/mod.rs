@@ -21,7 +21,7 @@ use crate::forecast::Ahead;
 use crate::qos::{Apart, Application, Coarse, Fitness, MissFigures};
 use crate::show::Share;
 use crate::waiting::Waiting;
-use crate::why::RhythmRow;
+use crate::why::{RhythmRow, UntracedRow};
 
 pub use build::{Grounds, overview};
 pub use read::{OverviewError, made_for, read};
@@ -62,8 +62,14 @@ pub struct Overview {
     pub contexts: Option<ContextsReport>,
     /// How late each service is.
     pub services: Vec<LateService>,
+    /// Services by a route that were recorded and are not in `services`.
+    pub more_services: usize,
     /// Whether late activations were kept with evidence of who caused them.
     pub is_explained: bool,
+    /// Latency thresholds of the lines that `late` is of, the smallest and the largest: a
+    /// wakeup is late if its latency is larger. Absent where none was decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold_ns: Option<(Nanos, Nanos)>,
     /// Who made activations late; absent where none was kept.
     pub late: Option<Late>,
     /// What to do about the first cause that a user can do anything about.
@@ -203,7 +209,12 @@ pub struct Late {
     pub route: Option<Route>,
     /// How many late activations are explained.
     pub activations: usize,
-    /// Their latencies together.
+    /// Late wakeups: these, expiries that passed during them, and those without trace data.
+    pub wakeups: u64,
+    /// Late wakeups without trace data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untraced: Option<UntracedRow>,
+    /// Sum of the latencies of all late wakeups.
     pub total_ns: Nanos,
     /// The largest of them.
     pub largest_ns: Nanos,

@@ -32,7 +32,11 @@ pub(super) fn remedy(row: &CauseRow) -> Option<&'static str> {
         | CauseClass::Stolen
         | CauseClass::Stall
         | CauseClass::Softirq
+        | CauseClass::GroupWeight
         | CauseClass::Throttled
+        | CauseClass::RtThrottled
+        | CauseClass::FairServer
+        | CauseClass::DeadlineThrottled
         | CauseClass::Migration
         | CauseClass::ContextSwitch
         | CauseClass::OwnPath

@@ -353,7 +353,7 @@ impl EpisodeCauses {
                 take(&episode, line, symbols, &explained);
                 Arc::new(Explanation {
                     parts: Vec::new(),
-                    causes: explained.causes,
+                    ..explained
                 })
             });
             drop_evidence(&mut episode);
@@ -382,6 +382,7 @@ impl EpisodeCauses {
         Explained {
             late: &self.late,
             service,
+            route: None,
             episodes: episodes.collect(),
         }
     }
@@ -409,6 +410,8 @@ pub struct Explained<'a> {
     pub late: &'a RecordedEpisodes,
     /// Only this service's.
     pub service: Option<Service>,
+    /// Only of this route.
+    pub route: Option<Route>,
     /// The episodes, by number.
     pub episodes: Vec<ExplainedEpisode<'a>>,
 }
@@ -461,6 +464,7 @@ impl<'a> Explained<'a> {
         Self {
             late,
             service,
+            route: None,
             episodes: episodes.collect(),
         }
     }
@@ -473,6 +477,7 @@ impl<'a> Explained<'a> {
         Self {
             late: self.late,
             service: service.or(self.service),
+            route: self.route,
             episodes: self.episodes.iter().filter(is_wanted).cloned().collect(),
         }
     }
@@ -481,6 +486,7 @@ impl<'a> Explained<'a> {
     #[must_use]
     pub fn by(mut self, route: Route) -> Self {
         self.episodes.retain(|one| one.line.route == route);
+        self.route = Some(route);
         self
     }
 

@@ -10,13 +10,14 @@ mod watched;
 mod words;
 mod worth;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::causes::{RankedCause, Ranking, Rhythm, Signature, rank};
 use laggard_model::name::{self, cause_words};
 use laggard_model::{
-    Activity, Because, Cause, CauseClass, Caveat, Cpu, Line, Manifest, Nanos, Service, Stage,
-    Symbols,
+    Activity, Because, Cause, CauseClass, Caveat, Cpu, GroupQuota, Line, Manifest, Nanos, Service,
+    Stage, Symbols,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,6 +57,13 @@ pub struct WhyReport {
     pub service: Option<Service>,
     /// How many episodes are explained here.
     pub episodes: usize,
+    /// Late wakeups: the episodes, expiries that passed during them, and wakeups without
+    /// trace data.
+    pub wakeups: u64,
+    /// Those without trace data: their causes are unknown. `None`: all have trace data, or
+    /// an earlier version recorded them and did not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untraced: Option<UntracedRow>,
     /// Late activations that were not kept, of all services.
     pub surplus: u64,
     /// Episodes whose evidence had been overwritten, of all services.
@@ -63,7 +71,7 @@ pub struct WhyReport {
     /// Switches of threads that the flight recorder did not see, at least; `None`:
     /// not counted.
     pub unseen_switches: Option<u64>,
-    /// The latencies of these episodes together.
+    /// Sum of the latencies of all these wakeups.
     pub total_ns: Nanos,
     /// The largest of them.
     pub largest_ns: Nanos,
@@ -89,6 +97,17 @@ pub struct WhyReport {
     pub shortfalls: Vec<Caveat>,
 }
 
+/// Late wakeups without trace data.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct UntracedRow {
+    /// Number of wakeups.
+    pub wakeups: u64,
+    /// Sum of their latencies.
+    pub total_ns: Nanos,
+    /// Share of the latencies of all late wakeups, 0 to 1.
+    pub share: f64,
+}
+
 /// A cause over all episodes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseRow {
@@ -96,6 +115,14 @@ pub struct CauseRow {
     pub class: CauseClass,
     /// Who, in words.
     pub who: Option<String>,
+    /// Threads that took part but do not tell this cause from others, those with most time
+    /// first: the real-time threads that used up the CPU, or the threads that ran because of
+    /// a group's weight.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contenders: Vec<String>,
+    /// The control group whose CPU quota was used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<GroupQuota>,
     /// Whether it is a thread of the laggard that recorded, and so not the
     /// machine's doing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -117,9 +144,12 @@ pub struct CauseRow {
     pub first_in: usize,
     /// Episodes an hour.
     pub per_hour: f64,
-    /// Time in all of them.
+    /// Late wakeups in which it took part: the episodes, and expiries that passed during
+    /// them.
+    pub wakeups: u64,
+    /// Time in all of these wakeups.
     pub total_ns: Nanos,
-    /// Its share of the time of all episodes, 0 to 1.
+    /// Share of the latencies of all late wakeups, with or without trace data, 0 to 1.
     pub share: f64,
     /// Most time in one.
     pub largest_ns: Nanos,
@@ -225,10 +255,14 @@ impl Explained<'_> {
         let ranking = rank(explanations(&self.episodes), |culprit| {
             name::who(culprit, symbols)
         });
+        let untraced = watched::untraced(late, service, self.route);
+        let total = ranking.total + untraced.total_ns;
         let duration = late.duration();
         let ours = ours(&self.episodes, symbols);
         let irqs = irqs(&self.episodes, symbols);
         let reasons = reasons(&self.episodes, symbols);
+        let contenders = contenders(&self.episodes, symbols);
+        let quotas = quotas(&self.episodes, symbols);
         let searched = ranking.causes.iter().take(RHYTHMS);
         let searched = searched.map(|one| &one.signature);
         let whole = watched::all_kept(late, service);
@@ -240,9 +274,14 @@ impl Explained<'_> {
             .iter()
             .enumerate()
             .map(|(place, cause)| {
-                let row = row(cause, &ranking, duration);
+                let row = row(cause, &ranking, total, duration);
                 let found = (place < RHYTHMS).then(|| rhythms.of(&cause.signature));
                 CauseRow {
+                    contenders: contenders
+                        .get(&cause.signature)
+                        .cloned()
+                        .unwrap_or_default(),
+                    quota: quotas.get(&cause.signature).cloned(),
                     is_ours: ours.contains(&cause.signature),
                     irq: irqs.get(&cause.signature).copied(),
                     because: reasons.get(&cause.signature).copied(),
@@ -252,6 +291,11 @@ impl Explained<'_> {
             })
             .collect();
         let waiting = watched::still_waiting(&late.manifest, service);
+        let untraced = (untraced.wakeups > 0).then(|| UntracedRow {
+            wakeups: untraced.wakeups,
+            total_ns: untraced.total_ns,
+            share: ratio(untraced.total_ns.as_secs_f64(), total.as_secs_f64()),
+        });
         let mut others: Vec<String> = own_share(&rows).into_iter().collect();
         others.extend(watched::sentences(
             late,
@@ -274,10 +318,12 @@ impl Explained<'_> {
             duration_ns: duration,
             service,
             episodes: ranking.episodes,
+            wakeups: ranking.wakeups + untraced.as_ref().map_or(0, |one| one.wakeups),
+            untraced,
             surplus: late.notes.surplus,
             overwritten: late.notes.overwritten,
             unseen_switches: late.notes.unseen_switches,
-            total_ns: ranking.total,
+            total_ns: total,
             largest_ns: ranking.largest,
             largest_is_at_least: ranking.is_at_least,
             more_causes: rows.len().saturating_sub(top),
@@ -327,6 +373,42 @@ fn reasons(explained: &[ExplainedEpisode<'_>], symbols: &Symbols) -> BTreeMap<Si
         .collect()
 }
 
+/// Threads that took part in causes without telling them apart, those with most time
+/// first.
+fn contenders(
+    explained: &[ExplainedEpisode<'_>],
+    symbols: &Symbols,
+) -> BTreeMap<Signature, Vec<String>> {
+    let mut times: BTreeMap<Signature, BTreeMap<&str, Nanos>> = BTreeMap::new();
+    for cause in explained.iter().flat_map(ExplainedEpisode::causes) {
+        if let Some(contender) = &cause.culprit.contender {
+            let names = times.entry(signature(cause, symbols)).or_default();
+            *names.entry(contender).or_default() += cause.time_ns;
+        }
+    }
+    let names = |times: BTreeMap<&str, Nanos>| {
+        let mut times: Vec<(&str, Nanos)> = times.into_iter().collect();
+        times.sort_by_key(|(_, time)| Reverse(*time));
+        times.into_iter().map(|(name, _)| name.to_owned()).collect()
+    };
+    let times = times.into_iter();
+    times.map(|(cause, times)| (cause, names(times))).collect()
+}
+
+/// The quotas that are causes.
+fn quotas(
+    explained: &[ExplainedEpisode<'_>],
+    symbols: &Symbols,
+) -> BTreeMap<Signature, GroupQuota> {
+    let causes = explained.iter().flat_map(ExplainedEpisode::causes);
+    causes
+        .filter_map(|cause| {
+            let quota = symbols.quotas.get(&cause.culprit.group?)?;
+            Some((signature(cause, symbols), quota.clone()))
+        })
+        .collect()
+}
+
 fn signature(cause: &Cause, symbols: &Symbols) -> Signature {
     Signature {
         class: cause.class,
@@ -334,12 +416,19 @@ fn signature(cause: &Cause, symbols: &Symbols) -> Signature {
     }
 }
 
-fn row(cause: &RankedCause, all: &Ranking, duration: Nanos) -> CauseRow {
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// A cause; `total` is the sum of the latencies of all late wakeups, with or without trace
+/// data.
+fn row(cause: &RankedCause, all: &Ranking, total: Nanos, duration: Nanos) -> CauseRow {
     let hours = duration.as_secs_f64() / 3_600.0;
-    let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     CauseRow {
         class: cause.signature.class,
         who: cause.signature.who.clone(),
+        contenders: Vec::new(),
+        quota: None,
         is_ours: false,
         irq: None,
         because: None,
@@ -347,8 +436,9 @@ fn row(cause: &RankedCause, all: &Ranking, duration: Nanos) -> CauseRow {
         episodes: cause.episodes,
         first_in: cause.first_in,
         per_hour: ratio(cause.episodes as f64, hours),
+        wakeups: cause.wakeups,
         total_ns: cause.total,
-        share: ratio(cause.total.as_secs_f64(), all.total.as_secs_f64()),
+        share: ratio(cause.total.as_secs_f64(), total.as_secs_f64()),
         largest_ns: cause.largest,
         largest_episode: cause.largest_episode,
         is_at_least: cause.is_at_least,

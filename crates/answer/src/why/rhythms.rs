@@ -112,6 +112,7 @@ mod tests {
                 explanation: Arc::new(Explanation {
                     parts: Vec::new(),
                     causes: vec![cause(episode.number)],
+                    passed: Vec::new(),
                 }),
             })
             .collect();

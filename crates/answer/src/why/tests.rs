@@ -1,4 +1,6 @@
-use laggard_model::{Episode, EpisodeNotes, Happening, LineWatch, Route, Tid};
+use laggard_model::{
+    Episode, EpisodeNotes, FlightEvent, Happening, LineWatch, Route, Tid, Untraced,
+};
 
 use super::*;
 use laggard_made::Made;
@@ -105,6 +107,93 @@ fn a_rhythm_that_begins_long_after_the_beginning_is_said_to_have_begun() {
         report.sentences[1].contains(", every 5.00 s, none before 25.0 s (7 of 7 seen):"),
         "{}",
         report.sentences[1]
+    );
+}
+
+/// Rows and wakeups without trace data add up to all late wakeups.
+#[test]
+fn shares_relate_to_all_late_wakeups_with_or_without_trace_data() {
+    let untraced = Untraced {
+        wakeups: 3,
+        total_ns: Nanos::from_us(6_006),
+    };
+    let mut passed = episode(1);
+    passed.passed_ns = vec![Nanos::from_ms(1)];
+    let late = RecordedEpisodes {
+        path: "r.laggard".into(),
+        manifest: manifest(),
+        episodes: vec![passed],
+        notes: EpisodeNotes {
+            lines: vec![LineWatch {
+                untraced: Some(untraced),
+                ..LineWatch::default()
+            }],
+            ..notes()
+        },
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+
+    let all = why(&late, None, 99);
+    let other = why(&late, Some(Service::Deadline), 99);
+
+    assert_eq!((all.episodes, all.wakeups), (1, 5));
+    assert_eq!(all.total_ns, Nanos::from_us(2_002 + 1_002 + 6_006));
+    let row = all.untraced.unwrap();
+    assert_eq!((row.wakeups, row.total_ns), (3, untraced.total_ns));
+    let rows = all.causes.iter();
+    let time = rows
+        .clone()
+        .fold(row.total_ns, |sum, one| sum + one.total_ns);
+    assert_eq!(time, all.total_ns);
+    let share: f64 = row.share + rows.map(|one| one.share).sum::<f64>();
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+    assert_eq!((other.wakeups, other.untraced), (0, None));
+}
+
+#[test]
+fn quota_and_contenders_are_named_once_for_all_episodes() {
+    let starved = |number, spinner: &str| {
+        let mut episode = episode(number);
+        let at = episode.expiry_ns.saturating_sub(Nanos::from_us(500));
+        let switch = |tid, name: &str, priority, at_ns| FlightEvent {
+            at_ns,
+            what: Happening::Switch {
+                tid: Tid(tid),
+                name: name.into(),
+                priority,
+                priority_before: None,
+                before: None,
+                preempted: true,
+            },
+        };
+        let before = at.saturating_sub(Nanos::from_us(100));
+        let events = &mut episode.evidence.events;
+        events.retain(
+            |event| !matches!(&event.what, Happening::Switch { name, .. } if name == "hog"),
+        );
+        events.insert(0, switch(7, "logd", 120, at));
+        events.insert(0, switch(60, spinner, 49, before));
+        episode.evidence.served = Some(vec![at]);
+        episode
+    };
+
+    let report = report(
+        &[
+            starved(1, "planner"),
+            starved(2, "other"),
+            starved(3, "planner"),
+        ],
+        None,
+    );
+
+    let first = &report.causes[0];
+    assert_eq!(first.class, CauseClass::FairServer);
+    assert_eq!((first.episodes, first.who.as_deref()), (3, None));
+    assert_eq!(first.contenders, ["planner", "other"]);
+    assert_eq!(
+        first.name(),
+        "fair server, because planner, other kept the CPU"
     );
 }
 

@@ -4,11 +4,11 @@
 use laggard_analyze::causes;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count};
-use laggard_model::{Line, LineWatch, Manifest, Nanos, Route, RowsOf, Service};
+use laggard_model::{Line, LineWatch, Manifest, Nanos, Route, RowsOf, Service, Untraced};
 
 use super::{LineThreshold, RecordedEpisodes, place};
 
-/// An automatic threshold from here on decides what `why` can see.
+/// Largest automatic threshold; earlier versions chose up to 10 ms.
 const HIGH: Nanos = Nanos::from_ms(1);
 /// What counted as late in lines whose threshold was not decided.
 const UNDECIDED: Nanos = Nanos::from_us(50);
@@ -51,6 +51,23 @@ pub(super) fn sentences(
     all.extend(undecided(&watched, late.manifest.plan.rows));
     all.extend(high(&watched, &late.manifest));
     all
+}
+
+/// Late wakeups without trace data, of `service` and `route` only if given.
+pub(super) fn untraced(
+    late: &RecordedEpisodes,
+    service: Option<Service>,
+    route: Option<Route>,
+) -> Untraced {
+    let mut sum = Untraced::default();
+    for (line, watch) in late.manifest.lines.iter().zip(&late.notes.lines) {
+        let is_wanted = service.is_none_or(|wanted| wanted == line.service)
+            && route.is_none_or(|wanted| wanted == line.route);
+        if let Some(untraced) = watch.untraced.filter(|_| is_wanted) {
+            sum.add(untraced.wakeups, untraced.total_ns);
+        }
+    }
+    sum
 }
 
 /// From when to when all that was late was kept, of `service` only if one is
@@ -273,7 +290,7 @@ fn high(watched: &[Watched], manifest: &Manifest) -> Option<String> {
         .iter()
         .filter(|one| one.is_automatic(manifest))
         .filter_map(|one| Some((one.line, one.threshold?)))
-        .filter(|(_, threshold)| *threshold >= HIGH)
+        .filter(|(_, threshold)| *threshold > HIGH)
         .collect();
     let (line, most) = high.iter().max_by_key(|(_, threshold)| *threshold)?;
     let others = match high.len() - 1 {
@@ -342,6 +359,7 @@ mod tests {
             early_largest_ns: (early > 0).then(|| Nanos::from_us(2_900)),
             surplus,
             kept: 0,
+            untraced: None,
         }
     }
 

@@ -49,6 +49,11 @@ pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
 }
 
 impl CauseRow {
+    /// The cause in words, with the threads that took part.
+    pub fn name(&self) -> String {
+        name::cause_with_contenders(self.class, self.who.as_deref(), &self.contenders)
+    }
+
     /// What it is, and on which CPUs, in words.
     pub fn on_cpus(&self) -> String {
         // Who is to be looked for on another CPU is not on these.
@@ -57,8 +62,7 @@ impl CauseRow {
         } else {
             " on CPU"
         };
-        let name = name::cause_name(self.class, self.who.as_deref());
-        format!("{name}{place} {}", ranges(&self.cpus))
+        format!("{}{place} {}", self.name(), ranges(&self.cpus))
     }
 }
 

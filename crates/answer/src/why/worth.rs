@@ -2,7 +2,6 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::causes::Signature;
-use laggard_model::name;
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Route, Service, UsagePattern};
@@ -80,7 +79,7 @@ pub fn weigh(
 
 /// The longest horizon of which a level can be told.
 fn sentence(row: &CauseRow) -> String {
-    let cause = name::cause_name(row.class, row.who.as_deref());
+    let cause = row.name();
     let told = row.worth.iter().rev().find_map(|one| {
         let level = one.with.level()?;
         Some((one, level))
@@ -206,6 +205,7 @@ mod tests {
             },
             episodes: 1,
             first_in: 1,
+            wakeups: 1,
             total: Nanos::ZERO,
             largest: Nanos::ZERO,
             largest_episode: 1,
@@ -217,6 +217,7 @@ mod tests {
         let all = Ranking {
             causes: Vec::new(),
             episodes: 1,
+            wakeups: 1,
             total: Nanos::ZERO,
             largest: Nanos::ZERO,
             is_at_least: false,
@@ -230,7 +231,7 @@ mod tests {
         };
         sentence(&CauseRow {
             worth: vec![worth],
-            ..row(&cause, &all, Nanos::ZERO)
+            ..row(&cause, &all, Nanos::ZERO, Nanos::ZERO)
         })
     }
 

@@ -77,16 +77,18 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "TIME")]
     pub(crate) period: Option<Nanos>,
     /// Latency from which on an activation is shown as exceeding, and kept as
-    /// an episode, which `laggard why` explains [default: 1ms for the first,
-    /// the p99.9 of each service's first 3 s, but 50us to 10ms, for the other]
+    /// an episode, which `laggard why` explains [default: 1ms for the first;
+    /// for the other 10 times the median of each service's first 3 s, at most
+    /// their p99.9, and from 50us to 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) threshold: Option<Nanos>,
     /// Keep late activations with the evidence of who caused them: as far as
     /// this kernel allows (auto), surely (on), or not at all (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,
-    /// Late activations to keep in each minute at most, shared fairly among
-    /// services and CPUs, besides each one's new largest
+    /// Late activations to keep in each minute at most in the long run, and ten
+    /// times as many at once, shared fairly among services and CPUs, besides each
+    /// one's new largest
     #[arg(long, value_name = "COUNT", default_value_t = 600)]
     pub(crate) max_episodes_per_minute: u64,
     /// Stack samples a second on each CPU, as evidence; 0 takes none

@@ -70,8 +70,9 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "TIME")]
     pub(crate) period: Option<Nanos>,
     /// Latency from which on an activation is shown as exceeding, and kept as an
-    /// episode, which `laggard why` explains [default: 1ms for the first, the p99.9
-    /// of each service's first 3 s, but 50us to 10ms, for the other]
+    /// episode, which `laggard why` explains [default: 1ms for the first; for the
+    /// other 10 times the median of each service's first 3 s, at most their p99.9,
+    /// and from 50us to 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) threshold: Option<Nanos>,
     /// Have the kernel tell what it does (ETW, which takes an administrator), stamp

@@ -362,6 +362,9 @@ impl Writing {
         self.seen[usize::from(episode.line.0)].late.kept += 1;
         self.overwritten += u64::from(episode.evidence.overwritten);
         self.book.note(&episode.evidence);
+        if let Some(waiter) = episode.thread {
+            self.book.note_competitors(waiter, &episode.evidence);
+        }
         Ok(self.episodes.append(&Episode {
             number: self.kept,
             ..episode
@@ -373,7 +376,10 @@ impl Writing {
         let way = activation.woken.way();
         let line = self.line(activation.first_cpu, one.thread(), way);
         if let Some(line) = line.filter(|_| one.missed()) {
-            self.seen[usize::from(line.0)].late.surplus += 1;
+            let late = &mut self.seen[usize::from(line.0)].late;
+            late.surplus += 1;
+            let untraced = late.untraced.get_or_insert_default();
+            untraced.add(1, activation.response());
         }
     }
 

@@ -1,10 +1,11 @@
 //! The BPF objects of the probes.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 
 use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{Struct, Typedef};
 
 laggard_bpf::sources! {
     IDENTITY = "identity";
@@ -54,10 +55,17 @@ pub(super) fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<S
     Ok(absent)
 }
 
+/// Whether a structure of the running kernel has this member.
+pub(super) fn has_member(structure: &str, member: &str) -> bool {
+    let Ok(kernel) = Btf::from_vmlinux() else {
+        return false;
+    };
+    let structure = kernel.type_by_name::<Struct<'_>>(structure);
+    structure.is_some_and(|found| found.iter().any(|one| one.name == Some(OsStr::new(member))))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use laggard_bpf::object::ObjectFile;
     use libbpf_rs::{MapType, ObjectBuilder};
 

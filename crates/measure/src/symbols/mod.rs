@@ -18,9 +18,10 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use laggard_model::{Activity, Address, Evidence, HandlerCounts, Happening, Symbol, Symbols};
+use laggard_model::{Activity, Address, Evidence, HandlerCounts, Happening, Symbol, Symbols, Tid};
 use nix::sys::resource::{Resource, getrlimit};
 
+use crate::groups::SchedGroups;
 use crate::kernel_symbols::KernelSymbols;
 use crate::linux::Identity;
 use crate::own::OwnThreads;
@@ -84,6 +85,7 @@ pub struct SymbolBook {
     /// stacks either.
     own: Option<Identity>,
     threads: OwnThreads,
+    groups: SchedGroups,
     /// Set when laggard is to end.
     hurry: Arc<AtomicBool>,
     patience: Patience,
@@ -132,6 +134,7 @@ impl SymbolBook {
             interrupts: BTreeSet::new(),
             own: Identity::own().ok(),
             threads: OwnThreads::default(),
+            groups: SchedGroups::default(),
             hurry,
             patience: Patience::default(),
         }
@@ -153,6 +156,13 @@ impl SymbolBook {
         for tid in switched_to {
             self.threads.note(tid);
         }
+        for group in evidence
+            .throttles
+            .iter()
+            .filter_map(|throttle| throttle.group)
+        {
+            self.groups.note_quota(group);
+        }
         let mut unknown: BTreeMap<u32, BTreeSet<Address>> = BTreeMap::new();
         for sample in &evidence.samples {
             sample.kernel.iter().for_each(|&at| self.note_kernel(at));
@@ -166,6 +176,12 @@ impl SymbolBook {
         for (process, addresses) in unknown {
             self.note_user(process, &addresses);
         }
+    }
+
+    /// Notes the groups of a normal thread that waited, and of those that ran. Call it while
+    /// the threads live.
+    pub fn note_competitors(&mut self, waiter: Tid, evidence: &Evidence) {
+        self.groups.note_competitors(waiter, evidence);
     }
 
     /// Notes the address or the number of every sort of handler.
@@ -274,6 +290,8 @@ impl SymbolBook {
             user: self.resolve_users(interrupted),
             interrupts: self.name_interrupts(),
             own_threads: self.threads.threads().clone(),
+            quotas: self.groups.quotas(),
+            entities: self.groups.entities(),
         }
     }
 

@@ -123,6 +123,11 @@ impl Recording {
             ),
             ("still spans", evidence.still.len()),
             ("gaps", evidence.gaps.len()),
+            (
+                "switches by the fair server",
+                evidence.served.as_ref().map_or(0, Vec::len),
+            ),
+            ("expiries that passed", episode.passed_ns.len()),
         ] {
             at_most(what, count, MAX_EVENTS)?;
         }

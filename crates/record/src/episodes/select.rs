@@ -1,38 +1,65 @@
 //! Which late activations are kept as episodes.
 
-use laggard_model::{Activation, Batch, EpisodeNotes, Histogram, LineWatch, Nanos};
+use laggard_model::{Activation, Batch, EpisodeNotes, Histogram, LineWatch, Nanos, Untraced};
 
 use super::budget::Budget;
 
 /// How long a line is watched before its automatic threshold is decided.
 const WATCH: Nanos = Nanos::from_secs(3);
-/// The quantile that the automatic threshold is.
+/// Upper bound of the automatic threshold, as a quantile of the latencies watched.
 const LATE: f64 = 0.999;
+/// Upper bound of the automatic threshold, as a multiple of the median. A fault that is
+/// present from the start raises the upper quantiles, but the median only if it hits more
+/// than half of all wakeups.
+const MEDIAN_MULTIPLE: u64 = 10;
 /// The smallest automatic threshold: less is not worth a word.
 const SMALLEST: Nanos = Nanos::from_us(50);
-/// The largest automatic threshold: on a machine that stalls in the first
-/// seconds, their p99.9 can be whole seconds, and what follows would pass for
-/// ordinary. Ten milliseconds are late for whatever anybody waits for.
-const LARGEST: Nanos = Nanos::from_ms(10);
+/// The largest automatic threshold. A fault can hit most wakeups of the first seconds, so
+/// that both the median and the p99.9 are latencies of the fault.
+const LARGEST: Nanos = Nanos::from_ms(1);
+
+/// Number of expiries that are kept with one late wakeup. More of them count as late wakeups
+/// without trace data.
+pub(super) const MAX_PASSED: usize = 1 << 16;
 
 /// From which latency on an activation is late.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Threshold {
     /// The same for every line.
     Fixed(Nanos),
-    /// For each line the p99.9 of its first 3 s, but at least 50 us and at most
-    /// 10 ms. Until then every new largest from 50 us on is late, and what is
-    /// later than 10 ms, since it will be whatever the threshold becomes.
+    /// For each line 10 times the median of its first 3 s, at most their p99.9, and
+    /// between 50 us and 1 ms. Until it is decided, each new maximum above 50 us is late,
+    /// and every latency above 1 ms, because it exceeds any threshold.
     Automatic,
 }
 
 /// A late activation that is to be kept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChosenActivation {
     /// The late activation.
     pub activation: Activation,
     /// From which latency on its line was late.
     pub threshold: Nanos,
+    /// Later expiries that passed before the service ran, as times after the expiry.
+    pub passed: Vec<Nanos>,
+}
+
+impl ChosenActivation {
+    /// Late wakeups in it, itself included, and the sum of their latencies.
+    pub fn wakeups(&self) -> (u64, Nanos) {
+        let latency = self.activation.latency();
+        let passed = self.passed.iter();
+        let total = passed.fold(latency, |sum, &after| sum + latency.saturating_sub(after));
+        (1 + self.passed.len() as u64, total)
+    }
+
+    /// Whether `missed` is an expiry of the same line that passed before the service ran.
+    fn covers(&self, missed: &Activation) -> bool {
+        let own = &self.activation;
+        missed.line == own.line
+            && missed.expiry > own.expiry
+            && missed.expiry + missed.latency() <= own.expiry + own.latency()
+    }
 }
 
 /// Chooses late activations.
@@ -59,6 +86,8 @@ struct Watched {
     largest: Nanos,
     /// Whether the activation was met that the line still waits for at the end.
     is_waiting: bool,
+    /// Late wakeups of the recording that were not kept, without those of `early`.
+    untraced: Untraced,
     notes: LineWatch,
 }
 
@@ -83,6 +112,7 @@ impl EpisodeSelector {
             early: Histogram::default(),
             largest: Nanos::ZERO,
             is_waiting: false,
+            untraced: Untraced::default(),
             notes: LineWatch {
                 from_ns: fixed.map(|_| Nanos::ZERO),
                 ..LineWatch::default()
@@ -101,6 +131,7 @@ impl EpisodeSelector {
         for line in &mut self.lines {
             line.largest = Nanos::ZERO;
             line.early = Histogram::default();
+            line.untraced = Untraced::default();
             line.notes = LineWatch {
                 from_ns: line.notes.from_ns,
                 ..LineWatch::default()
@@ -112,27 +143,33 @@ impl EpisodeSelector {
     /// A missed one is not: what made it late is the episode of the one before.
     /// But the first of those that still wait at the end has none before it.
     pub fn choose(&mut self, batch: &Batch) -> Vec<ChosenActivation> {
-        let mut candidates: Vec<Candidate> = batch
-            .iter()
-            .filter(|one| !one.missed || one.censored)
-            .filter_map(|one| {
-                let line = self.lines.get_mut(usize::from(one.line.0))?;
-                line.take_in(one)
-            })
-            .collect();
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for activation in batch.iter() {
+            let Some(line) = self.lines.get_mut(usize::from(activation.line.0)) else {
+                continue;
+            };
+            if activation.missed && !activation.censored {
+                // The expiries that a late wakeup missed follow it in the batch.
+                line.pass(&activation, candidates.last_mut());
+            } else {
+                candidates.extend(line.take_in(activation));
+            }
+        }
         // They come line by line, and the budget is spent in order of time.
         candidates.sort_by_key(|one| one.late.activation.expiry);
         let mut chosen = Vec::new();
         for Candidate { late, is_largest } in candidates {
             let line = usize::from(late.activation.line.0);
             let has_room = self.budget.take(line, late.activation.expiry);
-            let notes = &mut self.lines[line].notes;
+            let watched = &mut self.lines[line];
             if has_room || is_largest {
-                notes.kept += 1;
+                watched.notes.kept += 1;
                 self.kept += 1;
                 chosen.push(late);
             } else {
-                notes.surplus += 1;
+                let (wakeups, total) = late.wakeups();
+                watched.notes.surplus += 1;
+                watched.untraced.add(wakeups, total);
             }
         }
         chosen
@@ -182,14 +219,37 @@ impl Watched {
         let late = ChosenActivation {
             activation,
             threshold,
+            passed: Vec::new(),
         };
         is_late.then_some(Candidate { late, is_largest })
+    }
+
+    /// Counts an expiry that passed before the service ran. It is part of the late wakeup
+    /// that it passed during, if that is the `newest` candidate.
+    fn pass(&mut self, missed: &Activation, newest: Option<&mut Candidate>) {
+        let latency = missed.latency();
+        if latency <= self.threshold.unwrap_or(SMALLEST) {
+            return;
+        }
+        let has_room =
+            |late: &ChosenActivation| late.passed.len() < MAX_PASSED && late.covers(missed);
+        match newest.filter(|newest| has_room(&newest.late)) {
+            Some(newest) => {
+                let after = missed.expiry.saturating_sub(newest.late.activation.expiry);
+                newest.late.passed.push(after);
+            }
+            None if self.threshold.is_some() || latency > LARGEST => {
+                self.untraced.add(1, latency);
+            }
+            None => self.early.add(latency),
+        }
     }
 
     fn watch(&mut self, expiry: Nanos, latency: Nanos) {
         self.seen.add(latency);
         if expiry >= *self.first.get_or_insert(expiry) + WATCH {
             self.notes = self.notes();
+            self.untraced = self.notes.untraced.unwrap_or_default();
             self.notes.from_ns = Some(expiry);
             self.threshold = Some(self.automatic());
             self.seen = Histogram::default();
@@ -199,22 +259,34 @@ impl Watched {
 
     /// The threshold by what was seen so far.
     fn automatic(&self) -> Nanos {
-        let late = self.seen.quantile(LATE).unwrap_or_default();
-        late.clamp(SMALLEST, LARGEST)
+        let quantile = |q| self.seen.quantile(q).unwrap_or_default();
+        let typical = quantile(0.5) * MEDIAN_MULTIPLE;
+        quantile(LATE).min(typical).clamp(SMALLEST, LARGEST)
     }
 
     /// What is known of the line. What was late before its threshold was
     /// decided is told by the threshold that it would have now.
     fn notes(&self) -> LineWatch {
         if self.threshold.is_some() {
-            return self.notes;
+            return LineWatch {
+                untraced: Some(self.untraced),
+                ..self.notes
+            };
         }
         let threshold = self.automatic();
-        let is_late = |bucket: &(usize, u64)| Histogram::upper_edge(bucket.0) > threshold;
-        let late = self.early.buckets().filter(is_late);
+        let mut untraced = self.untraced;
+        let mut early = 0;
+        for (bucket, count) in self.early.buckets() {
+            let latency = Histogram::upper_edge(bucket);
+            if latency > threshold {
+                early += count;
+                untraced.add(count, latency * count);
+            }
+        }
         LineWatch {
-            early: late.map(|(_, count)| count).sum(),
+            early,
             early_largest_ns: self.early.max().filter(|&largest| largest > threshold),
+            untraced: Some(untraced),
             ..self.notes
         }
     }

@@ -25,6 +25,8 @@ pub enum NameSort {
     Function,
     /// A device.
     Device,
+    /// A control group.
+    Group,
     /// A load.
     Load,
     /// What a load counts.
@@ -49,6 +51,7 @@ impl NameSort {
             Self::Program => "program",
             Self::Function => "function",
             Self::Device => "device",
+            Self::Group => "group",
             Self::Load => "load",
             Self::Unit => "unit",
             Self::Application => "application",

@@ -4,8 +4,8 @@
 //! later has to be judged here before this builds.
 
 use laggard_model::{
-    Activity, Episode, EpisodeNotes, Evidence, FlightEvent, HandlerCount, HandlerCounts, Happening,
-    Line, Service, StackSample, Symbol, Symbols, Tid,
+    Activity, Episode, EpisodeNotes, Evidence, FlightEvent, GroupQuota, HandlerCount,
+    HandlerCounts, Happening, Line, SchedEntity, Service, StackSample, Symbol, Symbols, Tid,
 };
 
 use super::known;
@@ -23,6 +23,7 @@ impl Redactor {
             stages,
             threshold_ns,
             censored,
+            passed_ns,
             thread,
             evidence,
         } = episode;
@@ -36,6 +37,7 @@ impl Redactor {
             stages,
             threshold_ns,
             censored,
+            passed_ns,
             thread,
             evidence: self.evidence(evidence),
         }
@@ -85,6 +87,7 @@ impl Redactor {
             overwritten,
             events,
             throttles,
+            served,
             samples,
             sampler,
             stolen,
@@ -99,6 +102,7 @@ impl Redactor {
             overwritten,
             events: events.into_iter().map(|one| self.event(one)).collect(),
             throttles,
+            served,
             samples: samples.into_iter().map(|one| self.sample(one)).collect(),
             sampler,
             stolen,
@@ -262,6 +266,8 @@ impl Redactor {
             user,
             interrupts,
             own_threads,
+            quotas,
+            entities,
         } = symbols;
         let kernel = kernel.into_iter();
         let kernel =
@@ -278,12 +284,56 @@ impl Redactor {
         let user = user.collect();
         let interrupts = interrupts.into_iter();
         let interrupts = interrupts.map(|(number, devices)| (number, self.device(&devices)));
+        let interrupts = interrupts.collect();
+        let quotas = quotas.into_iter().map(|(number, quota)| {
+            let GroupQuota {
+                group,
+                file,
+                quota_ns,
+                period_ns,
+            } = quota;
+            let quota = GroupQuota {
+                group: self.group(&group),
+                file,
+                quota_ns,
+                period_ns,
+            };
+            (number, quota)
+        });
+        let quotas = quotas.collect();
+        let entities = entities.into_iter().map(|(tid, levels)| {
+            let levels = levels.into_iter().map(|level| {
+                let SchedEntity {
+                    group,
+                    setting,
+                    weight,
+                } = level;
+                SchedEntity {
+                    group: self.group(&group),
+                    setting,
+                    weight,
+                }
+            });
+            (tid, levels.collect())
+        });
+        let entities = entities.collect();
         Symbols {
             kernel,
             user,
-            interrupts: interrupts.collect(),
+            interrupts,
             own_threads,
+            quotas,
+            entities,
         }
+    }
+
+    /// A control group, each level of its path by itself: two groups stay in one parent.
+    fn group(&mut self, path: &str) -> String {
+        let levels = path.split('/').map(|level| match level {
+            "" => String::new(),
+            level => self.instead(NameSort::Group, level),
+        });
+        levels.collect::<Vec<_>>().join("/")
     }
 
     fn kernel_symbol(&mut self, symbol: Symbol) -> Symbol {

@@ -9,7 +9,7 @@ use laggard_measure::linux::{
     self, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe,
 };
 use laggard_measure::{Flight, Probe, ProbeError, Request};
-use laggard_model::{Backend, Caveat, CpuList, Host, Service};
+use laggard_model::{Backend, Caveat, CpuList, Episode, Host, Service};
 
 use crate::ProbeChoice;
 
@@ -81,6 +81,13 @@ impl SymbolSource {
     /// `hurry` is set when the session is to end.
     pub(crate) fn book(&self, hurry: Arc<AtomicBool>) -> SymbolBook {
         SymbolBook::new(hurry)
+    }
+}
+
+/// Notes the groups of an episode's threads, while they live.
+pub(crate) fn note_competitors(book: &mut SymbolBook, episode: &Episode) {
+    if let Some(waiter) = episode.thread {
+        book.note_competitors(waiter, &episode.evidence);
     }
 }
 

@@ -9,10 +9,10 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     Awake, CLOCK, FlightRefused, LateBoost, SymbolBook, SymbolSource, can_explain, explains,
-    flight, hold_awake, identity, now, open, use_little, usual_cpus,
+    flight, hold_awake, identity, note_competitors, now, open, use_little, usual_cpus,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
     Awake, CLOCK, FlightRefused, LateBoost, SymbolBook, SymbolSource, can_explain, explains,
-    flight, hold_awake, identity, now, open, use_little, usual_cpus,
+    flight, hold_awake, identity, note_competitors, now, open, use_little, usual_cpus,
 };

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use laggard_measure::windows::{self, EventFlight, WindowsProbe, give_way};
 use laggard_measure::{Flight, KernelRecord, Probe, ProbeError, Request};
-use laggard_model::{Caveat, CpuList, Host, Nanos, Service};
+use laggard_model::{Caveat, CpuList, Episode, Host, Nanos, Service};
 
 use crate::ProbeChoice;
 
@@ -80,6 +80,9 @@ impl SymbolSource {
         SymbolBook::new(Arc::clone(&self.0))
     }
 }
+
+/// Nothing: Windows has no control groups.
+pub(crate) const fn note_competitors(_: &mut SymbolBook, _: &Episode) {}
 
 /// Puts the calling thread, which only writes, behind those that measure.
 pub(crate) fn use_little() {

@@ -118,7 +118,11 @@ pub struct SampleView {
 }
 
 /// What the page draws of late activations.
-pub(super) fn causes(late: &Explained<'_>, foremost: Option<&Late>) -> CausesView {
+pub(super) fn causes(
+    late: &Explained<'_>,
+    foremost: Option<&Late>,
+    threshold: Option<(Nanos, Nanos)>,
+) -> CausesView {
     let symbols = late.symbols();
     let mut totals: BTreeMap<CauseClass, Nanos> = BTreeMap::new();
     let mut flame = Flame::default();
@@ -147,7 +151,7 @@ pub(super) fn causes(late: &Explained<'_>, foremost: Option<&Late>) -> CausesVie
         why: late.report(TOP),
         foremost: foremost.and_then(|told| {
             Some(ForemostWhy {
-                head: who_made_late(told),
+                head: who_made_late(told, threshold),
                 why: late.only(Some(told.service?)).by(told.route?).report(TOP),
             })
         }),

@@ -85,7 +85,7 @@ pub fn charts(
     late: Option<&Explained<'_>>,
     overview: &Overview,
 ) -> Charts {
-    let causes = late.map(|late| causes(late, overview.late.as_ref()));
+    let causes = late.map(|late| causes(late, overview.late.as_ref(), overview.threshold_ns));
     let name = |(service, route)| line_name(service, route);
     let losses = named_losses(&report.losses).map(|(words, times)| LossView {
         words: words.into(),

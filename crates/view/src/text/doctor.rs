@@ -3,7 +3,7 @@
 use laggard_answer::doctor::{AudioRow, DoctorReport, EffectSeen};
 use laggard_answer::proven::ProvenEffect;
 use laggard_model::text::{Unit, count};
-use laggard_model::{Ability, Caveat, printable};
+use laggard_model::{Ability, Caveat, Remedy, printable};
 
 use super::Look;
 
@@ -87,8 +87,11 @@ fn proven(one: &ProvenEffect, look: Look) -> String {
 
 /// What spoils latency, and what to do about it.
 pub fn remedy(caveat: &Caveat, look: Look) -> String {
-    filled(look, "  - ", &caveat.what)
-        + &filled(look, "    ", &format!("remedy: {}", caveat.advice))
+    let advice = match Remedy::of_setting(caveat.kind) {
+        Some(remedy) => remedy.label(&caveat.advice),
+        None => caveat.advice.clone(),
+    };
+    filled(look, "  - ", &caveat.what) + &filled(look, "    ", &format!("remedy: {advice}"))
 }
 
 /// A need, what to do about it, and whether the recording that was asked saw
@@ -231,7 +234,7 @@ mod tests {
 
         let text = doctor(&report, Look::default());
 
-        let expected = "    remedy: set it\n    measured here on 2026-11-20 (20 min without and 20 min with it, no load of\n    ours): n\\x1b[2J\\nINJECTED\\u{202e}\n  - it spoils latency\n    remedy: set it\n\n";
+        let expected = "    remedy: set it (untested)\n    measured here on 2026-11-20 (20 min without and 20 min with it, no load of\n    ours): n\\x1b[2J\\nINJECTED\\u{202e}\n  - it spoils latency\n    remedy: set it (untested)\n\n";
         assert!(text.contains(expected), "{text}");
     }
 

@@ -114,6 +114,34 @@ fn a_ranking_finds_words_once_and_the_largest_latency_without_each_cause() {
     assert!(totals.is_sorted_by_key(|(total, name)| (std::cmp::Reverse(*total), *name)));
 }
 
+/// Each expiry that passed has the causes of the time since it was due.
+#[test]
+fn expiries_that_passed_count_to_the_causes_of_the_rest() {
+    let mut hog = late_thread(3_000)
+        .switch(-500, 95, "hog", 4)
+        .during(10, 15, TIMER)
+        .sample(1_000, 95, &[])
+        .sample(2_000, 95, &[])
+        .ours(3_000)
+        .episode;
+    hog.passed_ns = [1_000, 2_000].map(Nanos::from_us).to_vec();
+    let explanation = explain(&hog, Service::Fifo(90), Route::Direct);
+
+    let ranking = rank([(&hog, &explanation)], |culprit| culprit.thread.clone());
+
+    let first = &ranking.causes[0];
+    assert_eq!(first.signature.who, named("hog"));
+    assert_eq!((first.episodes, first.wakeups), (1, 3));
+    assert_eq!(first.total, Nanos::from_us(2_985 + 2_000 + 1_000));
+    assert_eq!((ranking.episodes, ranking.wakeups), (1, 3));
+    assert_eq!(ranking.total, Nanos::from_us(3_002 + 2_002 + 1_002));
+    let sum = ranking
+        .causes
+        .iter()
+        .fold(Nanos::ZERO, |sum, one| sum + one.total);
+    assert_eq!(sum, ranking.total);
+}
+
 #[test]
 fn a_cause_is_on_the_cpus_where_its_time_went() {
     let hog = |cpu: u32, late: i64| {

@@ -28,6 +28,7 @@ fn crowded(records: u64) -> Scene {
             scene.episode.evidence.throttles.push(Throttle {
                 at_ns: us(at),
                 tid: Tid(OURS),
+                group: Some(5),
             });
         }
         if turn.is_multiple_of(11) {
@@ -36,7 +37,34 @@ fn crowded(records: u64) -> Scene {
             scene.episode.evidence.gaps.push(Span { from_ns, to_ns });
         }
     }
+    let events = &scene.episode.evidence.events;
+    let switches = events.iter().filter(
+        |event| matches!(event.what, Happening::Switch { priority, .. } if priority == 120),
+    );
+    scene.episode.evidence.served = Some(switches.map(|event| event.at_ns).collect());
+    scene.episode.thread = Some(Tid(OURS));
     scene.ours(i64::try_from(turns * 40 + 90).unwrap())
+}
+
+/// The waiting thread is in a group with a quota; the others are in another one.
+fn groups() -> Symbols {
+    let level = |group: &str, weight| SchedEntity {
+        group: group.into(),
+        setting: String::new(),
+        weight,
+    };
+    let quota = GroupQuota {
+        group: "/own".into(),
+        ..GroupQuota::default()
+    };
+    Symbols {
+        quotas: [(5, quota)].into(),
+        entities: (1_000..1_050)
+            .map(|tid| (Tid(tid), vec![level("/other", 2)]))
+            .chain([(Tid(OURS), vec![level("/own", 1)])])
+            .collect(),
+        ..Symbols::default()
+    }
 }
 
 /// Visited records for each record, and the number of parts.
@@ -46,6 +74,7 @@ fn visits(scene: &Scene) -> (usize, usize) {
     let mut parts = parts(episode, &index, Service::Fifo(90), Route::Direct);
     fault::name_page_faults(&mut parts, &index, &Symbols::default());
     doubt::doubt_interrupts(&mut parts, &index);
+    group::name_groups(&mut parts, episode, &index, &groups());
     let records = episode.evidence.events.len() + episode.evidence.samples.len();
     (index.visits() / records, parts.len())
 }
@@ -59,6 +88,32 @@ fn searches_visit_few_records_however_many_there_are() {
         let bound = SEARCHES * usize::try_from(records.ilog2()).unwrap();
         assert!(visits <= bound, "{visits} of {records}");
         assert!(parts as u64 > records / 2, "{parts} of {records}");
+    }
+}
+
+/// A sum over every part for every expiry takes their product.
+#[test]
+fn shares_in_passed_expiries_are_sums_over_every_expiry() {
+    let mut episode = crowded(2_000).episode;
+    episode.passed_ns = (1..300).map(|number| Nanos::from_us(number * 61)).collect();
+
+    let explained = explain(&episode, Service::Fifo(90), Route::Direct);
+
+    assert!(explained.causes.len() > 2);
+    for (cause, share) in explained.causes.iter().zip(&explained.passed) {
+        let mut expected = PassedShare::default();
+        for &after in &episode.passed_ns {
+            let due = episode.expiry_ns + after;
+            let times = explained.parts.iter().filter_map(|part| {
+                let is_cause = (part.class, &part.culprit) == (cause.class, &cause.culprit);
+                let time = part.slice.to.saturating_sub(part.slice.from.max(due));
+                (is_cause && time > Nanos::ZERO).then_some(time)
+            });
+            let time = times.fold(Nanos::ZERO, |sum, time| sum + time);
+            expected.total += time;
+            expected.wakeups += u64::from(time > Nanos::ZERO);
+        }
+        assert_eq!(*share, expected, "{:?}", cause.class);
     }
 }
 

@@ -1,5 +1,6 @@
 mod accounting;
 mod cost;
+mod groups;
 mod interrupts;
 mod outside;
 mod threads;
@@ -7,8 +8,8 @@ mod windows;
 
 use super::*;
 use laggard_model::{
-    Activity, Address, Cpu, Evidence, FlightEvent, Happening, LineId, Sampler, Span, StackSample,
-    Stage, Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
+    Activity, Address, Cpu, Evidence, FlightEvent, GroupQuota, Happening, LineId, Sampler,
+    SchedEntity, Span, StackSample, Stage, Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
 };
 
 /// All scenes expire here; times in them are us after it.
@@ -41,6 +42,7 @@ impl Scene {
                     .collect(),
                 threshold_ns: Nanos::from_us(50),
                 censored: false,
+                passed_ns: Vec::new(),
                 thread: None,
                 evidence: Evidence {
                     from_ns: us(-1_000),

@@ -159,7 +159,7 @@ fn a_less_urgent_thread_in_user_code_means_that_ours_is_throttled() {
 
     assert_eq!(
         scene.main_causes(),
-        [(CauseClass::Throttled, named("cat"), 1_985)]
+        [(CauseClass::RtThrottled, None, 1_985)]
     );
 }
 
@@ -170,7 +170,63 @@ fn a_cpu_that_idles_though_a_thread_could_run_throttles_it() {
         .during(10, 15, TIMER)
         .ours(2_000);
 
-    assert_eq!(scene.main_causes()[0].0, CauseClass::Throttled);
+    assert_eq!(scene.main_causes()[0].0, CauseClass::RtThrottled);
+}
+
+/// A thread that never sleeps has the CPU until normal threads take it.
+fn taken_by_normal() -> Scene {
+    late_thread(3_000)
+        .switch(-900_000, 40, "spinner", 49)
+        .switch(-800_000, 41, "helper", 30)
+        .switch(-799_000, 40, "spinner", 49)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .sample(900, 7, &[])
+        .switch(1_500, 8, "dog", 120)
+        .sample(2_000, 8, &[])
+        .ours(3_000)
+}
+
+#[test]
+fn fair_server_is_one_cause_with_the_thread_that_starved_the_others() {
+    let mut scene = taken_by_normal();
+    scene.episode.evidence.served = Some(vec![us(-500), us(1_500)]);
+
+    let causes = explain(&scene.episode, Service::Fifo(90), Route::Direct).causes;
+
+    let expected = Culprit {
+        contender: named("spinner"),
+        ..Culprit::default()
+    };
+    assert_eq!(causes[0].class, CauseClass::FairServer);
+    assert_eq!(causes[0].culprit, expected);
+    assert_eq!(causes[0].time_ns, Nanos::from_us(2_985));
+}
+
+#[test]
+fn without_the_fair_server_throttling_stops_real_time_threads() {
+    for served in [None, Some(Vec::new())] {
+        let mut scene = taken_by_normal();
+        scene.episode.evidence.served = served;
+
+        let causes = explain(&scene.episode, Service::Fifo(90), Route::Direct).causes;
+
+        assert_eq!(causes[0].class, CauseClass::RtThrottled);
+        assert_eq!(causes[0].culprit.contender, named("spinner"));
+    }
+}
+
+#[test]
+fn a_deadline_thread_behind_a_normal_one_has_used_up_its_budget() {
+    let scene = late_thread(2_000)
+        .switch(-500, 7, "cat", 120)
+        .during(10, 15, TIMER)
+        .sample(900, 7, &[])
+        .switch(2_000, OURS, "lag/1/deadline", -1);
+
+    let causes = explain(&scene.episode, Service::Deadline, Route::Direct).causes;
+
+    assert_eq!(causes[0].class, CauseClass::DeadlineThrottled);
 }
 
 #[test]
@@ -196,6 +252,7 @@ fn a_cpu_that_was_told_from_elsewhere_and_idles_may_be_late_itself() {
     known.episode.evidence.throttles.push(Throttle {
         at_ns: us(-400),
         tid: Tid(OURS),
+        group: None,
     });
 
     assert_eq!(unknown, (CauseClass::Unexplained, Some(Because::Idled)));
@@ -269,6 +326,7 @@ fn a_thread_that_was_stopped_with_its_group_is_throttled_whoever_runs_meanwhile(
     scene.episode.evidence.throttles = vec![Throttle {
         at_ns: us(110),
         tid: Tid(OURS),
+        group: None,
     }];
 
     let first = scene.main_causes().remove(0);

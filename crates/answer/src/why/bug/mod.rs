@@ -307,7 +307,11 @@ fn addressee(cause: &CauseRow) -> Option<&'static str> {
             "The scheduler did what it was told: it is a bug only where this thread should not \
              have run then, for so long, or at its priority.",
         ),
-        CauseClass::Throttled => {
+        CauseClass::Throttled
+        | CauseClass::RtThrottled
+        | CauseClass::FairServer
+        | CauseClass::DeadlineThrottled
+        | CauseClass::GroupWeight => {
             Some("The limit was set by somebody: it is no bug of the kernel's.")
         }
         CauseClass::Unexplained => {

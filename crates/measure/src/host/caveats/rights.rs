@@ -141,7 +141,7 @@ pub(super) fn of_quota(rights: &Rights) -> Option<Caveat> {
         format!(
             "a control group gives this program {quota} of CPU time in each {period}: when that is used up, `other` threads, a load and laggard's own work wait for the next"
         ),
-        "run outside of that group, or lift the limit: `echo max > /sys/fs/cgroup/GROUP/cpu.max`",
+        "run outside of that group, or lift the limit: `echo max > /sys/fs/cgroup/GROUP/cpu.max` (control groups of version 1: `echo -1 > /sys/fs/cgroup/cpu/GROUP/cpu.cfs_quota_us`)",
     ))
 }
 

@@ -11,8 +11,9 @@
  *   cpu_idle                      idle entry and exit
  *   sched_switch                  who runs next; who ran, if it has a new name,
  *                                 or if nothing showed that it had come
+ *   sched_wakeup                  of threads whose group has no CPU quota left
  *
- * Not in it: wakeups (an activation has its own), and switching interrupts or
+ * Not in it: other wakeups (an activation has its own), and switching interrupts or
  * preemption off and on (thousands a millisecond; their length is seen from
  * what waits meanwhile). A program whose tracepoint a kernel does not have is
  * left out by the loader.
@@ -23,11 +24,11 @@
 
 RING_ENTRIES(records, struct flight_record);
 
-/* The next record of this CPU, with its time, or NULL: not a recorded CPU. */
-static __always_inline struct flight_record *next_record(u8 kind, u32 id)
+/* The next record of a CPU, with its time, or NULL: not a recorded CPU. */
+static __always_inline struct flight_record *next_record_of(u32 cpu, u8 kind, u32 id)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct flight_record *record = next_entry(&records);
+	struct flight_record *record = next_entry_of(cpu, &records);
 
 	if (!record)
 		return NULL;
@@ -35,6 +36,12 @@ static __always_inline struct flight_record *next_record(u8 kind, u32 id)
 	record->id = id;
 	record->kind = kind;
 	return record;
+}
+
+/* The same of this CPU. */
+static __always_inline struct flight_record *next_record(u8 kind, u32 id)
+{
+	return next_record_of(bpf_get_smp_processor_id(), kind, id);
 }
 
 static __always_inline int note(u8 kind, u32 id)
@@ -120,12 +127,31 @@ int BPF_PROG(on_cpu_idle, unsigned int state)
 					   note(FLIGHT_IDLE, state);
 }
 
+struct kernfs_node {
+	u64 id; /* inode number of the group's directory */
+} __kernel_type;
+
+struct cgroup {
+	struct kernfs_node *kn;
+} __kernel_type;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+} __kernel_type;
+
+struct task_group {
+	struct cgroup_subsys_state css;
+} __kernel_type;
+
 struct cfs_rq {
+	unsigned int throttled : 1; /* this group is stopped */
 	int throttle_count; /* groups above it, and its own, that are stopped */
+	struct task_group *tg;
 } __kernel_type;
 
 struct sched_entity {
-	struct cfs_rq *cfs_rq;
+	struct cfs_rq *cfs_rq;	     /* where it is queued */
+	struct sched_entity *parent; /* of the group that it is in */
 } __kernel_type;
 
 struct task_struct___grouped {
@@ -133,18 +159,67 @@ struct task_struct___grouped {
 	bool throttled; /* Linux 6.18: taken off its queue, itself */
 } __kernel_type;
 
+struct sched_dl_entity;
+
+struct task_struct___served {
+	struct sched_dl_entity *dl_server; /* chose it; Linux 6.8 */
+} __kernel_type;
+
+/* Groups deeper than this are not looked at. */
+enum { DEEPEST_GROUP = 16 };
+
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	struct task_struct___grouped *grouped = (void *)task;
+
+	if (bpf_core_field_exists(grouped->throttled) && grouped->throttled)
+		return true;
+	if (!bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count))
+		return false;
+	return grouped->se.cfs_rq->throttle_count > 0;
+}
+
+/* Notes the group whose quota is used up: the innermost that is stopped. */
+static __always_inline void note_quota(struct task_struct *task, u32 cpu)
+{
+	struct task_struct___grouped *grouped = (void *)task;
+	struct sched_entity *parent = grouped->se.parent;
+	struct cfs_rq *queue = grouped->se.cfs_rq;
+	struct flight_record *record;
+	u64 group = 0;
+	int depth;
+
+	if (bpf_core_field_exists(queue->throttled)) {
+		for (depth = 0; depth < DEEPEST_GROUP && queue; depth++) {
+			if (BPF_CORE_READ_BITFIELD(queue, throttled)) {
+				group = queue->tg->css.cgroup->kn->id;
+				break;
+			}
+			if (!parent)
+				break;
+			queue = parent->cfs_rq;
+			parent = parent->parent;
+		}
+	}
+	record = next_record_of(cpu, FLIGHT_QUOTA, task->pid);
+	if (record)
+		record->what[0] = group;
+}
+
 static __always_inline u8 before(bool preempt, struct task_struct *prev)
 {
-	struct task_struct___grouped *grouped = (void *)prev;
-	bool throttled = false;
-
 	if (!preempt && prev->__state)
 		return BEFORE_SLEEPS;
-	if (bpf_core_field_exists(grouped->throttled))
-		throttled = grouped->throttled;
-	else if (bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count))
-		throttled = grouped->se.cfs_rq->throttle_count > 0;
-	return throttled ? BEFORE_THROTTLED : BEFORE_RUNNABLE;
+	return is_throttled(prev) ? BEFORE_THROTTLED : BEFORE_RUNNABLE;
+}
+
+/* A thread that is woken while its group has no quota left: it cannot run. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_sched_wakeup, struct task_struct *task)
+{
+	if (is_throttled(task))
+		note_quota(task, task->thread_info.cpu);
+	return 0;
 }
 
 /* Who runs on a CPU, by the name that it was switched in with. */
@@ -199,9 +274,11 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
+	struct task_struct___served *served = (void *)next;
 	struct flight_record *record;
 	struct runner *runner;
 	u32 zero = 0;
+	u8 left;
 
 	runner = bpf_map_lookup_elem(&runners, &zero);
 	/* The idle thread has one name. */
@@ -209,10 +286,15 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 		note_name(runner, prev);
 	if (runner && runner->known && runner->tid != (u32)prev->pid)
 		note_left(prev);
+	left = before(preempt, prev);
+	if (left == BEFORE_THROTTLED)
+		note_quota(prev, bpf_get_smp_processor_id());
+	if (bpf_core_field_exists(served->dl_server) && served->dl_server)
+		left |= NEXT_SERVED;
 	record = next_record(FLIGHT_SWITCH, next->pid);
 	if (!record)
 		return 0;
-	record->before = before(preempt, prev);
+	record->before = left;
 	record->prio = next->prio + 1;
 	record->left_prio = prev->prio + 1;
 	/* As numbers: a copy would need a helper that lockdown refuses. */

@@ -23,6 +23,9 @@ enum flight_kind {
 				that of its switch; no end */
 	FLIGHT_LEFT = 18, /* before a switch: id: TID of the thread that leaves,
 			     which no record shows to have come; no end */
+	FLIGHT_QUOTA = 20, /* id: TID of a thread that cannot run because a group's
+			      CPU quota is used up; what: number of that group.
+			      Before its switch, or as it is woken; no end */
 };
 
 /* Interrupts of the CPU itself that have no number. Append only. */
@@ -40,13 +43,15 @@ enum flight_before {
 	BEFORE_SLEEPS,
 	BEFORE_RUNNABLE,
 	BEFORE_THROTTLED, /* its control group has used up its quota */
+	BEFORE_MASK = 0x0f,
+	NEXT_SERVED = 0x80, /* flag: the fair server chose the next thread */
 };
 
 struct flight_record {
 	u64 time_ns; /* CLOCK_MONOTONIC */
 	u32 id;
 	u8 kind;
-	u8 before;   /* of a switch: enum flight_before */
+	u8 before;   /* of a switch: enum flight_before, with its flag */
 	u8 prio;     /* of a switch: next thread's, as the kernel counts, plus 1:
 			deadline's is -1 there */
 	u8 left_prio; /* the same of the thread before, as it leaves */

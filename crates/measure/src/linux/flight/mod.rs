@@ -72,6 +72,8 @@ pub struct FlightRecorder {
     stacks: Option<StackSampler>,
     steal: Option<StealClock>,
     outside: Outside,
+    /// Whether the kernel shows which threads its fair server chose.
+    sees_server: bool,
     cpus: CpuList,
 }
 
@@ -133,6 +135,7 @@ impl FlightRecorder {
             // without a hypervisor there is nothing to read.
             steal: StealClock::new(cpus).ok(),
             outside: Outside::new(cpus),
+            sees_server: objects::has_member("task_struct", "dl_server"),
             cpus: cpus.clone(),
         };
         Ok((recorder, caveats))
@@ -199,6 +202,7 @@ impl Flight for FlightRecorder {
             overwritten: read.overwritten && oldest.is_none_or(|oldest| oldest > from),
             events: record::events(&read.records),
             throttles: record::throttles(&read.records),
+            served: self.sees_server.then(|| record::served(&read.records)),
             stolen: self.outside.stolen(cpu, from, to),
             steals: self
                 .steal

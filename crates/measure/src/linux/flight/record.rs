@@ -6,10 +6,10 @@ use laggard_model::{
 };
 
 use shared::{
-    BEFORE_SLEEPS, BEFORE_THROTTLED, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_LEFT,
+    BEFORE_MASK, BEFORE_SLEEPS, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_LEFT, FLIGHT_QUOTA,
     FLIGHT_RENAMED, FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK,
-    VECTOR_CALL_FUNCTION, VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK, VECTOR_LOCAL_TIMER,
-    VECTOR_RESCHEDULE, VECTOR_THERMAL,
+    NEXT_SERVED, VECTOR_CALL_FUNCTION, VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK,
+    VECTOR_LOCAL_TIMER, VECTOR_RESCHEDULE, VECTOR_THERMAL,
 };
 pub(super) use shared::{FlightRecord, RingHead, StackSample as Sample};
 
@@ -56,8 +56,23 @@ impl FlightRecord {
         u32::from(self.kind) == FLIGHT_SWITCH
     }
 
-    fn is_throttled(&self) -> bool {
-        u32::from(self.before) == BEFORE_THROTTLED
+    /// Why the thread before a switch does not run.
+    fn left(&self) -> u32 {
+        u32::from(self.before) & BEFORE_MASK
+    }
+
+    /// Whether it is a switch to a thread that the fair server chose.
+    fn is_served(&self) -> bool {
+        self.is_switch() && u32::from(self.before) & NEXT_SERVED != 0
+    }
+
+    /// Whether it is a switch to a normal thread from a real-time one that could go on:
+    /// the fair server or real-time throttling took the CPU from it.
+    fn is_takeover(&self) -> bool {
+        self.is_switch()
+            && self.left() != BEFORE_SLEEPS
+            && priority(self.left_prio) < NORMAL
+            && priority(self.prio) >= NORMAL
     }
 
     /// The event that it tells, or `None` for one that this program does not
@@ -70,7 +85,7 @@ impl FlightRecord {
                 priority: priority(self.prio),
                 priority_before: Some(priority(self.left_prio)),
                 before: None,
-                preempted: u32::from(self.before) != BEFORE_SLEEPS,
+                preempted: self.left() != BEFORE_SLEEPS,
             }
         } else {
             let ends = self.kind % 2 == 1;
@@ -165,10 +180,16 @@ impl GoingBack {
     /// Whether the next older record is wanted.
     pub(super) fn wants(&mut self, record: &FlightRecord) -> bool {
         let is_wanted = !self.has_arrived || record.time() >= self.from;
-        self.has_arrived |= record.time() < self.from && record.is_switch();
+        // Of a thread that was run above real-time threads, the thread before it is wanted
+        // too: it is the one that kept the CPU.
+        let is_above = record.is_served() || record.is_takeover();
+        self.has_arrived |= record.time() < self.from && record.is_switch() && !is_above;
         is_wanted
     }
 }
+
+/// Priority of normal threads, and less urgent ones, as the kernel counts.
+const NORMAL: i16 = 100;
 
 /// How far before a window the activities are kept that may not have ended.
 const CONTEXT: Nanos = Nanos::from_secs(1);
@@ -198,21 +219,25 @@ pub(super) fn give_newest_names(records: &mut [FlightRecord]) {
     }
 }
 
-/// The threads that were switched out because their group was throttled, from
-/// records in order of time.
+/// The threads that could not run because a group's quota was used up, from records in
+/// order of time.
 pub(super) fn throttles(records: &[FlightRecord]) -> Vec<Throttle> {
-    // Who runs: whom a switch brought, and who leaves without having been seen to
-    // come.
-    let runs = |one: &&FlightRecord| one.is_switch() || u32::from(one.kind) == FLIGHT_LEFT;
-    let records: Vec<_> = records.iter().filter(runs).collect();
-    records
-        .windows(2)
-        .filter(|two| two[1].is_switch() && two[1].is_throttled())
-        .map(|two| Throttle {
-            at_ns: two[1].time(),
-            tid: Tid(two[0].id),
+    let of_quota = records
+        .iter()
+        .filter(|record| u32::from(record.kind) == FLIGHT_QUOTA);
+    of_quota
+        .map(|record| Throttle {
+            at_ns: record.time(),
+            tid: Tid(record.id),
+            group: Some(record.what[0]).filter(|&group| group != 0),
         })
         .collect()
+}
+
+/// The switches to threads that the fair server chose, from records in order of time.
+pub(super) fn served(records: &[FlightRecord]) -> Vec<Nanos> {
+    let served = records.iter().filter(|record| record.is_served());
+    served.map(FlightRecord::time).collect()
 }
 
 /// The sample that an entry tells.
@@ -284,32 +309,64 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_switched_out_with_its_group_is_told() {
-        let switch = |at: u64, tid: u32, before: u32| FlightRecord {
-            before: u8::try_from(before).unwrap(),
-            prio: 121,
-            ..record(at, FLIGHT_SWITCH, tid)
+    fn throttles_have_the_thread_and_its_group() {
+        let quota = |at: u64, tid: u32, group: u64| FlightRecord {
+            what: [group, 0],
+            ..record(at, FLIGHT_QUOTA, tid)
         };
 
-        let told = throttles(&[
-            switch(1, 42, 0),
-            record(2, FLIGHT_IRQ, 0),
-            switch(3, 7, BEFORE_THROTTLED),
+        let throttles = throttles(&[
+            record(1, FLIGHT_SWITCH, 42),
+            quota(2, 42, 7),
+            record(3, FLIGHT_SWITCH, 1),
+            quota(4, 43, 0),
         ]);
 
-        let throttle = Throttle {
-            at_ns: Nanos::from_ns(3),
-            tid: Tid(42),
+        let throttle = |at, tid, group| Throttle {
+            at_ns: Nanos::from_ns(at),
+            tid: Tid(tid),
+            group,
         };
-        assert_eq!(told, [throttle]);
-        assert_eq!(throttles(&[switch(1, 42, 0), switch(3, 7, 1)]), []);
+        assert_eq!(throttles, [throttle(2, 42, Some(7)), throttle(4, 43, None)]);
+    }
 
-        let unseen = [
-            switch(1, 42, 0),
-            record(3, FLIGHT_LEFT, 43),
-            switch(3, 7, BEFORE_THROTTLED),
+    /// Of a window that starts while the fair server runs normal threads, the real-time
+    /// thread before them is kept, however long ago it was switched in.
+    #[test]
+    fn window_during_service_starts_with_the_starving_thread() {
+        let flag = |before: u32| u8::try_from(before).unwrap();
+        let served = |at, tid, left_prio| FlightRecord {
+            before: flag(1 | NEXT_SERVED),
+            prio: 121,
+            left_prio,
+            ..record(Nanos::from_ms(at).ns(), FLIGHT_SWITCH, tid)
+        };
+        let spinner = FlightRecord {
+            prio: 50,
+            ..record(Nanos::from_ms(100).ns(), FLIGHT_SWITCH, 5)
+        };
+        // The kernel that runs does not mark service: the takeover alone shows it.
+        let takeover = FlightRecord {
+            before: flag(1),
+            ..served(1_000, 7, 50)
+        };
+        let ring = [
+            record(Nanos::from_ms(1).ns(), FLIGHT_SWITCH, 4),
+            spinner,
+            served(1_000, 7, 50),
+            served(1_010, 8, 121),
         ];
-        assert_eq!(throttles(&unseen)[0].tid, Tid(43));
+        let wanted = |ring: &[FlightRecord]| {
+            let mut back = GoingBack::to(Nanos::from_ms(1_020));
+            let newest_first = ring.iter().rev();
+            newest_first.take_while(|one| back.wants(one)).count()
+        };
+
+        assert_eq!(wanted(&ring), 3);
+        assert_eq!(wanted(&[ring[0], spinner, takeover]), 2);
+        assert_eq!(wanted(&[ring[0], spinner, record(2, FLIGHT_SWITCH, 9)]), 1);
+        assert_eq!(super::served(&ring).len(), 2);
+        assert!(!super::served(&[takeover]).contains(&takeover.time()));
     }
 
     #[test]

@@ -21,6 +21,7 @@ const GAP: &str = "  ";
 pub(super) fn late(overview: &Overview, look: Look, measure: Measure) -> Screen {
     let mut screen = heading(overview, look, measure);
     screen.append(table(&causes(overview, measure), look));
+    screen.append(untraced(overview, look));
     screen.append(first(overview, look, measure));
     screen
 }
@@ -32,8 +33,9 @@ pub(super) fn said(overview: &Overview, look: Look, measure: Measure) -> Vec<Sai
     let rows = causes
         .iter()
         .map(|cause| Said::plain(Row::of(cause).said(&named(cause, usize::MAX))));
+    let untraced = sentences(&untraced(overview, look)).into_iter();
     let first = sentences(&first(overview, look, measure));
-    heading.chain(rows).chain(first).collect()
+    heading.chain(rows).chain(untraced).chain(first).collect()
 }
 
 fn heading(overview: &Overview, look: Look, measure: Measure) -> Screen {
@@ -41,12 +43,13 @@ fn heading(overview: &Overview, look: Look, measure: Measure) -> Screen {
     let room = look.room(measure.line, 2);
     match (&overview.late, overview.is_explained) {
         (Some(late), _) => {
-            let head = head(late);
+            let head = head(late, overview.threshold_ns);
             screen.fill(&head, (Tone::Strong, head.chars().count()), room);
         }
         (None, true) => {
-            let text = "Nothing was late enough to be kept with who caused it.";
-            screen.fill(text, (Tone::Plain, 0), room);
+            let above = overview.threshold_ns.map_or_else(String::new, above);
+            let text = format!("No late wakeup{above} was kept with its cause.");
+            screen.fill(&text, (Tone::Plain, 0), room);
         }
         (None, false) => {
             let text = "Who made it late was not recorded; laggard doctor says whether it can be.";
@@ -65,6 +68,31 @@ fn causes(overview: &Overview, measure: Measure) -> Vec<&LateCause> {
         .map(|(_, cause)| cause)
         .take(measure.causes)
         .collect()
+}
+
+/// Causes that have no line.
+pub(super) fn causes_left_out(overview: &Overview, measure: Measure) -> usize {
+    let late = overview.late.as_ref();
+    let all = late.map_or(0, |late| late.causes.len() + late.more_causes);
+    all - causes(overview, measure).len()
+}
+
+/// Late wakeups without trace data.
+fn untraced(overview: &Overview, look: Look) -> Screen {
+    let mut screen = Screen::default();
+    let Some(late) = &overview.late else {
+        return screen;
+    };
+    let line = |text: &str| cut(text, look.columns);
+    if let Some(untraced) = &late.untraced {
+        let share = format!("{:.0} %", 100.0 * untraced.share);
+        let wakeups = count(untraced.wakeups);
+        screen.plain_line(line(&format!(
+            "{share:>SHARE$}{GAP}no trace data, {wakeups} wakeups, {}",
+            Unit::Auto.write_nanos(untraced.total_ns)
+        )));
+    }
+    screen
 }
 
 fn first(overview: &Overview, look: Look, measure: Measure) -> Screen {
@@ -157,20 +185,28 @@ fn widest<'a>(texts: impl IntoIterator<Item = &'a String>) -> usize {
 }
 
 /// Who was made late, and how often.
-pub(crate) fn head(late: &Late) -> String {
+pub(crate) fn head(late: &Late, threshold: Option<(Nanos, Nanos)>) -> String {
     let who = late.service.zip(late.route);
     let who = who.map(|(service, route)| name(service, route));
-    let activations = match (late.activations, late.surplus > 0) {
-        (1, false) => "1 late activation".into(),
-        (some, false) => format!("{} late activations", count(some as u64)),
-        // There were too many to keep.
-        (some, true) => format!("{} of the late activations", count(some as u64)),
+    let wakeups = match late.wakeups {
+        1 => "1 wakeup".into(),
+        more => format!("{} wakeups", count(more)),
     };
     format!(
-        "Who made {} late ({activations}, {} in all)",
+        "Who made {} late ({wakeups}{}, {})",
         who.map_or_else(|| "them".into(), |who| format!("the {who}")),
+        threshold.map_or_else(String::new, above),
         Unit::Auto.write_nanos(late.total_ns)
     )
+}
+
+/// The latency threshold, or those of the lines.
+fn above((least, most): (Nanos, Nanos)) -> String {
+    let write = |time| Unit::Auto.write_nanos(time);
+    match least == most {
+        true => format!(" above {}", write(least)),
+        false => format!(" above {}-{}", write(least), write(most)),
+    }
 }
 
 /// The largest that would be left without the cause that is spoken of.
@@ -181,7 +217,11 @@ fn without(first: &First, late: &Late) -> String {
     // What takes the most time need not be what made the largest.
     let is_other = left == largest;
     // And the largest need not be among those that were kept.
-    let which = if late.surplus > 0 { " of these" } else { "" };
+    let which = if late.untraced.is_some() {
+        " of these"
+    } else {
+        ""
+    };
     // To look takes no time away.
     let (without, then) = match (first.class == CauseClass::Unexplained, is_other) {
         (true, true) => ("Without that time the", " still"),

@@ -159,7 +159,12 @@ fn with(overview: &Overview, look: Look, measure: Measure) -> Screen {
         parts::services(overview, look, measure),
         late::late(overview, look, measure),
         hour::next_hour(overview, look, measure),
-        parts::end(overview, look, measure),
+        parts::end(
+            overview,
+            look,
+            measure,
+            late::causes_left_out(overview, measure),
+        ),
     ];
     let mut screen = Screen::default();
     for (at, part) in parts.into_iter().enumerate() {

@@ -162,6 +162,32 @@ pub(super) fn services(overview: &Overview, look: Look, measure: Measure) -> Scr
     screen
 }
 
+/// What the screen leaves out, `causes` among it, and how to see it.
+fn not_shown(overview: &Overview, measure: Measure, causes: usize) -> Option<String> {
+    let services = overview.services.len().saturating_sub(measure.services);
+    let parts = [
+        (
+            overview.beware.len().saturating_sub(measure.beware),
+            "warning",
+        ),
+        (overview.more_services + services, "service"),
+        (causes, "cause"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, what)| match count {
+            1 => format!("1 {what}"),
+            more => format!("{more} {what}s"),
+        })
+        .collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "Not shown: {} (laggard show --all, why --all)",
+            parts.join(", ")
+        )
+    })
+}
+
 /// A figure of the table.
 #[derive(Clone, Copy, Debug)]
 enum Column {
@@ -254,8 +280,9 @@ fn figure(share: &Share, unit: Unit) -> String {
     }
 }
 
-/// The measurement itself, and where there is more.
-pub(super) fn end(overview: &Overview, look: Look, measure: Measure) -> Screen {
+/// The measurement itself, and where there is more; `causes` is the number of causes that
+/// have no line.
+pub(super) fn end(overview: &Overview, look: Look, measure: Measure, causes: usize) -> Screen {
     let mut screen = Screen::default();
     let of = &overview.measurement;
     let cost = of.cost.map_or(String::new(), |cost| {
@@ -276,6 +303,9 @@ pub(super) fn end(overview: &Overview, look: Look, measure: Measure) -> Screen {
     };
     let text = format!("Measurement: {lost}{cost}{caveats}");
     screen.fill(&text, (Tone::Plain, 0), look.room(measure.line, 2));
+    if let Some(text) = not_shown(overview, measure, causes) {
+        screen.fill(&text, (Tone::Plain, 0), look.room(measure.line, 2));
+    }
     let more = ": laggard why, forecast, qos, report, show --all";
     let room = look.room(measure.line, 2);
     let path = (room.columns * room.lines).saturating_sub(8 + width(more));

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use laggard_answer::show::at_least;
 use laggard_answer::why::{WhyReport, place};
-use laggard_model::name;
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{CpuList, Nanos, printable};
 
@@ -34,7 +33,10 @@ pub(super) fn in_full(report: &WhyReport, look: Look) -> String {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "and {} more; see --top", report.more_causes);
         }
-        text += "\nLargest\n\n";
+        text += &match report.largest.len() {
+            all if all == report.episodes => "\nLargest\n\n".to_owned(),
+            some => format!("\nLargest {some} of {}\n\n", count(report.episodes as u64)),
+        };
         text += &largest(report, look);
     }
     let thresholds: Vec<String> = report
@@ -86,6 +88,7 @@ fn causes(report: &WhyReport, look: Look) -> String {
         "episodes",
         "largest of",
         "per hour",
+        "wakeups",
         "total",
         "share",
         "largest",
@@ -96,11 +99,12 @@ fn causes(report: &WhyReport, look: Look) -> String {
     for row in &report.causes {
         let cpus: CpuList = row.cpus.iter().copied().collect();
         table.add_row([
-            name::cause_name(row.class, row.who.as_deref()),
+            row.name(),
             cpus.to_string(),
             count(row.episodes as u64),
             count(row.first_in as u64),
             format!("{:.0}", row.per_hour),
+            count(row.wakeups),
             write(row.total_ns),
             format!("{:.1} %", row.share * 100.0),
             at_least(row.is_at_least, &write(row.largest_ns)),
@@ -110,6 +114,14 @@ fn causes(report: &WhyReport, look: Look) -> String {
                 &write(row.largest_without_ns),
             ),
         ]);
+    }
+    if let Some(untraced) = &report.untraced {
+        let mut cells = [const { String::new() }; 11];
+        cells[0] = "no trace data".into();
+        cells[5] = count(untraced.wakeups);
+        cells[6] = write(untraced.total_ns);
+        cells[7] = format!("{:.1} %", untraced.share * 100.0);
+        table.add_row(cells);
     }
     table.written(look)
 }

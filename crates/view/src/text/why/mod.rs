@@ -57,13 +57,13 @@ fn late(report: &WhyReport) -> String {
     let of = report
         .service
         .map_or(String::new(), |service| format!(" of `{service}`"));
-    let (s, were) = match report.episodes {
+    let (s, were) = match report.wakeups {
         1 => ("", "was"),
         _ => ("s", "were"),
     };
     format!(
-        "{} activation{s}{of} {were} late in {}",
-        count(report.episodes as u64),
+        "{} wakeup{s}{of} {were} late in {}",
+        count(report.wakeups),
         span(report.duration_ns)
     )
 }
@@ -129,12 +129,26 @@ fn causes(report: &WhyReport, look: Look) -> String {
         let numbers = [
             format!("{:.0} %", row.share * 100.0),
             write(row.total_ns),
-            count(row.episodes as u64),
+            count(row.wakeups),
             at_least(row.is_at_least, &write(row.largest_ns)),
             at_least(
                 row.largest_without_is_at_least,
                 &write(row.largest_without_ns),
             ),
+        ];
+        let [share, time, times, most, without] = &numbers;
+        let beside = line(share, time, times, most, without);
+        text += &look.hanging(&beside, &rest, &name);
+        table.add_row([name].into_iter().chain(numbers));
+    }
+    if let Some(untraced) = &report.untraced {
+        let name = String::from("no trace data");
+        let numbers = [
+            format!("{:.0} %", untraced.share * 100.0),
+            write(untraced.total_ns),
+            count(untraced.wakeups),
+            String::new(),
+            String::new(),
         ];
         let [share, time, times, most, without] = &numbers;
         let beside = line(share, time, times, most, without);

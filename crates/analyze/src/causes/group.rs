@@ -1,0 +1,156 @@
+//! Control groups of threads that compete for a CPU: which of them a quota stopped, and
+//! between which levels the weights decide.
+
+use std::collections::{HashMap, HashSet};
+
+use laggard_model::{CauseClass, Culprit, Episode, Nanos, SchedEntity, Symbols, Throttle, Tid};
+
+use super::Part;
+use super::index::EvidenceIndex;
+
+/// Attributes the time in which a thread as urgent had its turn to the control group of
+/// the waiting thread, if its CPU quota was used up or its weight decided.
+pub(super) fn name_groups(
+    parts: &mut [Part],
+    episode: &Episode,
+    index: &EvidenceIndex<'_>,
+    symbols: &Symbols,
+) {
+    let Some(waiter) = episode.thread else {
+        return;
+    };
+    let Some(own) = symbols.entities.get(&waiter) else {
+        return;
+    };
+    let mut quotas = OwnQuotas::new(waiter, own, index, symbols);
+    for part in parts {
+        if part.class != CauseClass::Equal {
+            continue;
+        }
+        if let Some(throttle) = quotas.stopped(part.slice.from) {
+            part.class = CauseClass::Throttled;
+            part.culprit = Culprit {
+                group: throttle.group,
+                ..Culprit::default()
+            };
+        } else if let Some((weight, contender)) = outweighed(part, own, symbols) {
+            part.class = CauseClass::GroupWeight;
+            part.culprit = Culprit {
+                contender: Some(contender),
+                weight: Some(weight),
+                ..Culprit::default()
+            };
+        }
+    }
+}
+
+/// Stops by the quotas of groups that the waiting thread is in.
+struct OwnQuotas<'a> {
+    waiter: Tid,
+    index: &'a EvidenceIndex<'a>,
+    symbols: &'a Symbols,
+    /// In the order of time.
+    throttles: Vec<&'a Throttle>,
+    /// For each group: times at which one of its threads was switched in, in order. Collected
+    /// when first needed.
+    arrivals: HashMap<u64, Vec<Nanos>>,
+}
+
+impl<'a> OwnQuotas<'a> {
+    fn new(
+        waiter: Tid,
+        own: &[SchedEntity],
+        index: &'a EvidenceIndex<'a>,
+        symbols: &'a Symbols,
+    ) -> Self {
+        let groups: HashSet<&str> = own.iter().map(|level| level.group.as_str()).collect();
+        let is_own = |throttle: &&Throttle| {
+            let quota = throttle.group.and_then(|group| symbols.quotas.get(&group));
+            quota.is_some_and(|quota| groups.contains(quota.group.as_str()))
+        };
+        let mut throttles: Vec<&Throttle> =
+            index.evidence.throttles.iter().filter(is_own).collect();
+        throttles.sort_by_key(|throttle| throttle.at_ns);
+        Self {
+            waiter,
+            index,
+            symbols,
+            throttles,
+            arrivals: HashMap::new(),
+        }
+    }
+
+    /// The quota that stopped another thread of a group that the waiting thread is in, and
+    /// with it the waiting thread: no thread of the group has run from then to `at`.
+    fn stopped(&mut self, at: Nanos) -> Option<&'a Throttle> {
+        let next = self
+            .throttles
+            .partition_point(|throttle| throttle.at_ns <= at);
+        let newest = *self.throttles.get(next.checked_sub(1)?)?;
+        let group = newest.group?;
+        let (waiter, index, symbols) = (self.waiter, self.index, self.symbols);
+        let arrivals = self
+            .arrivals
+            .entry(group)
+            .or_insert_with(|| arrivals(waiter, group, index, symbols));
+        let first = arrivals.partition_point(|&arrival| arrival <= newest.at_ns);
+        let has_run = arrivals.get(first).is_some_and(|&arrival| arrival <= at);
+        (!has_run).then_some(newest)
+    }
+}
+
+/// Times at which a thread of `group`, or the waiting thread, was switched in.
+fn arrivals(waiter: Tid, group: u64, index: &EvidenceIndex<'_>, symbols: &Symbols) -> Vec<Nanos> {
+    let throttles = index.evidence.throttles.iter();
+    let stopped = throttles.filter(|throttle| throttle.group == Some(group));
+    let mut members: HashSet<Tid> = stopped.map(|throttle| throttle.tid).collect();
+    members.insert(waiter);
+    if let Some(quota) = symbols.quotas.get(&group) {
+        let is_below =
+            |levels: &[SchedEntity]| levels.iter().any(|level| level.group == quota.group);
+        let below = symbols
+            .entities
+            .iter()
+            .filter(|(_, levels)| is_below(levels));
+        members.extend(below.map(|(&tid, _)| tid));
+    }
+    let switches = index.switches.iter();
+    switches
+        .filter(|switch| members.contains(&switch.tid))
+        .map(|switch| switch.at)
+        .collect()
+}
+
+/// The group whose weight decided against the waiting thread, and the thread that ran, in
+/// words. `None`: the threads are in the same group, or no group put the waiting thread at
+/// a disadvantage.
+fn outweighed(part: &Part, own: &[SchedEntity], symbols: &Symbols) -> Option<(String, String)> {
+    let running = part.slice.context.thread.as_ref()?;
+    let other = symbols.entities.get(&running.tid)?;
+    let mut levels = own.iter().zip(other);
+    // Below the groups that both are in.
+    let (own_level, other_level) =
+        levels.find(|(own, other)| own.group.is_empty() || own.group != other.group)?;
+    let (own_thread, other_thread) = (own.last()?, other.last()?);
+    let is_lighter = own_level.weight < other_level.weight;
+    // By its nice value the waiting thread would have a larger share than by the groups.
+    let is_levelled = own_thread.weight > other_thread.weight
+        && u128::from(own_level.weight) * u128::from(other_thread.weight)
+            < u128::from(other_level.weight) * u128::from(own_thread.weight);
+    let decisive = [own_level, other_level]
+        .into_iter()
+        .find(|level| !level.group.is_empty())?;
+    (is_lighter || is_levelled).then(|| {
+        let contender = format!("{} ({})", running.name, entity_words(other_level));
+        (entity_words(decisive), contender)
+    })
+}
+
+fn entity_words(entity: &SchedEntity) -> String {
+    let SchedEntity { group, setting, .. } = entity;
+    if group.is_empty() {
+        setting.clone()
+    } else {
+        format!("{group}, {setting}")
+    }
+}

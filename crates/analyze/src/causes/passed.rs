@@ -1,0 +1,63 @@
+//! Expiries that passed during a late wakeup: each is a late wakeup of its own, with the causes
+//! of the time since it was due.
+
+use std::collections::HashMap;
+
+use laggard_model::{Cause, CauseClass, Culprit, Episode, Nanos};
+
+use super::Part;
+
+/// Share of a cause in the expiries that passed during an episode.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PassedShare {
+    /// Number of these expiries in which the cause took part.
+    pub wakeups: u64,
+    /// Time that the cause took in them, summed over the expiries.
+    pub total: Nanos,
+}
+
+/// Returns the share of each of `causes`, in their order. Empty: no expiry passed.
+///
+/// The cost grows with the number of parts plus the number of expiries, times the logarithm of
+/// the latter, and not with their product.
+pub(super) fn passed_shares(
+    episode: &Episode,
+    parts: &[Part],
+    causes: &[Cause],
+) -> Vec<PassedShare> {
+    if episode.passed_ns.is_empty() {
+        return Vec::new();
+    }
+    let passed = episode.passed_ns.iter();
+    let mut due: Vec<Nanos> = passed.map(|&after| episode.expiry_ns + after).collect();
+    due.sort_unstable();
+    // Sums of the first n times, for every n.
+    let mut sums = vec![0_u128];
+    for at in &due {
+        sums.push(sums[sums.len() - 1] + u128::from(at.ns()));
+    }
+    let known = causes.iter().enumerate();
+    let places: HashMap<(CauseClass, &Culprit), usize> = known
+        .map(|(place, cause)| ((cause.class, &cause.culprit), place))
+        .collect();
+    let mut shares = vec![PassedShare::default(); causes.len()];
+    for part in parts {
+        let (from, to) = (part.slice.from, part.slice.to);
+        let Some(&place) = places.get(&(part.class, &part.culprit)) else {
+            continue;
+        };
+        if to <= from {
+            continue;
+        }
+        let before = due.partition_point(|&at| at <= from);
+        let until = due.partition_point(|&at| at < to);
+        // Expiries within the part have the rest of it.
+        let within = (until - before) as u128;
+        let rest = u128::from(to.ns()) * within - (sums[until] - sums[before]);
+        let rest = Nanos::from_ns(u64::try_from(rest).unwrap_or(u64::MAX));
+        let share = &mut shares[place];
+        share.total += to.saturating_sub(from) * before as u64 + rest;
+        share.wakeups = share.wakeups.max(until as u64);
+    }
+    shares
+}

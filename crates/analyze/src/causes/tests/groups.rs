@@ -1,0 +1,181 @@
+use super::*;
+
+const NORMAL: i16 = 120;
+
+/// A normal thread of `fifo:90`'s number that waits while `runs` has the CPU.
+fn waiting(runs: u32) -> Episode {
+    let mut scene = late_thread(2_000)
+        .switch(-500, runs, "other", NORMAL)
+        .during(10, 15, TIMER)
+        .sample(900, runs, &[])
+        .switch(2_000, OURS, "app", NORMAL);
+    scene.episode.thread = Some(Tid(OURS));
+    scene.episode
+}
+
+fn level(group: &str, setting: &str, weight: u64) -> SchedEntity {
+    SchedEntity {
+        group: group.into(),
+        setting: setting.into(),
+        weight,
+    }
+}
+
+fn nice(nice: i64, weight: u64) -> SchedEntity {
+    level("", &format!("nice {nice}"), weight)
+}
+
+/// The first cause of a thread in these groups, beside one in others.
+fn first(own: &[SchedEntity], other: &[SchedEntity]) -> Cause {
+    let symbols = Symbols {
+        entities: [(Tid(OURS), own.to_vec()), (Tid(7), other.to_vec())].into(),
+        ..Symbols::default()
+    };
+    let explained = explain_named(&waiting(7), Service::Other, Route::Direct, &symbols);
+    explained.causes[0].clone()
+}
+
+#[test]
+fn weight_of_the_group_below_the_common_parent_decides() {
+    let parent = level("/p", "cpu.weight 100", 1024);
+    let light = level("/p/a", "cpu.weight 1", 10);
+    let heavy = level("/p/b", "cpu.weight 10000", 102_400);
+    let own = [parent.clone(), light, nice(-20, 88_761)];
+    for (other, words) in [
+        (
+            vec![parent.clone(), heavy, nice(19, 15)],
+            "other (/p/b, cpu.weight 10000)",
+        ),
+        (vec![parent, nice(0, 1024)], "other (nice 0)"),
+    ] {
+        let cause = first(&own, &other);
+
+        assert_eq!(cause.class, CauseClass::GroupWeight);
+        assert_eq!(cause.culprit.weight, named("/p/a, cpu.weight 1"));
+        assert_eq!(cause.culprit.contender, named(words));
+        assert_eq!(cause.time_ns, Nanos::from_us(1_985));
+    }
+}
+
+/// Nice values count within a group only.
+#[test]
+fn equal_groups_take_the_effect_from_nice_values() {
+    let own = level("/autogroup-1", "autogroup, nice 0", 1024);
+    let other = level("/autogroup-2", "autogroup, nice 0", 1024);
+    let of = |own_nice, other_nice| first(&[own.clone(), own_nice], &[other.clone(), other_nice]);
+
+    let levelled = of(nice(-20, 88_761), nice(0, 1024));
+    assert_eq!(levelled.class, CauseClass::GroupWeight);
+    let words = named("/autogroup-1, autogroup, nice 0");
+    assert_eq!(levelled.culprit.weight, words);
+    assert_eq!(of(nice(0, 1024), nice(0, 1024)).class, CauseClass::Equal);
+    assert_eq!(of(nice(5, 335), nice(0, 1024)).class, CauseClass::Equal);
+}
+
+#[test]
+fn threads_of_one_group_are_equals() {
+    let group = level("/a", "cpu.weight 1", 10);
+
+    let cause = first(&[group.clone(), nice(10, 110)], &[group, nice(0, 1024)]);
+
+    assert_eq!(cause.class, CauseClass::Equal);
+    assert_eq!(cause.culprit.thread, named("other"));
+}
+
+fn quota(number: u64, group: &str) -> (u64, GroupQuota) {
+    let quota = GroupQuota {
+        group: group.into(),
+        file: "cpu.max".into(),
+        ..GroupQuota::default()
+    };
+    (number, quota)
+}
+
+/// Threads that ran instead do not tell a quota from itself.
+#[test]
+fn quota_is_one_cause_whichever_thread_ran() {
+    let mut episode = waiting(7);
+    episode.evidence.throttles = vec![Throttle {
+        at_ns: us(-100),
+        tid: Tid(OURS),
+        group: Some(5),
+    }];
+    let mut other = episode.clone();
+    for event in &mut other.evidence.events {
+        if let Happening::Switch { tid, name, .. } = &mut event.what
+            && tid.0 == 7
+        {
+            (*tid, *name) = (Tid(8), "third".into());
+        }
+    }
+    let symbols = Symbols {
+        quotas: [quota(5, "/a")].into(),
+        ..Symbols::default()
+    };
+    let explained: Vec<_> = [&episode, &other]
+        .map(|one| {
+            (
+                one,
+                explain_named(one, Service::Other, Route::Direct, &symbols),
+            )
+        })
+        .into();
+
+    let ranking = rank(explained.iter().map(|(one, all)| (*one, all)), |culprit| {
+        laggard_model::name::who(culprit, &symbols)
+    });
+
+    let first = &ranking.causes[0].signature;
+    assert_eq!(first.class, CauseClass::Throttled);
+    assert_eq!(first.who, named("CPU quota of control group /a (cpu.max)"));
+    assert_eq!(ranking.causes[0].episodes, 2);
+    // Nothing is left of it: what remains is the way of the thread itself.
+    assert!(ranking.causes[0].largest_without < Nanos::from_us(50));
+}
+
+/// Another thread of the group used up the quota while the thread waited.
+#[test]
+fn quota_stops_every_thread_below_its_group() {
+    let mut episode = waiting(7);
+    episode.evidence.throttles = vec![Throttle {
+        at_ns: us(-500),
+        tid: Tid(99),
+        group: Some(5),
+    }];
+    let of = |own: &str, episode: &Episode| {
+        let levels = vec![level("/a", "cpu.weight 100", 1024), level(own, "", 1024)];
+        let symbols = Symbols {
+            quotas: [quota(5, "/a/b")].into(),
+            entities: [(Tid(OURS), levels)].into(),
+            ..Symbols::default()
+        };
+        let explained = explain_named(episode, Service::Other, Route::Direct, &symbols);
+        explained.causes[0].clone()
+    };
+
+    let stopped = of("/a/b", &episode);
+    assert_eq!(stopped.class, CauseClass::Throttled);
+    assert_eq!(stopped.culprit.group, Some(5));
+    assert_eq!(of("/a/c", &episode).class, CauseClass::Equal);
+    // It runs again: the quota was refilled.
+    let back = Happening::Switch {
+        tid: Tid(99),
+        name: "member".into(),
+        priority: NORMAL,
+        priority_before: None,
+        before: None,
+        preempted: true,
+    };
+    let at = episode
+        .evidence
+        .events
+        .partition_point(|event| event.at_ns <= us(15));
+    episode.evidence.events.insert(
+        at,
+        FlightEvent {
+            at_ns: us(100),
+            what: back,
+        },
+    );
+    assert_eq!(of("/a/b", &episode).class, CauseClass::Equal);
+}
