@@ -98,7 +98,7 @@ fn run() -> ExitCode {
     ending::make_panics_printable();
     laggard_record::hush_damage();
     #[cfg(not(target_os = "linux"))]
-    laggard_files::set_ending_watch(|last| laggard_console::system::at_ending(last));
+    laggard_files::set_ending_watch(laggard_console::system::at_ending);
     let args = match args::parsed() {
         Ok(args) => args,
         Err(code) => return code,
