@@ -33,6 +33,10 @@ struct Found<'a> {
     apart: Vec<f64>,
 }
 
+/// Teeth that a comb may have from the first visit to the last. A recording of a day with a
+/// period of 100 ms has fewer.
+const MAX_TEETH: f64 = 1_000_000.0;
+
 /// The rhythm, or that of a half to an eighth of its period if more of `visits`,
 /// ns, ascending, lie on the teeth between its own than chance would put there:
 /// most of those teeth are hit, or of the visits between its own so many hit one.
@@ -88,10 +92,11 @@ impl<'a> Found<'a> {
     }
 
     /// From tooth to tooth, ns, of the comb with so many teeth for one; `None` where
-    /// two would be one visit.
+    /// two would be one visit, or where there would be more than [`MAX_TEETH`].
     fn step(&self, parts: u32) -> Option<f64> {
         let step = self.period / f64::from(parts);
-        (step > ONE_VISIT.as_f64()).then_some(step)
+        let is_bounded = (self.last - self.first) / step <= MAX_TEETH;
+        (step > ONE_VISIT.as_f64() && is_bounded).then_some(step)
     }
 
     /// How near to a tooth a visit hits it, ns.
@@ -118,6 +123,11 @@ impl<'a> Found<'a> {
         let Some(step) = self.step(parts) else {
             return false;
         };
+        // A visit hits one tooth: fewer visits than that cannot fill the comb.
+        let teeth = (self.last - self.first) / step;
+        if teeth * FINER_FILL > 2.0 * self.visits.len() as f64 + 2.0 {
+            return false;
+        }
         let near = self.near(parts);
         let mut new = self.teeth(parts);
         new.retain(|&due| off_by(due, self.origin, self.period) > step / 2.0);
@@ -155,4 +165,25 @@ fn off_by(at: f64, from: f64, period: f64) -> f64 {
 fn widest() -> f64 {
     let [_, widest] = TOLERANCES;
     widest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A damaged recording can span years: a list of all teeth took gigabytes.
+    #[test]
+    fn comb_with_more_teeth_than_a_recording_has_is_not_searched() {
+        let year = 3.0e16;
+        let spread = (0..20).map(|number| f64::from(number) * year);
+        let regular = (0..30).map(|number| 20.0 * year + f64::from(number) * 5e8);
+        let visits: Vec<f64> = spread.chain(regular).collect();
+        let found = Found::new(5e8, &visits).unwrap();
+
+        let short = Found::new(5e8, &visits[20..]).unwrap();
+        for parts in FINER {
+            assert!(found.step(parts).is_none() && !found.is_full(parts));
+            assert!(short.step(parts).is_some());
+        }
+    }
 }
