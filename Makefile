@@ -14,7 +14,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page fleet ship run test test-fleet test-cluster test-ship fuzz check bench prove install reproducible clean \
+.PHONY: build page fleet ship run test test-system test-fleet test-cluster test-ship fuzz check bench prove install reproducible clean \
 	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
 
 build:
@@ -62,13 +62,17 @@ run:
 test:
 	@scripts/test
 
+# The tests that need root, BPF, a test host or real time, one at a time.
+test-system:
+	@scripts/test system
+
 # Commands against recordings and files that were changed to harm; `make test`
 # tries a few hundred. `make fuzz MUTANTS=100000`.
 MUTANTS ?= 10000
 
 fuzz:
 	@scripts/packages build test
-	LAGGARD_MUTANTS=$(MUTANTS) $(CARGO) test -p laggard --test mutated
+	LAGGARD_MUTANTS=$(MUTANTS) $(CARGO) test -p laggard --test it mutated::
 
 # The program in one file, for test hosts: no library of theirs is needed.
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
@@ -115,7 +119,7 @@ test-driver:
 # All six kernels, or `make test-kernels KERNEL=6.12-rt`.
 test-kernels: static
 	LAGGARD_TEST_HOSTS=required LAGGARD_KERNELS='$(KERNEL)' LAGGARD_PROGRAM=$(CURDIR)/$(STATIC) \
-		$(CARGO) test -p laggard-testkit --test kernels -- --ignored --nocapture --test-threads=1
+		$(CARGO) test -p laggard-testkit --test system kernels:: -- --ignored --nocapture --test-threads=1
 
 # Stock against real-time kernels under four loads: prints the tables of
 # docs/kernels-compared.md. `make compare-kernels SERIES=6.12`.

@@ -4,7 +4,7 @@
 //! recordings are kept there, for comparison with other readers, and only read
 //! when they are there already.
 
-#[path = "../tests/fixture/mod.rs"]
+#[path = "../tests/it/fixture/mod.rs"]
 mod fixture;
 
 use std::num::NonZeroUsize;

@@ -7,7 +7,7 @@ use crate::counts::expected_events_for;
 use crate::input::positive;
 
 /// What Student's quantiles leave out: how many events are independent is itself
-/// known from few, and counts are whole. By simulation (`tests/power.rs`).
+/// known from few, and counts are whole. By simulation (`tests/it/power.rs`).
 const PRICE: f64 = 1.2;
 
 /// The expected clusters in the first set of recordings, of as many as the second

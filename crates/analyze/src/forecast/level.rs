@@ -33,7 +33,7 @@ pub struct LevelSettings {
     /// `confidence` leaves: what is refused and what is accepted depends on the
     /// same peaks, tails are not of one form, and a recording is short. With a
     /// tenth, the intervals of accepted forecasts hold the truth as often as
-    /// asked (`tests/coverage.rs`).
+    /// asked (`tests/it/coverage.rs`).
     pub error_share: f64,
 }
 

@@ -33,7 +33,7 @@ pub enum Component {
 
 /// Independent causes together.
 ///
-/// Exact for independent causes, by simulation (`tests/mixture.rs`). Causes that
+/// Exact for independent causes, by simulation (`tests/it/mixture.rs`). Causes that
 /// come together and whose latencies add up exceed the level more often: twice
 /// as often where the rarer never comes alone.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 //! The plain envelope is the largest seen, however rare; this one is the level
 //! that sums of blackouts in a window exceed once per permitted time, so it
 //! can be lower, for a rate that was observed often, or higher, for a rarer
-//! one. By simulation (`tests/envelope.rs`) it lies above the level in 98 to
+//! one. By simulation (`tests/it/envelope.rs`) it lies above the level in 98 to
 //! 99 % of all recordings for rates that were observed ten times, and in 98 to
 //! 100 % for one in five recordings.
 

@@ -1,0 +1,9 @@
+//! Every published test vector of the mathematics.
+
+mod compare;
+mod counts;
+mod forecast;
+mod period;
+mod qos;
+mod sched;
+mod vector;

@@ -1,0 +1,120 @@
+//! How often a comparison that stops at the first look with a verdict finds a
+//! difference where there is none: by simulation with fixed seeds.
+//!
+//! The figures are those of docs/compare.md.
+
+use laggard_analyze::compare::{
+    ComparisonVerdict, RecordingCount, RoundLooks, compare_recordings, holm,
+};
+
+use crate::drifting::{Machine, RUNS, STEADY, recorded};
+
+/// The first look is after so many recordings of each side.
+const FIRST: usize = 4;
+
+/// Whether any of some services, tested together, is worse or better at this
+/// confidence, by the first `rounds` recordings of each side.
+fn is_told(services: &[[Vec<RecordingCount>; 2]], rounds: usize, confidence: f64) -> bool {
+    let all: Vec<_> = services
+        .iter()
+        .map(|[a, b]| compare_recordings(&a[..rounds], &b[..rounds], 1.25, confidence).unwrap())
+        .collect();
+    let p: Vec<f64> = all.iter().map(|one| one.comparison.ratio.p).collect();
+    let p = holm(&p).unwrap();
+    all.iter().zip(p).any(|(one, p)| {
+        let is_change = matches!(
+            one.comparison.verdict,
+            ComparisonVerdict::Worse | ComparisonVerdict::Better
+        );
+        is_change && one.pairs_agree && p <= 1.0 - confidence
+    })
+}
+
+/// Of comparisons of A with A: the share that finds a difference at any of our
+/// looks, at one of the same looks each at 95 %, and after any round at 95 %.
+fn wrong(machine: Machine, rounds: usize, services: u64) -> [f64; 3] {
+    let looks = RoundLooks::planned(rounds, FIRST);
+    let after = looks.after();
+    let mut told = [0_u32; 3];
+    for run in 0..RUNS {
+        let all: Vec<_> = (0..services)
+            .map(|service| recorded(machine, rounds, 1.0, run * services + service))
+            .collect();
+        let ours = |(look, &after): (usize, &usize)| {
+            is_told(&all, after, looks.confidence(look, 0.95).unwrap())
+        };
+        let peeks: Vec<bool> = (0..=rounds)
+            .map(|after| after >= FIRST && is_told(&all, after, 0.95))
+            .collect();
+        told[0] += u32::from(after.iter().enumerate().any(ours));
+        told[1] += u32::from(after.iter().any(|&after| peeks[after]));
+        told[2] += u32::from(peeks.contains(&true));
+    }
+    told.map(|count| f64::from(count) / RUNS as f64)
+}
+
+#[test]
+fn stopping_at_the_first_verdict_keeps_5_of_100_and_peeking_does_not() {
+    let (mut all, mut sum, mut worst) = (0.0, [0.0; 3], 0.0_f64);
+    for ((drift, bursts, size), (rounds, services)) in [
+        ((0.0, 60.0, 1.0), (8, 1)),
+        ((0.2, 60.0, 1.0), (8, 1)),
+        ((0.2, 60.0, 1.0), (16, 1)),
+        ((0.2, 60.0, 1.0), (8, 3)),
+        ((0.5, 60.0, 5.0), (8, 1)),
+        ((0.2, 8.0, 1.0), (8, 1)),
+        ((0.2, 8.0, 1.0), (16, 1)),
+    ] {
+        let machine = Machine {
+            bursts,
+            size,
+            drift,
+            memory: 0.5,
+        };
+        let found = wrong(machine, rounds, services);
+        eprintln!("{machine:?}, {rounds} rounds, {services} services: {found:?}");
+        all += 1.0;
+        worst = worst.max(found[0]);
+        for (sum, found) in sum.iter_mut().zip(found) {
+            *sum += found;
+        }
+    }
+    let [ours, looks, rounds] = sum.map(|sum| sum / all);
+    eprintln!(
+        "ours {ours:.4}, at worst {worst:.4}; the same looks {looks:.4}; all rounds {rounds:.4}"
+    );
+    assert!(ours <= 0.03 && worst <= 0.05, "{ours}, {worst}");
+    assert!(looks > 0.055 && rounds > 0.075, "{looks}, {rounds}");
+}
+
+#[test]
+fn a_change_is_found_almost_as_often_as_by_one_look_and_sooner() {
+    for (events, times, least, most) in [
+        (25.0, 2.0, 0.55, 7.5),
+        (50.0, 2.0, 0.9, 6.5),
+        (50.0, 3.0, 0.99, 5.2),
+    ] {
+        let rounds = 8;
+        let machine = Machine {
+            bursts: events / rounds as f64,
+            ..STEADY
+        };
+        let looks = RoundLooks::planned(rounds, FIRST);
+        let (mut found, mut once, mut made) = (0_u32, 0_u32, 0);
+        for run in 0..RUNS {
+            let service = [recorded(machine, rounds, times, run)];
+            let is_found = |(look, after): &(usize, &usize)| {
+                is_told(&service, **after, looks.confidence(*look, 0.95).unwrap())
+            };
+            let first = looks.after().iter().enumerate().find(is_found);
+            found += u32::from(first.is_some());
+            made += first.map_or(rounds, |(_, &after)| after);
+            once += u32::from(is_told(&service, rounds, 0.95));
+        }
+        let [found, once] = [found, once].map(|count| f64::from(count) / RUNS as f64);
+        let mean = made as f64 / RUNS as f64;
+        eprintln!("{events} events, {times} times: {found:.3} in {mean:.2} rounds; once {once:.3}");
+        assert!(found >= least && mean <= most, "{events}: {found}, {mean}");
+        assert!(found >= once - 0.1, "{events}: {found}, {once}");
+    }
+}

@@ -1,0 +1,20 @@
+//! Integration tests that need neither root nor a quiet machine.
+
+mod blackouts;
+mod citations;
+mod closed_form;
+mod coverage;
+mod drifting;
+mod envelope;
+mod failures;
+mod golden;
+mod limits;
+mod looks;
+mod mixture;
+mod oracle;
+mod power;
+mod predictions;
+mod schedule;
+mod series;
+mod verdicts;
+mod web_vectors;

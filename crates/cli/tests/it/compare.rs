@@ -1,0 +1,285 @@
+//! `laggard compare`: verdicts on recordings whose every latency is known.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted;
+
+use crate::scripted::{laggard, load_ended, often, record};
+
+/// Recordings of 30 s, an activation in each `of` of which is 4 ms late.
+fn recorded(dir: &TempDir, names: &[&str], of: usize, options: &[&str]) {
+    let script = format!("period_ns = 1000000\n{}", often(of));
+    for name in names {
+        record(&dir.path().join(name), &script, &["--duration=30s"])
+            .args(options)
+            .assert()
+            .success();
+    }
+}
+
+fn ask(dir: &TempDir, first: &[&str], second: &[&str], options: &[&str]) -> Output {
+    let at = |names: &[&str]| -> Vec<PathBuf> {
+        names.iter().map(|name| dir.path().join(name)).collect()
+    };
+    laggard()
+        .arg("compare")
+        .args(at(first))
+        .arg("--with")
+        .args(at(second))
+        .args(options)
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+/// The only level of `fifo:90`.
+fn level(report: &Value) -> &Value {
+    let services = report["services"].as_array().unwrap();
+    let fifo = services.iter().find(|one| one["service"] == "fifo:90");
+    &fifo.unwrap()["levels"][0]
+}
+
+const A: [&str; 4] = ["a1", "a2", "a3", "a4"];
+const B: [&str; 4] = ["b1", "b2", "b3", "b4"];
+
+#[test]
+fn what_is_late_more_often_is_worse_and_the_other_way_round_better() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 2_000, &[]);
+    recorded(&dir, &B, 250, &[]);
+
+    let found = json(&ask(&dir, &A, &B, &["--json"]));
+    let back = json(&ask(&dir, &B, &A, &["--json"]));
+
+    let (there, back) = (level(&found), level(&back));
+    assert_eq!(there["change"]["verdict"], "worse", "{there}");
+    assert_eq!(back["change"]["verdict"], "better", "{back}");
+    let ratio = there["ratio"].as_f64().unwrap();
+    assert!((7.0..9.0).contains(&ratio), "{there}");
+    let low = there["ratio_low"].as_f64().unwrap();
+    assert!(
+        (1.0..ratio).contains(&low) && there["is_ten_times"] == false,
+        "{there}"
+    );
+    let text = ask(&dir, &A, &B, &["--at=1ms"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("fifo:90 is worse: later than 1.00 ms"),
+        "{text}"
+    );
+    // Paths of a test are long and cannot be broken.
+    let wide = text
+        .lines()
+        .filter(|line| !line.contains('/') || line.contains("A / B"));
+    let wide: Vec<&str> = wide.filter(|line| line.chars().count() > 80).collect();
+    assert_eq!(wide, Vec::<&str>::new(), "{text}");
+}
+
+/// A job in every second recording would be in those of one side only.
+#[test]
+fn order_that_repeats_itself_gives_no_verdict() {
+    let dir = TempDir::new().unwrap();
+    for (a, b) in A.iter().zip(B) {
+        recorded(&dir, &[a], 2_000, &[]);
+        recorded(&dir, &[b], 250, &[]);
+    }
+
+    let found = json(&ask(&dir, &A, &B, &["--json"]));
+
+    let order = serde_json::json!({"sides": "ABABABAB", "repeats_after": 2, "seed": null});
+    assert_eq!(found["order"], order);
+    let level = level(&found);
+    assert_eq!(level["change"]["why"], "fixed_order", "{level}");
+    assert_eq!(level["ratio_high"], Value::Null, "{level}");
+    let text = ask(&dir, &A, &B, &["--at=1ms"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "repeats itself after 2: a job that runs in every 2nd of them is on one side only"
+        ),
+        "{text}"
+    );
+    assert!(
+        words.contains("fixed order: the order of the recordings repeats itself"),
+        "{text}"
+    );
+}
+
+#[test]
+fn recordings_of_the_same_are_not_told_apart() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 500, &[]);
+    recorded(&dir, &B, 500, &[]);
+
+    let found = json(&ask(&dir, &A, &B, &["--json"]));
+    let markdown = ask(&dir, &A, &B, &["--markdown"]);
+
+    let verdict = &level(&found)["change"]["verdict"];
+    assert!(verdict == "equivalent" || verdict == "unclear", "{verdict}");
+    let markdown = String::from_utf8(markdown.stdout).unwrap();
+    assert!(markdown.contains("| fifo:90 | 4.02 ms |"), "{markdown}");
+}
+
+#[test]
+fn of_one_recording_each_the_ratio_is_told_and_no_verdict() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A[..1], 2_000, &[]);
+    recorded(&dir, &B[..1], 100, &[]);
+
+    let app = dir.path().join("app.toml").display().to_string();
+    let text = "name = \"a\"\nbuffers = 2\nbuffer = \"2ms\"\ncompute = \"500us\"\n";
+    std::fs::write(&app, text).unwrap();
+
+    let found = json(&ask(&dir, &A[..1], &B[..1], &["--json", "--app", &app]));
+
+    let level = level(&found);
+    assert_eq!(level["change"]["why"], "few_recordings", "{level}");
+    assert!(level["ratio"].as_f64().unwrap() > 10.0, "{level}");
+    let said = found["sentences"][0].as_str().unwrap();
+    assert!(said.contains("record 4 of each"), "{said}");
+    let misses = &found["services"][1]["misses"];
+    assert!(misses["first"]["exposure_ns"].is_number(), "{found}");
+}
+
+#[test]
+fn what_was_not_measured_alike_is_refused_by_the_row_that_differs() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &["a"], 500, &[]);
+    recorded(&dir, &["loaded"], 500, &["--load=idle"]);
+    let slow = format!("period_ns = 2000000\n{}", often(500));
+    record(
+        &dir.path().join("slow"),
+        &slow,
+        &["--duration=30s", "--period=2ms"],
+    )
+    .assert()
+    .success();
+    let short = format!("period_ns = 1000000\n{}", often(5));
+    record(&dir.path().join("short"), &short, &["--duration=10ms"])
+        .assert()
+        .code(3);
+    for (other, options, code, said) in [
+        ("slow", &[][..], 2, "period: `2ms`"),
+        ("loaded", &[], 2, "`--factor load`"),
+        ("a", &[], 2, "are the same recording"),
+        ("short", &[], 3, "not trustworthy"),
+        ("a", &["--service=fifo:50"], 2, "same recording"),
+        ("loaded", &["--factor=load"], 0, ""),
+        (
+            "loaded",
+            &["--factor=load", "--service=fifo:50"],
+            2,
+            "did not measure the service",
+        ),
+    ] {
+        let output = ask(&dir, &["a"], &[other], options);
+
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains(said), "{other}: {told}");
+        assert_eq!(output.status.code(), Some(code), "{other}: {told}");
+    }
+}
+
+#[test]
+fn what_was_still_waiting_counts_as_that_late_and_may_have_been_later() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 500, &[]);
+    let stall = scripted::stall(25_000_000_000, 20_000_000_000);
+    let script = format!("period_ns = 1000000\n{}{stall}", often(500));
+    for name in B {
+        record(&dir.path().join(name), &script, &["--duration=30s"])
+            .assert()
+            .code(vec![0, 3]);
+    }
+
+    let found = ask(&dir, &A, &B, &["--json", "--at=10ms,100s"]);
+
+    let levels = json(&found)["services"][1]["levels"].clone();
+    assert_eq!(levels[0]["second"]["clusters"], 4.0, "{levels}");
+    assert_eq!(levels[0]["second"]["unknown"], 0, "{levels}");
+    assert_eq!(levels[1]["second"]["clusters"], 0.0, "{levels}");
+    assert_eq!(levels[1]["second"]["unknown"], 4, "{levels}");
+}
+
+/// The rest of such a recording is of another load: eight times as often is no verdict
+/// on what was changed, nor in a series.
+#[test]
+fn a_side_whose_load_ended_before_its_recording_is_refused() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 2_000, &["--load=idle"]);
+    recorded(&dir, &B, 250, &["--load=idle"]);
+    load_ended(&dir, "b3");
+
+    let sides = [
+        ask(&dir, &A, &B, &[]),
+        ask(&dir, &B, &A, &["--factor=load"]),
+        ask(&dir, &A[1..], &B[..3], &["--json"]),
+    ];
+    let series = laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--over"])
+        .args([&A[..], &B].concat())
+        .output()
+        .unwrap();
+
+    for output in sides.into_iter().chain([series]) {
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+        assert!(
+            told.contains("b3`: the load `idle` ended before the recording: exit status 3; "),
+            "{told}"
+        );
+    }
+}
+
+/// One activation in 10 is 4 ms late, at 1 ms: as a single run of late ones, that
+/// would be late less often than once in 2 s.
+#[test]
+fn what_is_late_all_the_time_is_not_better_than_what_is_late_now_and_then() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, &A, 2_000, &[]);
+    recorded(&dir, &B, 10, &[]);
+
+    let found = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
+    let back = json(&ask(&dir, &B, &A, &["--at=1ms", "--json"]));
+
+    let (there, back) = (level(&found), level(&back));
+    assert_eq!(there["change"]["verdict"], "worse", "{there}");
+    assert_eq!(there["is_ten_times"], true, "{there}");
+    assert_eq!(back["change"]["verdict"], "better", "{back}");
+}
+
+/// Stalls of 20 ms every 100 ms, and of 60 ms: as often, and three times as long.
+#[test]
+fn what_is_late_for_much_longer_as_often_is_not_called_equal() {
+    let dir = TempDir::new().unwrap();
+    for (names, late_ms) in [(A, 20_u64), (B, 60)] {
+        for name in names {
+            let stalls: String = (0..90)
+                .map(|number| {
+                    scripted::stall(1_000_500_000 + number * 100_000_000, late_ms * 1_000_000)
+                })
+                .collect();
+            let script = scripted::script(1_000_000, &stalls);
+            record(&dir.path().join(name), &script, &["--duration=10s"])
+                .assert()
+                .success();
+        }
+    }
+
+    let found = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
+
+    let level = level(&found);
+    let ratio = level["ratio"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&ratio), "{level}");
+    assert_eq!(level["change"]["why"], "too_often", "{level}");
+}

@@ -1,0 +1,492 @@
+//! `laggard compare` that makes its recordings itself: from scripts, and what is
+//! refused before anything is measured.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{backend, laggard, often};
+
+/// The answer, and what was said besides.
+fn made(dir: &TempDir, options: &[&str], of: usize) -> Output {
+    laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--into=made", "--each=30s", "--seed=0"])
+        .args(options)
+        .arg("--")
+        .arg(backend(
+            dir.path(),
+            &format!("period_ns = 1000000\n{}", often(of)),
+        ))
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_has_no_effect_has_no_verdict_and_the_recordings_and_the_answer_stay() {
+    let dir = TempDir::new().unwrap();
+
+    let output = made(&dir, &["--run=", "--run=", "--json"], 500);
+
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    let services = found["services"].as_array().unwrap().iter();
+    let levels: Vec<&Value> = services
+        .flat_map(|one| one["levels"].as_array().unwrap())
+        .collect();
+    assert!(!levels.is_empty(), "{found}");
+    for level in levels {
+        let verdict = &level["change"]["verdict"];
+        assert!(verdict == "equivalent" || verdict == "unclear", "{level}");
+    }
+    assert_eq!(found["changed"]["what"], "run meanwhile");
+    assert_eq!(found["changed"]["second"], "nothing");
+    let order = serde_json::json!({"sides": "ABABBABA", "repeats_after": null, "seed": 0});
+    assert_eq!(found["order"], order);
+    let kept: Value =
+        serde_json::from_slice(&fs::read(dir.path().join("made/compare.json")).unwrap()).unwrap();
+    assert_eq!(kept, found);
+    let mut names: Vec<String> = fs::read_dir(dir.path().join("made"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".laggard").map(str::to_owned))
+        .collect();
+    names.sort_by_key(|name| name[1..].to_owned());
+    assert_eq!(
+        names,
+        ["a01", "b02", "a03", "b04", "b05", "a06", "b07", "a08"]
+    );
+    let said = said(&output);
+    for part in [
+        "makes 8 recordings of 30 s in `made`, in random order (A B A B B A B A, seed 0): 4",
+        "8 of 8: A",
+        "laggard compare made/a* --with made/b* --factor load\n",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+}
+
+/// Without `--seed` a new order is drawn, and its seed makes it again.
+#[test]
+fn seed_of_the_order_is_shown_and_makes_it_again() {
+    let order = |seed: &[&str]| {
+        let dir = TempDir::new().unwrap();
+        let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
+        let output = laggard()
+            .current_dir(dir.path())
+            .args([
+                "compare",
+                "--into=made",
+                "--each=1s",
+                "--rounds=4",
+                "--json",
+            ])
+            .args(["--run=", "--run="])
+            .args(seed)
+            .args(["--", &script])
+            .output()
+            .unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|err| panic!("{err}: {output:?}"));
+        let sentences = found["sentences"].to_string();
+        let seed = found["order"]["seed"].as_u64().unwrap();
+        assert!(
+            sentences.contains(&format!("`--seed {seed}`")),
+            "{sentences}"
+        );
+        (found["order"]["sides"].clone(), seed)
+    };
+
+    let (sides, seed) = order(&[]);
+    let again = order(&[&format!("--seed={seed}")]);
+
+    assert_eq!(again, (sides, seed));
+}
+
+#[test]
+fn what_runs_before_a_recording_is_told_and_that_of_a_runs_at_the_end_too() {
+    let dir = TempDir::new().unwrap();
+
+    let output = made(
+        &dir,
+        &["--before=A=echo a >>log,B=echo b >>log", "--rounds=1"],
+        500,
+    );
+
+    let (told, said) = (String::from_utf8_lossy(&output.stdout), said(&output));
+    assert!(output.status.success(), "{said}");
+    assert_eq!(
+        fs::read_to_string(dir.path().join("log")).unwrap(),
+        "a\nb\na\n"
+    );
+    assert!(
+        told.contains("\nChanged: run before: echo a >>log in A, echo b >>log in B\n"),
+        "{told}"
+    );
+    assert!(
+        said.contains("runs before each A and at the end: echo a >>log\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("fewer than 4 rounds give a ratio and no verdict"),
+        "{said}"
+    );
+}
+
+/// As when it is asked in a pipe to `head`, or the terminal is closed.
+#[test]
+fn what_was_changed_is_put_back_when_nobody_hears_what_is_said_any_more() {
+    let dir = TempDir::new().unwrap();
+    let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .current_dir(dir.path())
+        .args([
+            "compare",
+            "--into=made",
+            "--each=5s",
+            "--rounds=1",
+            "--seed=0",
+        ])
+        .arg("--before=A=echo as it was && echo a >>log")
+        .args(["--before=B=echo b >>log", "--", &script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let second = said.find(|line| line.as_ref().unwrap().contains("2 of 2: B"));
+    drop(said);
+    let status = child.wait().unwrap();
+
+    assert!(second.is_some());
+    assert_eq!(
+        fs::read_to_string(dir.path().join("log")).unwrap(),
+        "a\nb\na\n"
+    );
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn all_that_is_changed_is_told_not_the_first_alone() {
+    let dir = TempDir::new().unwrap();
+
+    let output = made(
+        &dir,
+        &[
+            "--before=A=true,B=:",
+            "--run=",
+            "--run=sleep 60",
+            "--rounds=1",
+        ],
+        500,
+    );
+
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "Changed: run before and run meanwhile: true and nothing in A, : and sleep 60 in B in all 2"
+        ),
+        "{told}{}",
+        said(&output)
+    );
+}
+
+/// Copies the script of a side to where it is read before each recording.
+const SCRIPTS: &str = "--before=A=echo a >>log; cp a.toml script.toml,B=cp b.toml script.toml";
+
+/// Scripts of two sides, of which one activation in so many is late.
+fn scripts(dir: &TempDir, of: [usize; 2]) {
+    for (name, of) in ["a.toml", "b.toml"].into_iter().zip(of) {
+        let text = format!("period_ns = 1000000\n{}", often(of));
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+}
+
+/// Why it ended, after how many recordings.
+fn ended(dir: &TempDir, found: &Value) -> (String, usize) {
+    let names = fs::read_dir(dir.path().join("made")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let made = names.filter(|name| name.ends_with(".laggard")).count();
+    let why = found["looks"]["ended"].as_str().unwrap_or_default();
+    (why.to_owned(), made)
+}
+
+#[test]
+fn it_ends_early_when_every_service_is_decided_and_what_was_changed_is_put_back() {
+    let dir = TempDir::new().unwrap();
+    scripts(&dir, [2_000, 250]);
+
+    let output = made(&dir, &[SCRIPTS, "--rounds=8", "--json"], 2_000);
+
+    let said = said(&output);
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    assert_eq!(ended(&dir, &found), ("decided".into(), 8), "{said}");
+    let looks = &found["looks"];
+    assert_eq!((&looks["rounds"], &looks["look"]), (&8.into(), &1.into()));
+    assert_eq!(looks["after"], serde_json::json!([4, 6, 8]));
+    // 0.31 % of the 5 % that may be wrong is spent on the first look.
+    let confidence = found["confidence"].as_f64().unwrap();
+    assert!((confidence - 0.996_949).abs() < 1e-6, "{confidence}");
+    assert_eq!(looks["confidence_of_each"][0], found["confidence"]);
+    let level = &found["services"][0]["levels"][0];
+    assert_eq!(level["change"]["verdict"], "worse", "{level}");
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    assert_eq!(log, "a\n".repeat(4 + 1), "A's four, and at the end");
+    for part in [
+        "looks after 4 and 6 of 8 rounds, and ends there when every service is worse, better or equal\n",
+        "after 4 of 8 rounds, every service is decided; it ends\n",
+        "that compares them as if this had been the only look, at 95 %\n",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+}
+
+#[test]
+fn what_is_not_decided_goes_on_to_the_end_and_all_rounds_are_made_where_asked() {
+    let dir = TempDir::new().unwrap();
+    scripts(&dir, [500, 500]);
+    // Nothing is as equal as that.
+    let alike = [SCRIPTS, "--rounds=6", "--equal=1.0001"];
+
+    let undecided = made(&dir, &alike, 500);
+    let kept = fs::read(dir.path().join("made/compare.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    let to_the_end = ended(&dir, &kept);
+    fs::remove_dir_all(dir.path().join("made")).unwrap();
+    scripts(&dir, [2_000, 250]);
+    let all = made(
+        &dir,
+        &[SCRIPTS, "--rounds=6", "--all-rounds", "--json"],
+        500,
+    );
+
+    assert_eq!(to_the_end, ("all_rounds".into(), 12));
+    let told = String::from_utf8_lossy(&undecided.stdout).into_owned();
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "All 6 rounds were made: after 4 not every service was decided.",
+        "so that both looks together are wrong in 5 of 100 comparisons at most.",
+    ] {
+        assert!(words.contains(part), "{part} in\n{told}");
+    }
+    assert!(told.contains("B / A [96.2 %]"), "{told}");
+    let text = said(&undecided);
+    assert!(
+        text.contains("after 4 of 6 rounds, not decided yet: irq, fifo:90; it goes on\n"),
+        "{text}"
+    );
+    let found: Value = serde_json::from_slice(&all.stdout).unwrap();
+    assert_eq!(ended(&dir, &found), ("all_rounds".into(), 12));
+    assert_eq!(found["confidence"], 0.95);
+    assert!(!said(&all).contains("looks after"), "{}", said(&all));
+}
+
+/// The sides change places after four rounds; the other service never tells anything, so
+/// that it goes on.
+#[test]
+fn what_a_look_told_and_all_rounds_do_not_is_said_to_be_so() {
+    let dir = TempDir::new().unwrap();
+    let second = "[[line]]\nservice = \"fifo:50\"";
+    for (name, of) in [("often.toml", 250), ("seldom.toml", 2_000)] {
+        let other = often(500).replace("[[line]]\nservice = \"fifo:90\"", second);
+        let text = format!("period_ns = 1000000\n{}\n{other}", often(of));
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let before = "--before=A=[ $(ls made | grep -c lagg) -lt 8 ] && cp seldom.toml script.toml || \
+                  cp often.toml script.toml,B=[ $(ls made | grep -c lagg) -lt 8 ] && \
+                  cp often.toml script.toml || cp seldom.toml script.toml";
+
+    let options = [before, "--rounds=6", "--equal=1.0001", "--json"];
+    let output = made(&dir, &options, 500);
+
+    let said = said(&output);
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("after 4 of 6 rounds, irq is worse (later than ")
+            && words.contains(" ms), fifo:90 is worse (later than 4.02 ms); not decided yet: "),
+        "{said}"
+    );
+    let lost = found["looks"]["not_borne_out"].as_array().unwrap();
+    let of_fifo: Vec<_> = lost
+        .iter()
+        .filter(|one| one["service"] == "fifo:90")
+        .collect();
+    assert_eq!(of_fifo.len(), 1, "{lost:?}");
+    assert_eq!(
+        (&of_fifo[0]["after"], &of_fifo[0]["change"]["verdict"]),
+        (&4.into(), &"worse".into())
+    );
+    let sentences = found["sentences"].to_string();
+    assert!(
+        sentences.contains(
+            "After 4 rounds fifo:90 was worse (later than 4.02 ms), which 6 do not bear out: "
+        ),
+        "{sentences}"
+    );
+}
+
+#[test]
+fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
+    let dir = TempDir::new().unwrap();
+
+    let before = made(&dir, &["--before=A=echo a >>log,B=false"], 500);
+    fs::remove_dir_all(dir.path().join("made")).unwrap();
+    let meanwhile = made(&dir, &["--run=", "--run=exit 3"], 500);
+
+    assert_eq!(
+        fs::read_to_string(dir.path().join("log")).unwrap(),
+        "a\na\n"
+    );
+    for (output, part) in [
+        (before, "`false`, before B, failed"),
+        (
+            meanwhile,
+            "`exit 3`, which runs while B is recorded, failed: exit status 3",
+        ),
+    ] {
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(part) && said.contains("is in `made`"),
+            "{said}"
+        );
+    }
+}
+
+/// Else it would be found out after the last recording.
+#[test]
+fn a_load_that_ends_before_its_recording_ends_the_comparison() {
+    let dir = TempDir::new().unwrap();
+    let load = "name = \"short\"\nabout = \"fails\"\norder = \"together\"\nunit = \"steps\"\n\
+                [[step]]\nname = \"once\"\ncommand = \"exit 3\"\nwork = 1\n";
+    fs::write(dir.path().join("short.toml"), load).unwrap();
+
+    let output = laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--into=made", "--run=", "--run=sleep 60"])
+        .args(["--load=./short.toml", "--rounds=2", "--each=3s", "--"])
+        .args(["--backend=user", "--services=other"])
+        .output()
+        .unwrap();
+
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("the load `short` ended before the recording: ")
+            && said.contains("nothing was compared"),
+        "{said}"
+    );
+    assert!(
+        said.contains("1 of 4: ") && !said.contains("2 of 4"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_before_anything_is_measured() {
+    let dir = TempDir::new().unwrap();
+    for (options, part) in [
+        (
+            &["--factor=sysctl:kernel.no_such_setting=0,1"][..],
+            "read the setting `kernel.no_such_setting`; `sysctl -a`",
+        ),
+        (
+            &["--factor=sysctl:kernel.osrelease=0,1"],
+            "the setting `kernel.osrelease` is read-only",
+        ),
+        (
+            &["--factor=sysctl:kernel.osrelease=0"],
+            "use load, or sysctl:NAME=A,B",
+        ),
+        (&["--run=true"], "give --run twice"),
+        (&["--before=B=true"], "give --before A=COMMAND too"),
+        (&["--before=true"], "is for neither side"),
+        (
+            &["--run=true", "--run=true", "--factor=load"],
+            "cannot be used with",
+        ),
+        (&["--factor=load"], "name those of A"),
+        (
+            &["--run=", "--run=", "--rounds=0"],
+            "a number from 1 to 1000",
+        ),
+        (&["--run=", "--run=", "--load=nothing"], "is not a load"),
+    ] {
+        let output = made(&dir, options, 500);
+
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+        assert!(said.contains(part), "{options:?}: {said}");
+        let left = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|one| one.unwrap().file_name());
+        let left: Vec<_> = left.filter(|name| name != "script.toml").collect();
+        assert!(left.is_empty(), "{options:?} leaves {left:?}");
+    }
+    for (options, part) in [
+        (
+            &["--output=x"][..],
+            "--output is not for each recording; use --into",
+        ),
+        (&["--no-such-option"], "read what follows `--`"),
+    ] {
+        let output = laggard()
+            .current_dir(dir.path())
+            .args(["compare", "--run=", "--run=", "--"])
+            .args(options)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(
+            said(&output).contains(part),
+            "{options:?}: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn a_setting_takes_root() {
+    const NOBODY: u32 = 65_534;
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_laggard"));
+    command.current_dir(dir.path()).args([
+        "compare",
+        "--into=made",
+        "--factor=sysctl:kernel.printk=4 4 1 7,7 4 1 7",
+    ]);
+    if nix::unistd::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(err) => {
+            println!("skipped: another user cannot run this program here: {err}");
+            return;
+        }
+    };
+
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("changing the setting `kernel.printk` takes root"),
+        "{said}"
+    );
+    assert!(!dir.path().join("made").exists());
+}

@@ -1,0 +1,152 @@
+//! `laggard compare --over`: where a series of recordings changes whose every
+//! latency is known.
+
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{laggard, often, record};
+
+/// Recordings `r00`, `r01` ... of 10 s: one activation in so many is 4 ms late.
+fn recorded(dir: &TempDir, of: impl IntoIterator<Item = usize>) {
+    for (number, of) in of.into_iter().enumerate() {
+        let script = format!("period_ns = 1000000\n{}", often(of));
+        let name = dir.path().join(format!("r{number:02}"));
+        record(&name, &script, &["--duration=10s"])
+            .assert()
+            .success();
+    }
+}
+
+fn ask(dir: &TempDir, recordings: &[String], options: &[&str]) -> Output {
+    laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--at=1ms"])
+        .args(options)
+        .arg("--over")
+        .args(recordings)
+        .output()
+        .unwrap()
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("r{number:02}")).collect()
+}
+
+fn changes(output: &Output) -> Vec<Value> {
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    let services = found["services"].as_array().unwrap();
+    let fifo = services.iter().find(|one| one["service"] == "fifo:90");
+    fifo.unwrap()["changes"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_first_recording_that_is_worse_is_named() {
+    let dir = TempDir::new().unwrap();
+    let before = [900, 1_000, 1_100, 1_000, 900, 1_100, 1_000];
+    recorded(&dir, before.into_iter().chain([230, 250, 240, 250, 230]));
+    let mut names = names(12);
+
+    let worse = changes(&ask(&dir, &names, &["--json"]));
+    let said = ask(&dir, &names, &[]);
+    // By time, whatever the order they are given in.
+    names.reverse();
+    let again = changes(&ask(&dir, &names, &["--json"]));
+    let better = changes(&ask(&dir, &names, &["--json", "--in-order"]));
+
+    assert_eq!(worse.len(), 1, "{worse:?}");
+    assert_eq!(
+        (&worse[0]["at"], &worse[0]["is_worse"]),
+        (&7.into(), &true.into())
+    );
+    let ratio = worse[0]["ratio"].as_f64().unwrap();
+    assert!((3.5..5.0).contains(&ratio), "{worse:?}");
+    assert_eq!(again, worse);
+    assert_eq!(better.len(), 1, "{better:?}");
+    assert_eq!(
+        (&better[0]["at"], &better[0]["is_worse"]),
+        (&5.into(), &false.into())
+    );
+    let said = String::from_utf8(said.stdout).unwrap();
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("fifo:90 is worse from r07 on"), "{said}");
+    assert!(words.contains("later than 1.00 ms every 240 ms"), "{said}");
+    assert!(said.contains('|'), "{said}");
+    let wide = said.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{said}");
+}
+
+#[test]
+fn recordings_that_vary_by_themselves_do_not_change_and_few_cannot_tell() {
+    let dir = TempDir::new().unwrap();
+    recorded(
+        &dir,
+        [
+            900, 1_100, 1_000, 900, 1_100, 1_000, 1_000, 900, 1_100, 900, 1_100, 1_000,
+        ],
+    );
+
+    let none = changes(&ask(&dir, &names(12), &["--json"]));
+    let few = ask(&dir, &names(6), &[]);
+    let twice = ask(&dir, &["r00".into(), "./r00".into()], &[]);
+    let both = ask(&dir, &names(6), &["--with=r06"]);
+
+    assert_eq!(none, Vec::<Value>::new());
+    let few = String::from_utf8(few.stdout).unwrap();
+    assert!(
+        few.contains("Of 6 recordings no change can be told"),
+        "{few}"
+    );
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    assert_eq!(twice.status.code(), Some(2));
+    let twice = String::from_utf8(twice.stderr).unwrap();
+    assert!(twice.contains("are the same recording"), "{twice}");
+}
+
+/// Late all the time is one run of late activations, if nothing ends a run.
+#[test]
+fn what_is_late_all_the_time_from_some_recording_on_is_worse_from_there_on() {
+    let dir = TempDir::new().unwrap();
+    let before = [900, 1_000, 1_100, 1_000, 900, 1_100];
+    recorded(&dir, before.into_iter().chain([10; 6]));
+
+    let found = changes(&ask(&dir, &names(12), &["--json"]));
+
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        (&found[0]["at"], &found[0]["is_worse"]),
+        (&6.into(), &true.into())
+    );
+}
+
+/// To give --at, which was given, would not help.
+#[test]
+fn a_service_whose_activations_were_not_kept_down_to_the_level_is_said_to_be_left_out() {
+    let dir = TempDir::new().unwrap();
+    let script = format!("period_ns = 1000000\n{}", often(1_000));
+    record(
+        &dir.path().join("r00"),
+        &script,
+        &["--duration=10s", "--keep=tail"],
+    )
+    .assert()
+    .success();
+
+    let output = laggard()
+        .current_dir(dir.path())
+        .args(["compare", "--at=1us", "--over", "r00"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stdout).unwrap();
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "Left out, because not every activation that was so late was kept: irq, fifo:90."
+        ),
+        "{said}"
+    );
+    assert!(!said.contains("Too few activations"), "{said}");
+}

@@ -1,0 +1,179 @@
+//! What a recording tells to answers over many is what its own answers say.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{laggard, often, record};
+
+/// A line of JSON for each of these recordings.
+fn digests(dir: &Path, recordings: &[&str]) -> Vec<Value> {
+    let output = laggard()
+        .arg("digest")
+        .args(recordings)
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn tail(dir: &TempDir, name: &str) {
+    let script = format!("period_ns = 500000\n{}", often(1_000));
+    record(
+        &dir.path().join(name),
+        &script,
+        &["--duration=20s", "--keep=tail"],
+    )
+    .assert()
+    .success();
+}
+
+fn sum(buckets: &Value) -> u64 {
+    let buckets = buckets.as_array().unwrap().iter();
+    buckets.map(|one| one[1].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn samples_that_were_left_elsewhere_are_missed_unless_that_is_said() {
+    let dir = TempDir::new().unwrap();
+    tail(&dir, "r.laggard");
+    let whole = &digests(dir.path(), &["r.laggard"])[0];
+    fs::remove_dir_all(dir.path().join("r.laggard/samples")).unwrap();
+
+    let missed = &digests(dir.path(), &["r.laggard"])[0];
+    let left = &digests(dir.path(), &["--without-samples", "r.laggard"])[0];
+
+    assert_ne!(missed["read"]["shortfalls"], whole["shortfalls"]);
+    assert_eq!(left, whole);
+    // What else is gone is told.
+    fs::remove_file(dir.path().join("r.laggard/histograms-000000.parquet")).unwrap();
+    let less = &digests(dir.path(), &["--without-samples", "r.laggard"])[0];
+    assert_ne!(less["read"]["shortfalls"], whole["shortfalls"]);
+}
+
+#[test]
+fn a_digest_has_the_counts_buckets_and_trust_of_show() {
+    let dir = TempDir::new().unwrap();
+    tail(&dir, "r.laggard");
+    let output = laggard()
+        .args(["show", "--json", "r.laggard"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let show: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let show = &show["recordings"][0];
+
+    let digest = &digests(dir.path(), &["r.laggard"])[0];
+
+    let read = &digest["read"];
+    assert_eq!(read["host"], show["host"]["node"]);
+    assert_eq!(read["duration_ns"], show["duration_ns"]);
+    assert_eq!(
+        read["distrust"].is_null(),
+        show["trust"]["verdict"] == "good"
+    );
+    let (lines, rows) = (read["lines"].as_array().unwrap(), &show["services"]);
+    assert!(!lines.is_empty());
+    assert_eq!(lines.len(), rows.as_array().unwrap().len());
+    for (number, line) in lines.iter().enumerate() {
+        let row = &rows[number];
+        let hour = &line["hours"][0];
+        assert_eq!(line["service"], row["service"]);
+        assert_eq!(line["lost"], row["lost"]);
+        assert_eq!(hour["missed"], row["missed"]);
+        assert_eq!(
+            sum(&hour["buckets"]),
+            row["latency"]["samples"].as_u64().unwrap()
+        );
+        assert_eq!(hour["buckets"], show["histograms"][number]["buckets"]);
+        assert_eq!(hour["max_ns"], row["latency"]["largest_ns"]);
+        assert_eq!(hour["min_ns"], row["latency"]["min_ns"]);
+        if let Some(minutes) = line["minutes"].as_array().filter(|all| !all.is_empty()) {
+            assert_eq!(minutes[0]["max_ns"], hour["max_ns"], "of its only minute");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_line_that_says_why_and_the_rest_follows() {
+    let dir = TempDir::new().unwrap();
+    for name in ["good", "later", "damaged", "short"] {
+        tail(&dir, name);
+    }
+    let all = format!("period_ns = 500000\n{}", often(1_000));
+    let all = record(&dir.path().join("all"), &all, &["--duration=2s"]);
+    { all }.assert().success();
+    let manifest = dir.path().join("later/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(
+        &manifest,
+        text.replacen("\"schema\": 2", "\"schema\": 99", 1),
+    )
+    .unwrap();
+    for name in ["manifest.json", "manifest-start.json"] {
+        fs::write(dir.path().join("damaged").join(name), "{\"schema\": 2, ").unwrap();
+    }
+    let histograms = dir.path().join("short/histograms-000000.parquet");
+    let mut bytes = fs::read(&histograms).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&histograms, bytes).unwrap();
+
+    let told = digests(
+        dir.path(),
+        &["later", "damaged", "all", "absent", "short", "good"],
+    );
+
+    let because: Vec<&Value> = told.iter().map(|one| &one["refused"]["because"]).collect();
+    assert_eq!(
+        because[..4],
+        ["newer", "unreadable", "no_histograms", "unreadable"]
+    );
+    let advice = told[2]["refused"]["reason"].as_str().unwrap();
+    assert!(advice.contains("record with `--keep tail`"), "{advice}");
+    let missing = told[4]["read"]["shortfalls"].to_string();
+    assert!(missing.contains("checksum is wrong"), "{missing}");
+    assert_eq!(told[5]["read"]["shortfalls"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn paths_come_from_standard_input_too_with_any_byte_but_nul() {
+    let dir = TempDir::new().unwrap();
+    tail(&dir, "two\nlines");
+    let mut child = std::process::Command::new(laggard().get_program())
+        .args(["digest", "--stdin0"])
+        .current_dir(dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The last needs no NUL.
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"two\nlines\0absent")
+        .unwrap();
+
+    let output = child.wait_with_output().unwrap();
+
+    let text = String::from_utf8(output.stdout).unwrap();
+    let told: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(told.len(), 2, "{text}");
+    assert!(
+        told[0]["read"].is_object() && told[1]["refused"].is_object(),
+        "{text}"
+    );
+}

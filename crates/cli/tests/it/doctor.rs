@@ -1,0 +1,225 @@
+//! What can be measured here, and what a recording says of it.
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted;
+
+use crate::scripted::{laggard, stalled};
+
+#[test]
+fn json_says_what_the_text_says_with_the_same_exit_code() {
+    let text = laggard().arg("doctor").output().unwrap();
+    let json = laggard().args(["doctor", "--json"]).output().unwrap();
+
+    let said = String::from_utf8(text.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(text.status.code(), json.status.code());
+    let missing = report["missing"].as_u64().unwrap();
+    assert_eq!(json.status.code(), Some(i32::from(missing > 0)));
+    // Lines are broken at the width of a terminal.
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = |text: &Value| {
+        text.as_str()
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    for ability in report["abilities"].as_array().unwrap() {
+        assert!(said.contains(&told(&ability["name"])), "{ability}");
+    }
+    for row in report["audio"].as_array().unwrap() {
+        assert!(said.contains(&told(&row["what"])), "{row}\n{said}");
+        assert_eq!(row["effect"], Value::Null, "{row}");
+        assert_eq!(row["is_met"] == false, row["advice"].is_string(), "{row}");
+    }
+    for caveat in report["caveats"].as_array().unwrap() {
+        assert!(caveat["advice"].is_string(), "{caveat}");
+    }
+}
+
+#[test]
+fn a_recording_that_cannot_tell_of_an_effect_says_why() {
+    let dir = stalled();
+
+    let output = laggard()
+        .args(["doctor", "r.laggard", "--json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["recording"], "r.laggard");
+    for row in report["audio"].as_array().unwrap() {
+        // A script has no evidence of who made it late.
+        assert_eq!(row["effect"]["seen"], "unknown", "{row}");
+        assert!(row["effect"]["why"].is_string(), "{row}");
+    }
+}
+
+#[test]
+fn a_recording_that_is_not_there_is_an_error() {
+    let dir = TempDir::new().unwrap();
+
+    let output = laggard()
+        .args(["doctor", "none.laggard"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("none.laggard"), "{said}");
+}
+
+/// With a script, so that nothing is measured; only the setting is real.
+#[test]
+fn a_remedy_is_tried_beside_its_advice_and_undone() {
+    const SETTING: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+    let dir = TempDir::new().unwrap();
+    let backend = scripted::backend(dir.path(), &scripted::script(1_000_000, ""));
+    let prove = |name: &str| {
+        laggard()
+            .current_dir(dir.path())
+            .env("STATE_DIRECTORY", dir.path().join("state"))
+            .args(["doctor", "--prove", name, "--", "--each=5s", "--into=made"])
+            .args(["--", &backend])
+            .output()
+            .unwrap()
+    };
+    let before = std::fs::read_to_string(SETTING).unwrap_or_default();
+
+    let unknown = prove("preemption");
+    let tried = prove("autogroup");
+
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        said(&unknown).contains("`preemption` is no remedy that can be tried"),
+        "{}",
+        said(&unknown)
+    );
+    match (before.trim(), nix::unistd::geteuid().is_root()) {
+        ("1", true) if !said(&tried).contains("cannot be changed from here") => {}
+        ("1", false) => {
+            assert!(said(&tried).contains("takes root"), "{}", said(&tried));
+            return println!("skipped: to change a setting takes root");
+        }
+        _ => return println!("skipped: autogroup is off here, or cannot be changed"),
+    }
+    assert_eq!(tried.status.code(), Some(0), "{}", said(&tried));
+    let told = String::from_utf8_lossy(&tried.stdout).into_owned();
+    let wide = told.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{told}");
+    let [advice, changed] = [
+        "remedy: `sysctl -w kernel.sched_autogroup_enabled=0`",
+        "Changed: kernel.sched_autogroup_enabled: 1 in A, 0 in B",
+    ]
+    .map(|part| {
+        told.find(part)
+            .unwrap_or_else(|| panic!("{part} in {told}"))
+    });
+    assert!(advice < changed, "{told}");
+    assert!(
+        said(&tried).contains("`kernel.sched_autogroup_enabled` is `1` again"),
+        "{}",
+        said(&tried)
+    );
+    assert!(
+        said(&tried).contains("not kept for `laggard doctor`: it is from a script"),
+        "{}",
+        said(&tried)
+    );
+    assert!(!dir.path().join("state").exists());
+    assert_eq!(std::fs::read_to_string(SETTING).unwrap(), before);
+}
+
+/// What they did would pass for the remedy's effect.
+#[test]
+fn a_remedy_is_tried_without_other_changes() {
+    let dir = TempDir::new().unwrap();
+
+    let output = laggard()
+        .current_dir(dir.path())
+        .env("STATE_DIRECTORY", dir.path().join("state"))
+        .args(["doctor", "--prove=timer_migration", "--"])
+        .args(["--before=A=true,B=false", "--each=5s"])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    if said.contains("nothing of it spoils latency here") {
+        return println!("skipped: timer_migration is off here");
+    }
+    assert!(
+        said.contains("--before would change more than the remedy"),
+        "{said}"
+    );
+}
+
+/// Measured, but nothing is asserted of what came of it.
+#[test]
+fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so() {
+    const SETTING: &str = "/proc/sys/kernel/timer_migration";
+    let dir = TempDir::new().unwrap();
+    let asked = |words: &[&str]| {
+        laggard()
+            .current_dir(dir.path())
+            .env("STATE_DIRECTORY", dir.path().join("state"))
+            .arg("doctor")
+            .args(words)
+            .output()
+            .unwrap()
+    };
+    let before = std::fs::read_to_string(SETTING).unwrap_or_default();
+    let can_be_changed =
+        nix::unistd::geteuid().is_root() && std::fs::write(SETTING, &before).is_ok();
+    if before.trim() != "1" || !can_be_changed {
+        return println!("skipped: timer_migration is off here, or cannot be changed");
+    }
+
+    let tried = asked(&[
+        "--prove=timer_migration",
+        "--",
+        "--each=500ms",
+        "--into=made",
+        "--",
+        "--backend=user",
+        "--services=other",
+        "--cpus=0",
+    ]);
+
+    let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+    if tried.status.code() == Some(3) {
+        return println!("skipped: this machine cannot be trusted now: {said}");
+    }
+    assert_eq!(tried.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("the effect is kept in `") && said.contains("delete the file to forget it"),
+        "{said}"
+    );
+    let text = asked(&[]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let [advice, effect] = [
+        "`sysctl -w kernel.timer_migration=0`",
+        "measured here on 20",
+    ]
+    .map(|part| {
+        words
+            .find(part)
+            .unwrap_or_else(|| panic!("{part} in {text}"))
+    });
+    assert!(advice < effect, "{text}");
+    assert!(
+        words.contains("(2 s without and 2 s with it, no load of ours): "),
+        "{text}"
+    );
+    let json = asked(&["--json"]);
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["proven"][0]["setting"], "kernel.timer_migration");
+    assert_eq!(report["proven"][0]["without"], "1");
+}

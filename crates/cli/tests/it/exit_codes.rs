@@ -1,0 +1,135 @@
+//! Exit codes as `laggard --help` has them: 0 done, 1 not met or not to be had,
+//! 2 an error, 3 not trustworthy. A table: each command on each recording.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::scripted;
+
+use crate::scripted::{backend, laggard, often, script};
+
+/// Recordings `good` and `also` of 30 s, `lossy`, of which too much was lost,
+/// and a folder `none` that is no recording; `script.toml` plays.
+fn recordings() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let good = format!("period_ns = 1000000\n{}", often(500));
+    for (name, script, duration, code) in [
+        // 2000 expiries between two looks of the collector, 1024 slots.
+        ("lossy", script(100_000, ""), "--duration=2s", 3),
+        ("good", good.clone(), "--duration=30s", 0),
+        ("also", good, "--duration=30s", 0),
+    ] {
+        scripted::record(&dir.path().join(name), &script, &[duration])
+            .assert()
+            .code(code);
+    }
+    fs::create_dir(dir.path().join("none")).unwrap();
+    dir
+}
+
+#[test]
+fn a_quiet_recording_says_only_why_it_is_not_trustworthy() {
+    let dir = TempDir::new().unwrap();
+    for (name, period_ns, expected) in [
+        ("lossy", 100_000, "activations were lost"),
+        ("good", 1_000_000, ""),
+    ] {
+        let script = script(period_ns, "");
+
+        let output = scripted::record(&dir.path().join(name), &script, &["--duration=2s"])
+            .output()
+            .unwrap();
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.is_empty(), expected.is_empty(), "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+}
+
+fn code(dir: &TempDir, words: &str) -> (Option<i32>, String) {
+    let output = laggard()
+        .args(words.split(' '))
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+#[test]
+fn each_command_says_by_its_exit_code_whether_its_answer_can_be_used() {
+    let dir = recordings();
+    for (words, expected) in [
+        ("show good", 0),
+        ("show good --json", 0),
+        ("show good --all", 0),
+        ("show lossy", 3),
+        ("show lossy --for jack-128", 3),
+        ("show good lossy", 3),
+        ("show none", 2),
+        ("show missing", 2),
+        ("show good --for fax", 2),
+        ("qos good", 0),
+        // A verdict against the application is an answer.
+        ("qos good --app jack-128", 0),
+        ("qos lossy --app jack-128", 3),
+        ("qos none", 2),
+        ("qos good --app fax", 2),
+        ("qos good --app jack-128 --service fifo:50", 2),
+        ("export good --format csv", 0),
+        ("export good --format hdr", 0),
+        ("export good --format openmetrics", 0),
+        ("export good --format parquet -o good.parquet", 0),
+        ("export good --format parquet -o good.parquet", 2),
+        ("export good --format arrow", 2),
+        ("export good --format arrow -o no/folder/good.arrow", 2),
+        ("export good --format xls", 2),
+        ("export none --format csv", 2),
+        // What was recorded is passed on; whether it can be trusted is for
+        // the answers.
+        ("export lossy --format csv", 0),
+        ("compare good --with also", 0),
+        ("compare good --with good", 2),
+        ("compare good --with lossy", 2),
+        ("compare good --with none", 2),
+        ("compare good --with also --app fax", 2),
+        // Of 30 s, nothing can be told of an hour.
+        ("forecast good", 1),
+        ("forecast lossy", 3),
+    ] {
+        let (found, said) = code(&dir, words);
+
+        assert_eq!(found, Some(expected), "`{words}`: {said}");
+        assert_eq!(
+            expected == 2,
+            said.starts_with("laggard: ") || said.starts_with("error: "),
+            "`{words}`: {said}"
+        );
+    }
+}
+
+#[test]
+fn record_says_whether_what_was_asked_could_be_had_and_can_be_trusted() {
+    let dir = recordings();
+    let play = backend(dir.path(), &script(1_000_000, ""));
+    for (words, expected) in [
+        (format!("record -q {play} -d 2s -o ok"), 0),
+        (format!("record -q {play} -d 2s -o ok"), 2),
+        (format!("record -q {play} -d 2s --for fax -o x"), 2),
+        (format!("record -q {play} -d 2s --load nothing -o x"), 2),
+        (format!("record -q {play} -d 2s -o no/folder/x"), 2),
+        ("record -q --backend=fake:missing.toml -d 2s -o x".into(), 2),
+        // A service that cannot be had is no error.
+        (
+            "record -q --backend=user --services=softirq -d 1s -o x".into(),
+            1,
+        ),
+    ] {
+        let (found, said) = code(&dir, &words);
+
+        assert_eq!(found, Some(expected), "`{words}`: {said}");
+        assert!(!dir.path().join("x").exists(), "`{words}`");
+    }
+}

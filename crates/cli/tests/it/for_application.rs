@@ -1,0 +1,217 @@
+//! `record --for`: what an application needs is measured, and answered for
+//! first.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{backend, laggard, script, stall};
+
+/// An application whose buffers tolerate 10.5 ms.
+const MIXER: &str = "name = \"my mixer\"\nbuffers = 3\nbuffer = \"6ms\"\ncompute = \"1.5ms\"\n";
+
+/// Records a script, of which a stall of 40 ms comes each 7 s or never, for an
+/// application.
+fn recorded(dir: &TempDir, application: &str, stalls: u64) -> Output {
+    let stalls: String = (0..stalls)
+        .map(|at| stall((1_000 + 7_123 * at) * 1_000_000 + 500_000, 40_000_000))
+        .collect();
+    laggard()
+        .args(["record", "--for", application, "--duration=60s"])
+        .arg(backend(dir.path(), &script(1_000_000, &stalls)))
+        .args(["--output", "r.laggard"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap()
+}
+
+fn manifest(dir: &Path) -> Value {
+    let text = fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The first screen, without the breaks of its lines.
+fn screen(output: &Output) -> String {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    text
+}
+
+#[test]
+fn an_application_of_the_catalogue_or_a_file_is_answered_for_first_and_alone() {
+    for (application, name, stalls, verdict) in [
+        ("jack-128", "jack-128", 8, "NOT FIT for jack-128"),
+        ("mixer.toml", "my mixer", 8, "NOT FIT for my mixer"),
+        ("mixer.toml", "my mixer", 0, "NOT DECIDED for my mixer"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("mixer.toml"), MIXER).unwrap();
+
+        let output = recorded(&dir, application, stalls);
+
+        // A verdict against the application is an answer, not an error.
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = screen(&output);
+        let verdicts: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("FIT for") || line.contains("DECIDED for"))
+            .collect();
+        assert_eq!(verdicts.len(), 1, "{text}");
+        assert!(verdicts[0].starts_with(verdict), "{text}");
+        let kept = &manifest(dir.path())["application"];
+        assert_eq!(kept["name"], name, "{kept}");
+    }
+}
+
+#[test]
+fn the_recording_answers_for_its_application_again_and_for_another_when_asked() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("mixer.toml"), MIXER).unwrap();
+    recorded(&dir, "mixer.toml", 8);
+    // The recording has what it needs of the file.
+    fs::remove_file(dir.path().join("mixer.toml")).unwrap();
+    let show = |options: &[&str]| {
+        let output = laggard()
+            .args(["show", "r.laggard"])
+            .args(options)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        screen(&output)
+    };
+
+    assert!(show(&[]).contains("NOT FIT for my mixer"));
+    let other = show(&["--for", "jack-1024"]);
+    assert!(other.contains("for jack-1024"), "{other}");
+    assert!(!other.contains("my mixer"), "{other}");
+}
+
+#[test]
+fn an_application_that_is_not_known_or_cannot_be_is_refused_before_anything_is_written() {
+    let dir = TempDir::new().unwrap();
+    for (name, text) in [
+        ("never.toml", MIXER.replace("1.5ms", "7ms")),
+        ("other.toml", "[[task]]\n".into()),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    for (application, why) in [
+        ("jack-129", "or give a TOML file; did you mean `jack-128`?"),
+        ("none.toml", "read the application `none.toml`"),
+        ("other.toml", "`other.toml` is not an application"),
+        ("never.toml", "the work must be shorter than the buffer"),
+    ] {
+        let output = recorded(&dir, application, 0);
+
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(why), "{}", said(&output));
+        assert!(output.stdout.is_empty(), "{output:?}");
+        assert!(!dir.path().join("r.laggard").exists(), "{application}");
+    }
+}
+
+/// The program in a folder that every user may write to.
+fn open_folder() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let program = assert_cmd::cargo::cargo_bin("laggard");
+    let copied = Command::new("cp").arg(program).arg(dir.path()).status();
+    assert!(copied.unwrap().success());
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    dir
+}
+
+/// Runs `words` in the folder, as an ordinary user with this highest real-time
+/// priority if there is one; `None` where this is not root.
+fn run(dir: &Path, priority: Option<u32>, words: &str) -> Option<Output> {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: it takes root to measure, and to be another user");
+        return None;
+    }
+    let user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let script = match priority {
+        Some(most) => format!("ulimit -r {most}; exec {user} ./laggard {words}"),
+        None => format!("exec ./laggard {words}"),
+    };
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(dir)
+        .output();
+    Some(output.unwrap())
+}
+
+/// The manifest of a second that is measured for an application, if one can be.
+fn measured(dir: &Path, priority: Option<u32>, application: &str) -> Option<Value> {
+    let record = format!("record -q --for {application} -d 1s -o r.laggard");
+    let output = run(dir, priority, &record)?;
+    // 1: no thread of that policy can be had here, whoever asks; 3: too much was lost.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 1 | 3)), "{}", said(&output));
+    if code == Some(1) {
+        println!("skipped: {}", said(&output));
+        return None;
+    }
+    Some(manifest(dir))
+}
+
+#[test]
+fn root_measures_the_application_s_service_and_interrupts_as_finely_as_it_needs() {
+    let dir = open_folder();
+    fs::write(dir.path().join("mixer.toml"), MIXER).unwrap();
+    // Their slack: a few activations fall into it.
+    for (application, slack_ns) in [("jack-128", 1_870_000), ("mixer.toml", 10_500_000)] {
+        let Some(manifest) = measured(dir.path(), None, application) else {
+            return;
+        };
+
+        for line in manifest["lines"].as_array().unwrap() {
+            assert_eq!(line["service"], "fifo:90", "{line}");
+        }
+        let period = manifest["plan"]["period_ns"].as_u64().unwrap();
+        assert!(period <= slack_ns / 3, "{period}");
+        fs::remove_dir_all(dir.path().join("r.laggard")).unwrap();
+    }
+}
+
+#[test]
+fn who_may_not_have_the_application_s_service_is_told_so_and_what_would_help() {
+    let dir = open_folder();
+
+    let record = "record --for jack-128 -d 1s -o r.laggard";
+    let Some(output) = run(dir.path(), Some(0), record) else {
+        return;
+    };
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let expected = "measure what `jack-128` needs: cannot measure `fifo:90`: this user may not \
+                    have threads of its policy; run as root, or give the program's file what it \
+                    needs, once: `sudo setcap ";
+    assert!(said(&output).contains(expected), "{}", said(&output));
+    assert!(!dir.path().join("r.laggard").exists());
+}
+
+#[test]
+fn an_application_is_answered_for_where_interrupts_cannot_be_seen() {
+    let dir = open_folder();
+
+    let Some(manifest) = measured(dir.path(), Some(99), "jack-128") else {
+        return;
+    };
+
+    let caveats = manifest["caveats"].as_array().unwrap().iter();
+    let absent: Vec<&str> = caveats
+        .filter(|one| one["kind"] == "service_absent")
+        .filter_map(|one| one["what"].as_str())
+        .collect();
+    assert_eq!(absent, ["`irq` is not measured: it needs BPF"]);
+}

@@ -1,0 +1,202 @@
+//! What a question is answered with unless more is asked for: the sentence
+//! first, then what carries it, in 80 columns.
+
+use tempfile::TempDir;
+
+use crate::scripted::{laggard, record, script, stall};
+
+/// A minute in which `stalls` of 40 ms come.
+fn recorded(dir: &TempDir, stalls: u64) {
+    let stalls: String = (0..stalls)
+        .map(|at| stall((1_000 + 7_123 * at) * 1_000_000 + 500_000, 40_000_000))
+        .collect();
+    let script = script(1_000_000, &stalls);
+    record(&dir.path().join("r.laggard"), &script, &["--duration=60s"])
+        .assert()
+        .success();
+}
+
+/// The lines that are printed in the recording's folder.
+fn said(dir: &TempDir, words: &str) -> Vec<String> {
+    let output = laggard()
+        .args(words.split(' '))
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.stderr.is_empty(), "{words}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{words}: {line}");
+    }
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn qos_answers_for_an_application_in_five_lines() {
+    let buffers = "qos r.laggard --buffers=3 --buffer=6ms --compute=1.5ms";
+    for (stalls, sentence) in [
+        (8, "NOT FIT: application as fifo:90 runs dry every "),
+        (
+            0,
+            "NOT DECIDED: application as fifo:90 did not run dry; at most once every 20 s",
+        ),
+    ] {
+        let dir = TempDir::new().unwrap();
+        recorded(&dir, stalls);
+
+        let lines = said(&dir, buffers);
+
+        assert!(lines[0].starts_with(sentence), "{lines:#?}");
+        // A script is no measurement, and that is a line of its own.
+        assert!(lines[1].contains("NOT a measurement"), "{lines:#?}");
+        assert!(lines.len() <= 6, "{lines:#?}");
+        let all = lines.join(" ");
+        assert!(all.contains("tolerates a start 10.5 ms late"), "{all}");
+        assert!(all.contains("--curve"), "{all}");
+    }
+}
+
+#[test]
+fn qos_without_an_application_has_a_line_for_each_of_a_few() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, 8);
+
+    let lines = said(&dir, "qos r.laggard");
+
+    let of = |name: &str| lines.iter().find(|line| line.starts_with(name)).unwrap();
+    assert!(of("jack-128 ").contains("NOT FIT"), "{lines:#?}");
+    // Its slack is longer than any stall.
+    assert!(of("sdr ").contains("NOT DECIDED"), "{lines:#?}");
+    assert!(lines.len() <= 13, "{lines:#?}");
+}
+
+/// A thread of this service whose activations are late by 1 ms more every so often.
+fn thread(service: &str, of: usize) -> String {
+    let early = r#"[["irq", 14000], ["waking", 640], ["user", 4211]], "#.repeat(of - 1);
+    format!(
+        "[[line]]\nservice = \"{service}\"\nroute = \"direct\"\n\
+         steps = [{early}[[\"irq\", 14000], [\"waking\", 1000640], [\"user\", 4211]]]\n"
+    )
+}
+
+/// What `laggard` answers in JSON.
+fn asked(dir: &TempDir, words: &[&str]) -> serde_json::Value {
+    let output = laggard()
+        .args(words)
+        .args(["r.laggard", "--json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Applications are run by different services: each by its own, or by the nearest
+/// that was recorded.
+#[test]
+fn qos_and_the_first_screen_never_disagree() {
+    let of = |services: &[(&str, usize)], rest: &str| {
+        let lines: String = services.iter().map(|one| thread(one.0, one.1)).collect();
+        format!("period_ns = 1000000\n{lines}{rest}")
+    };
+    let stalls: String = (0..6)
+        .map(|at| stall((1_000 + 3_123 * at) * 1_000_000 + 500_000, 40_000_000))
+        .collect();
+    let softirq = "[[line]]\nservice = \"softirq\"\nroute = \"direct\"\n\
+                   steps = [[[\"irq\", 2100], [\"raise\", 300], [\"softirq\", 900]]]\n";
+    let mut seen_unfailing = 0;
+    for script in [
+        of(&[("fifo:90", 5_000), ("fifo:50", 50), ("other", 3)], ""),
+        of(&[("fifo:90", 5_000), ("other", 3)], &stalls),
+        of(&[("other", 9)], ""),
+        of(&[("fifo:50", 4_000)], ""),
+        format!("period_ns = 1000000\n{softirq}"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let duration = ["--duration=20s"];
+        record(&dir.path().join("r.laggard"), &script, &duration)
+            .assert()
+            .success();
+
+        let shown = asked(&dir, &["show"]);
+        let fits = shown["overviews"][0]["fits"].as_array().unwrap();
+        let lines = said(&dir, "qos r.laggard");
+
+        for fit in fits {
+            let name = fit["application"]["name"].as_str().unwrap();
+            let answer = asked(&dir, &["qos", "--app", name]);
+            let services = answer["loads"][0]["services"].as_array().unwrap();
+            let own: Vec<_> = services
+                .iter()
+                .filter(|one| one["is_own"] == true)
+                .collect();
+            assert_eq!(own.len(), 1, "{name}: {services:#?}");
+            for field in ["service", "route", "verdict"] {
+                assert_eq!(own[0][field], fit[field], "{field} of {name} in\n{script}");
+            }
+            assert_eq!(own[0]["outlook"], fit["figures"], "{name}");
+            // As coarse as this, no recording would decide, however long.
+            let is_coarse = fit["figures"]["failures"].is_null();
+            assert!(
+                !is_coarse || fit["decided_by_ns"].is_null(),
+                "{name}: {fit}"
+            );
+            let sentence = said(&dir, &format!("qos r.laggard --app {name}")).join(" ");
+            let unfailing = fit["unfailing"]["buffers"].as_u64();
+            assert_eq!(
+                sentence.contains("did not run dry; proof takes"),
+                unfailing.is_some(),
+                "{name}: {fit}\n{sentence}"
+            );
+            if let Some(buffers) = unfailing {
+                let of = format!("{buffers} buffers (");
+                assert!(sentence.contains(&of), "{name}: {sentence}");
+                seen_unfailing += 1;
+            }
+            let row = lines
+                .iter()
+                .find(|line| line.starts_with(&format!("{name} ")));
+            let verdict = match fit["verdict"].as_str().unwrap() {
+                "fit" => " FIT ",
+                "not_fit" => " NOT FIT ",
+                _ => " NOT DECIDED ",
+            };
+            assert!(
+                row.is_none_or(|row| row.contains(verdict)),
+                "{row:?}: {verdict}"
+            );
+        }
+        let has_thread = !script.contains(softirq);
+        assert_eq!(fits.is_empty(), !has_thread, "{fits:?}");
+        let why = &shown["overviews"][0]["unanswered"];
+        assert_eq!(why.is_null(), has_thread, "{why}");
+        if !has_thread {
+            let said = said(&dir, "qos r.laggard --app jack-128");
+            let sentence = "NOT DECIDED: jack-128: no thread that could run it was measured";
+            assert_eq!(said[0], sentence);
+        }
+    }
+    assert!(seen_unfailing > 0);
+}
+
+#[test]
+fn sched_says_first_which_task_misses() {
+    let tasks = "permitted = \"5s\"\n\
+                 [[task]]\nname = \"loop\"\nperiod = \"30ms\"\ncompute = \"5ms\"\n\
+                 [[task]]\nname = \"slow\"\nperiod = \"400ms\"\ncompute = \"40ms\"\n";
+    for (stalls, sentence) in [
+        (8, "MISSES: loop, by 1.0 min observed"),
+        (
+            0,
+            "MEETS: all 2 tasks meet their deadlines, by 1.0 min observed",
+        ),
+    ] {
+        let dir = TempDir::new().unwrap();
+        recorded(&dir, stalls);
+        std::fs::write(dir.path().join("tasks.toml"), tasks).unwrap();
+
+        let lines = said(&dir, "sched r.laggard --tasks tasks.toml");
+
+        assert_eq!(lines[0], sentence, "{lines:#?}");
+        assert!(lines.len() <= 12, "{lines:#?}");
+    }
+}

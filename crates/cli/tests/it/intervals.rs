@@ -1,0 +1,122 @@
+//! `show --intervals`: the times between runs, of recordings whose every latency is
+//! known.
+
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{laggard, often, record, script, stall};
+
+fn recorded(script: &str, options: &[&str]) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    record(&dir.path().join("r.laggard"), script, options)
+        .assert()
+        .success();
+    dir
+}
+
+fn ask(dir: &TempDir, options: &[&str]) -> Output {
+    laggard()
+        .args(["show", "--intervals"])
+        .args(options)
+        .arg(dir.path().join("r.laggard"))
+        .output()
+        .unwrap()
+}
+
+fn json(dir: &TempDir, options: &[&str]) -> Value {
+    let output = ask(dir, &[options, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+/// One activation in 100 is 4 ms late, and the three after it are missed.
+#[test]
+fn intervals_of_a_periodic_line_are_its_period_and_what_made_it_late() {
+    let dir = recorded(
+        &format!("period_ns = 1000000\n{}", often(100)),
+        &["--duration=2s", "--no-dither"],
+    );
+
+    let found = json(&dir, &[]);
+
+    let one = &found["recordings"][0];
+    assert_eq!(one["counted"], "interval");
+    let line = &one["lines"][0];
+    assert_eq!(line["unknown"], 0);
+    let runs = line["intervals"].as_u64().unwrap() + 1;
+    let activations = runs + line["missed"].as_u64().unwrap();
+    assert!((1_990..=2_000).contains(&activations), "{line}");
+    assert_eq!(line["max_ns"], 5_000_000);
+    let bins = line["bins"].as_array().unwrap();
+    let of = |from: u64| {
+        let found = bins.iter().find(|bin| bin["from_ns"] == from);
+        found.map_or(0, |bin| bin["count"].as_u64().unwrap())
+    };
+    assert!(of(1_000_000) > 1_800, "{bins:?}");
+    assert!(of(5_000_000) >= 19, "{bins:?}");
+    let sum: u64 = bins.iter().map(|bin| bin["count"].as_u64().unwrap()).sum();
+    assert_eq!(sum + 1, runs);
+}
+
+/// A script's expiries are not spread.
+#[test]
+fn intervals_of_a_line_that_is_always_as_late_are_its_period() {
+    let dir = recorded(&script(1_000_000, ""), &["--duration=2s"]);
+
+    let found = json(&dir, &[]);
+
+    let one = &found["recordings"][0];
+    assert_eq!(one["counted"], "interval");
+    let line = &one["lines"][0];
+    for figure in ["min_ns", "max_ns"] {
+        assert_eq!(line[figure], 1_000_000, "{line}");
+    }
+    assert_eq!(line["deviation_ns"], 0.0);
+    let text = String::from_utf8(ask(&dir, &[]).stdout).unwrap();
+    assert!(text.contains("Planned every 1ms"), "{text}");
+    assert!(text.contains("1000 to 1100 us"), "{text}");
+}
+
+#[test]
+fn a_stall_is_the_longest_interval_and_what_it_hid_is_said_to_be_missed() {
+    let dir = recorded(
+        &script(1_000_000, &stall(1_000_500_000, 20_000_000)),
+        &["--duration=2s", "--no-dither"],
+    );
+
+    let text = String::from_utf8(ask(&dir, &["--bins=1ms"]).stdout).unwrap();
+    let line = &json(&dir, &[])["recordings"][0]["lines"][0];
+
+    let most = line["max_ns"].as_i64().unwrap();
+    assert!((19_000_000..23_000_000).contains(&most), "{line}");
+    assert!(text.contains("activations were missed"), "{text}");
+    assert!(
+        text.contains("20000 to 21000 us") || text.contains("21000 to 22000 us"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_does_not_tell_intervals_is_refused_with_what_would() {
+    let tail = recorded(&script(1_000_000, ""), &["--duration=2s", "--keep=tail"]);
+    let whole = recorded(&script(1_000_000, ""), &["--duration=1s"]);
+    let missing = |dir: &TempDir, options: &[&str]| {
+        let output = ask(dir, options);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+
+    for (said, part) in [
+        (missing(&tail, &[]), "record without `--keep tail`"),
+        (
+            missing(&whole, &["--bins=10ns"]),
+            "a bin of 10ns is not from 1us to 1s wide",
+        ),
+        (missing(&whole, &["--bins=1h"]), "a bin of 3600s is not"),
+        (missing(&whole, &["--bins=100"]), "`100` has no unit"),
+        (missing(&whole, &["--all"]), "cannot be used with"),
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}

@@ -1,0 +1,541 @@
+//! A recording that is given away has no name that somebody chose, and gives
+//! the same answers.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use laggard_model::{Episode, EpisodeNotes, Keep, Manifest, Nanos, State};
+use laggard_record::{EpisodeWriter, Recorder};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted;
+
+use crate::scripted::laggard;
+use crate::whole::{episode, manifest, notes, rows};
+
+/// What every secret begins with.
+const SECRET: &str = "sEcReT";
+
+/// Texts that say what the hardware and the kernel are like, or are laggard's
+/// own advice: nobody chose them. `*` is any place of a list.
+const STAYS: [&str; 22] = [
+    "host.architecture",
+    "host.preemption",
+    "host.config.*",
+    "host.processor.model",
+    "host.processor.microcode",
+    "host.frequency.*.governor",
+    "host.frequency.*.driver",
+    "host.idle.*.name",
+    "host.idle_driver",
+    "host.huge_pages",
+    "host.mitigations.*",
+    "host.clocksource.current",
+    "host.clocksource.available.*",
+    "host.hypervisor",
+    "host.lockdown",
+    "caveats.*.advice",
+    "caveats.3.what",
+    "clock.name",
+    "symbols.kernel.0x11.module",
+    "symbols.kernel.0x11.name",
+    // A secret is in it already.
+    "symbols.kernel.0x12.name",
+    // The name of a file, by which it is found.
+    "segments.*.file",
+];
+
+fn stays(path: &str) -> bool {
+    let parts = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
+    STAYS.iter().any(|known| {
+        let (known, path) = (parts(known), parts(path));
+        let same = |(one, other): (&String, &String)| one == "*" || one == other;
+        known.len() == path.len() && known.iter().zip(&path).all(same)
+    })
+}
+
+/// Puts a secret into every text that a reader takes whatever it is.
+fn plant<T: DeserializeOwned>(whole: &Value) -> (Value, Vec<String>) {
+    fn paths(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
+        let below = |path: &str, key: &str| match path {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        };
+        match value {
+            Value::String(_) => found.push((pointer.into(), path.into())),
+            Value::Array(all) => {
+                for (number, one) in all.iter().enumerate() {
+                    let key = number.to_string();
+                    paths(one, &format!("{pointer}/{key}"), &below(path, &key), found);
+                }
+            }
+            Value::Object(all) => {
+                for (key, one) in all {
+                    paths(one, &format!("{pointer}/{key}"), &below(path, key), found);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    paths(whole, "", "", &mut found);
+    let mut planted = whole.clone();
+    let mut where_it_is = Vec::new();
+    for (number, (pointer, path)) in found.into_iter().enumerate() {
+        if stays(&path) {
+            continue;
+        }
+        let mut tried = planted.clone();
+        let place = tried.pointer_mut(&pointer).unwrap();
+        *place = format!("{SECRET}{number}/with a space").into();
+        if serde_json::from_value::<T>(tried.clone()).is_ok() {
+            planted = tried;
+            where_it_is.push(path);
+        }
+    }
+    (planted, where_it_is)
+}
+
+struct Planted {
+    dir: TempDir,
+    from: PathBuf,
+}
+
+/// A recording with a secret wherever one can be. `is_killed`: before its end.
+fn planted(keep: Keep, is_killed: bool) -> Planted {
+    let dir = TempDir::new().unwrap();
+    let from = dir.path().join(format!("{SECRET}-folder.laggard"));
+    let mut recorder = Recorder::create(&from, manifest(keep)).unwrap();
+    let folder = recorder.folder().clone();
+    recorder.append(&rows()).unwrap();
+    recorder.flush(Nanos::from_secs(101)).unwrap();
+    if is_killed {
+        std::mem::forget(recorder);
+    } else {
+        recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
+        recorder.finish(State::Complete).unwrap();
+    }
+    let mut writer = EpisodeWriter::new(&folder);
+    for number in 1..=3 {
+        let (episode, planted) = plant::<Episode>(&episode(number));
+        assert!(planted.len() >= 2, "{planted:?}");
+        writer
+            .append(&serde_json::from_value(episode).unwrap())
+            .unwrap();
+    }
+    let (notes, in_notes) = plant::<EpisodeNotes>(&notes(SECRET));
+    assert_eq!(in_notes.len(), 9, "{in_notes:?}");
+    writer
+        .finish(&serde_json::from_value(notes).unwrap())
+        .unwrap();
+    for name in ["manifest.json", "manifest-start.json"] {
+        let text = fs::read_to_string(from.join(name)).unwrap();
+        let (value, in_it) = plant::<Manifest>(&serde_json::from_str(&text).unwrap());
+        assert!(in_it.len() >= 22, "{in_it:?}");
+        fs::write(from.join(name), value.to_string()).unwrap();
+    }
+    for stranger in ["rehearsal.json", "notes", ".hidden", "samples/notes"] {
+        fs::write(from.join(stranger), SECRET).unwrap();
+    }
+    // Where a reader does not look: a frame that is passed over, a torn one.
+    let mut skipped = vec![0x50, 0x2a, 0x4d, 0x18];
+    skipped.extend(u32::try_from(SECRET.len()).unwrap().to_le_bytes());
+    skipped.extend(SECRET.as_bytes());
+    append(&from.join("episodes-000001.jsonl.zst"), &skipped);
+    if is_killed {
+        append(&from.join("open-000001.journal"), SECRET.as_bytes());
+    }
+    Planted { dir, from }
+}
+
+fn append(file: &Path, bytes: &[u8]) {
+    let mut file = fs::File::options().append(true).open(file).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|some| some == text.as_bytes())
+}
+
+/// What a file holds, unpacked too.
+fn content(file: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(file).unwrap();
+    if file.extension().is_some_and(|kind| kind == "zst") {
+        bytes.extend(zstd::decode_all(bytes.as_slice()).unwrap());
+    }
+    bytes
+}
+
+fn redact(from: &Path, to: &Path) -> std::process::Output {
+    let output = laggard()
+        .arg("export")
+        .arg(from)
+        .arg("--redact")
+        .arg("--output")
+        .arg(to)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+#[test]
+fn no_secret_is_in_what_is_given_away_however_a_recording_ended() {
+    for (keep, is_killed) in [
+        (Keep::All, false),
+        (Keep::All, true),
+        (Keep::Tail, false),
+        (Keep::Tail, true),
+    ] {
+        let planted = planted(keep, is_killed);
+        let to = planted.dir.path().join("public.laggard");
+
+        let output = redact(&planted.from, &to);
+
+        let files = files(&to);
+        assert!(files.len() >= 3, "{files:?}");
+        for file in files {
+            let is_in_it = holds(&content(&file), SECRET);
+            assert!(!is_in_it, "{keep:?} {is_killed} {}", file.display());
+            assert!(!file.to_string_lossy()[to.as_os_str().len()..].contains(SECRET));
+        }
+        let said = String::from_utf8(output.stderr).unwrap();
+        for stranger in ["rehearsal.json", "notes", ".hidden"] {
+            assert!(said.contains(&format!("left out: {stranger}:")), "{said}");
+        }
+        let table = laggard()
+            .args(["export", "--format=csv"])
+            .arg(&to)
+            .output()
+            .unwrap();
+        assert!(!holds(&table.stdout, SECRET));
+    }
+}
+
+/// An answer without what differs by right: the folder, and names.
+fn answer(command: &[&str], recording: &Path) -> Value {
+    let output = laggard().args(command).arg(recording).output().unwrap();
+    let value = serde_json::from_slice(&output.stdout);
+    value.unwrap_or_else(|error| panic!("{command:?}: {error}: {output:?}"))
+}
+
+/// Where two answers differ in more than a name that was a secret.
+fn differences(one: &Value, other: &Value, path: &str, found: &mut Vec<String>) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let keys: Vec<_> = one.keys().collect();
+            if keys != other.keys().collect::<Vec<_>>() {
+                found.push(format!("{path}: {keys:?}"));
+                return;
+            }
+            for (key, value) in one {
+                differences(value, &other[key], &format!("{path}.{key}"), found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (number, (one, other)) in one.iter().zip(other).enumerate() {
+                differences(one, other, &format!("{path}.{number}"), found);
+            }
+        }
+        (Value::String(one), Value::String(_)) if one.contains(SECRET) => {}
+        (one, other) if one == other => {}
+        (one, other) => found.push(format!("{path}: {one} {other}")),
+    }
+}
+
+#[test]
+fn answers_are_the_same_but_for_names() {
+    for (keep, is_killed) in [(Keep::All, false), (Keep::All, true), (Keep::Tail, false)] {
+        let planted = planted(keep, is_killed);
+        let to = planted.dir.path().join("public.laggard");
+        redact(&planted.from, &to);
+
+        for command in [
+            &["show", "--json"][..],
+            &["why", "--json"],
+            &["qos", "--json", "--app=jack-128"],
+            &["forecast", "--json"],
+        ] {
+            let (before, after) = (answer(command, &planted.from), answer(command, &to));
+
+            let mut found = Vec::new();
+            differences(&before, &after, "", &mut found);
+            assert_eq!(found, [""; 0], "{command:?} {keep:?} {is_killed}");
+        }
+    }
+}
+
+#[test]
+fn a_report_for_others_has_no_secret_and_leaves_nothing_behind() {
+    let planted = planted(Keep::All, false);
+    let temporary = planted.dir.path().join(format!("{SECRET}-tmp"));
+    fs::create_dir(&temporary).unwrap();
+    let report = |options: &[&str]| {
+        let output = laggard()
+            .args(["report", "--redact"])
+            .args(options)
+            .arg(&planted.from)
+            .env("TMPDIR", &temporary)
+            .current_dir(planted.dir.path())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.code().is_some_and(|code| code != 2),
+            "{output:?}"
+        );
+        assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+        output
+    };
+
+    let page = |options: &[&str]| {
+        report(&[options, &["--output=page.html"]].concat());
+        fs::read(planted.dir.path().join("page.html")).unwrap()
+    };
+    let application = format!(
+        "name = \"{SECRET}\"\nabout = \"{SECRET}\"\nsource = \"{SECRET}\"\n\
+         buffers = 3\nbuffer = \"2ms\"\ncompute = \"500us\"\n"
+    );
+    fs::write(planted.dir.path().join("app.toml"), application).unwrap();
+
+    for shown in [
+        report(&["--markdown"]).stdout,
+        page(&[]),
+        page(&["--app=app.toml"]),
+    ] {
+        assert!(holds(&shown, "recording-1.laggard"));
+        assert!(!holds(&shown, SECRET));
+    }
+}
+
+/// Kernel developers' lists are public.
+#[test]
+fn a_cause_for_its_author_has_no_secret_where_none_is_wanted() {
+    let planted = planted(Keep::All, false);
+    let bug = |options: &[&str]| {
+        let output = laggard()
+            .args(["why", "--bug=1"])
+            .args(options)
+            .arg(&planted.from)
+            .current_dir(planted.dir.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+
+    assert!(holds(&bug(&[]), SECRET));
+    for options in [&["--redact"][..], &["--redact", "--json"]] {
+        let told = bug(options);
+        assert!(holds(&told, "recording-1.laggard"));
+        assert!(!holds(&told, SECRET), "{}", String::from_utf8_lossy(&told));
+    }
+}
+
+/// A program that is ended with this value.
+struct Waiting(Child);
+
+impl Waiting {
+    fn end_by(&mut self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
+        let ended = self.0.wait().unwrap();
+        assert_eq!(ended.signal(), Some(signal as i32), "{ended}");
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A report that waits for a reader of its page, with its copies made or being
+/// made, and the folder that has them.
+fn waiting(planted: &Planted, temporary: &Path) -> (Waiting, PathBuf) {
+    let pipe = temporary.with_extension("pipe");
+    if !pipe.exists() {
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+    }
+    let known: Vec<PathBuf> = folders(temporary);
+    // Who runs the tests by `nohup` has some ignored, and what is ignored ends nothing.
+    let mut report = Command::new("env")
+        .arg("--default-signal=HUP,TERM,INT")
+        .arg(env!("CARGO_BIN_EXE_laggard"))
+        .args(["report", "--redact", "--output"])
+        .args([&pipe, &planted.from])
+        .env("TMPDIR", temporary)
+        .stderr(Stdio::null())
+        .spawn()
+        .map(Waiting)
+        .unwrap();
+    loop {
+        assert_eq!(report.0.try_wait().unwrap(), None, "it has ended");
+        let mut new = folders(temporary);
+        new.retain(|folder| !known.contains(folder));
+        match new.pop() {
+            Some(folder) if folder.join("recording-1.laggard").exists() => return (report, folder),
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn copies_go_when_a_signal_ends_the_report() {
+    let planted = planted(Keep::All, false);
+    let temporary = planted.dir.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+
+    for ending in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let (mut report, _) = waiting(&planted, &temporary);
+        report.end_by(ending);
+
+        assert_eq!(folders(&temporary), [""; 0].map(PathBuf::from), "{ending}");
+    }
+}
+
+#[test]
+fn copies_of_a_killed_report_go_with_the_next_and_those_of_another_stay() {
+    let planted = planted(Keep::All, false);
+    let temporary = planted.dir.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let (mut killed, left) = waiting(&planted, &temporary);
+    killed.end_by(Signal::SIGKILL);
+    let (mut other, in_use) = waiting(&planted, &temporary);
+    let foreign = temporary.join("laggard-copies");
+    fs::create_dir(&foreign).unwrap();
+    let changed_at = |folder: &Path, then| File::open(folder).unwrap().set_modified(then).unwrap();
+    let hour = Duration::from_secs(3_600);
+    let next = || {
+        let mut report = laggard();
+        report.args(["report", "--redact", "--markdown"]);
+        report.arg(&planted.from).env("TMPDIR", &temporary);
+        assert_ne!(report.output().unwrap().status.code(), Some(2));
+    };
+
+    // It may still be on the way to saying that it is in use.
+    changed_at(&left, SystemTime::now() + hour);
+    next();
+    assert!(left.exists());
+    for folder in [&left, &in_use, &foreign] {
+        changed_at(folder, SystemTime::now() - hour);
+    }
+    next();
+
+    assert!(!left.exists() && in_use.exists() && foreign.exists());
+    other.end_by(Signal::SIGTERM);
+    assert_eq!(folders(&temporary), [foreign]);
+}
+
+#[test]
+fn what_is_there_already_is_not_written_to() {
+    let planted = planted(Keep::All, false);
+
+    let output = laggard()
+        .arg("export")
+        .arg(&planted.from)
+        .arg("--redact")
+        .arg("--output")
+        .arg(&planted.from)
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("exists and is not empty"), "{said}");
+    assert!(planted.from.join("manifest.json").exists());
+}
+
+/// `export --redact` to a folder, of which no file may be larger than so many blocks.
+fn export_within(blocks: &str, planted: &Planted, to: &Path) -> (Option<i32>, String) {
+    let script = format!("ulimit -f {blocks}; exec \"$0\" export \"$1\" --redact --output \"$2\"");
+    let output = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_laggard")])
+        .args([&planted.from, to])
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+/// A limit on files stands for a full disk: it takes no root.
+#[test]
+fn a_copy_that_does_not_fit_leaves_nothing_in_the_way_of_another_try() {
+    let planted = planted(Keep::All, false);
+    let (new, there) = (
+        planted.dir.path().join("new"),
+        planted.dir.path().join("there"),
+    );
+    fs::create_dir(&there).unwrap();
+
+    for to in [&new, &there] {
+        let (code, said) = export_within("1", &planted, to);
+
+        assert_eq!(code, Some(2), "{said}");
+        for part in [
+            "larger than a file may be here; raise the limit",
+            "what was written of the copy is removed",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains("is kept"), "{said}");
+    }
+
+    assert!(!new.exists());
+    assert_eq!(folders(&there), [""; 0].map(PathBuf::from));
+    assert_eq!(export_within("unlimited", &planted, &there).0, Some(0));
+}
+
+/// It would look like twice the evidence.
+#[test]
+fn a_recording_and_its_copy_without_names_are_the_same_recording() {
+    let dir = scripted::stalled();
+    let (from, to) = (dir.path().join("r.laggard"), dir.path().join("p.laggard"));
+    let file = from.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    manifest["host"]["node"] = SECRET.into();
+    manifest["clock"]["start_wall"] = "2026-11-22T10:00:00+01:00[Europe/Berlin]".into();
+    fs::write(&file, manifest.to_string()).unwrap();
+    redact(&from, &to);
+
+    let output = laggard()
+        .args(["compare", "--over"])
+        .args([&from, &to])
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("are the same recording"), "{said}");
+}

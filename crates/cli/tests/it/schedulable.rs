@@ -1,0 +1,325 @@
+//! `sched` says `meets` only where the recording shows it.
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{LINE, laggard, often, record, script, stall};
+
+/// A task of 1 ms in 50 ms, its slack shorter than every tenth stall.
+const TIGHT: &str =
+    "[[task]]\nname = \"loop\"\nperiod = \"50ms\"\ncompute = \"1ms\"\ndeadline = \"4500us\"\n";
+/// A task that a gap of the probe hides.
+const SHORT: &str = "[[task]]\nname = \"short\"\nperiod = \"250us\"\ncompute = \"60us\"\n";
+const LONG: &str = "[[task]]\nname = \"long\"\nperiod = \"1s\"\ncompute = \"600ms\"\n";
+
+/// The answer, and the exit code.
+fn sched(dir: &TempDir, recording: &str, tasks: &str) -> (Value, Option<i32>) {
+    let file = dir.path().join("tasks.toml");
+    std::fs::write(&file, tasks).unwrap();
+    let output = laggard()
+        .args(["sched", "--json", "--tasks"])
+        .arg(file)
+        .arg(dir.path().join(recording))
+        .output()
+        .unwrap();
+    let report = serde_json::from_slice(&output.stdout);
+    (
+        report.unwrap_or_else(|err| panic!("{err}: {output:?}")),
+        output.status.code(),
+    )
+}
+
+/// Records a script, under this name.
+fn recorded(dir: &TempDir, name: &str, script: &str, options: &[&str]) {
+    record(&dir.path().join(name), script, options)
+        .assert()
+        .success();
+}
+
+fn ns(task: &Value, key: &str) -> f64 {
+    task[key]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{key} of {task}"))
+}
+
+fn doubts(task: &Value) -> String {
+    let doubts = task["doubts"].as_array().unwrap().iter();
+    doubts.filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn a_constant_latency_delays_a_task_by_itself_and_by_nothing_else() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "r", &script(1_000_000, ""), &["--duration=20s"]);
+
+    let (found, code) = sched(&dir, "r", &format!("permitted = \"5s\"\n{SHORT}{LONG}"));
+
+    // A stall of two periods could have come unseen, but no latency did.
+    let (short, long) = (&found["tasks"][0], &found["tasks"][1]);
+    assert_eq!(ns(short, "least_ns"), 60_000.0 + 18_851.0);
+    assert_eq!((&short["verdict"], code), (&"unclear".into(), Some(1)));
+    assert!(doubts(short).contains("record with `--period"), "{short}");
+    let limit = short["limit"].as_str().unwrap();
+    assert!(limit.starts_with("its own work, "), "{limit}");
+    assert!(limit.contains("a bound, not a measurement"), "{limit}");
+    // The other's work takes 190 of these 790 ms.
+    let (ideal, most) = (ns(long, "ideal_ns"), ns(long, "most_ns"));
+    assert_eq!(ns(long, "least_ns"), ideal + 18_851.0);
+    assert!(most - ideal < 3e6, "{long}");
+    assert_eq!(long["verdict"], "meets");
+}
+
+#[test]
+fn with_a_probe_that_is_fine_enough_a_constant_latency_meets() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "r", &script(250_000, ""), &["--duration=4s"]);
+    let tasks = "permitted = \"1s\"\n\
+                 [[task]]\nname = \"ten times\"\nperiod = \"2500us\"\ncompute = \"600us\"\n";
+
+    let (found, code) = sched(&dir, "r", tasks);
+
+    assert_eq!(code, Some(0), "{found}");
+    let most = ns(&found["tasks"][0], "most_ns");
+    assert!((618_851.0..1_200_000.0).contains(&most), "{most}");
+}
+
+#[test]
+fn many_stalls_before_a_deadline_add_up_however_short_each_is() {
+    let dir = TempDir::new().unwrap();
+    // A fifth of the time, in stalls of a fortieth of the slack.
+    let stalls: String = (0..380)
+        .map(|at| stall(50_000_000 * at + 500_000, 10_000_000))
+        .collect();
+    recorded(&dir, "r", &script(1_000_000, &stalls), &["--duration=20s"]);
+
+    let (found, _) = sched(&dir, "r", &format!("permitted = \"5s\"\n{LONG}"));
+
+    // 600 ms of work in the 40 of each 50 ms that are free.
+    let (least, most) = (
+        ns(&found["tasks"][0], "least_ns"),
+        ns(&found["tasks"][0], "most_ns"),
+    );
+    assert!((735e6..=751e6).contains(&least), "{found}");
+    assert!((750e6..780e6).contains(&most), "{found}");
+}
+
+/// A task that may miss each of its activations always meets what is asked.
+#[test]
+fn less_than_a_period_between_misses_is_neither_advised_nor_accepted() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir, "r", &script(1_000_000, ""), &["--duration=20s"]);
+    let slow = LONG.replace("1s", "10s");
+
+    let (hourly, _) = sched(&dir, "r", &slow);
+
+    let said = doubts(&hourly["tasks"][0]);
+    assert!(said.contains("once in 1.0 h: record for"), "{said}");
+    assert!(!said.contains("permitted ="), "{said}");
+    let file = dir.path().join("seldom.toml");
+    std::fs::write(&file, format!("permitted = \"5s\"\n{slow}")).unwrap();
+    let refused = laggard()
+        .args(["sched", "--tasks"])
+        .args([&file, &dir.path().join("r")])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(error.contains("it could miss every time"), "{error}");
+}
+
+#[test]
+fn what_a_short_recording_cannot_tell_is_not_said_to_be_met() {
+    let dir = TempDir::new().unwrap();
+    let stalls: String = (1..20)
+        .map(|at| stall(1_000_500_000 * at, 2_000_000))
+        .collect();
+    recorded(&dir, "r", &script(1_000_000, &stalls), &["--duration=20s"]);
+    let tasks = LONG.replace("600ms", "60ms");
+
+    let (hourly, refused) = sched(&dir, "r", &tasks);
+    let (seldom, told) = sched(&dir, "r", &format!("permitted = \"5s\"\n{tasks}"));
+
+    let task = &hourly["tasks"][0];
+    assert_eq!((&task["verdict"], refused), (&"unclear".into(), Some(1)));
+    assert!(doubts(task).contains("once in 1.0 h"), "{task}");
+    assert!(doubts(task).contains("permitted = \"5400ms\""), "{task}");
+    assert_eq!(
+        (&seldom["tasks"][0]["verdict"], told),
+        (&"meets".into(), Some(0)),
+        "{seldom}"
+    );
+}
+
+#[test]
+fn a_recording_of_the_tail_answers_as_the_whole_one_or_does_not_tell() {
+    let late = often(200);
+    for (name, line, stalls) in [
+        ("often", late.as_str(), String::new()),
+        ("once", LINE, stall(3_000_500_000, 4_000_000)),
+        ("never", LINE, String::new()),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let script = format!("period_ns = 1000000\n{line}\n{stalls}");
+        recorded(&dir, "all", &script, &["--duration=20s", "--keep=all"]);
+        recorded(&dir, "tail", &script, &["--duration=20s", "--keep=tail"]);
+        for tasks in [TIGHT, LONG, SHORT] {
+            let tasks = format!("permitted = \"5s\"\n{tasks}");
+
+            let (whole, tail) = (sched(&dir, "all", &tasks), sched(&dir, "tail", &tasks));
+
+            let (whole, tail) = (&whole.0["tasks"][0], &tail.0["tasks"][0]);
+            let what = format!("{name}: {whole:#}\nfrom the tail: {tail:#}");
+            if tail["verdict"] != whole["verdict"] {
+                assert_eq!(tail["verdict"], "unclear", "{what}");
+                assert!(doubts(tail).contains("by the histogram"), "{what}");
+            }
+            assert!(ns(tail, "least_ns") <= ns(whole, "least_ns"), "{what}");
+            if let Some(most) = tail["most_ns"].as_f64() {
+                assert!(most >= ns(whole, "most_ns"), "{what}");
+            }
+        }
+    }
+}
+
+/// The answer about a task set in an rt-app file.
+fn rt_app(dir: &TempDir, tasks: &str) -> std::process::Output {
+    let file = dir.path().join("tasks.json");
+    std::fs::write(&file, tasks).unwrap();
+    let mut command = laggard();
+    command.args(["sched", "--json", "--tasks"]).arg(file);
+    command.arg(dir.path().join("r")).output().unwrap()
+}
+
+/// Of `fifo:90` and `fifo:40`: 18.9 us late, always.
+fn two_priorities(dir: &TempDir) {
+    let lower = LINE.replace("fifo:90", "fifo:40");
+    let text = script(250_000, &lower);
+    recorded(dir, "r", &text, &["--duration=4s"]);
+}
+
+/// A task of rt-app: work and period in us.
+fn rt_task(name: &str, keys: &str, run: u32, period: u32) -> String {
+    format!(
+        "\"{name}\" : {{ {keys} \"run\" : {run}, \"timer\" : {{ \"ref\" : \"unique\", \"period\" : {period} }} }},"
+    )
+}
+
+#[test]
+fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_below() {
+    let dir = TempDir::new().unwrap();
+    two_priorities(&dir);
+    let fifo = |name: &str, priority: u8, run, period| {
+        let keys = format!("\"policy\" : \"SCHED_RR\", \"priority\" : {priority},");
+        rt_task(name, &keys, run, period)
+    };
+    let text = format!(
+        "{{ /* a comment */ \"tasks\" : {{ {}{}{} }} }}",
+        fifo("low", 40, 400, 20_000),
+        fifo("high", 90, 300, 10_000),
+        // Its slack is shorter than the latency of the service that stands in.
+        fifo("between", 60, 95, 100),
+    );
+
+    let output = rt_app(&dir, &text);
+
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let tasks = report["tasks"].as_array().unwrap();
+    let told: Vec<_> = tasks
+        .iter()
+        .map(|task| {
+            (
+                task["name"].as_str().unwrap(),
+                task["service"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("high", "fifo:90"),
+            ("between", "fifo:40"),
+            ("low", "fifo:40")
+        ]
+    );
+    // With `high` before it, it misses without any latency; alone it would not.
+    assert_eq!(tasks[1]["verdict"], "misses");
+    let remark = report["remarks"][0].as_str().unwrap();
+    assert!(
+        remark.contains("runs as `fifo:60`, which was not measured"),
+        "{remark}"
+    );
+
+    let alone = rt_app(
+        &dir,
+        &format!("{{ \"tasks\" : {{ {} }} }}", fifo("a", 60, 95, 100)),
+    );
+
+    let alone: Value = serde_json::from_slice(&alone.stdout).unwrap();
+    assert_eq!(alone["tasks"][0]["verdict"], "unclear", "{alone}");
+    let doubts = doubts(&alone["tasks"][0]);
+    assert!(
+        doubts.contains("record with `--services fifo:60`"),
+        "{doubts}"
+    );
+
+    let refused = rt_app(
+        &dir,
+        &format!("{{ \"tasks\" : {{ {} }} }}", fifo("a", 10, 95, 200)),
+    );
+
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("`fifo:10`") && error.contains("--services fifo:10"),
+        "{error}"
+    );
+}
+
+/// The order in which tasks of one priority run is not known.
+#[test]
+fn tasks_of_one_priority_delay_each_other_at_most_and_need_not() {
+    let dir = TempDir::new().unwrap();
+    two_priorities(&dir);
+    let of = |deadline: &str| {
+        let task = |name: &str| {
+            format!(
+                "[[task]]\nname = \"{name}\"\nperiod = \"20ms\"\ncompute = \"2ms\"\n\
+                 deadline = \"{deadline}\"\npriority = 7\n"
+            )
+        };
+        let tasks = format!("permitted = \"1s\"\n{}{}", task("a"), task("b"));
+        sched(&dir, "r", &tasks).0
+    };
+
+    let (ample, short) = (of("15ms"), of("3ms"));
+
+    for name in [0, 1] {
+        let (ample, short) = (&ample["tasks"][name], &short["tasks"][name]);
+        assert_eq!(ample["verdict"], "meets", "{ample}");
+        assert!(ns(ample, "least_ns") < 2_100_000.0, "{ample}");
+        assert!(ns(ample, "most_ns") > 4_000_000.0, "{ample}");
+        assert_eq!(short["verdict"], "unclear", "{short}");
+        assert!(
+            doubts(short).contains("shares its CPU with tasks of its priority"),
+            "{short}"
+        );
+    }
+}
+
+#[test]
+fn a_file_of_rt_app_that_cannot_be_analysed_is_refused_with_line_and_task() {
+    let dir = TempDir::new().unwrap();
+    two_priorities(&dir);
+
+    let refused = rt_app(
+        &dir,
+        "{ \"tasks\" : {\n \"a\" : { \"run\" : 5,\n \"suspend\" } } }",
+    );
+
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("line 3: task `a`: `suspend` waits for another thread"),
+        "{error}"
+    );
+}

@@ -1,0 +1,300 @@
+//! The first screen of recordings whose truth is known: each of its figures is
+//! that truth, and that of its JSON.
+
+use std::path::{Path, PathBuf};
+
+use laggard_model::{
+    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Manifest, Nanos, ProbePlan, Route,
+    STAGES, Service, State,
+};
+use laggard_record::Recorder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::laggard;
+
+const START: Nanos = Nanos::from_secs(1_000);
+
+/// How late an activation is: by CPU, service and its number. `None`: it is
+/// nowhere.
+type ScriptedLateness = fn(u32, Service, u64) -> Option<Nanos>;
+
+/// What a recording is to hold.
+struct Truth {
+    cpus: u32,
+    services: &'static [Service],
+    period: Nanos,
+    length: Nanos,
+    late: ScriptedLateness,
+    /// From which number on a line is not served any more.
+    unserved: fn(u32, Service) -> u64,
+}
+
+impl Default for Truth {
+    fn default() -> Self {
+        Self {
+            cpus: 1,
+            services: &[Service::Fifo(90)],
+            period: Nanos::from_ms(1),
+            length: Nanos::from_secs(10),
+            late: |_, _, _| Some(Nanos::from_us(16)),
+            unserved: |_, _| u64::MAX,
+        }
+    }
+}
+
+fn recorded(dir: &Path, truth: &Truth) -> PathBuf {
+    let path = dir.join("r.laggard");
+    let end = START + truth.length;
+    let lines = (0..truth.cpus).flat_map(|cpu| {
+        truth.services.iter().map(move |&service| Line {
+            cpu: Cpu(cpu),
+            service,
+            route: Route::Direct,
+        })
+    });
+    let lines: Vec<Line> = lines.collect();
+    let clock = Clock {
+        end_ns: Some(end),
+        ..Clock::monotonic(START, "2026-11-20T11:00:00+01:00[Europe/Berlin]")
+    };
+    let plan = ProbePlan {
+        dither: false,
+        period_ns: truth.period,
+        ..ProbePlan::default()
+    };
+    let manifest = Manifest::new(Backend::Bpf, plan, clock, lines.clone());
+    let mut recorder = Recorder::create(&path, manifest).unwrap();
+    let planned = truth.length.ns() / truth.period.ns();
+    for (id, line) in lines.iter().enumerate() {
+        let mut rows = Batch::default();
+        let mut free = START;
+        for seq in 0..planned {
+            let expiry = START + truth.period * seq;
+            let Some(late) = (truth.late)(line.cpu.0, line.service, seq) else {
+                continue;
+            };
+            let is_waiting = seq >= (truth.unserved)(line.cpu.0, line.service);
+            let missed = is_waiting || expiry < free;
+            let served = if missed && !is_waiting {
+                free
+            } else {
+                expiry + late
+            };
+            free = free.max(served);
+            let mut steps = [None; STAGES.len()];
+            let taken = if is_waiting { end } else { served };
+            steps[line.service.last_stage().index()] = Some(taken.saturating_sub(expiry));
+            rows.push(&Activation {
+                line: LineId::at(id).unwrap(),
+                seq,
+                expiry,
+                missed,
+                censored: is_waiting,
+                steps,
+            });
+        }
+        recorder.append(&rows).unwrap();
+    }
+    recorder.update(|manifest| {
+        manifest.cost.wall_ns = truth.length;
+    });
+    recorder.finish(State::Complete).unwrap();
+    path
+}
+
+/// What a command prints on the recording, in one line.
+fn said(recording: &Path, words: &[&str]) -> String {
+    let (command, rest) = words.split_first().unwrap();
+    let output = laggard()
+        .arg(command)
+        .arg(recording)
+        .args(rest)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+fn overview(recording: &Path) -> Value {
+    let output = laggard()
+        .args(["show", "--json"])
+        .arg(recording)
+        .output()
+        .unwrap();
+    let mut found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    found["overviews"][0].take()
+}
+
+/// One of 64 CPUs is late by 5 ms, once a second.
+#[test]
+fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
+    let dir = TempDir::new().unwrap();
+    let truth = Truth {
+        cpus: 64,
+        services: &[Service::Fifo(90), Service::Other],
+        period: Nanos::from_ms(4),
+        length: Nanos::from_secs(4),
+        late: |cpu, _, seq| {
+            let is_late = cpu == 37 && seq % 250 == 100;
+            Some(if is_late {
+                Nanos::from_ms(5)
+            } else {
+                Nanos::from_us(16)
+            })
+        },
+        ..Truth::default()
+    };
+    let recording = recorded(dir.path(), &truth);
+
+    let screen = said(&recording, &["show"]);
+    let found = overview(&recording);
+
+    assert!(
+        screen.starts_with("4 s, no load of ours, 64 CPUs,"),
+        "{screen}"
+    );
+    for (line, service) in [("RT thread (90)", "fifo:90"), ("normal thread", "other")] {
+        let row = format!("{line} 16.0 us 16.0 us 16.0 us 5.00 ms");
+        assert!(screen.contains(&row), "{screen}");
+        let services = found["services"].as_array().unwrap();
+        let one = services.iter().find(|one| one["service"] == service);
+        let one = one.unwrap();
+        assert_eq!(one["samples"], 64_000);
+        assert_eq!(one["largest_ns"], 5_000_000);
+    }
+    assert!(
+        screen.contains("Measurement: 0 of 128,000 lost"),
+        "{screen}"
+    );
+    assert_eq!(found["measurement"]["activations"], 128_000);
+    // Nothing that all CPUs took part in: time is not 64 times as long.
+    let fits = found["fits"].as_array().unwrap();
+    let never = fits.iter().filter(|one| one["figures"]["failures"] == 0.0);
+    for low in never.map(|one| one["figures"]["mttf_low_ns"].as_f64().unwrap()) {
+        assert!(low <= 4e9 / 2.99, "{low}");
+    }
+}
+
+#[test]
+fn what_still_waits_is_told_with_the_limit_that_decides_against_it() {
+    let dir = TempDir::new().unwrap();
+    let truth = Truth {
+        unserved: |_, _| 7_000,
+        ..Truth::default()
+    };
+    let recording = recorded(dir.path(), &truth);
+
+    // Its slack is so short that only an interval can be told.
+    let said_of_it = said(&recording, &["qos", "--app", "jack-128"]);
+    let table = said(&recording, &["qos"]);
+    let curve = said(&recording, &["qos", "--app", "jack-128", "--curve"]);
+    let found = overview(&recording);
+
+    let fits = found["fits"].as_array().unwrap();
+    let fit = fits
+        .iter()
+        .find(|one| one["application"]["name"] == "jack-128");
+    let fit = fit.unwrap();
+    assert_eq!(fit["verdict"], "not_fit");
+    let most = fit["figures"]["mttf_high_ns"].as_f64().unwrap();
+    let most = laggard_model::text::rough_time(most, 2);
+    let sentence = format!("NOT FIT: jack-128 as fifo:90 runs dry every {most} or more often: it");
+    assert!(said_of_it.starts_with(&sentence), "{said_of_it}");
+    let row = format!("jack-128 1.87 ms fifo:90 NOT FIT <= {most} ");
+    assert!(table.contains(&row), "{table}");
+    assert!(curve.contains(&format!("<= {most}")), "{curve}");
+}
+
+#[test]
+fn what_may_come_again_as_large_stays_within_it_and_not_below() {
+    let dir = TempDir::new().unwrap();
+    let truth = Truth {
+        period: Nanos::from_secs(1),
+        length: Nanos::from_secs(12 * 3_600),
+        ..Truth::default()
+    };
+    let recording = recorded(dir.path(), &truth);
+
+    let screen = said(&recording, &["show"]);
+
+    let hour = "Next hour like this: at most 8 % chance of more than 16.0 us; 9 of 10 such hours \
+                stay within 16.0 us";
+    assert!(screen.contains(hour), "{screen}");
+    let all = said(&recording, &["forecast"]);
+    assert!(
+        all.contains("9 of 10 spans of 1.3 h stay within the largest seen"),
+        "{all}"
+    );
+    assert!(!all.contains("below"), "{all}");
+    assert!(all.contains("no independent peak)"), "{all}");
+}
+
+#[test]
+fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
+    let dir = TempDir::new().unwrap();
+    let truth = Truth {
+        late: |_, _, seq| (seq == 5).then(|| Nanos::from_us(16)),
+        ..Truth::default()
+    };
+    let recording = recorded(dir.path(), &truth);
+    let tasks = dir.path().join("tasks.toml");
+    let task = "[[task]]\nname = \"loop\"\nperiod = \"30ms\"\ncompute = \"5ms\"\n";
+    std::fs::write(&tasks, task).unwrap();
+
+    let screen = said(&recording, &["show"]);
+
+    let doubt = "NOT TRUSTWORTHY: only 1 activation was measured; record for longer";
+    assert!(screen.starts_with(doubt), "{screen}");
+    let tasks = tasks.to_str().unwrap();
+    for words in [
+        &["show", "--all"][..],
+        &["show", "--for", "jack-128"],
+        &["qos", "--app", "jack-128", "--curve"],
+        &["sched", "--tasks", tasks],
+    ] {
+        let text = said(&recording, words);
+        // Planned was one each millisecond: that 10 s are between them is no
+        // matter of the period.
+        assert!(!text.contains("`--period"), "{words:?}: {text}");
+        let why = "no period that can be recorded is short enough";
+        assert!(words[0] == "show" || text.contains(why), "{text}");
+    }
+}
+
+#[test]
+fn nothing_and_zero_are_told_apart() {
+    for (late, row, largest) in [
+        (
+            (|_, _, _| Some(Nanos::ZERO)) as ScriptedLateness,
+            "0 ns 0 ns 0 ns 0 ns",
+            0,
+        ),
+        (|_, _, _| None, "", 1),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let recording = recorded(
+            dir.path(),
+            &Truth {
+                late,
+                ..Truth::default()
+            },
+        );
+
+        let screen = said(&recording, &["show"]);
+        let found = overview(&recording);
+
+        if largest == 0 {
+            assert!(
+                screen.contains(&format!("RT thread (90) {row}")),
+                "{screen}"
+            );
+            assert_eq!(found["services"][0]["largest_ns"], 0);
+        } else {
+            assert!(screen.contains("no activation was recorded"), "{screen}");
+            assert!(!screen.contains(" ns"), "{screen}");
+            assert_eq!(found["measurement"]["activations"], 0);
+        }
+    }
+}

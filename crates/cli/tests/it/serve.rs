@@ -1,0 +1,332 @@
+//! `laggard serve`, played by a script: what it answers, keeps, and lives through.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted;
+
+use crate::served::{DEADLINE, FRESH, Serve, value};
+
+fn recordings(store: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(store).unwrap();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.extension().is_some_and(|kind| kind == "laggard"));
+    found.sort();
+    found
+}
+
+fn show(recording: &Path) -> Value {
+    let output = scripted::laggard()
+        .args(["show", "--json"])
+        .arg(recording)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// `fifo:90` comes late by 18.851 us, and 3 s after the begin by 50 ms.
+fn stalled() -> String {
+    scripted::script(10_000_000, &scripted::stall(3_000_000_000, 50_000_000))
+}
+
+#[test]
+fn what_is_scraped_is_what_show_says_of_the_store_s_recording() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    // Seldom enough that none comes between the last scrape and the end.
+    let other = "[[line]]\nservice = \"other\"\nroute = \"direct\"\n\
+                 steps = [[[\"irq\", 25000], [\"waking\", 400], [\"user\", 2345678]]]\n";
+    let script = scripted::script(12_000_000_000, other);
+    let serve = Serve::start(dir.path(), &script, &[&option], "");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    let is_whole = |text: &str| {
+        let of_other = count.replace("fifo:90", "other");
+        (value(text, count), value(text, &of_other)) == (Some(1.0), Some(1.0))
+    };
+    let text = serve.until("/metrics", is_whole);
+    let (code, said) = serve.end();
+
+    assert_eq!(code, Some(0), "{said}");
+    let [recording] = &recordings(&store)[..] else {
+        panic!("{:?}", recordings(&store))
+    };
+    let shown = show(recording);
+    let services = shown["recordings"][0]["services"].as_array().unwrap();
+    for service in services {
+        let name = service["service"].as_str().unwrap();
+        let labels = format!("{{service=\"{name}\",route=\"direct\",cpu=\"0\"}} ");
+        let of = |what: &str| value(&text, &format!("laggard_{what}{labels}"));
+        let count = service["latency"]["samples"].as_f64();
+        assert!(count.is_some(), "{service}");
+        assert_eq!(of("latency_seconds_count"), count, "{name}");
+        let largest = service["latency"]["largest_ns"].as_f64().unwrap();
+        assert_eq!(of("largest_latency_seconds"), Some(largest / 1e9), "{name}");
+    }
+    assert_eq!(
+        services.len(),
+        3,
+        "two threads, and interrupts: {services:?}"
+    );
+}
+
+#[test]
+fn a_late_activation_is_counted_listed_and_on_the_page() {
+    let dir = TempDir::new().unwrap();
+    let serve = Serve::start(dir.path(), &stalled(), &["--threshold=1ms"], "");
+
+    let list = serve.until("/episodes", |text| text.contains("\"episode\": 1"));
+    sleep(FRESH);
+    let metrics = serve.get("/metrics");
+    let page = serve.get("/");
+
+    let (_, json) = list.split_once("\r\n\r\n").unwrap();
+    let list: Value = serde_json::from_str(json).unwrap();
+    let late = &list["episodes"][0];
+    assert_eq!(late["service"], "fifo:90");
+    assert!(late["latency_ns"].as_u64().unwrap() > 1_000_000, "{late}");
+    assert_eq!(
+        late["causes"],
+        Value::Array(Vec::new()),
+        "nobody watched a script"
+    );
+    let episodes = "laggard_episodes_total{class=\"not_watched\",culprit=\"\"} ";
+    assert_eq!(
+        value(&metrics, episodes),
+        list["count"].as_f64(),
+        "{metrics}"
+    );
+    assert!(
+        page.contains("Late activations") && page.contains("fifo:90"),
+        "{page}"
+    );
+    assert!(serve.get("/nothing").starts_with("HTTP/1.1 404"));
+    assert!(serve.get("/healthz").ends_with("\r\n\r\nok\n"));
+}
+
+/// An error at the beginning of an hour ended a program that is to run for months.
+#[test]
+fn what_fails_at_the_beginning_of_a_later_piece_is_said_and_tried_again() {
+    let dir = TempDir::new().unwrap();
+    let option = format!("--store={}", dir.path().join("store").display());
+    let script = scripted::script(10_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option, "--every=2s"], "");
+    let (file, aside) = (dir.path().join("script.toml"), dir.path().join("aside"));
+    let is_measuring = |text: &str| value(text, "laggard_measuring ") == Some(1.0);
+    serve.until("/metrics", is_measuring);
+
+    // What it measures by is gone for a while.
+    fs::rename(&file, &aside).unwrap();
+    let ill = serve.until("/healthz", |text| text.contains("nothing is measured"));
+    sleep(FRESH);
+    let (metrics, page) = (serve.get("/metrics"), serve.get("/"));
+    fs::rename(&aside, &file).unwrap();
+    serve.until("/healthz", |text| text.ends_with("\r\n\r\nok\n"));
+    let again = serve.until("/metrics", is_measuring);
+    let (code, said) = serve.end();
+
+    assert!(ill.starts_with("HTTP/1.1 503"), "{ill}");
+    assert!(ill.contains("read the script"), "{ill}");
+    assert_eq!(value(&metrics, "laggard_measuring "), Some(0.0));
+    assert_eq!(value(&metrics, "laggard_store_recording "), Some(0.0));
+    assert!(page.contains("Nothing is measured: "), "{page}");
+    let failures = value(&again, "laggard_measuring_failures_total ");
+    assert!(failures >= Some(1.0), "{again}");
+    assert_eq!(code, Some(0), "{said}");
+    // However often it was tried.
+    assert_eq!(said.matches("it is tried again in").count(), 1, "{said}");
+    assert!(said.contains("it is measured again"), "{said}");
+}
+
+#[test]
+fn each_piece_is_a_whole_recording_and_counters_go_on() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(10_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option, "--every=2s"], "");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    let begin = Instant::now();
+    while recordings(&store).len() < 3 && begin.elapsed() < DEADLINE {
+        sleep(Duration::from_millis(50));
+    }
+    let scraped = value(&serve.get("/metrics"), count).unwrap();
+    let (code, said) = serve.end();
+
+    assert_eq!(code, Some(0), "{said}");
+    let all = recordings(&store);
+    assert!(all.len() >= 3, "{all:?}");
+    let mut counts = Vec::new();
+    for recording in &all {
+        let manifest = fs::read(recording.join("manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let state = &manifest["state"];
+        assert!(*state == "complete" || *state == "interrupted", "{state}");
+        let shown = show(recording);
+        let services = shown["recordings"][0]["services"].as_array().unwrap();
+        let of_thread = services.iter().find(|one| one["service"] == "fifo:90");
+        counts.push(of_thread.map_or(0.0, |one| one["latency"]["samples"].as_f64().unwrap()));
+    }
+    // The scrape was after the second was whole, and before the end.
+    let (whole, sum): (f64, f64) = (counts[..2].iter().sum(), counts.iter().sum());
+    assert!(whole > 0.0, "{counts:?}");
+    assert!(
+        whole <= scraped && scraped <= sum,
+        "{scraped} of {counts:?}"
+    );
+}
+
+#[test]
+fn a_store_that_cannot_be_written_ends_no_measuring_and_is_said() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(1_000_000, "");
+    // A file may have 4 kB: the manifest has room, what is measured has not.
+    let serve = Serve::start(dir.path(), &script, &[&option], "ulimit -f 8;");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    let said = serve.until("/healthz", |text| text.contains("does not record"));
+    let before = value(&serve.get("/metrics"), count).unwrap();
+    let text = serve.until("/metrics", |text| value(text, count) > Some(before + 100.0));
+
+    assert!(said.contains("ulimit -f"), "{said}");
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+    assert_eq!(value(&text, "laggard_store_recording "), Some(0.0));
+    assert_eq!(value(&text, "laggard_store_failures_total "), Some(1.0));
+    let (code, said) = serve.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("measuring goes on"), "{said}");
+}
+
+/// The store stayed lost for the rest of the run, with status 200.
+#[test]
+fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhile() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(10_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option], "");
+    let is_recorded = |text: &str| value(text, "laggard_store_recording ") == Some(1.0);
+    let is_well = |text: &str| text.ends_with("\r\n\r\nok\n");
+    serve.until("/metrics", is_recorded);
+    serve.until("/healthz", is_well);
+
+    // Removed as a whole.
+    fs::remove_dir_all(&store).unwrap();
+    let removed = serve.until("/healthz", |text| text.starts_with("HTTP/1.1 503"));
+    serve.until("/healthz", is_well);
+    let [first] = &recordings(&store)[..] else {
+        panic!("{:?}", recordings(&store))
+    };
+
+    // The recording alone.
+    fs::remove_dir_all(first).unwrap();
+    serve.until("/healthz", |text| text.starts_with("HTTP/1.1 503"));
+    serve.until("/healthz", is_well);
+
+    // Replaced by what is no directory.
+    fs::remove_dir_all(&store).unwrap();
+    fs::write(&store, "precious").unwrap();
+    // The next write may come before the file is there: the reason it gives can be either.
+    let replaced = serve.until("/healthz", |text| text.contains("does not record"));
+    sleep(FRESH);
+    let metrics = serve.get("/metrics");
+    assert_eq!(fs::read_to_string(&store).unwrap(), "precious");
+    fs::remove_file(&store).unwrap();
+    serve.until("/healthz", is_well);
+    serve.until("/metrics", is_recorded);
+    let (code, said) = serve.end();
+
+    assert_eq!(code, Some(0), "{said}");
+    assert!(removed.contains("was removed"), "{removed}");
+    assert!(replaced.starts_with("HTTP/1.1 503"), "{replaced}");
+    assert!(replaced.contains("does not record"), "{replaced}");
+    assert!(value(&metrics, "laggard_store_failures_total ") >= Some(3.0));
+    assert_eq!(value(&metrics, "laggard_measuring "), Some(1.0));
+    assert!(said.contains("can be written again"), "{said}");
+    assert_eq!(recordings(&store).len(), 1);
+}
+
+#[test]
+fn a_second_writer_of_a_store_is_refused_until_the_first_is_killed() {
+    let dir = TempDir::new().unwrap();
+    let option = format!("--store={}", dir.path().join("store").display());
+    let script = scripted::script(10_000_000, "");
+    let first = Serve::start(dir.path(), &script, &[&option], "");
+    std::os::unix::fs::symlink(dir.path().join("store"), dir.path().join("link")).unwrap();
+
+    for path in ["store/.", "link", "link/../store"] {
+        let output = scripted::laggard()
+            .args(["serve", "--listen=127.0.0.1:0"])
+            .arg(format!("--store={}", dir.path().join(path).display()))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{path}: {said}");
+        assert!(said.contains("another `laggard serve`"), "{path}: {said}");
+    }
+    // It dies in no order; the lock dies with it.
+    first.signal("-KILL");
+    drop(first);
+    let second = Serve::start(dir.path(), &script, &[&option], "");
+    second.until("/healthz", |text| text.ends_with("\r\n\r\nok\n"));
+}
+
+#[test]
+fn what_was_recorded_before_a_kill_is_there_and_the_store_is_free() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let option = format!("--store={}", store.display());
+    let script = scripted::script(1_000_000, "");
+    let serve = Serve::start(dir.path(), &script, &[&option], "");
+    let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
+
+    serve.until("/metrics", |text| value(text, count) > Some(8_000.0));
+    serve.signal("-KILL");
+    drop(serve);
+    let shown = show(&recordings(&store)[0]);
+    let again = Serve::start(dir.path(), &script, &[&option], "");
+
+    let services = shown["recordings"][0]["services"].as_array().unwrap();
+    let kept = services.iter().find(|one| one["service"] == "fifo:90");
+    let kept = kept.and_then(|one| one["latency"]["samples"].as_f64());
+    assert!(kept > Some(100.0), "{services:?}");
+    again.until("/metrics", |text| value(text, count) > Some(0.0));
+    assert_eq!(recordings(&store).len(), 2);
+}
+
+#[test]
+fn other_machines_are_not_answered_unless_that_is_said() {
+    let refused = |options: &[&str]| {
+        let output = scripted::laggard()
+            .arg("serve")
+            .args(options)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+
+    let (code, said) = refused(&["--listen=0.0.0.0:0"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("names of processes") && said.contains("--expose"),
+        "{said}"
+    );
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("--listen={}", taken.local_addr().unwrap());
+    let (code, said) = refused(&[&listen]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--listen"), "{said}");
+}

@@ -1,0 +1,290 @@
+//! A service that is never served on one of two CPUs, or not at the end: what
+//! every command that answers makes of it. The recordings are written here, as
+//! a measurement would.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use laggard_model::{
+    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Manifest, Nanos, ProbePlan, Route,
+    STAGES, Service, Stage, State,
+};
+use laggard_record::Recorder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::laggard;
+
+const START: Nanos = Nanos::from_secs(1_000);
+const SECONDS: u64 = 6;
+const TASKS: &str =
+    "service = \"fifo:90\"\n[[task]]\nname = \"t\"\nperiod = \"100ms\"\ncompute = \"1ms\"\n";
+
+/// `fifo:90` on two CPUs, every ms. CPU 0 is served within 16 us, CPU 1 only
+/// until `served_until`; after that it is still waiting when measuring ends.
+fn recorded(dir: &TempDir, served_until: Nanos) -> PathBuf {
+    recorded_at(dir, served_until, Nanos::ZERO)
+}
+
+/// The same; measuring took so much CPU time itself.
+fn recorded_at(dir: &TempDir, served_until: Nanos, price: Nanos) -> PathBuf {
+    let path = dir.path().join("r.laggard");
+    let lines = [Cpu(0), Cpu(1)].map(|cpu| Line {
+        cpu,
+        service: Service::Fifo(90),
+        route: Route::Direct,
+    });
+    let end = START + Nanos::from_secs(SECONDS);
+    let clock = Clock {
+        end_ns: Some(end),
+        ..Clock::monotonic(START, "2026-11-20T11:00:00+01:00[Europe/Berlin]")
+    };
+    let plan = ProbePlan {
+        dither: false,
+        ..ProbePlan::default()
+    };
+    let manifest = Manifest::new(Backend::Bpf, plan, clock, lines.into());
+    let mut recorder = Recorder::create(&path, manifest).unwrap();
+    let mut rows = Batch::default();
+    for seq in 0..SECONDS * 1_000 {
+        for line in 0..2 {
+            let expiry = START + Nanos::from_ms(seq);
+            let is_starved = line == 1 && expiry >= START + served_until;
+            let mut steps = [None; STAGES.len()];
+            let mut step = |stage: Stage, time| steps[stage.index()] = Some(time);
+            if is_starved {
+                step(Stage::User, end.saturating_sub(expiry));
+            } else {
+                step(Stage::Irq, Nanos::from_us(9));
+                step(Stage::User, Nanos::from_us(7));
+            }
+            rows.push(&Activation {
+                line: LineId(line),
+                seq,
+                expiry,
+                missed: is_starved,
+                censored: is_starved,
+                steps,
+            });
+        }
+    }
+    recorder.append(&rows).unwrap();
+    recorder.update(|manifest| {
+        for count in &mut manifest.counts {
+            count.planned = Some(SECONDS * 1_000);
+        }
+        manifest.cost.wall_ns = Nanos::from_secs(SECONDS);
+        manifest.cost.measuring_cpu_ns = price;
+    });
+    recorder.finish(State::Complete).unwrap();
+    path
+}
+
+fn ask(recording: &PathBuf, words: &[&str]) -> Output {
+    let (command, rest) = words.split_first().unwrap();
+    laggard()
+        .arg(command)
+        .arg(recording)
+        .args(rest)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+}
+
+fn of<'a>(found: &'a Value, name: &str) -> &'a Value {
+    let services = found["services"].as_array().unwrap();
+    services.iter().find(|one| one["service"] == name).unwrap()
+}
+
+#[test]
+fn show_leads_with_a_service_that_was_never_served() {
+    let dir = TempDir::new().unwrap();
+    let recording = recorded(&dir, Nanos::ZERO);
+
+    let output = ask(&recording, &["show"]);
+    let said = text(&output);
+    let found = json(&ask(&recording, &["show", "--json"]));
+
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let sentence = "fifo:90 on CPU 1 was never served: at least 6.00 s late.\n";
+    assert!(said.starts_with(sentence), "{said}");
+    let all = text(&ask(&recording, &["show", "--all"]));
+    assert!(all.contains(&format!("\n\n{sentence}")), "{all}");
+    let one = &found["recordings"][0];
+    assert_eq!(one["trust"]["verdict"], "good");
+    assert_eq!(one["waiting"][0]["served"], 0);
+    assert_eq!(one["waiting"][0]["still_waiting"], 6_000);
+    let fifo = &of(one, "fifo:90")["latency"];
+    assert_eq!(fifo["largest_ns"], 6_000_000_000_u64);
+    assert_eq!(fifo["largest_is_at_least"], true);
+    assert_eq!(fifo["quantiles"][1]["is_at_least"], true);
+}
+
+#[test]
+fn a_recording_s_report_and_pictures_say_at_least() {
+    let dir = TempDir::new().unwrap();
+    let recording = recorded(&dir, Nanos::from_ms(4_700));
+
+    let markdown = text(&ask(&recording, &["report", "--markdown"]));
+
+    assert!(
+        markdown.contains(
+            "fifo:90 on CPU 1 was still waiting when measuring ended: at least 1.30 s late."
+        ),
+        "{markdown}"
+    );
+    assert!(markdown.contains(" >= 1.30 s |"), "{markdown}");
+    for figure in ["distribution", "time", "cpus"] {
+        let picture = dir.path().join(format!("{figure}.svg"));
+        let output = ask(
+            &recording,
+            &["plot", figure, "--output", picture.to_str().unwrap()],
+        );
+        assert!(output.status.success(), "{figure}: {output:?}");
+        let picture = std::fs::read_to_string(picture).unwrap();
+        assert!(
+            picture.contains("still waiting when measuring ended"),
+            "{figure}"
+        );
+    }
+}
+
+#[test]
+fn qos_counts_the_failures_that_the_stall_at_least_causes() {
+    let dir = TempDir::new().unwrap();
+    for (served, failures) in [(Nanos::ZERO, 10.0), (Nanos::from_secs(5), 1.0)] {
+        let recording = recorded(&dir, served);
+        let words = ["qos", "--buffers=3", "--buffer=5ms", "--compute=1ms"];
+
+        let output = ask(&recording, &[&words[..], &["--json"]].concat());
+        let said = text(&ask(&recording, &[&words[..], &["--curve"]].concat()));
+        let short = text(&ask(&recording, &words));
+        std::fs::remove_dir_all(&recording).unwrap();
+
+        let found = json(&output);
+        let fifo = of(&found["loads"][0], "fifo:90");
+        assert!(
+            fifo["outlook"]["failures"].as_f64().unwrap() >= failures,
+            "{fifo}"
+        );
+        let waited = fifo["waited_ns"].as_u64().unwrap();
+        assert_eq!(waited, 6_000_000_000 - served.ns());
+        for goal in fifo["needed"].as_array().unwrap() {
+            assert_eq!(goal["surely"], Value::Null, "{goal}");
+        }
+        for part in [
+            "  >= ",
+            "<= ",
+            "fifo:90 was still waiting when measuring ended, for ",
+        ] {
+            assert!(said.contains(part), "{part} in\n{said}");
+        }
+        let short: Vec<&str> = short.split_whitespace().collect();
+        let short = short.join(" ");
+        assert!(
+            short.contains("still waiting when measuring ended") && !short.starts_with("FIT"),
+            "{short}"
+        );
+    }
+}
+
+#[test]
+fn sched_says_of_no_task_that_its_deadline_is_kept() {
+    let dir = TempDir::new().unwrap();
+    let tasks = dir.path().join("t.toml");
+    std::fs::write(&tasks, TASKS).unwrap();
+    // For 50 ms at the end: less than the task could wait.
+    for (served, verdict) in [(0, "misses"), (4_700, "misses"), (5_950, "unclear")] {
+        let recording = recorded(&dir, Nanos::from_ms(served));
+        let words = ["sched", "--tasks", tasks.to_str().unwrap()];
+
+        let output = ask(&recording, &words);
+        let found = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
+        std::fs::remove_dir_all(&recording).unwrap();
+
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(!said.to_lowercase().contains("meets"), "{said}");
+        let task = &found["tasks"][0];
+        assert_eq!(task["verdict"], verdict, "served until {served} ms: {said}");
+        assert_eq!(task["most_ns"], Value::Null);
+        assert_eq!(task["waited_ns"], (6_000 - served) * 1_000_000);
+    }
+}
+
+#[test]
+fn forecast_fits_no_peak_that_had_not_ended() {
+    let dir = TempDir::new().unwrap();
+    let recording = recorded(&dir, Nanos::from_secs(3));
+    // An hour of use is 3.6 s of this recording.
+    let words = ["forecast", "--horizon=hour", "--usage=8,5,1000"];
+
+    let said = text(&ask(&recording, &words));
+    let found = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
+
+    let fifo = of(&found["loads"][0], "fifo:90");
+    assert_eq!(fifo["largest_is_at_least"], true);
+    assert_eq!(fifo["cells"][0]["method"], "refused", "{fifo}");
+    let ahead = &fifo["cells"][0]["ahead"];
+    assert_eq!(ahead["is_at_least"], true, "{ahead}");
+    assert_eq!(found["loads"][0]["advice"][0]["limit"], "waiting");
+    assert!(said.contains(">= 3.00 s"), "{said}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("A peak of at least 3.00 s had not ended when measuring did"),
+        "{said}"
+    );
+}
+
+/// Each of these is met by far where every activation is as early as those that
+/// were served.
+const REQUIREMENTS: [&str; 5] = [
+    "at_most = \"10ms\"\nshare = 0.1\nlongest = \"20ms\"\n",
+    "service = \"fifo:90\"\nat_most = \"10ms\"\nshare = 0.01\nlongest = \"20ms\"\n",
+    "level = \"10ms\"\nper = \"1s\"\n",
+    "level = \"10s\"\nper = \"1s\"\n",
+    "app = \"jack-1024\"\nmttf = \"1s\"\n",
+];
+
+#[test]
+fn check_passes_nothing_that_starved_or_was_its_own_load() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("r.toml");
+    let all = Nanos::from_secs(SECONDS);
+    let busy = Nanos::from_ms(SECONDS * 2 * 300);
+    for (why, served, price, passes) in [
+        ("served and cheap", all, Nanos::ZERO, true),
+        ("starved throughout", Nanos::ZERO, Nanos::ZERO, false),
+        (
+            "starved at the end",
+            Nanos::from_secs(3),
+            Nanos::ZERO,
+            false,
+        ),
+        ("its own load", all, busy, false),
+    ] {
+        let recording = recorded_at(&dir, served, price);
+        for requirement in REQUIREMENTS {
+            for when in ["fail", "warn"] {
+                let asked = format!("when_unclear = \"{when}\"\n[[require]]\n{requirement}");
+                std::fs::write(&file, &asked).unwrap();
+
+                let output = ask(&recording, &["check", "--require", file.to_str().unwrap()]);
+
+                let code = output.status.code().unwrap();
+                let said = text(&output);
+                assert!([0, 1, 3].contains(&code), "{why}: {asked}{output:?}");
+                assert_eq!(code == 0, passes, "{why}: {asked}{said}");
+                assert_eq!(said.starts_with("MET"), passes, "{why}: {asked}{said}");
+            }
+        }
+        std::fs::remove_dir_all(&recording).unwrap();
+    }
+}

@@ -1,0 +1,69 @@
+//! A recording that is given twice would look like twice the evidence.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::scripted::{LINE, laggard, record};
+
+#[test]
+fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let script = format!("period_ns = 1000000\n{LINE}");
+    for name in ["r", "other"] {
+        record(&at(name), &script, &["--duration=2s"])
+            .assert()
+            .success();
+    }
+    for folder in ["", "samples"] {
+        let (from, to) = (at("r").join(folder), at("copy").join(folder));
+        fs::create_dir(&to).unwrap();
+        let files = fs::read_dir(from).unwrap().map(|file| file.unwrap());
+        for file in files.filter(|file| file.path().is_file()) {
+            fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    }
+    for command in [
+        "show",
+        "qos --app modem",
+        "forecast",
+        "report --markdown",
+        "plot distribution -o out.svg",
+        "plot mttf -o out.svg",
+    ] {
+        for (two, is_refused) in [("copy", true), ("../r", true), ("other", false)] {
+            let mut words = command.split(' ');
+            let name = words.next().unwrap();
+            let rest: Vec<&str> = words.collect();
+            let dirs = match two {
+                "../r" => vec!["r".to_owned(), format!("{}/r", dir.path().display())],
+                two => vec!["r".to_owned(), two.to_owned()],
+            };
+            let (figure, options): (Vec<&str>, Vec<&str>) = match name {
+                "plot" => (vec![rest[0]], rest[1..].to_vec()),
+                _ => (Vec::new(), rest),
+            };
+            let output = laggard()
+                .current_dir(dir.path())
+                .arg(name)
+                .args(&dirs)
+                .args(figure)
+                .args(options)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+
+            assert_eq!(
+                said.contains("are the same recording"),
+                is_refused,
+                "{command} with {two}: {said}"
+            );
+            assert_eq!(
+                output.status.code() == Some(2),
+                is_refused,
+                "{command}: {said}"
+            );
+        }
+    }
+}

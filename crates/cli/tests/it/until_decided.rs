@@ -1,0 +1,260 @@
+//! `laggard record --until-decided`: how long it goes on, and why it ends, on
+//! recordings whose every latency is known.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{backend, laggard, often, script};
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Records `script` into `made` until `requirements` are decided.
+fn record(dir: &Path, script: &str, requirements: &str, options: &[&str]) -> Output {
+    fs::write(dir.join("r.toml"), requirements).unwrap();
+    laggard()
+        .current_dir(dir)
+        .args(["record", "--output=made", "--require=r.toml"])
+        .args(["--until-decided", "--no-dither"])
+        .arg(backend(dir, script))
+        .args(options)
+        .output()
+        .unwrap()
+}
+
+/// The exit code, how many pieces there are, and why it ended.
+fn told(dir: &Path, output: &Output) -> (i32, usize, String) {
+    let made = dir.join("made");
+    let names = fs::read_dir(&made).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    let names = names.map(|one| one.unwrap().file_name().into_string().unwrap());
+    let pieces = names.filter(|name| name.ends_with(".laggard")).count();
+    let answer: Value =
+        serde_json::from_slice(&fs::read(made.join("check.json")).unwrap()).unwrap();
+    let until = &answer["until_decided"];
+    assert_eq!(until["look"], pieces, "{until}");
+    let ended = until["ended"].as_str().unwrap_or_default().to_owned();
+    fs::remove_dir_all(made).unwrap();
+    (output.status.code().unwrap(), pieces, ended)
+}
+
+fn every(of: usize) -> String {
+    format!("period_ns = 1000000\n{}", often(of))
+}
+
+/// For stalls in which about one wakeup is late.
+fn share(of: &str, share: &str) -> String {
+    let longest = if of == "1ms" { "2ms" } else { "20ms" };
+    format!("{}longest = \"{longest}\"\n", any_share(of, share))
+}
+
+fn any_share(of: &str, share: &str) -> String {
+    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{of}\"\nshare = {share}\n")
+}
+
+fn words(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn it_goes_on_until_all_is_met_or_something_is_broken_and_no_longer_than_asked() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    for (limit, at_most, told_of) in [
+        ("1e-2", "4min", (0, 1, "met")),
+        ("1e-4", "4min", (1, 1, "broken")),
+        ("9.5e-4", "1min", (3, 2, "at_most")),
+    ] {
+        let at_most = format!("--at-most={at_most}");
+
+        let output = record(dir, &every(1_000), &share("3500us", limit), &[&at_most]);
+
+        let (code, pieces, ended) = told(dir, &output);
+        assert_eq!((code, pieces, &*ended), told_of, "{limit}: {output:?}");
+    }
+}
+
+/// 30,000 samples without any that is late show at 95 % that no more than one in
+/// 10,000 is, to who looks once. Who looks up to five times and stops at the
+/// first answer needs more.
+#[test]
+fn to_look_again_has_its_price() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let none = script(1_000_000, "");
+
+    let output = record(dir, &none, &share("1ms", "1e-4"), &["--at-most=10min"]);
+
+    let said = words(&output.stdout);
+    assert!(said.starts_with("MET: r.toml"), "{said}");
+    assert!(
+        said.contains("Recorded 1.0 min, of 10 min at most: then all was decided."),
+        "{said}"
+    );
+    assert!(
+        said.contains("looked at twice, of 5 at most; each look is sure to 99 %"),
+        "{said}"
+    );
+    let before = words(&output.stderr);
+    assert!(
+        before.contains("until `r.toml` is decided, 10 min at most, with 5 looks at most"),
+        "{before}"
+    );
+    assert!(
+        before.contains("look 1 of 5: Of 1 check: 1 not decided"),
+        "{before}"
+    );
+    assert_eq!(told(dir, &output), (0, 2, "met".into()));
+}
+
+/// Half a second of stall in ten minutes is more than one in 2,000, and most recordings
+/// of four minutes do not have one.
+#[test]
+fn recording_goes_on_while_stalls_of_a_second_are_not_excluded() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let none = script(1_000_000, "");
+
+    let output = record(dir, &none, &any_share("1ms", "5e-4"), &["--at-most=4min"]);
+
+    assert_eq!(told(dir, &output), (3, 4, "at_most".into()));
+}
+
+/// Not one that is started anew for each piece.
+#[test]
+fn one_load_goes_on_beside_all_pieces() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let none = script(1_000_000, "");
+    let options = ["--load=idle", "--at-most=10min"];
+
+    let output = record(dir, &none, &share("1ms", "1e-4"), &options);
+
+    let before = words(&output.stderr);
+    assert!(
+        before.contains("with 5 looks at most, between which the load goes on; Ctrl-C ends it"),
+        "{before}"
+    );
+    let of_load = |piece: &str| {
+        let file = dir.join("made").join(piece).join("manifest.json");
+        let manifest: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        manifest["load"].clone()
+    };
+    let (first, second) = (of_load("01.laggard"), of_load("02.laggard"));
+    assert_eq!(
+        (&first["name"], &second["name"]),
+        (&"idle".into(), &"idle".into())
+    );
+    assert!(first["begun_ns"].is_number(), "{first}");
+    // It worked already when the piece began, and did when that ended.
+    assert_eq!(second["begun_ns"], Value::Null, "{second}");
+    assert_eq!(second["throughput"], Value::Null, "{second}");
+    assert_eq!(told(dir, &output), (0, 2, "met".into()));
+}
+
+#[test]
+fn what_no_recording_would_decide_ends_it() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let handlers = "when_unclear = \"warn\"\n[[require]]\nlongest_softirq = \"100us\"\n";
+
+    let output = record(dir, &every(1_000), handlers, &["--at-most=10min"]);
+
+    assert_eq!(told(dir, &output), (3, 1, "no_time_would".into()));
+}
+
+#[test]
+fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    for (requirements, options, said) in [
+        (
+            "[[require]]\nnot_worse_than = 1.25\n".to_owned(),
+            &[][..],
+            "r.toml:2:18: `not_worse_than` takes recordings made in turn with others",
+        ),
+        (
+            share("1ms", "0.1"),
+            &["--at-most=10ms"],
+            "--at-most 10ms is too short to see anything; use at least 1s",
+        ),
+        (
+            share("1ms", "0.1").replace("90", "80"),
+            &[],
+            "r.toml:3:11: no recording measured `fifo:80`; measured: fifo:90",
+        ),
+        (
+            format!("{}load = \"fileio\"\n", share("1ms", "0.1")),
+            &[],
+            "no recording is of the load `fileio`; recorded: no load",
+        ),
+        (
+            share("1ms", "0.1"),
+            &["--duration=1min"],
+            "'--until-decided' cannot be used with '--duration",
+        ),
+        (
+            share("1ms", "0.1"),
+            &["--", "true"],
+            "'--until-decided' cannot be used with",
+        ),
+        ("[[require]]\n".to_owned(), &[], "nothing is required"),
+    ] {
+        let output = record(dir, &every(100), &requirements, options);
+
+        let told = words(&output.stderr);
+        assert!(told.contains(said), "{told}");
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(!dir.join("made").exists(), "{told}");
+    }
+    for lone in ["--require=r.toml", "--until-decided"] {
+        let output = laggard().args(["record", lone]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{lone}");
+    }
+}
+
+/// On this machine, whatever it is.
+#[test]
+fn what_is_interrupted_is_answered_from_what_there_is() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    // Never decided: no wait lasts so long, and no share is so small.
+    fs::write(
+        dir.join("r.toml"),
+        "[[require]]\nat_most = \"1h\"\nshare = 1e-9\n",
+    )
+    .unwrap();
+    let child = std::process::Command::new("env")
+        .arg("--default-signal=INT")
+        .arg(env!("CARGO_BIN_EXE_laggard"))
+        .args(["record", "--output=made", "--require=r.toml"])
+        .args(["--until-decided", "--backend=user", "--services=other"])
+        .current_dir(dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !dir.join("made/01.laggard/manifest.json").exists() {
+        assert!(begun.elapsed() < DEADLINE, "it does not begin to record");
+        sleep(Duration::from_millis(20));
+    }
+    sleep(Duration::from_secs(3));
+
+    let sent = std::process::Command::new("kill")
+        .args(["-s", "INT", &child.id().to_string()])
+        .status();
+
+    assert!(sent.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let (code, pieces, ended) = told(dir, &output);
+    assert_eq!((code, pieces), (3, 1), "{output:?}");
+    // A machine that was too late to be trusted decides nothing either.
+    assert!(["user", "no_time_would"].contains(&&*ended), "{ended}");
+}

@@ -1,0 +1,142 @@
+//! A file that a user asked for is whole, or as it was before: where there is no
+//! room for it, too.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::scripted;
+
+/// Commands that write more than a block to a file with that ending.
+const WRITERS: [(&str, &str); 7] = [
+    ("plot R distribution -o FILE", "svg"),
+    ("plot R distribution -o FILE", "png"),
+    ("report R -o FILE", "html"),
+    ("report R --markdown -o FILE", "md"),
+    ("export R --format csv --force -o FILE", "csv"),
+    ("export R --format parquet --force -o FILE", "parquet"),
+    (
+        "provoke queue --length 1ms --every 10ms --for 1s --json FILE",
+        "jsonl",
+    ),
+];
+
+/// Runs each of [`WRITERS`] with `before`, a shell's words, in front; what it is to
+/// replace lies in `folder`.
+fn check(folder: &Path, before: &str, remedy: &str) {
+    let dir = scripted::stalled();
+    let recording = dir.path().join("r.laggard");
+    for (words, ending) in WRITERS {
+        let file = folder.join(format!("old.{ending}"));
+        fs::write(&file, "old").unwrap();
+        let command = words
+            .replace("R ", &format!("{} ", recording.display()))
+            .replace("FILE", &file.display().to_string());
+
+        let output = Command::new("sh")
+            .args(["-c", &format!("{before} \"$L\" {command} >&2")])
+            .env("L", assert_cmd::cargo::cargo_bin("laggard"))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        assert!(said.contains(remedy), "{command}: {said}");
+        let there = fs::read_dir(folder).unwrap();
+        let there: Vec<_> = there.map(|one| one.unwrap().file_name()).collect();
+        assert_eq!(there, [file.file_name().unwrap()], "{command}: {said}");
+        assert_eq!(
+            fs::read_to_string(&file).unwrap(),
+            "old",
+            "{command}: {said}"
+        );
+        fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn what_may_be_no_larger_leaves_the_old_file_and_names_the_limit() {
+    let dir = TempDir::new().unwrap();
+
+    check(
+        dir.path(),
+        "ulimit -f 1;",
+        "raise the limit on files (`ulimit -f unlimited`)",
+    );
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file_and_says_so() {
+    let dir = TempDir::new().unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=4k", "none"])
+        .arg(dir.path())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: it takes root to mount a small disk");
+        return;
+    }
+
+    let held = std::panic::catch_unwind(|| {
+        let remedy = "No space left on device; free some space, or write to another disk";
+        check(dir.path(), "", remedy);
+    });
+
+    assert!(
+        Command::new("umount")
+            .arg(dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    held.unwrap();
+}
+
+/// The commands that print, and what standard output can be.
+#[test]
+fn output_that_cannot_be_printed_is_an_error_and_a_closed_pipe_is_none() {
+    let dir = scripted::stalled();
+    let recording = dir.path().join("r.laggard");
+    for words in [
+        "--help",
+        "--version",
+        "show R",
+        "show --all R",
+        "show --json R",
+        "report --markdown R",
+        "export R --format csv",
+        "export R --format openmetrics",
+        "digest R",
+        "qos --list",
+        "load list",
+        "schema show",
+        "completions bash",
+        "provoke queue --length 1ms --every 10ms --for 50ms",
+    ] {
+        let command = words.replace('R', &recording.display().to_string());
+        for (redirection, code) in [
+            (">&-", 2),
+            (">/dev/full", 2),
+            (">/dev/null", 0),
+            // As daemons and Python's DEVNULL have it, which looks like a closed one that
+            // Rust's runtime opened again.
+            ("1<>/dev/null", 0),
+            ("| true", 0),
+        ] {
+            let line = format!("set -o pipefail; \"$L\" {command} {redirection}");
+            let output = Command::new("bash")
+                .args(["-c", &line])
+                .env("L", assert_cmd::cargo::cargo_bin("laggard"))
+                .current_dir(dir.path())
+                .output()
+                .unwrap();
+
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+            assert_eq!(code == 2, !said.is_empty(), "{line}: {said}");
+        }
+    }
+}

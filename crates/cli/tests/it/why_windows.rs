@@ -1,0 +1,190 @@
+//! From the kernel's events of a Windows to what `laggard why` says of a recording.
+//!
+//! The events are made: what hands them out on Windows is tried where there is one.
+
+use laggard_etl::{EventName, KernelLog, LogPlan, PointerWidth, TraceEvent};
+use laggard_made::trace::{DRIVER, MadeEvent};
+use laggard_made::{Made, START, line};
+use laggard_model::{
+    Activity, Address, Backend, Cpu, Episode, EpisodeNotes, Happening, Host, LineId, Nanos,
+    Service, Stage, Symbols, Tid,
+};
+use tempfile::TempDir;
+
+use crate::scripted::laggard;
+
+/// The thread that measures, and its process.
+const OURS: u32 = 42;
+const LAGGARD: u32 = 6;
+
+/// What the kernel tells of one activation that was due `us` after the start and ran
+/// 2 ms later: a driver's DPC takes most of it, a thread above it the rest.
+fn events(us: u64) -> Vec<MadeEvent> {
+    let at = |after: u64| (START.ns() / 1_000 + us + after).cast_signed();
+    vec![
+        MadeEvent::switch(at(0) - 500, OURS, 77, 8),
+        MadeEvent::ready(at(10), OURS),
+        MadeEvent::dpc(68, at(1_500), at(12), DRIVER + 0x20),
+        MadeEvent::preemption(at(1_501), 77, 79, 26),
+        MadeEvent::switch(at(1_998), 79, OURS, 24),
+    ]
+}
+
+fn log(due: &[u64]) -> KernelLog {
+    let mut log = KernelLog::new(LogPlan {
+        entries: 10_000,
+        sampled: Some(Nanos::from_ms(1)),
+        clock: Nanos::from_us,
+    });
+    log.watch([Tid(OURS)]);
+    let names = [
+        MadeEvent::image(1, DRIVER, 0x1000, r"\SystemRoot\System32\drivers\made.sys"),
+        MadeEvent::process(1, 7, b"chrome.exe"),
+        MadeEvent::thread(3, 1, 7, 77),
+        MadeEvent::process(1, 9, b"audiodg.exe"),
+        MadeEvent::thread(3, 1, 9, 79),
+        MadeEvent::process(1, LAGGARD, b"laggard.exe"),
+        MadeEvent::thread(3, 1, LAGGARD, OURS),
+    ];
+    for made in names
+        .into_iter()
+        .chain(due.iter().flat_map(|us| events(*us)))
+    {
+        log.add(&TraceEvent {
+            name: EventName::Kernel {
+                group: made.group,
+                opcode: made.opcode,
+            },
+            version: made.version,
+            cpu: 1,
+            ticks: made.ticks,
+            thread: None,
+            pointers: PointerWidth::Eight,
+            payload: &made.payload,
+        });
+    }
+    log
+}
+
+/// A late activation, with the way of its thread and the evidence that the log has.
+fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
+    let expiry = START + Nanos::from_us(us);
+    let user = expiry + Nanos::from_us(2_000);
+    let way = log.way(Tid(OURS), expiry, user);
+    let after = |at: Nanos| at.saturating_sub(expiry);
+    let before = expiry.saturating_sub(Nanos::from_ms(1));
+    Episode {
+        number,
+        line: LineId(0),
+        cpu: Cpu(1),
+        seq: us / 1_000,
+        expiry_ns: expiry,
+        slack_ns: Nanos::ZERO,
+        stages: [
+            (Stage::Waking, after(way.ready.unwrap().0)),
+            (Stage::Running, after(way.ran.unwrap())),
+            (Stage::User, after(user)),
+        ]
+        .into(),
+        threshold_ns: Nanos::from_ms(1),
+        censored: false,
+        passed_ns: Vec::new(),
+        thread: Some(Tid(OURS)),
+        evidence: log.evidence(1, before, user + Nanos::from_us(200)),
+    }
+}
+
+/// As `SymbolBook` of the measuring side names them.
+fn symbols(log: &KernelLog, late: &[Episode]) -> Symbols {
+    let events = late.iter().flat_map(|one| &one.evidence.events);
+    let routines = events.filter_map(|one| match one.what {
+        Happening::Begin(Activity::Dpc(at) | Activity::Isr(at)) => Some(at),
+        Happening::Begin(_) | Happening::End(_) | Happening::Switch { .. } => None,
+    });
+    Symbols {
+        kernel: routines.map(|at: Address| (at, log.symbol(at))).collect(),
+        own_threads: log.threads_of(LAGGARD),
+        ..Symbols::default()
+    }
+}
+
+/// A recording of 6 s in which every second one activation was late.
+fn recorded(dir: &TempDir) {
+    let due = [
+        500_000, 1_500_000, 2_500_000, 3_500_000, 4_500_000, 5_500_000,
+    ];
+    let mut log = log(&due);
+    let late: Vec<Episode> = (1..)
+        .zip(due)
+        .map(|(number, us)| episode(number, us, &mut log))
+        .collect();
+    let mut made = Made::new(&[line(Service::Realtime(24), 1)]);
+    made.manifest.backend = Backend::Etw;
+    made.manifest.host = Host::windows("10.0.19045");
+    for at in 0..6_000 {
+        let us = if at % 1_000 == 500 { 2_000 } else { 20 };
+        made = made.served(0, 1, &[(Stage::User, us * 1_000)]);
+    }
+    let notes = EpisodeNotes {
+        thresholds_ns: vec![Some(Nanos::from_ms(1))],
+        kept: late.len() as u64,
+        unseen_switches: Some(log.unseen_switches()),
+        symbols: symbols(&log, &late),
+        ..EpisodeNotes::default()
+    };
+    made.record_with(&dir.path().join("w.laggard"), &late, &notes);
+}
+
+fn said(dir: &TempDir, words: &str) -> String {
+    let output = laggard()
+        .args(words.split(' '))
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{words}: {text}{:?}",
+        output.stderr
+    );
+    text
+}
+
+#[test]
+fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
+    let dir = TempDir::new().unwrap();
+    recorded(&dir);
+
+    let why = said(&dir, "why w.laggard");
+    let all = said(&dir, "why w.laggard --all");
+    let one = said(&dir, "why w.laggard --episode 2");
+    let show = said(&dir, "show w.laggard");
+    let bug = said(&dir, "why w.laggard --bug 1");
+
+    println!("{why}\n{all}\n{one}\n{show}");
+    assert!(
+        why.starts_with("Mostly DPC: made.sys+0x20 on CPU 1, every 1.00 s"),
+        "{why}"
+    );
+    assert!(all.contains("higher-priority thread: audiodg.exe"), "{all}");
+    // No name is in it that the events did not tell, and no advice that is Linux'.
+    for foreign in [
+        "thread 77",
+        "taskset",
+        "PREEMPT_RT",
+        "/proc",
+        "/sys",
+        "softirq",
+        "Linux",
+    ] {
+        let told = [&why, &all, &one, &show, &bug];
+        assert!(!told.iter().any(|text| text.contains(foreign)), "{foreign}");
+    }
+    assert!(
+        one.contains("chrome.exe (priority 8) > made.sys+0x20"),
+        "{one}"
+    );
+    assert!(show.contains("made.sys+0x20, DPC, every 1.00 s"), "{show}");
+    assert!(show.contains("update the driver that is named"), "{show}");
+    assert!(all.contains("switches of threads not seen: 0"), "{all}");
+}

@@ -1,0 +1,105 @@
+//! Whatever is asked, no line that is printed is wider than the terminal, but for
+//! a name that cannot be broken and has a line of its own.
+
+use std::process::Output;
+
+use tempfile::TempDir;
+
+use crate::scripted::{laggard, record, stall};
+
+/// Longer than any of the terminals is wide.
+const LONG: &str = "a-recording-with-a-name-that-no-terminal-has-room-for-and-that-cannot-be-broken-since-it-is-to-be-copied.laggard";
+const APPLICATION: &str = "--buffers=3 --buffer=6ms --compute=1.5ms";
+
+/// A few services, of which some activations come late.
+fn script(stalls: u64) -> String {
+    let way =
+        r#"[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]"#;
+    let thread = |service: &str| {
+        format!("[[line]]\nservice = \"{service}\"\nroute = \"direct\"\nsteps = [{way}]\n")
+    };
+    let softirq = "[[line]]\nservice = \"softirq\"\nroute = \"direct\"\n\
+                   steps = [[[\"irq\", 2100], [\"raise\", 300], [\"softirq\", 900]]]\n";
+    let stalls = (0..stalls).map(|at| stall((1_000 + 2_123 * at) * 1_000_000, 40_000_000));
+    let lines = ["fifo:90", "fifo:50", "other"].map(thread).concat();
+    format!(
+        "period_ns = 1000000\n{lines}{softirq}{}",
+        stalls.collect::<String>()
+    )
+}
+
+fn said(dir: &TempDir, words: &str, columns: usize) -> Output {
+    laggard()
+        .args(words.split(' '))
+        .current_dir(dir.path())
+        .env("COLUMNS", columns.to_string())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn what_is_printed_keeps_to_the_terminal() {
+    let dir = TempDir::new().unwrap();
+    for (name, stalls) in [(LONG, 8), ("b", 4)] {
+        record(&dir.path().join(name), &script(stalls), &["--duration=20s"])
+            .assert()
+            .success();
+    }
+    let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    file(
+        "tasks.toml",
+        "permitted = \"5s\"\n\
+         [[task]]\nname = \"loop\"\nperiod = \"30ms\"\ncompute = \"5ms\"\n\
+         [[task]]\nname = \"a task with a name of many words that needs more than a line\"\n\
+         period = \"400ms\"\ncompute = \"40ms\"\n",
+    );
+    file(
+        "require.toml",
+        "[[require]]\nservice = \"fifo:90\"\nat_most = \"1ms\"\nshare = 1e-5\n",
+    );
+    let mut wide = Vec::new();
+    for words in [
+        "show LONG",
+        "show LONG --all",
+        "show LONG --services --unit=ns",
+        "show LONG --stages --unit=us",
+        "show LONG --by=cpu",
+        "show LONG --by=minute",
+        "show LONG b",
+        "show LONG b --all",
+        "show LONG b --by=load",
+        "qos LONG",
+        "qos LONG APPLICATION",
+        "qos LONG APPLICATION --curve",
+        "forecast LONG",
+        "forecast LONG --all",
+        "sched LONG --tasks tasks.toml",
+        "sched LONG --tasks tasks.toml --all",
+        "compare LONG --with b --app jack-128",
+        "compare LONG --with b --app jack-128 --all",
+        "check LONG --require require.toml",
+        "check LONG --require require.toml --all",
+        "doctor",
+        "doctor LONG",
+        "timers --api poll,clock_nanosleep-abs --duration 500ms --table1 --table2",
+    ] {
+        let words = words
+            .replace("LONG", LONG)
+            .replace("APPLICATION", APPLICATION);
+        for columns in [40, 80, 120] {
+            let output = said(&dir, &words, columns);
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(!text.is_empty(), "{words}: {:?}", output.stderr);
+            // Alone but for its mark.
+            let is_name = |line: &str| {
+                let words = line.split_whitespace();
+                words.filter(|word| word.len() > "[1]".len()).count() == 1
+            };
+            let lines = text.lines();
+            let lines = lines.filter(|line| line.chars().count() > columns && !is_name(line));
+            wide.extend(lines.map(|line| format!("{words} in {columns}: {line}")));
+        }
+    }
+
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}

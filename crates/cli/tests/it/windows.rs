@@ -1,0 +1,533 @@
+//! The program for Windows says of recordings what the one for Linux says: byte by
+//! byte, and with its exit codes. It runs under Wine: `make test-windows`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use laggard_model::{Keep, Nanos, State, TimerApi};
+use laggard_record::{EpisodeWriter, Recorder};
+use tempfile::TempDir;
+
+use crate::whole;
+
+use crate::scripted::{often, record};
+
+/// Where `make test-windows` says that the program lies.
+const PROGRAM: &str = "LAGGARD_WINDOWS";
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// The program for Windows, as a command line; says why where there is none.
+fn windows() -> Option<PathBuf> {
+    let program = std::env::var_os(PROGRAM);
+    if program.is_none() {
+        println!(
+            "skipped: the program for Windows, which `make test-windows` builds and runs under Wine"
+        );
+    }
+    program.map(PathBuf::from)
+}
+
+/// The same words said to a program in the same place.
+fn ask(program: &OsStr, before: &[&OsStr], dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(before).args(words).current_dir(dir);
+    // Widths and times as wherever it runs.
+    command.env("COLUMNS", "80").env("TZ", "UTC");
+    command.env_remove("TERM").output().unwrap()
+}
+
+fn on_linux(dir: &Path, words: &[&str]) -> Output {
+    ask(env!("CARGO_BIN_EXE_laggard").as_ref(), &[], dir, words)
+}
+
+fn on_windows(program: &Path, dir: &Path, words: &[&str]) -> Output {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows");
+    let before = [OsStr::new("run"), program.as_os_str()];
+    ask(run.as_os_str(), &before, dir, words)
+}
+
+/// Two recordings of four rounds each, and one with late activations that somebody
+/// caused.
+fn recordings() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    for (letter, of) in [("a", 2_000), ("b", 250)] {
+        let script = format!("period_ns = 1000000\n{}", often(of));
+        for number in 1..=4 {
+            let name = dir.path().join(format!("{letter}{number}"));
+            record(&name, &script, &["--duration=20s", "--no-dither"])
+                .assert()
+                .success();
+        }
+    }
+    late(&dir.path().join("late"));
+    fs::write(dir.path().join("file"), "no recording").unwrap();
+    // As an editor on Windows writes it.
+    let lines = [
+        "service = \"fifo:90\"",
+        "[[task]]",
+        "name = \"mixer\"",
+        "period = \"5ms\"",
+        "compute = \"1ms\"",
+        "",
+    ];
+    fs::write(dir.path().join("tasks.toml"), lines.join("\r\n")).unwrap();
+    let lines = [
+        "[[require]]",
+        "service = \"fifo:90\"",
+        "at_most = \"1ms\"",
+        "share = 1e-2",
+        "longest = \"20ms\"",
+        "",
+    ];
+    fs::write(dir.path().join("limits.toml"), lines.join("\r\n")).unwrap();
+    dir
+}
+
+fn late(folder: &Path) {
+    let mut recorder = Recorder::create(folder, whole::manifest(Keep::All)).unwrap();
+    let held = recorder.folder().clone();
+    recorder.append(&whole::rows()).unwrap();
+    recorder.flush(Nanos::from_secs(101)).unwrap();
+    recorder.update(|one| one.clock.end_ns = Some(Nanos::from_ms(100_200)));
+    recorder.finish(State::Complete).unwrap();
+    let mut writer = EpisodeWriter::new(&held);
+    for number in 1..=3 {
+        let episode = serde_json::from_value(whole::episode(number)).unwrap();
+        writer.append(&episode).unwrap();
+    }
+    let notes = serde_json::from_value(whole::notes("on_it")).unwrap();
+    writer.finish(&notes).unwrap();
+}
+
+/// What both are asked, and the file that is written; none: to standard output.
+const ASKED: [(&str, Option<&str>); 30] = [
+    ("show a1", None),
+    ("show a1 --all", None),
+    ("show a1 b1", None),
+    ("show a1 --json", None),
+    ("show a1 --stages", None),
+    ("show a1 --intervals", None),
+    ("show late --all", None),
+    ("why late", None),
+    ("why late --all", None),
+    ("why late --json", None),
+    ("why late --episode 1", None),
+    ("why late --table4", None),
+    ("why late --bug 1 --redact", None),
+    ("why late --flame out.svg", Some("out.svg")),
+    ("why late --perfetto out.pftrace", Some("out.pftrace")),
+    ("qos b1 --app modem", None),
+    ("qos b1 --app modem --json", None),
+    ("qos --list", None),
+    ("forecast b1", None),
+    ("forecast b1 --json", None),
+    ("sched b1 --tasks tasks.toml", None),
+    ("check b1 --require limits.toml", None),
+    ("compare a1 a2 a3 a4 --with b1 b2 b3 b4", None),
+    ("compare --over a1 a2 b1 b2 --at 1ms", None),
+    ("export a1 --format csv", None),
+    ("export a1 --format openmetrics", None),
+    ("plot b1 distribution -o out.svg", Some("out.svg")),
+    ("report b1 --markdown", None),
+    ("report late -o out.html", Some("out.html")),
+    ("report late --redact --markdown", None),
+];
+
+/// Says what is first different.
+fn difference(linux: &[u8], windows: &[u8]) -> Option<String> {
+    if linux == windows {
+        return None;
+    }
+    let texts = [linux, windows].map(String::from_utf8_lossy);
+    let [of_linux, of_windows] = &texts;
+    let pairs = of_linux.lines().zip(of_windows.lines());
+    let first = pairs.into_iter().find(|(one, other)| one != other);
+    Some(match first {
+        Some((one, other)) => format!("\n  Linux:   {one:.300}\n  Windows: {other:.300}"),
+        None => format!("{} bytes, {} bytes", linux.len(), windows.len()),
+    })
+}
+
+#[test]
+fn it_says_of_recordings_what_the_program_for_linux_says() {
+    let Some(program) = windows() else { return };
+    let dir = recordings();
+    let dir = dir.path();
+    let mut found = Vec::new();
+
+    for (asked, file) in ASKED {
+        let words: Vec<&str> = asked.split(' ').collect();
+        let both = [on_linux(dir, &words), {
+            let made = file.map(|file| fs::rename(dir.join(file), dir.join("of-linux")));
+            made.transpose().unwrap();
+            on_windows(&program, dir, &words)
+        }];
+        let [linux, windows] = &both;
+        if linux.status.code() != windows.status.code() {
+            let codes = [linux.status, windows.status];
+            found.push(format!(
+                "{asked}: {codes:?}: {}",
+                String::from_utf8_lossy(&windows.stderr)
+            ));
+            continue;
+        }
+        let parts = [
+            ("stdout", linux.stdout.clone(), windows.stdout.clone()),
+            ("stderr", linux.stderr.clone(), windows.stderr.clone()),
+        ];
+        let written = file.map(|file| {
+            let read = |name: &str| fs::read(dir.join(name)).unwrap();
+            ("file", read("of-linux"), read(file))
+        });
+        for (what, linux, windows) in parts.into_iter().chain(written) {
+            if let Some(how) = difference(&linux, &windows) {
+                found.push(format!("{asked}: {what}: {how}"));
+            }
+        }
+    }
+
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_remedy() {
+    let Some(program) = windows() else { return };
+    let dir = recordings();
+    let ended = |words: &[&str], code| {
+        let output = on_windows(&program, dir.path(), words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = |words: &[&str]| ended(words, 2);
+
+    let of_file = said(&["show", "file"]);
+    let of_none = said(&["show", "none"]);
+    let of_top = said(&["top"]);
+    let of_service = ended(&["record", "--services", "fifo:90"], 1);
+    let of_both = ended(&["record", "--services", "other,realtime:31"], 1);
+    let of_again = said(&["record", "-o", "a1"]);
+    let of_device = said(&["record", "-o", "NUL.laggard"]);
+    let of_dot = said(&["record", "-o", "new."]);
+    let of_run = said(&["compare", "--run", "a", "--run", "b"]);
+
+    assert!(
+        of_file.contains("give the folder that `record` wrote"),
+        "{of_file}"
+    );
+    assert!(of_none.contains("check the name"), "{of_none}");
+    assert!(of_top.contains("it needs Linux"), "{of_top}");
+    assert!(
+        of_service.contains("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc"),
+        "{of_service}"
+    );
+    assert!(of_both.contains("record it apart"), "{of_both}");
+    assert!(of_again.contains("exists and is not empty"), "{of_again}");
+    assert!(of_device.contains("the name of a device"), "{of_device}");
+    assert!(of_dot.contains("at the end of a name"), "{of_dot}");
+    assert!(!dir.path().join("new").exists());
+    assert!(of_run.contains("this program needs Linux"), "{of_run}");
+}
+
+/// Of a recording of `services` that the program for Windows made, and of more words: its
+/// manifest.
+fn recorded(program: &Path, dir: &Path, services: &str) -> serde_json::Value {
+    let mut words = vec!["record", "-o", "own", "-d", "1s", "--services"];
+    words.extend(services.split(' '));
+    let output = on_windows(program, dir, &words);
+    assert!(output.status.success(), "{services}: {output:?}");
+    manifest(&dir.join("own"))
+}
+
+fn manifest(recording: &Path) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(recording.join("manifest.json")).unwrap()).unwrap()
+}
+
+/// Whether all that was planned of each line was served, missed or lost.
+fn assert_adds_up(manifest: &serde_json::Value) {
+    for count in manifest["counts"].as_array().unwrap() {
+        let of = |name: &str| count[name].as_u64().unwrap_or(0);
+        assert!(of("served") > 0, "{count}");
+        assert_eq!(
+            of("served") + of("missed") + of("lost"),
+            of("planned"),
+            "{count}"
+        );
+    }
+}
+
+/// Under Wine no latency says anything: order, counts, losses and words do.
+#[test]
+fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_systems() {
+    let Some(program) = windows() else { return };
+    for services in ["other", "mmcss,other", "realtime:31,realtime:24"] {
+        let dir = TempDir::new().unwrap();
+
+        let manifest = recorded(&program, dir.path(), services);
+
+        assert_adds_up(&manifest);
+        assert_eq!(manifest["state"], "complete", "{manifest}");
+        assert_eq!(manifest["clock"]["name"], "QueryPerformanceCounter");
+        let caveats = manifest["caveats"].as_array().unwrap();
+        assert!(
+            caveats.iter().any(|one| one["kind"] == "wine"),
+            "{caveats:?}"
+        );
+        for words in [
+            &["show", "own"][..],
+            &["show", "own", "--all"],
+            &["show", "own", "--json"],
+            &["why", "own"],
+            &["qos", "own"],
+            &["forecast", "own"],
+        ] {
+            let linux = on_linux(dir.path(), words);
+            let windows = on_windows(&program, dir.path(), words);
+            assert_eq!(linux.status.code(), windows.status.code(), "{words:?}");
+            let said = difference(&linux.stdout, &windows.stdout);
+            assert_eq!(said, None, "{words:?}");
+        }
+        let why = on_windows(&program, dir.path(), &["why", "own"]);
+        assert_eq!(why.status.code(), Some(2), "{why:?}");
+    }
+}
+
+#[test]
+fn threads_that_wait_by_another_timer_are_measured_and_that_is_said() {
+    let Some(program) = windows() else { return };
+    for source in ["WaitableTimer", "timeSetEvent", "SetThreadpoolTimer"] {
+        let dir = TempDir::new().unwrap();
+
+        let manifest = recorded(&program, dir.path(), &format!("other --source {source}"));
+
+        assert_adds_up(&manifest);
+        let caveats = manifest["caveats"].as_array().unwrap();
+        let is_told = |one: &serde_json::Value| {
+            let what = one["what"].as_str().unwrap();
+            what.starts_with(&format!("threads wait by {source},"))
+        };
+        assert!(caveats.iter().any(is_told), "{source}: {caveats:?}");
+    }
+}
+
+#[test]
+fn a_recording_that_ctrl_c_ends_is_whole() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("own");
+
+    let mut laggard = in_terminal(&program, dir.path(), "record -o own -d 1h --services other");
+    let since = Instant::now();
+    while !folder.join("manifest.json").exists() && laggard.try_wait().unwrap().is_none() {
+        assert!(since.elapsed() < DEADLINE, "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Of what is measured something is to be there.
+    std::thread::sleep(Duration::from_secs(3));
+    laggard.stdin.take().unwrap().write_all(b"\x03").unwrap();
+    let status = laggard.wait().unwrap();
+
+    let manifest = manifest(&folder);
+    assert!(status.success(), "{status:?}");
+    assert_eq!(manifest["state"], "interrupted", "{manifest}");
+    assert_adds_up(&manifest);
+}
+
+/// What `laggard timers` tells in JSON.
+fn timers(program: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let dir = TempDir::new().unwrap();
+    let words = [&["timers", "--json"][..], options].concat();
+    let output = on_windows(program, dir.path(), &words);
+    let report = serde_json::from_slice(&output.stdout);
+    (
+        output.status.code(),
+        report.unwrap_or_else(|err| panic!("{err}: {output:?}")),
+    )
+}
+
+/// Under Wine no latency says anything.
+#[test]
+fn every_timer_of_windows_is_tried_and_wine_is_told() {
+    let Some(program) = windows() else { return };
+
+    let (code, report) = timers(&program, &["--duration=800ms", "--period=2ms"]);
+
+    assert_eq!(code, Some(0), "{report}");
+    let all = |name: &str| report[name].as_array().unwrap().iter();
+    let tried: Vec<_> = all("rows")
+        .map(|row| row["api"].as_str().unwrap())
+        .collect();
+    let of_linux = TimerApi::HERE;
+    let others = TimerApi::ALL.iter().filter(|api| !of_linux.contains(api));
+    assert_eq!(tried, others.map(|api| api.name()).collect::<Vec<_>>());
+    for row in all("rows") {
+        assert_ne!(row["class"], "unavailable", "{row}");
+        assert!(row["periodic"].as_u64() > Some(0), "{row}");
+        assert!(row["single"].as_u64() > Some(0), "{row}");
+    }
+    let system = report["host"]["kernel"].as_str().unwrap();
+    assert!(system.starts_with("Windows "), "{system}");
+    assert!(all("caveats").any(|one| one["kind"] == "wine"), "{report}");
+    let goes_on = |name: &str| {
+        let mut clocks = all("clocks").filter(|one| one["name"] == name);
+        clocks.any(|one| one["step_ns"].as_u64() > Some(0))
+    };
+    assert!(goes_on("QueryPerformanceCounter"), "{}", report["clocks"]);
+    assert!(goes_on("GetTickCount64"), "{}", report["clocks"]);
+}
+
+#[test]
+fn doctor_says_of_wine_that_its_events_cannot_be_read_and_what_record_does_without() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+
+    let json = on_windows(&program, dir.path(), &["doctor", "--json"]);
+    let text = on_windows(&program, dir.path(), &["doctor"]);
+
+    assert_eq!(json.status.code(), Some(1), "{json:?}");
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let abilities = report["abilities"].as_array().unwrap();
+    let reason = |name: &str| {
+        let mut named = abilities.iter().filter(|one| one["name"] == name);
+        named.next().unwrap()["absence"]["reason"].as_str()
+    };
+    assert_eq!(reason("timers"), None);
+    assert_eq!(reason("recordings"), None);
+    let of_events = reason("kernel events").unwrap();
+    assert!(of_events.contains("cannot be read (error "), "{of_events}");
+    assert_eq!(reason("wdmlat.sys"), Some("it is not installed"));
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("Windows "), "{text}");
+    assert!(
+        text.contains("One ability is missing: `laggard record`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_timers_of_windows_do_not_do_is_refused_with_what_they_do() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let refused = |option: &str| {
+        let output = on_windows(&program, dir.path(), &["timers", option]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+
+    let of_api = refused("--api=timerfd");
+    let of_policy = refused("--policy=fifo:90");
+    let options = ["--api=WaitableTimer-periodic", "--period=1500us"];
+    let (code, report) = timers(&program, &options);
+
+    assert!(
+        of_api.contains("is a timer of another system; choose from Sleep, "),
+        "{of_api}"
+    );
+    assert!(
+        of_policy.contains("`fifo:90` is not on Windows"),
+        "{of_policy}"
+    );
+    assert_eq!(code, Some(1), "{report}");
+    let reason = report["rows"][0]["absence"]["reason"].as_str().unwrap();
+    assert!(reason.contains("multiples of 1ms"), "{reason}");
+}
+
+#[test]
+fn long_names_and_those_of_other_alphabets_are_read_and_written() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let deep = [
+        "ä".repeat(60),
+        "日本語".into(),
+        "x".repeat(120),
+        "y".repeat(120),
+    ]
+    .join("/");
+    let folder = dir.path().join(&deep);
+    fs::create_dir_all(&folder).unwrap();
+    late(&folder.join("späť"));
+    let recording = format!("{deep}/späť");
+    let page = format!("{deep}/página.html");
+
+    let shown = on_windows(&program, dir.path(), &["show", &recording, "--json"]);
+    let made = on_windows(&program, dir.path(), &["report", &recording, "-o", &page]);
+
+    assert_eq!(
+        shown.stdout,
+        on_linux(dir.path(), &["show", &recording, "--json"]).stdout
+    );
+    assert!(made.status.success(), "{made:?}");
+    assert!(
+        fs::read_to_string(dir.path().join(&page))
+            .unwrap()
+            .contains("</html>")
+    );
+    let left = fs::read_dir(&folder).unwrap().count();
+    assert_eq!(left, 2, "no half file is left");
+}
+
+#[test]
+fn a_file_that_is_written_again_is_replaced_and_half_ones_are_in_nobodys_way() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    late(&dir.path().join("late"));
+    fs::write(dir.path().join("out.md"), "before").unwrap();
+    fs::write(dir.path().join("out.md.part"), "half of a killed program").unwrap();
+
+    let words = ["report", "late", "--markdown", "-o", "out.md"];
+    let made = on_windows(&program, dir.path(), &words);
+
+    assert!(made.status.success(), "{made:?}");
+    let text = fs::read_to_string(dir.path().join("out.md")).unwrap();
+    assert!(text.contains("fifo:90"), "{text}");
+    assert!(!dir.path().join("out.md.part").exists());
+}
+
+/// The program for Windows in a terminal of its own, to which what is written is
+/// typed.
+fn in_terminal(program: &Path, dir: &Path, words: &str) -> Child {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows");
+    let command = format!("'{}' run '{}' {words}", run.display(), program.display());
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(dir);
+    let script = script.stdin(Stdio::piped()).stdout(Stdio::null());
+    script.spawn().expect("util-linux has `script`")
+}
+
+#[test]
+fn ctrl_c_leaves_neither_a_file_nor_half_of_one() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let script = format!("period_ns = 1000000\n{}", often(250));
+    let options = ["--duration=300s", "--no-dither"];
+    record(&dir.path().join("long"), &script, &options)
+        .assert()
+        .success();
+    let [whole, half] = ["all.csv", "all.csv.part"].map(|name| dir.path().join(name));
+
+    // It can be done before Ctrl-C is typed.
+    for _ in 0..5 {
+        let mut program = in_terminal(&program, dir.path(), "export long --format csv -o all.csv");
+        let since = Instant::now();
+        while !half.exists() && program.try_wait().unwrap().is_none() {
+            assert!(since.elapsed() < DEADLINE, "nothing is written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut terminal = program.stdin.take().unwrap();
+        let _ = terminal.write_all(b"\x03");
+        let code = program.wait().unwrap().code();
+        if fs::remove_file(&whole).is_err() {
+            assert!(!half.exists(), "half a file is left; exit code {code:?}");
+            assert_ne!(code, Some(0));
+            return;
+        }
+    }
+    panic!("it was done before Ctrl-C was typed, each time");
+}

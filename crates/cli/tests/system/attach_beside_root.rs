@@ -1,0 +1,153 @@
+//! `laggard attach` with a period that is given, and beside services of laggard's own.
+//!
+//! Needs root and a kernel with BTF; without them it says that it is skipped, and
+//! why.
+
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Set: this process is the program that is watched.
+const PROGRAM: &str = "LAGGARD_PERIODIC_PROGRAM";
+const PERIOD: Duration = Duration::from_millis(10);
+const CYCLES: u32 = 200;
+/// This cycle takes so many more periods.
+const LONG: u32 = 120;
+const MORE: u32 = 3;
+
+/// Not a test by itself: the program that is watched. It sleeps until the next instant of
+/// its period, and works through some of them.
+#[test]
+fn periodic() {
+    if std::env::var_os(PROGRAM).is_none() {
+        return;
+    }
+    // libtest names the thread after the path of the test, which the kernel cuts to 15 bytes.
+    std::fs::write("/proc/thread-self/comm", "periodic").unwrap();
+    let begin = Instant::now();
+    for cycle in 1..=CYCLES {
+        let due = begin + PERIOD * cycle;
+        let now = Instant::now();
+        if due > now {
+            thread::sleep(due - now);
+        }
+        if cycle == LONG {
+            while Instant::now() < due + PERIOD * MORE + PERIOD / 2 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+fn attach(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .arg("attach")
+        .args(words)
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "attach_beside_root::periodic", "--quiet"])
+        .env(PROGRAM, "yes")
+        .output()
+        .unwrap()
+}
+
+/// The answer; `None`: it cannot be had here, which is said.
+fn report(output: &Output) -> Option<Value> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        println!("skipped: {said}");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let begin = text.find("{\n").unwrap_or_else(|| panic!("{text} {said}"));
+    Some(serde_json::from_str(&text[begin..]).unwrap())
+}
+
+#[test]
+fn periods_that_a_thread_worked_through_are_counted() {
+    let Some(report) = report(&attach(&["--period", "10ms", "--json"])) else {
+        return;
+    };
+
+    let rows = report["rows"].as_array().unwrap();
+    let by_timer = |row: &&Value| row["woken_by"] == "timer";
+    let most = |row: &&Value| row["activations"].as_u64();
+    let row = rows.iter().filter(by_timer).max_by_key(most).unwrap();
+    assert_eq!(row["deadline"]["deadline_ns"], 10_000_000, "{row}");
+    assert_eq!(row["deadline"]["of"], "given_period", "{row}");
+    let without = row["asked"]["without_wake"].as_u64().unwrap();
+    assert!(without >= u64::from(MORE), "{row}");
+    assert!(row["deadline"]["misses"].as_u64() >= Some(1), "{row}");
+}
+
+#[test]
+fn what_is_measured_beside_is_what_was_asked_for_and_nothing_else() {
+    let output = attach(&["--also", "other", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("--also") {
+        return println!("skipped: {said}");
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+
+    let beside = report["beside"].as_array().unwrap();
+    assert_eq!(beside.len(), 1, "{beside:?}");
+    assert_eq!(beside[0]["service"], "other");
+    // A thread of each CPU, every millisecond, for as long as the program takes.
+    assert!(
+        beside[0]["activations"].as_u64() > Some(1_000),
+        "{beside:?}"
+    );
+    let sentences = report["sentences"].to_string();
+    assert!(
+        sentences.contains("Beside them laggard's own other"),
+        "{sentences}"
+    );
+}
+
+#[test]
+fn what_cannot_be_measured_beside_is_said_before_anything_is_watched() {
+    let output = attach(&["--also", "task:foo/timer"]);
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("--also: cannot measure `task:foo/timer`"),
+        "{said}"
+    );
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn who_looks_on_is_told_what_comes_and_who_is_late_as_it_comes() {
+    let output = attach(&["--period", "10ms", "--every", "500ms"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (live, answer) = text.split_once(" watched for ").unwrap();
+    assert!(live.contains("largest so far"), "{text}");
+    // It worked through three periods; its own work is in the line that tells so.
+    let late = |line: &&str| line.contains(" late: periodic/") && line.contains("its own work");
+    assert!(live.lines().any(|line| late(&line)), "{text}");
+    // Two seconds, at least.
+    let steps = live.lines().filter(|line| line.contains(" timer ")).count();
+    assert!(steps >= 3, "{text}");
+    assert!(answer.contains("missed"), "{text}");
+}
+
+#[test]
+fn more_often_than_anybody_looks_nothing_is_shown() {
+    let output = attach(&["--every", "1ns"]);
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--every 1ns is too often"), "{said}");
+}

@@ -1,0 +1,329 @@
+//! `laggard attach -o`: what was watched, as a recording that the other commands read.
+//!
+//! Needs root and a kernel with BTF; without them it says that it is skipped, and
+//! why.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Set: this process is the program that is watched.
+const WATCHED: &str = "LAGGARD_RECORDED_WATCHED";
+/// It wakes every 2 ms, and does nothing.
+const EVEN: &str = "even";
+/// It sleeps for 2 ms again and again, and computes.
+const BUSY: &str = "busy";
+const CYCLES: u64 = 150;
+/// Those that take longer are looked at.
+const LATE: [&str; 2] = ["--deadline=3ms", "--episodes=on"];
+/// Every tenth takes so long, and misses its deadline of 3 ms.
+const LONG: Duration = Duration::from_millis(5);
+
+/// Not a test by itself: the program that is watched. It stays on one CPU.
+#[test]
+fn watched() {
+    let Ok(how) = std::env::var(WATCHED) else {
+        return;
+    };
+    // libtest names the thread after the path of the test, which the kernel cuts to 15 bytes.
+    fs::write("/proc/thread-self/comm", "watched").unwrap();
+    let own = Pid::from_raw(0);
+    let allowed = sched_getaffinity(own).unwrap();
+    let one = (0..CpuSet::count())
+        .find(|&cpu| allowed.is_set(cpu).unwrap())
+        .unwrap();
+    let mut only = CpuSet::new();
+    only.set(one).unwrap();
+    sched_setaffinity(own, &only).unwrap();
+    let mut due = Instant::now();
+    for cycle in 0..CYCLES {
+        due += Duration::from_millis(2);
+        match how.as_str() {
+            EVEN => thread::sleep(due.saturating_duration_since(Instant::now())),
+            _ => thread::sleep(Duration::from_millis(2)),
+        }
+        let begun = computed();
+        while cycle % 10 == 9 && how != EVEN && computed() < begun + LONG {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// For how long this thread has had a CPU.
+fn computed() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    nix::time::clock_gettime(clock).unwrap().into()
+}
+
+fn laggard(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(arguments)
+        .env_remove(WATCHED)
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let begin = text.find("{\n").unwrap_or_else(|| panic!("{output:?}"));
+    serde_json::from_str(&text[begin..]).unwrap()
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
+}
+
+/// Watches the program into `to`; the report. `None`: it cannot be had here, which is
+/// said.
+fn record(to: &Path, how: &str, more: &[&str]) -> Option<Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["attach", "--json", "-o"])
+        .arg(to)
+        .args(more)
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "attach_recorded_root::watched", "--quiet"])
+        .env(WATCHED, how)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("cannot be watched here") || said.contains("recorder cannot be loaded") {
+        println!("skipped: {said}");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some(json(&output))
+}
+
+/// The thread that sleeps and computes.
+fn row_of(report: &Value) -> &Value {
+    let rows = report["rows"].as_array().unwrap();
+    rows.iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "watched")
+        .unwrap_or_else(|| panic!("{report:#}"))
+}
+
+#[test]
+fn a_recording_has_each_activation_and_who_made_the_late_ones_late() {
+    let dir = TempDir::new().unwrap();
+    let place = dir.path().join("app.laggard");
+    let Some(report) = record(&place, BUSY, &LATE) else {
+        return;
+    };
+    let place = place.display().to_string();
+    let row = row_of(&report);
+
+    let shown = json(&laggard(&["show", "--json", &place]));
+    let why = json(&laggard(&[
+        "why",
+        "--json",
+        "--all",
+        "-s",
+        "task:watched/timer",
+        &place,
+    ]));
+
+    let shown = &shown["recordings"][0];
+    let services = shown["services"].as_array().unwrap();
+    let service = services
+        .iter()
+        .find(|one| one["service"] == "task:watched/timer")
+        .unwrap_or_else(|| panic!("{shown:#}"));
+    let unfinished = u64::from(row["unfinished"].is_object() && row["ended_ns"].is_null());
+    let samples = number(&service["latency"], "samples");
+    assert_eq!(samples, number(row, "activations") + unfinished);
+    if unfinished == 0 {
+        let largest = number(&row["response"], "largest_ns");
+        assert_eq!(number(&service["latency"], "largest_ns"), largest);
+    }
+    // What was late is kept, or counted, and nothing else.
+    let misses = number(&row["deadline"], "misses");
+    let (kept, surplus) = (number(&why, "episodes"), number(&why, "surplus"));
+    assert!(kept > 0, "{why:#}");
+    assert_eq!(kept + surplus, misses, "{why:#}");
+    // It was its own work.
+    let causes = why["causes"].as_array().unwrap();
+    let own = causes.iter().find(|one| one["class"] == "own_work");
+    let own = own.unwrap_or_else(|| panic!("{why:#}"));
+    assert!(number(own, "largest_ns") >= 4_900_000, "{own}");
+}
+
+#[test]
+fn what_an_application_demands_is_not_held_against_its_own_work() {
+    let dir = TempDir::new().unwrap();
+    let place = dir.path().join("app.laggard");
+    if record(&place, BUSY, &LATE).is_none() {
+        return;
+    }
+    let place = place.display().to_string();
+    for arguments in [
+        &["qos", &place][..],
+        &["show", "--for", "jack-128", &place],
+        &["report", "--app", "jack-128", &place],
+    ] {
+        let output = laggard(arguments);
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("no application's demand"), "{said}");
+    }
+    let text = laggard(&["show", &place]).stdout;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("task:watched/timer"), "{text}");
+    assert!(text.contains("its own work included"), "{text}");
+
+    // A requirement can be.
+    let file = dir.path().join("needs.toml");
+    let needs = "[[require]]\nservice = \"task:watched/timer\"\nat_most = \"3ms\"\nshare = 1e-3\nlongest = \"20ms\"\n";
+    fs::write(&file, needs).unwrap();
+    let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+
+    // What an application demands is none, also of the service that a row names.
+    for service in ["", "service = \"task:watched/timer\"\n"] {
+        let needs = format!("[[require]]\n{service}app = \"jack-128\"\nmttf = \"1h\"\n");
+        fs::write(&file, needs).unwrap();
+        let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("no application's demand"), "{said}");
+    }
+
+    // There is one already.
+    let output = laggard(&["attach", "-d1s", "-o", &place, "--", "true"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("give another name with -o"), "{said}");
+}
+
+#[test]
+fn a_recording_for_others_names_no_thread_that_was_watched() {
+    let dir = TempDir::new().unwrap();
+    let (place, copy) = (dir.path().join("app.laggard"), dir.path().join("copy"));
+    if record(&place, BUSY, &LATE).is_none() {
+        return;
+    }
+    let (place, copy) = (place.display().to_string(), copy.display().to_string());
+
+    let output = laggard(&["export", "--redact", &place, "-o", &copy]);
+
+    assert!(output.status.success(), "{output:?}");
+    let manifest = fs::read_to_string(Path::new(&copy).join("manifest.json")).unwrap();
+    assert!(!manifest.contains("watched"), "{manifest}");
+    let csv = laggard(&["export", "-f", "csv", &copy]).stdout;
+    let csv = String::from_utf8_lossy(&csv);
+    assert!(csv.contains("task:thread-") && !csv.contains("watched"));
+}
+
+/// Without a flight recorder nothing of them is known but their number.
+#[test]
+fn what_was_late_is_counted_where_it_is_not_explained() {
+    let dir = TempDir::new().unwrap();
+    let place = dir.path().join("app.laggard");
+    let Some(report) = record(&place, BUSY, &["--deadline=3ms", "--episodes=off"]) else {
+        return;
+    };
+    let place = place.display().to_string();
+
+    let why = json(&laggard(&["why", "--json", "--all", &place]));
+
+    let misses = number(&report["held"], "misses");
+    assert!(misses > 0, "{report:#}");
+    assert_eq!(number(&why, "surplus"), misses, "{why:#}");
+}
+
+#[test]
+fn what_never_began_leaves_neither_recording_nor_file() {
+    let dir = TempDir::new().unwrap();
+    let (place, file) = (dir.path().join("app.laggard"), dir.path().join("all.csv"));
+    let (recording, csv) = (place.display().to_string(), file.display().to_string());
+    let begin = ["attach", "-o", &recording, "--activations", &csv, "--"];
+    let missing = dir.path().join("missing").display().to_string();
+    let output = laggard(&[&begin[..], &[&missing]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("missing"), "{said}");
+    assert!(!place.exists() && !file.exists(), "{said}");
+
+    // What is there is left alone.
+    fs::write(&file, "mine").unwrap();
+    let output = laggard(&[&begin[..], &["true"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    assert!(!place.exists(), "{output:?}");
+}
+
+/// It wrote down each line before the first of its rows.
+#[test]
+fn what_a_killed_one_had_recorded_is_read() {
+    let dir = TempDir::new().unwrap();
+    let place = dir.path().join("app.laggard");
+    let mut attach = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["attach", "--episodes=off", "-d30s", "-o"])
+        .arg(&place)
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "attach_recorded_root::watched", "--quiet"])
+        .env(WATCHED, EVEN)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let journal = place.join("open-000001.journal");
+    // Some twenty activations.
+    while fs::metadata(&journal).map_or(0, |one| one.len()) < 500 {
+        if attach.try_wait().unwrap().is_some() {
+            let output = attach.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("cannot be watched here"), "{said}");
+            return println!("skipped: {said}");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    attach.kill().unwrap();
+    attach.wait().unwrap();
+
+    let shown = laggard(&["show", "--json", &place.display().to_string()]);
+
+    let said = String::from_utf8_lossy(&shown.stdout);
+    assert!(!said.contains("does not have"), "{said}");
+    let shown = json(&shown);
+    let services = shown["recordings"][0]["services"].as_array().unwrap();
+    let samples = services
+        .iter()
+        .map(|one| number(&one["latency"], "samples"));
+    assert!(samples.sum::<u64>() > 0, "{shown:#}");
+}
+
+/// Its period is its deadline then.
+#[test]
+fn without_a_deadline_late_is_what_takes_longer_than_the_period() {
+    let dir = TempDir::new().unwrap();
+    let place = dir.path().join("app.laggard");
+    let Some(report) = record(&place, EVEN, &["--episodes=on"]) else {
+        return;
+    };
+    let row = row_of(&report);
+    let place = place.display().to_string();
+
+    let why = json(&laggard(&["why", "--json", "--all", &place]));
+
+    let thresholds = why["thresholds"].as_array().unwrap();
+    let own = thresholds
+        .iter()
+        .find(|one| one["line"]["service"] == "task:watched/timer")
+        .unwrap_or_else(|| panic!("{why:#}"));
+    assert_eq!(own["threshold_ns"], row["deadline"]["deadline_ns"], "{own}");
+    let said = why["sentences"].to_string();
+    assert!(!said.contains("--threshold"), "{said}");
+}

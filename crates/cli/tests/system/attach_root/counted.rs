@@ -1,0 +1,221 @@
+//! Every cycle, every miss and who had the CPU, as the program itself or another tool has it.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{CYCLES, SLEEPER, laggard, number, program, report};
+use crate::some_cpu::some_cpu;
+
+#[test]
+fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
+    let dir = TempDir::new().unwrap();
+    let result = dir.path().join("result");
+    let mut command = laggard();
+    command.args(["--json", "--deadline=3ms"]);
+    program(&mut command, &result, 1);
+
+    let output = command.output().unwrap();
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let own = fs::read_to_string(&result).unwrap();
+    let (surely, perhaps) = own.split_once(' ').unwrap();
+    let (surely, perhaps): (u64, u64) = (surely.parse().unwrap(), perhaps.parse().unwrap());
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "planned")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    let unfinished = u64::from(row["unfinished"].is_object());
+    let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
+    let told = number(row, "activations") + unfinished;
+    assert_eq!(told + not_told, CYCLES, "{row:#}");
+    let misses = number(&row["deadline"], "misses");
+    assert!(surely >= CYCLES / 10, "{own}");
+    assert!(
+        misses + not_told + unfinished >= surely && misses <= perhaps,
+        "{misses} of {surely} to {perhaps}: {row:#}"
+    );
+    // What it computed is its execution, and no more than its response.
+    let of = |what: &str, figure: &str| number(&row[what], figure);
+    assert!(of("execution", "median_ns") >= 200_000, "{row:#}");
+    assert!(of("execution", "p99_ns") >= 5_000_000, "{row:#}");
+    // There are not a thousand of which 999 could take no longer.
+    assert!(row["response"]["p999_ns"].is_null(), "{row:#}");
+    assert!(row["deadline"]["p999_margin_ns"].is_null(), "{row:#}");
+    assert!(of("response", "largest_ns") >= of("execution", "largest_ns"));
+    let grown = row["deadline"]["grown"].as_array().unwrap();
+    for one in grown {
+        assert!(number(one, "misses") >= misses, "{row:#}");
+    }
+    let functions = row["wakers"].as_array().unwrap();
+    if functions[0]["who"] != "its own sleep or timeout" {
+        println!("skipped: functions have no names here: {functions:?}");
+    }
+}
+
+#[test]
+fn who_has_the_cpu_while_it_is_due_is_named_with_the_time_that_it_took() {
+    let cpu = some_cpu().to_string();
+    let provoked = Command::new(env!("CARGO_BIN_EXE_laggard"))
+        .args(["provoke", "thread", "--cpu", &cpu])
+        .args(["--length=8ms", "--every=30ms", "--for=4s"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let mut provoked = provoked.unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let mut command = laggard();
+    command
+        .args([
+            "--json",
+            "--episodes=on",
+            "--deadline=3ms",
+            "-d2500ms",
+            "--",
+        ])
+        .args(["taskset", "-c", &cpu])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "attach_root::planned", "--quiet"])
+        .env(SLEEPER, "1");
+
+    let output = command.output().unwrap();
+
+    provoked.wait().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("taskset") || said.contains("flight recorder cannot be loaded") {
+        return println!("skipped: {said}");
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "planned")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    let deadline = &row["deadline"];
+    let (misses, explained) = (number(deadline, "misses"), number(deadline, "explained"));
+    assert!((1..=misses).contains(&explained), "{row:#}");
+    let taken = deadline["taken"].as_array().unwrap();
+    let Some(ours) = taken.iter().find(|one| {
+        let who = one["who"].as_str().unwrap_or_default();
+        who.starts_with("lag/thread")
+    }) else {
+        panic!("{row:#}");
+    };
+    assert_eq!(ours["class"], "higher_priority", "{ours}");
+    // It had the CPU for 8 ms, or what was left of them when the other was due.
+    assert!(number(ours, "largest_ns") >= 3_000_000, "{ours}");
+    // All of the largest is somebody's.
+    let largest = &row["largest_response"];
+    let taken = largest["taken"].as_array().unwrap();
+    let sum: u64 = taken.iter().map(|one| number(one, "time_ns")).sum();
+    assert_eq!(sum, number(largest, "response_ns"), "{largest:#}");
+}
+
+/// What cyclictest says of each of its cycles, and what is told of the same.
+#[test]
+fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
+    const INTERVAL_NS: u64 = 2_000_000;
+    /// It reads its clock in whole microseconds.
+    const GRAIN_NS: u64 = 1_000;
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("activations.csv");
+    let cpu = some_cpu().to_string();
+    let output = laggard()
+        .args(["--episodes=off", "--json", "--activations"])
+        .arg(&file)
+        .args([
+            "--",
+            "cyclictest",
+            "-v",
+            "-m",
+            "-p80",
+            "-t1",
+            "-i2000",
+            "-l700",
+        ])
+        .args(["-a", &cpu])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("run `cyclictest`") {
+        return println!("skipped: {said}");
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["policy"] == "fifo:80");
+    let Some(row) = row else {
+        return println!("skipped: cyclictest had no real-time thread: {said}");
+    };
+
+    let told = fs::read_to_string(&file).unwrap();
+    let mut told = told.lines();
+    let names: Vec<&str> = told.next().unwrap().split(',').collect();
+    let place = |name: &str| names.iter().position(|one| *one == name).unwrap();
+    let told: Vec<Vec<&str>> = told.map(|line| line.split(',').collect()).collect();
+    let of = |line: &[&str], name: &str| line[place(name)].parse::<u64>().unwrap();
+    let mut ours: Vec<(u64, u64)> = told
+        .iter()
+        .filter(|line| of(line, "number") == number(row, "number"))
+        .filter(|line| line[place("woken_by")] == "timer")
+        // Of the others it is told when they ran at the latest.
+        .filter(|line| of(line, "run_seen") == 1)
+        .map(|line| (of(line, "origin_ns"), of(line, "running_ns")))
+        .collect();
+    ours.sort_unstable();
+    let not_seen = number(row, "activations") - ours.len() as u64;
+    assert!(not_seen <= number(row, "inferred"), "{row:#}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let own = text.lines().filter_map(|line| {
+        let mut parts = line.split(':').map(|part| part.trim().parse::<u64>());
+        let (_, _, late) = (
+            parts.next()?.ok()?,
+            parts.next()?.ok()?,
+            parts.next()?.ok()?,
+        );
+        Some(late * 1_000)
+    });
+    let own: Vec<u64> = own.collect();
+    // Its first cycle is due an interval after it began; where one comes so late that
+    // it leaves others out, numbers are no use any more.
+    let first = ours[0].0;
+    let same = own
+        .iter()
+        .position(|late| late + GRAIN_NS >= INTERVAL_NS)
+        .unwrap_or(own.len());
+    let compared = |shift: u64| -> Result<usize, String> {
+        let mut compared = 0;
+        for &(origin, running) in &ours {
+            let cycle = shift + (origin - first + INTERVAL_NS / 2) / INTERVAL_NS;
+            let (cycle, late) = (usize::try_from(cycle).unwrap(), running - origin);
+            if cycle >= same {
+                break;
+            }
+            compared += 1;
+            if late > own[cycle] + GRAIN_NS {
+                return Err(format!(
+                    "cycle {cycle}: {late} ns; its own: {} ns",
+                    own[cycle]
+                ));
+            }
+        }
+        Ok(compared)
+    };
+    // As many of its first as were not seen may be missing.
+    let missing = number(row, "unseen") + not_seen;
+    let tried: Vec<_> = (0..=missing).map(compared).collect();
+    let Some(compared) = tried.iter().flatten().next() else {
+        panic!("{tried:?}");
+    };
+    println!("{compared} of {} cycles", own.len());
+    assert!(*compared > 0 || same < 10, "{own:?}");
+}

@@ -1,0 +1,152 @@
+//! `laggard attach`, against a program that knows what it did.
+//!
+//! Needs root and a kernel with BTF; without them it says that it is skipped, and
+//! why.
+
+mod commands;
+mod counted;
+mod groups;
+mod refused;
+use crate::some_cpu;
+mod stops;
+mod threads;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Where the program writes what it did; set: this process is the program.
+const RESULT: &str = "LAGGARD_PLANNED_RESULT";
+/// Set: it sleeps and wakes until it is ended, for a minute at most.
+const SLEEPER: &str = "LAGGARD_PLANNED_SLEEPER";
+/// How many threads it has.
+const THREADS: &str = "LAGGARD_PLANNED_THREADS";
+const CYCLES: u64 = 150;
+const SLEEP: Duration = Duration::from_millis(2);
+const SHORT: Duration = Duration::from_micros(200);
+/// Every tenth takes so long, and misses.
+const LONG: Duration = Duration::from_millis(5);
+const DEADLINE: Duration = Duration::from_millis(3);
+/// The program's own reading of the clock may be so far from the kernel's.
+const UNSURE: Duration = Duration::from_micros(200);
+
+/// Not a test by itself: the program that is watched.
+#[test]
+fn planned() {
+    // libtest names the thread after the path of the test, which the kernel cuts to 15 bytes.
+    fs::write("/proc/thread-self/comm", "planned").unwrap();
+    if std::env::var_os(SLEEPER).is_some() {
+        (0..3_000).for_each(|_| thread::sleep(10 * SLEEP));
+        return;
+    }
+    let Ok(result) = std::env::var(RESULT) else {
+        return;
+    };
+    let threads: usize = std::env::var(THREADS).map_or(1, |text| text.parse().unwrap());
+    let others: Vec<_> = (1..threads).map(|_| thread::spawn(cycles)).collect();
+    let (surely, perhaps) = cycles();
+    for other in others {
+        other.join().unwrap();
+    }
+    fs::write(result, format!("{surely} {perhaps}")).unwrap();
+}
+
+/// Sleeps and computes by the plan; how often it surely missed its deadline, and how
+/// often perhaps or surely.
+fn cycles() -> (u64, u64) {
+    let (mut surely, mut perhaps) = (0, 0);
+    for cycle in 0..CYCLES {
+        let due = Instant::now() + SLEEP;
+        thread::sleep(SLEEP);
+        let length = if cycle % 10 == 9 { LONG } else { SHORT };
+        let begun = computed();
+        while computed() < begun + length {
+            std::hint::spin_loop();
+        }
+        let response = due.elapsed();
+        surely += u64::from(response > DEADLINE + UNSURE);
+        perhaps += u64::from(response + UNSURE > DEADLINE);
+    }
+    (surely, perhaps)
+}
+
+/// For how long this thread has had a CPU.
+fn computed() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    nix::time::clock_gettime(clock).unwrap().into()
+}
+
+fn laggard() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    command.arg("attach");
+    command
+}
+
+/// The program, with so many threads; what it does is in `result` at its end.
+fn program(command: &mut Command, result: &Path, threads: usize) {
+    command
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "attach_root::planned", "--quiet"])
+        .env(RESULT, result)
+        .env(THREADS, threads.to_string());
+}
+
+/// The answer; `None`: it cannot be had here, which is said.
+fn report(output: &Output) -> Option<Value> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        println!("skipped: {said}");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    // What the program itself wrote comes before.
+    let begin = text.find("{\n").unwrap_or_else(|| panic!("{text} {said}"));
+    Some(serde_json::from_str(&text[begin..]).unwrap())
+}
+
+fn number(row: &Value, name: &str) -> u64 {
+    row[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {row}"))
+}
+
+/// What is told of `script`, which Python runs.
+fn of_python(script: &str, more: &[&str]) -> Option<Value> {
+    let mut command = laggard();
+    command.arg("--json").args(more);
+    command.args(["--", "python3", "-c", script]);
+    let output = command.output().unwrap();
+    report(&output)
+}
+
+/// What says on its standard error that it watches.
+struct Begun {
+    errors: BufReader<std::process::ChildStderr>,
+    said: String,
+}
+
+impl Begun {
+    /// The first that it says is that it watches, or why it does not; on a busy machine
+    /// that takes seconds.
+    fn of(watching: &mut std::process::Child) -> Self {
+        let mut errors = BufReader::new(watching.stderr.take().unwrap());
+        let mut said = String::new();
+        errors.read_line(&mut said).unwrap();
+        Self { errors, said }
+    }
+
+    /// Waits for its end.
+    fn end(mut self, watching: std::process::Child) -> Output {
+        let mut output = watching.wait_with_output().unwrap();
+        self.errors.read_to_string(&mut self.said).unwrap();
+        output.stderr = self.said.into_bytes();
+        output
+    }
+}

@@ -1,0 +1,249 @@
+//! What threads are called, how many there are, as what they run, and what becomes of them.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{Begun, CYCLES, RESULT, laggard, number, of_python, program, report};
+
+#[test]
+fn what_a_process_becomes_by_exec_is_watched_to_its_end() {
+    let dir = TempDir::new().unwrap();
+    let result = dir.path().join("result");
+    let mut command = laggard();
+    command.args(["--json", "--", "sh", "-c"]);
+    command.arg("sleep 0.1; exec \"$0\" --exact attach_root::planned --quiet");
+    command.arg(std::env::current_exe().unwrap());
+    command.env(RESULT, &result);
+
+    let output = command.output().unwrap();
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+    assert!(result.exists(), "it ran to its end: {report:#}");
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["woken_by"] == "timer" && row["name"] == "planned")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
+    let unfinished = u64::from(row["unfinished"].is_object());
+    assert_eq!(number(row, "activations") + unfinished + not_told, CYCLES);
+    assert_eq!(number(row, "stopped"), 0, "{row:#}");
+}
+
+#[test]
+fn threads_without_a_row_are_named_with_their_count() {
+    let dir = TempDir::new().unwrap();
+    let mut command = laggard();
+    command.args(["--json", "--rows=5"]);
+    program(&mut command, &dir.path().join("result"), 40);
+
+    let output = command.output().unwrap();
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 5);
+    let watched = number(&report, "threads");
+    assert!(watched >= 40, "{report:#}");
+    assert_eq!(number(&report, "ended"), watched);
+    let others = report["others"].as_array().unwrap();
+    let without: u64 = others.iter().map(|one| number(one, "threads")).sum();
+    let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
+    with.sort_unstable();
+    with.dedup();
+    assert_eq!(without + with.len() as u64, watched, "{report:#}");
+}
+
+/// As many as a program has threads that has many: what few there are of real-time ones
+/// come first, however late they came and seldom they run.
+#[test]
+fn of_two_thousand_threads_real_time_ones_have_rows_and_none_is_missing() {
+    let script = "import os, threading, time\n\
+        threading.stack_size(65536)\n\
+        go = threading.Event()\n\
+        def wait():\n    go.wait()\n    time.sleep(.01)\n\
+        def real():\n    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(30))\n    \
+        for _ in range(8): time.sleep(.01)\n\
+        all = [threading.Thread(target=wait) for _ in range(2000)]\n\
+        all += [threading.Thread(target=real) for _ in range(2)]\n\
+        for one in all: one.start()\n\
+        go.set()\n\
+        for one in all: one.join()\n";
+
+    let Some(report) = of_python(script, &["--episodes=off"]) else {
+        return;
+    };
+
+    let threads = number(&report, "threads");
+    assert!(threads >= 2_003, "{threads}");
+    assert_eq!(number(&report, "ended"), threads);
+    let rows = report["rows"].as_array().unwrap();
+    let first: Vec<&str> = rows
+        .iter()
+        .map(|row| row["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(first[..2], ["fifo:30", "fifo:30"], "{first:?}");
+    let others = report["others"].as_array().unwrap();
+    let without: u64 = others.iter().map(|one| number(one, "threads")).sum();
+    let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
+    with.sort_unstable();
+    with.dedup();
+    assert_eq!(without + with.len() as u64, threads);
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_thread() {
+    let script = "import os, sys, time\n\
+        def run(name, count):\n    open('/proc/self/comm', 'w').write(name)\n    \
+        for _ in range(count): time.sleep(.005)\n    os._exit(0)\n\
+        first = os.fork()\n\
+        if not first: run('of-first', 20)\n\
+        os.waitpid(first, 0)\n\
+        for _ in range(500):\n    \
+            try: open('/proc/sys/kernel/ns_last_pid', 'w').write(str(first - 1))\n    \
+            except OSError: sys.exit(0)\n    \
+            other = os.fork()\n    \
+            if not other: run('of-second', 30) if os.getpid() == first else os._exit(0)\n    \
+            os.waitpid(other, 0)\n    \
+            if other == first: break\n";
+
+    let Some(report) = of_python(script, &["--rows=1000", "--episodes=off"]) else {
+        return;
+    };
+
+    let rows = report["rows"].as_array().unwrap();
+    let of = |name: &str| {
+        rows.iter()
+            .find(|row| row["name"] == name && row["woken_by"] == "timer")
+    };
+    let Some((first, second)) = of("of-first").zip(of("of-second")) else {
+        return println!("skipped: no number was used again: {rows:?}");
+    };
+    assert_eq!(first["tid"], second["tid"], "{rows:?}");
+    assert_ne!(first["number"], second["number"]);
+    for (row, count) in [(first, 20), (second, 30)] {
+        let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
+        let unfinished = u64::from(row["unfinished"].is_object());
+        let told = number(row, "activations") + unfinished + not_told;
+        assert_eq!(told, count, "{row:#}");
+    }
+}
+
+#[test]
+fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row() {
+    let mut shell = Command::new("sh")
+        .args([
+            "-c",
+            "printf '\\033[2J\\nx' > /proc/$$/comm; while :; do sleep 0.02; done",
+        ])
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let mut watching = laggard()
+        .arg(shell.id().to_string())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Begun::of(&mut watching);
+    thread::sleep(Duration::from_millis(1_000));
+
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+
+    // Without a duration: it ends because all that it watches have.
+    let output = begun.end(watching);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("threads cannot be watched here") {
+        return println!("skipped: {said}");
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("have ended"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\\x1b[2J\\nx/"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert!(text.contains("ended: "), "{text}");
+}
+
+/// As cyclictest does, which was told as a normal thread.
+#[test]
+fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
+    let program = "import os, time\n\
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(40))\n\
+        for _ in range(100): time.sleep(.002)\n\
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))\n\
+        for _ in range(3): time.sleep(.002)";
+    let mut command = laggard();
+    command.args(["--json", "--", "python3", "-c", program]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("python3") || said.contains("Operation not permitted") {
+        return println!("skipped: {said}");
+    }
+
+    let Some(report) = report(&output) else {
+        return;
+    };
+
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["woken_by"] == "timer").unwrap();
+    assert_eq!(row["policy"], "fifo:40", "{row}");
+    assert_eq!(row["is_real_time"], true, "{row}");
+    let other = &row["other_policies"][0];
+    assert!((1..=3).contains(&number(other, "count")), "{row}");
+    let sentences = report["sentences"].to_string();
+    assert!(sentences.contains("the rest as fifo:40"), "{sentences}");
+}
+
+/// The kernel wakes nobody as the next period of such a thread begins.
+#[test]
+fn jobs_of_a_deadline_thread_that_end_by_yielding_are_told_each() {
+    const JOBS: u64 = 200;
+    const PERIOD_NS: u64 = 5_000_000;
+    let program = format!(
+        "import os, time\n\
+         for _ in range({JOBS}):\n\
+        \x20    begun = time.thread_time()\n\
+        \x20    while time.thread_time() - begun < 0.0003: pass\n\
+        \x20    os.sched_yield()"
+    );
+    let period = PERIOD_NS.to_string();
+    let mut command = laggard();
+    command.args(["--json", "--deadline=5ms", "--", "chrt", "--deadline"]);
+    command.args(["--sched-runtime", "2000000"]);
+    command.args(["--sched-deadline", &period, "--sched-period", &period]);
+    command.args(["0", "/usr/bin/python3", "-c", &program]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && !said.contains("Traceback") {
+        return println!("skipped: {said}");
+    }
+    let Some(report) = report(&output) else {
+        return;
+    };
+
+    let rows = report["rows"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["wakers"][0]["who"] == "its next period")
+        .unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!(row["policy"], "deadline", "{row:#}");
+    // Who is late for the next period goes on at once, as the same activation.
+    let late = number(&row["deadline"], "misses");
+    let told = number(row, "activations") + number(row, "unseen") + number(row, "lost");
+    assert!(told <= JOBS && told + 10 + 2 * late >= JOBS, "{row:#}");
+    assert!(number(&row["execution"], "median_ns") >= 300_000, "{row:#}");
+    assert!(number(&row["response"], "median_ns") >= 300_000, "{row:#}");
+    // There is no wake to be seen, whatever else is not.
+    assert!(number(row, "inferred") <= told / 10, "{row:#}");
+    if late == 0 {
+        let found = number(row, "period_ns");
+        assert!(found.abs_diff(PERIOD_NS) < PERIOD_NS / 100, "{row:#}");
+    }
+}

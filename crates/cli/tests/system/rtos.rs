@@ -1,0 +1,537 @@
+//! `laggard rtos` on this machine. What needs root is skipped without it, with a word
+//! why. No upper limit of a latency is asserted: who comes first is, and how long
+//! at least what is known to take so long takes.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::fault::Fault;
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
+use tempfile::TempDir;
+
+fn rtos(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    command.arg("rtos").args(args);
+    command
+}
+
+/// Real-time threads of two trials would keep each other from the CPU that both have.
+fn alone() -> MutexGuard<'static, ()> {
+    static TRIAL: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing behind that another needs.
+    TRIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn report(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"))
+}
+
+/// What is told of one criterion; `None` where it could not be tried, with a word why.
+fn told(args: &[&str]) -> Option<Value> {
+    let report = report(&rtos(args).arg("--json").output().unwrap());
+    let row = &report["rows"][0];
+    if row["verdict"] == "cannot_be_told" {
+        println!("skipped: {}", row["because"]);
+        return None;
+    }
+    Some(report)
+}
+
+#[test]
+fn a_plain_lock_is_waited_for_as_long_as_others_compute_and_one_that_lends_priority_is_not() {
+    let _alone = alone();
+    let Some(report) = told(&["--only=inversion"]) else {
+        return;
+    };
+
+    let seen = &report["inversion"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    let (with, without) = (&seen["with"], &seen["without"]);
+    assert_eq!(without["inverted"], without["rounds"], "{seen:#}");
+    assert!(
+        number(&without["largest_ns"]) >= number(&seen["middle_ns"]),
+        "{seen:#}"
+    );
+    assert_eq!(with["inverted"], 0, "{seen:#}");
+    assert_eq!(with["kept_largest_ns"], 0, "{seen:#}");
+    assert!(number(&with["largest_ns"]) > 0, "{seen:#}");
+    // A machine that was stopped for as long as an inversion takes shows nothing.
+    let inversion = number(&seen["hold_ns"]) + number(&seen["middle_ns"]);
+    let expected = if number(&with["largest_ns"]) < inversion {
+        "pass"
+    } else {
+        "cannot_be_told"
+    };
+    assert_eq!(report["rows"][0]["verdict"], expected, "{seen:#}");
+}
+
+#[test]
+fn the_kernel_s_own_queues_wake_by_priority() {
+    let _alone = alone();
+    let Some(report) = told(&["--only=order", "--duration=20s"]) else {
+        return;
+    };
+
+    for queue in report["order"].as_array().unwrap() {
+        // The library's conditions are its own affair.
+        if queue["queue"] != "condition" {
+            assert_eq!(queue["out_of_order"], 0, "{queue:#}");
+        }
+    }
+}
+
+#[test]
+fn each_priority_takes_over_from_the_next_lower_one_and_none_from_its_equal() {
+    let _alone = alone();
+    let Some(report) = told(&["--only=priorities"]) else {
+        return;
+    };
+
+    let seen = &report["priorities"];
+    assert_eq!(seen["stated"], serde_json::json!([1, 99]));
+    assert_eq!(seen["preempting"], seen["pairs"], "{seen:#}");
+    assert_eq!(seen["waiting"], seen["equals"], "{seen:#}");
+}
+
+#[test]
+fn take_overs_are_tried_under_each_load_and_held_against_the_first() {
+    let _alone = alone();
+    let args = [
+        "--only=largest",
+        "--duration=1s",
+        "--loads=idle,fp,fileio",
+        "--json",
+    ];
+    let report = report(&rtos(&args).output().unwrap());
+    let absence = &report["rows"][0]["absence"];
+    if !absence.is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+
+    let loads = report["largest"].as_array().unwrap();
+    assert_eq!(loads.len(), 3);
+    for load in loads {
+        assert!(load["largest_ns"].as_u64().unwrap() > 0, "{load:#}");
+    }
+    assert!(loads[0]["growth"].is_null());
+    assert!(
+        loads[1]["growth"]["ratio"].as_f64().unwrap() > 0.0,
+        "{loads:#?}"
+    );
+}
+
+/// A thread that comes late finds that other wakeups were due meanwhile: it slept for
+/// none of them.
+#[test]
+fn wakeups_that_were_due_while_interrupts_were_off_are_missed() {
+    let _alone = alone();
+    let Some(fault) = Fault::irqs_off("5ms") else {
+        return;
+    };
+
+    let args = ["--only=largest", "--loads=idle", "--duration=2s", "--json"];
+    let report = report(&rtos(&args).args(["--cpu", &fault.cpu]).output().unwrap());
+    let absence = &report["rows"][0]["absence"];
+    if !absence.is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+
+    // Of 40 faults each has at least two of the wakeups in it, which come 1.4 ms after
+    // each other at the latest.
+    let seen = &report["largest"][0];
+    assert!(
+        seen["largest_ns"].as_u64().unwrap() >= 3_000_000,
+        "{seen:#}"
+    );
+    assert!(seen["missed"].as_u64().unwrap() >= 20, "{seen:#}");
+    let because = report["rows"][0]["because"].as_str().unwrap();
+    assert!(because.contains(" missed)"), "{because}");
+}
+
+/// On another CPU a load keeps nobody waiting, and every system would pass.
+#[test]
+fn a_load_runs_on_the_cpu_on_which_the_largest_time_is_asked() {
+    let _alone = alone();
+    if thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        println!("skipped: with one CPU it runs there anyway");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    // A load may run as who called `sudo`.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let seen = dir.path().join("cpus");
+    let recipe = format!(
+        r#"
+name = "where"
+about = "tells where it runs"
+order = "together"
+unit = "times"
+[[step]]
+name = "where"
+command = "grep Cpus_allowed_list /proc/self/status >> {}; sleep 0.1; echo 1"
+work = "output"
+"#,
+        seen.display()
+    );
+    let load = dir.path().join("where.toml");
+    fs::write(&load, recipe).unwrap();
+
+    let loads = format!("--loads=idle,{}", load.display());
+    let args = ["--only=largest", "--duration=1s", &loads, "--json"];
+    let report = report(&rtos(&args).output().unwrap());
+
+    let absence = &report["rows"][0]["absence"];
+    if !absence.is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+    let own = format!("Cpus_allowed_list:\t{}", report["cpu"]);
+    let told = fs::read_to_string(&seen).unwrap();
+    assert!(!told.is_empty());
+    assert!(told.lines().all(|line| line == own), "{own} in {told}");
+}
+
+/// What was tried beside it took minutes, and is told.
+#[test]
+fn a_load_that_fails_is_told_and_takes_nothing_else_with_it() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let load = dir.path().join("fails.toml");
+    let recipe = r#"
+name = "fails"
+about = "fails at once"
+order = "together"
+unit = "times"
+[[step]]
+name = "fails"
+command = "exit 3"
+work = "output"
+"#;
+    fs::write(&load, recipe).unwrap();
+
+    let loads = format!("--loads=idle,{}", load.display());
+    let args = [
+        "--only=inversion,largest",
+        "--duration=1s",
+        &loads,
+        "--json",
+    ];
+    let output = rtos(&args).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report = report(&output);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 2, "{report:#}");
+    let row = &report["rows"][1];
+    assert_eq!(row["verdict"], "cannot_be_told", "{row:#}");
+    let absence = row["absence"]["reason"].as_str().unwrap();
+    if !report["largest"][0]["absence"].is_null() {
+        println!("skipped: {absence}");
+        return;
+    }
+    assert!(
+        absence.contains("the load `fails` failed: it ended before the trial did")
+            && absence.contains("step `fails` ended with exit status: 3"),
+        "{absence}"
+    );
+    assert!(report["largest"][0]["largest_ns"].as_u64().unwrap() > 0);
+    assert!(row["because"].as_str().unwrap().contains("fails not tried"));
+}
+
+#[test]
+fn a_load_that_there_is_not_is_refused_before_anything_is_tried() {
+    let output = rtos(&["--loads=idle,nonsense"]).output().unwrap();
+
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("`nonsense` is not a load"), "{stderr}");
+    assert!(!stderr.contains("Ctrl-C ends it"), "{stderr}");
+}
+
+#[test]
+fn interrupts_that_are_off_for_longer_than_a_take_over_may_take_fail_it() {
+    let _alone = alone();
+    let Some(fault) = Fault::irqs_off("3ms") else {
+        return;
+    };
+
+    let args = ["--only=preemption", "--within=500us", "--duration=3s"];
+    let Some(report) = told(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
+        return;
+    };
+
+    // 60 faults, half of them while there are wakeups every 0.5 to 1.4 ms.
+    let seen = &report["preemption"];
+    assert_eq!(report["rows"][0]["verdict"], "fail", "{seen:#}");
+    assert!(
+        seen["largest_ns"].as_u64().unwrap() >= 1_000_000,
+        "{seen:#}"
+    );
+}
+
+/// Interrupts that are off keep a handler from beginning, not a thread from going on.
+#[test]
+fn interrupts_that_are_off_are_in_the_isr_latency_and_not_in_the_way_back() {
+    let _alone = alone();
+    let Some(fault) = Fault::irqs_off("1ms") else {
+        return;
+    };
+
+    let args = ["--only=interrupts", "--within=500us", "--duration=5s"];
+    let Some(report) = told(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
+        return;
+    };
+
+    // About 50 faults, and an interrupt is asked for every 0.1 to 0.3 ms: the first of
+    // them waits for 0.7 ms and more.
+    let seen = &report["interrupts"];
+    let largest = |of: &str| seen[of]["largest_ns"].as_u64().unwrap();
+    assert!(largest("latency") >= 600_000, "{seen:#}");
+    assert!(seen["of_others"].as_u64().unwrap() > 0, "{seen:#}");
+    assert_eq!(report["rows"][0]["verdict"], "fail", "{seen:#}");
+    // Of some 10,000 the fault is in 50: in the level of the one, not of the other,
+    // unless the machine is stopped as often.
+    let level = |of: &str| seen[of]["level_ns"].as_u64().unwrap();
+    if level("dispatch") >= 600_000 {
+        println!("skipped: the machine itself was late: {seen:#}");
+        return;
+    }
+    assert!(level("latency") > level("dispatch"), "{seen:#}");
+    assert!(
+        seen["highest_rate_hz"].as_f64().unwrap() <= 1e9 / 600e3,
+        "{seen:#}"
+    );
+}
+
+#[test]
+fn a_thread_that_reads_the_clock_is_interrupted_again_and_again() {
+    let _alone = alone();
+    let Some(report) = told(&["--only=interrupts", "--duration=2s"]) else {
+        return;
+    };
+
+    let seen = &report["interrupts"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert!(number(&seen["interrupts"]) > 100, "{seen:#}");
+    for of in ["latency", "handler", "dispatch"] {
+        let times = &seen[of];
+        assert!(number(&times["median_ns"]) > 0, "{seen:#}");
+        assert!(
+            number(&times["median_ns"]) <= number(&times["largest_ns"]),
+            "{seen:#}"
+        );
+    }
+    assert!(number(&seen["reading_ns"]) > 0, "{seen:#}");
+    let because = report["rows"][0]["because"].as_str().unwrap();
+    assert!(because.contains("not an external clock"), "{because}");
+}
+
+#[test]
+fn locked_pages_stay_where_those_beside_them_go() {
+    let _alone = alone();
+    let Some(report) = told(&["--only=locked", "--duration=20s"]) else {
+        return;
+    };
+
+    let seen = &report["locked"];
+    assert_eq!(report["rows"][0]["verdict"], "pass", "{seen:#}");
+    assert_eq!(
+        seen["locked"]["resident_after"], seen["locked"]["pages"],
+        "{seen:#}"
+    );
+    assert_eq!(seen["locked"]["major_faults"], 0, "{seen:#}");
+    assert!(
+        seen["plain"]["major_faults"].as_u64().unwrap() > 0,
+        "{seen:#}"
+    );
+    assert_eq!(groups_of_nobody(), Vec::<PathBuf>::new());
+}
+
+/// Control groups of runs that are over.
+fn groups_of_nobody() -> Vec<PathBuf> {
+    let found = Command::new("find")
+        .args(["/sys/fs/cgroup", "-type", "d", "-name", "laggard-rtos-*"])
+        .output()
+        .unwrap();
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    let groups = found.lines().map(PathBuf::from);
+    let is_over = |group: &PathBuf| {
+        let number = group.to_string_lossy();
+        let number = number.rsplit('-').next().unwrap();
+        !Path::new(&format!("/proc/{number}")).exists()
+    };
+    groups.filter(is_over).collect()
+}
+
+#[test]
+fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
+    let _alone = alone();
+    for signal in ["INT", "TERM", "KILL"] {
+        let mut child = rtos(&["--only=locked", "--duration=60s"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let group = format!("laggard-rtos-{}", child.id());
+        let exists = || {
+            let found = Command::new("find")
+                .args(["/sys/fs/cgroup", "-type", "d", "-name", &group])
+                .output();
+            !found.unwrap().stdout.is_empty()
+        };
+        // The pressure lasts a second at least.
+        let mut was_there = exists();
+        while !was_there && child.try_wait().unwrap().is_none() {
+            sleep(Duration::from_millis(5));
+            was_there = exists();
+        }
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.unwrap().success());
+
+        let output = child.wait_with_output().unwrap();
+
+        if !was_there {
+            println!("skipped: {}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        if signal == "KILL" {
+            // A shell removes it then.
+            let begin = Instant::now();
+            while exists() {
+                assert!(begin.elapsed() < DEADLINE, "{group} is left behind");
+                sleep(Duration::from_millis(20));
+            }
+            continue;
+        }
+        assert!(!exists(), "{group} is left behind by {signal}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Or it was over as the signal came.
+        assert!(
+            text.contains("ended early, before locked") || text.contains("locked:"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_page_is_written_and_where_it_cannot_be_that_is_said_before_anything_is_tried() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    let page = dir.path().join("rtos.html");
+    let output = rtos(&["--only=inversion", "-o"])
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(
+        written.contains("necessary but not sufficient"),
+        "{written}"
+    );
+
+    let output = rtos(&["-o"]).arg(dir.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("Ctrl-C ends it"), "{stderr}");
+    let nowhere = dir.path().join("nowhere").join("rtos.html");
+    let output = rtos(&["-o"]).arg(nowhere).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("nowhere"), "{stderr}");
+}
+
+#[test]
+fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
+    let _alone = alone();
+    let allowed = [
+        "-c",
+        "ulimit -r 0; exec setpriv --bounding-set=-sys_nice \"$@\"",
+        "sh",
+    ];
+    let output = Command::new("sh")
+        .args(allowed)
+        .args([
+            env!("CARGO_BIN_EXE_laggard"),
+            "rtos",
+            "--duration=1s",
+            "--loads=idle,fp",
+        ])
+        .output()
+        .unwrap();
+    if output.stdout.is_empty() {
+        println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    // Pages are locked by another right, which root has kept.
+    let others = text.replace("\npass            locked", "\ncannot be told  locked");
+    assert!(text.contains(" cannot be told. These"), "{text}");
+    assert_eq!(others.matches("\ncannot be told").count(), 7, "{text}");
+    assert!(text.contains("To have all of it told: "), "{text}");
+}
+
+#[test]
+fn what_cannot_be_tried_is_refused_with_what_can() {
+    for (args, said) in [
+        (
+            ["--only=speed", "--json"],
+            "choose from preemption, priorities",
+        ),
+        (["--duration=10ms", "--json"], "use 1s to 10min"),
+        (["--duration=1h", "--json"], "use 1s to 10min"),
+        (["--within=20ms", "--json"], "use less than 20ms"),
+        (["--within=0s", "--json"], "0s"),
+        (["--cpu=4095", "--json"], "is not online; choose from"),
+    ] {
+        let output = rtos(&args).output().unwrap();
+
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(said), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn an_interruption_ends_it_and_says_so() {
+    let _alone = alone();
+    let mut child = rtos(&["--only=preemption,inversion", "--duration=60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It listens before it says what it will do.
+    let mut said = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.contains("Ctrl-C ends it"), "{said}");
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-s", "INT", &id]).status();
+    assert!(sent.unwrap().success());
+
+    let output = child.wait_with_output().unwrap();
+
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        text.contains("ended early, before preemption, inversion"),
+        "{text}"
+    );
+}

@@ -1,0 +1,437 @@
+//! `laggard switch` on this machine. What needs root is skipped without it, with
+//! a word why. No upper limit of a latency is asserted.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::fault::Fault;
+
+/// A limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn switch(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    command.arg("switch").args(args);
+    command
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    report["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_way_hands_over_and_the_kernel_counts_it() {
+    let output = switch(&["--policy=other", "--threads=2,5", "--duration=1s", "--json"])
+        .arg("--via=yield,futex,pipe,eventfd")
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let took = |name: &str| row["took"][name].as_f64().unwrap();
+        let count = row["count"].as_u64().unwrap();
+        assert!(count > 0, "{row}");
+        // It counts what is no hand-over, too; and of ours it misses none.
+        assert!(row["counted_by_kernel"].as_u64().unwrap() >= count, "{row}");
+        assert!(took("least_ns") > 0.0, "{row}");
+        assert!(took("least_ns") <= took("median_ns"), "{row}");
+        assert!(took("median_ns") <= took("largest_ns"), "{row}");
+        // One has the CPU at a time: together they cannot take longer than it lasted.
+        assert!(took("least_ns") * count as f64 <= 1e9, "{row}");
+    }
+}
+
+#[test]
+fn what_stops_the_cpu_between_two_threads_is_in_their_hand_over() {
+    let Some(fault) = Fault::irqs_off("2ms") else {
+        return;
+    };
+
+    let output = switch(&[
+        "--duration=1s",
+        "--threads=2",
+        "--json",
+        "--cpu",
+        &fault.cpu,
+    ])
+    .output()
+    .unwrap();
+
+    // 18 faults in the stretches that are kept, half of their time measured: none of
+    // them seen is one in 2^9.
+    let row = &rows(&output)[0];
+    let largest = |of: &str| row[of]["largest_ns"].as_f64();
+    assert!(largest("took").unwrap() >= 2e6, "{row:#}");
+    let Some(net) = largest("net") else {
+        println!("skipped: nothing tells what came between: {row:#}");
+        return;
+    };
+    // Whoever stops this machine may do so for as long; but not as often.
+    assert!(row["seen"]["others"].as_u64().unwrap() > 0, "{row:#}");
+    let taken = |of: &str| row[of]["mean_ns"].as_f64().unwrap() * row["count"].as_f64().unwrap();
+    let (gross, rest) = (taken("took"), taken("net"));
+    assert!(gross - rest >= 2e6, "{row:#}");
+    if net >= 2e6 {
+        println!("skipped: the machine itself was stopped for {net} ns, which nobody told it");
+    }
+}
+
+/// Where programs watch, the kernel's switches from one of the threads to the next
+/// are those that were kept, and those around pauses.
+#[test]
+fn who_went_to_whom_is_confirmed_by_the_kernel() {
+    let args = ["--threads=2,5", "--duration=1s", "--json"];
+    let output = switch(&args).arg("--via=yield,futex").output().unwrap();
+
+    for row in rows(&output) {
+        let Some(handed_over) = row["seen"]["handed_over"].as_u64() else {
+            println!("skipped: nothing tells what came between");
+            return;
+        };
+        let kept = row["count"].as_u64().unwrap() + row["left_out"].as_u64().unwrap();
+        let unkept = row["unkept"].as_u64().unwrap();
+        let others = row["seen"]["others"].as_u64().unwrap();
+        // Between two that hand over a third may run: it is no switch from one to the
+        // other, but one from and one to somebody else.
+        assert!(kept <= handed_over + others, "{row:#}");
+        // A normal thread that is woken may take over from who wakes it, which then
+        // needs a switch more; and threads come and go at the ends of a stretch.
+        if row["service"] != "other" {
+            let most = (kept + unkept + others) as f64 * 1.01;
+            assert!(handed_over as f64 <= most, "{row:#}");
+        }
+        let (net, gross) = (&row["net"], &row["took"]);
+        for figure in ["least_ns", "mean_ns", "median_ns", "largest_ns"] {
+            let (net, gross) = (net[figure].as_f64(), gross[figure].as_f64());
+            assert!(net.unwrap() <= gross.unwrap(), "{figure}: {row:#}");
+        }
+        assert!(
+            row["unwatched_median_ns"].as_f64().unwrap() > 0.0,
+            "{row:#}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_can() {
+    for (args, said) in [
+        (
+            ["--via=shout", "--json"],
+            "choose from yield, futex, pipe, eventfd",
+        ),
+        (["--threads=1", "--json"], "2..=1000"),
+        (["--threads=10000", "--json"], "2..=1000"),
+        (["--duration=0s", "--json"], "0s"),
+        (["--duration=10ms", "--json"], "use 1s to 10min"),
+        (
+            ["--policy=irq", "--json"],
+            "use other, deadline, or fifo:1 to fifo:99",
+        ),
+        (["--policy=deadline", "--json"], "waits for its next period"),
+        (
+            ["--cross", "--json"],
+            "who yields wakes nobody on another CPU",
+        ),
+        (["--working-set=17M", "--json"], "8 bytes to 16M"),
+        (
+            ["--working-set=8M,16M", "--threads=2,128"],
+            "more than 1 GiB",
+        ),
+        (["--load=no such load", "--json"], "no such load"),
+        (["--cpu=4095", "--json"], "is not online; choose from"),
+    ] {
+        let output = switch(&args).output().unwrap();
+
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(said), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty());
+        assert!(!stderr.contains("Ctrl-C ends it"), "{args:?}: {stderr}");
+    }
+}
+
+/// Those that take turns do so on one CPU: where they would compete with the threads.
+#[test]
+fn a_load_that_takes_turns_does_so_on_the_cpu_of_the_threads() {
+    let args = ["--threads=2", "--duration=1s", "--load=busy:2:10ms"];
+    let output = switch(&args).arg("--json").output().unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_refused = said.contains("no right to real-time") || said.contains("beside another");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if is_refused && (cpus < 2 || !nix::unistd::geteuid().is_root()) {
+        println!("skipped: {said}");
+        return;
+    }
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+    assert_eq!(report["load"], "busy:2:10ms");
+    let row = &report["rows"][0];
+    if !row["absence"].is_null() {
+        println!("skipped: {}", row["absence"]);
+        return;
+    }
+    assert!(row["count"].as_u64().unwrap() > 0, "{row:#}");
+}
+
+/// Threads that hand over whatever else is asked of them besides.
+#[test]
+fn processes_with_memory_of_their_own_hand_over_and_wait_for_it() {
+    let args = ["--policy=other", "--threads=2,5", "--duration=1s", "--json"];
+    let more = ["--processes", "--working-set=0,256K", "--via=futex,eventfd"];
+    let output = switch(&args).args(more).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 8);
+    for row in &rows {
+        let count = row["count"].as_u64().unwrap();
+        assert_eq!(row["are_processes"], true);
+        assert!(count > 0, "{row:#}");
+        assert!(
+            row["counted_by_kernel"].as_u64().unwrap() >= count,
+            "{row:#}"
+        );
+        // 4,096 lines of a cache, none faster than a clock of 10 GHz.
+        let alone = row["alone_ns"].as_u64();
+        match row["working_set_bytes"].as_u64().unwrap() {
+            0 => assert_eq!(alone, None),
+            _ => assert!(alone.unwrap() >= 409, "{row:#}"),
+        }
+    }
+}
+
+#[test]
+fn under_a_load_and_between_cpus_hand_overs_are_told_as_such() {
+    let args = ["--policy=other", "--threads=2", "--duration=1s", "--json"];
+    let more = ["--via=futex", "--cross", "--load=idle"];
+    let output = switch(&args).args(more).output().unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("this process may use CPU") {
+        println!("skipped: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["load"], "idle");
+    assert_ne!(report["cpu"], report["other_cpu"]);
+    let row = &report["rows"][0];
+    assert!(row["count"].as_u64().unwrap() > 0, "{row:#}");
+    assert!(row["net"].is_null(), "{row:#}");
+}
+
+/// No process is left behind, however it ends.
+#[test]
+fn processes_end_with_the_program_that_started_them() {
+    let mut child = switch(&["--policy=other", "--threads=7", "--processes"])
+        .args(["--via=pipe", "--duration=60s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let started = loop {
+        let started = children(child.id());
+        if started.len() == 7 {
+            break started;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{started:?}");
+        sleep(Duration::from_millis(10));
+    };
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let is_left = |id: &u32| {
+        let status = fs::read_to_string(format!("/proc/{id}/status"));
+        status.is_ok_and(|text| text.contains("lag/switch"))
+    };
+    while started.iter().any(is_left) {
+        assert!(begun.elapsed() < DEADLINE, "{started:?}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Processes that one of this number's threads started.
+fn children(of: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{of}/task")) else {
+        return Vec::new();
+    };
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let all = lists.collect::<Vec<_>>().join(" ");
+    all.split_whitespace()
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
+#[test]
+fn more_descriptors_than_may_be_open_are_a_row_s_reason_and_not_a_hang() {
+    let limited = format!(
+        "ulimit -n 64; exec {} switch --policy=other --via=pipe --threads=2,100 --duration=1s --json",
+        env!("CARGO_BIN_EXE_laggard")
+    );
+    let output = Command::new("sh").args(["-c", &limited]).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let rows = rows(&output);
+    assert!(rows[0]["count"].as_u64().unwrap() > 0);
+    let reason = rows[1]["absence"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("pipe for each: refused"), "{reason}");
+}
+
+#[test]
+fn an_interruption_ends_it_and_says_so() {
+    let mut child = switch(&["--policy=other", "--threads=2", "--duration=60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It listens before it says what it will do.
+    let mut said = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.contains("Ctrl-C ends it"), "{said}");
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", "INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+
+    let output = child.wait_with_output().unwrap();
+
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text.contains("ended early"), "{text}");
+}
+
+/// Moves every thread of a process to some CPUs, as often as it takes until it ends.
+fn moved_until_it_ends(child: &mut Child, to: &nix::sched::CpuSet) {
+    let begun = Instant::now();
+    let tasks = format!("/proc/{}/task", child.id());
+    while child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < DEADLINE, "it does not end");
+        let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
+        for thread in threads {
+            let tid = thread.file_name().to_string_lossy().parse().unwrap();
+            // One that has just ended is none to be moved.
+            let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(tid), to);
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_threads_measure_after_they_were_moved_is_no_figure_of_their_cpu() {
+    let allowed = laggard_measure::linux::allowed_cpus();
+    let &[first, .., last] = allowed.as_slice() else {
+        println!("skipped: there is one CPU");
+        return;
+    };
+    let mut both = nix::sched::CpuSet::new();
+    both.set(first.0 as usize).unwrap();
+    both.set(last.0 as usize).unwrap();
+    for command in [
+        &["switch", "--policy=other", "--threads=2", "--duration=2s"][..],
+        &["timers", "--api=ppoll", "--duration=2s"],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+            .args(command)
+            .args(["--json", "--cpu", &last.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        moved_until_it_ends(&mut child, &both);
+        let output = child.wait_with_output().unwrap();
+
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        let row = &rows(&output)[0];
+        let reason = row["absence"]["reason"].as_str().unwrap_or_default();
+        let expected = format!("a thread was taken from CPU {last} while it measured");
+        assert!(reason.starts_with(&expected), "{row}");
+        assert!(
+            row["took"].is_null() && row["late_largest_ns"].is_null(),
+            "{row}"
+        );
+    }
+}
+
+/// Timmerman's (1998) Fig. 2 to 4.
+#[test]
+fn a_series_and_growth_are_drawn_of_what_was_measured() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (series, growth) = (dir.path().join("series.svg"), dir.path().join("growth.png"));
+    let mut command = switch(&[
+        "--threads=2,10",
+        "--duration=1s",
+        "--policy=other",
+        "--json",
+    ]);
+    let output = command
+        .arg("--series")
+        .arg(&series)
+        .arg("--growth")
+        .arg(&growth)
+        .output()
+        .unwrap();
+
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.matches("Wrote ").count(), 2, "{output:?}");
+    let picture = std::fs::read_to_string(&series).unwrap();
+    // A machine that is busy all the time may let none of the ten hand over.
+    let is_had = |row: &&Value| row["count"].as_u64() > Some(0);
+    let had: Vec<u64> = rows(&output)
+        .iter()
+        .filter(is_had)
+        .filter_map(|row| row["threads"].as_u64())
+        .collect();
+    let drawn = had.iter().max().unwrap();
+    let title = format!("hand-overs among {drawn} threads");
+    assert!(picture.contains(&title), "{had:?} {}", &picture[..600]);
+    let bytes = std::fs::read(&growth).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"), "{}", bytes.len());
+}
+
+#[test]
+fn a_picture_that_could_not_be_drawn_is_refused_before_anything_is_measured() {
+    for (args, said) in [
+        (
+            ["--series=series.txt", "--threads=2,10"],
+            "ends neither in .svg nor in .png",
+        ),
+        (
+            ["--series=not-there/series.svg", "--threads=2,10"],
+            "its folder is not there",
+        ),
+        (
+            ["--growth=growth.svg", "--threads=2"],
+            "ask for two numbers or more",
+        ),
+        (
+            ["--growth=both.svg", "--series=both.svg"],
+            "name a file for each",
+        ),
+    ] {
+        let output = switch(&args).output().unwrap();
+
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(said), "{text}");
+    }
+}

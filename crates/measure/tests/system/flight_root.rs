@@ -1,0 +1,227 @@
+//! The flight recorder on this machine. What it checks is what was seen and
+//! in which order, never how long anything took.
+//!
+//! Needs root and a kernel with BTF; without them each test says that it is
+//! skipped, and why.
+
+use std::time::Duration;
+
+use laggard_measure::linux::{
+    self, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe, online_cpus,
+};
+use laggard_measure::{Flight as _, Probe as _};
+use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Tid};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::{Pid, gettid};
+
+use crate::asked::request;
+
+fn recorder() -> Option<FlightRecorder> {
+    match FlightRecorder::new(&online_cpus(), FlightOptions::default(), None) {
+        Ok((recorder, caveats)) => {
+            caveats
+                .iter()
+                .for_each(|caveat| println!("{}", caveat.what));
+            Some(recorder)
+        }
+        Err(err) => {
+            println!("skipped: {err}");
+            None
+        }
+    }
+}
+
+fn spin(time: Nanos) {
+    let end = linux::now() + time;
+    while linux::now() < end {}
+}
+
+/// Lets a thread on CPU 0 sleep and spin in turn, and gives what was seen.
+fn watch(recorder: &FlightRecorder) -> (Tid, Evidence) {
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                let mut only = CpuSet::new();
+                only.set(0).unwrap();
+                sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+                let from = linux::now();
+                for _ in 0..20 {
+                    std::thread::sleep(Duration::from_millis(1));
+                    spin(Nanos::from_ms(4));
+                }
+                let tid = Tid(gettid().as_raw().cast_unsigned());
+                (tid, recorder.evidence(Cpu(0), from, linux::now()))
+            })
+            .join()
+            .unwrap()
+    })
+}
+
+#[test]
+fn a_thread_that_sleeps_and_runs_is_seen_with_its_timer_and_its_code() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+
+    let (tid, evidence) = watch(&recorder);
+
+    assert!(!evidence.overwritten);
+    let has = |wanted: &dyn Fn(&Happening) -> bool| {
+        evidence.events.iter().any(|event| wanted(&event.what))
+    };
+    assert!(has(
+        &|what| matches!(what, Happening::Switch { tid: to, .. } if *to == tid)
+    ));
+    assert!(has(
+        &|what| matches!(what, Happening::Begin(Activity::Hrtimer(at)) if at.0 != 0)
+    ));
+    assert!(evidence.events.is_sorted_by_key(|event| event.at_ns));
+    assert!(evidence.sampler.is_some());
+    let own = evidence.samples.iter().filter(|sample| sample.tid == tid);
+    assert!(own.filter(|sample| !sample.user.is_empty()).count() > 5);
+}
+
+#[test]
+fn the_context_before_a_window_is_part_of_its_evidence() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+    let (_, before) = watch(&recorder);
+
+    let evidence = recorder.evidence(Cpu(0), before.to_ns, linux::now());
+
+    let first = evidence.events.first().unwrap();
+    assert!(first.at_ns < evidence.from_ns, "{first:?}");
+    assert!(matches!(first.what, Happening::Switch { .. }), "{first:?}");
+}
+
+/// As a child does that has its parent's name until it is what it was made for.
+#[test]
+fn a_thread_that_is_renamed_while_it_runs_has_its_new_name_throughout() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+
+    let (tid, evidence) = std::thread::scope(|scope| {
+        let renamed = scope.spawn(|| {
+            let mut only = CpuSet::new();
+            only.set(0).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+            let from = linux::now();
+            std::thread::sleep(Duration::from_millis(1));
+            spin(Nanos::from_ms(2));
+            std::fs::write("/proc/thread-self/comm", "newborn").unwrap();
+            spin(Nanos::from_ms(2));
+            std::thread::sleep(Duration::from_millis(1));
+            let tid = Tid(gettid().as_raw().cast_unsigned());
+            (tid, recorder.evidence(Cpu(0), from, linux::now()))
+        });
+        renamed.join().unwrap()
+    });
+
+    let names = evidence
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            Happening::Switch { tid: to, name, .. } if *to == tid => Some(name.as_str()),
+            _ => None,
+        });
+    let names: Vec<&str> = names.collect();
+    assert!(!names.is_empty());
+    assert!(names.iter().all(|name| *name == "newborn"), "{names:?}");
+}
+
+#[test]
+fn every_activity_that_ends_had_begun() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+
+    let (_, evidence) = watch(&recorder);
+
+    let mut open = 0_i64;
+    for event in &evidence.events {
+        match &event.what {
+            Happening::Begin(Activity::Vector(_) | Activity::Irq(_)) => open += 1,
+            Happening::End(Activity::Vector(_) | Activity::Irq(_)) => open -= 1,
+            _ => {}
+        }
+        assert!((0..=3).contains(&open), "{open} at {event:?}");
+    }
+}
+
+#[test]
+fn its_programs_cost_something_and_say_so() {
+    let Some(recorder) = recorder() else {
+        return;
+    };
+    // The kernel times programs while a probe warms up, and only then.
+    let mut probe = LinuxProbe::new(request("other"), BackendChoice::Bpf).unwrap();
+    probe.start().unwrap();
+    probe.pause(Duration::from_millis(100));
+    probe.stop();
+
+    let cost = recorder.cost();
+
+    for name in ["flight on_sched_switch", "flight on_sample"] {
+        let ran = cost.iter().any(|one| one.name == name && one.runs > 0);
+        assert!(ran, "{name} in {cost:?}");
+    }
+}
+
+#[test]
+fn call_chains_are_walked_while_something_is_overdue_and_not_else() {
+    if recorder().is_none() {
+        return;
+    }
+    let mut probe = LinuxProbe::new(request("other"), BackendChoice::Bpf).unwrap();
+    let board = probe.board();
+    let options = FlightOptions::default();
+    let (recorder, _) = FlightRecorder::new(&online_cpus(), options, board.as_ref()).unwrap();
+    probe.start().unwrap();
+
+    // A normal thread waits for this one, which a real-time priority puts
+    // above it.
+    let (spun, calm) = std::thread::scope(|scope| {
+        let spinner = scope.spawn(|| {
+            let mut only = CpuSet::new();
+            only.set(0).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+            let urgent = nix::libc::sched_param { sched_priority: 1 };
+            // SAFETY: a valid parameter, of this thread.
+            let set = unsafe { nix::libc::sched_setscheduler(0, nix::libc::SCHED_FIFO, &urgent) };
+            assert_eq!(set, 0);
+            let from = linux::now();
+            spin(Nanos::from_ms(200));
+            let to = linux::now();
+            (recorder.evidence(Cpu(0), from, to), gettid())
+        });
+        let spun = spinner.join().unwrap();
+        let from = linux::now();
+        std::thread::sleep(Duration::from_millis(300));
+        (spun, recorder.evidence(Cpu(0), from, linux::now()))
+    });
+    probe.stop();
+
+    let frames = |one: &laggard_model::StackSample| one.kernel.len() + one.user.len();
+    let (evidence, tid) = spun;
+    let own = |one: &&laggard_model::StackSample| one.tid.0 == tid.as_raw().cast_unsigned();
+    let spun: Vec<usize> = evidence.samples.iter().filter(own).map(frames).collect();
+    let walked = spun.iter().filter(|&&frames| frames > 1).count();
+    assert!(walked * 2 > spun.len() && walked > 20, "{spun:?}");
+    // The other CPU's tests may be late at times too.
+    assert!(calm.samples.iter().any(|one| frames(one) == 1));
+}
+
+#[test]
+fn a_rate_out_of_range_is_refused() {
+    let options = FlightOptions { stacks_hz: Some(0) };
+
+    let err = FlightRecorder::new(&online_cpus(), options, None).unwrap_err();
+
+    assert!(matches!(err, FlightError::Rate(0)));
+    assert_eq!(
+        err.to_string(),
+        "0 stack samples a second are out of range; use 1 to 10000"
+    );
+}

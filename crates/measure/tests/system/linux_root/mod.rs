@@ -1,0 +1,74 @@
+//! A real measurement on this machine. What it checks is order, sums and
+//! counts, never how long anything took.
+//!
+//! Needs root and a kernel with BTF; without them each test says that it is
+//! skipped, and why.
+
+mod accounts;
+mod cost;
+mod foreign_timer;
+mod plan;
+mod refused;
+mod rescheduled;
+mod stages;
+
+use std::time::Duration;
+
+use crate::asked::{PERIOD, request};
+use laggard_measure::linux::{BackendChoice, LinuxProbe};
+use laggard_measure::{Probe, Request};
+use laggard_model::{Account, Activation, Backend, Batch, Line, Losses, Nanos, OwnCost};
+
+const TIME: Duration = Duration::from_secs(1);
+const EVERY_SERVICE: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
+
+struct Measured {
+    lines: Vec<Line>,
+    batch: Batch,
+    losses: Losses,
+    accounts: Vec<Account>,
+    /// From the beginning to the end.
+    time: Nanos,
+    cost: OwnCost,
+}
+
+impl Measured {
+    fn of_line(&self, line: usize) -> impl Iterator<Item = Activation> + '_ {
+        self.batch
+            .iter()
+            .filter(move |one| usize::from(one.line.0) == line)
+    }
+}
+
+/// Measures with BPF, or says why it cannot.
+fn measure(services: &str) -> Option<Measured> {
+    measure_request(request(services))
+}
+
+fn measure_request(request: Request) -> Option<Measured> {
+    let mut probe = match LinuxProbe::new(request, BackendChoice::Bpf) {
+        Ok(probe) => probe,
+        Err(err) => {
+            println!("skipped: {err}");
+            return None;
+        }
+    };
+    for caveat in probe.caveats() {
+        println!("{}", caveat.what);
+    }
+    assert_eq!(probe.backend(), Backend::Bpf);
+    let mut batch = Batch::default();
+    let start = probe.start().unwrap();
+    probe.pause(TIME);
+    probe.drain(&mut batch);
+    let end = probe.stop();
+    probe.drain(&mut batch);
+    Some(Measured {
+        lines: probe.lines().to_vec(),
+        batch,
+        losses: probe.losses(),
+        accounts: probe.accounts(),
+        time: end.saturating_sub(start),
+        cost: probe.cost(),
+    })
+}

@@ -1,0 +1,8 @@
+//! Tests that need root, BPF, a test host or real time: `make test-system`. One at a time.
+
+#[path = "../asked/mod.rs"]
+mod asked;
+mod flight_root;
+mod handlers_root;
+mod linux_root;
+mod measuring_threads_root;

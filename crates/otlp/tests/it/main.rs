@@ -1,0 +1,4 @@
+//! Integration tests that need neither root nor a quiet machine.
+
+mod collector;
+mod sending;

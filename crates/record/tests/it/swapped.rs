@@ -1,0 +1,260 @@
+//! Who owns the folder around a recording can put a link in its place while
+//! another user records into it: nothing that is written may follow.
+
+#![cfg(unix)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use laggard_model::{Cpu, Episode, EpisodeNotes, Keep, Nanos, State};
+use laggard_record::{
+    Access, CreateError, Destination, EpisodeWriter, Folder, Recorder, Recording, put_answer,
+};
+
+use crate::fixture::{Rows, START, manifest};
+
+/// A folder that somebody else may rename, and one that is precious.
+struct Around {
+    /// Removes all at the end.
+    _dir: tempfile::TempDir,
+    theirs: PathBuf,
+    moved: PathBuf,
+    precious: PathBuf,
+}
+
+impl Around {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let [theirs, moved, precious] =
+            ["theirs", "moved", "precious"].map(|name| dir.path().join(name));
+        fs::create_dir(&theirs).unwrap();
+        // Where a recording would go if the link were followed: it has all that
+        // is ever written, replaced or removed by name.
+        fs::create_dir_all(precious.join("r/samples")).unwrap();
+        for name in [
+            "manifest.json",
+            "manifest-start.json",
+            "reserve",
+            "open-000001.journal",
+            "samples/000001.parquet",
+            "histograms-000000.parquet",
+            "largest-000000.parquet",
+            "episodes.json",
+        ] {
+            fs::write(precious.join("r").join(name), name).unwrap();
+        }
+        Self {
+            _dir: dir,
+            theirs,
+            moved,
+            precious,
+        }
+    }
+
+    /// Puts a link to what is precious in the place of their folder.
+    fn swap(&self) {
+        fs::rename(&self.theirs, &self.moved).unwrap();
+        symlink(&self.precious, &self.theirs).unwrap();
+    }
+
+    /// What is precious: by path, its owner, and what a file holds.
+    fn precious(&self) -> BTreeMap<PathBuf, (u32, String)> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.precious.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let owner = fs::symlink_metadata(&path).unwrap().uid();
+                let holds = match path.is_dir() {
+                    true => String::new(),
+                    false => String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned(),
+                };
+                if path.is_dir() {
+                    folders.push(path.clone());
+                }
+                found.insert(path, (owner, holds));
+            }
+        }
+        found
+    }
+}
+
+fn is_root(path: &Path) -> bool {
+    fs::metadata(path).unwrap().uid() == 0
+}
+
+/// A message for each difference: what a file holds can be long.
+fn check_same(before: &BTreeMap<PathBuf, (u32, String)>, after: &BTreeMap<PathBuf, (u32, String)>) {
+    for (path, (owner, holds)) in before {
+        let new = after.get(path);
+        let path = path.display();
+        let (new_owner, new) = new.unwrap_or_else(|| panic!("`{path}` was removed"));
+        assert_eq!(owner, new_owner, "`{path}` was given away");
+        assert!(holds == new, "`{path}` was written to");
+    }
+    for path in after.keys() {
+        assert!(before.contains_key(path), "`{}` is new", path.display());
+    }
+}
+
+#[test]
+fn nothing_that_is_recorded_lands_elsewhere_when_the_folder_around_it_is_swapped() {
+    for keep in [Keep::All, Keep::Tail] {
+        let around = Around::new();
+        let before = around.precious();
+        let place = Destination::from(around.theirs.join("r"));
+        Recorder::check(&place).unwrap();
+        let mut recorder = Recorder::create(place.clone(), manifest(keep)).unwrap();
+        let mut episodes = EpisodeWriter::new(recorder.folder());
+
+        around.swap();
+        // More than a segment.
+        let batch = Rows::new(5).batch(70_000);
+        let late = Episode::new(1, Cpu(0), &batch.get(0), Nanos::ZERO);
+        recorder.append(&batch).unwrap();
+        episodes.append(&late).unwrap();
+        let notes = EpisodeNotes::default();
+        recorder.flush(START + Nanos::from_secs(10)).unwrap();
+        episodes
+            .flush(START + Nanos::from_secs(10), &notes)
+            .unwrap();
+        episodes.finish(&notes).unwrap();
+        recorder.finish(State::Complete).unwrap();
+        let folder = place.folder().unwrap();
+        put_answer(folder, "answer.json", b"").unwrap();
+        if is_root(&around.moved) {
+            folder.hand_over(65534, 65534).unwrap();
+        }
+
+        check_same(&before, &around.precious());
+        let made = around.moved.join("r");
+        if is_root(&around.moved) {
+            assert_eq!(fs::metadata(&made).unwrap().uid(), 65534);
+        }
+        let recording = Recording::open(&made).unwrap();
+        assert_eq!(recording.manifest().state, State::Complete, "{keep:?}");
+        assert_eq!(recording.shortfalls(), [], "{keep:?}");
+        assert!(made.join("episodes.json").is_file(), "{keep:?}");
+    }
+}
+
+/// Between the look whether one can record, which comes first, and the
+/// recording's beginning are seconds.
+#[test]
+fn a_recording_begins_where_it_was_tried() {
+    let around = Around::new();
+    let place = Destination::from(around.theirs.join("new"));
+    Recorder::check(&place).unwrap();
+
+    around.swap();
+    let recorder = Recorder::create(place, manifest(Keep::All)).unwrap();
+
+    assert!(around.moved.join("new/manifest.json").is_file());
+    assert!(!around.precious.join("new").exists());
+    recorder.discard().unwrap();
+    assert!(!around.moved.join("new").exists());
+}
+
+#[test]
+fn what_is_taken_away_again_is_what_was_begun() {
+    let around = Around::new();
+    let before = around.precious();
+    let recorder = Recorder::create(around.theirs.join("r"), manifest(Keep::All)).unwrap();
+
+    around.swap();
+    recorder.discard().unwrap();
+
+    check_same(&before, &around.precious());
+    assert!(!around.moved.join("r").exists());
+}
+
+#[test]
+fn recordings_in_a_folder_stay_in_it() {
+    let around = Around::new();
+    let before = around.precious();
+    let folder = Folder::make(&around.theirs.join("trial"), Access::Private).unwrap();
+
+    around.swap();
+    fs::create_dir(around.precious.join("trial")).unwrap();
+    let place = Destination::within(&folder, "a01.laggard");
+    Recorder::check(&place).unwrap();
+    let recorder = Recorder::create(place, manifest(Keep::All)).unwrap();
+    recorder.finish(State::Complete).unwrap();
+
+    assert!(
+        around
+            .moved
+            .join("trial/a01.laggard/manifest.json")
+            .is_file()
+    );
+    fs::remove_dir(around.precious.join("trial")).unwrap();
+    check_same(&before, &around.precious());
+}
+
+/// An empty folder can be one of the system's, by a link around it.
+#[test]
+fn a_folder_that_was_there_is_not_given_away() {
+    let around = Around::new();
+    let place = Destination::from(around.theirs.join("empty"));
+    fs::create_dir(place.path()).unwrap();
+    if !is_root(place.path()) {
+        return println!("skipped: only root gives files away");
+    }
+    let recorder = Recorder::create(place.clone(), manifest(Keep::All)).unwrap();
+    recorder.finish(State::Complete).unwrap();
+
+    place.folder().unwrap().hand_over(65534, 65534).unwrap();
+
+    let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+    assert_eq!(owner(place.path()), 0);
+    assert_eq!(owner(&place.path().join("manifest.json")), 65534);
+}
+
+#[test]
+fn a_link_in_the_place_of_a_recording_is_refused() {
+    let around = Around::new();
+    let place = around.theirs.join("link");
+    fs::create_dir(around.precious.join("empty")).unwrap();
+    symlink(around.precious.join("empty"), &place).unwrap();
+
+    let error = Recorder::create(&place, manifest(Keep::All)).unwrap_err();
+
+    assert!(matches!(error, CreateError::Link(_)), "{error:?}");
+    assert_eq!(
+        fs::read_dir(around.precious.join("empty")).unwrap().count(),
+        0
+    );
+}
+
+/// In a directory such as `/tmp` everybody can create the name that root is going to use.
+#[test]
+fn a_directory_or_a_link_that_another_user_planted_is_not_taken() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: it takes root to create files of another user");
+        return;
+    }
+    const STRANGER: Option<u32> = Some(65_534);
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    let [planted, own, link] = ["planted", "own", "link"].map(|name| shared.join(name));
+    for path in [&planted, &own] {
+        fs::create_dir(path).unwrap();
+    }
+    chown(&planted, STRANGER, None).unwrap();
+    symlink(dir.path(), &link).unwrap();
+    lchown(&link, STRANGER, None).unwrap();
+    let create = |path: &Path| Recorder::create(path, manifest(Keep::All));
+
+    let taken = create(&planted).unwrap_err();
+    let through = create(&link.join("r.laggard")).unwrap_err();
+
+    assert!(matches!(taken, CreateError::Foreign(_)), "{taken:?}");
+    assert!(matches!(through, CreateError::Misled(_)), "{through:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    create(&own).unwrap();
+    create(&shared.join("new")).unwrap();
+}

@@ -1,0 +1,3 @@
+//! Integration tests that need neither root nor a quiet machine.
+
+mod watched;

@@ -1,0 +1,238 @@
+//! The interrupt of a device, raised at a time that is known.
+
+use laggard_model::{Activation, Stage, State};
+use laggard_testkit::host::{KernelName, Mode, TestHost};
+
+use super::{kernels, table};
+use crate::hosts::{DEADLINE, activations, fetch, laggard, manifest_of, run, served, show};
+
+#[test]
+#[ignore = "boots kernels"]
+fn the_edu_device_is_a_uio_device_on_every_kernel() {
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .edu()
+            .command("test -c /dev/uio0 && cat /sys/class/uio/uio0/name");
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        assert_eq!(outcome.output, "uio_pci_generic\n", "{name}");
+    }
+}
+
+/// What an interrupt of a device must have passed.
+const EXTERNAL_STAGES: [Stage; 4] = [Stage::Irq, Stage::Waking, Stage::Running, Stage::User];
+
+/// Whether the handlers of a UIO device run in threads: on `PREEMPT_RT` all
+/// do, and `uio` has one of its own since 6.9.
+fn has_interrupt_threads(name: KernelName) -> bool {
+    name.to_string() != "6.1"
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .edu()
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(
+                "laggard record -q --source uio:/dev/uio0 --duration 4s --period 2ms \
+             -o /result/r.laggard",
+            );
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        // 3: what measuring costs there, as `show` asks below.
+        let status = outcome.status;
+        assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
+        let served = served(&outcome, "r.laggard");
+        // 2000 in 4 s, dithered.
+        assert!(served.len() > 1900, "{name}: {}", served.len());
+        let threads = has_interrupt_threads(name).then_some(Stage::IrqThread);
+        for one in &served {
+            let passed = |stage: &Stage| one.steps[stage.index()].is_some();
+            let is_whole = EXTERNAL_STAGES.iter().chain(&threads).all(passed);
+            assert!(is_whole, "{name}: {one:?}");
+            let is_threaded = passed(&Stage::IrqThread);
+            assert_eq!(is_threaded, threads.is_some(), "{name}: {one:?}");
+        }
+        let shown = show(&laggard, &outcome);
+        eprintln!("{name}\n{}{}", table(&shown), stage_table(&shown));
+        for line in shown.lines().filter(|line| line.contains("its handler")) {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// The device's handler runs in a thread since 6.9. 50 is what the kernel gives it.
+const BESIDE_BUSY: &str = "\
+    record() { \
+        laggard record -q --source uio:/dev/uio0 --services fifo:50 --period 14ms --load busy:4 \
+            --episodes off --duration 12s -o /result/$1.laggard || [ $? = 3 ] || exit 1; \
+    }; \
+    record boosted; \
+    (sleep 3; for one in /proc/[0-9]*; do read -r name <$one/comm; case $name in \
+        irq/*uio*) chrt -o -p 0 ${one#/proc/};; esac; done) & \
+    record normal";
+
+/// One more of Heubaum's contexts: beside busy processes an interrupt's thread has its
+/// work at once where it is above them, and waits for turns where it is one of them.
+#[test]
+#[ignore = "boots a kernel"]
+fn an_interrupt_s_thread_waits_for_busy_processes_only_where_it_is_not_above_them() {
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let host = TestHost::new(kernel)
+        .edu()
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(BESIDE_BUSY);
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+    // From the raise to the first instruction of the handler's thread.
+    let latencies = |name: &str| -> Vec<u64> {
+        let all = served(&outcome, name);
+        let steps = |one: &Activation| {
+            let step = |stage: Stage| Some(one.steps[stage.index()]?.ns());
+            Some(step(Stage::Irq)? + step(Stage::IrqThread)?)
+        };
+        all.iter().filter_map(steps).collect()
+    };
+    let (boosted, normal) = (latencies("boosted.laggard"), latencies("normal.laggard"));
+    let mean = |all: &[u64]| all.iter().sum::<u64>() / all.len() as u64;
+    let largest = |all: &[u64]| all.iter().copied().max().unwrap();
+
+    assert!(boosted.len() > 700 && normal.len() > 700, "{boosted:?}");
+    eprintln!(
+        "an interrupt's thread beside 4: fifo:50 {} ns, at most {}; normal {} ns, at most {}",
+        mean(&boosted),
+        largest(&boosted),
+        mean(&normal),
+        largest(&normal)
+    );
+    assert!(largest(&boosted) < 200_000, "{}", largest(&boosted));
+    assert!(largest(&normal) > 1_000_000, "{}", largest(&normal));
+    assert!(mean(&boosted) < mean(&normal));
+}
+
+/// The interrupt goes to one of the two CPUs, and the thread waits on each in
+/// turn, so once on the other.
+const ON_EACH_CPU: &str = "\
+    cat /proc/irq/$(cat /sys/class/uio/uio0/device/irq)/effective_affinity_list; \
+    for cpu in 0 1; do \
+        laggard record -q --source uio:/dev/uio0 --cpus $cpu --episodes off --duration 16s \
+            --period 20ms -o /result/$cpu.laggard || [ $? = 3 ] || exit 1; \
+    done";
+
+#[test]
+#[ignore = "boots kernels"]
+fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .mode(Mode::Smp)
+            .edu()
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(ON_EACH_CPU);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        for cpu in 0..2 {
+            let recording = format!("{cpu}.laggard");
+            let manifest = manifest_of(&outcome, &recording);
+            assert_eq!(manifest.state, State::Complete, "{name}");
+            assert_eq!(manifest.lines[0].cpu.0, cpu, "{name}");
+            let all = activations(&outcome, &recording);
+            // 800 in 16 s, dithered; this machine may stop what raises them.
+            let due = all.len() as u64 + manifest.losses.not_raised;
+            assert!(due > 700, "{name}: {due} on CPU {cpu}");
+            assert!(all.len() > 100, "{name}: {} on CPU {cpu}", all.len());
+            let numbers = |all: &[Activation]| Some(all.last()?.seq - all.first()?.seq + 1);
+            let gaps = numbers(&all).unwrap() - all.len() as u64;
+            let losses = manifest.losses;
+            assert!(gaps <= losses.activations(), "{name}: {gaps}, {losses:?}");
+            // What raises, on two CPUs that this machine stops, is late at times.
+            assert_eq!(
+                losses.activations(),
+                losses.not_raised,
+                "{name}: {losses:?}"
+            );
+            let lacking = |stage: Stage| {
+                let served = all.iter().filter(|one| !one.missed);
+                served
+                    .filter(|one| one.steps[stage.index()].is_none())
+                    .count() as u64
+            };
+            let unseen = [
+                (lacking(Stage::Irq), losses.irq_shared),
+                (lacking(Stage::Waking), losses.waking_unseen),
+                (lacking(Stage::Running), losses.waking_unseen),
+                (lacking(Stage::User), 0),
+            ];
+            for (lacking, counted) in unseen {
+                assert!(
+                    lacking <= counted + losses.clock_back + losses.out_of_order
+                        && lacking * 100 <= all.len() as u64,
+                    "{name}: {unseen:?} of {} on CPU {cpu}, {losses:?}",
+                    all.len()
+                );
+            }
+            eprintln!(
+                "{name}: {} of {} on CPU {cpu}, the interrupt on CPU {}",
+                all.len(),
+                numbers(&all).unwrap(),
+                outcome.output.trim_end()
+            );
+        }
+    }
+}
+
+/// The table of stages out of what `laggard show` says.
+fn stage_table(shown: &str) -> String {
+    shown
+        .split_once("Stages: ")
+        .map(|(_, rest)| rest.lines().skip(2).take_while(|line| !line.is_empty()))
+        .into_iter()
+        .flatten()
+        .fold(String::new(), |text, line| text + line + "\n")
+}
+
+/// A second recording while the first one runs.
+const TWICE: &str = "\
+    laggard record -q --source uio:/dev/uio0 --episodes off --duration 3s -o /result/r.laggard & \
+    sleep 2; \
+    laggard record -q --source uio:/dev/uio0 --episodes off --duration 1s -o /result/second 2>&1; \
+    wait $!; cat /proc/irq/$(cat /sys/class/uio/uio0/device/irq)/spurious";
+
+#[test]
+#[ignore = "boots kernels"]
+fn a_device_is_recorded_by_one_at_a_time_and_the_other_is_told_so() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .edu()
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(TWICE);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        let said = &outcome.output;
+        assert!(
+            said.contains("another recording uses /dev/uio0"),
+            "{name}: {said}"
+        );
+        assert!(served(&outcome, "r.laggard").len() > 2000, "{name}: {said}");
+        assert!(said.contains("unhandled 0"), "{name}: {said}");
+        assert!(!outcome.files.join("second").exists(), "{name}");
+    }
+}

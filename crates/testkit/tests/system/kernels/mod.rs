@@ -1,0 +1,454 @@
+//! The test hosts themselves, on the kernels that `LAGGARD_KERNELS` names, or
+//! on all of them. Ignored unless asked for: each test boots kernels.
+//!
+//! Where QEMU or the packages cannot be had, a test says so and passes, unless
+//! `LAGGARD_TEST_HOSTS=required`.
+
+mod external;
+mod isolated;
+mod locked;
+mod switches;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+
+use crate::hosts::timers::{SLEEPS, TIMERS, assert_no_tick_of_a_sleep, assert_timers};
+use crate::hosts::{
+    ATTACHED, DEADLINE, assert_attached, expected_services, fetch, figure, laggard, manifest, run,
+    served, show,
+};
+use laggard_model::{Activation, Nanos, State};
+use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
+
+/// The kernels to test: those asked for, as far as they can be had.
+fn kernels() -> Vec<Kernel> {
+    let asked = std::env::var("LAGGARD_KERNELS").unwrap_or_default();
+    let mut names: Vec<String> = asked.split_whitespace().map(str::to_owned).collect();
+    if names.is_empty() {
+        names = KernelName::ALL.map(|name| name.to_string()).to_vec();
+    }
+    names.iter().filter_map(|name| fetch(name)).collect()
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
+    for kernel in kernels() {
+        let (name, release) = (kernel.name, kernel.release.clone());
+        let host = TestHost::new(kernel).command("uname -r; cyclictest -q -D 5 -p 90 -m");
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        assert_eq!(outcome.output.lines().next(), Some(release.as_str()));
+        assert_eq!(figure(&outcome.output, "C:"), 5000, "{name}");
+        // 1 us is 125 instructions: no kernel wakes a thread in so few.
+        assert!(figure(&outcome.output, "Min:") > 1, "{name}");
+        eprintln!(
+            "{name}: {:.1} s real time, {:.1} s of it to boot; {}",
+            outcome.total.as_secs_f64(),
+            outcome.boot.as_secs_f64(),
+            outcome.output.trim_end().lines().last().unwrap_or_default()
+        );
+    }
+}
+
+/// Not of one version alone.
+#[test]
+#[ignore = "boots kernels"]
+fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(&format!("{TIMERS} && {SLEEPS}"));
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+
+        println!("{name}:");
+        assert_timers(&outcome);
+        assert_no_tick_of_a_sleep(&outcome);
+    }
+}
+
+/// What the hypervisor takes is no timer's.
+#[test]
+#[ignore = "boots a kernel"]
+fn no_sleep_has_a_tick_while_the_machine_is_stopped_again_and_again() {
+    /// By an even rhythm, which a tick has too.
+    const EVERY: Duration = Duration::from_millis(250);
+    const LENGTH: Duration = Duration::from_millis(10);
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let host = TestHost::new(kernel)
+        .mode(Mode::Smp)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(SLEEPS);
+    // 20 runs of two seconds.
+    let host = (1..160).fold(host, |host, number| host.stall_at(EVERY * number, LENGTH));
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+
+    assert!(outcome.stalls.len() > 100, "{}", outcome.stalls.len());
+    assert_no_tick_of_a_sleep(&outcome);
+}
+
+/// Its programs load, and see what cyclictest sees.
+#[test]
+#[ignore = "boots kernels"]
+fn attach_tells_of_each_cycle_what_cyclictest_says_on_every_kernel() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(ATTACHED);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+        eprintln!("{name}");
+        assert_attached(&outcome);
+    }
+}
+
+/// Counts by latency in us, from cyclictest's histogram.
+fn histogram(text: &str) -> BTreeMap<u64, u64> {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(us, count)| Some((us.parse().ok()?, count.trim().parse().ok()?)))
+        .collect()
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn the_same_seed_gives_the_same_histogram_within_one_percent_of_the_counts() {
+    let Some(kernel) = fetch("6.12") else { return };
+    let command = "cyclictest -q -D 2 -p 90 -m -h 2000 > /result/histogram";
+    let mut histograms = Vec::new();
+    for _ in 0..2 {
+        let Some(outcome) = run(TestHost::new(kernel.clone()).command(command)) else {
+            return;
+        };
+        let outcome = outcome.unwrap();
+        let text = fs::read_to_string(outcome.files.join("histogram")).unwrap();
+        histograms.push(histogram(&text));
+    }
+
+    let [one, other] = &histograms[..] else {
+        panic!()
+    };
+    assert_eq!(one.values().sum::<u64>(), 2000);
+    // 19 of 20 runs agree to the last count, the others to a few counts that
+    // lie 1 us off. Another seed moves hundreds.
+    let moved: u64 = one
+        .iter()
+        .map(|(us, count)| count.abs_diff(other[us]))
+        .sum();
+    assert!(moved <= 20, "{moved} of 2000 counts differ");
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            // Doctor's status says whether something is missing; most of
+            // these kernels lack something.
+            .command(
+                "laggard doctor > /result/doctor; \
+                 laggard record --duration 10s --period 5ms -o /result/r.laggard",
+            );
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        // 3: what measuring costs there, as `show` asks below.
+        let status = outcome.status;
+        assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
+        let doctor = fs::read_to_string(outcome.files.join("doctor")).unwrap();
+        assert!(doctor.contains("yes  service fifo:90"), "{name}: {doctor}");
+        let manifest = manifest(&outcome);
+        assert_eq!(manifest.state, State::Complete, "{name}");
+        let lines: BTreeSet<String> = manifest
+            .lines
+            .iter()
+            .map(|line| format!("{} {}", line.service, line.route))
+            .collect();
+        assert_eq!(lines, expected_services(name), "{name}: {doctor}");
+        for (line, count) in manifest.lines.iter().zip(&manifest.counts) {
+            // Up to four services share what is deferred of every second of 2,000 expiries.
+            let planned = count.planned.unwrap_or_default();
+            let served_almost_all = count.served * 10 > planned * 9;
+            assert!(
+                planned > 240 && served_almost_all,
+                "{name}: {line:?} {count:?}"
+            );
+        }
+        let losses = manifest.losses;
+        assert_eq!(losses.activations(), 0, "{name}: {losses:?}");
+        let shown = show(&laggard, &outcome);
+        for service in ["irq ", "softirq ", "fifo:90 ", "other "] {
+            assert!(
+                shown.lines().any(|line| line.starts_with(service)),
+                "{name}: {shown}"
+            );
+        }
+        eprintln!(
+            "{name}: {:.1} s real time, {:.1} s of it to boot\n{}",
+            outcome.total.as_secs_f64(),
+            outcome.boot.as_secs_f64(),
+            table(&shown)
+        );
+    }
+}
+
+/// The table of latencies out of what `laggard show` says.
+fn table(shown: &str) -> String {
+    shown
+        .lines()
+        .skip_while(|line| !line.starts_with("service"))
+        .take_while(|line| !line.is_empty())
+        .fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn status_output_and_files_come_back() {
+    for kernel in kernels() {
+        let name = kernel.name;
+        let command = "mkdir /result/a; seq 1 200000 > /result/a/b; echo heard; \
+                       md5sum < /result/a/b; exit 7";
+        let host = TestHost::new(kernel).mode(Mode::Smp).command(command);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+
+        let numbers: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
+        assert_eq!(outcome.status, 7, "{name}");
+        assert!(outcome.output.starts_with("heard\n"), "{name}");
+        let file = fs::read_to_string(outcome.files.join("a/b")).unwrap();
+        assert!(file == numbers, "{name}: {} bytes came back", file.len());
+    }
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn a_command_that_does_not_end_is_stopped_and_its_output_shown() {
+    let Some(kernel) = fetch("6.1") else { return };
+    let host = TestHost::new(kernel)
+        .deadline(Duration::from_secs(20))
+        .command("echo waiting for nothing; sleep 1000000000");
+    let Some(outcome) = run(host) else { return };
+
+    match outcome {
+        Err(GuestError::Deadline { output, .. }) => {
+            assert_eq!(
+                output.as_deref().and_then(|text| text.lines().next()),
+                Some("waiting for nothing")
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn a_guest_that_panics_shows_its_last_words() {
+    let Some(kernel) = fetch("6.12-rt") else {
+        return;
+    };
+    let Some(outcome) = run(TestHost::new(kernel).command("echo c > /proc/sysrq-trigger")) else {
+        return;
+    };
+
+    match outcome {
+        Err(error @ GuestError::NoResults { began: true, .. }) => {
+            let said = error.to_string();
+            let cause = "after its command began: Kernel panic - not syncing: sysrq triggered";
+            assert!(said.contains(cause), "{said}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+#[ignore = "boots kernels"]
+fn a_stall_of_known_length_is_seen_by_the_guest() {
+    let Some(kernel) = fetch("6.12-rt") else {
+        return;
+    };
+    let length = Duration::from_millis(300);
+    let host = TestHost::new(kernel)
+        .mode(Mode::Smp)
+        .stall_at(Duration::from_secs(2), length)
+        .command("cyclictest -q -D 4 -p 90 -m");
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+
+    assert_eq!(outcome.stalls.len(), 1);
+    assert!(outcome.stalls[0].length >= length);
+    // The thread sleeps for up to one period of 1 ms when the stall begins.
+    assert!(
+        figure(&outcome.output, "Max:") >= 299_000,
+        "{}",
+        outcome.output
+    );
+}
+
+/// When stalls are made, s after the command began, and how long, ms. The
+/// recording begins before the first.
+const STALLS: [(u64, u64); 6] = [(4, 5), (5, 20), (6, 100), (7, 5), (8, 20), (9, 100)];
+/// Time between the expiries of a recording, unless told.
+const STALL_PERIOD: Nanos = Nanos::from_ms(1);
+/// How exactly the guest's clock can be set to this machine's: what the guest
+/// writes to its console takes a while to get here, and `/proc/uptime` tells
+/// hundredths of a second.
+const CLOCKS_APART: Nanos = Nanos::from_ms(150);
+
+#[test]
+#[ignore = "boots kernels"]
+fn a_recording_shows_each_stall_at_its_time_with_its_length() {
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12-rt") else {
+        return;
+    };
+    let mut host = TestHost::new(kernel)
+        .mode(Mode::Smp)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(
+            "cut -d ' ' -f 1 /proc/uptime; \
+         laggard record -q --services fifo:90 --no-dither --episodes off --duration 11s \
+             -o /result/r.laggard",
+        );
+    for (at, length) in STALLS {
+        host = host.stall_at(Duration::from_secs(at), Duration::from_millis(length));
+    }
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert!([0, 3].contains(&outcome.status), "{}", outcome.output);
+    assert_eq!(outcome.stalls.len(), STALLS.len());
+
+    // The guest's clock when the command began.
+    let began = Duration::from_secs_f64(outcome.output.lines().next().unwrap().parse().unwrap());
+    let served = served(&outcome, "r.laggard");
+    for stall in &outcome.stalls {
+        let (at, made): (Nanos, Nanos) = ((began + stall.at).into(), stall.length.into());
+        let near = |one: &&Activation| {
+            one.expiry + CLOCKS_APART >= at && one.expiry <= at + made + CLOCKS_APART
+        };
+        let seen = served.iter().filter(near).max_by_key(|one| one.latency());
+        let seen = seen.unwrap_or_else(|| panic!("nothing was served near {at}"));
+        eprintln!(
+            "made {:.2} ms at {:.3} s; seen {:.2} ms at {:.3} s",
+            made.as_secs_f64() * 1e3,
+            at.as_secs_f64(),
+            seen.latency().as_secs_f64() * 1e3,
+            seen.expiry.as_secs_f64()
+        );
+        // A stall begins up to a period before the timer that it delays
+        // expires. What else this machine does can only add to the lateness.
+        assert!(
+            seen.latency() + STALL_PERIOD >= made,
+            "{made} was made at {at}, {} seen",
+            seen.latency()
+        );
+    }
+}
+
+/// What rtla and laggard run, one after the other: the tracer's threads every
+/// ms for 5 s, undisturbed by what else laggard can measure.
+const KTHREAD: &str = "\
+    laggard record -q --services kthread --episodes off --duration 5s -o /result/r.laggard \
+        || [ $? = 3 ] || exit 1; \
+    laggard record -q --services kthread --episodes off --duration 60s -o /result/i.laggard & \
+    sleep 2; kill -INT $!; wait $!; \
+    ls /sys/kernel/tracing/instances; cat /sys/kernel/tracing/osnoise/timerlat_period_us; \
+    rtla timerlat hist -k -d 5s -p 1000 -b 1 -E 1000 --no-irq";
+
+#[test]
+#[ignore = "boots kernels"]
+fn kthread_latencies_agree_with_rtla_and_the_tracer_is_left_as_it_was() {
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels().into_iter().filter(|kernel| kernel.name.is_rt()) {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(KTHREAD);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+
+        // No instance is left after Ctrl-C, and the period is the kernel's.
+        assert!(
+            outcome.output.starts_with("1000\n"),
+            "{name}: {}",
+            outcome.output
+        );
+        let mut ours: Vec<Nanos> = served(&outcome, "r.laggard")
+            .iter()
+            .map(Activation::latency)
+            .collect();
+        assert!(ours.len() > 4_900, "{name}: {}", ours.len());
+        ours.sort_unstable();
+        let ours = ours[ours.len() / 2].as_secs_f64() * 1e6;
+        let theirs = median(&rtla_histogram(&outcome.output));
+        eprintln!("{name}: laggard {ours:.2} us, rtla {theirs:.2} us");
+        assert!(
+            (ours / theirs - 1.0).abs() <= 0.1,
+            "{name}: {ours} {theirs}"
+        );
+    }
+}
+
+/// Counts by latency in us, from rtla's histogram of one CPU.
+fn rtla_histogram(text: &str) -> BTreeMap<u64, u64> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().map(str::parse);
+            Some((words.next()?.ok()?, words.next()?.ok()?))
+        })
+        .collect()
+}
+
+/// The median of counts by whole us, each spread over its us.
+fn median(counts: &BTreeMap<u64, u64>) -> f64 {
+    let half = counts.values().sum::<u64>() as f64 / 2.0;
+    let mut before = 0.0;
+    for (&us, &count) in counts {
+        let count = count as f64;
+        if before + count >= half && count > 0.0 {
+            return us as f64 + (half - before) / count;
+        }
+        before += count;
+    }
+    panic!("rtla counted nothing");
+}
+
+#[test]
+#[ignore = "fetches a kernel"]
+fn a_stall_in_virtual_time_is_refused() {
+    let Some(kernel) = fetch("6.1") else { return };
+    let second = Duration::from_secs(1);
+
+    let error = TestHost::new(kernel)
+        .stall_at(second, second)
+        .run()
+        .unwrap_err();
+
+    assert_eq!(
+        error.to_string(),
+        "a guest in virtual time cannot see a stall; use `Mode::Smp`"
+    );
+}

@@ -1,0 +1,5 @@
+//! Tests that need root, BPF, a test host or real time: `make test-system`. One at a time.
+
+mod hosts;
+mod kernels;
+mod short;

@@ -1,0 +1,239 @@
+//! What `make test` asserts on test hosts: one stock and one `PREEMPT_RT` kernel
+//! are booted, and laggard tells there what it can measure, measures it, and
+//! shows it. `make test-kernels` has the rest.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::hosts::timers::{TIMERS, assert_timers};
+use crate::hosts::{
+    ATTACHED, DEADLINE, assert_attached, contexts, fetch, figure, laggard, manifest, row, run,
+    served, show,
+};
+use laggard_model::{Nanos, Route, Service, State};
+use laggard_testkit::host::TestHost;
+
+const COMMAND: &str = "\
+    laggard doctor > /result/doctor; \
+    laggard record -q --services irq,softirq,worker,fifo:90 --episodes off --duration 2s \
+        -o /result/r.laggard || [ $? = 3 ] || exit 1; \
+    cyclictest -q -D 1 -p 90 -m";
+
+#[test]
+fn a_stock_kernel_gives_every_service_and_the_median_that_cyclictest_sees() {
+    measure("6.12", "yes  BPF object deferred");
+}
+
+#[test]
+fn a_realtime_kernel_gives_every_service_and_the_median_that_cyclictest_sees() {
+    measure("6.12-rt", "yes  timer descriptors");
+}
+
+/// Reads of 16 MiB at a time, in which a stock kernel gives way seldom.
+const READS: &str = r#"
+name = "reads"
+about = "reads of 16 MiB at a time"
+order = "together"
+unit = "rounds"
+[[step]]
+name = "reads"
+command = "dd if=/dev/zero of=/tmp/z bs=16M count=1 2>/dev/null; for i in 1 2 3 4 5 6 7 8; do dd if=/tmp/z of=/dev/null bs=16M 2>/dev/null; done; echo 8"
+work = "output"
+"#;
+
+/// Timmerman (1998) asks for a largest time that does not grow with the load: what a
+/// stock kernel does without giving way, a real-time one does not.
+#[test]
+fn a_largest_time_under_load_fails_on_a_stock_kernel_and_passes_on_a_realtime_one() {
+    let of = |kernel| Some(criterion(kernel)?["rows"][0].clone());
+    let Some((stock, realtime)) = of("6.12").zip(of("6.12-rt")) else {
+        return;
+    };
+
+    assert_eq!(stock["verdict"], "fail", "{stock}");
+    assert_eq!(realtime["verdict"], "pass", "{realtime}");
+}
+
+/// What `laggard rtos` says of the largest time; what `laggard attach` tells of cyclictest
+/// is what that says itself; and what `laggard timers` tells is so.
+fn criterion(kernel: &str) -> Option<serde_json::Value> {
+    let laggard = laggard()?;
+    let kernel = fetch(kernel)?;
+    let command = format!(
+        "cat >/reads.toml <<'END'\n{READS}\nEND\n\
+         {TIMERS} || exit 2\n\
+         {ATTACHED} || exit 3\n\
+         laggard rtos --only largest --loads idle,/reads.toml --duration 4s --json >/result/rtos\n\
+         [ $? -le 1 ]"
+    );
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(&command);
+    let outcome = run(host)?.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+    let json = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(outcome.files.join(name)).unwrap()).unwrap()
+    };
+
+    assert_timers(&outcome);
+    assert_attached(&outcome);
+    Some(json("rtos"))
+}
+
+/// Heubaum's Tables 3 to 5: work for any context is done before that for a boosted
+/// thread, and that before work for one that has to wait for its turn. His Fig. 4: by
+/// turns of 10 ms, who waits in the queue is late in bumps 10 ms apart.
+#[test]
+fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for_its_turn() {
+    const TURN_NS: f64 = 10e6;
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let record = "laggard record -q --episodes off --duration 12s --contexts 4";
+    // What the kernel gives normal threads of a CPU that real-time ones take, it takes
+    // from those that are measured too.
+    let to_normal = "/sys/kernel/debug/sched/fair_server/cpu0/runtime";
+    let command = format!(
+        "echo 0 >{to_normal} || exit 1\n\
+         {record} -o /result/kernel.laggard || [ $? = 3 ] || exit 2\n\
+         {record} --turns 10ms -o /result/turns.laggard || [ $? = 3 ] || exit 3"
+    );
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(&command);
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+    let warned = "this machine has one CPU: meanwhile all else has it for 100ms of each second";
+    assert!(outcome.output.contains(warned), "{}", outcome.output);
+
+    for name in ["kernel.laggard", "turns.laggard"] {
+        let rows = contexts(&laggard, &outcome, name);
+        let mean = |context: &str| row(&rows, context)["mean_ns"].as_f64().unwrap();
+        let (global, boosted, plain) = (mean("any"), mean("boosted"), mean("plain"));
+        println!("{name}: any context {global} ns, boosted {boosted} ns, plain {plain} ns");
+        // His are 29 us, 192 us and 9.3 ms.
+        assert!(2.0 * global < boosted, "{name}: {rows:#}");
+        assert!(10.0 * boosted < plain, "{name}: {rows:#}");
+        assert!(
+            row(&rows, "plain")["samples"].as_u64() > Some(150),
+            "{rows}"
+        );
+    }
+    let rows = contexts(&laggard, &outcome, "turns.laggard");
+    let bumps = &row(&rows, "plain")["bumps"];
+    let every = bumps["every_ns"].as_f64().unwrap();
+    println!("bumps every {every} ns");
+    assert!((every - TURN_NS).abs() < 0.2e6, "{bumps:#}");
+    // Each of the four may be before it; a kernel that keeps the CPU adds a turn.
+    let positions = bumps["positions"].as_array().unwrap().iter();
+    let shares: Vec<f64> = positions.map(|share| share.as_f64().unwrap()).collect();
+    assert!(shares[..4].iter().all(|&share| share > 0.1), "{bumps:#}");
+    assert!(shares[4..].iter().sum::<f64>() < 0.05, "{bumps:#}");
+}
+
+/// A timer of the board's own interrupts, on a machine of one CPU. Interrupts that are
+/// off for 1 ms are in the ISR latency, whose clock has gone on meanwhile, and not in
+/// the way back.
+#[test]
+fn a_timer_with_a_clock_of_its_own_tells_for_how_long_interrupts_were_off() {
+    const LEAST: &str = "laggard rtos --only interrupts --source hpet --within 500us";
+    /// Not each time at the kernel's tick.
+    const SHORT: &str = "laggard provoke irqs-off --length 50us --every 13ms";
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let command = format!(
+        "{LEAST} --duration 2s --json >/result/calm || exit 2\n\
+         laggard provoke irqs-off --length 1ms --every 40ms & fault=$!\n\
+         sleep 1; {LEAST} --duration 2s --json >/result/off\n\
+         [ $? = 1 ] || exit 3; kill $fault; wait $fault\n\
+         {SHORT} & fault=$!; sleep 1; {LEAST} --duration 4s --json >/result/short\n\
+         [ $? = 0 ] || exit 4; kill $fault"
+    );
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(&command);
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+    let seen = |name: &str| -> serde_json::Value {
+        let text = fs::read(outcome.files.join(name)).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["interrupts"].clone()
+    };
+    let (calm, off) = (seen("calm"), seen("off"));
+    let largest = |seen: &serde_json::Value, of: &str| seen[of]["largest_ns"].as_u64().unwrap();
+
+    assert!(calm["source"].as_str().unwrap().starts_with("/dev/hpet"));
+    // 4,999 a second, half of the time.
+    let count = calm["interrupts"].as_u64().unwrap();
+    assert!((4_000..6_000).contains(&count), "{calm}");
+    let latency = largest(&off, "latency");
+    assert!((950_000..1_050_000).contains(&latency), "{off}");
+    assert!(largest(&off, "dispatch") < 500_000, "{off}");
+    // Of 25 hits a second, half are while the thread is there: not only the odd one
+    // that comes alone is told.
+    let late = off["late"].as_u64().unwrap();
+    assert!((15..60).contains(&late), "{off}");
+    // Of 50 us, the last 5 at most are not seen. What comes else, the kernel's tick and
+    // the fault's own timer, comes to them where both meet: how often they do is another
+    // matter with each build.
+    let (short, else_ns) = (seen("short"), largest(&calm, "latency"));
+    let latency = largest(&short, "latency");
+    assert!((45_000..50_000 + 2 * else_ns).contains(&latency), "{short}");
+    println!("interrupts off for 50 us: ISR latency {latency} ns at most, {else_ns} ns else");
+}
+
+/// Boots `kernel` in virtual time, in which latencies are the same however
+/// busy this machine is. `softirq` is what doctor says of that service.
+fn measure(kernel: &str, softirq: &str) {
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch(kernel) else { return };
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(COMMAND);
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+
+    let doctor = fs::read_to_string(outcome.files.join("doctor")).unwrap();
+    for ability in [softirq, "yes  service fifo:90"] {
+        assert!(doctor.contains(ability), "no `{ability}` in\n{doctor}");
+    }
+    let manifest = manifest(&outcome);
+    let services: BTreeSet<String> = manifest
+        .lines
+        .iter()
+        .map(|line| line.service.to_string())
+        .collect();
+    let expected = ["fifo:90", "softirq", "worker"].map(str::to_owned);
+    assert_eq!(services, BTreeSet::from(expected), "{doctor}");
+    assert_eq!(manifest.state, State::Complete);
+    assert!(
+        show(&laggard, &outcome)
+            .lines()
+            .any(|line| line.starts_with("irq "))
+    );
+
+    let direct = manifest
+        .lines
+        .iter()
+        .position(|line| (line.service, line.route) == (Service::Fifo(90), Route::Direct))
+        .unwrap();
+    let mut latencies: Vec<Nanos> = served(&outcome, "r.laggard")
+        .iter()
+        .filter(|one| usize::from(one.line.0) == direct)
+        .map(|one| one.latency())
+        .collect();
+    latencies.sort_unstable();
+    assert!(latencies.len() > 1_500, "{} of about 2000", latencies.len());
+    let median = latencies[latencies.len() / 2].ns();
+    let mean_ns = 1_000 * figure(&outcome.output, "Avg:");
+    // Stamping the stages costs instructions, which are dear here.
+    assert!(
+        median * 10 >= mean_ns * 9 && median * 10 <= mean_ns * 15,
+        "laggard: {median} ns, cyclictest: {mean_ns} ns"
+    );
+}

@@ -1,0 +1,9 @@
+//! Integration tests that need neither root nor a quiet machine.
+
+mod compared;
+mod golden;
+mod overview;
+mod page_types;
+mod printable;
+mod random;
+mod width;
