@@ -184,7 +184,7 @@ impl ServedPieces {
             self.shown.clone(),
             manifest,
             finder,
-            name,
+            name.clone(),
             self.is_new,
             PieceWatch {
                 store: self.store.clone(),
@@ -202,7 +202,16 @@ impl ServedPieces {
         if let (Some(store), true) = (&self.store, place.is_some()) {
             store.note_idle();
         }
-        match (ended, exporter.cut) {
+        let mut cut = exporter.cut;
+        // A write to a removed recording can fail before the store is next checked.
+        if let (Err(err), None, Some(store), Some(name)) = (&ended, &cut, &self.store, &name)
+            && err.is_of_recording()
+            && let Some(fault) = store.fault(name)
+        {
+            self.shown.seen().note_store_failure(&fault);
+            cut = Some(EarlyEnd::StoreLost(fault));
+        }
+        match (ended, cut) {
             // What was recorded cannot be closed: its directory is gone.
             (_, Some(lost @ EarlyEnd::StoreLost(_))) => Ok(PieceEnd::Cut(lost)),
             (Ok(_), Some(cut)) => Ok(PieceEnd::Cut(cut)),

@@ -204,7 +204,7 @@ impl Store {
 
     /// Checks whether the path still leads to the locked directory, and whether the
     /// recording `name` is still in it. Returns the fault.
-    fn fault(&self, name: &str) -> Option<String> {
+    pub(crate) fn fault(&self, name: &str) -> Option<String> {
         let shown = self.dir.display();
         let held = locked(&self.held);
         match fs::metadata(&self.dir) {

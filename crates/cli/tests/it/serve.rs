@@ -235,8 +235,7 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     // Replaced by what is no directory.
     fs::remove_dir_all(&store).unwrap();
     fs::write(&store, "precious").unwrap();
-    // The next write may come before the file is there: the reason it gives can be either.
-    let replaced = serve.until("/healthz", |text| text.contains("does not record"));
+    let replaced = serve.until("/healthz", |text| text.contains("Not a directory"));
     sleep(FRESH);
     let metrics = serve.get("/metrics");
     assert_eq!(fs::read_to_string(&store).unwrap(), "precious");
