@@ -35,9 +35,10 @@ fn normal(random: &mut Pcg64Mcg, mean: f64, deviation: f64) -> f64 {
 /// instant of a turn, on a machine that is stopped for 1 to 13 ms now and then.
 fn queued(random: &mut Pcg64Mcg, busy: u32, turn: f64, phase: f64) -> f64 {
     let place = random.random_range(0..=busy);
-    let stall = match random.random::<f64>() < 0.05 {
-        true => 1e6 + 12e6 * random.random::<f64>(),
-        false => 0.0,
+    let stall = if random.random::<f64>() < 0.05 {
+        1e6 + 12e6 * random.random::<f64>()
+    } else {
+        0.0
     };
     let run = exponential(random, 40e3);
     match place {
@@ -93,14 +94,18 @@ const SMOOTH: [(&str, Draw); 9] = [
     ("heavy", |random| {
         10e3 * (1.0 - random.random::<f64>()).powf(-1.2)
     }),
-    ("two peaks", |random| match random.random::<f64>() < 0.5 {
-        true => normal(random, 10e6, 1e6),
-        false => normal(random, 31e6, 1e6),
+    ("two peaks", |random| {
+        if random.random::<f64>() < 0.5 {
+            normal(random, 10e6, 1e6)
+        } else {
+            normal(random, 31e6, 1e6)
+        }
     }),
     ("at once or evenly", |random| {
-        match random.random::<f64>() < 0.2 {
-            true => exponential(random, 20e3),
-            false => 40e6 * random.random::<f64>(),
+        if random.random::<f64>() < 0.2 {
+            exponential(random, 20e3)
+        } else {
+            40e6 * random.random::<f64>()
         }
     }),
     ("at the tail of the queue", |random| {

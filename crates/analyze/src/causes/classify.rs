@@ -206,24 +206,27 @@ impl<'a> Judge<'a> {
                 || (matches!(interrupt.activity, Activity::Irq(_)) && self.is_own_device(since))
                 || (matches!(interrupt.activity, Activity::Isr(_))
                     && self.made_ready(slice, since));
-            return match is_own {
-                true => own(),
-                false => (CauseClass::Interrupt, culprit),
+            return if is_own {
+                own()
+            } else {
+                (CauseClass::Interrupt, culprit)
             };
         }
         if let Some(softirq) = context.softirq() {
             culprit.activity = Some(softirq.activity);
             let is_ours = softirq.activity == Activity::Softirq(HRTIMER_SOFTIRQ);
-            return match is_ours && self.is_own_softirq(slice) {
-                true => own(),
-                false => (CauseClass::Softirq, culprit),
+            return if is_ours && self.is_own_softirq(slice) {
+                own()
+            } else {
+                (CauseClass::Softirq, culprit)
             };
         }
         if let Some(dpc) = context.dpc() {
             culprit.activity = Some(dpc.activity);
-            return match self.made_ready(slice, dpc.since) {
-                true => own(),
-                false => (CauseClass::Dpc, culprit),
+            return if self.made_ready(slice, dpc.since) {
+                own()
+            } else {
+                (CauseClass::Dpc, culprit)
             };
         }
         let Some(thread) = &context.thread else {
@@ -420,9 +423,10 @@ impl<'a> Judge<'a> {
             return unexplained(Because::WakeUnseen);
         }
         // As a whole: whatever the CPU is at cuts it, and kept nothing out.
-        match self.interrupted.saturating_sub(self.episode.due()) <= DELIVERY {
-            true => own(),
-            false => unexplained(Because::LateInterrupt),
+        if self.interrupted.saturating_sub(self.episode.due()) <= DELIVERY {
+            own()
+        } else {
+            unexplained(Because::LateInterrupt)
         }
     }
 
@@ -584,9 +588,10 @@ impl<'a> Judge<'a> {
         let thread = slice.context.thread.as_ref()?;
         // What a timer's interrupt interrupted is stamped just after; one above all others
         // stamps what it sees.
-        let until = match self.is_windows {
-            true => slice.to,
-            false => slice.to + SAME_INSTANT,
+        let until = if self.is_windows {
+            slice.to
+        } else {
+            slice.to + SAME_INSTANT
         };
         let (tid, from) = (thread.tid, slice.from);
         let first = self.index.first_sample_of(tid, from, until)?;
@@ -626,9 +631,10 @@ fn own() -> (CauseClass, Culprit) {
 /// What the time from the expiry to the interrupt of the other CPU that had the
 /// timer is: whatever this one did meanwhile, it did not keep it from firing.
 pub(super) fn elsewhere(time: Nanos) -> (CauseClass, Culprit) {
-    match time <= DELIVERY {
-        true => own(),
-        false => unexplained(Because::Elsewhere),
+    if time <= DELIVERY {
+        own()
+    } else {
+        unexplained(Because::Elsewhere)
     }
 }
 

@@ -94,9 +94,10 @@ fn fitted(excesses: &[f64]) -> Result<Fitted, Reason> {
         return Err(Reason::BoundedTail);
     }
     let statistic = anderson_darling(excesses, found.pareto)?;
-    match anderson_darling_p(statistic, shape) < LEAST_FIT {
-        true => Err(Reason::NoFit),
-        false => Ok(found),
+    if anderson_darling_p(statistic, shape) < LEAST_FIT {
+        Err(Reason::NoFit)
+    } else {
+        Ok(found)
     }
 }
 

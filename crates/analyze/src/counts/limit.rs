@@ -179,9 +179,10 @@ fn times(seen: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, Inp
     }
     while above / below > 1.001 {
         let middle = f64::midpoint(below, above);
-        match is_told(middle)? {
-            true => above = middle,
-            false => below = middle,
+        if is_told(middle)? {
+            above = middle
+        } else {
+            below = middle
         }
     }
     Ok(Some(above))

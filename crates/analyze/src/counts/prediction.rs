@@ -30,13 +30,19 @@ pub fn predicted_count(
     let share = positive("exposure", exposure)? / (exposure + positive("future", future)?);
     let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
     // P(the next is `count` or less), and P(it is `count` or more).
-    let at_most = |count: f64| match before > 0.0 {
-        true => beta_reg(before, count + 1.0, share),
-        false => 1.0,
+    let at_most = |count: f64| {
+        if before > 0.0 {
+            beta_reg(before, count + 1.0, share)
+        } else {
+            1.0
+        }
     };
-    let at_least = |count: f64| match count > 0.0 {
-        true => 1.0 - beta_reg(before + 1.0, count, share),
-        false => 1.0,
+    let at_least = |count: f64| {
+        if count > 0.0 {
+            1.0 - beta_reg(before + 1.0, count, share)
+        } else {
+            1.0
+        }
     };
     let low = first(|count| at_most(count / size) > tail);
     let high = first(|count| at_least(count / size) <= tail) - 1.0;
@@ -59,9 +65,10 @@ fn first(is_reached: impl Fn(f64) -> bool) -> f64 {
     let mut below = above / 2;
     while above - below > 1 {
         let middle = below + (above - below) / 2;
-        match is_reached(middle as f64) {
-            true => above = middle,
-            false => below = middle,
+        if is_reached(middle as f64) {
+            above = middle
+        } else {
+            below = middle
         }
     }
     above as f64

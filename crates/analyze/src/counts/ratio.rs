@@ -65,13 +65,19 @@ pub fn effective_ratio(
     }
     // P(the second has so many or more), and P(so many or fewer), by log odds.
     let share = |log: f64| 1.0 / (1.0 + (-log).exp());
-    let or_more = |log: f64| match after > 0.0 {
-        true => beta_reg(after, before + 1.0, share(log)),
-        false => 1.0,
+    let or_more = |log: f64| {
+        if after > 0.0 {
+            beta_reg(after, before + 1.0, share(log))
+        } else {
+            1.0
+        }
     };
-    let or_fewer = |log: f64| match before > 0.0 {
-        true => beta_reg(before, after + 1.0, share(-log)),
-        false => 1.0,
+    let or_fewer = |log: f64| {
+        if before > 0.0 {
+            beta_reg(before, after + 1.0, share(-log))
+        } else {
+            1.0
+        }
     };
     let limit = |beyond: &dyn Fn(f64) -> f64| root_between(beyond, ODDS.0, ODDS.1).exp() * scale;
     let equal = -scale.ln();
@@ -79,13 +85,15 @@ pub fn effective_ratio(
         ratio: (before > 0.0).then(|| after / before * scale),
         interval: Interval {
             // Of far less than one event there is no limit within the odds.
-            low: match or_more(ODDS.0) < tail {
-                true => limit(&|log| or_more(log) - tail),
-                false => 0.0,
+            low: if or_more(ODDS.0) < tail {
+                limit(&|log| or_more(log) - tail)
+            } else {
+                0.0
             },
-            high: match or_fewer(ODDS.1) < tail {
-                true => limit(&|log| or_fewer(log) - tail),
-                false => f64::INFINITY,
+            high: if or_fewer(ODDS.1) < tail {
+                limit(&|log| or_fewer(log) - tail)
+            } else {
+                f64::INFINITY
             },
         },
         p: (2.0 * or_more(equal).min(or_fewer(equal))).min(1.0),

@@ -111,9 +111,10 @@ pub fn failure_bounds(
     let known = limits(seen.count, exposure, bursts)?;
     // A stall that was seen fails for certain, however coarsely it was looked for:
     // as of what is replayed, so many came, in so many clusters.
-    let sure = match seen.count >= 1.0 {
-        true => clustered_interval(seen.count, seen.clusters, confidence)?.low,
-        false => 0.0,
+    let sure = if seen.count >= 1.0 {
+        clustered_interval(seen.count, seen.clusters, confidence)?.low
+    } else {
+        0.0
     };
     let (beyond, halfway) = (share(sampled.beyond)?, share(sampled.halfway)?);
     let jobs = exposure / buffering.period();

@@ -49,15 +49,17 @@ pub fn caught_up(gaps: &[f64], period: f64) -> f64 {
     let mut is_after_stall = true;
     let mut caught_up = 0_usize;
     for gap in gaps {
-        match is_none(*gap) {
-            true => caught_up += usize::from(!is_after_stall),
-            false => is_after_stall = *gap >= STALL * period,
+        if is_none(*gap) {
+            caught_up += usize::from(!is_after_stall)
+        } else {
+            is_after_stall = *gap >= STALL * period
         }
     }
     let others: Vec<f64> = gaps.iter().copied().filter(|gap| !is_none(*gap)).collect();
-    match !others.is_empty() && median(&others) > OWES * period {
-        true => caught_up as f64 / gaps.len() as f64,
-        false => 0.0,
+    if !others.is_empty() && median(&others) > OWES * period {
+        caught_up as f64 / gaps.len() as f64
+    } else {
+        0.0
     }
 }
 

@@ -90,9 +90,10 @@ impl Bursts {
             let (mut start, mut number) = (burst, 1.0);
             loop {
                 starts.push(start);
-                let is_last = match self.is_even {
-                    true => number >= self.size,
-                    false => random.random::<f64>() < 1.0 / self.size,
+                let is_last = if self.is_even {
+                    number >= self.size
+                } else {
+                    random.random::<f64>() < 1.0 / self.size
                 };
                 if is_last {
                     break;

@@ -116,9 +116,10 @@ fn median_of_largest(components: &[Component], horizon: f64) -> f64 {
     let (mut low, mut high) = (THRESHOLD, 1e6);
     for _ in 0..100 {
         let middle = f64::midpoint(low, high);
-        match never_above(components, middle, horizon) < 0.5 {
-            true => low = middle,
-            false => high = middle,
+        if never_above(components, middle, horizon) < 0.5 {
+            low = middle
+        } else {
+            high = middle
         }
     }
     low
