@@ -45,10 +45,7 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
         why: waiting,
         what: format!(
             "Find out who had its CPU ({}). How late it was in the end is not known: record until it is served.",
-            match why.is_some_and(|why| why.episodes > 0) {
-                true => "`laggard why`",
-                false => "`laggard why`, where late activations were kept",
-            }
+            if why.is_some_and(|why| why.episodes > 0) { "`laggard why`" } else { "`laggard why`, where late activations were kept" }
         ),
     }));
     all.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());

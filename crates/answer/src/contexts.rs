@@ -128,9 +128,10 @@ impl ContextRow {
     }
 
     fn at_least(&self, text: &str) -> String {
-        match self.is_at_least {
-            true => format!(">= {text}"),
-            false => text.into(),
+        if self.is_at_least {
+            format!(">= {text}")
+        } else {
+            text.into()
         }
     }
 }
@@ -294,16 +295,17 @@ fn bumps(row: &ContextRow, turn: TurnEnd, period: Nanos) -> Option<String> {
         if row.context != ContextKind::Plain {
             return None;
         }
-        return Some(match row.samples < bumps::LEAST {
-            true => format!(
+        return Some(if row.samples < bumps::LEAST {
+            format!(
                 "Whether how late the {who} was has bumps cannot be told from {} activations; {} take {}.",
                 count(row.samples),
                 bumps::LEAST,
                 span(period * bumps::LEAST)
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "No bumps that stand evenly apart, three or more, are seen in how late the {who} was."
-            ),
+            )
         });
     };
     let every = Unit::Auto.write(bumps.every_ns);

@@ -113,9 +113,10 @@ fn effect(report: &CompareReport) -> String {
         let times = report.equal;
         parts.push(format!("equal within {times} times: {}", listed(&equal)));
     }
-    match parts.is_empty() {
-        true => "no difference was found, which is no proof that there is none".into(),
-        false => parts.join("; "),
+    if parts.is_empty() {
+        "no difference was found, which is no proof that there is none".into()
+    } else {
+        parts.join("; ")
     }
 }
 

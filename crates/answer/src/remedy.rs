@@ -167,15 +167,16 @@ fn weight(row: &CauseRow) -> String {
         .who
         .as_ref()
         .is_some_and(|who| who.contains("autogroup"));
-    match is_autogroup {
-        true => Remedy::DisableAutogroup.label(
-            "Disable autogroups (`sysctl -w kernel.sched_autogroup_enabled=0`), or run the application with a real-time \
-             priority: nice counts only within an autogroup.",
-        ),
-        false => Remedy::RaiseWeight.label(
-            "Raise the weight of this control group (`cpu.weight`, or `cpu.shares` of version 1), or move the thread to \
-             another: nice counts only within a group. The others get that much less.",
-        ),
+    if is_autogroup {
+        Remedy::DisableAutogroup.label(
+        "Disable autogroups (`sysctl -w kernel.sched_autogroup_enabled=0`), or run the application with a real-time \
+         priority: nice counts only within an autogroup.",
+    )
+    } else {
+        Remedy::RaiseWeight.label(
+        "Raise the weight of this control group (`cpu.weight`, or `cpu.shares` of version 1), or move the thread to \
+         another: nice counts only within a group. The others get that much less.",
+    )
     }
 }
 

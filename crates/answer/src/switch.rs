@@ -64,9 +64,12 @@ impl StretchFigures {
     /// # Errors
     /// When what came between is not told of each hand-over.
     pub fn of(stretch: &SwitchStretch) -> Result<Self, InputError> {
-        let times = |took: &[u32]| match took.is_empty() {
-            true => Ok(None),
-            false => hand_over_times(took).map(Some),
+        let times = |took: &[u32]| {
+            if took.is_empty() {
+                Ok(None)
+            } else {
+                hand_over_times(took).map(Some)
+            }
         };
         let watched = stretch.watched.as_ref();
         let net = watched.map(|watched| net(&stretch.took_ns, &watched.between));

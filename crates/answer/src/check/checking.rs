@@ -127,9 +127,10 @@ impl<'a> Checking<'a> {
     ) -> Result<Vec<(Service, Route)>, CheckError> {
         let mut lines = load.lines();
         lines.retain(|line| only.is_none_or(|only| only.takes_in(line.0)));
-        match lines.is_empty() {
-            true => Err(self.not_measured(row, load, only)),
-            false => Ok(lines),
+        if lines.is_empty() {
+            Err(self.not_measured(row, load, only))
+        } else {
+            Ok(lines)
         }
     }
 

@@ -79,9 +79,10 @@ pub(super) fn share(row: &CheckedRow, limit: Nanos, samples: f64) -> String {
         return String::new();
     };
     let high = part(figure.high.unwrap_or(1.0));
-    let interval = match figure.low > 0.0 {
-        true => format!("between {} and {high}", part(figure.low)),
-        false => format!("at most {high}"),
+    let interval = if figure.low > 0.0 {
+        format!("between {} and {high}", part(figure.low))
+    } else {
+        format!("at most {high}")
     };
     format!(
         "{}: {} of {} activations were later than {}, {interval} of all; {} may be{}",

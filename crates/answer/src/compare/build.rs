@@ -466,9 +466,10 @@ pub(super) fn chosen_level(loads: &[&Load], line: (Service, Route)) -> Option<(N
     let is_enough = |share: &&f64| all * (1.0 - *share) >= ENOUGH_LATER;
     let share = SHARES.iter().find(is_enough).copied()?;
     let level = nearest(&both, both.quantile(share)?, share);
-    let level = match level < floor {
-        true => Histogram::upper_edge(Histogram::bucket_of(floor)),
-        false => level,
+    let level = if level < floor {
+        Histogram::upper_edge(Histogram::bucket_of(floor))
+    } else {
+        level
     };
     Some((level, share))
 }

@@ -110,10 +110,7 @@ fn changes(
         .flatten()
         .any(|one| one.rows == RowsOf::Activations);
     if limits.is_empty() {
-        return Ok(Err(match has_activations {
-            true => "in some recording it was not decided what is late, so causes are not compared; record with `laggard attach --deadline`",
-            false => "some recording is too short to have decided what is late, so causes are not compared; record with `--threshold`, or for longer",
-        }
+        return Ok(Err(if has_activations { "in some recording it was not decided what is late, so causes are not compared; record with `laggard attach --deadline`" } else { "some recording is too short to have decided what is late, so causes are not compared; record with `--threshold`, or for longer" }
         .into()));
     }
     let cut = watched
@@ -145,12 +142,9 @@ fn changes(
     }
     let told = told(found, cut, confidence)?;
     if told.is_empty() && cut.contains(&true) {
-        return Ok(Err(match has_activations {
-            true => "of threads that are watched not all that was late is kept, so that a cause that came less often was not \
-                     told from one that was kept less often",
-            false => "too many activations were late for all to be kept, so that a cause that came less often was not told \
-                      from one that was kept less often; record with a larger `--max-episodes-per-minute`",
-        }
+        return Ok(Err(if has_activations { "of threads that are watched not all that was late is kept, so that a cause that came less often was not \
+        told from one that was kept less often" } else { "too many activations were late for all to be kept, so that a cause that came less often was not told \
+        from one that was kept less often; record with a larger `--max-episodes-per-minute`" }
         .into()));
     }
     Ok(Ok(told))

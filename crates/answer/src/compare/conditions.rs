@@ -138,9 +138,10 @@ const LISTS: [List; 3] = [
 ];
 
 fn text(text: &str) -> String {
-    match text.is_empty() {
-        true => UNKNOWN.into(),
-        false => text.into(),
+    if text.is_empty() {
+        UNKNOWN.into()
+    } else {
+        text.into()
     }
 }
 
@@ -166,9 +167,10 @@ fn list(cpus: &CpuList) -> String {
 fn governor(manifest: &Manifest) -> String {
     let all = manifest.host.frequency.iter();
     let names: BTreeSet<&str> = all.map(|one| one.governor.as_str()).collect();
-    match names.is_empty() {
-        true => "none".into(),
-        false => Vec::from_iter(names).join(" and "),
+    if names.is_empty() {
+        "none".into()
+    } else {
+        Vec::from_iter(names).join(" and ")
     }
 }
 
@@ -176,9 +178,10 @@ fn idle(manifest: &Manifest) -> String {
     let Host { idle, .. } = &manifest.host;
     let used = idle.iter().filter(|state| !state.disabled);
     let names: Vec<&str> = used.map(|Idle { name, .. }| name.as_str()).collect();
-    match names.is_empty() {
-        true => "none".into(),
-        false => names.join(" "),
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(" ")
     }
 }
 

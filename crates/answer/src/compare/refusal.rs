@@ -206,10 +206,7 @@ fn stages(manifest: &Manifest) -> String {
 }
 
 pub(super) const fn yes(is_so: bool) -> &'static str {
-    match is_so {
-        true => "yes",
-        false => "no",
-    }
+    if is_so { "yes" } else { "no" }
 }
 
 const fn backend(backend: Backend) -> &'static str {

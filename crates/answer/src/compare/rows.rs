@@ -45,9 +45,10 @@ impl RowsCompared {
 
     /// What the quantiles say, in plain words.
     pub(super) fn sentences(&self, services: &[ServiceComparison], is_enough: bool) -> Vec<String> {
-        let what = match self.are_waits {
-            true => format!("how late {} were", self.words),
-            false => format!("how long {} took", self.words),
+        let what = if self.are_waits {
+            format!("how late {} were", self.words)
+        } else {
+            format!("how long {} took", self.words)
         };
         let mut all = vec![format!(
             "Compared is {what}; how often is not told: {}.",
@@ -73,12 +74,11 @@ impl RowsCompared {
             all.push("No difference was found; that is no proof that there is none.".into());
         }
         all.extend(told);
-        all.push(match is_enough {
-            true => {
-                "All intervals hold together with 95 %, by what the recordings of a side differ in."
-                    .into()
-            }
-            false => "Each interval is of 95 % by itself, of these recordings alone.".into(),
+        all.push(if is_enough {
+            "All intervals hold together with 95 %, by what the recordings of a side differ in."
+                .into()
+        } else {
+            "Each interval is of 95 % by itself, of these recordings alone.".into()
         });
         all
     }

@@ -226,18 +226,20 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
         let (told, dispersions) = ratio(&counts[from..one.at], &counts[one.at..to])?;
         let is_worse = told.ratio.is_none_or(|ratio| ratio > 1.0);
         // What is not known must not have made it.
-        let (turned, _) = match is_worse {
-            true => ratio(&most[from..one.at], &counts[one.at..to])?,
-            false => ratio(&counts[from..one.at], &most[one.at..to])?,
+        let (turned, _) = if is_worse {
+            ratio(&most[from..one.at], &counts[one.at..to])?
+        } else {
+            ratio(&counts[from..one.at], &most[one.at..to])?
         };
         if turned.ratio.is_some_and(|ratio| (ratio > 1.0) != is_worse) {
             continue;
         }
         let before = late.part(from..one.at, dispersions[0]);
         let behind = late.part(one.at..to, dispersions[1]);
-        let change = match is_worse {
-            true => Change::Worse,
-            false => Change::Better,
+        let change = if is_worse {
+            Change::Worse
+        } else {
+            Change::Better
         };
         if is_contradicted(change, [&before, &behind], MARGIN) {
             continue;

@@ -157,9 +157,10 @@ impl<'a> ExplainedPeaks<'a> {
     /// where what is late comes by the clock on the wall, ns.
     fn exposure(&self, horizon: Horizon) -> f64 {
         let measured = measured(horizon, self.usage);
-        match self.comes_by_the_clock() {
-            true => measured * self.usage.compression,
-            false => measured,
+        if self.comes_by_the_clock() {
+            measured * self.usage.compression
+        } else {
+            measured
         }
     }
 

@@ -115,10 +115,7 @@ fn fits(seen: &Grounds<'_>) -> (Vec<Fit>, Option<String>) {
                 | RowsOf::Waits { .. }
                 | RowsOf::Traced => "no thread that could run an application was measured",
             };
-            let why = match is_any {
-                true => refused,
-                false => Some(why.into()),
-            };
+            let why = if is_any { refused } else { Some(why.into()) };
             (fits, why)
         }
     }

@@ -156,9 +156,10 @@ fn stage_before(group: &Group, stage: Stage) -> Option<Stage> {
         .copied()
         .filter(|&before| before != rarer)
         .rfind(|&before| {
-            let before = match interrupts.contains(&before) {
-                true => either,
-                false => count(before),
+            let before = if interrupts.contains(&before) {
+                either
+            } else {
+                count(before)
             };
             before * 2 > count(stage)
         })

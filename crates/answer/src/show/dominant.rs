@@ -56,12 +56,13 @@ pub(super) fn what_dominates(report: &RecordingReport, row: &ServiceRow) -> Opti
             .filter_map(|&part| Some((part, together(part)?))),
     );
     medians.first().filter(|(_, median)| *median > 0.0)?;
-    let said = match is_typical(&medians, &rows) {
-        true => typical(&medians, &sums),
-        false => format!(
+    let said = if is_typical(&medians, &rows) {
+        typical(&medians, &sums)
+    } else {
+        format!(
             "No delay is typical, for the parts' medians do not add up to one: {}",
             of_all(&sums)
-        ),
+        )
     };
     Some(format!("{said}{}.", longest(&parts)))
 }
@@ -94,9 +95,12 @@ fn together(part: &StageRow) -> Option<f64> {
 fn is_typical(medians: &[Timed<'_>], rows: &[&ServiceRow]) -> bool {
     let known = || rows.iter().filter_map(|row| row.latency.share(0.5));
     let low = |share: &Share| Some(ns(share.low_ns.or(share.ns)?));
-    let high = |share: &Share| match share.is_at_least {
-        true => Some(f64::INFINITY),
-        false => share.ns.map(ns),
+    let high = |share: &Share| {
+        if share.is_at_least {
+            Some(f64::INFINITY)
+        } else {
+            share.ns.map(ns)
+        }
     };
     let least = known().filter_map(low).fold(f64::INFINITY, f64::min);
     let most = known().filter_map(high).fold(0.0, f64::max);
@@ -158,9 +162,10 @@ fn typical(medians: &[Timed<'_>], sums: &[Timed<'_>]) -> String {
 
 /// What is said of the time of all, if something stands out there.
 fn besides(stands_out: bool, sums: &[Timed<'_>]) -> String {
-    match stands_out {
-        true => format!("; {}", of_all(sums)),
-        false => String::new(),
+    if stands_out {
+        format!("; {}", of_all(sums))
+    } else {
+        String::new()
     }
 }
 

@@ -78,9 +78,10 @@ impl RecordingReport {
             return "what woke a thread (a timer: when it was due)";
         }
         let is_raised = |caveat: &Caveat| caveat.kind == CaveatKind::ExternalSource;
-        match self.caveats.iter().any(is_raised) {
-            true => "the raise of the interrupt",
-            false => "the programmed expiry",
+        if self.caveats.iter().any(is_raised) {
+            "the raise of the interrupt"
+        } else {
+            "the programmed expiry"
         }
     }
 
@@ -269,9 +270,10 @@ impl Figures {
 
 /// `text`, as a lower limit if it is one.
 pub fn at_least(is_at_least: bool, text: &str) -> String {
-    match is_at_least {
-        true => format!(">= {text}"),
-        false => text.into(),
+    if is_at_least {
+        format!(">= {text}")
+    } else {
+        text.into()
     }
 }
 

@@ -148,9 +148,10 @@ pub fn intervals(
 /// Where expiries were spread on purpose, intervals are the plan's; what is the
 /// machine's is what it made of them.
 fn counted(manifest: &Manifest) -> CountedInterval {
-    match manifest.plan.dither && !is_external(manifest) {
-        true => CountedInterval::BeyondPlan,
-        false => CountedInterval::Interval,
+    if manifest.plan.dither && !is_external(manifest) {
+        CountedInterval::BeyondPlan
+    } else {
+        CountedInterval::Interval
     }
 }
 

@@ -129,9 +129,10 @@ impl TimerFound {
             return TimerClass::FiresTwice;
         }
         if let Some(grid) = self.grid {
-            return match grid.beyond > BEYOND + self.machine_late {
-                true => TimerClass::TwoTicks,
-                false => TimerClass::Tick,
+            return if grid.beyond > BEYOND + self.machine_late {
+                TimerClass::TwoTicks
+            } else {
+                TimerClass::Tick
             };
         }
         // On a tick that is longer than the period, several come at once.

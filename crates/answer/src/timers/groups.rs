@@ -105,9 +105,10 @@ pub(super) fn groups(rows: &[TimerRow], coarse: Option<Nanos>) -> Vec<TimerGroup
         .map(|((class, _), of)| {
             let apis = apis(of.iter().copied());
             let service = of[0].service;
-            let who = match is_one {
-                true => names(&apis),
-                false => format!("As {service}, {}", names(&apis)),
+            let who = if is_one {
+                names(&apis)
+            } else {
+                format!("As {service}, {}", names(&apis))
             };
             TimerGroup {
                 class: *class,
@@ -133,9 +134,10 @@ fn span(values: impl Iterator<Item = f64>) -> String {
         (least.min(one), most.max(one))
     });
     let (least, most) = (told(least), told(most));
-    match least == most {
-        true => least,
-        false => format!("{least} to {most}"),
+    if least == most {
+        least
+    } else {
+        format!("{least} to {most}")
     }
 }
 
@@ -173,9 +175,10 @@ fn between_others(row: &TimerRow) -> Option<f64> {
 
 fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nanos>) -> String {
     let one = apis(rows.iter().copied()).len() == 1;
-    let (are, come, take) = match one {
-        true => ("is", "comes", "takes"),
-        false => ("are", "come", "take"),
+    let (are, come, take) = if one {
+        ("is", "comes", "takes")
+    } else {
+        ("are", "come", "take")
     };
     let of = |value: fn(&TimerRow) -> Option<f64>| span(rows.iter().filter_map(|row| value(row)));
     let ticks = || of(|row| row.tick_ns);
@@ -220,12 +223,13 @@ fn sentence(class: TimerClass, who: &str, rows: &[&TimerRow], coarse: Option<Nan
         TimerClass::Early => format!("{who} {come} before it is time."),
         TimerClass::Bursts => format!(
             "{who} {come} once for each expiry that passed {}: {} at once, where {} had passed.",
-            match rows
+            if rows
                 .iter()
                 .all(|row| row.held_off.is_some_and(|it| it.is_stalled))
             {
-                true => "in a stall",
-                false => "while nobody waited",
+                "in a stall"
+            } else {
+                "while nobody waited"
             },
             of_count(rows, |it| it.at_once),
             of_count(rows, |it| it.passed)
@@ -293,9 +297,10 @@ fn of_count(rows: &[&TimerRow], of: fn(&TimerHeldOff) -> f64) -> String {
         .collect();
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
-    match least < most {
-        true => format!("{least:.0} to {most:.0}"),
-        false => format!("{most:.0}"),
+    if least < most {
+        format!("{least:.0} to {most:.0}")
+    } else {
+        format!("{most:.0}")
     }
 }
 

@@ -168,9 +168,10 @@ pub(super) fn row(run: &TimerRun) -> TimerRow {
         None => found.class(),
         Some(_) => TimerClass::Unavailable,
     };
-    let tick = match class == TimerClass::FiresTwice {
-        true => Some(tick_from_none(ns(run.period), found.paired)),
-        false => found.grid.map(|grid| grid.tick).or(found.doubled),
+    let tick = if class == TimerClass::FiresTwice {
+        Some(tick_from_none(ns(run.period), found.paired))
+    } else {
+        found.grid.map(|grid| grid.tick).or(found.doubled)
     };
     let untold = |one: laggard_analyze::timer::QuartileDifference| rounded(4.0 * one.error);
     let largest = periodic.late.iter().chain(&singles.late).copied();
@@ -318,9 +319,10 @@ fn found(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFound {
             .collect()
     };
     let (allowed, tight) = (of(false), of(true));
-    let rounds = match run.api.calls_back() {
-        true => stalls(&periodic.gaps, ns(run.period)),
-        false => held_off(run),
+    let rounds = if run.api.calls_back() {
+        stalls(&periodic.gaps, ns(run.period))
+    } else {
+        held_off(run)
     };
     let mut found = TimerFound {
         grid,

@@ -194,9 +194,10 @@ pub(super) fn doubts(report: &TraceReport, is_coarse: bool, length: Option<Nanos
     let is_lost = lost.events > 0 || lost.buffers > 0;
     let is_damaged = lost.damaged_buffers > 0 || lost.unread_bytes > 0;
     if (is_lost || is_damaged) && !report.threads.is_empty() {
-        let remedy = match is_lost {
-            true => "; record with more buffers",
-            false => "",
+        let remedy = if is_lost {
+            "; record with more buffers"
+        } else {
+            ""
         };
         doubts.push(format!(
             "where a switch was lost, a thread's wait for a CPU seems longer than it was{remedy}"

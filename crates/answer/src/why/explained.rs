@@ -112,9 +112,10 @@ const WINDOWS: &str =
 
 /// How a recording such as this one comes to have late activations with their causes.
 pub(crate) fn evidence_remedy(manifest: &Manifest) -> &'static str {
-    match manifest.host.is_windows() {
-        true => WINDOWS,
-        false => LINUX,
+    if manifest.host.is_windows() {
+        WINDOWS
+    } else {
+        LINUX
     }
 }
 

@@ -271,9 +271,10 @@ fn verdict(report: &HandlersReport) -> Option<String> {
             .missing
             .none_longer_ns
             .is_some_and(|missing| missing < late);
-    let did = match is_sure && report.uncounted_ns == Nanos::ZERO {
-        true => "never did",
-        false => "did not, as far as they were counted",
+    let did = if is_sure && report.uncounted_ns == Nanos::ZERO {
+        "never did"
+    } else {
+        "did not, as far as they were counted"
     };
     let acquitted = match rest.count() {
         0 => String::new(),

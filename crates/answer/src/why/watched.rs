@@ -257,9 +257,10 @@ fn undecided(watched: &[Watched], rows: RowsOf) -> Option<String> {
     if undecided == 0 {
         return None;
     }
-    let of = match undecided == watched.len() {
-        true => "any line".to_owned(),
-        false => format!("{undecided} of {} lines", watched.len()),
+    let of = if undecided == watched.len() {
+        "any line".to_owned()
+    } else {
+        format!("{undecided} of {} lines", watched.len())
     };
     if rows == RowsOf::Activations {
         return Some(format!(
@@ -271,16 +272,17 @@ fn undecided(watched: &[Watched], rows: RowsOf) -> Option<String> {
         .iter()
         .filter(|one| one.threshold.is_none())
         .all(|one| one.watch.is_some());
-    Some(match is_watched {
-        true => format!(
+    Some(if is_watched {
+        format!(
             "The recording ended before it was known what is late in {of}: of these, each new \
-             largest from {} on was kept; give `--threshold`, or record for longer than 3 s.",
+         largest from {} on was kept; give `--threshold`, or record for longer than 3 s.",
             Unit::Auto.write_nanos(UNDECIDED)
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "The recording ended before it was known what is late in {of}: of these, nothing was \
-             kept; give `--threshold`, or record for longer than 3 s."
-        ),
+         kept; give `--threshold`, or record for longer than 3 s."
+        )
     })
 }
 

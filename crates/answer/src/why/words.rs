@@ -114,9 +114,10 @@ pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
 /// A time that may be a lower limit, in words.
 pub fn at_least(is_at_least: bool, time: Nanos) -> String {
     let time = Unit::Auto.write_nanos(time);
-    match is_at_least {
-        true => format!("at least {time}"),
-        false => time,
+    if is_at_least {
+        format!("at least {time}")
+    } else {
+        time
     }
 }
 

@@ -368,9 +368,10 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
         let unfinished = in_the_middle(Nanos::from_us(so_far));
         let policy = ThreadPolicy::Fifo(80);
         let mut all = cycles(1, policy, Nanos::from_us(100));
-        let last = match ended {
-            true => ThreadHappening::Ended(unfinished),
-            false => ThreadHappening::Left(unfinished),
+        let last = if ended {
+            ThreadHappening::Ended(unfinished)
+        } else {
+            ThreadHappening::Left(unfinished)
         };
         all.push(told(1, policy, CYCLES, last));
 
@@ -379,9 +380,10 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
         assert_eq!(report.held.overdue, overdue, "{so_far} us, ended: {ended}");
         assert_eq!(report.held.misses, 0, "{so_far} us, ended: {ended}");
         let said = report.sentences.join(" ");
-        let when = match ended {
-            true => "when the thread ended, one",
-            false => "when watching ended, one",
+        let when = if ended {
+            "when the thread ended, one"
+        } else {
+            "when watching ended, one"
         };
         assert!(said.contains(when), "{said}");
     }

@@ -486,9 +486,10 @@ fn what_is_better_than_ticks_is_not_said_to_count_cpu_time() {
 /// meanwhile runs when it is given back.
 fn given_back(at: f64, turn: f64, share: f64) -> f64 {
     let since = at % turn;
-    match since < share * turn {
-        true => at - since + share * turn,
-        false => at,
+    if since < share * turn {
+        at - since + share * turn
+    } else {
+        at
     }
 }
 

@@ -95,9 +95,10 @@ fn timeline(
             class: is_told.then_some(part.class),
             parts: 1,
             is_it: is_told && is_it(part),
-            context: match is_told {
-                true => layers(&part.slice.context, symbols),
-                false => Vec::new(),
+            context: if is_told {
+                layers(&part.slice.context, symbols)
+            } else {
+                Vec::new()
             },
         });
     }

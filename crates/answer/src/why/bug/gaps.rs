@@ -93,12 +93,11 @@ fn code(its: &Its<'_, '_>, evidence: &[&Evidence]) -> Option<String> {
         let sampler = one.sampler.map(|(sampler, _)| sampler);
         matches!(sampler, Some(Sampler::CpuClock | Sampler::Profile))
     };
-    let how = match evidence.iter().any(by_timer) {
-        true => {
-            " A timer took the samples: code that has interrupts disabled is seen only as it \
-             enables them again."
-        }
-        false => "",
+    let how = if evidence.iter().any(by_timer) {
+        " A timer took the samples: code that has interrupts disabled is seen only as it \
+         enables them again."
+    } else {
+        ""
     };
     match missing {
         0 if how.is_empty() => None,

@@ -273,9 +273,10 @@ fn title(cause: &CauseRow, made_late: &[String], kernel: &str) -> String {
         [] => "activations".into(),
     };
     let most = Unit::Auto.write_nanos(cause.largest_ns);
-    let by = match cause.is_at_least {
-        true => format!("{most} or more"),
-        false => format!("up to {most}"),
+    let by = if cause.is_at_least {
+        format!("{most} or more")
+    } else {
+        format!("up to {most}")
     };
     format!(
         "{} makes {whom} late by {by}{kernel}",
@@ -349,9 +350,10 @@ fn reproduce(late: &Explained<'_>, number: usize) -> Vec<String> {
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+,./:%@".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
