@@ -25,9 +25,10 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     if args.github {
         pipe::print(&github(&report))?;
     }
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::check(&report, args.all, terminal::look(Unit::Auto)),
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        text::check(&report, args.all, terminal::look(Unit::Auto))
     })?;
     Ok(Exit::of_check(&report))
 }

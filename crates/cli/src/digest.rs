@@ -59,9 +59,10 @@ fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
 
 /// Whether there still is a reader.
 fn write(dir: &Path, without_samples: bool) -> anyhow::Result<bool> {
-    let digest = match without_samples {
-        true => laggard_answer::digest_without_samples(dir),
-        false => laggard_answer::digest(dir),
+    let digest = if without_samples {
+        laggard_answer::digest_without_samples(dir)
+    } else {
+        laggard_answer::digest(dir)
     };
     pipe::try_print(&pipe::json_line(&digest)?)
 }

@@ -90,9 +90,10 @@ fn synopsis(command: &Command) -> Roff {
 
 /// An argument in the synopsis, in brackets unless it is needed.
 fn in_brackets(arg: &Arg, inner: Vec<Inline>) -> Vec<Inline> {
-    let (open, close) = match arg.is_required_set() {
-        true => (" ", ""),
-        false => (" [", "]"),
+    let (open, close) = if arg.is_required_set() {
+        (" ", "")
+    } else {
+        (" [", "]")
     };
     [vec![roman(open)], inner, vec![roman(close)]].concat()
 }

@@ -10,8 +10,9 @@ use crate::terminal;
 /// Prints what was made for a terminal: coloured where this is one that has
 /// colours. What is in it was made printable where it was written.
 pub(crate) fn print_screen(screen: &Screen) -> anyhow::Result<()> {
-    laggard_console::pipe::print_as_it_is(&match terminal::has_colours() {
-        true => screen.coloured(),
-        false => screen.plain(),
+    laggard_console::pipe::print_as_it_is(&if terminal::has_colours() {
+        screen.coloured()
+    } else {
+        screen.plain()
     })
 }

@@ -142,9 +142,10 @@ impl FigureInput {
 }
 
 fn exit<'a>(reports: impl IntoIterator<Item = &'a RecordingReport>) -> Exit {
-    match reports.into_iter().all(|one| one.trust == Trust::Good) {
-        true => Exit::Ok,
-        false => Exit::Untrustworthy,
+    if reports.into_iter().all(|one| one.trust == Trust::Good) {
+        Exit::Ok
+    } else {
+        Exit::Untrustworthy
     }
 }
 

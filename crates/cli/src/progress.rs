@@ -76,9 +76,10 @@ impl Watcher for Progress {
 
     /// Above the bar, if there is one.
     fn say(&mut self, text: &str) {
-        match self.bar.is_hidden() {
-            true => pipe::say(text),
-            false => self.bar.println(printable(text).to_string()),
+        if self.bar.is_hidden() {
+            pipe::say(text)
+        } else {
+            self.bar.println(printable(text).to_string())
         }
     }
 

@@ -145,9 +145,10 @@ impl View {
     }
 
     fn say(&self, text: &str) -> anyhow::Result<()> {
-        match self.shows_text {
-            true => pipe::print(text),
-            false => Ok(()),
+        if self.shows_text {
+            pipe::print(text)
+        } else {
+            Ok(())
         }
     }
 

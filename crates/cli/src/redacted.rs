@@ -109,12 +109,13 @@ fn said(folder: &Path, redactor: &Redactor) -> String {
         .kept()
         .map(|name| printable(name).to_string())
         .collect();
-    let kept = match kept.is_empty() {
-        true => String::new(),
-        false => format!(
+    let kept = if kept.is_empty() {
+        String::new()
+    } else {
+        format!(
             "These devices and modules keep their names: {}.\n",
             kept.join(", ")
-        ),
+        )
     };
     format!(
         "Wrote {}\n\

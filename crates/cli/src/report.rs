@@ -119,9 +119,10 @@ fn answered(
 ) -> anyhow::Result<PageData> {
     let applications = choices(asked)?;
     weigh(&report, &mut charts, seen)?;
-    let forecast = match seen.is_empty() {
-        true => None,
-        false => Some(forecasts(seen, None, &Horizon::ALL)?),
+    let forecast = if seen.is_empty() {
+        None
+    } else {
+        Some(forecasts(seen, None, &Horizon::ALL)?)
     };
     Ok(PageData {
         forecast_told: forecast.as_ref().map(told).unwrap_or_default(),

@@ -62,13 +62,15 @@ fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exi
     // Who can be believed is judged by all that was counted.
     let reports = in_figures(recordings, None)?;
     let trusts: Vec<&Trust> = reports.iter().map(|one| &one.trust).collect();
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::intervals(&report, &trusts, terminal::look(args.unit)),
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        text::intervals(&report, &trusts, terminal::look(args.unit))
     })?;
-    Ok(match trusts.iter().any(|trust| **trust != Trust::Good) {
-        true => Exit::Untrustworthy,
-        false => Exit::Ok,
+    Ok(if trusts.iter().any(|trust| **trust != Trust::Good) {
+        Exit::Untrustworthy
+    } else {
+        Exit::Ok
     })
 }
 

@@ -86,9 +86,10 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         caveats: measuring::caveats(),
     };
     let report = switch::switches(&measured)?;
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::switches(&report, terminal::look(Unit::Auto)),
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        text::switches(&report, terminal::look(Unit::Auto))
     })?;
     // The figures are shown first: they are good without a picture.
     pictures.draw(&report, &measured)?;
@@ -96,9 +97,10 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         let count = folder.end(!stop.load(Ordering::Relaxed))?;
         measuring::say_rows(args.output.as_deref(), count);
     }
-    Ok(match is_had(&report) {
-        true => Exit::Ok,
-        false => Exit::Unmet,
+    Ok(if is_had(&report) {
+        Exit::Ok
+    } else {
+        Exit::Unmet
     })
 }
 
@@ -348,9 +350,10 @@ fn loaded(name: Option<&str>, cpu: Cpu, stop: &AtomicBool) -> anyhow::Result<Opt
     let launch = launch.open_files(linux::usual_descriptors());
     let takes_turns =
         |load: &NamedLoad| matches!(load, NamedLoad::Busy(busy) if busy.turns.is_some());
-    let launch = match takes_turns(&NamedLoad::named(name)?) {
-        true => launch.cpus(CpuList::from_iter([cpu])),
-        false => launch,
+    let launch = if takes_turns(&NamedLoad::named(name)?) {
+        launch.cpus(CpuList::from_iter([cpu]))
+    } else {
+        launch
     };
     let mut load = launch.user(measuring::caller()).start()?;
     load.wait_until_ready(stop)

@@ -50,9 +50,10 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
 /// One cause for the author of its code.
 fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
     let recordings = [args.recording.clone()];
-    let copies = match args.redact {
-        true => Some(Copies::make(&recordings)?),
-        false => None,
+    let copies = if args.redact {
+        Some(Copies::make(&recordings)?)
+    } else {
+        None
     };
     let [recording] = copies
         .as_ref()
@@ -63,9 +64,10 @@ fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
     let late = RecordedEpisodes::read(&Recording::open(recording)?)?;
     late.has(args.service)?;
     let report = why::bug(&Explained::new(&late, args.service), number)?;
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => laggard_view::bug(&report),
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        laggard_view::bug(&report)
     })?;
     Ok(Exit::Ok)
 }
@@ -80,13 +82,15 @@ fn said(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<String> {
                 late.path
             )
         })?;
-        let top = match args.all {
-            true => usize::MAX,
-            false => args.top.unwrap_or(MOST_HANDLERS),
+        let top = if args.all {
+            usize::MAX
+        } else {
+            args.top.unwrap_or(MOST_HANDLERS)
         };
-        return match args.json {
-            true => pipe::json(&report),
-            false => Ok(text::handlers(&report, top, look)),
+        return if args.json {
+            pipe::json(&report)
+        } else {
+            Ok(text::handlers(&report, top, look))
         };
     }
     let symbols = &late.notes.symbols;

@@ -28,9 +28,10 @@ impl From<&RecordArgs> for Plan {
             load_cpus: args.load_cpus.clone(),
             load_user: args.load_user.map(|user| user.0),
             recording: args.output.clone().map(Destination::from),
-            access: match args.share {
-                true => Access::Shared,
-                false => Access::Private,
+            access: if args.share {
+                Access::Shared
+            } else {
+                Access::Private
             },
             keep: match args.keep {
                 KeepArg::All => Keep::All,

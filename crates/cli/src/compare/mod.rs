@@ -82,9 +82,10 @@ fn series(args: &CompareArgs) -> anyhow::Result<Exit> {
         service: args.service,
         threads: ask::threads(),
     })?;
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::series(&report, args.all, terminal::look(Unit::Auto)),
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        text::series(&report, args.all, terminal::look(Unit::Auto))
     })?;
     Ok(Exit::Ok)
 }

@@ -21,9 +21,10 @@ use crate::{pipe, terminal};
 /// Says what was found, and what the recording that is asked saw of it.
 fn tell(args: &DoctorArgs, found: Examined, recording: Option<&Recording>) -> anyhow::Result<Exit> {
     let report = doctor::doctor(found, recording)?;
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::doctor(&report, terminal::look(Unit::Auto)),
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        text::doctor(&report, terminal::look(Unit::Auto))
     })?;
     Ok(match report.missing {
         0 => Exit::Ok,

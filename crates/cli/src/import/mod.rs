@@ -24,9 +24,10 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     let place = place.transpose()?;
     let (report, is_kept) =
         read(&args.file, place.as_ref()).with_context(|| args.file.display().to_string())?;
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::trace(&report, args.top, terminal::look(Unit::Auto)),
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        text::trace(&report, args.top, terminal::look(Unit::Auto))
     })?;
     if let Some(place) = &place {
         #[cfg(target_os = "linux")]
@@ -36,17 +37,19 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     if !report.is_told() {
         return Ok(Exit::Unmet);
     }
-    Ok(match report.trusted {
-        true => Exit::Ok,
-        false => Exit::Untrustworthy,
+    Ok(if report.trusted {
+        Exit::Ok
+    } else {
+        Exit::Untrustworthy
     })
 }
 
 fn say(place: &Destination, is_kept: bool) {
     let shown = place.path().display().to_string();
-    pipe::say(&match is_kept {
-        true => format!("Kept in {shown}; laggard show {shown}"),
-        false => format!("nothing to be kept in {shown}: the trace has no times"),
+    pipe::say(&if is_kept {
+        format!("Kept in {shown}; laggard show {shown}")
+    } else {
+        format!("nothing to be kept in {shown}: the trace has no times")
     });
 }
 

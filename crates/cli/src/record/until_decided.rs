@@ -176,11 +176,12 @@ impl Pieces<'_> {
         let session = session.map_err(|err| super::named(self.args, err))?;
         self.requirements.refuse_for(session.manifest())?;
         let mut progress = Progress::new(self.args.quiet, plan.duration, &session.manifest().lines);
-        let (done, left) = match self.leaves_load() {
-            true => session
+        let (done, left) = if self.leaves_load() {
+            session
                 .run_on(&mut [&mut progress])
-                .map(|(done, load)| (done, Some(load)))?,
-            false => (session.run(&mut [&mut progress])?, None),
+                .map(|(done, load)| (done, Some(load)))?
+        } else {
+            (session.run(&mut [&mut progress])?, None)
         };
         if let Some(failure) = done.failure {
             bail!("{}", failure.what);

@@ -36,9 +36,10 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     let place = Destination::from(name.unwrap_or_else(|| measuring::default_name("rehearsal")));
     // The recording that is made first takes a minute.
     Recorder::check(&place)?;
-    let made = match args.from.is_empty() {
-        true => Some(recording::before(args, &wanted, &place, &interrupted)?),
-        false => None,
+    let made = if args.from.is_empty() {
+        Some(recording::before(args, &wanted, &place, &interrupted)?)
+    } else {
+        None
     };
     let before = match &made {
         Some(made) => vec![made.path().to_owned()],
@@ -116,17 +117,19 @@ fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
-    pipe::print(&match args.json {
-        true => pipe::json(report)?,
-        false => text::rehearsal(report, args.all, terminal::look(Unit::Auto)),
+    pipe::print(&if args.json {
+        pipe::json(report)?
+    } else {
+        text::rehearsal(report, args.all, terminal::look(Unit::Auto))
     })
 }
 
 /// An error where a recording was ended by the user: what follows would be of
 /// another length than asked.
 fn unless_interrupted(interrupted: &AtomicBool) -> anyhow::Result<()> {
-    match interrupted.load(Ordering::Relaxed) {
-        true => Err(anyhow::anyhow!("interrupted; nothing was compared")),
-        false => Ok(()),
+    if interrupted.load(Ordering::Relaxed) {
+        Err(anyhow::anyhow!("interrupted; nothing was compared"))
+    } else {
+        Ok(())
     }
 }

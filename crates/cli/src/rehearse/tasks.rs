@@ -64,14 +64,15 @@ pub(super) fn check_recorded(task: &ModelledTask, seen: &Load) -> anyhow::Result
     let streams = || seen.runs.iter().flat_map(|one| &one.streams);
     let kind = std::mem::discriminant(&task.service);
     let alike = |one: &&Stream| std::mem::discriminant(&one.service) == kind && one.cpu == task.cpu;
-    match streams().any(|one| alike(&one)) {
-        true => Ok(()),
-        false => anyhow::bail!(
+    if streams().any(|one| alike(&one)) {
+        Ok(())
+    } else {
+        anyhow::bail!(
             "task `{}` runs as `{}` on CPU {}, which the recording to predict from did not measure; record those, or choose others",
             task.name,
             task.service,
             task.cpu
-        ),
+        )
     }
 }
 

@@ -61,15 +61,14 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
         runs,
         caveats: here::caveats(),
     });
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => {
-            let tables = TimerTables {
-                first: args.table1,
-                second: args.table2,
-            };
-            text::timers(&report, tables, terminal::look(Unit::Auto))
-        }
+    pipe::print(&if args.json {
+        pipe::json(&report)?
+    } else {
+        let tables = TimerTables {
+            first: args.table1,
+            second: args.table2,
+        };
+        text::timers(&report, tables, terminal::look(Unit::Auto))
     })?;
     kept.end(!stop.load(Ordering::Relaxed))?;
     let is_there = |class| class != TimerClass::Unavailable;
@@ -77,9 +76,10 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     let is_had = is_whole && report.rows.iter().all(|row| is_there(row.class));
     let keeps = args.max_lateness.is_none_or(|most| report.keeps(most));
     let is_told = !report.rows.is_empty();
-    Ok(match (is_had || !is_named) && keeps && is_told {
-        true => Exit::Ok,
-        false => Exit::Unmet,
+    Ok(if (is_had || !is_named) && keeps && is_told {
+        Exit::Ok
+    } else {
+        Exit::Unmet
     })
 }
 
@@ -134,9 +134,10 @@ fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
         }
     }
     here::check_policies(&args.policy)?;
-    let apis = match named.is_empty() {
-        true => TimerApi::HERE.to_vec(),
-        false => named,
+    let apis = if named.is_empty() {
+        TimerApi::HERE.to_vec()
+    } else {
+        named
     };
     let blocks = each_once(&args.policy)
         .into_iter()

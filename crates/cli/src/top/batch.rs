@@ -122,9 +122,10 @@ fn columns() -> String {
 fn line(at: Nanos, row: &Row, figures: &WindowFigures) -> String {
     let time =
         |time: Option<Nanos>| time.map_or_else(|| "-".into(), |time| Unit::Auto.write_nanos(time));
-    let missed = match row.way.0.has_lines() {
-        true => count(row.missed),
-        false => "-".into(),
+    let missed = if row.way.0.has_lines() {
+        count(row.missed)
+    } else {
+        "-".into()
     };
     let largest = |largest: Option<Nanos>| match row.still_waiting {
         0 => time(largest),

@@ -20,9 +20,10 @@ pub(super) enum Keys {
 impl Keys {
     pub(super) fn open() -> anyhow::Result<Self> {
         let input = io::stdin();
-        Ok(match input.is_terminal() {
-            true => Self::Input(input),
-            false => Self::Terminal(File::open("/dev/tty").context("open the terminal")?),
+        Ok(if input.is_terminal() {
+            Self::Input(input)
+        } else {
+            Self::Terminal(File::open("/dev/tty").context("open the terminal")?)
         })
     }
 

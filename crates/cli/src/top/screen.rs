@@ -129,9 +129,10 @@ impl LiveScreen {
         while !drawer.is_finished() && begin.elapsed() < END_WITHIN {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let drawn = match drawer.is_finished() {
-            true => drawer.join(),
-            false => Ok(Err(anyhow!("the terminal takes nothing more"))),
+        let drawn = if drawer.is_finished() {
+            drawer.join()
+        } else {
+            Ok(Err(anyhow!("the terminal takes nothing more")))
         };
         // A panic has given the terminal back before its message, which a second
         // time would be written over.

@@ -58,14 +58,17 @@ fn csv_has_a_row_for_each_activation_and_says_which_were_missed() {
 
 /// What is in an Arrow table, written as CSV is.
 fn as_csv(batches: impl Iterator<Item = RecordBatch>) -> Vec<Vec<String>> {
-    let cell = |column: &ArrayRef, row: usize| match column.is_null(row) {
-        true => String::new(),
-        false => match column.data_type() {
-            DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
-            DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
-            DataType::Boolean => column.as_boolean().value(row).to_string(),
-            _ => column.as_string::<i32>().value(row).to_owned(),
-        },
+    let cell = |column: &ArrayRef, row: usize| {
+        if column.is_null(row) {
+            String::new()
+        } else {
+            match column.data_type() {
+                DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
+                DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+                DataType::Boolean => column.as_boolean().value(row).to_string(),
+                _ => column.as_string::<i32>().value(row).to_owned(),
+            }
+        }
     };
     batches
         .flat_map(|batch| {

@@ -184,9 +184,10 @@ fn the_page_of_compare_has_the_figures_of_its_json() {
             assert_alike(at, level["level_ns"].as_f64().unwrap());
             for (cell, side) in [(a, &level["first"]), (b, &level["second"])] {
                 let clusters = side["clusters"].as_f64().unwrap();
-                match clusters > 0.0 {
-                    true => assert_alike(cell, side["exposure_ns"].as_f64().unwrap() / clusters),
-                    false => assert_eq!(cell, "never"),
+                if clusters > 0.0 {
+                    assert_alike(cell, side["exposure_ns"].as_f64().unwrap() / clusters)
+                } else {
+                    assert_eq!(cell, "never")
                 }
             }
             let told: Vec<&str> = ratio.split([' ', '[', ',', ']']).collect();

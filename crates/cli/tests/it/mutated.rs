@@ -93,9 +93,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => found.push(path),
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path)
         }
     }
     found.sort();
@@ -107,9 +108,10 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap();
-        match path.is_dir() {
-            true => copy(&path, &to.join(name)),
-            false => drop(fs::copy(&path, to.join(name)).unwrap()),
+        if path.is_dir() {
+            copy(&path, &to.join(name))
+        } else {
+            fs::copy(&path, to.join(name)).unwrap();
         }
     }
 }
@@ -473,9 +475,10 @@ fn fault(output: &Output) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let is_plain = matches!(output.status.code(), Some(0..=4)) && output.status.signal().is_none();
     let is_silent = output.status.code() == Some(2) && said.trim().is_empty();
-    match is_plain && !is_silent && !said.contains("panicked") {
-        true => None,
-        false => Some(format!("{}: {said:.600}", output.status)),
+    if is_plain && !is_silent && !said.contains("panicked") {
+        None
+    } else {
+        Some(format!("{}: {said:.600}", output.status))
     }
 }
 

@@ -25,9 +25,10 @@ pub(super) fn make(
     question: &Question,
     tell: impl FnOnce(&CompareReport) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let looks = match args.all_rounds {
-        true => RoundLooks::once(args.rounds),
-        false => RoundLooks::planned(args.rounds, LEAST_RECORDINGS),
+    let looks = if args.all_rounds {
+        RoundLooks::once(args.rounds)
+    } else {
+        RoundLooks::planned(args.rounds, LEAST_RECORDINGS)
     };
     let seed = args.seed.unwrap_or_else(random_seed);
     let order = RecordingOrder::from_seed(args.rounds, seed);

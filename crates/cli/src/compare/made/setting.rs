@@ -144,9 +144,10 @@ impl Setting {
 /// The file of a setting, from the folder of all on. Dots part folders, unless
 /// slashes do.
 fn path_of(name: &str) -> anyhow::Result<String> {
-    let path = match name.contains('/') {
-        true => name.to_owned(),
-        false => name.replace('.', "/"),
+    let path = if name.contains('/') {
+        name.to_owned()
+    } else {
+        name.replace('.', "/")
     };
     let is_name = |part: &str| !part.is_empty() && part != "." && part != "..";
     if !path.split('/').all(is_name) {

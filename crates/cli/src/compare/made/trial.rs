@@ -294,12 +294,13 @@ impl Turns<'_> {
 
 /// What a look that is not the last came to.
 fn found(report: &CompareReport, after: usize, rounds: usize) -> String {
-    let what = match report.is_decided() {
-        true => "every service is decided; it ends".into(),
-        false => format!(
+    let what = if report.is_decided() {
+        "every service is decided; it ends".into()
+    } else {
+        format!(
             "not decided yet: {}; it goes on",
             report.undecided().join(", ")
-        ),
+        )
     };
     let told = report.told();
     match (report.is_decided(), told.is_empty()) {
@@ -313,8 +314,9 @@ fn found(report: &CompareReport, after: usize, rounds: usize) -> String {
 
 /// An error where the user ended it: fewer recordings were made than asked.
 fn unless_interrupted(interrupted: &AtomicBool) -> anyhow::Result<()> {
-    match interrupted.load(Ordering::Relaxed) {
-        true => Err(anyhow::anyhow!("interrupted")),
-        false => Ok(()),
+    if interrupted.load(Ordering::Relaxed) {
+        Err(anyhow::anyhow!("interrupted"))
+    } else {
+        Ok(())
     }
 }

@@ -109,9 +109,10 @@ fn line(shown: &Shown<'_>, layout: Layout, row: &Row, is_chosen: bool) -> Line<'
     let lost = row.lost;
     let text = if layout.is_wide {
         let lost = lost.map_or_else(|| "-".into(), count);
-        let missed = match service.has_lines() {
-            true => count(row.missed),
-            false => "-".into(),
+        let missed = if service.has_lines() {
+            count(row.missed)
+        } else {
+            "-".into()
         };
         format!("{:>12}{missed:>9}{lost:>7}", count(samples))
     } else {
