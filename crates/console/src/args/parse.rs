@@ -40,14 +40,13 @@ pub fn parse<T>(
 /// Prints an error, or help. Returns the exit code.
 fn print(refused: &clap::Error) -> ExitCode {
     let code = u8::try_from(refused.exit_code()).unwrap_or(exit::ERROR);
-    let printed = match refused.use_stderr() {
+    let printed = if refused.use_stderr() {
         // Without standard error there is nowhere to report it.
-        true => {
-            return refused
-                .print()
-                .map_or(ExitCode::from(exit::ERROR), |()| code.into());
-        }
-        false => pipe::stdout().and_then(|_| refused.print()),
+        return refused
+            .print()
+            .map_or(ExitCode::from(exit::ERROR), |()| code.into());
+    } else {
+        pipe::stdout().and_then(|_| refused.print())
     };
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
