@@ -154,12 +154,11 @@ impl CpuLog {
         }
         let at = entry.at();
         let is_newest = self.entries.back().is_none_or(|last| last.at() <= at);
-        match is_newest {
-            true => self.entries.push_back(entry),
-            false => {
-                let place = self.entries.partition_point(|one| one.at() <= at);
-                self.entries.insert(place, entry);
-            }
+        if is_newest {
+            self.entries.push_back(entry)
+        } else {
+            let place = self.entries.partition_point(|one| one.at() <= at);
+            self.entries.insert(place, entry);
         }
     }
 

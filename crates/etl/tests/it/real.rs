@@ -108,9 +108,10 @@ fn every_event_of_the_kernel_that_another_decoder_finds_is_found() {
                 Decoded::Known(KernelEvent::Sample { thread, in_dpc, in_isr, .. })
                     if thread != 0 || in_dpc || in_isr
             );
-            let name = match is_sample {
-                true => Some("PerfInfo/Sample"),
-                false => name_of(event),
+            let name = if is_sample {
+                Some("PerfInfo/Sample")
+            } else {
+                name_of(event)
             };
             if let Some(name) = name {
                 *counts.entry(name).or_default() += 1;
