@@ -104,9 +104,10 @@ impl Read for Patient {
 
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
         if self.waits {
-            let patience = match self.file.is_terminal() {
-                true => PollTimeout::NONE,
-                false => PollTimeout::from(PIPE_PATIENCE_MS),
+            let patience = if self.file.is_terminal() {
+                PollTimeout::NONE
+            } else {
+                PollTimeout::from(PIPE_PATIENCE_MS)
             };
             let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
             if poll(&mut polled, patience)? == 0 {
