@@ -90,9 +90,10 @@ fn manifest(machine: &Machine, hour: u64, is_new: bool, length: Nanos) -> Manife
     let mut manifest = Manifest::new(Backend::Fake, plan, clock, vec![line]);
     manifest.host.node.clone_from(&machine.name);
     manifest.host.kernel = if is_new { "6.13.1" } else { "6.12.9" }.into();
-    manifest.host.command_line = match machine.tickless {
-        true => "quiet nohz_full=1".into(),
-        false => "quiet".into(),
+    manifest.host.command_line = if machine.tickless {
+        "quiet nohz_full=1".into()
+    } else {
+        "quiet".into()
     };
     manifest
 }
