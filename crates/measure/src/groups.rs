@@ -171,9 +171,10 @@ impl Hierarchy {
         groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
             let (number, controllers) = (fields.next()?, fields.next()?);
-            let is_it = match self.is_version_2 {
-                true => number == "0" && controllers.is_empty(),
-                false => controllers.split(',').any(|one| one == "cpu"),
+            let is_it = if self.is_version_2 {
+                number == "0" && controllers.is_empty()
+            } else {
+                controllers.split(',').any(|one| one == "cpu")
             };
             fields.next().filter(|_| is_it).map(Into::into)
         })
@@ -279,14 +280,12 @@ fn thread_level(stat: &str) -> Option<SchedEntity> {
     let is_idle = fields.get(POLICY) == Some(&POLICY_IDLE);
     Some(SchedEntity {
         group: String::new(),
-        setting: match is_idle {
-            true => "SCHED_IDLE".into(),
-            false => format!("nice {nice}"),
+        setting: if is_idle {
+            "SCHED_IDLE".into()
+        } else {
+            format!("nice {nice}")
         },
-        weight: match is_idle {
-            true => IDLE,
-            false => weight_of(nice),
-        },
+        weight: if is_idle { IDLE } else { weight_of(nice) },
     })
 }
 

@@ -188,9 +188,10 @@ impl ProbeError {
 /// When there are too many.
 #[cfg(any(target_os = "linux", windows))]
 pub(crate) const fn check_number(lines: usize) -> Result<(), ProbeError> {
-    match lines <= LineId::MOST {
-        true => Ok(()),
-        false => Err(ProbeError::TooManyInAll { lines }),
+    if lines <= LineId::MOST {
+        Ok(())
+    } else {
+        Err(ProbeError::TooManyInAll { lines })
     }
 }
 

@@ -94,11 +94,10 @@ fn idle(files: &Files, host: &Host) -> AudioFinding {
             format!("none takes longer than {} to leave", deepest.exit_ns),
         );
     }
-    let hold = match files.exists("dev/cpu_dma_latency") {
-        true => {
-            "let the user's group write /dev/cpu_dma_latency, by which audio programs keep CPUs awake, or "
-        }
-        false => "",
+    let hold = if files.exists("dev/cpu_dma_latency") {
+        "let the user's group write /dev/cpu_dma_latency, by which audio programs keep CPUs awake, or "
+    } else {
+        ""
     };
     unmet(
         need,

@@ -43,16 +43,18 @@ impl Rights {
         let may = |bit: u32| capabilities >> bit & 1 == 1;
         Self {
             bpf: may(CAP_SYS_ADMIN) || may(CAP_BPF) && may(CAP_PERFMON),
-            priority: match may(CAP_SYS_NICE) {
-                true => 99,
-                false => limit(files, "Max realtime priority")
+            priority: if may(CAP_SYS_NICE) {
+                99
+            } else {
+                limit(files, "Max realtime priority")
                     .flatten()
                     .and_then(|priority| priority.try_into().ok())
-                    .unwrap_or_default(),
+                    .unwrap_or_default()
             },
-            lock_bytes: match may(CAP_IPC_LOCK) {
-                true => None,
-                false => limit(files, "Max locked memory").unwrap_or(Some(0)),
+            lock_bytes: if may(CAP_IPC_LOCK) {
+                None
+            } else {
+                limit(files, "Max locked memory").unwrap_or(Some(0))
             },
             rt_group: rt_group(files),
             forbidden: CpuList::default(),

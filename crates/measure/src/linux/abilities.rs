@@ -202,9 +202,10 @@ fn record_a_moment() -> io::Result<()> {
 /// A BPF object that was not loaded: whoever is not root has to be, before
 /// the kernel can be asked.
 fn not_loaded(reason: String) -> io::Error {
-    match nix::unistd::geteuid().is_root() {
-        true => io::Error::other(reason),
-        false => io::Error::new(io::ErrorKind::PermissionDenied, reason),
+    if nix::unistd::geteuid().is_root() {
+        io::Error::other(reason)
+    } else {
+        io::Error::new(io::ErrorKind::PermissionDenied, reason)
     }
 }
 

@@ -143,8 +143,9 @@ impl Duty for RungThread {
 /// whether it is to end: after its reading, which is then not the one.
 fn after_asked(user: Nanos, slot: &BoardSlot) -> Nanos {
     let asked = slot.signal_ns.load(Ordering::Relaxed);
-    match user.ns() < asked {
-        true => clock::now(),
-        false => user,
+    if user.ns() < asked {
+        clock::now()
+    } else {
+        user
     }
 }

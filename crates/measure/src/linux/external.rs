@@ -104,9 +104,10 @@ impl External {
             .into_iter()
             .map(|(_, name)| name)
             .collect();
-        let handler = match threads.is_empty() {
-            true => "its handler runs in the interrupt".into(),
-            false => format!("its handlers run in threads ({})", threads.join(", ")),
+        let handler = if threads.is_empty() {
+            "its handler runs in the interrupt".into()
+        } else {
+            format!("its handlers run in threads ({})", threads.join(", "))
         };
         Caveat::new(
             CaveatKind::ExternalSource,

@@ -194,12 +194,13 @@ fn schedule_in_slices(length: Nanos) -> io::Result<()> {
         turn: Some(length),
     };
     share.take()?;
-    match Attributes::get()?.runtime_ns == length.ns() {
-        true => Ok(()),
-        false => Err(io::Error::new(
+    if Attributes::get()?.runtime_ns == length.ns() {
+        Ok(())
+    } else {
+        Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "this kernel knows no slices of a thread's own",
-        )),
+        ))
     }
 }
 

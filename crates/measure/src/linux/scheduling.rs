@@ -104,10 +104,7 @@ impl Scheduling {
     pub(super) fn of_board(number: u32) -> Self {
         let share = (number & ((1 << BOARD_SHARE_BITS) - 1)).cast_signed();
         let policy = SchedulingPolicy::new((number >> BOARD_SHARE_BITS).cast_signed(), share);
-        let nice = match policy.has_nice() {
-            true => share - NICE_0,
-            false => 0,
-        };
+        let nice = if policy.has_nice() { share - NICE_0 } else { 0 };
         Self { policy, nice }
     }
 }
@@ -116,9 +113,10 @@ impl fmt::Display for Scheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.policy.name();
         f.write_str(name.as_deref().unwrap_or("SCHED_OTHER"))?;
-        match self.policy.has_nice() {
-            true => write!(f, " at nice {}", self.nice),
-            false => Ok(()),
+        if self.policy.has_nice() {
+            write!(f, " at nice {}", self.nice)
+        } else {
+            Ok(())
         }
     }
 }

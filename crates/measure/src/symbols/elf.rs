@@ -131,9 +131,10 @@ impl<'a> ElfFile<'a> {
         read(self.file, 0, header)?;
         let fields = Fields(header);
         // Program headers, section headers, and where their sizes and counts are.
-        let (programs, sections, sizes) = match self.is_64 {
-            true => (fields.u64(32), fields.u64(40), 54),
-            false => (fields.u32(28).into(), fields.u32(32).into(), 42),
+        let (programs, sections, sizes) = if self.is_64 {
+            (fields.u64(32), fields.u64(40), 54)
+        } else {
+            (fields.u32(28).into(), fields.u32(32).into(), 42)
         };
         let size = |at| u64::from(fields.u16(at));
         let (program_bytes, mut program_count) = (size(sizes), size(sizes + 2));
@@ -190,17 +191,18 @@ impl<'a> ElfFile<'a> {
         let header = &mut header[..if self.is_64 { 56 } else { 32 }];
         read_entry(self.file, programs, bytes, number, header)?;
         let fields = Fields(header);
-        let segment = match self.is_64 {
-            true => Segment {
+        let segment = if self.is_64 {
+            Segment {
                 offset: fields.u64(8),
                 bytes: fields.u64(32),
                 address: fields.u64(16),
-            },
-            false => Segment {
+            }
+        } else {
+            Segment {
                 offset: fields.u32(4).into(),
                 bytes: fields.u32(16).into(),
                 address: fields.u32(8).into(),
-            },
+            }
         };
         if fields.u32(0) == PT_LOAD {
             self.segments.push(segment);
@@ -213,21 +215,22 @@ impl<'a> ElfFile<'a> {
         let header = &mut header[..if self.is_64 { 64 } else { 40 }];
         read_entry(self.file, sections, bytes, number, header)?;
         let fields = Fields(header);
-        Ok(match self.is_64 {
-            true => Section {
+        Ok(if self.is_64 {
+            Section {
                 kind: fields.u32(4),
                 offset: fields.u64(24),
                 bytes: fields.u64(32),
                 link: fields.u32(40),
                 info: fields.u32(44),
-            },
-            false => Section {
+            }
+        } else {
+            Section {
                 kind: fields.u32(4),
                 offset: fields.u32(16).into(),
                 bytes: fields.u32(20).into(),
                 link: fields.u32(24),
                 info: fields.u32(28),
-            },
+            }
         })
     }
 
@@ -315,21 +318,22 @@ impl<'a> ElfFile<'a> {
     }
 
     fn symbol(&self, fields: &Fields<'_>) -> ElfSymbol {
-        match self.is_64 {
-            true => ElfSymbol {
+        if self.is_64 {
+            ElfSymbol {
                 name: fields.u32(0),
                 kind: fields.0[4] & 0xf,
                 section: fields.u16(6),
                 address: fields.u64(8),
                 bytes: fields.u64(16),
-            },
-            false => ElfSymbol {
+            }
+        } else {
+            ElfSymbol {
                 name: fields.u32(0),
                 kind: fields.0[12] & 0xf,
                 section: fields.u16(14),
                 address: fields.u32(4).into(),
                 bytes: fields.u32(8).into(),
-            },
+            }
         }
     }
 

@@ -53,9 +53,10 @@ impl HeldFile {
                 (held, look)
             }
         };
-        match look.is_regular {
-            true => Ok(Self { held, mapped, look }),
-            false => Err("its file is not a regular file".into()),
+        if look.is_regular {
+            Ok(Self { held, mapped, look })
+        } else {
+            Err("its file is not a regular file".into())
         }
     }
 }

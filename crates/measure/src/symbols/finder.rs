@@ -116,12 +116,13 @@ impl Finder {
         loop {
             let Some(left) = patience.left(until, interrupted) else {
                 thread.leave_behind();
-                return Err(match patience.is_interrupted() {
-                    true => "laggard was ended while it looked at the process".into(),
-                    false => format!(
+                return Err(if patience.is_interrupted() {
+                    "laggard was ended while it looked at the process".into()
+                } else {
+                    format!(
                         "the process could not be looked at: it kept laggard waiting for {} s",
                         LOOK_LIMIT.as_secs()
-                    ),
+                    )
                 });
             };
             match thread.answers.recv_timeout(left.min(LOOK_EVERY)) {

@@ -115,9 +115,10 @@ fn query_with(maps: &File, address: u64, name: &mut [u8]) -> Result<Option<Mappi
         bytes: size_of::<Query>() as u64,
         address,
         name_bytes: u32::try_from(name.len()).unwrap_or(0),
-        name_address: match name.is_empty() {
-            true => 0,
-            false => name.as_mut_ptr().expose_provenance() as u64,
+        name_address: if name.is_empty() {
+            0
+        } else {
+            name.as_mut_ptr().expose_provenance() as u64
         },
         ..Query::default()
     };

@@ -25,9 +25,10 @@ const SHARE: u64 = 8;
 pub(super) fn length(plan: &TimerPlan) -> Nanos {
     // One period to the first expiry, half of one to what is between, one to the last.
     let round = plan.period * (1 + PERIODS + 1 + AFTER + 1);
-    match plan.api.goes_on() && round * ROUNDS <= Nanos::from_ns(plan.duration.ns() / SHARE) {
-        true => round * ROUNDS,
-        false => Nanos::ZERO,
+    if plan.api.goes_on() && round * ROUNDS <= Nanos::from_ns(plan.duration.ns() / SHARE) {
+        round * ROUNDS
+    } else {
+        Nanos::ZERO
     }
 }
 

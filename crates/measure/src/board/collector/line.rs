@@ -248,12 +248,11 @@ impl LineReader {
         self.elsewhere += slot.elsewhere.load(Ordering::Relaxed);
         let is_late = slot.is_armed_late()
             || self.asker == Asker::Carrier && look.skips.get(self.number(self.next_seq)).is_some();
-        let found = match is_late {
-            true => {
-                self.account.losses.add(LossReason::ArmedLate, 1);
-                self.read_end(slot, seq)
-            }
-            false => self.read(slot, seq),
+        let found = if is_late {
+            self.account.losses.add(LossReason::ArmedLate, 1);
+            self.read_end(slot, seq)
+        } else {
+            self.read(slot, seq)
         };
         match found {
             Ok(activation) => self.keep(activation, look.stops, into),

@@ -48,10 +48,7 @@ fn turbo(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::Turbo,
             "turbo is on: frequencies depend on heat and on the other cores",
-            match is_intel {
-                true => "`echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo`, for runs that can be compared",
-                false => "`echo 0 > /sys/devices/system/cpu/cpufreq/boost`, for runs that can be compared",
-            },
+            if is_intel { "`echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo`, for runs that can be compared" } else { "`echo 0 > /sys/devices/system/cpu/cpufreq/boost`, for runs that can be compared" },
         )
     })
 }
@@ -59,12 +56,13 @@ fn turbo(setup: &Setup<'_>) -> Option<Caveat> {
 fn virtual_machine(setup: &Setup<'_>) -> Option<Caveat> {
     let name = setup.host.hypervisor.as_deref()?;
     let stolen = setup.host.settings.stolen_ns.unwrap_or_default();
-    let so_far = match stolen > Nanos::ZERO {
-        true => format!(
+    let so_far = if stolen > Nanos::ZERO {
+        format!(
             ", and has done so for {} since boot",
             Unit::Auto.write_nanos(stolen)
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     Some(Caveat::new(
         CaveatKind::VirtualMachine,

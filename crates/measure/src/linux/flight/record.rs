@@ -91,9 +91,10 @@ impl FlightRecord {
             let ends = self.kind % 2 == 1;
             let function = Address(if ends { 0 } else { self.what[0] });
             let activity = activity(u32::from(self.kind & !1), self.id, function)?;
-            match ends {
-                true => Happening::End(activity),
-                false => Happening::Begin(activity),
+            if ends {
+                Happening::End(activity)
+            } else {
+                Happening::Begin(activity)
             }
         };
         Some(FlightEvent {

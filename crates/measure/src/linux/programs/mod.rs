@@ -149,9 +149,12 @@ impl Programs {
         extent: Extent,
     ) -> Result<(LoadedObject, Option<LoadedObject>), ObjectRefused> {
         let load = |plain: bool| {
-            let loaded = self.load_shared(objects::DEFERRED, extent, |open| match plain {
-                true => objects::DEFERRED.set_input(open, "timer_flags", &0_u32.to_ne_bytes()),
-                false => Ok(()),
+            let loaded = self.load_shared(objects::DEFERRED, extent, |open| {
+                if plain {
+                    objects::DEFERRED.set_input(open, "timer_flags", &0_u32.to_ne_bytes())
+                } else {
+                    Ok(())
+                }
             })?;
             set_deferral(&loaded, &Deferral::stopped())?;
             loaded.call_with("start_deferral", &StartArgs { index: 0 })?;

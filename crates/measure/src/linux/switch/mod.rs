@@ -244,17 +244,19 @@ impl SwitchPlan {
     /// The memory that a stretch of the most threads takes, about.
     pub fn bytes(&self) -> u64 {
         let threads = self.threads.iter().max().copied().unwrap_or(0) as u64;
-        let each = match self.way.are_processes {
-            true => PROCESS_BYTES,
-            false => policy::STACK_BYTES as u64,
+        let each = if self.way.are_processes {
+            PROCESS_BYTES
+        } else {
+            policy::STACK_BYTES as u64
         };
         Ring::kept_bytes(self.length) + threads * (each + self.way.working_set_bytes)
     }
 
     fn who(&self) -> &'static str {
-        match self.way.are_processes {
-            true => "processes",
-            false => "threads",
+        if self.way.are_processes {
+            "processes"
+        } else {
+            "threads"
         }
     }
 }
@@ -372,15 +374,16 @@ fn no_deadline(cpu: Cpu, err: &io::Error) -> Absence {
 
 fn refused(what: &str, err: &io::Error) -> Absence {
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
-    let (lacks, remedy) = match lacks_rights {
-        true => (
+    let (lacks, remedy) = if lacks_rights {
+        (
             Lacks::Rights,
             "run as root, or raise the limit (`ulimit -r`)",
-        ),
-        false => (
+        )
+    } else {
+        (
             Lacks::Machine,
             "ask for fewer threads, or raise the limit (`ulimit -a`)",
-        ),
+        )
     };
     Absence {
         reason: format!("{what}: refused, {}", reason_of(err)),

@@ -22,13 +22,12 @@ pub(super) struct Team {
 impl Team {
     /// Starts one more, which does what the ring has for number `own`.
     pub(super) fn start(&mut self, ring: &Arc<Ring>, own: usize, name: &str) -> io::Result<()> {
-        match ring.plan.way.are_processes {
-            true => self.processes.push(process(ring, own, name)?),
-            false => {
-                let ring = Arc::clone(ring);
-                let thread = policy::thread(name)?.spawn(move || ring.take_part(own))?;
-                self.threads.push(thread);
-            }
+        if ring.plan.way.are_processes {
+            self.processes.push(process(ring, own, name)?)
+        } else {
+            let ring = Arc::clone(ring);
+            let thread = policy::thread(name)?.spawn(move || ring.take_part(own))?;
+            self.threads.push(thread);
         }
         Ok(())
     }

@@ -137,9 +137,10 @@ fn letters(name: &str) -> [u8; NAME_BYTES] {
 }
 
 fn absent(refused: ObjectRefused) -> Absence {
-    let help = match nix::unistd::geteuid().is_root() {
-        true => Help::TypesOfKernel,
-        false => Help::Rights,
+    let help = if nix::unistd::geteuid().is_root() {
+        Help::TypesOfKernel
+    } else {
+        Help::Rights
     };
     Obstacle::System(refused.reason).absence(&help)
 }

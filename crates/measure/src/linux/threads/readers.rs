@@ -57,10 +57,7 @@ pub(super) fn readers(
                 irq: has_irq && is_led_to,
                 waking: has_bpf_of_thread && stamps.has(Stage::Waking) && is_led_to,
             };
-            reader.stamps = match is_led_to {
-                true => stamps,
-                false => Stamps::of(&[]),
-            };
+            reader.stamps = if is_led_to { stamps } else { Stamps::of(&[]) };
             (reader.stride, reader.first) = (turn.stride, turn.first);
             if let Some((softirq, _)) = mirror {
                 reader.tell_softirq(id(first + softirq));

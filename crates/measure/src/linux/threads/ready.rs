@@ -99,9 +99,10 @@ fn duty(
                 .and_then(|ring| RungThread::new(ring).map_err(|err| reason_of(&err)));
             let ring = ring.map_err(|reason| system("make a ring buffer", reason))?;
             let busy = plan.contender.map(|(busy, _)| plan.lines[busy].service);
-            Box::new(match busy == Some(plan.lines[place].service) {
-                true => ring.in_queue(),
-                false => ring,
+            Box::new(if busy == Some(plan.lines[place].service) {
+                ring.in_queue()
+            } else {
+                ring
             })
         }
     })

@@ -51,13 +51,14 @@ pub(super) fn check_descriptors(plans: &[CpuLines]) -> Result<(), ProbeError> {
     };
     let (cpus, limit) = (plans.len(), descriptors::allow_all());
     let needed = descriptors::needed(cpus, first);
-    match needed <= limit {
-        true => Ok(()),
-        false => Err(ProbeError::Descriptors {
+    if needed <= limit {
+        Ok(())
+    } else {
+        Err(ProbeError::Descriptors {
             cpus,
             needed,
             limit,
-        }),
+        })
     }
 }
 
@@ -142,9 +143,10 @@ pub(super) fn keep_possible(
 
 /// What helps where there are no programs inside the kernel.
 fn without_bpf() -> Help {
-    match nix::unistd::geteuid().is_root() {
-        true => Help::KernelWithBtf,
-        false => Help::Rights,
+    if nix::unistd::geteuid().is_root() {
+        Help::KernelWithBtf
+    } else {
+        Help::Rights
     }
 }
 

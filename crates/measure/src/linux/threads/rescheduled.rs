@@ -117,9 +117,10 @@ fn words(change: Change, line: Line, others: usize, began: Nanos) -> Caveat {
         1 => "; so was another line's".into(),
         count => format!("; so were {count} other lines'"),
     };
-    let until = match change.lasts {
-        true => "to the end",
-        false => "not to the end",
+    let until = if change.lasts {
+        "to the end"
+    } else {
+        "not to the end"
     };
     Caveat::new(
         CaveatKind::Rescheduled,

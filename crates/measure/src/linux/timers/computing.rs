@@ -102,9 +102,10 @@ impl TimedWait for ComputingTimer {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
-        match departures() == left {
-            true => Ok(()),
-            false => Err(io::ErrorKind::Interrupted.into()),
+        if departures() == left {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::Interrupted.into())
         }
     }
 

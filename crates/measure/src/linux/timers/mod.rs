@@ -174,12 +174,13 @@ fn refused(what: &str, err: &io::Error) -> Absence {
 /// What could not be had, for this reason.
 fn lacking(reason: String, err: &io::Error) -> Absence {
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
-    let (lacks, remedy) = match lacks_rights {
-        true => (
+    let (lacks, remedy) = if lacks_rights {
+        (
             Lacks::Rights,
             "run as root, or raise the limit (`ulimit -a` lists them)",
-        ),
-        false => (Lacks::Kernel, "use another timer"),
+        )
+    } else {
+        (Lacks::Kernel, "use another timer")
     };
     Absence {
         reason,

@@ -33,9 +33,10 @@ impl Uring {
         let seconds = length.ns() / 1_000_000_000;
         let rest = u32::try_from(length.ns() % 1_000_000_000).unwrap_or(0);
         *self.time = Timespec::new().sec(seconds).nsec(rest);
-        let flags = match repeated {
-            true => TimeoutFlags::MULTISHOT,
-            false => TimeoutFlags::empty(),
+        let flags = if repeated {
+            TimeoutFlags::MULTISHOT
+        } else {
+            TimeoutFlags::empty()
         };
         let timeout = opcode::Timeout::new(&raw const *self.time).flags(flags);
         // SAFETY: the time stays where it is until the timeout is over: whoever asks
@@ -92,10 +93,11 @@ impl TimedWait for RepeatedUring {
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-        match self.0.over()? {
-            true => Ok(Served::One),
-            // As before Linux 6.4, which does not know that it is to be repeated.
-            false => Err(io::Error::other("it expires once, however it is asked")),
+        if self.0.over()? {
+            Ok(Served::One)
+        } else {
+            // Linux before 6.4 ignores the flag for a repeated timer.
+            Err(io::Error::other("it expires once, however it is asked"))
         }
     }
 

@@ -222,9 +222,10 @@ fn names(file: &File, request: &FileRequest, maps: &File) -> Result<Vec<Name>, S
 /// Compares the file with what it was when it was held.
 fn check(file: &File, held: &FileLook) -> Result<FileLook, String> {
     let now = look(file).map_err(|err| format!("the file cannot be seen: {err}"))?;
-    match now == *held {
-        true => Ok(now),
-        false => Err("the file was changed while it was measured".into()),
+    if now == *held {
+        Ok(now)
+    } else {
+        Err("the file was changed while it was measured".into())
     }
 }
 

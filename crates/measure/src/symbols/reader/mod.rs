@@ -131,11 +131,12 @@ fn read(
             break;
         }
         let mut round = Round::new(files, left);
-        let ended = match not_ended() >= max_not_ended {
-            true => Err(Failure::NotStarted(format!(
+        let ended = if not_ended() >= max_not_ended {
+            Err(Failure::NotStarted(format!(
                 "{MAX_NOT_ENDED} earlier ones wait for file systems that do not answer"
-            ))),
-            false => round.run(until, patience, interrupted),
+            )))
+        } else {
+            round.run(until, patience, interrupted)
         };
         let blamed = match &ended {
             Ok(()) => None,
@@ -382,9 +383,10 @@ fn is_for_now(err: &io::Error) -> bool {
 }
 
 const fn no_time(patience: &Patience) -> Failure {
-    match patience.is_interrupted() {
-        true => Failure::Interrupted,
-        false => Failure::NoTimeLeft,
+    if patience.is_interrupted() {
+        Failure::Interrupted
+    } else {
+        Failure::NoTimeLeft
     }
 }
 
