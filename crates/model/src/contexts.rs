@@ -196,10 +196,7 @@ impl BusyTurns {
     pub fn end(self, now: Nanos) -> Nanos {
         let next = Nanos::from_ns((now.ns() / self.0.ns() + 1) * self.0.ns());
         let pause = Nanos::from_ns(now.ns() / SECOND.ns() * SECOND.ns()) + BUSY;
-        match now < pause {
-            true => next.min(pause),
-            false => now,
-        }
+        if now < pause { next.min(pause) } else { now }
     }
 
     /// Until when all sleep, where they do at `now`.
@@ -221,9 +218,10 @@ impl FromStr for BusyTurns {
 
     fn from_str(text: &str) -> Result<Self, ParseBusyTurnsError> {
         let length: Nanos = text.trim().parse()?;
-        match length < Self::SHORTEST || length > Self::LONGEST {
-            true => Err(ParseBusyTurnsError::Range(length)),
-            false => Ok(Self(length)),
+        if length < Self::SHORTEST || length > Self::LONGEST {
+            Err(ParseBusyTurnsError::Range(length))
+        } else {
+            Ok(Self(length))
         }
     }
 }

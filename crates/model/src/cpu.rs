@@ -114,9 +114,12 @@ impl fmt::Display for CpuList {
         }
         let text: Vec<String> = runs
             .iter()
-            .map(|(first, last)| match first == last {
-                true => first.to_string(),
-                false => format!("{first}-{last}"),
+            .map(|(first, last)| {
+                if first == last {
+                    first.to_string()
+                } else {
+                    format!("{first}-{last}")
+                }
             })
             .collect();
         f.write_str(&text.join(","))

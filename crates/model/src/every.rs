@@ -81,9 +81,10 @@ impl Every {
             Route::Direct => self.of(line.service),
             Route::Deferred => self.of(Service::Softirq),
         });
-        match dither {
-            true => Nanos::from_ns((period * (3 * every + 1)).ns() / 2),
-            false => period * every,
+        if dither {
+            Nanos::from_ns((period * (3 * every + 1)).ns() / 2)
+        } else {
+            period * every
         }
     }
 

@@ -209,9 +209,10 @@ impl Host {
     /// The system whose version is `kernel`.
     #[must_use]
     pub fn system_of(kernel: &str) -> String {
-        match Self::is_windows_kernel(kernel) {
-            true => kernel.into(),
-            false => format!("Linux {kernel}"),
+        if Self::is_windows_kernel(kernel) {
+            kernel.into()
+        } else {
+            format!("Linux {kernel}")
         }
     }
 

@@ -60,9 +60,10 @@ impl LoadRun {
     /// What this load is called.
     #[must_use]
     pub fn label(&self) -> LoadLabel {
-        match self.command.is_empty() {
-            true => LoadLabel::named(&self.name),
-            false => LoadLabel::named(self.command.join(" ")),
+        if self.command.is_empty() {
+            LoadLabel::named(&self.name)
+        } else {
+            LoadLabel::named(self.command.join(" "))
         }
     }
 }

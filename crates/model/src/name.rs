@@ -121,11 +121,10 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
             let name = symbols.kernel_name(function);
             let is_sampler = name.starts_with(SAMPLER);
             let name = printable(&name);
-            match is_sampler {
-                true => {
-                    format!("timer {name} (a sampler of perf's, as laggard's own without a PMU)")
-                }
-                false => format!("timer {name}"),
+            if is_sampler {
+                format!("timer {name} (a sampler of perf's, as laggard's own without a PMU)")
+            } else {
+                format!("timer {name}")
             }
         }
         Activity::Isr(routine) => format!("ISR {}", printable(&symbols.kernel_name(routine))),
@@ -195,9 +194,12 @@ pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();
     words.extend(culprit.activity.map(|one| activity_name(one, symbols)));
     words.extend(culprit.function.map(|one| activity_name(one, symbols)));
-    words.extend(culprit.thread.as_ref().map(|name| match culprit.is_ours {
-        true => format!("{} ({OURS})", printable(name)),
-        false => printable(name).to_string(),
+    words.extend(culprit.thread.as_ref().map(|name| {
+        if culprit.is_ours {
+            format!("{} ({OURS})", printable(name))
+        } else {
+            printable(name).to_string()
+        }
     }));
     words.extend(
         culprit

@@ -57,9 +57,10 @@ pub fn printable_error(text: &str) -> String {
         return shortened(&one_line, MAX_ERROR_CHARS);
     }
     lines.fold(first, |text, line| {
-        let (mark, limit) = match is_quotation(line) {
-            true => ("  ", MAX_QUOTATION_CHARS),
-            false => ("  = ", MAX_ERROR_CHARS),
+        let (mark, limit) = if is_quotation(line) {
+            ("  ", MAX_QUOTATION_CHARS)
+        } else {
+            ("  = ", MAX_ERROR_CHARS)
         };
         format!("{text}\n{mark}{}", shortened(line, limit))
     })

@@ -101,9 +101,10 @@ impl Batch {
         let steps = STAGES.into_iter().filter_map(|stage| self.step(row, stage));
         Readings {
             own: steps.fold(Nanos::ZERO, |sum, step| sum + step),
-            irq: match self.missed[row] {
-                true => None,
-                false => self.step(row, Service::Irq.last_stage()),
+            irq: if self.missed[row] {
+                None
+            } else {
+                self.step(row, Service::Irq.last_stage())
             },
         }
     }

@@ -102,10 +102,7 @@ impl TimerApi {
     pub const HERE: &'static [Self] = {
         let all: &'static [Self] = &Self::ALL;
         let (of_linux, of_windows) = all.split_at(Self::OF_LINUX);
-        match cfg!(windows) {
-            true => of_windows,
-            false => of_linux,
-        }
+        if cfg!(windows) { of_windows } else { of_linux }
     };
 
     /// All, also of other systems, in the order in which they are shown.
@@ -558,9 +555,10 @@ mod tests {
     fn an_unknown_timer_is_refused_with_those_that_are_known() {
         let err = "nanonap".parse::<TimerApi>().unwrap_err().to_string();
 
-        let (first, last) = match cfg!(windows) {
-            true => ("Sleep", "SetThreadpoolTimer"),
-            false => ("clock_nanosleep-abs", "io_uring-multishot"),
+        let (first, last) = if cfg!(windows) {
+            ("Sleep", "SetThreadpoolTimer")
+        } else {
+            ("clock_nanosleep-abs", "io_uring-multishot")
         };
         let begin = format!("`nanonap` is no timer that is known; choose from {first}, ");
         assert!(err.starts_with(&begin), "{err}");

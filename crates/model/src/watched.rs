@@ -82,10 +82,7 @@ impl WatchedTask {
         // The last is the kernel's 0.
         let given = name.0[..15].iter().take_while(|&&byte| byte != 0);
         for (place, &byte) in kept.iter_mut().zip(given) {
-            *place = match is_plain(byte) {
-                true => byte,
-                false => b'_',
-            };
+            *place = if is_plain(byte) { byte } else { b'_' };
         }
         let name = ThreadName(kept);
         let which = which.max(1);
