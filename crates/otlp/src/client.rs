@@ -57,8 +57,8 @@ impl Client {
             .max_response_header_size(HEAD)
             .input_buffer_size(HEAD)
             .user_agent(concat!("laggard/", env!("CARGO_PKG_VERSION")));
-        let config = match target.is_encrypted() {
-            true => config.tls_config(
+        let config = if target.is_encrypted() {
+            config.tls_config(
                 TlsConfig::builder()
                     .provider(TlsProvider::Rustls)
                     .unversioned_rustls_crypto_provider(Arc::new(
@@ -66,8 +66,9 @@ impl Client {
                     ))
                     .root_certs(authorities(target.certificates.as_deref())?)
                     .build(),
-            ),
-            false => config,
+            )
+        } else {
+            config
         };
         let agent = config.build().new_agent();
         Ok(Self { agent, target })
@@ -126,9 +127,10 @@ fn authorities(file: Option<&str>) -> Result<RootCerts, TargetError> {
             (found.collect(), "the system".into())
         }
     };
-    match found.is_empty() {
-        true => Err(TargetError::NoAuthority(place)),
-        false => Ok(RootCerts::new_with_certs(&found)),
+    if found.is_empty() {
+        Err(TargetError::NoAuthority(place))
+    } else {
+        Ok(RootCerts::new_with_certs(&found))
     }
 }
 
@@ -170,15 +172,17 @@ fn outcome(mut response: Response<Body>) -> Posted {
 }
 
 fn reason(status: u16, is_protobuf: bool, body: &[u8]) -> String {
-    let said = match is_protobuf {
-        true => proto::Status::decode(body)
+    let said = if is_protobuf {
+        proto::Status::decode(body)
             .map(|said| said.message)
-            .unwrap_or_default(),
-        false => String::from_utf8_lossy(body).trim().to_owned(),
+            .unwrap_or_default()
+    } else {
+        String::from_utf8_lossy(body).trim().to_owned()
     };
-    match said.is_empty() {
-        true => format!("answers {status}"),
-        false => format!("answers {status}: {}", sentence(&said)),
+    if said.is_empty() {
+        format!("answers {status}")
+    } else {
+        format!("answers {status}: {}", sentence(&said))
     }
 }
 

@@ -325,9 +325,10 @@ fn make_own(dir: &Path) -> Result<(), OpenQueueError> {
     }
     let found = fs::symlink_metadata(dir).map_err(io)?;
     let is_own = geteuid().as_raw() == found.uid();
-    match found.is_dir() && is_own && found.mode() & 0o022 == 0 {
-        true => Ok(()),
-        false => Err(OpenQueueError::Foreign(dir.to_owned())),
+    if found.is_dir() && is_own && found.mode() & 0o022 == 0 {
+        Ok(())
+    } else {
+        Err(OpenQueueError::Foreign(dir.to_owned()))
     }
 }
 

@@ -126,9 +126,10 @@ impl OtlpTarget {
     /// Where to and how often, for people.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let how = match self.is_encrypted() {
-            true => "",
-            false => ", unencrypted",
+        let how = if self.is_encrypted() {
+            ""
+        } else {
+            ", unencrypted"
         };
         let every = match self.every.subsec_millis() {
             0 => format!("{} s", self.every.as_secs()),
@@ -157,9 +158,10 @@ fn address(base: &str, path: &str) -> Result<Uri, TargetError> {
     }
     let uri: Uri = format!("{base}{path}").parse().map_err(|_| no_url())?;
     let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-    match is_http && uri.host().is_some_and(|host| !host.is_empty()) {
-        true => Ok(uri),
-        false => Err(no_url()),
+    if is_http && uri.host().is_some_and(|host| !host.is_empty()) {
+        Ok(uri)
+    } else {
+        Err(no_url())
     }
 }
 
@@ -176,9 +178,10 @@ fn pairs(name: &'static str, text: &str) -> Result<Vec<(String, String)>, Target
                 text.map(std::borrow::Cow::into_owned).map_err(|_| wrong())
             };
             let (key, value) = (decoded(key)?, decoded(value)?);
-            match key.is_empty() {
-                true => Err(wrong()),
-                false => Ok((key, value)),
+            if key.is_empty() {
+                Err(wrong())
+            } else {
+                Ok((key, value))
             }
         })
         .collect()

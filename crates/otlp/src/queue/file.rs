@@ -124,9 +124,10 @@ pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
     let body = all.split_off(HEAD);
     let (head, sum) = all.split_at(HEAD - 4);
-    match checksum(head, &body).to_le_bytes() == sum {
-        true => Ok(body),
-        false => Err(invalid()),
+    if checksum(head, &body).to_le_bytes() == sum {
+        Ok(body)
+    } else {
+        Err(invalid())
     }
 }
 
@@ -141,8 +142,9 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = options.read(true).custom_flags(flags).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::ErrorKind::InvalidData.into()),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
     }
 }
