@@ -82,9 +82,10 @@ impl Destination {
             let dir = OpenDir::search(path).and_then(|dir| dir.enter(OsStr::new(".")));
             return self.taken(dir);
         };
-        let refusal = match cfg!(windows) {
-            true => name::refusal(&name.to_string_lossy()),
-            false => None,
+        let refusal = if cfg!(windows) {
+            name::refusal(&name.to_string_lossy())
+        } else {
+            None
         };
         if let Some(why) = refusal {
             let dir = path.into();
@@ -125,9 +126,10 @@ impl Destination {
     fn taken(&self, dir: io::Result<OpenDir>) -> Result<Folder, CreateError> {
         let dir = dir.map_err(|error| self.refused(error))?;
         let names = dir.names().map_err(|error| self.refused(error))?;
-        match names.is_empty() {
-            true => Ok(Folder::taken(dir, self.path())),
-            false => Err(CreateError::NotEmpty(self.path().into())),
+        if names.is_empty() {
+            Ok(Folder::taken(dir, self.path()))
+        } else {
+            Err(CreateError::NotEmpty(self.path().into()))
         }
     }
 

@@ -42,9 +42,10 @@ pub(crate) fn episodes_name(number: u32) -> String {
 /// The number in `name`, where it is `prefix`, digits and `suffix`.
 pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     let digits = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
-    match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => digits.parse().ok(),
-        false => None,
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        digits.parse().ok()
+    } else {
+        None
     }
 }
 

@@ -28,9 +28,10 @@ impl Folder {
     pub fn hand_over(&self, user: u32, group: u32) -> io::Result<()> {
         let owner = Owner { user, group };
         owner.take_parts(self.dir())?;
-        match self.is_new() {
-            true => owner.take_folder(self.dir()),
-            false => Ok(()),
+        if self.is_new() {
+            owner.take_folder(self.dir())
+        } else {
+            Ok(())
         }
     }
 }

@@ -348,9 +348,10 @@ impl Recorder {
     /// be written; the space set aside at the start is there for that.
     pub fn finish(mut self, state: State) -> Result<Manifest, WriteError> {
         let released = self.folder.remove_file(disk::RESERVE);
-        let closed = match self.open.is_empty() {
-            true => Ok(()),
-            false => self.close_segment(),
+        let closed = if self.open.is_empty() {
+            Ok(())
+        } else {
+            self.close_segment()
         };
         let stored = released.and(closed).and(self.write_summaries());
         self.reserve_bytes = usize::MAX;

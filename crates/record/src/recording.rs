@@ -218,9 +218,10 @@ fn in_folder(dir: &Path) -> Result<BTreeMap<u32, String>, OpenError> {
         Ok(entries) => entries,
         Err(error) => {
             let is_none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
-            return match is_none.contains(&error.kind()) {
-                true => Ok(BTreeMap::new()),
-                false => Err(refused(error)),
+            return if is_none.contains(&error.kind()) {
+                Ok(BTreeMap::new())
+            } else {
+                Err(refused(error))
             };
         }
     };

@@ -263,9 +263,10 @@ impl ColumnReaders {
                 .ok_or_else(|| bad("a number of rows of", rows))?,
             line: short("line")?,
             seq: wanted.seq.then(|| long("seq")).transpose()?,
-            expiry: match wanted.expiry {
-                true => Some((long("expiry_us")?, short("expiry_sub_ns")?)),
-                false => None,
+            expiry: if wanted.expiry {
+                Some((long("expiry_us")?, short("expiry_sub_ns")?))
+            } else {
+                None
             },
             missed: wanted.missed.then(|| flags("missed")).transpose()?,
             censored: match wanted.missed.then(|| flags("censored")) {
@@ -329,9 +330,10 @@ fn exactly<T: DataType>(
 ) -> std::result::Result<(), Damage> {
     values.clear();
     reader.read_records(rows, None, None, values)?;
-    match values.len() == rows {
-        true => Ok(()),
-        false => Err(Damage::ColumnShort(name.into())),
+    if values.len() == rows {
+        Ok(())
+    } else {
+        Err(Damage::ColumnShort(name.into()))
     }
 }
 

@@ -55,9 +55,10 @@ impl EpisodeWriter {
             }
         })?;
         self.waiting.push(b'\n');
-        match self.waiting.len() >= FLUSH_BYTES {
-            true => self.write_frame(),
-            false => Ok(()),
+        if self.waiting.len() >= FLUSH_BYTES {
+            self.write_frame()
+        } else {
+            Ok(())
         }
     }
 

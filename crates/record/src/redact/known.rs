@@ -230,9 +230,10 @@ pub(super) fn interrupt_thread(name: &str) -> Option<(&str, &str)> {
     let (number, _) = number.split_once('-')?;
     let digits = !number.is_empty() && number.bytes().all(|one| one.is_ascii_digit());
     let begin = "irq/".len() + number.len() + 1;
-    let begin = match name[begin..].starts_with("s-") {
-        true => begin + 2,
-        false => begin,
+    let begin = if name[begin..].starts_with("s-") {
+        begin + 2
+    } else {
+        begin
     };
     digits.then(|| name.split_at(begin))
 }

@@ -91,9 +91,10 @@ impl Redactor {
         let clock = Clock::monotonic(start_ns, self.time(&start_wall));
         let clock = Clock {
             end_ns,
-            name: match TRACE_CLOCKS.contains(&name.as_str()) {
-                true => name,
-                false => clock.name,
+            name: if TRACE_CLOCKS.contains(&name.as_str()) {
+                name
+            } else {
+                clock.name
             },
             ..clock
         };
@@ -278,9 +279,10 @@ impl Redactor {
                 let is_known = known::is_distribution(&name);
                 self.unless(is_known, NameSort::Distribution, &name)
             }),
-            kernel: match is_windows(&kernel) {
-                true => kernel,
-                false => self.parts(&kernel, '-'),
+            kernel: if is_windows(&kernel) {
+                kernel
+            } else {
+                self.parts(&kernel, '-')
             },
             build: self.parts(&build, ' '),
             architecture,

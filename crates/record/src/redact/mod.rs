@@ -336,9 +336,10 @@ impl Copy<'_> {
 
     fn manifest(&self, manifest: &Manifest) -> Result<(), RedactError> {
         let is_start = |one: &Shortfall| matches!(one, Shortfall::ManifestFromStart { .. });
-        let name = match self.from.shortfalls().iter().any(is_start) {
-            true => disk::MANIFEST_START,
-            false => disk::MANIFEST,
+        let name = if self.from.shortfalls().iter().any(is_start) {
+            disk::MANIFEST_START
+        } else {
+            disk::MANIFEST
         };
         let json = serde_json::to_vec_pretty(manifest).map_err(|source| WriteError::Manifest {
             file: self.to.path().join(name),

@@ -129,9 +129,10 @@ impl Redactor {
 
     /// The name itself where it is `known`.
     pub(super) fn unless(&mut self, known: bool, sort: NameSort, name: &str) -> String {
-        match known {
-            true => name.into(),
-            false => self.instead(sort, name),
+        if known {
+            name.into()
+        } else {
+            self.instead(sort, name)
         }
     }
 

@@ -187,12 +187,13 @@ impl Redactor {
     /// The devices of an interrupt, as the kernel lists them, or the beginning
     /// of one.
     fn device(&mut self, devices: &str) -> String {
-        let each = devices
-            .split(',')
-            .map(|device| match known::is_device(device) {
-                true => self.keep(device),
-                false => self.instead(NameSort::Device, device),
-            });
+        let each = devices.split(',').map(|device| {
+            if known::is_device(device) {
+                self.keep(device)
+            } else {
+                self.instead(NameSort::Device, device)
+            }
+        });
         each.collect::<Vec<_>>().join(",")
     }
 

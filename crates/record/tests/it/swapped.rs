@@ -67,9 +67,10 @@ impl Around {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 let owner = fs::symlink_metadata(&path).unwrap().uid();
-                let holds = match path.is_dir() {
-                    true => String::new(),
-                    false => String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned(),
+                let holds = if path.is_dir() {
+                    String::new()
+                } else {
+                    String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
                 };
                 if path.is_dir() {
                     folders.push(path.clone());
