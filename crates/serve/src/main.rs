@@ -46,9 +46,10 @@ fn run() -> ExitCode {
     };
     let result = system::has_room().and_then(|()| serve(&program.serve));
     exit::ended(result.map(|()| ExitCode::SUCCESS), |err| {
-        match err.downcast_ref().is_some_and(SessionError::is_unmet) {
-            true => 1,
-            false => exit::ERROR,
+        if err.downcast_ref().is_some_and(SessionError::is_unmet) {
+            1
+        } else {
+            exit::ERROR
         }
     })
 }

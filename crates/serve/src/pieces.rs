@@ -349,9 +349,10 @@ impl FirstPiece<'_> {
                 cpus.push(line.cpu);
             }
         }
-        let causes = match self.first.explains() {
-            true => "with causes",
-            false => "without causes",
+        let causes = if self.first.explains() {
+            "with causes"
+        } else {
+            "without causes"
         };
         format!(
             "{} every {} on {} CPUs, {causes}, {} caveats",
@@ -440,9 +441,10 @@ fn until_next(every: Duration) -> Duration {
 fn left_of(every: Duration, now: Duration) -> Duration {
     let gone = Nanos::from(now).ns() % Nanos::from(every).ns().max(1);
     let left = every.saturating_sub(Duration::from_nanos(gone));
-    match left < every / SMALL_PART {
-        true => left + every,
-        false => left,
+    if left < every / SMALL_PART {
+        left + every
+    } else {
+        left
     }
 }
 

@@ -279,9 +279,10 @@ fn answered(heard: &[u8], is_local: bool, answers: &dyn Answers, web: &mut Web) 
     };
     Some(Talk::Hears {
         head: answer.head(),
-        body: match has_body {
-            true => answer.body,
-            false => Arc::default(),
+        body: if has_body {
+            answer.body
+        } else {
+            Arc::default()
         },
         written: 0,
         may_go_on,

@@ -71,9 +71,10 @@ pub(crate) fn serve(listener: &Listener, answers: &dyn Answers, web: &mut Web) -
         if now >= second.0 + Duration::from_secs(1) {
             second = (now, 0);
         }
-        let most = match web.has_tls() {
-            true => A_SECOND_BY_TLS,
-            false => A_SECOND,
+        let most = if web.has_tls() {
+            A_SECOND_BY_TLS
+        } else {
+            A_SECOND
         };
         let takes = second.1 < most;
         let ready = match wait(listener, &open, takes, second.0 + Duration::from_secs(1)) {
@@ -131,9 +132,10 @@ fn wait(
         Wants::ToRead => PollFlags::POLLIN,
         Wants::ToWrite => PollFlags::POLLOUT,
     };
-    let called = match takes {
-        true => PollFlags::POLLIN,
-        false => PollFlags::empty(),
+    let called = if takes {
+        PollFlags::POLLIN
+    } else {
+        PollFlags::empty()
     };
     let first: (BorrowedFd<'_>, PollFlags) = (listener.as_fd(), called);
     let rest = open.iter().map(|one| (one.as_fd(), flags(one)));

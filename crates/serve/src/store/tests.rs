@@ -134,9 +134,10 @@ fn an_old_recording_that_cannot_be_removed_is_said_and_others_go_instead() {
         let mounted = store.join(name(0)).join("mounted");
         fs::create_dir(&mounted).unwrap();
         // Of the same file system, or another.
-        let how = match is_bind {
-            true => vec!["--bind", own.to_str().unwrap()],
-            false => vec!["-t", "tmpfs", "tmpfs"],
+        let how = if is_bind {
+            vec!["--bind", own.to_str().unwrap()]
+        } else {
+            vec!["-t", "tmpfs", "tmpfs"]
         };
         let run = |program: &str, args: &[&str]| {
             let mut command = std::process::Command::new(program);

@@ -89,12 +89,11 @@ impl Passwords {
         let hash = self.users.get(&name);
         let is_right = bcrypt::verify(&password, hash.unwrap_or(&self.nobody)).unwrap_or(false);
         self.next = now + rest_after(began.elapsed());
-        match is_right && hash.is_some() {
-            true => {
-                self.right.insert(name, hmac::sign(&self.key, &password));
-                Admission::Granted
-            }
-            false => Admission::Refused,
+        if is_right && hash.is_some() {
+            self.right.insert(name, hmac::sign(&self.key, &password));
+            Admission::Granted
+        } else {
+            Admission::Refused
         }
     }
 }
