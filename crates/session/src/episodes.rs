@@ -105,9 +105,10 @@ impl EpisodeWatch {
                 return Ok((None, vec![caveat]));
             }
         };
-        let handlers = match plan.handlers {
-            true => Some(HandlerWatch::new(&list)?),
-            false => None,
+        let handlers = if plan.handlers {
+            Some(HandlerWatch::new(&list)?)
+        } else {
+            None
         };
         let threshold = plan
             .threshold
@@ -184,19 +185,21 @@ impl EpisodeWatch {
             episode.thread = self.threads[usize::from(one.activation.line.0)];
             let from = episode.expiry_ns.saturating_sub(BEFORE);
             let to = episode.end() + AFTER;
-            episode.evidence = match self.explained[usize::from(one.activation.line.0)] {
-                true => self.flight.evidence(cpu, from, to),
-                false => Evidence {
+            episode.evidence = if self.explained[usize::from(one.activation.line.0)] {
+                self.flight.evidence(cpu, from, to)
+            } else {
+                Evidence {
                     from_ns: from,
                     to_ns: to,
                     ..Evidence::default()
-                },
+                }
             };
             if let Some(kept) = &mut self.kept {
-                match kept.keep(&episode, wakeups) {
-                    true => number = next,
-                    // The next one that is kept has this number.
-                    false => episode.number = 0,
+                if kept.keep(&episode, wakeups) {
+                    number = next;
+                } else {
+                    // The next episode that is kept has this number.
+                    episode.number = 0;
                 }
             }
             late.push(episode);
@@ -261,13 +264,12 @@ impl Kept {
             .jobs
             .try_send(Job::Keep(Box::new(episode.clone())))
             .is_ok();
-        match has_room {
-            true => self.overwritten += u64::from(episode.evidence.overwritten),
-            false => {
-                if let Some(refused) = self.refused.get_mut(usize::from(episode.line.0)) {
-                    refused.0 += 1;
-                    refused.1.add(wakeups.0, wakeups.1);
-                }
+        if has_room {
+            self.overwritten += u64::from(episode.evidence.overwritten)
+        } else {
+            if let Some(refused) = self.refused.get_mut(usize::from(episode.line.0)) {
+                refused.0 += 1;
+                refused.1.add(wakeups.0, wakeups.1);
             }
         }
         has_room

@@ -49,14 +49,15 @@ impl Price {
             }
         );
         let advice = self.advice();
-        match self.share < TOO_MUCH_TO_BEGIN {
-            true => PriceVerdict::Dear(format!(
+        if self.share < TOO_MUCH_TO_BEGIN {
+            PriceVerdict::Dear(format!(
                 "{what}; from {:.0} % on a result is not trusted. {advice}",
                 OwnCost::TOO_MUCH * 100.0
-            )),
-            false => PriceVerdict::Refused(format!(
+            ))
+        } else {
+            PriceVerdict::Refused(format!(
                 "{what}, which leaves too little for what is to be measured. {advice}"
-            )),
+            ))
         }
     }
 

@@ -81,9 +81,10 @@ impl RunParts<'_, '_, '_> {
                 self.look(end_ns).map(|_| ())
             }
         };
-        let stopped = match self.leaves_load {
-            true => Ok(self.meanwhile.leave()),
-            false => self.meanwhile.stop(),
+        let stopped = if self.leaves_load {
+            Ok(self.meanwhile.leave())
+        } else {
+            self.meanwhile.stop()
         };
         let (last, watched) = self.end_watch(last, interrupted);
         let mut caveats: Vec<Caveat> = self.probe.caveats();

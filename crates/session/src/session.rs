@@ -78,9 +78,10 @@ impl<'a> Session<'a> {
             Recorder::check(place)?;
         }
         let seed = system::now().ns();
-        let awake = match plan.hold_cpu_awake {
-            true => Some(system::hold_awake().map_err(SessionError::Awake)?),
-            false => None,
+        let awake = if plan.hold_cpu_awake {
+            Some(system::hold_awake().map_err(SessionError::Awake)?)
+        } else {
+            None
         };
         let probe = probe(plan, seed)?;
         let (watch, caveats) = EpisodeWatch::start(plan, probe.as_ref())?;
