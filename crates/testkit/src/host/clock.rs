@@ -45,9 +45,10 @@ impl GuestClock {
             arrived,
             guest: Nanos::from_ns(guest),
         };
-        let soonest = match command_began {
-            false => &mut self.before,
-            true => &mut self.after,
+        let soonest = if !command_began {
+            &mut self.before
+        } else {
+            &mut self.after
         };
         if soonest.is_none_or(|soonest| reading.is_sooner_than(&soonest)) {
             *soonest = Some(reading);

@@ -456,12 +456,13 @@ mod tests {
         let mut boots = 0;
         until_it_lives(Mode::Smp, || {
             boots += 1;
-            match boots > deaths {
-                true => Ok(boots),
-                false => Err(GuestError::NoResults {
+            if boots > deaths {
+                Ok(boots)
+            } else {
+                Err(GuestError::NoResults {
                     began: true,
                     console: format!("[ {boots}.0] int3: 0000 [#1] SMP\n"),
-                }),
+                })
             }
         })
     }
