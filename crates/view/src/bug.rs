@@ -192,9 +192,10 @@ fn chains(report: &BugReport) -> String {
 fn chain(one: &CallChain) -> String {
     let s = if one.samples == 1 { "" } else { "s" };
     let mut lines = vec![format!("{} sample{s}:", count(one.samples as u64))];
-    match one.functions.is_empty() {
-        true => lines.push("    no call chain".into()),
-        false => lines.extend(one.functions.iter().map(|name| format!("    {name}"))),
+    if one.functions.is_empty() {
+        lines.push("    no call chain".into())
+    } else {
+        lines.extend(one.functions.iter().map(|name| format!("    {name}")))
     }
     if one.left_out > 0 {
         lines.push(format!("    ... {} more", one.left_out));
@@ -246,9 +247,12 @@ fn example(one: &Example) -> String {
             if moment.is_it { "  <- this" } else { "" }
         ));
     }
-    lines.extend(stages.map(|(stage, at)| match episode.is_at_least {
-        true => stage_line("measuring ends, and it still waits", *at),
-        false => stage_line(stage.name(), *at),
+    lines.extend(stages.map(|(stage, at)| {
+        if episode.is_at_least {
+            stage_line("measuring ends, and it still waits", *at)
+        } else {
+            stage_line(stage.name(), *at)
+        }
     }));
     format!("\n{}:\n\n{}", escaped(&what), fenced("text", &lines))
 }

@@ -39,9 +39,10 @@ pub fn live(seen: Option<&Live>, unmeasured: Option<&str>, unkept: Option<&str>)
 
 fn write(body: &mut String, seen: &Live) {
     let host = &seen.manifest.host;
-    let name = match host.node.is_empty() {
-        true => "this machine",
-        false => &host.node,
+    let name = if host.node.is_empty() {
+        "this machine"
+    } else {
+        &host.node
     };
     *body += &format!("<h1>How late {} is</h1>\n", escaped(name));
     let plan = &seen.manifest.plan;
@@ -131,9 +132,10 @@ fn service(row: &Row) -> Cells {
         number(time(minute.p99)),
         number(largest(minute)),
         number(largest(start)),
-        match row.way.0.has_lines() {
-            true => number(count(row.missed)),
-            false => number("-"),
+        if row.way.0.has_lines() {
+            number(count(row.missed))
+        } else {
+            number("-")
         },
         number(row.lost.map_or_else(|| "-".into(), count)),
     ]

@@ -125,9 +125,12 @@ fn services(reports: &[RecordingReport]) -> String {
 }
 
 fn header(first: &[&str], counts: &[&str], least: &str) -> String {
-    let quantiles = laggard_answer::show::QUANTILES.map(|q| match q < 0.6 {
-        true => "median".to_owned(),
-        false => format!("p{}", percent(q)),
+    let quantiles = laggard_answer::show::QUANTILES.map(|q| {
+        if q < 0.6 {
+            "median".to_owned()
+        } else {
+            format!("p{}", percent(q))
+        }
     });
     let mut names: Vec<&str> = [first, counts, &[least, "mean"]].concat();
     names.extend(quantiles.iter().map(String::as_str));

@@ -59,9 +59,10 @@ impl<'a> SharedNote<'a> {
             all if all == recordings => format!("in all {all}"),
             some => format!("in {some} of {recordings}"),
         };
-        match self.is_same {
-            true => format!("{several}: {}", self.words),
-            false => format!("{several}, as in {first}: {}", self.words),
+        if self.is_same {
+            format!("{several}: {}", self.words)
+        } else {
+            format!("{several}, as in {first}: {}", self.words)
         }
     }
 }

@@ -49,9 +49,10 @@ pub(crate) fn table(
         text += "<tr>";
         for ((words, is_number), more) in row {
             let words = escaped(words);
-            let _ = match more.is_empty() {
-                true => write!(text, "<td{}>{words}</td>", class(*is_number)),
-                false => write!(text, "<td class=\"{more}\">{words}</td>"),
+            let _ = if more.is_empty() {
+                write!(text, "<td{}>{words}</td>", class(*is_number))
+            } else {
+                write!(text, "<td class=\"{more}\">{words}</td>")
             };
         }
         text += "</tr>\n";

@@ -17,9 +17,10 @@ pub fn junit(report: &CheckReport) -> String {
         rows.filter(|row| row.verdict == verdict).count()
     };
     let undecided = count(CheckVerdict::NotDecided);
-    let (errors, skipped) = match report.passes {
-        true => (0, undecided),
-        false => (undecided, 0),
+    let (errors, skipped) = if report.passes {
+        (0, undecided)
+    } else {
+        (undecided, 0)
     };
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     let _ = writeln!(

@@ -126,8 +126,9 @@ fn verdict(level: &LevelComparison) -> String {
 /// Why it cannot be told, where more time is not all it takes.
 fn because(why: Unclear) -> String {
     let words = unclear(why).trim_start();
-    match words.is_empty() {
-        true => String::new(),
-        false => format!(": {words}"),
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!(": {words}")
     }
 }

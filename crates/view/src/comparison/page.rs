@@ -190,9 +190,10 @@ fn causes(report: &CompareReport) -> String {
     if let Some(why) = &report.causes_unknown {
         let _ = writeln!(text, "<p>{}</p>", escaped(why));
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("<h2>Causes of late activations, in B</h2>\n{text}"),
+    if text.is_empty() {
+        text
+    } else {
+        format!("<h2>Causes of late activations, in B</h2>\n{text}")
     }
 }
 
@@ -210,9 +211,10 @@ fn figures(report: &CompareReport) -> Result<String, PictureError> {
             Err(err) => return Err(err),
         }
     }
-    Ok(match text.is_empty() {
-        true => text,
-        false => format!("<h2>Latencies of A and B</h2>\n<div class=\"figures\">\n{text}</div>\n"),
+    Ok(if text.is_empty() {
+        text
+    } else {
+        format!("<h2>Latencies of A and B</h2>\n<div class=\"figures\">\n{text}</div>\n")
     })
 }
 
@@ -240,8 +242,9 @@ fn notes(report: &CompareReport) -> String {
     for note in shared(&report.notes, recordings) {
         let _ = writeln!(text, "<li>{}</li>", escaped(&note));
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("<h2>To bear in mind</h2>\n<ul>\n{text}</ul>\n"),
+    if text.is_empty() {
+        text
+    } else {
+        format!("<h2>To bear in mind</h2>\n<ul>\n{text}</ul>\n")
     }
 }

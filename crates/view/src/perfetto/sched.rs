@@ -94,10 +94,7 @@ fn switch(at: Nanos, from: &Thread, to: &Thread, could_go_on: bool) -> FtraceEve
             prev_comm: Some(name(from)),
             prev_pid: number(from.tid),
             prev_prio: Some(from.priority.into()),
-            prev_state: Some(match could_go_on {
-                true => RUNNABLE,
-                false => SLEEPING,
-            }),
+            prev_state: Some(if could_go_on { RUNNABLE } else { SLEEPING }),
             next_comm: Some(name(to)),
             next_pid: number(to.tid),
             next_prio: Some(to.priority.into()),

@@ -191,9 +191,10 @@ fn counted(from: Option<&str>) -> String {
 impl Words {
     /// Of services of recordings, or of one of them CPU by CPU.
     pub(super) fn of(reports: &[RecordingReport], service: Option<&str>, exceedance: bool) -> Self {
-        let what = match exceedance {
-            false => "how often each latency was seen",
-            true => "what share of activations was later",
+        let what = if !exceedance {
+            "how often each latency was seen"
+        } else {
+            "what share of activations was later"
         };
         let mut captions: Vec<String> = reports.iter().map(doubts).collect();
         captions.push(caption(exceedance).into());
@@ -252,9 +253,10 @@ pub(super) fn draw<B: DrawingBackend>(
         })
         .collect();
     let is_named = curves.len() <= NAMED;
-    let frame = match is_named {
-        true => frame,
-        false => canvas.legend(&entries, frame)?,
+    let frame = if is_named {
+        frame
+    } else {
+        canvas.legend(&entries, frame)?
     };
     let lines: Vec<Vec<(f64, f64)>> = curves
         .iter()
@@ -267,12 +269,13 @@ pub(super) fn draw<B: DrawingBackend>(
         })
         .collect();
     // What is earlier than all but 1 in 1,000 would only take up room.
-    let begin = match exceedance {
-        true => curves
+    let begin = if exceedance {
+        curves
             .iter()
             .map(Curve::ordinary)
-            .fold(edge(last), f64::min),
-        false => edge(first.saturating_sub(1)),
+            .fold(edge(last), f64::min)
+    } else {
+        edge(first.saturating_sub(1))
     };
     let heights = || lines.iter().flatten().map(|(_, y)| *y).filter(|y| *y > 0.0);
     let y = Scale::decades(
@@ -379,9 +382,10 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
                 }
             }
             let is_right = right >= left.min(enough);
-            let (room, at, anchor) = match is_right {
-                true => (right, (to + GAP, y), Anchor::Left),
-                false => (left, (from - GAP, y), Anchor::Right),
+            let (room, at, anchor) = if is_right {
+                (right, (to + GAP, y), Anchor::Left)
+            } else {
+                (left, (from - GAP, y), Anchor::Right)
             };
             // More room than the name takes is no better.
             let room = room.min(enough);

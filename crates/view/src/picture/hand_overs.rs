@@ -57,9 +57,10 @@ pub(super) fn series<B: DrawingBackend>(
         return Err(PictureError::Nothing("nobody handed over".into()));
     }
     let shown = series.took_ns.len();
-    let who = match series.way.are_processes {
-        true => "processes",
-        false => "threads",
+    let who = if series.way.are_processes {
+        "processes"
+    } else {
+        "threads"
     };
     let title = format!(
         "{} hand-overs among {} {who}, one after the other",

@@ -319,9 +319,10 @@ fn quantiles(report: &CompareReport, look: Look) -> String {
     for row in quantile_rows(report) {
         rows.add_row(row);
     }
-    match rows.is_empty() {
-        true => String::new(),
-        false => format!("\n{}", rows.written(look)),
+    if rows.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", rows.written(look))
     }
 }
 
@@ -361,10 +362,11 @@ fn largest(counts: &LatencyCounts) -> Option<String> {
         0 => Unit::Auto.write_nanos(Nanos::ZERO),
         _ => Unit::Auto.write_nanos(Histogram::upper_edge(bucket)),
     };
-    Some(match counts.is_at_least {
-        // It was in this bucket, and went on.
-        true => format!("> {}", edge(bucket.saturating_sub(1))),
-        false => edge(*bucket),
+    Some(if counts.is_at_least {
+        // The latency was in this bucket when the recording ended.
+        format!("> {}", edge(bucket.saturating_sub(1)))
+    } else {
+        edge(*bucket)
     })
 }
 
@@ -438,9 +440,10 @@ fn causes(report: &CompareReport, all: bool, look: Look) -> String {
     if rest > 0 {
         let _ = writeln!(text, "  and {rest} more (--all)");
     }
-    match text.is_empty() {
-        true => String::new(),
-        false => format!("\nCauses of late activations, in B:\n{text}"),
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("\nCauses of late activations, in B:\n{text}")
     }
 }
 

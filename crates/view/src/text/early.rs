@@ -29,9 +29,10 @@ impl FigureWords {
     }
 
     pub(super) fn least(self, figures: &Figures) -> Option<String> {
-        match self.have_early(figures) {
-            true => Some(EARLY.into()),
-            false => figures.min_ns.map(|time| self.unit.write_nanos(time)),
+        if self.have_early(figures) {
+            Some(EARLY.into())
+        } else {
+            figures.min_ns.map(|time| self.unit.write_nanos(time))
         }
     }
 
@@ -47,9 +48,10 @@ impl FigureWords {
 
     pub(super) fn share(self, figures: &Figures, share: &Share) -> String {
         let is_early = share.ns.is_some_and(|ns| ns <= EDGE);
-        match is_early && self.have_early(figures) {
-            true => EARLY.into(),
-            false => share.write(self.unit),
+        if is_early && self.have_early(figures) {
+            EARLY.into()
+        } else {
+            share.write(self.unit)
         }
     }
 

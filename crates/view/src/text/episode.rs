@@ -114,9 +114,10 @@ fn chain(sample: &StackSample, episode: &Episode, symbols: &Symbols, look: Look)
     let frames = frames(sample, symbols);
     let cut = if frames.len() > FRAMES { " < ..." } else { "" };
     let shown: Vec<String> = frames.into_iter().take(FRAMES).collect();
-    let shown = match shown.is_empty() {
-        true => "no call chain".into(),
-        false => shown.join(" < ") + cut,
+    let shown = if shown.is_empty() {
+        "no call chain".into()
+    } else {
+        shown.join(" < ") + cut
     };
     timed(at, "    ", &format!("sample: {shown}"), look)
 }

@@ -105,9 +105,10 @@ impl Grid {
         }
         // What a row is takes half of a line at most where there are figures.
         let (keys, others) = widths.split_at_mut(self.keys.min(self.header.len()));
-        let room = match others.is_empty() {
-            true => columns,
-            false => (columns / 2).max(LEAST_KEYS),
+        let room = if others.is_empty() {
+            columns
+        } else {
+            (columns / 2).max(LEAST_KEYS)
         };
         let (first, more) = keys.split_at_mut(1);
         let more: usize = more.iter().map(|width| width + GAP).sum();

@@ -54,9 +54,10 @@ fn table(what: &str, rows: &[HandlerRow], top: usize, look: Look) -> String {
             write(row.longest_ns),
         ];
         if is_stretched {
-            cells.push(match row.is_stretched() {
-                true => format!(">= {}", write(row.longest_own_ns)),
-                false => String::new(),
+            cells.push(if row.is_stretched() {
+                format!(">= {}", write(row.longest_own_ns))
+            } else {
+                String::new()
             });
         }
         table.add_row(cells);

@@ -86,9 +86,10 @@ fn statistics(lines: &[IntervalRow], look: Look) -> String {
 fn signed(ns: f64, unit: Unit) -> String {
     let time = unit.write_nanos(Nanos::from_f64(ns.abs()));
     // What is written as 0 has no sign.
-    match ns < 0.0 && time.contains(|digit: char| ('1'..='9').contains(&digit)) {
-        true => format!("-{time}"),
-        false => time,
+    if ns < 0.0 && time.contains(|digit: char| ('1'..='9').contains(&digit)) {
+        format!("-{time}")
+    } else {
+        time
     }
 }
 

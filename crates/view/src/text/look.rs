@@ -87,9 +87,10 @@ impl Look {
         let told = shared(notes, recordings);
         let marked = told.iter().map(|note| self.hanging("  - ", "    ", note));
         let text: String = marked.collect();
-        match text.is_empty() {
-            true => text,
-            false => format!("\nTo bear in mind:\n{text}"),
+        if text.is_empty() {
+            text
+        } else {
+            format!("\nTo bear in mind:\n{text}")
         }
     }
 

@@ -72,9 +72,10 @@ fn services(report: &SeriesReport, look: Look) -> String {
     for one in &report.services {
         let clusters: f64 = one.points.iter().map(|point| point.clusters).sum();
         let exposure: f64 = one.points.iter().map(|point| point.exposure_ns).sum();
-        let every = match clusters > 0.0 {
-            true => rough_time(exposure / clusters, DIGITS),
-            false => "never".into(),
+        let every = if clusters > 0.0 {
+            rough_time(exposure / clusters, DIGITS)
+        } else {
+            "never".into()
         };
         let name = line_name(one.service, one.route);
         rows.add_row([name, brief(one.level_ns), every, drawn(one)]);
@@ -116,9 +117,10 @@ fn drawn(one: &ServiceSeries) -> String {
 
 fn block(rate: f64, most: f64) -> char {
     let last = BLOCKS.len() - 1;
-    let below = match rate > 0.0 {
-        true => (most / rate).log10() / DECADES * last as f64,
-        false => return '.',
+    let below = if rate > 0.0 {
+        (most / rate).log10() / DECADES * last as f64
+    } else {
+        return '.';
     };
     let level = (0..last).find(|level| below <= *level as f64 + 0.5);
     BLOCKS[last - level.unwrap_or(last)]

@@ -82,12 +82,13 @@ fn latency(report: &RecordingReport, look: Look) -> String {
 }
 
 fn ways(report: &RecordingReport, look: Look) -> String {
-    match report.stages.is_empty() {
-        true => String::new(),
-        false => format!(
+    if report.stages.is_empty() {
+        String::new()
+    } else {
+        format!(
             "\nStages: where the time goes\n\n{}",
             stage_table(report, look)
-        ),
+        )
     }
 }
 
@@ -218,9 +219,10 @@ fn service_table(report: &RecordingReport, look: Look) -> String {
 /// What the smallest is called: where some were missed it is of others than the
 /// figures beside it.
 pub(crate) fn least<'a>(rows: impl IntoIterator<Item = &'a ServiceRow>) -> &'static str {
-    match rows.into_iter().any(|row| row.missed > 0) {
-        true => "min (served)",
-        false => "min",
+    if rows.into_iter().any(|row| row.missed > 0) {
+        "min (served)"
+    } else {
+        "min"
     }
 }
 
@@ -441,13 +443,14 @@ fn cost(report: &RecordingReport, look: Look) -> String {
         .programs
         .iter()
         .fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
-    let faults = match report.host.is_windows() {
-        // It does not tell them by thread.
-        true => "page faults not counted".into(),
-        false => format!(
+    let faults = if report.host.is_windows() {
+        // Windows does not count page faults per thread.
+        "page faults not counted".into()
+    } else {
+        format!(
             "{} page faults while measuring",
             count(cost.measuring_faults)
-        ),
+        )
     };
     let outside = match cost.outside_cpu_ns {
         Nanos::ZERO => String::new(),

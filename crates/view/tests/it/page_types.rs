@@ -104,12 +104,15 @@ fn fields(schema: &Value) -> Option<Vec<(String, String)>> {
     let required = schema["required"].as_array();
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
     let properties = schema["properties"].as_object()?.iter();
-    let named = properties.map(|(name, of)| match is_required(name) {
-        true => (name.clone(), typed(of)),
-        false => (
-            format!("{name}?"),
-            typed(of).trim_end_matches(" | null").to_owned(),
-        ),
+    let named = properties.map(|(name, of)| {
+        if is_required(name) {
+            (name.clone(), typed(of))
+        } else {
+            (
+                format!("{name}?"),
+                typed(of).trim_end_matches(" | null").to_owned(),
+            )
+        }
     });
     Some(named.collect())
 }
@@ -166,9 +169,12 @@ fn typed(schema: &Value) -> String {
         [] => panic!("a schema that says nothing: {schema}"),
         [one] => one.clone(),
         several => {
-            let each = several.iter().map(|one| match one.contains(" | ") {
-                true => format!("({one})"),
-                false => one.clone(),
+            let each = several.iter().map(|one| {
+                if one.contains(" | ") {
+                    format!("({one})")
+                } else {
+                    one.clone()
+                }
             });
             each.collect::<Vec<_>>().join(" & ")
         }

@@ -142,9 +142,10 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
         (Kind::Seen, several) => at_worst(several),
         (Kind::Unended, _) => return "still waiting when measuring ended".into(),
         (Kind::Coarse, _) => {
-            return match group.on_windows {
-                true => "cannot tell; record with a shorter --period".into(),
-                false => format!("cannot tell; laggard record --for {name}"),
+            return if group.on_windows {
+                "cannot tell; record with a shorter --period".into()
+            } else {
+                format!("cannot tell; laggard record --for {name}")
             };
         }
         (Kind::NoneSeen, several) => {
@@ -168,10 +169,13 @@ fn why(group: &Group<'_>, first: &Fit) -> String {
     match (first.judged().mttf_ns, first.narrowed_by_ns) {
         (_, Some(ns)) => format!("{often}; {}", narrowed(ns)),
         // What `--for` chooses is chosen by hand there.
-        (None, None) if first.judged().is_wide() => match group.on_windows {
-            true => format!("{often}; a shorter --period tells more"),
-            false => format!("{often}; laggard record --for {name} tells more"),
-        },
+        (None, None) if first.judged().is_wide() => {
+            if group.on_windows {
+                format!("{often}; a shorter --period tells more")
+            } else {
+                format!("{often}; laggard record --for {name} tells more")
+            }
+        }
         _ => often,
     }
 }

@@ -203,9 +203,10 @@ pub(crate) fn head(late: &Late, threshold: Option<(Nanos, Nanos)>) -> String {
 /// The latency threshold, or those of the lines.
 fn above((least, most): (Nanos, Nanos)) -> String {
     let write = |time| Unit::Auto.write_nanos(time);
-    match least == most {
-        true => format!(" above {}", write(least)),
-        false => format!(" above {}-{}", write(least), write(most)),
+    if least == most {
+        format!(" above {}", write(least))
+    } else {
+        format!(" above {}-{}", write(least), write(most))
     }
 }
 

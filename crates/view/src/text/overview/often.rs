@@ -82,9 +82,10 @@ pub(super) fn at_worst(fits: &[&Fit]) -> String {
     worst.map_or_else(String::new, |fit| {
         let figures = fit.judged();
         let is_interval = figures.mttf_ns.is_none() && figures.mttf_high_ns.is_some();
-        match is_interval && fit.waited_ns.is_none() {
-            true => format!("at worst a dropout every {}", interval(figures)),
-            false => format!("at worst {}", dropouts(fit)),
+        if is_interval && fit.waited_ns.is_none() {
+            format!("at worst a dropout every {}", interval(figures))
+        } else {
+            format!("at worst {}", dropouts(fit))
         }
     })
 }

@@ -141,16 +141,18 @@ pub(super) fn services(overview: &Overview, look: Look, measure: Measure) -> Scr
     }
     let names = shown.iter().map(|one| name(one.service, one.route));
     let widest = names.map(|name| width(&name) + 1).max().unwrap_or(0);
-    let name_wide = match look.columns < NARROW {
-        true => widest,
-        false => widest.max(NAME),
+    let name_wide = if look.columns < NARROW {
+        widest
+    } else {
+        widest.max(NAME)
     };
     let head = format!("{:name_wide$}{}", "late by", heads(look, name_wide));
     screen.push(vec![(Tone::Faint, head)]);
     for one in shown {
-        let tone = match is_main(one) && overview.services.len() > 1 {
-            true => Tone::Strong,
-            false => Tone::Plain,
+        let tone = if is_main(one) && overview.services.len() > 1 {
+            Tone::Strong
+        } else {
+            Tone::Plain
         };
         let line = format!(
             "{:name_wide$}{}",

@@ -176,9 +176,10 @@ fn remarks(tasks: &[TaskRehearsal], look: Look) -> String {
             text += &look.hanging("  ", "    ", &remark);
         }
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("\n{text}"),
+    if text.is_empty() {
+        text
+    } else {
+        format!("\n{text}")
     }
 }
 

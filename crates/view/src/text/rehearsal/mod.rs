@@ -63,9 +63,10 @@ fn sentence(report: &RehearsalReport) -> String {
         .load
         .load()
         .map_or_else(String::new, |load| format!(" under `{}`", printable(load)));
-    match outside.is_empty() {
-        true => format!("AS PREDICTED{under}: every count lies in its interval"),
-        false => format!("NOT AS PREDICTED{under}: {}", outside.join("; ")),
+    if outside.is_empty() {
+        format!("AS PREDICTED{under}: every count lies in its interval")
+    } else {
+        format!("NOT AS PREDICTED{under}: {}", outside.join("; "))
     }
 }
 

@@ -75,9 +75,10 @@ fn by_line(report: &WhyReport) -> String {
         .filter_map(|one| Some((one, one.surplus.filter(|&surplus| surplus > 0)?)))
         .map(|(one, surplus)| format!("{} {}", place(one.line), count(surplus)))
         .collect();
-    match of.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", of.join("; ")),
+    if of.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", of.join("; "))
     }
 }
 
