@@ -150,13 +150,14 @@ fn check_for(plan: &Disturbance, cpus: usize) -> Result<(), DisturbRefused> {
     if !kind.has_own_length() {
         check_length(kind, length, every, cpus)?;
     }
-    match duration <= every {
-        true => Err(DisturbRefused::TooBrief {
+    if duration <= every {
+        Err(DisturbRefused::TooBrief {
             kind,
             every,
             duration,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -193,14 +194,15 @@ fn check_length(
             .ok_or(DisturbRefused::Quota { length, every });
     }
     let least = Nanos::from_ns(length.ns() * 100 / share);
-    match every < least {
-        true => Err(DisturbRefused::TooOften {
+    if every < least {
+        Err(DisturbRefused::TooOften {
             kind,
             length,
             every,
             least,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

@@ -116,9 +116,10 @@ impl Region {
     /// Changes the first `count` mappings in one system call.
     fn change(&mut self, count: usize) -> Result<(), Errno> {
         self.turn = !self.turn;
-        let advice = match self.turn {
-            true => MmapAdvise::MADV_RANDOM,
-            false => MmapAdvise::MADV_SEQUENTIAL,
+        let advice = if self.turn {
+            MmapAdvise::MADV_RANDOM
+        } else {
+            MmapAdvise::MADV_SEQUENTIAL
         };
         let bytes = count.min(self.mappings) * PAGE;
         // SAFETY: the range is inside the region; the advice changes no content.

@@ -209,9 +209,10 @@ impl Group {
     fn end(self) -> io::Result<()> {
         let Self { folder, back } = self;
         drop(back);
-        match folder.exists() {
-            true => Err(io::ErrorKind::ResourceBusy.into()),
-            false => Ok(()),
+        if folder.exists() {
+            Err(io::ErrorKind::ResourceBusy.into())
+        } else {
+            Ok(())
         }
     }
 }

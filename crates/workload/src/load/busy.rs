@@ -134,11 +134,12 @@ impl Busy {
         tried.map_err(|err| self.refused(err))?;
         let own = sched_getaffinity(Pid::from_raw(0)).map_err(|err| self.refused(err.into()))?;
         let cpus = (0..nix::sched::CpuSet::count()).filter(|&cpu| own.is_set(cpu) == Ok(true));
-        match cpus.count() == 1 {
-            true => Ok(()),
-            false => Err(RunError::NotOneCpu {
+        if cpus.count() == 1 {
+            Ok(())
+        } else {
+            Err(RunError::NotOneCpu {
                 load: self.to_string(),
-            }),
+            })
         }
     }
 

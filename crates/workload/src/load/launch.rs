@@ -300,9 +300,10 @@ const WAIT: &str = r#"read -r _ && exec "$@" </dev/null"#;
 fn find(program: &OsString) -> io::Result<()> {
     let can_run = |path: &Path| {
         let found = path.metadata()?;
-        match found.is_file() && found.permissions().mode() & 0o111 != 0 {
-            true => Ok(()),
-            false => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+        if found.is_file() && found.permissions().mode() & 0o111 != 0 {
+            Ok(())
+        } else {
+            Err(io::Error::from(io::ErrorKind::PermissionDenied))
         }
     };
     let path = Path::new(program);

@@ -205,9 +205,10 @@ mod tests {
         let version_1 = Path::new(FREEZER).join(&name);
         let version_2 = Path::new(UNIFIED[0]).join(&name);
         let is_1 = Path::new(FREEZER).is_dir();
-        let (dir, file, frozen, thawed) = match is_1 {
-            true => (version_1, "freezer.state", "FROZEN", "THAWED"),
-            false => (version_2, "cgroup.freeze", "1", "0"),
+        let (dir, file, frozen, thawed) = if is_1 {
+            (version_1, "freezer.state", "FROZEN", "THAWED")
+        } else {
+            (version_2, "cgroup.freeze", "1", "0")
         };
         if let Err(err) = fs::create_dir(&dir) {
             eprintln!("skipped: no control group can be made: {err}");

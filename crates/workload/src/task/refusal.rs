@@ -100,9 +100,10 @@ impl TaskSet {
                 task.period_ns * MOST_JOBS,
             ));
         }
-        match self.duration <= task.period_ns + task.deadline_ns {
-            true => Err(TaskRefused::TooBrief(task.name.clone(), self.duration)),
-            false => Ok(()),
+        if self.duration <= task.period_ns + task.deadline_ns {
+            Err(TaskRefused::TooBrief(task.name.clone(), self.duration))
+        } else {
+            Ok(())
         }
     }
 
@@ -169,9 +170,12 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         least,
         most,
     };
-    let within = |what, time: Nanos, least: Nanos, most: Nanos| match time < least || time > most {
-        true => Err(out_of_range(what, time, least, most)),
-        false => Ok(()),
+    let within = |what, time: Nanos, least: Nanos, most: Nanos| {
+        if time < least || time > most {
+            Err(out_of_range(what, time, least, most))
+        } else {
+            Ok(())
+        }
     };
     within(
         "a period",

@@ -48,12 +48,13 @@ pub(super) fn run(site: &Site<'_>, context: KernelContext) -> Result<Vec<Hit>, D
             trap.bring(site, next)?;
             trap.outcome(site)
         })?;
-        match hits.is_empty() && rounds > 0 {
-            true => Err(DisturbError::Unseen {
+        if hits.is_empty() && rounds > 0 {
+            Err(DisturbError::Unseen {
                 kind: site.plan.kind,
                 rounds,
-            }),
-            false => Ok(hits),
+            })
+        } else {
+            Ok(hits)
         }
     })
 }
