@@ -206,7 +206,8 @@ impl ServedPieces {
         // A write to a removed recording can fail before the store is next checked.
         if let (Err(err), None, Some(store), Some(name)) = (&ended, &cut, &self.store, &name)
             && err.is_of_recording()
-            && let Some(fault) = store.fault(name)
+            && is_missing(err)
+            && let Some(fault) = store.loss(name)
         {
             self.shown.seen().note_store_failure(&fault);
             cut = Some(EarlyEnd::StoreLost(fault));
@@ -419,15 +420,20 @@ fn is_whole(planned: Duration, took: Duration) -> bool {
 
 /// Whether the disk has no more room, or none for this user.
 fn is_full(err: &SessionError) -> bool {
+    is_caused_by(err, &[ErrorKind::StorageFull, ErrorKind::QuotaExceeded])
+}
+
+/// Whether a file or a directory on the way to it was missing.
+fn is_missing(err: &SessionError) -> bool {
+    is_caused_by(err, &[ErrorKind::NotFound, ErrorKind::NotADirectory])
+}
+
+/// Whether an input or output error of one of these kinds is among the causes of `err`.
+fn is_caused_by(err: &SessionError, kinds: &[ErrorKind]) -> bool {
     let first: &dyn std::error::Error = err;
     std::iter::successors(Some(first), |err| err.source())
         .filter_map(|err| err.downcast_ref::<io::Error>())
-        .any(|err| {
-            matches!(
-                err.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-            )
-        })
+        .any(|err| kinds.contains(&err.kind()))
 }
 
 /// How long until the wall clock comes to a whole multiple of `every`.

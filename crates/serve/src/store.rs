@@ -203,8 +203,9 @@ impl Store {
     }
 
     /// Checks whether the path still leads to the locked directory, and whether the
-    /// recording `name` is still in it. Returns the fault.
-    pub(crate) fn fault(&self, name: &str) -> Option<String> {
+    /// directory of the recording `name` and its `parts` are still in it. Returns the
+    /// fault.
+    fn fault(&self, name: &str, parts: &[&str]) -> Option<String> {
         let shown = self.dir.display();
         let held = locked(&self.held);
         match fs::metadata(&self.dir) {
@@ -215,7 +216,7 @@ impl Store {
             }
             Err(err) => return Some(format!("the store `{shown}` cannot be read: {err}")),
         }
-        for part in ["", PARTS[0], PARTS[1]] {
+        for part in [""].iter().chain(parts) {
             match fs::symlink_metadata(self.dir.join(name).join(part)) {
                 Ok(metadata) if part.is_empty() && !metadata.is_dir() => {
                     return Some(format!("the recording `{name}` in `{shown}` was replaced"));
@@ -236,6 +237,12 @@ impl Store {
         drop(held);
         // Its directory is locked, too. Only an earlier version could take the file.
         self.restore().err().map(|err| format!("{err:#}"))
+    }
+
+    /// Returns the fault if the recording `name` failed because it was removed or
+    /// replaced. A recording that failed as it started need not have its parts.
+    pub(crate) fn loss(&self, name: &str) -> Option<String> {
+        self.fault(name, &[])
     }
 
     /// Tries whether a recording could be begun.
@@ -280,7 +287,7 @@ impl Store {
         let task = locked(&self.task).clone();
         match task {
             StoreTask::Idle => None,
-            StoreTask::Records(name) => self.fault(&name).map(EarlyEnd::StoreLost),
+            StoreTask::Records(name) => self.fault(&name, &PARTS).map(EarlyEnd::StoreLost),
             StoreTask::Tries if tried.elapsed() < TRY_EVERY => None,
             StoreTask::Tries => {
                 *tried = Instant::now();
