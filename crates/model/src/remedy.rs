@@ -175,7 +175,10 @@ mod tests {
     /// A remedy is tested as long as its test exists.
     #[test]
     fn tests_of_remedies_exist() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/why_root.rs");
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../cli/tests/system/why_root.rs"
+        );
         let tests = std::fs::read_to_string(file).unwrap();
         for remedy in [
             Remedy::MoveThread,

@@ -214,10 +214,15 @@ fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so
             .unwrap_or_else(|| panic!("{part} in {text}"))
     });
     assert!(advice < effect, "{text}");
-    assert!(
-        words.contains("(2 s without and 2 s with it, no load of ours): "),
-        "{text}"
-    );
+    // A busy machine makes the recordings a little longer than asked.
+    let [before, after] = ["s without and ", "s with it, no load of ours): "].map(|unit| {
+        let (rest, _) = words
+            .split_once(unit)
+            .unwrap_or_else(|| panic!("{unit} in {text}"));
+        let number = rest.split([' ', '(']).rfind(|part| !part.is_empty());
+        number.unwrap().parse::<f64>().unwrap()
+    });
+    assert!(before >= 2.0 && after >= 2.0, "{text}");
     let json = asked(&["--json"]);
     let report: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(report["proven"][0]["setting"], "kernel.timer_migration");
