@@ -122,7 +122,7 @@ test-kernels: static
 		$(CARGO) test -p laggard-testkit --test system kernels:: -- --ignored --nocapture --test-threads=1
 
 # Stock against real-time kernels under four loads: prints the tables of
-# docs/kernels-compared.md. `make compare-kernels SERIES=6.12`.
+# docs/validation/kernels-compared.md. `make compare-kernels SERIES=6.12`.
 SERIES ?= 6.12,7.2
 
 compare-kernels: static
@@ -148,10 +148,10 @@ bench: build
 	$(AS_ROOT) python3 bench/bench.py $(LAGGARD)
 
 # Whether `why` names the faults of `provoke`; KIND=softirq,irq for some only,
-# which leaves the table in docs/accuracy.md alone. HOST=6.12: on a test host.
+# which leaves the table in docs/validation/accuracy.md alone. HOST=6.12: on a test host.
 # On this machine vm.max_map_count is raised meanwhile, for `preempt-off`.
 DURATION ?= 12s
-PROVE := --duration $(DURATION) $(if $(KIND),--kinds $(KIND),--page docs/accuracy.md)
+PROVE := --duration $(DURATION) $(if $(KIND),--kinds $(KIND),--page docs/validation/accuracy.md)
 
 PROVEN := $(if $(HOST),target/hosts/proven/laggard,$(LAGGARD))
 

@@ -316,7 +316,7 @@ def figures(of):
     return (f"count({of}), min({of}), avg({of}), max({of}), "
             f"quantile_disc({of}, [0.5, 0.99, 0.999, 0.9999])")
 """
-# Counts by the buckets of docs/format.md, as laggard has them.
+# Counts by the buckets of docs/reference/recording-format.md, as laggard has them.
 DUCKDB_BUCKETS = """
 def figures(of):
     return (f"count({of}), min({of}), avg({of}), max({of}), "

@@ -6,7 +6,7 @@ usage: rehearsals.py LAGGARD FOLDER [LOAD ...]
 Each rehearsal runs one task on each of two CPUs, so that neither is in the
 other's way; with two loads (`fileio kernel` unless named) there are 20, in 11
 minutes. The recordings and results stay in FOLDER; tables in Markdown of all
-results there, as in docs/rehearse.md, go to standard output.
+results there, as in docs/validation/rehearsals.md, go to standard output.
 """
 import glob
 import json

@@ -2,7 +2,7 @@
 """Whether `laggard why` finds and names the faults that `laggard provoke` makes.
 
 usage: python3 bench/prove LAGGARD [--kinds softirq,thread] [--loads none,fileio]
-                [--duration 12s] [--page docs/accuracy.md] [--keep FOLDER [--again]]
+                [--duration 12s] [--page docs/validation/accuracy.md] [--keep FOLDER [--again]]
                 [--host 6.12 --testhost PROGRAM]
        python3 bench/prove LAGGARD --judge KIND RECORDING HITS
 
@@ -11,7 +11,7 @@ this machine or on a test host, and what `why --json` says is compared with the
 truth that provoke wrote. Prints a Markdown table, and writes it into the page
 between its marks.
 
-What the columns count stands in docs/accuracy.md. Nothing is passed or failed.
+What the columns count stands in docs/validation/accuracy.md. Nothing is passed or failed.
 """
 import argparse
 import concurrent.futures

@@ -11,7 +11,7 @@ from kinds import KINDS, THRESHOLD_NS, Kind, ns, outside, unexplained
 LONGEST_GAP_NS = 1_500_000
 # An activation that is late by the threshold within a hit overlaps it so much.
 OVERLAP_NS = THRESHOLD_NS
-# The table's tolerances: docs/accuracy.md.
+# The table's tolerances: docs/validation/accuracy.md.
 LENGTH_PART, LENGTH_NS = 0.1, 100_000
 # Interrupts and softirqs are also what they are without a fault: short.
 ELSEWHERE_NS = 1_000_000

@@ -90,7 +90,7 @@ pub enum Question {
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Ask the tables themselves; docs/fleet.md has them
+    /// Ask the tables themselves; docs/how-to/fleet.md has them
     Sql {
         /// A query
         query: String,

@@ -98,7 +98,7 @@ pub fn seen(table: &str) -> String {
 
 /// Counts, extremes and quantiles of each group and line. For the share q of the
 /// n seen and the lost, the quantile has the rank r = ceil(q (n + lost)), and lies
-/// between `.._low` and `.._high` (docs/method.md 1.3): the r-th smallest if what
+/// between `.._low` and `.._high` (docs/method.md 2): the r-th smallest if what
 /// was lost counts as zero, and if it, and what still waited, counts as later than
 /// all.
 pub fn figures(by: &By, only: Only) -> String {

@@ -188,7 +188,7 @@ impl View {
                 Unit::Auto.write_nanos(least),
                 Unit::Auto.write_nanos(most)
             ),
-            _ => "no hit; go on for longer, or see docs/provoke.md for what prevents this fault\n"
+            _ => "no hit; go on for longer, or see docs/reference/faults.md for what prevents this fault\n"
                 .into(),
         };
         self.say(&text)

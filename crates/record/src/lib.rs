@@ -1,6 +1,6 @@
 //! The recording on disk: written so that a kill loses little, read so that damage is an error.
 //!
-//! [`Recorder`] writes, [`Recording`] reads. `docs/format.md` describes the
+//! [`Recorder`] writes, [`Recording`] reads. `docs/reference/recording-format.md` describes the
 //! files for other programs.
 
 #![forbid(unsafe_code)]

@@ -128,7 +128,7 @@ impl Store {
         let shown = dir.display();
         ensure!(
             !dir.as_os_str().as_encoded_bytes().starts_with(b"s3://"),
-            "the store `{shown}` is no folder; keep it in one, and send what has ended there by `laggard-ship DIR {shown} --follow` (docs/fleet.md)"
+            "the store `{shown}` is no folder; keep it in one, and send what has ended there by `laggard-ship DIR {shown} --follow` (docs/how-to/fleet.md)"
         );
         fs::create_dir_all(dir).with_context(|| format!("make the store `{shown}`"))?;
         let held = HeldDir::lock(dir)?;

@@ -15,12 +15,12 @@ use crate::sql::{self, Only};
 use crate::statistics::{benjamini_hochberg, fisher};
 
 /// So many recordings of each side it takes to tell a change from what changes by
-/// itself (docs/compare.md).
+/// itself (docs/how-to/before-after.md).
 const LEAST: usize = 4;
 /// Of the machines that are called changed no more than this share is expected to
 /// be called so by chance.
 const FALSE_SHARE: f64 = 0.05;
-/// Ratios from 1 over this to this count as equal; docs/compare.md has why.
+/// Ratios from 1 over this to this count as equal; docs/how-to/before-after.md has why.
 const EQUAL: f64 = 1.25;
 const CONFIDENCE: f64 = 0.95;
 

@@ -1,5 +1,5 @@
 // How often an application misses: a port of `analyze/qos/outlook` and
-// `report/qos`. docs/qos.md says what it means.
+// `report/qos`. docs/explanation/xrun-prediction.md says what it means.
 
 import type { ServiceBuffers, StreamColumns } from "../data";
 import { count, exact, time } from "../format";

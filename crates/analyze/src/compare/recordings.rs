@@ -198,7 +198,7 @@ fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, bool) 
 /// The squares of what recordings are off their side's rate, over their
 /// variances; and how many of them are free. What the two of a pair share, such as
 /// an hour, counts too: differences of pairs are half as many, and tell what
-/// varies from chance too seldom to be worth it (docs/compare.md has both).
+/// varies from chance too seldom to be worth it (docs/validation/compare.md has both).
 fn within(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
     let (mut statistic, mut freedom) = (0.0, 0.0);
     for (side, dispersion) in sides.into_iter().zip(dispersions) {

@@ -10,7 +10,7 @@
 //! law of just that shape the chance is q exactly; where it is lighter, more.
 //!
 //! The shape is not estimated, since a recording shorter than the horizon does not
-//! tell it. Which one is assumed was chosen by back-tests: docs/forecast.md.
+//! tell it. Which one is assumed was chosen by back-tests: docs/validation/forecasts.md.
 
 use super::Peaks;
 use crate::InputError;

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "takes minutes; the figures are in docs/forecast.md"]
+    #[ignore = "takes minutes; the figures are in docs/validation/forecasts.md"]
     fn error_rates_of_periods() {
         for (exposure, runs) in [(60.0, 200), (600.0, 100), (3_600.0, 20)] {
             for kind in Aperiodic::ALL {

@@ -1,7 +1,7 @@
 //! How often a count at its limit is said to be within or beyond it: by
 //! simulation with fixed seeds.
 //!
-//! The figures are those of docs/check.md.
+//! The figures are those of docs/validation/requirements.md.
 
 use laggard_analyze::counts::{
     Clusters, Event, LimitVerdict, Looks, StallSize, Tallied, against_limit,

@@ -1,7 +1,7 @@
 //! How often a comparison that stops at the first look with a verdict finds a
 //! difference where there is none: by simulation with fixed seeds.
 //!
-//! The figures are those of docs/compare.md.
+//! The figures are those of docs/validation/compare.md.
 
 use laggard_analyze::compare::{
     ComparisonVerdict, RecordingCount, RoundLooks, compare_recordings, holm,

@@ -2,7 +2,7 @@
 //! six, and whether so many events as are said suffice: by simulation with fixed
 //! seeds.
 //!
-//! The figures are those of docs/compare.md.
+//! The figures are those of docs/validation/compare.md.
 
 use laggard_analyze::compare::{compare_recordings, expected_clusters_for, holm};
 

@@ -1,7 +1,7 @@
 //! How often a series of recordings is said to change where it does not, and
 //! where it does: by simulation with fixed seeds.
 //!
-//! The figures are those of docs/compare.md.
+//! The figures are those of docs/validation/compare.md.
 
 use laggard_analyze::compare::{ChangePoint, change_points};
 use rand::SeedableRng;

@@ -1,7 +1,7 @@
 //! How often a comparison of sets of recordings finds a difference, where there
 //! is none and where there is one: by simulation with fixed seeds.
 //!
-//! The figures are those of docs/compare.md.
+//! The figures are those of docs/validation/compare.md.
 
 use laggard_analyze::compare::{
     ComparisonVerdict, RecordingOrder, compare_recordings, compare_recordings_in_order, holm,

@@ -7,16 +7,21 @@ use clap::Parser as _;
 
 use super::Args;
 
-/// README, and what is in `docs`.
+/// Returns README.md and every page below `docs`.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["docs", "docs/tutorials"].map(|folder| root.join(folder));
-    let entries = folders
-        .iter()
-        .flat_map(|folder| fs::read_dir(folder).unwrap());
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|kind| kind == "md"));
-    paths.push(root.join("README.md"));
+    let mut paths = vec![root.join("README.md")];
+    let mut directories = vec![root.join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "md") {
+                paths.push(path);
+            }
+        }
+    }
     paths
 }
 

@@ -9,7 +9,7 @@ use super::named::named;
 use crate::completion;
 
 /// Samples are rows: the activation, its latency, its stages, whether it was
-/// missed, and whether it was still waiting at the end. docs/format.md has the
+/// missed, and whether it was still waiting at the end. docs/reference/recording-format.md has the
 /// columns.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\

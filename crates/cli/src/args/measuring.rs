@@ -90,7 +90,7 @@ pub(crate) enum MachineCommand {
     /// Make a known fault, to see whether its effect is found
     ///
     /// This makes the machine late on purpose. It ends after --for or with
-    /// Ctrl-C, and then everything is as before; docs/provoke.md describes
+    /// Ctrl-C, and then everything is as before; docs/reference/faults.md describes
     /// each fault and its limits.
     Provoke(ProvokeArgs),
 }

@@ -355,7 +355,7 @@ fn caveats(clock: TraceClock, report: &TraceReport) -> Vec<Caveat> {
             clock_name(clock),
             report.clock_step_ns,
         ),
-        "what interrupted a handler, and what a hypervisor took, is in its time: docs/import.md",
+        "what interrupted a handler, and what a hypervisor took, is in its time: docs/how-to/windows-traces.md",
     )];
     if clock == TraceClock::SystemTime {
         caveats.push(Caveat::new(

@@ -3,19 +3,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The longest line of words, in characters.
-const WIDEST: usize = 120;
+/// Longest line of prose, in characters.
+const MAX_WIDTH: usize = 120;
 
+/// Returns the Markdown files of the root, `windows` and `docs`, with subdirectories of the latter.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = [".", "docs", "docs/tutorials"].map(|folder| root.join(folder));
-    let entries = folders
-        .iter()
-        .flat_map(|folder| fs::read_dir(folder).unwrap());
-    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut paths = Vec::new();
+    let mut directories = vec![root.clone(), root.join("windows"), root.join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && directory.starts_with(root.join("docs")) {
+                directories.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "md") {
+                paths.push(path);
+            }
+        }
+    }
     paths
-        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
-        .collect()
 }
 
 /// Lines that are too wide, by number. A table's row and a link are as wide as
@@ -28,7 +34,7 @@ fn too_wide(text: &str) -> Vec<usize> {
             is_printed = !is_printed;
         }
         let is_words = !is_printed && !line.starts_with('|') && !line.contains("](http");
-        if is_words && !line.starts_with("    ") && line.chars().count() > WIDEST {
+        if is_words && !line.starts_with("    ") && line.chars().count() > MAX_WIDTH {
             found.push(number + 1);
         }
     }

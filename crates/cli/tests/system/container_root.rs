@@ -1,5 +1,5 @@
 //! Recording in a container: in namespaces of its own, in another root, as an
-//! ordinary user with a few capabilities; see docs/containers.md.
+//! ordinary user with a few capabilities; see docs/how-to/containers.md.
 //!
 //! Needs root and a kernel with BTF; without them it says that it is skipped,
 //! and why.

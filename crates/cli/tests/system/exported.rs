@@ -87,7 +87,8 @@ fn every_metric_of_the_dashboard_and_the_rules_is_in_a_scrape() {
             );
         }
     }
-    let documented = names(&fs::read_to_string(packaging().join("../docs/serve.md")).unwrap());
+    let documented =
+        names(&fs::read_to_string(packaging().join("../docs/reference/metrics.md")).unwrap());
     for name in &there {
         let stem = ["_bucket", "_count", "_sum"]
             .iter()
@@ -95,7 +96,7 @@ fn every_metric_of_the_dashboard_and_the_rules_is_in_a_scrape() {
             .unwrap_or(name);
         assert!(
             documented.contains(stem),
-            "docs/serve.md does not tell of `{stem}`"
+            "docs/reference/metrics.md does not tell of `{stem}`"
         );
     }
 }

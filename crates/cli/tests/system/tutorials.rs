@@ -99,7 +99,7 @@ fn why_does_my_audio_crackle() {
 
 #[test]
 fn will_my_loop_hold() {
-    let Some((_dir, output)) = run("loop.md") else {
+    let Some((_dir, output)) = run("control-loop.md") else {
         return;
     };
 
@@ -111,7 +111,7 @@ fn will_my_loop_hold() {
 /// The page promises that the planted softirq is named.
 #[test]
 fn do_not_believe_me() {
-    let Some((dir, output)) = run("doubt.md") else {
+    let Some((dir, output)) = run("trust.md") else {
         return;
     };
 

@@ -102,7 +102,7 @@ mod tests {
         source.bytes.chunks_exact(8).any(|one| one == call)
     }
 
-    /// What `abilities.rs` and docs/stages.md say of the kernels that each
+    /// What `abilities.rs` and docs/reference/services-and-stages.md say of the kernels that each
     /// ability needs rests on this.
     #[test]
     fn only_the_softirq_timer_calls_bpf_loop_and_so_needs_linux_5_17() {

@@ -13,7 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What was learnt about these kernels is in `docs/test-hosts.md`.
+//! What was learnt about these kernels is in `docs/validation/test-hosts.md`.
 
 mod apt;
 mod cache;

@@ -103,7 +103,7 @@ pub enum DisturbRefused {
     },
     /// A machine cannot do that to itself.
     #[error(
-        "steal: a machine cannot stop itself from inside; stop a test host from outside, with `testhost run --mode smp --stall 2s:20ms --truth hits.jsonl` (docs/provoke.md)"
+        "steal: a machine cannot stop itself from inside; stop a test host from outside, with `testhost run --mode smp --stall 2s:20ms --truth hits.jsonl` (docs/reference/faults.md)"
     )]
     FromOutside,
     /// The kernel has no such quota.

@@ -11,7 +11,7 @@ use super::super::grid::Grid;
 pub(super) const EXPLAINED: &str = "Assumed means: not seen, and not fitted. Ranks bound 9 of 10 \
     horizons of up to a ninth of the recordings, by the largest seen. A horizon n times as long is \
     taken to stay within n^shape times that. The shape was chosen by back-tests, which reached 150 \
-    times the recordings; beyond, nothing is told. docs/forecast.md has how often it held.";
+    times the recordings; beyond, nothing is told. docs/validation/forecasts.md has how often it held.";
 
 /// A bound of latencies that were all 0 ns: finer ones were not resolved.
 pub(super) const UNKNOWN: &str = "unknown";
