@@ -1,5 +1,5 @@
 //! Bumps in a distribution of latencies that stand evenly apart (docs/method.md
-//! 14; Heubaum 1995, Fig. 4).
+//! 12; Heubaum 1995, Fig. 4).
 //!
 //! Who waits in a queue for its turn is late by a part of the turn that runs,
 //! and by each whole turn before its own: asked at one instant of a turn, always
