@@ -14,7 +14,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page fleet ship run test test-system test-fleet test-cluster test-ship fuzz check bench prove install reproducible clean \
+.PHONY: build page book fleet ship run test test-system test-fleet test-cluster test-ship fuzz check bench prove install reproducible clean \
 	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
 
 build:
@@ -25,6 +25,10 @@ build:
 # run, and committed, by who changes the page's sources or packages.
 page:
 	@scripts/page build
+
+# The documentation as a book, target/book/index.html. Needs mdbook.
+book: build
+	@scripts/book
 
 # Answers over the recordings of many machines: a program of its own, because its
 # query engine takes longer to build than all the rest. `make test` names its tests as
@@ -121,8 +125,8 @@ test-kernels: static
 	LAGGARD_TEST_HOSTS=required LAGGARD_KERNELS='$(KERNEL)' LAGGARD_PROGRAM=$(CURDIR)/$(STATIC) \
 		$(CARGO) test -p laggard-testkit --test system kernels:: -- --ignored --nocapture --test-threads=1
 
-# Stock against real-time kernels under four loads: prints the tables of
-# docs/validation/kernels-compared.md. `make compare-kernels SERIES=6.12`.
+# Stock against real-time kernels under four loads: prints the comparisons that
+# docs/validation/kernels-compared.csv has. `make compare-kernels SERIES=6.12`.
 SERIES ?= 6.12,7.2
 
 compare-kernels: static
