@@ -1,4 +1,4 @@
-//! The documents read well in a terminal, too.
+//! The documents read well in a terminal, too, and their links lead somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,76 @@ fn a_line_of_words_is_no_wider_than_120_characters() {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(too_wide(&text), [0_usize; 0], "{}", path.display());
     }
+}
+
+/// Returns the target of each inline link of `text`, without code blocks.
+fn links(text: &str) -> Vec<&str> {
+    let prose = text.split("```").step_by(2);
+    let targets = prose.flat_map(|part| part.split("](").skip(1));
+    targets
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.contains(':') && !target.contains(char::is_whitespace))
+        .collect()
+}
+
+/// Returns the anchors of the headings of `text`, as GitHub and mdBook name them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let names = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    names
+        .map(|name| name.replace(' ', "-"))
+        .map(|name| {
+            name.chars()
+                .filter(|&letter| letter.is_alphanumeric() || "-_".contains(letter))
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn links_lead_to_existing_files_and_headings() {
+    let mut checked = 0;
+    for path in documents() {
+        // Links of the changelog are those of the version that it describes.
+        if path.ends_with("CHANGELOG.md") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for link in links(&text) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{}: no file `{link}`", path.display());
+            if !anchor.is_empty() {
+                let anchors = anchors(&fs::read_to_string(&target).unwrap());
+                let is_there = anchors.iter().any(|name| name == anchor);
+                assert!(is_there, "{}: no heading `{link}`", path.display());
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 100, "only {checked} links were found");
+}
+
+#[test]
+fn pages_are_all_in_the_table_of_contents() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed: Vec<PathBuf> = links(&summary).iter().map(|link| docs.join(link)).collect();
+    for path in documents() {
+        let is_page = path.starts_with(&docs) && !path.ends_with("SUMMARY.md");
+        assert!(!is_page || listed.contains(&path), "{}", path.display());
+    }
+}
+
+#[test]
+fn links_and_anchors_are_parsed() {
+    let text = "## `a b`: C?\n[x](y.md#a-b-c) [z](https://z)\n```\n[n](o)\n```\n";
+
+    assert_eq!(links(text), ["y.md#a-b-c"]);
+    assert_eq!(anchors(text), ["a-b-c"]);
 }
 
 #[test]
