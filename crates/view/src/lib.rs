@@ -1,9 +1,12 @@
-//! Every view of an answer: the only place that rounds and formats.
+//! Views of an answer: the only crate that rounds and formats.
 //!
-//! [`text`] is the terminal's, [`page`] the browser's, [`markdown()`] is for
-//! issue trackers, as [`comparison()`], [`bug()`] and [`criteria()`] are, [`junit()`] and [`github()`] for machines that build and test, [`picture`] draws single figures, [`flame()`] and
-//! [`perfetto()`] late activations, [`export`] writes recordings for other programs. An answer's JSON is the value itself. Nothing
-//! here computes: who explains, counts or fits is `laggard-answer`.
+//! [`doc`] is the model of a document and has a renderer for each output format. Answers
+//! move to it one by one. The others still have a renderer per format: [`text`] for the
+//! terminal, [`page`] for the report, [`markdown()`], [`comparison()`], [`bug()`] and
+//! [`criteria()`] for issue trackers. [`junit()`] and [`github()`] write for build systems,
+//! [`picture`] draws single figures, [`flame()`] and [`perfetto()`] show late wakeups, and
+//! [`export`] writes recordings for other programs. The JSON of an answer is the value
+//! itself. Nothing here computes: `laggard-answer` does.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -12,6 +15,7 @@ mod bug;
 mod checked;
 mod comparison;
 mod criteria;
+pub mod doc;
 pub mod export;
 mod flame;
 mod live;

@@ -6,7 +6,7 @@ use laggard_answer::Note;
 use laggard_model::printable;
 use laggard_model::text::Unit;
 
-use super::screen::{Room, width, words};
+use super::screen::{Room, unbroken_words, width};
 use crate::notes::shared;
 
 /// How a text is written.
@@ -47,7 +47,7 @@ impl Look {
         let mut lines = String::new();
         let mut line = first.to_owned();
         let mut is_empty = true;
-        for word in words(text) {
+        for word in unbroken_words(text) {
             let is_full = width(&line) + 1 + width(&word) > self.columns;
             if is_full && !is_empty {
                 // Writing to a string cannot fail, here and below.

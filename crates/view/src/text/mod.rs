@@ -46,6 +46,7 @@ pub use qos::{choices, qos};
 pub use rehearsal::{counted, rehearsal};
 pub use rtos::rtos;
 pub use sched::sched;
+pub(crate) use screen::unbroken_words;
 pub use screen::{Screen, Tone};
 pub use series::series;
 pub(crate) use show::{least, measured_with};

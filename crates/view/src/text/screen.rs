@@ -202,7 +202,7 @@ fn wrapped(text: &str, room: Room) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let start = text.len() - text.trim_start_matches(' ').len();
     let mut line = " ".repeat(start);
-    let words = words(&text[start..]);
+    let words = unbroken_words(&text[start..]);
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let is_last = lines.len() + 1 == room.lines;
@@ -229,8 +229,8 @@ fn wrapped(text: &str, room: Room) -> Vec<String> {
     lines
 }
 
-/// What stays on one line: words, and numbers with their units.
-pub(super) fn words(text: &str) -> Vec<String> {
+/// Splits text into parts that stay on one line: words, and numbers with their units.
+pub(crate) fn unbroken_words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
         let unit = word.trim_end_matches([',', ';', '.', ':', ')', ']']);

@@ -1,0 +1,523 @@
+//! Documents for a terminal of a known width.
+
+use laggard_model::printable;
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Block, Cell, Column, ColumnKind, Document, Table, Verdict};
+use crate::text::{Look, Screen, Tone, unbroken_words};
+
+/// Columns between two columns of a table.
+const GAP: usize = 2;
+/// Width below which a column is not reduced.
+const MIN_COLUMN: usize = 8;
+/// Width below which a column of sentences is moved to a part of its own.
+const MIN_SENTENCE: usize = 24;
+/// Width that the columns that identify a row may take in any case.
+const MIN_KEYS: usize = 24;
+const BULLET: &str = "  - ";
+
+/// Renders a document as a screen, which can be printed with or without colours.
+///
+/// No line is wider than the terminal, except for a word that cannot be broken (a
+/// path) in a text outside of tables.
+pub fn terminal(document: &Document, look: Look) -> Screen {
+    let mut writer = Writer {
+        screen: Screen::default(),
+        look,
+    };
+    let mut previous = None;
+    for block in &document.blocks {
+        if previous.is_some_and(|previous| is_apart(previous, block)) {
+            writer.screen.gap();
+        }
+        writer.block(block);
+        previous = Some(block);
+    }
+    writer.screen
+}
+
+/// Returns whether an empty line separates the two blocks.
+const fn is_apart(first: &Block, second: &Block) -> bool {
+    !matches!(first, Block::Heading(_)) && !matches!(second, Block::Detail(_) | Block::Figure(_))
+}
+
+struct Writer {
+    screen: Screen,
+    look: Look,
+}
+
+impl Writer {
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Heading(text) => self.text("", "", Tone::Strong, text),
+            Block::Verdicts(verdicts) => self.verdicts(verdicts),
+            Block::Paragraph(text) => self.text("", "", Tone::Plain, text),
+            Block::Detail(text) => self.text("  ", "  ", Tone::Plain, text),
+            Block::Lines(lines) => {
+                for line in lines {
+                    self.text("", "  ", Tone::Plain, line);
+                }
+            }
+            Block::List(items) => self.list(items),
+            Block::Table(table) => self.table(table),
+            Block::Notes(notes) => {
+                self.text("", "", Tone::Open, &format!("{}:", notes.title));
+                self.list(&notes.notes);
+            }
+            Block::Figure(_) => {}
+        }
+    }
+
+    fn list(&mut self, items: &[String]) {
+        for item in items {
+            self.text(BULLET, "    ", Tone::Plain, item);
+        }
+    }
+
+    fn text(&mut self, first: &str, rest: &str, tone: Tone, text: &str) {
+        for line in wrapped(text, self.look.columns, first, rest, false) {
+            self.screen.push(vec![(tone, line)]);
+        }
+    }
+
+    /// Writes the words of the verdicts in one column and the texts in the next.
+    fn verdicts(&mut self, verdicts: &[Verdict]) {
+        let widest = verdicts.iter().map(|verdict| width(&verdict.word)).max();
+        let indent = widest.unwrap_or_default() + GAP;
+        let blank = " ".repeat(indent);
+        for verdict in verdicts {
+            let lines = wrapped(&verdict.text, self.look.columns, &blank, &blank, false);
+            for (at, line) in lines.into_iter().enumerate() {
+                if at > 0 {
+                    self.screen.push(vec![(Tone::Plain, line)]);
+                    continue;
+                }
+                let word = printable(&verdict.word).to_string();
+                let rest = format!("{}{}", " ".repeat(indent - word.width()), line.trim_start());
+                self.screen
+                    .push(vec![(verdict.tone, word), (Tone::Plain, rest)]);
+            }
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        if let Some(caption) = &table.caption {
+            self.text("", "", Tone::Plain, caption);
+        }
+        let layout = Layout::new(table, self.look);
+        for (at, part) in layout.parts(table).iter().enumerate() {
+            if at > 0 {
+                self.screen.gap();
+            }
+            let header = table.columns.iter();
+            let header: Vec<Cell> = header.map(|column| column.name.as_str().into()).collect();
+            for row in std::iter::once(&header).chain(&table.rows) {
+                self.row(table, row, part, &layout.widths);
+            }
+        }
+        for note in &table.notes {
+            self.text("", "  ", Tone::Plain, note);
+        }
+    }
+
+    /// Writes the cells of one part of a row, on as many lines as the longest cell takes.
+    fn row(&mut self, table: &Table, row: &[Cell], part: &[usize], widths: &[usize]) {
+        let cells: Vec<Vec<String>> = part
+            .iter()
+            .map(|&at| {
+                let text = row[at].text(self.look.unit);
+                wrapped(&text, widths[at], "", "", true)
+            })
+            .collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or_default();
+        for line in 0..height {
+            let mut pieces = Vec::new();
+            let mut blank = 0;
+            for (cell, &at) in cells.iter().zip(part) {
+                let text = cell.get(line).map_or("", String::as_str);
+                let rest = widths[at].saturating_sub(text.width());
+                let (before, after) = match table.columns[at].kind {
+                    ColumnKind::Number => (rest, 0),
+                    ColumnKind::Name | ColumnKind::Sentence => (0, rest),
+                };
+                if !text.is_empty() {
+                    pieces.push((Tone::Plain, " ".repeat(blank + before)));
+                    pieces.push((row[at].tone(), text.to_owned()));
+                    blank = after + GAP;
+                } else {
+                    blank += rest + GAP;
+                }
+            }
+            self.screen.push(joined(pieces));
+        }
+    }
+}
+
+/// Joins neighbours of the same tone.
+fn joined(pieces: Vec<(Tone, String)>) -> Vec<(Tone, String)> {
+    let mut line: Vec<(Tone, String)> = Vec::new();
+    for (tone, text) in pieces {
+        match line.last_mut() {
+            Some((last, all)) if *last == tone => *all += &text,
+            Some(_) | None => {
+                if !text.is_empty() {
+                    line.push((tone, text));
+                }
+            }
+        }
+    }
+    line
+}
+
+/// Widths of the columns of a table.
+struct Layout {
+    widths: Vec<usize>,
+    columns: usize,
+}
+
+impl Layout {
+    fn new(table: &Table, look: Look) -> Self {
+        let natural = |at: usize, column: &Column| {
+            let cells = table.rows.iter().map(|row| width(&row[at].text(look.unit)));
+            cells.chain([width(&column.name)]).max().unwrap_or_default()
+        };
+        let mut widths: Vec<usize> = table
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| natural(at, column))
+            .collect();
+        if total(&widths) <= look.columns {
+            return Self {
+                widths,
+                columns: look.columns,
+            };
+        }
+        let is_sentence = |column: &Column| column.kind == ColumnKind::Sentence;
+        if let Some(at) = table.columns.iter().position(is_sentence) {
+            let others = total(&widths) - widths[at];
+            let rest = look.columns.saturating_sub(others);
+            if rest >= MIN_SENTENCE {
+                widths[at] = rest;
+                return Self {
+                    widths,
+                    columns: look.columns,
+                };
+            }
+        }
+        limit(&mut widths, table.keys, look.columns);
+        Self {
+            widths,
+            columns: look.columns,
+        }
+    }
+
+    /// Returns the columns of each part. Each part has the columns that identify a row.
+    fn parts(&self, table: &Table) -> Vec<Vec<usize>> {
+        let keys: Vec<usize> = (0..table.keys).collect();
+        let of_keys: usize = keys.iter().map(|at| self.widths[*at] + GAP).sum();
+        let room = (self.columns + GAP).saturating_sub(of_keys);
+        let takes = |at: &usize| self.widths[*at] + GAP;
+        let rest: Vec<usize> = (table.keys..table.columns.len()).collect();
+        let mut parts = vec![keys.clone()];
+        let mut free = room;
+        for group in rest.chunk_by(|_, next| !table.columns[*next].starts_part) {
+            let together: usize = group.iter().map(takes).sum();
+            for (at, column) in group.iter().enumerate() {
+                let needed = match at {
+                    0 => together.min(room),
+                    _ => takes(column),
+                };
+                let part = parts.last().map_or(0, Vec::len);
+                if needed > free && part > keys.len() {
+                    parts.push(keys.clone());
+                    free = room;
+                }
+                if let Some(part) = parts.last_mut() {
+                    part.push(*column);
+                }
+                free = free.saturating_sub(takes(column));
+            }
+        }
+        parts
+    }
+}
+
+/// Width of a line with all columns.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+/// Reduces the widths so that the columns that identify a row and any other column fit on
+/// a line.
+fn limit(widths: &mut [usize], keys: usize, columns: usize) {
+    let (keys, others) = widths.split_at_mut(keys);
+    let room = if others.is_empty() {
+        columns
+    } else {
+        (columns / 2).max(MIN_KEYS)
+    };
+    if let Some((first, more)) = keys.split_first_mut() {
+        let more: usize = more.iter().map(|width| width + GAP).sum();
+        *first = (*first).min(room.saturating_sub(more).max(MIN_COLUMN));
+    }
+    let of_keys: usize = keys.iter().map(|width| width + GAP).sum();
+    for other in others {
+        *other = (*other).min(columns.saturating_sub(of_keys).max(MIN_COLUMN));
+    }
+}
+
+fn width(text: &str) -> usize {
+    printable(text).to_string().width()
+}
+
+/// Breaks text into lines between words, but not between a number and its unit.
+fn wrapped(text: &str, columns: usize, first: &str, rest: &str, breaks_words: bool) -> Vec<String> {
+    const NO_BREAK: char = '\u{a0}';
+    let text: Vec<String> = unbroken_words(&printable(text).to_string())
+        .into_iter()
+        .map(|word| word.replace(' ', &NO_BREAK.to_string()))
+        .collect();
+    let options = Options::new(columns)
+        .initial_indent(first)
+        .subsequent_indent(rest)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
+        .break_words(breaks_words);
+    textwrap::wrap(&text.join(" "), options)
+        .into_iter()
+        .map(|line| not_a_command(line.replace(NO_BREAK, " ")))
+        .collect()
+}
+
+/// Systems that run builds execute a line that starts with `::` (GitHub Actions), even
+/// after spaces. A name from the measured system must not become such a line.
+fn not_a_command(line: String) -> String {
+    match line.trim_start().strip_prefix("::") {
+        Some(rest) => {
+            let spaces = &line[..line.len() - rest.len() - 2];
+            format!("{spaces}\\x3a:{rest}")
+        }
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::Nanos;
+
+    use super::super::Notes;
+    use super::*;
+    use crate::doc::Reason;
+
+    fn look(columns: usize) -> Look {
+        Look {
+            columns,
+            ..Look::default()
+        }
+    }
+
+    fn plain(blocks: Vec<Block>, columns: usize) -> String {
+        let document = Document {
+            title: "Title".into(),
+            blocks,
+        };
+        terminal(&document, look(columns)).plain()
+    }
+
+    fn latencies() -> Table {
+        let columns = [
+            Column::name("Latency"),
+            Column::number("samples"),
+            Column::number("median"),
+            Column::number("p99").starting_part(),
+            Column::number("max"),
+        ];
+        let mut table = Table::new(columns);
+        let time = |us| Cell::Time(Nanos::from_us(us));
+        table.row([
+            "timer IRQ".into(),
+            Cell::Count(60_000),
+            time(1),
+            time(9),
+            time(20_000),
+        ]);
+        table.row([
+            "SCHED_FIFO 90".into(),
+            Cell::Count(100),
+            time(7),
+            Cell::Unknown(Reason::TooFewSamples),
+            time(8),
+        ]);
+        table.note("p99 needs 1,000 samples.");
+        table
+    }
+
+    fn tests() -> Table {
+        let columns = [
+            Column::name("test"),
+            Column::name("verdict"),
+            Column::sentence("result"),
+            Column::number("runs"),
+        ];
+        let mut table = Table::new(columns).keys(2);
+        table.row([
+            "order".into(),
+            Cell::Status(Tone::Bad, "FAIL".into()),
+            "a condition variable woke `fifo:47` before `fifo:48` in 2,713 of 8,000 wakeups".into(),
+            Cell::Count(1_000),
+        ]);
+        table
+    }
+
+    #[test]
+    fn blocks_are_apart_and_what_belongs_together_is_not() {
+        let verdict = |tone, word: &str, text: &str| Verdict {
+            tone,
+            word: word.into(),
+            text: text.into(),
+        };
+        let text = plain(
+            vec![
+                Block::Heading("Application fit".into()),
+                Block::Verdicts(vec![
+                    verdict(
+                        Tone::Bad,
+                        "NOT FIT",
+                        "JACK 256 x 2: 1 xrun per 1.4 s to 10 min",
+                    ),
+                    verdict(Tone::Good, "FIT", "sdr"),
+                ]),
+                Block::Detail("Holds for this load only.".into()),
+                Block::Paragraph("One fact per line.".into()),
+                Block::Lines(vec![
+                    "Data: 165,069 samples".into(),
+                    "Next: `laggard why`".into(),
+                ]),
+                Block::Notes(Notes {
+                    title: "Warnings".into(),
+                    notes: vec!["the machine is a virtual machine".into()],
+                }),
+            ],
+            40,
+        );
+
+        assert_eq!(
+            text,
+            "\
+Application fit
+NOT FIT  JACK 256 x 2: 1 xrun per 1.4 s
+         to 10 min
+FIT      sdr
+  Holds for this load only.
+
+One fact per line.
+
+Data: 165,069 samples
+Next: `laggard why`
+
+Warnings:
+  - the machine is a virtual machine
+"
+        );
+    }
+
+    #[test]
+    fn numbers_are_aligned_to_the_right_and_notes_follow_their_table() {
+        assert_eq!(
+            plain(vec![Block::Table(latencies())], 80),
+            "\
+Latency        samples   median      p99      max
+timer IRQ       60,000  1.00 us  9.00 us  20.0 ms
+SCHED_FIFO 90      100  7.00 us        -  8.00 us
+p99 needs 1,000 samples.
+"
+        );
+    }
+
+    #[test]
+    fn a_wide_table_is_split_at_the_best_column_and_each_part_names_its_rows() {
+        assert_eq!(
+            plain(vec![Block::Table(latencies())], 40),
+            "\
+Latency        samples   median
+timer IRQ       60,000  1.00 us
+SCHED_FIFO 90      100  7.00 us
+
+Latency            p99      max
+timer IRQ      9.00 us  20.0 ms
+SCHED_FIFO 90        -  8.00 us
+p99 needs 1,000 samples.
+"
+        );
+    }
+
+    #[test]
+    fn a_sentence_wraps_in_its_column() {
+        assert_eq!(
+            plain(vec![Block::Table(tests())], 55),
+            "\
+test   verdict  result                             runs
+order  FAIL     a condition variable woke         1,000
+                `fifo:47` before `fifo:48` in
+                2,713 of 8,000 wakeups
+"
+        );
+    }
+
+    #[test]
+    fn only_the_verdict_of_a_row_has_its_colour() {
+        let document = Document {
+            title: String::new(),
+            blocks: vec![Block::Table(tests())],
+        };
+
+        let text = terminal(&document, look(80)).coloured();
+
+        assert!(
+            text.contains("order  \u{1b}[1;31mFAIL\u{1b}[0m     a condition"),
+            "{text}"
+        );
+        assert_eq!(text.matches('\u{1b}').count(), 2, "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_nothing_is_cut() {
+        let name = "a-name-without-an-end".repeat(5);
+        let mut table = tests();
+        table.row([
+            name.as_str().into(),
+            Cell::Status(Tone::Open, "UNKNOWN".into()),
+            "many words ".repeat(20).into(),
+        ]);
+        let blocks = vec![Block::Table(table), Block::Table(latencies())];
+        let letters = |text: &str| text.matches(|one: char| one.is_alphanumeric()).count();
+
+        for columns in 40..130 {
+            let text = plain(blocks.clone(), columns);
+
+            for line in text.lines() {
+                assert!(line.width() <= columns, "{columns}: {line}");
+            }
+            assert!(letters(&text) >= letters(&name) + 180, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_stay_names() {
+        let text = plain(
+            vec![
+                Block::Lines(vec!["::error::a".into(), "b\u{1b}[2J\n::error::c".into()]),
+                Block::List(vec!["words ::error::d".into()]),
+            ],
+            14,
+        );
+
+        assert!(!text.contains('\u{1b}'), "{text}");
+        let starts = |line: &str| line.trim_start().starts_with("::");
+        assert!(!text.lines().any(starts), "{text}");
+        assert!(text.starts_with("\\x3a:error::a\nb\\x1b[2J"), "{text}");
+    }
+}
