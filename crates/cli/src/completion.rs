@@ -111,11 +111,14 @@ pub(crate) fn hand_overs() -> ArgValueCompleter {
     })
 }
 
-/// What is asked of a real-time operating system.
+/// Criteria of a real-time operating system.
 pub(crate) fn criteria() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let all = RtosCriterion::ALL.iter();
-        named(current, all.map(|one| (one.name(), one.about())))
+        named(
+            current,
+            all.map(|criterion| (criterion.name(), criterion.requirement())),
+        )
     })
 }
 

@@ -1,133 +1,167 @@
-//! `laggard rtos`: whether this system has what a real-time operating system needs.
+//! `laggard rtos`: tests whether this system meets the requirements on a real-time
+//! operating system.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use laggard_answer::rtos::{self, RtosMeasured, RtosReport};
+use laggard_answer::rtos::{RtosInput, RtosReport, rtos as evaluate};
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{RtosBench, RtosPlan};
 use laggard_model::text::Unit;
 use laggard_model::{
-    Absence, Cpu, CpuList, DuelsSeen, InterruptSource, Lacks, LoadedDuels, Nanos, RtosCriterion,
+    Absence, Cpu, CpuList, InterruptSource, Lacks, Nanos, RtosCriterion, RtosLoadRun, RtosWakeups,
     WaitQueue, printable,
 };
-use laggard_view::{criteria, criteria_page, text};
+use laggard_view::doc::{self, Detail};
+use laggard_view::rtos::document;
 use laggard_workload::load::{Launch, NamedLoad, RecipeError};
 
 use crate::args::RtosArgs;
 use crate::exit::Exit;
 use crate::{measuring, pipe, terminal};
 
-const LEAST_DURATION: Nanos = Nanos::from_secs(1);
-const MOST_DURATION: Nanos = Nanos::from_secs(600);
-/// A thread that is not taken over from gives up after 20 ms.
-const MOST_WITHIN: Nanos = Nanos::from_ms(20);
+const MIN_DURATION: Nanos = Nanos::from_secs(1);
+const MAX_DURATION: Nanos = Nanos::from_secs(600);
+/// A computing thread that is not preempted gives up after this time.
+const MAX_LIMIT: Nanos = Nanos::from_ms(20);
 
 pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
-    let (plan, asked) = planned(args)?;
+    let (plan, criteria) = plan(args)?;
     if let Some(path) = &args.output {
         laggard_files::check(path, "page")?;
     }
-    let loads = match asked.contains(&RtosCriterion::Largest) {
-        true => loads(&args.loads)?,
-        false => Vec::new(),
+    let loads = if criteria.contains(&RtosCriterion::Bounded) {
+        find_loads(&args.loads)?
+    } else {
+        Vec::new()
     };
     let stop = measuring::interruption()?;
-    pipe::say(&format!(
-        "{} on CPU {}, as real-time threads, at most {} each{}; Ctrl-C ends it",
-        match asked.len() {
-            1 => "1 criterion".into(),
-            many => format!("{many} criteria"),
-        },
+    pipe::say(&announcement(
         plan.cpu,
-        Unit::Auto.write_nanos(args.duration),
-        match loads.len() {
-            0 => String::new(),
-            1 => ", `largest` under 1 load".into(),
-            many => format!(", `largest` under {many} loads in turn"),
-        }
+        criteria.len(),
+        args.duration,
+        loads.len(),
     ));
     let host = host::identify(&Files::default());
-    let mut measured = RtosMeasured::new(host, plan.cpu, args.within, asked);
-    measured.caveats = measuring::caveats();
+    let mut input = RtosInput::new(host, plan.cpu, args.within, criteria);
+    input.warnings = measuring::caveats();
     let mut bench = RtosBench::new(plan);
-    tried(&mut bench, args.duration, &loads, &mut measured, &stop);
-    let report = rtos::rtos(&measured);
-    show(args, &report)?;
-    Ok(match report.is_met() {
-        true => Exit::Ok,
-        false => Exit::Unmet,
+    run_tests(&mut bench, args.duration, &loads, &mut input, &stop);
+    let report = evaluate(&input);
+    print(args, &report)?;
+    Ok(if report.is_met() {
+        Exit::Ok
+    } else {
+        Exit::Unmet
     })
 }
 
-fn show(args: &RtosArgs, report: &RtosReport) -> anyhow::Result<()> {
+fn announcement(cpu: Cpu, criteria: usize, duration: Nanos, loads: usize) -> String {
+    let tests = match criteria {
+        1 => "1 criterion".to_owned(),
+        criteria => format!("{criteria} criteria"),
+    };
+    let loads = match loads {
+        0 => String::new(),
+        1 => ", `bounded` under 1 load".to_owned(),
+        loads => format!(", `bounded` under each of {loads} loads"),
+    };
+    let duration = Unit::Auto.write_nanos(duration);
+    format!(
+        "testing {tests} with real-time threads on CPU {cpu}, up to {duration} each{loads}; Ctrl-C ends the test"
+    )
+}
+
+fn print(args: &RtosArgs, report: &RtosReport) -> anyhow::Result<()> {
     if let Some(path) = &args.output {
-        laggard_files::write(path, "page", criteria_page(report).as_bytes())?;
+        let page = doc::html(&document(report, Detail::Full), "laggard rtos", &|_| None);
+        laggard_files::write(path, "page", page.as_bytes())?;
         let name = path.display().to_string();
-        let said = format!("Wrote {}; open it in a browser\n", printable(&name));
-        return pipe::print(&said);
+        return pipe::print(&format!(
+            "Wrote {}; open it in a browser\n",
+            printable(&name)
+        ));
     }
-    pipe::print(&match (args.json, args.markdown) {
-        (true, _) => pipe::json(report)?,
-        (_, true) => criteria(report),
-        _ => text::rtos(report, terminal::look(Unit::Auto)),
-    })
+    if args.json {
+        pipe::print(&pipe::json(report)?)
+    } else if args.markdown {
+        pipe::print(&doc::markdown(&document(report, Detail::Full)))
+    } else {
+        let look = terminal::look(Unit::Auto);
+        pipe::print_screen(&doc::terminal(&document(report, Detail::Short), look))
+    }
 }
 
-/// One after the other, until all were tried or `stop` is set. What was ended early
-/// is not told.
-fn tried(
+/// Runs one test after the other, until all have run or `stop` is set. A test that ended
+/// early has no result.
+fn run_tests(
     bench: &mut RtosBench,
     duration: Nanos,
-    loads: &[RtosLoad],
-    measured: &mut RtosMeasured,
+    loads: &[FoundLoad],
+    input: &mut RtosInput,
     stop: &AtomicBool,
 ) {
-    let bar = ProgressBar::new(measured.asked.len() as u64);
+    let bar = ProgressBar::new(input.requested.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos} of {len}: {wide_msg}") {
         bar.set_style(style);
     }
-    for criterion in measured.asked.clone() {
-        bar.set_message(criterion.about());
+    for criterion in input.requested.clone() {
+        bar.set_message(criterion.requirement());
         bar.tick();
-        let mut one = measured.clone();
+        let mut next = input.clone();
         match criterion {
-            RtosCriterion::Preemption => one.preemption = Some(bench.take_overs(duration, stop)),
-            RtosCriterion::Priorities => one.priorities = Some(bench.priorities(stop)),
+            RtosCriterion::Preemption => next.preemption = Some(bench.take_overs(duration, stop)),
+            RtosCriterion::Priorities => next.priorities = Some(bench.priorities(stop)),
             RtosCriterion::Order => {
                 let queues = WaitQueue::ALL.into_iter();
-                one.order = Some(queues.map(|queue| bench.wakes(queue, stop)).collect());
+                next.order = Some(queues.map(|queue| bench.wakes(queue, stop)).collect());
             }
-            RtosCriterion::Inversion => one.inversion = Some(bench.inversions(stop)),
-            RtosCriterion::Largest => {
+            RtosCriterion::Inversion => next.inversion = Some(bench.inversions(stop)),
+            RtosCriterion::Bounded => {
                 let half = Nanos::from_ns(duration.ns() / 2);
-                one.largest = Some(there_and_back(bench, half, loads, measured.cpu, stop));
+                next.bounded = Some(run_under_loads(bench, half, loads, input.cpu, stop));
             }
-            RtosCriterion::Locked => one.locked = Some(bench.pages(stop)),
-            RtosCriterion::Interrupts => one.interrupts = Some(bench.interrupts(stop)),
+            RtosCriterion::Locked => next.locked = Some(bench.pages(stop)),
+            RtosCriterion::Interrupts => next.interrupts = Some(bench.interrupts(stop)),
         }
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        *measured = one;
+        *input = next;
         bar.inc(1);
     }
     bar.finish_and_clear();
 }
 
-/// A load by its name, or what it lacks here.
-struct RtosLoad {
-    /// A name, or a TOML file.
-    asked: String,
+/// A load, or the reason why it cannot run here.
+struct FoundLoad {
+    /// Name or path of a TOML file, as typed.
+    argument: String,
     name: String,
     absence: Option<Absence>,
 }
 
-fn loads(names: &[String]) -> anyhow::Result<Vec<RtosLoad>> {
-    let load = |asked: &String| match NamedLoad::find(asked) {
-        Ok(load) => Ok(RtosLoad {
-            asked: asked.clone(),
+fn find_loads(arguments: &[String]) -> anyhow::Result<Vec<FoundLoad>> {
+    arguments
+        .iter()
+        .map(|argument| find_load(argument))
+        .collect()
+}
+
+fn find_load(argument: &str) -> anyhow::Result<FoundLoad> {
+    let absent = |name: String, reason: String, packages: &str| FoundLoad {
+        argument: argument.to_owned(),
+        name,
+        absence: Some(Absence {
+            reason,
+            remedy: format!("apt-get install {packages}"),
+            lacks: Lacks::Machine,
+        }),
+    };
+    match NamedLoad::find(argument) {
+        Ok(load) => Ok(FoundLoad {
+            argument: argument.to_owned(),
             name: load.name().into(),
             absence: None,
         }),
@@ -135,120 +169,112 @@ fn loads(names: &[String]) -> anyhow::Result<Vec<RtosLoad>> {
             load,
             programs,
             packages,
-        }) => Ok(RtosLoad {
-            asked: asked.clone(),
-            name: load,
-            absence: Some(Absence {
-                reason: format!("{} not there", programs.join(", ")),
-                remedy: format!("apt-get install {}", packages.join(" ")),
-                lacks: Lacks::Machine,
-            }),
-        }),
-        Err(RecipeError::Unusable { load, program }) => Ok(RtosLoad {
-            asked: asked.clone(),
-            name: load,
-            absence: Some(Absence {
-                reason: format!("{} cannot be used: {}", program.program, program.why),
-                remedy: format!("apt-get install {}", program.package),
-                lacks: Lacks::Machine,
-            }),
-        }),
+        }) => {
+            let reason = format!("{} not installed", programs.join(", "));
+            Ok(absent(load, reason, &packages.join(" ")))
+        }
+        Err(RecipeError::Unusable { load, program }) => {
+            let reason = format!("cannot use {}: {}", program.program, program.why);
+            Ok(absent(load, reason, &program.package))
+        }
         Err(err) => Err(err.into()),
-    };
-    names.iter().map(load).collect()
+    }
 }
 
-/// Responses under each load for so long and, the last first, under each again: what
-/// the machine does by itself for a while is then seldom taken for a load's doing.
-fn there_and_back(
+/// Measures wakeups for `each` under each load, and again in reverse order. Activity of
+/// the machine that lasts for a while is then rarely attributed to a load.
+fn run_under_loads(
     bench: &mut RtosBench,
     each: Nanos,
-    loads: &[RtosLoad],
+    loads: &[FoundLoad],
     cpu: Cpu,
     stop: &AtomicBool,
-) -> Vec<LoadedDuels> {
+) -> Vec<RtosLoadRun> {
     let visits = loads.iter().chain(loads.iter().rev());
-    let visits = visits.map(|load| under_load(bench, each, load, cpu, stop));
-    let mut there: Vec<LoadedDuels> = visits.collect();
-    let back = there.split_off(loads.len()).into_iter().rev();
-    there
+    let mut first: Vec<RtosLoadRun> = visits
+        .map(|load| run_under_load(bench, each, load, cpu, stop))
+        .collect();
+    let second = first.split_off(loads.len()).into_iter().rev();
+    first
         .into_iter()
-        .zip(back)
-        .map(|(there, back)| LoadedDuels {
-            load: there.load,
-            duels: there.duels.and_then(|first| Ok(first.and(back.duels?))),
+        .zip(second)
+        .map(|(first, second)| RtosLoadRun {
+            load: first.load,
+            wakeups: first
+                .wakeups
+                .and_then(|wakeups| Ok(wakeups.and(second.wakeups?))),
         })
         .collect()
 }
 
-/// Responses under a load. One that fails is one that could not be tried: what was
-/// tried of others, and of other criteria, is told.
-fn under_load(
+/// Measures wakeups under a load. The failure of a load does not end the other tests.
+fn run_under_load(
     bench: &mut RtosBench,
     each: Nanos,
-    load: &RtosLoad,
+    load: &FoundLoad,
     cpu: Cpu,
     stop: &AtomicBool,
-) -> LoadedDuels {
-    let failed = |err: anyhow::Error| Absence {
+) -> RtosLoadRun {
+    let failure = |err: anyhow::Error| Absence {
         reason: format!("the load `{}` failed: {err:#}", load.name),
-        remedy: format!("see what `laggard load run {}` says", load.asked),
+        remedy: format!("see the output of `laggard load run {}`", load.argument),
         lacks: Lacks::Machine,
     };
-    let duels = match &load.absence {
+    let wakeups = match &load.absence {
         Some(absence) => Err(absence.clone()),
-        None => beside(bench, each, &load.asked, cpu, stop).unwrap_or_else(|err| Err(failed(err))),
+        None => measure_while_running(bench, each, &load.argument, cpu, stop)
+            .unwrap_or_else(|err| Err(failure(err))),
     };
-    LoadedDuels {
+    RtosLoadRun {
         load: load.name.clone(),
-        duels,
+        wakeups,
     }
 }
 
-/// Responses while the load runs on `cpu`, where they are asked for: elsewhere it would
-/// keep nobody waiting. For so long; it ends with this.
-fn beside(
+/// Measures wakeups while the load runs on `cpu`. On another CPU it would delay no wakeup.
+fn measure_while_running(
     bench: &mut RtosBench,
     each: Nanos,
     load: &str,
     cpu: Cpu,
     stop: &AtomicBool,
-) -> anyhow::Result<Result<DuelsSeen, Absence>> {
-    let helper = std::env::current_exe().context("find this program, which runs the loads")?;
+) -> anyhow::Result<Result<RtosWakeups, Absence>> {
+    let helper = std::env::current_exe().context("cannot find this program, which runs loads")?;
     let launch = Launch::named(helper, load)
         .held()
         .cpus(CpuList::from_iter([cpu]));
     let mut process = launch.user(measuring::caller()).start()?;
     process.wait_until_ready(stop)?;
     process.begin();
-    let duels = bench.responses(each, stop);
-    if let Some(ended) = process.poll()? {
-        bail!("it ended before the trial did: {ended}");
+    let wakeups = bench.responses(each, stop);
+    if let Some(status) = process.poll()? {
+        bail!("it ended before the test: {status}");
     }
     process.stop()?;
-    Ok(duels)
+    Ok(wakeups)
 }
 
-fn planned(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
+fn plan(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
     let duration = args.duration;
-    if !(LEAST_DURATION..=MOST_DURATION).contains(&duration) {
-        bail!("--duration {duration} is for each criterion; use 1s to 10min");
+    if !(MIN_DURATION..=MAX_DURATION).contains(&duration) {
+        bail!("--duration {duration} is out of range: use 1s to 10min per criterion");
     }
-    if args.within >= MOST_WITHIN {
+    if args.within >= MAX_LIMIT {
         bail!(
-            "--within {} is as long as a thread computes here before it gives up; use less than {MOST_WITHIN}",
+            "--within {} is too long: use less than {MAX_LIMIT}, the time after which a test thread gives up",
             args.within
         );
     }
-    let mut asked = match args.only.is_empty() {
-        true => RtosCriterion::ALL.to_vec(),
-        false => args.only.clone(),
+    let mut criteria = if args.only.is_empty() {
+        RtosCriterion::ALL.to_vec()
+    } else {
+        args.only.clone()
     };
-    asked.sort_unstable();
-    asked.dedup();
-    if args.source != InterruptSource::default() && !asked.contains(&RtosCriterion::Interrupts) {
+    criteria.sort_unstable();
+    criteria.dedup();
+    if args.source != InterruptSource::default() && !criteria.contains(&RtosCriterion::Interrupts) {
         bail!(
-            "--source {} is for the criterion `interrupts`, which --only leaves out; add it there",
+            "--source {} has no effect without the criterion `interrupts`: add it to --only",
             args.source
         );
     }
@@ -257,5 +283,5 @@ fn planned(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
         duration,
         source: args.source,
     };
-    Ok((plan, asked))
+    Ok((plan, criteria))
 }

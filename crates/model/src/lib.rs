@@ -98,10 +98,10 @@ pub use reading::Readings;
 pub use remedy::Remedy;
 pub use rows::RowsOf;
 pub use rtos::{
-    DuelRound, DuelsSeen, InterruptSeen, InterruptSource, InterruptsSeen, InversionRound,
-    InversionsSeen, LoadedDuels, MappingSeen, PagesSeen, PrioritiesSeen, RivalThread,
-    RtosCriterion, StolenInAll, UnknownCriterion, UnknownInterruptSource, WaitQueue, WakeSeen,
-    WakesSeen,
+    CompetingThread, InterruptSource, InversionRound, InversionRounds, LockedPages, MappingPages,
+    QueueWake, QueueWakes, RtosCriterion, RtosInterrupt, RtosInterrupts, RtosLoadRun,
+    RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, UnknownCriterion, UnknownInterruptSource,
+    WaitQueue,
 };
 pub use service::{ParseServiceError, Service, ServiceRank};
 pub use stage::{STAGES, STAGES_ON_THE_WAY, Stage};

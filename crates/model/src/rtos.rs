@@ -1,5 +1,4 @@
-//! What is asked of a real-time operating system (Timmerman 1998), and what was
-//! seen of each.
+//! Requirements on a real-time operating system (Timmerman 1998) and measurements of each.
 
 mod interrupts;
 mod pages;
@@ -10,66 +9,67 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-pub use interrupts::{InterruptSeen, InterruptSource, InterruptsSeen, UnknownInterruptSource};
-pub use pages::{MappingSeen, PagesSeen};
+pub use interrupts::{InterruptSource, RtosInterrupt, RtosInterrupts, UnknownInterruptSource};
+pub use pages::{LockedPages, MappingPages};
 
 use crate::{Absence, Nanos, nearest};
 
-/// What an operating system needs to be a good real-time system: necessary, not
+/// Requirement on a real-time operating system. Meeting all of them is necessary, not
 /// sufficient.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum RtosCriterion {
-    /// It is multithreaded and pre-emptible.
+    /// A woken thread preempts a thread of lower priority in time.
     Preemption,
-    /// The notion of thread priority exists.
+    /// There are enough thread priorities, and each preempts the next lower one.
     Priorities,
-    /// Threads are synchronized predictably: woken by priority.
+    /// Waiting threads are woken in the order of their priorities.
     Order,
-    /// There is a mechanism that avoids priority inversion.
+    /// A mutex can avoid priority inversion.
     Inversion,
-    /// The largest time is known: it does not grow with the load.
-    Largest,
-    /// Pages that are locked stay in memory.
+    /// The max wakeup latency does not grow under load.
+    Bounded,
+    /// Locked pages stay in memory.
     Locked,
-    /// An interrupt is handled, and left, in time.
+    /// Interrupt handlers start and return in time.
     Interrupts,
 }
 
 impl RtosCriterion {
-    /// All: the paper's list, then what it asks of memory, then what it measures.
+    /// All criteria: the paper's list, then its demand on memory, then its measurement of
+    /// interrupts.
     pub const ALL: [Self; 7] = [
         Self::Preemption,
         Self::Priorities,
         Self::Order,
         Self::Inversion,
-        Self::Largest,
+        Self::Bounded,
         Self::Locked,
         Self::Interrupts,
     ];
 
-    /// Its name, which `--only` takes.
+    /// Returns the name, which `--only` takes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Preemption => "preemption",
             Self::Priorities => "priorities",
             Self::Order => "order",
             Self::Inversion => "inversion",
-            Self::Largest => "largest",
+            Self::Bounded => "bounded",
             Self::Locked => "locked",
             Self::Interrupts => "interrupts",
         }
     }
 
-    /// What is asked.
-    pub const fn about(self) -> &'static str {
+    /// Returns the requirement as a sentence.
+    pub const fn requirement(self) -> &'static str {
         match self {
-            Self::Preemption => "multithreaded and pre-emptible",
-            Self::Priorities => "the notion of thread priority exists",
-            Self::Order => "threads that wait are woken by priority",
-            Self::Inversion => "priority inversion can be avoided",
-            Self::Largest => "the largest time is the same under all loads",
-            Self::Locked => "locked pages stay in memory under pressure",
-            Self::Interrupts => "interrupts are handled, and left, in time",
+            Self::Preemption => "a woken thread preempts a thread of lower priority in time",
+            Self::Priorities => "each priority preempts the next lower one",
+            Self::Order => "waiting threads are woken in the order of their priorities",
+            Self::Inversion => "a mutex can avoid priority inversion",
+            Self::Bounded => "the max latency does not grow under load",
+            Self::Locked => "locked pages stay in memory",
+            Self::Interrupts => "interrupt handlers start and return in time",
         }
     }
 }
@@ -82,9 +82,9 @@ impl fmt::Display for RtosCriterion {
 
 /// No criterion has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no criterion; choose from {}{}", RtosCriterion::ALL.map(RtosCriterion::name).join(", "), nearest(name, &RtosCriterion::ALL.map(RtosCriterion::name)))]
+#[error("unknown criterion `{name}`; choose from {}{}", RtosCriterion::ALL.map(RtosCriterion::name).join(", "), nearest(name, &RtosCriterion::ALL.map(RtosCriterion::name)))]
 pub struct UnknownCriterion {
-    /// The name.
+    /// The name as typed.
     pub name: String,
 }
 
@@ -93,9 +93,10 @@ impl FromStr for RtosCriterion {
 
     fn from_str(text: &str) -> Result<Self, UnknownCriterion> {
         let text = text.trim();
-        let is_it = |one: &Self| one.name().eq_ignore_ascii_case(text);
-        let found = Self::ALL.into_iter().find(is_it);
-        found.ok_or_else(|| UnknownCriterion { name: text.into() })
+        Self::ALL
+            .into_iter()
+            .find(|criterion| criterion.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| UnknownCriterion { name: text.into() })
     }
 }
 
@@ -113,140 +114,136 @@ impl JsonSchema for RtosCriterion {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "What an operating system needs to be a good real-time system.",
+            "description": "Requirement on a real-time operating system.",
             "enum": Self::ALL.map(Self::name)
         })
     }
 }
 
-/// One wakeup of a thread by its timer, while another computed on its CPU, or whatever
-/// else ran there.
+/// One wakeup of a thread by its timer while another thread runs on its CPU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct DuelRound {
-    /// The real-time priority of who computed; 0: whoever was there.
-    pub computing: u8,
-    /// The real-time priority of who was woken.
+pub struct RtosWakeup {
+    /// Real-time priority of the running thread; 0 if any thread may have run.
+    pub running: u8,
+    /// Real-time priority of the woken thread.
     pub woken: u8,
-    /// From when it was due until its first instruction.
-    pub took: Nanos,
-    /// Whether the other one still computed then, as far as it knew. If not, it had
-    /// given up, and the CPU was free.
-    pub took_over: bool,
-    /// What the hypervisor took of the CPU meanwhile, at most; `None`: its clock
-    /// cannot be read.
-    pub stolen: Option<Nanos>,
+    /// Time from the expiry of the timer to the first instruction of the woken thread.
+    pub latency: Nanos,
+    /// Whether the running thread was still computing at that time, as far as it knew.
+    /// If not, it had given up and the CPU was free.
+    pub preempted: bool,
+    /// Upper bound of the steal time in between; `None` if the steal clock cannot be
+    /// read.
+    pub steal: Option<Nanos>,
 }
 
-/// Wakeups against computing threads.
+/// Wakeups of a thread while another thread runs on its CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DuelsSeen {
-    /// Those in which the other computed when the wakeup was due, in order.
-    pub rounds: Vec<DuelRound>,
-    /// Those in which it did not.
-    pub unkept: u64,
-    /// Wakeups that were due before the one before them had run: their turn came and
-    /// went.
+pub struct RtosWakeups {
+    /// Wakeups whose timer expired while the other thread was running, in order.
+    pub samples: Vec<RtosWakeup>,
+    /// Number of other wakeups.
+    pub excluded: u64,
+    /// Number of expiries before the preceding wakeup had run.
     pub missed: u64,
-    /// The first of the rounds of a later visit; absent where there was one visit.
-    pub later_from: Option<usize>,
-    /// What the hypervisor took of the CPU in all this time, as far as the system
-    /// counts that.
-    pub stolen: Option<StolenInAll>,
-    /// Threads of other programs that the woken one has to wait for and that ran
-    /// meanwhile, the longest first.
-    pub rivals: Vec<RivalThread>,
+    /// Index of the first sample of the second visit; `None` after a single visit.
+    pub second_visit: Option<usize>,
+    /// Steal time during the whole test, by the coarse counter of the kernel.
+    pub steal: Option<StealTotal>,
+    /// Threads of other programs that ran and have at least the priority of the woken
+    /// thread, the longest run time first.
+    pub competitors: Vec<CompetingThread>,
 }
 
-impl DuelsSeen {
-    /// These and others that were seen later.
+impl RtosWakeups {
+    /// Joins these wakeups with those of a second visit.
     #[must_use]
-    pub fn and(mut self, later: Self) -> Self {
-        self.later_from = Some(self.rounds.len());
-        self.rounds.extend(later.rounds);
-        self.rivals.extend(later.rivals);
-        let stolen = self.stolen.zip(later.stolen);
+    pub fn and(mut self, second: Self) -> Self {
+        self.second_visit = Some(self.samples.len());
+        self.samples.extend(second.samples);
+        self.competitors.extend(second.competitors);
+        let steal = self.steal.zip(second.steal);
         Self {
-            unkept: self.unkept + later.unkept,
-            missed: self.missed + later.missed,
-            stolen: stolen.map(|(first, later)| StolenInAll {
-                time: first.time + later.time,
-                has_counted: first.has_counted || later.has_counted,
-                ..later
+            excluded: self.excluded + second.excluded,
+            missed: self.missed + second.missed,
+            steal: steal.map(|(first, second)| StealTotal {
+                time: first.time + second.time,
+                has_counted: first.has_counted || second.has_counted,
+                ..second
             }),
             ..self
         }
     }
 }
 
-/// A thread of another program that is more urgent than those of a trial.
+/// Thread of another program that a test thread has to wait for.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct RivalThread {
-    /// Its name.
+pub struct CompetingThread {
+    /// Name of the thread.
     pub name: String,
-    /// Its real-time priority; absent: its policy is above all of them
-    /// (`SCHED_DEADLINE`).
+    /// Real-time priority; absent for `SCHED_DEADLINE`, which is above all priorities.
     pub priority: Option<u8>,
-    /// For how long it ran meanwhile, on whichever CPU.
+    /// Run time during the test, on any CPU.
     pub ran_ns: Nanos,
 }
 
-/// What a hypervisor took of a CPU, by a coarse counter.
+/// Steal time of a CPU by a coarse counter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct StolenInAll {
-    /// How much, in whole steps.
+pub struct StealTotal {
+    /// The time, in whole steps.
     pub time: Nanos,
-    /// The counter's step.
+    /// Step of the counter.
     pub step: Nanos,
-    /// Whether it has counted anything since the machine started: else there is no
-    /// hypervisor that tells.
+    /// Whether the counter has increased since boot. If not, no hypervisor reports steal
+    /// time.
     pub has_counted: bool,
 }
 
-impl StolenInAll {
-    /// Whether the hypervisor may have taken all of `longest` at once.
-    pub fn allows(&self, longest: Nanos) -> bool {
-        self.has_counted && self.time + self.step >= longest
+impl StealTotal {
+    /// Returns whether a single steal may have taken all of `latency`.
+    pub fn allows(&self, latency: Nanos) -> bool {
+        self.has_counted && self.time + self.step >= latency
     }
 }
 
-/// Wakeups while the machine has a load besides.
+/// Wakeups under one load.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LoadedDuels {
-    /// The load's name.
+pub struct RtosLoadRun {
+    /// Name of the load.
     pub load: String,
-    /// What was seen, or why not.
-    pub duels: Result<DuelsSeen, Absence>,
+    /// The wakeups, or the reason why the test could not run.
+    pub wakeups: Result<RtosWakeups, Absence>,
 }
 
-/// Priorities that the system has, and those that preempt.
+/// Priorities of the system and whether they preempt each other.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PrioritiesSeen {
-    /// The lowest and the highest that it states for real-time threads.
+pub struct RtosPriorities {
+    /// Lowest and highest real-time priority according to the system.
     pub stated: (u8, u8),
-    /// Those that a thread of this process may have.
+    /// Priorities that a thread of this process may use.
     pub usable: Vec<u8>,
-    /// Each of them woken while the next lower one computes, some times; and some
-    /// woken while one of the same priority does, which must wait.
-    pub duels: DuelsSeen,
+    /// Several wakeups of each priority while the next lower one runs, and of some
+    /// priorities while an equal one runs. An equal must wait.
+    pub wakeups: RtosWakeups,
 }
 
-/// A way for threads to wait for each other.
+/// Synchronisation mechanism in which threads wait.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum WaitQueue {
-    /// A futex.
+    /// `futex(FUTEX_WAIT)`, `futex(FUTEX_WAKE)`.
     Futex,
-    /// A mutex that lends priorities, which the kernel's PI futex is for.
+    /// `pthread_mutex_lock` with `PTHREAD_PRIO_INHERIT`, which uses the PI futex.
     PiFutex,
-    /// A condition.
+    /// `pthread_cond_wait`, `pthread_cond_signal`.
     Condition,
-    /// A semaphore.
+    /// `sem_wait`, `sem_post`.
     Semaphore,
-    /// A message queue.
+    /// `mq_receive`, `mq_send`.
     MessageQueue,
 }
 
 impl WaitQueue {
-    /// All, in the order in which they are tried.
+    /// All mechanisms, in the order of the tests.
     pub const ALL: [Self; 5] = [
         Self::Futex,
         Self::PiFutex,
@@ -255,25 +252,14 @@ impl WaitQueue {
         Self::MessageQueue,
     ];
 
-    /// What people call it.
+    /// Returns the usual name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Futex => "futex",
             Self::PiFutex => "PI futex",
-            Self::Condition => "condition",
+            Self::Condition => "condition variable",
             Self::Semaphore => "semaphore",
             Self::MessageQueue => "message queue",
-        }
-    }
-
-    /// The calls that are tried.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::Futex => "futex(FUTEX_WAIT), FUTEX_WAKE",
-            Self::PiFutex => "pthread_mutex_lock with PTHREAD_PRIO_INHERIT",
-            Self::Condition => "pthread_cond_wait, pthread_cond_signal",
-            Self::Semaphore => "sem_wait, sem_post",
-            Self::MessageQueue => "mq_receive, mq_send",
         }
     }
 }
@@ -292,58 +278,57 @@ impl JsonSchema for WaitQueue {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "A way for threads to wait for each other.",
+            "description": "Synchronisation mechanism in which threads wait.",
             "enum": Self::ALL.map(Self::name)
         })
     }
 }
 
-/// One wake of a thread where several of different priorities waited.
+/// One wakeup from a queue in which threads of different priorities wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct WakeSeen {
-    /// The real-time priority of who was woken.
+pub struct QueueWake {
+    /// Real-time priority of the woken thread.
     pub woken: u8,
-    /// The highest of those that waited.
+    /// Highest real-time priority among the waiting threads.
     pub highest: u8,
 }
 
-/// Wakes by one way of waiting.
+/// Wakeups from one queue.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WakesSeen {
-    /// The way.
+pub struct QueueWakes {
+    /// The mechanism.
     pub queue: WaitQueue,
-    /// Why it could not be tried, or not to the end.
+    /// Reason why the test did not run, or did not complete.
     pub absence: Option<Absence>,
-    /// How many rounds, each of several wakes.
+    /// Number of rounds. Each has several wakeups.
     pub rounds: u64,
-    /// Wakes, in order.
-    pub wakes: Vec<WakeSeen>,
+    /// The wakeups, in order.
+    pub wakes: Vec<QueueWake>,
 }
 
-/// One round of three threads: a low one holds a lock, a high one waits for it,
-/// and a middle one that needs no lock computes.
+/// One round with three threads: the low one holds a lock, the high one waits for the
+/// lock, and the middle one computes without a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct InversionRound {
-    /// From when the high one asked for the lock until it had it.
+    /// Time that the high thread waited for the lock.
     pub waited: Nanos,
-    /// For how long the middle one ran before the high one had the lock: from its
-    /// first instruction to its last, or to then.
-    pub kept_by_middle: Nanos,
-    /// Whether the middle one came to its end before the high one had the lock: it
-    /// would have had to wait for whatever that computes.
+    /// Run time of the middle thread before the high one had the lock.
+    pub middle_ran: Nanos,
+    /// Whether the middle thread finished before the high one had the lock. The high
+    /// thread would have waited for any computation of the middle one.
     pub is_inverted: bool,
 }
 
-/// Rounds with a lock of one kind.
+/// Rounds with each kind of lock.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct InversionsSeen {
-    /// With a lock that lends the waiter's priority to its holder.
-    pub with: Vec<InversionRound>,
-    /// With a plain lock.
-    pub without: Vec<InversionRound>,
-    /// How long the low one computes with the lock held, of its own time.
+pub struct InversionRounds {
+    /// Rounds with a lock that inherits the priority of its waiters.
+    pub inherit: Vec<InversionRound>,
+    /// Rounds with a plain lock.
+    pub plain: Vec<InversionRound>,
+    /// CPU time for which the low thread holds the lock.
     pub hold: Nanos,
-    /// How long the middle one computes.
+    /// Time for which the middle thread computes.
     pub middle: Nanos,
 }
 
@@ -352,14 +337,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_criterion_is_found_by_its_name_and_others_are_refused() {
+    fn criterion_names_parse_and_others_are_refused() {
         for criterion in RtosCriterion::ALL {
             assert_eq!(criterion.name().parse(), Ok(criterion));
         }
         let err = "speed".parse::<RtosCriterion>().unwrap_err().to_string();
         assert_eq!(
             err,
-            "`speed` is no criterion; choose from preemption, priorities, order, inversion, largest, locked, interrupts"
+            "unknown criterion `speed`; choose from preemption, priorities, order, inversion, bounded, locked, interrupts"
         );
     }
 }

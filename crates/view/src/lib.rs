@@ -1,9 +1,9 @@
 //! Views of an answer: the only crate that rounds and formats.
 //!
 //! [`doc`] is the model of a document and has a renderer for each output format. Answers
-//! move to it one by one. The others still have a renderer per format: [`text`] for the
-//! terminal, [`page`] for the report, [`markdown()`], [`comparison()`], [`bug()`] and
-//! [`criteria()`] for issue trackers. [`junit()`] and [`github()`] write for build systems,
+//! move to it one by one ([`rtos`] is the first). The others still have a renderer per format: [`text`] for the
+//! terminal, [`page`] for the report, [`markdown()`], [`comparison()`] and [`bug()`] for
+//! issue trackers. [`junit()`] and [`github()`] write for build systems,
 //! [`picture`] draws single figures, [`flame()`] and [`perfetto()`] show late wakeups, and
 //! [`export`] writes recordings for other programs. The JSON of an answer is the value
 //! itself. Nothing here computes: `laggard-answer` does.
@@ -14,7 +14,6 @@
 mod bug;
 mod checked;
 mod comparison;
-mod criteria;
 pub mod doc;
 pub mod export;
 mod flame;
@@ -24,14 +23,15 @@ mod named;
 mod notes;
 pub mod page;
 mod perfetto;
+mod phrase;
 pub mod picture;
+pub mod rtos;
 mod sheet;
 pub mod text;
 
 pub use bug::bug;
 pub use checked::{badge, github, junit};
 pub use comparison::{comparison, comparison_page};
-pub use criteria::{criteria, criteria_page};
 pub use flame::{FlameError, flame};
 pub use live::live;
 pub use markdown::markdown;

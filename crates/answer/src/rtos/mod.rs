@@ -1,295 +1,284 @@
-//! `laggard rtos`: whether a system has what a real-time operating system needs
+//! `laggard rtos`: whether a system meets the requirements on a real-time operating system
 //! (Timmerman 1998).
+//!
+//! The answer has values only. `laggard-view` builds the sentences.
 
+mod bounded;
 mod interrupts;
 mod inversion;
-mod largest;
 mod locked;
 mod order;
 mod preemption;
 mod priorities;
+mod reason;
 
 use laggard_model::{
-    Absence, Caveat, Cpu, DuelsSeen, Host, InterruptsSeen, InversionsSeen, LoadedDuels, Nanos,
-    PagesSeen, PrioritiesSeen, RtosCriterion, WakesSeen, text::listed,
+    Absence, Caveat, Cpu, Host, InversionRounds, LockedPages, Nanos, QueueWakes, RtosCriterion,
+    RtosInterrupts, RtosLoadRun, RtosPriorities, RtosWakeups,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use bounded::LoadFigures;
 pub use interrupts::{InterruptFigures, InterruptTimes};
 pub use inversion::{InversionFigures, LockWaits};
-pub use largest::LoadedFigures;
 pub use locked::{LockedFigures, MappingFigures};
-pub use order::QueueOrder;
-pub use preemption::TakeOverFigures;
+pub use order::QueueFigures;
+pub use preemption::PreemptionFigures;
 pub use priorities::PriorityFigures;
+pub use reason::{RtosReason, RtosVerdict};
 
-/// The version of `rtos --json`.
-pub const RTOS_SCHEMA: u32 = 1;
+/// Version of the JSON layout of `rtos --json`.
+pub const RTOS_SCHEMA: u32 = 2;
 
-/// What was tried, by whoever tried it. `None`: it was not asked for, or not come
-/// to.
+/// Measurements of each criterion; `None` if its test was not requested or did not start.
 #[derive(Clone, Debug)]
-pub struct RtosMeasured {
+pub struct RtosInput {
     /// The machine.
     pub host: Host,
-    /// The CPU on which all threads ran.
+    /// CPU on which all threads ran.
     pub cpu: Cpu,
-    /// The longest that a take-over may take, and an interrupt's way in or out.
-    pub within: Nanos,
-    /// What was asked for, in the order of the paper.
-    pub asked: Vec<RtosCriterion>,
-    /// Wakeups against a computing thread.
-    pub preemption: Option<Result<DuelsSeen, Absence>>,
-    /// Priorities.
-    pub priorities: Option<Result<PrioritiesSeen, Absence>>,
-    /// Wakes by each way of waiting.
-    pub order: Option<Vec<WakesSeen>>,
-    /// Inversions.
-    pub inversion: Option<Result<InversionsSeen, Absence>>,
-    /// Take-overs under loads; the first is what the others are held against.
-    pub largest: Option<Vec<LoadedDuels>>,
-    /// Locked pages under pressure.
-    pub locked: Option<Result<PagesSeen, Absence>>,
+    /// Max that is allowed for a latency of `preemption` and `interrupts`.
+    pub limit: Nanos,
+    /// Requested criteria, in the order of the paper.
+    pub requested: Vec<RtosCriterion>,
+    /// Wakeups while a thread of lower priority computes.
+    pub preemption: Option<Result<RtosWakeups, Absence>>,
+    /// Wakeups of each priority while the next lower one computes.
+    pub priorities: Option<Result<RtosPriorities, Absence>>,
+    /// Wakeups from each queue.
+    pub order: Option<Vec<QueueWakes>>,
+    /// Waits for a lock of a thread of lower priority.
+    pub inversion: Option<Result<InversionRounds, Absence>>,
+    /// Wakeups under each load. The others are compared with the first.
+    pub bounded: Option<Vec<RtosLoadRun>>,
+    /// Locked pages under memory pressure.
+    pub locked: Option<Result<LockedPages, Absence>>,
     /// Interrupts of a computing thread.
-    pub interrupts: Option<Result<InterruptsSeen, Absence>>,
-    /// Reasons to doubt it.
-    pub caveats: Vec<Caveat>,
+    pub interrupts: Option<Result<RtosInterrupts, Absence>>,
+    /// Conditions of the machine that cast doubt on the answer.
+    pub warnings: Vec<Caveat>,
 }
 
-impl RtosMeasured {
-    /// Of which nothing has been tried yet.
-    pub const fn new(host: Host, cpu: Cpu, within: Nanos, asked: Vec<RtosCriterion>) -> Self {
+impl RtosInput {
+    /// Creates an input without measurements.
+    pub const fn new(host: Host, cpu: Cpu, limit: Nanos, requested: Vec<RtosCriterion>) -> Self {
         Self {
             host,
             cpu,
-            within,
-            asked,
+            limit,
+            requested,
             preemption: None,
             priorities: None,
             order: None,
             inversion: None,
-            largest: None,
+            bounded: None,
             locked: None,
             interrupts: None,
-            caveats: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }
 
-/// Whether a system has what a real-time operating system needs.
+/// Verdict on each criterion, and the figures behind it.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RtosReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
     /// The machine.
     pub host: Host,
-    /// The CPU on which all threads ran.
+    /// CPU on which all threads ran.
     pub cpu: Cpu,
-    /// The longest that a take-over may take, and an interrupt's way in or out.
-    pub within_ns: Nanos,
-    /// The answer in a sentence or two.
-    pub summary: String,
-    /// Each criterion that was tried, in the order of the paper.
-    pub rows: Vec<RtosRow>,
-    /// What was seen of take-overs.
-    pub preemption: Option<TakeOverFigures>,
-    /// What was seen of priorities.
+    /// Max that is allowed for a latency of `preemption` and `interrupts`.
+    pub limit_ns: Nanos,
+    /// Verdicts on the criteria whose tests started, in the order of the paper.
+    pub rows: Vec<CriterionRow>,
+    /// Latencies of a woken thread while one of lower priority computes.
+    pub preemption: Option<PreemptionFigures>,
+    /// Preemption between neighbouring priorities.
     pub priorities: Option<PriorityFigures>,
-    /// What was seen of each way of waiting.
-    pub order: Option<Vec<QueueOrder>>,
-    /// What was seen of inversions.
+    /// Wakeups from each queue.
+    pub order: Option<Vec<QueueFigures>>,
+    /// Waits for a lock of a thread of lower priority.
     pub inversion: Option<InversionFigures>,
-    /// What was seen of wakeups under each load.
-    pub largest: Option<Vec<LoadedFigures>>,
-    /// What was seen of locked pages under memory pressure.
+    /// Latencies of a woken thread under each load.
+    pub bounded: Option<Vec<LoadFigures>>,
+    /// Locked pages under memory pressure.
     pub locked: Option<LockedFigures>,
-    /// What was seen of interrupts of a computing thread.
+    /// Latencies of interrupts of a computing thread.
     pub interrupts: Option<InterruptFigures>,
-    /// Criteria that were asked for and not come to, because it was ended early.
-    pub untried: Vec<RtosCriterion>,
-    /// Reasons to doubt it.
-    pub caveats: Vec<Caveat>,
+    /// Requested criteria whose tests did not complete, because the user ended the program.
+    pub not_run: Vec<RtosCriterion>,
+    /// Conditions of the machine that cast doubt on the answer.
+    pub warnings: Vec<Caveat>,
 }
 
-/// One criterion.
+/// Verdict on one criterion.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
-pub struct RtosRow {
-    /// What is asked.
+pub struct CriterionRow {
+    /// The criterion.
     pub criterion: RtosCriterion,
-    /// The answer.
+    /// The verdict.
     pub verdict: RtosVerdict,
-    /// The figure that carries it, in a sentence; without a full stop.
-    pub because: String,
-    /// Why it could not be tried, or not all of it.
-    pub absence: Option<Absence>,
+    /// Reason for the verdict.
+    pub reason: RtosReason,
+    /// Reasons why the test, or a part of it, did not run.
+    pub absences: Vec<Absence>,
 }
 
-/// Whether a criterion is met.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RtosVerdict {
-    /// It is, in all that was tried.
-    Pass,
-    /// It is not: that was seen.
-    Fail,
-    /// What was seen decides neither.
-    CannotBeTold,
-}
-
-impl RtosVerdict {
-    /// What people read.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "FAIL",
-            Self::CannotBeTold => "cannot be told",
+impl CriterionRow {
+    fn new(criterion: RtosCriterion, reason: RtosReason, absences: Vec<Absence>) -> Self {
+        Self {
+            criterion,
+            verdict: reason.verdict(),
+            reason,
+            absences,
         }
     }
 }
 
-/// What was tried, as an answer.
-pub fn rtos(measured: &RtosMeasured) -> RtosReport {
-    let within = measured.within;
-    let mut rows = Vec::new();
-    let preemption = seen(&measured.preemption, RtosCriterion::Preemption, &mut rows);
-    let preemption = preemption.map(|seen| {
-        let figures = preemption::figures(seen, within);
-        rows.push(preemption::row(&figures, within));
-        figures
-    });
-    let priorities = seen(&measured.priorities, RtosCriterion::Priorities, &mut rows);
-    let priorities = priorities.map(|seen| {
-        let figures = priorities::figures(seen);
-        rows.push(priorities::row(&figures));
-        figures
-    });
-    let order = measured.order.as_ref().map(|seen| {
-        let queues: Vec<QueueOrder> = seen.iter().map(order::queue).collect();
-        rows.push(order::row(&queues));
+/// Evaluates the measurements.
+pub fn rtos(input: &RtosInput) -> RtosReport {
+    let mut rows = Rows(Vec::new());
+    let preemption = rows.add(
+        RtosCriterion::Preemption,
+        input.preemption.as_ref(),
+        |wakeups| preemption::figures(wakeups, input.limit),
+        preemption::reason,
+    );
+    let priorities = rows.add(
+        RtosCriterion::Priorities,
+        input.priorities.as_ref(),
+        priorities::figures,
+        priorities::reason,
+    );
+    let order = input.order.as_ref().map(|queues| {
+        let queues: Vec<QueueFigures> = queues.iter().map(order::figures).collect();
+        let absences = queues.iter().filter_map(|queue| queue.absence.as_ref());
+        rows.push(RtosCriterion::Order, order::reason(&queues), absences);
         queues
     });
-    let inversion = seen(&measured.inversion, RtosCriterion::Inversion, &mut rows);
-    let inversion = inversion.map(|seen| {
-        let figures = inversion::figures(seen);
-        rows.push(inversion::row(&figures));
-        figures
-    });
-    let largest = measured.largest.as_ref().map(|seen| {
-        let loads = largest::loads(seen);
-        rows.push(largest::row(&loads));
+    let inversion = rows.add(
+        RtosCriterion::Inversion,
+        input.inversion.as_ref(),
+        inversion::figures,
+        inversion::reason,
+    );
+    let bounded = input.bounded.as_ref().map(|runs| {
+        let loads = bounded::figures(runs);
+        let absences = loads.iter().filter_map(|load| load.absence.as_ref());
+        rows.push(RtosCriterion::Bounded, bounded::reason(&loads), absences);
         loads
     });
-    let locked = seen(&measured.locked, RtosCriterion::Locked, &mut rows);
-    let locked = locked.map(|seen| {
-        let figures = locked::figures(seen);
-        rows.push(locked::row(&figures));
-        figures
-    });
-    let interrupts = seen(&measured.interrupts, RtosCriterion::Interrupts, &mut rows);
-    let interrupts = interrupts.map(|seen| {
-        let figures = interrupts::figures(seen, within);
-        rows.push(interrupts::row(&figures, within));
-        figures
-    });
-    let is_untried = |one: &RtosCriterion| rows.iter().all(|row| row.criterion != *one);
-    let untried = measured.asked.iter().copied().filter(is_untried).collect();
+    let locked = rows.add(
+        RtosCriterion::Locked,
+        input.locked.as_ref(),
+        locked::figures,
+        locked::reason,
+    );
+    let interrupts = rows.add(
+        RtosCriterion::Interrupts,
+        input.interrupts.as_ref(),
+        |interrupts| interrupts::figures(interrupts, input.limit),
+        interrupts::reason,
+    );
+    let Rows(rows) = rows;
+    let has_row = |criterion| rows.iter().any(|row| row.criterion == criterion);
+    let requested = input.requested.iter().copied();
     RtosReport {
         schema: RTOS_SCHEMA,
-        caveats: measured.caveats.clone(),
-        host: measured.host.clone(),
-        cpu: measured.cpu,
-        within_ns: within,
-        summary: summary(&rows),
+        host: input.host.clone(),
+        cpu: input.cpu,
+        limit_ns: input.limit,
+        not_run: requested.filter(|criterion| !has_row(*criterion)).collect(),
         rows,
         preemption,
         priorities,
         order,
         inversion,
-        largest,
+        bounded,
         locked,
         interrupts,
-        untried,
+        warnings: input.warnings.clone(),
     }
 }
 
-/// What was seen; where it could not be tried, a row says why.
-fn seen<'a, T>(
-    tried: &'a Option<Result<T, Absence>>,
-    criterion: RtosCriterion,
-    rows: &mut Vec<RtosRow>,
-) -> Option<&'a T> {
-    match tried.as_ref()? {
-        Ok(seen) => Some(seen),
-        Err(absence) => {
-            rows.push(RtosRow {
-                criterion,
-                verdict: RtosVerdict::CannotBeTold,
-                because: absence.reason.clone(),
-                absence: Some(absence.clone()),
-            });
-            None
+struct Rows(Vec<CriterionRow>);
+
+impl Rows {
+    /// Adds the row of a criterion and returns its figures, if its test ran.
+    fn add<M, F>(
+        &mut self,
+        criterion: RtosCriterion,
+        measurement: Option<&Result<M, Absence>>,
+        figures: impl FnOnce(&M) -> F,
+        reason: impl FnOnce(&F) -> RtosReason,
+    ) -> Option<F> {
+        match measurement? {
+            Ok(measurement) => {
+                let figures = figures(measurement);
+                self.push(criterion, reason(&figures), []);
+                Some(figures)
+            }
+            Err(absence) => {
+                self.push(criterion, RtosReason::NotRun, [absence]);
+                None
+            }
         }
     }
-}
 
-/// How many of the criteria are met, in the paper's words for what that means.
-fn summary(rows: &[RtosRow]) -> String {
-    let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
-    let [passed, failed, untold] = [
-        RtosVerdict::Pass,
-        RtosVerdict::Fail,
-        RtosVerdict::CannotBeTold,
-    ]
-    .map(count);
-    let all = rows.len();
-    let told = match (passed, failed, untold) {
-        (0, 0, 0) => return "Nothing was tried.".into(),
-        (1, 0, 0) => "The one that was tried is met".into(),
-        (_, 0, 0) => format!("All {all} that were tried are met"),
-        (_, _, 0) => format!("{passed} of {all} that were tried are met, {failed} not"),
-        (_, 0, _) => format!("{passed} of {all} that were tried are met, {untold} cannot be told"),
-        (..) => format!(
-            "{passed} of {all} that were tried are met, {failed} not, {untold} cannot be told"
-        ),
-    };
-    format!(
-        "{told}. These requirements are necessary but not sufficient (Timmerman 1998): a system that fails one is no good real-time system, and one that meets all need not be one."
-    )
+    /// Adds the row of a criterion. Equal absences are listed once.
+    fn push<'a>(
+        &mut self,
+        criterion: RtosCriterion,
+        reason: RtosReason,
+        absences: impl IntoIterator<Item = &'a Absence>,
+    ) {
+        let mut distinct: Vec<Absence> = Vec::new();
+        for absence in absences {
+            if !distinct.contains(absence) {
+                distinct.push(absence.clone());
+            }
+        }
+        self.0.push(CriterionRow::new(criterion, reason, distinct));
+    }
 }
 
 impl RtosReport {
-    /// What would have all of it told, in a sentence each. Where that is not the same
-    /// for all, of which criteria.
-    pub fn remedies(&self) -> Vec<String> {
-        let mut told: Vec<(&str, Vec<RtosCriterion>)> = Vec::new();
+    /// Returns the remedies for tests that did not run, each with its criteria.
+    pub fn remedies(&self) -> Vec<(&str, Vec<RtosCriterion>)> {
+        let mut remedies: Vec<(&str, Vec<RtosCriterion>)> = Vec::new();
         for row in &self.rows {
-            let Some(absence) = &row.absence else {
-                continue;
-            };
-            match told
-                .iter_mut()
-                .find(|(remedy, _)| *remedy == absence.remedy)
-            {
-                Some((_, criteria)) => criteria.push(row.criterion),
-                None => told.push((&absence.remedy, vec![row.criterion])),
+            for absence in &row.absences {
+                let known = remedies
+                    .iter_mut()
+                    .find(|(remedy, _)| *remedy == absence.remedy);
+                match known {
+                    Some((_, criteria)) if criteria.contains(&row.criterion) => {}
+                    Some((_, criteria)) => criteria.push(row.criterion),
+                    None => remedies.push((&absence.remedy, vec![row.criterion])),
+                }
             }
         }
-        match &told[..] {
-            [(remedy, _)] => vec![format!("To have all of it told: {remedy}.")],
-            several => {
-                let one = |(remedy, criteria): &(&str, Vec<RtosCriterion>)| {
-                    format!("To have {} told: {remedy}.", listed(criteria))
-                };
-                several.iter().map(one).collect()
-            }
-        }
+        remedies
     }
 
-    /// Whether all that was asked for is met.
+    /// Counts the criteria with this verdict.
+    pub fn count(&self, verdict: RtosVerdict) -> usize {
+        self.criteria(verdict).len()
+    }
+
+    /// Returns the criteria with this verdict.
+    pub fn criteria(&self, verdict: RtosVerdict) -> Vec<RtosCriterion> {
+        let rows = self.rows.iter().filter(|row| row.verdict == verdict);
+        rows.map(|row| row.criterion).collect()
+    }
+
+    /// Returns whether all requested criteria are met.
     pub fn is_met(&self) -> bool {
-        let is_met = |row: &RtosRow| row.verdict == RtosVerdict::Pass;
-        self.untried.is_empty() && !self.rows.is_empty() && self.rows.iter().all(is_met)
+        self.not_run.is_empty()
+            && !self.rows.is_empty()
+            && self.count(RtosVerdict::Pass) == self.rows.len()
     }
 }
 
@@ -299,80 +288,96 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_could_not_be_tried_is_no_failure_and_not_met() {
-        let absence = Absence {
-            reason: "this user may not have threads of its policy".into(),
-            remedy: "run as root".into(),
+    fn input(requested: &[RtosCriterion]) -> RtosInput {
+        let limit = Nanos::from_ms(1);
+        RtosInput::new(Host::default(), Cpu(0), limit, requested.to_vec())
+    }
+
+    fn absence(remedy: &str) -> Absence {
+        Absence {
+            reason: "refused".into(),
+            remedy: remedy.into(),
             lacks: Lacks::Rights,
-        };
-        let asked = vec![RtosCriterion::Preemption, RtosCriterion::Inversion];
-        let mut measured = RtosMeasured::new(Host::default(), Cpu(0), Nanos::from_ms(1), asked);
-        measured.preemption = Some(Err(absence.clone()));
+        }
+    }
 
-        let report = rtos(&measured);
+    #[test]
+    fn a_test_that_did_not_run_is_unknown_and_not_met() {
+        let mut input = input(&[RtosCriterion::Preemption, RtosCriterion::Inversion]);
+        input.preemption = Some(Err(absence("run as root")));
 
+        let report = rtos(&input);
+
+        let row = &report.rows[0];
         assert_eq!(report.rows.len(), 1);
-        assert_eq!(report.rows[0].verdict, RtosVerdict::CannotBeTold);
-        assert_eq!(report.rows[0].absence, Some(absence));
-        assert_eq!(report.untried, [RtosCriterion::Inversion]);
+        assert_eq!(row.verdict, RtosVerdict::Unknown);
+        assert_eq!(row.reason, RtosReason::NotRun);
+        assert_eq!(row.absences, [absence("run as root")]);
+        assert_eq!(report.not_run, [RtosCriterion::Inversion]);
         assert!(!report.is_met());
-        let mut met = report.rows.clone();
-        met[0].verdict = RtosVerdict::Pass;
-        let all = |untried: &[RtosCriterion], rows: &[RtosRow]| RtosReport {
-            untried: untried.to_vec(),
-            rows: rows.to_vec(),
-            ..report.clone()
+    }
+
+    #[test]
+    fn all_criteria_must_pass() {
+        let row = |reason| CriterionRow::new(RtosCriterion::Order, reason, Vec::new());
+        let (pass, fail) = (
+            row(RtosReason::WokenByPriority),
+            row(RtosReason::WokenOutOfOrder),
+        );
+        let is_met = |not_run: &[RtosCriterion], rows: &[&CriterionRow]| {
+            RtosReport {
+                not_run: not_run.to_vec(),
+                rows: rows.iter().map(|row| (*row).clone()).collect(),
+                ..rtos(&input(&[]))
+            }
+            .is_met()
         };
-        assert!(all(&[], &met).is_met());
-        assert!(!all(&[RtosCriterion::Inversion], &met).is_met());
-        assert!(!all(&[], &report.rows).is_met());
-        assert!(!all(&[], &[]).is_met());
-        assert!(summary(&met).starts_with("The one that was tried is met. "));
-        assert!(
-            report
-                .summary
-                .starts_with("0 of 1 that were tried are met, 1 cannot be told. These"),
-            "{}",
-            report.summary
+
+        assert!(is_met(&[], &[&pass, &pass]));
+        assert!(!is_met(&[RtosCriterion::Locked], &[&pass]));
+        assert!(!is_met(&[], &[&pass, &fail]));
+        assert!(!is_met(&[], &[]));
+    }
+
+    #[test]
+    fn each_remedy_is_listed_once_with_its_criteria() {
+        let row = |criterion, remedies: &[&str]| {
+            let absences = remedies.iter().map(|remedy| absence(remedy)).collect();
+            CriterionRow::new(criterion, RtosReason::NotRun, absences)
+        };
+        let report = RtosReport {
+            rows: vec![
+                row(RtosCriterion::Preemption, &["raise the limit"]),
+                row(RtosCriterion::Order, &["raise the limit"]),
+                row(RtosCriterion::Bounded, &["install a", "install b"]),
+            ],
+            ..rtos(&input(&[]))
+        };
+
+        let (preemption, order) = (RtosCriterion::Preemption, RtosCriterion::Order);
+        assert_eq!(
+            report.remedies(),
+            [
+                ("raise the limit", vec![preemption, order]),
+                ("install a", vec![RtosCriterion::Bounded]),
+                ("install b", vec![RtosCriterion::Bounded]),
+            ]
         );
     }
 
     #[test]
-    fn what_would_tell_more_is_told_of_which_criteria_where_it_differs() {
-        let row = |criterion, remedy: &str| RtosRow {
-            criterion,
-            verdict: RtosVerdict::CannotBeTold,
-            because: "refused".into(),
-            absence: Some(Absence {
-                reason: "refused".into(),
-                remedy: remedy.into(),
-                lacks: Lacks::Rights,
-            }),
+    fn equal_absences_are_listed_once() {
+        let mut input = input(&[RtosCriterion::Order]);
+        let wakes = |queue| QueueWakes {
+            queue,
+            absence: Some(absence("run as root")),
+            rounds: 0,
+            wakes: Vec::new(),
         };
-        let asked = vec![RtosCriterion::Preemption];
-        let measured = RtosMeasured::new(Host::default(), Cpu(0), Nanos::from_ms(1), asked);
-        let with = |rows: &[RtosRow]| RtosReport {
-            rows: rows.to_vec(),
-            ..rtos(&measured)
-        };
-        let two = [
-            row(RtosCriterion::Preemption, "raise the limit"),
-            row(RtosCriterion::Order, "raise the limit"),
-        ];
-        let three = [&two[..], &[row(RtosCriterion::Locked, "run as root")]].concat();
+        input.order = Some(laggard_model::WaitQueue::ALL.map(wakes).to_vec());
 
-        assert_eq!(with(&[]).remedies(), Vec::<String>::new());
-        assert_eq!(
-            with(&two).remedies(),
-            ["To have all of it told: raise the limit."]
-        );
-        assert_eq!(
-            with(&three).remedies(),
-            [
-                "To have preemption and order told: raise the limit.",
-                "To have locked told: run as root."
-            ]
-        );
+        let report = rtos(&input);
+
+        assert_eq!(report.rows[0].absences, [absence("run as root")]);
     }
 }

@@ -1,51 +1,55 @@
-//! The notion of thread priority exists: how many there are, and whether each
-//! preempts the next lower one.
+//! Criterion `priorities`: number of thread priorities, and whether each preempts the
+//! next lower one.
 
 use std::collections::BTreeMap;
 
-use laggard_model::{PrioritiesSeen, RtosCriterion};
+use laggard_model::RtosPriorities;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{RtosRow, RtosVerdict};
+use super::RtosReason;
 
-/// POSIX asks for so many (IEEE Std 1003.1, `sched_get_priority_min`); the paper
-/// found 7 too few.
-const ENOUGH: usize = 32;
+/// Number of priorities that POSIX requires (IEEE Std 1003.1, `sched_get_priority_min`).
+/// The paper found 7 too few.
+const MIN_PRIORITIES: usize = 32;
 
-/// What was seen of priorities.
+/// Preemption between neighbouring priorities.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct PriorityFigures {
-    /// The lowest and the highest that the system states for real-time threads.
+    /// Lowest and highest real-time priority according to the system.
     pub stated: (u8, u8),
-    /// How many of them this process may have.
+    /// Number of these that this process may use.
     pub usable: usize,
-    /// Pairs of neighbours that were tried.
+    /// Number of neighbouring pairs that were tested.
     pub pairs: usize,
-    /// Of those, pairs whose higher one took over from the lower one at most times.
+    /// Number of these pairs in which the higher priority preempted the lower one in most
+    /// rounds.
     pub preempting: usize,
-    /// The first pair that did not: who computed, and who was woken.
+    /// First pair without preemption: running priority, woken priority.
     pub not_preempting: Option<(u8, u8)>,
-    /// Priorities that were tried against their equals.
+    /// Number of priorities that were tested against an equal one.
     pub equals: usize,
-    /// Of those, where the woken one waited for the other's end at most times.
+    /// Number of these at which the woken thread waited for the running one in most
+    /// rounds.
     pub waiting: usize,
 }
 
-pub(super) fn figures(seen: &PrioritiesSeen) -> PriorityFigures {
-    let mut pairs: BTreeMap<(u8, u8), (usize, usize)> = BTreeMap::new();
-    for round in &seen.duels.rounds {
-        let of = pairs.entry((round.computing, round.woken)).or_default();
-        of.0 += 1;
-        of.1 += usize::from(round.took_over);
+/// Counts the pairs that preempt. A stop of the whole machine can reverse the order of a
+/// single round, so the majority of the rounds decides.
+pub(super) fn figures(priorities: &RtosPriorities) -> PriorityFigures {
+    let mut rounds: BTreeMap<(u8, u8), (usize, usize)> = BTreeMap::new();
+    for wakeup in &priorities.wakeups.samples {
+        let (total, preempted) = rounds.entry((wakeup.running, wakeup.woken)).or_default();
+        *total += 1;
+        *preempted += usize::from(wakeup.preempted);
     }
-    // A stop of the whole machine can make either come first, once.
-    let mostly = |&(all, some): &(usize, usize)| 2 * some > all;
-    let (equals, pairs): (Vec<_>, Vec<_>) =
-        pairs.iter().partition(|((one, other), _)| one == other);
+    let mostly = |&(total, preempted): &(usize, usize)| 2 * preempted > total;
+    let (equals, pairs): (Vec<_>, Vec<_>) = rounds
+        .iter()
+        .partition(|((running, woken), _)| running == woken);
     PriorityFigures {
-        stated: seen.stated,
-        usable: seen.usable.len(),
+        stated: priorities.stated,
+        usable: priorities.usable.len(),
         pairs: pairs.len(),
         preempting: pairs.iter().filter(|(_, rounds)| mostly(rounds)).count(),
         not_preempting: pairs
@@ -57,142 +61,112 @@ pub(super) fn figures(seen: &PrioritiesSeen) -> PriorityFigures {
     }
 }
 
-pub(super) fn row(figures: &PriorityFigures) -> RtosRow {
-    let (verdict, because) = judged(figures);
-    RtosRow {
-        criterion: RtosCriterion::Priorities,
-        verdict,
-        because,
-        absence: None,
+/// Returns the reason for the verdict.
+pub(super) fn reason(figures: &PriorityFigures) -> RtosReason {
+    let required = MIN_PRIORITIES;
+    let (lowest, highest) = figures.stated;
+    if figures.usable < required {
+        let stated = usize::from(highest.saturating_sub(lowest)) + 1;
+        if stated < required {
+            RtosReason::SystemHasTooFewPriorities { required }
+        } else {
+            RtosReason::UserHasTooFewPriorities { required }
+        }
+    } else if figures.not_preempting.is_some() {
+        RtosReason::LowerNotPreempted
+    } else if figures.waiting < figures.equals {
+        RtosReason::EqualPreempted
+    } else if figures.pairs + 1 < figures.usable {
+        RtosReason::PairsMissing
+    } else {
+        RtosReason::PrioritiesPreempt
     }
-}
-
-fn judged(figures: &PriorityFigures) -> (RtosVerdict, String) {
-    let (least, most) = figures.stated;
-    let of = format!("{} priorities ({least} to {most} stated)", figures.usable);
-    if figures.usable < ENOUGH {
-        let stated = usize::from(most.saturating_sub(least)) + 1;
-        let verdict = match stated < ENOUGH {
-            true => RtosVerdict::Fail,
-            // The limit is this user's, not the system's.
-            false => RtosVerdict::CannotBeTold,
-        };
-        return (
-            verdict,
-            format!("{of} can be had: fewer than the {ENOUGH} that POSIX asks for"),
-        );
-    }
-    if let Some((low, high)) = figures.not_preempting {
-        let because = format!(
-            "{of}, but of {} neighbours only {} preempt each other: {high} does not take over from {low}",
-            figures.pairs, figures.preempting
-        );
-        return (RtosVerdict::Fail, because);
-    }
-    if figures.waiting < figures.equals {
-        let because = format!(
-            "{of}, but of {} that met their equal only {} waited for its end",
-            figures.equals, figures.waiting
-        );
-        return (RtosVerdict::Fail, because);
-    }
-    if figures.pairs + 1 < figures.usable {
-        let because = format!("{of}, but only {} neighbours could be tried", figures.pairs);
-        return (RtosVerdict::CannotBeTold, because);
-    }
-    let because = format!(
-        "{of}: each of {} takes over from the next lower one, and waits for an equal ({} tried)",
-        figures.pairs, figures.equals
-    );
-    (RtosVerdict::Pass, because)
 }
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{DuelRound, DuelsSeen, Nanos};
+    use laggard_model::{Nanos, RtosWakeup, RtosWakeups};
 
     use super::*;
 
-    fn seen(usable: u8, took_over: impl Fn(u8, u8, usize) -> bool) -> PrioritiesSeen {
+    /// Four rounds of each pair of neighbours and of two priorities against an equal one.
+    fn priorities(usable: u8, preempts: impl Fn(u8, u8, usize) -> bool) -> RtosPriorities {
         let pairs = (1..usable)
             .map(|low| (low, low + 1))
             .chain([(1, 1), (11, 11)]);
-        let rounds = pairs.flat_map(|(computing, woken)| {
-            let took_over = &took_over;
-            (0..4).map(move |number| DuelRound {
-                computing,
+        let samples = pairs.flat_map(|(running, woken)| {
+            let preempts = &preempts;
+            (0..4).map(move |round| RtosWakeup {
+                running,
                 woken,
-                took: Nanos::from_us(7),
-                took_over: took_over(computing, woken, number),
-                stolen: None,
+                latency: Nanos::from_us(7),
+                preempted: preempts(running, woken, round),
+                steal: None,
             })
         });
-        PrioritiesSeen {
+        RtosPriorities {
             stated: (1, 99),
             usable: (1..=usable).collect(),
-            duels: DuelsSeen {
-                rounds: rounds.collect(),
-                ..DuelsSeen::default()
+            wakeups: RtosWakeups {
+                samples: samples.collect(),
+                ..RtosWakeups::default()
             },
         }
     }
 
-    fn verdict(seen: &PrioritiesSeen) -> (RtosVerdict, String) {
-        judged(&figures(seen))
+    fn reason_of(priorities: &RtosPriorities) -> RtosReason {
+        reason(&figures(priorities))
     }
 
     #[test]
-    fn priorities_that_preempt_pass_even_where_the_machine_once_stopped() {
-        let stopped = |low, high, number| low < high && !(low == 7 && number == 2);
+    fn priorities_that_preempt_pass_despite_one_stop_of_the_machine() {
+        let stopped = |low, high, round| low < high && !(low == 7 && round == 2);
 
-        let (verdict, because) = verdict(&seen(99, stopped));
+        let figures = figures(&priorities(99, stopped));
 
-        assert_eq!(verdict, RtosVerdict::Pass);
-        assert_eq!(
-            because,
-            "99 priorities (1 to 99 stated): each of 98 takes over from the next lower one, and waits for an equal (2 tried)"
-        );
+        assert_eq!(reason(&figures), RtosReason::PrioritiesPreempt);
+        assert_eq!((figures.pairs, figures.equals), (98, 2));
     }
 
     #[test]
-    fn priorities_of_which_two_are_the_same_fail() {
-        let (verdict, because) = verdict(&seen(99, |low, high, _| low < high && low != 63));
+    fn two_priorities_that_are_the_same_fail() {
+        let figures = figures(&priorities(99, |low, high, _| low < high && low != 63));
 
-        assert_eq!(verdict, RtosVerdict::Fail);
-        assert!(
-            because.ends_with("only 97 preempt each other: 64 does not take over from 63"),
-            "{because}"
-        );
+        assert_eq!(reason(&figures), RtosReason::LowerNotPreempted);
+        assert_eq!(figures.not_preempting, Some((63, 64)));
+        assert_eq!(figures.preempting, 97);
     }
 
-    /// A system that gives each thread a turn, whatever its priority.
+    /// Such a system gives each thread a turn, whatever its priority.
     #[test]
-    fn who_takes_over_from_an_equal_has_no_priorities() {
-        let (verdict, because) = verdict(&seen(99, |_, _, _| true));
+    fn preemption_of_an_equal_fails() {
+        let figures = figures(&priorities(99, |_, _, _| true));
 
-        assert_eq!(verdict, RtosVerdict::Fail);
-        assert!(because.contains("only 0 waited"), "{because}");
+        assert_eq!(reason(&figures), RtosReason::EqualPreempted);
+        assert_eq!(figures.waiting, 0);
     }
 
     #[test]
     fn few_priorities_fail_a_system_and_only_limit_a_user() {
-        let mut few = seen(7, |low, high, _| low < high);
-        assert_eq!(verdict(&few).0, RtosVerdict::CannotBeTold);
+        let mut few = priorities(7, |low, high, _| low < high);
+        let required = MIN_PRIORITIES;
+        assert_eq!(
+            reason_of(&few),
+            RtosReason::UserHasTooFewPriorities { required }
+        );
 
         few.stated = (16, 22);
-        let (told, because) = verdict(&few);
-        assert_eq!(told, RtosVerdict::Fail);
-        assert!(
-            because.starts_with("7 priorities (16 to 22 stated) can be had"),
-            "{because}"
+        assert_eq!(
+            reason_of(&few),
+            RtosReason::SystemHasTooFewPriorities { required }
         );
     }
 
     #[test]
-    fn what_was_ended_early_is_not_told() {
-        let mut cut = seen(99, |low, high, _| low < high);
-        cut.duels.rounds.truncate(200);
+    fn a_test_that_ended_early_is_unknown() {
+        let mut cut = priorities(99, |low, high, _| low < high);
+        cut.wakeups.samples.truncate(200);
 
-        assert_eq!(verdict(&cut).0, RtosVerdict::CannotBeTold);
+        assert_eq!(reason_of(&cut), RtosReason::PairsMissing);
     }
 }

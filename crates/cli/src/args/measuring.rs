@@ -83,7 +83,7 @@ pub(crate) enum MachineCommand {
     Switch(SwitchArgs),
     /// Say which timer of this machine does what it says
     Timers(TimersArgs),
-    /// Say whether this system has what a real-time operating system needs
+    /// Test the requirements on a real-time operating system
     Rtos(RtosArgs),
     /// List loads, show what one does, or run one without measuring
     Load(LoadArgs),

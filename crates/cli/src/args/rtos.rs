@@ -8,64 +8,60 @@ use laggard_model::{InterruptSource, Nanos, RtosCriterion};
 use super::some_time;
 use crate::completion;
 
-/// Timmerman (1998) names what an operating system needs to be a good real-time
-/// system. Each is tried with real-time threads on one CPU, which leave it to others
-/// for at least half of the time. What is asked is necessary, not sufficient.
+/// Tests the requirements of Timmerman (1998) on a real-time operating system. Meeting
+/// them is necessary, not sufficient. Real-time threads use up to half of one CPU.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
+Criteria:
+  preemption  SCHED_FIFO 90 preempts SCHED_FIFO 50 within --within
+  priorities  there are at least 32 priorities, and each preempts the next lower one
+  order       futex, PI futex, condition variable, semaphore and message queue wake
+              the thread with the highest priority first
+  inversion   PTHREAD_PRIO_INHERIT avoids priority inversion
+  bounded     the max latency of SCHED_FIFO 90 is less than twice as long under
+              each of --loads, which run on the same CPU
+  locked      locked pages stay in memory when a control group is short of memory
+  interrupts  handlers start and return within --within. This test interrupts any
+              program on the CPU about 4,000 times a second
+
 Examples:
   sudo laggard rtos                       all criteria, on the last CPU
   sudo laggard rtos --only inversion,order
-  sudo laggard rtos --only largest --loads idle,draw,fileio
+  sudo laggard rtos --only bounded --loads idle,draw,fileio
   sudo laggard rtos --within 100us --duration 1min --cpu 3
   sudo laggard rtos --only interrupts --source hpet --cpu 0
-  sudo laggard rtos -o rtos.html          one page, for others to look at
+  sudo laggard rtos -o rtos.html          a page with all figures
   sudo laggard rtos --json | jq '.rows[] | {criterion, verdict}'
 
-Criteria:
-  preemption  a woken fifo:90 takes over from a computing fifo:50 soon enough
-  priorities  how many there are, and whether each preempts the next lower one
-  order       who waits is woken by priority: futex, PI futex, condition,
-              semaphore, message queue
-  inversion   a lock is had soon although a thread between computes
-  largest     a woken fifo:90 waits no longer at most under any of --loads,
-              which run on the same CPU
-  locked      locked pages stay in memory where a control group has too little
-  interrupts  the way into a handler and out of it is short enough; how many
-              interrupts a second a device may ask for. Whoever runs on that
-              CPU meanwhile is interrupted, too: some 4,000 times a second
-
-Exit code 1 where one that was asked for fails, or cannot be told.")]
+Exit code: 1 if a tested criterion fails or is unknown.")]
 pub(crate) struct RtosArgs {
-    /// Criteria [default: all]
+    /// Criteria to test [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = criterion, add = completion::criteria())]
     pub(crate) only: Vec<RtosCriterion>,
-    /// The longest that a take-over may take: the paper calls a switch in the order of
-    /// milliseconds too slow; so with the way into an interrupt's handler, and out
+    /// Max latency for `preemption` and `interrupts`. The paper calls a context switch in
+    /// the order of milliseconds too slow
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = some_time)]
     pub(crate) within: Nanos,
-    /// How long each criterion takes at most, and each load: 1 s to 10 minutes
+    /// Max duration of each test, and of `bounded` under each load: 1 s to 10 min
     #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
     pub(crate) duration: Nanos,
-    /// Loads for `largest`; others are held against the first
+    /// Loads for `bounded`; the others are compared with the first
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle,fp,fileio,kernel,net", add = completion::loads())]
     pub(crate) loads: Vec<String>,
-    /// What interrupts the thread of `interrupts`: another CPU, or hpet, a timer of the
-    /// board with a clock of its own (/dev/hpet), whose interrupt has to go to the CPU
-    /// of the thread
+    /// Interrupt source for `interrupts`: another CPU, or the HPET, a timer with a separate
+    /// clock (/dev/hpet). The HPET must interrupt the tested CPU
     #[arg(long, value_name = "cpu|hpet", default_value_t)]
     pub(crate) source: InterruptSource,
-    /// CPU of the threads [default: the last one that this process may use,
-    /// or that `taskset` started it on]
+    /// CPU to test [default: the last CPU that this process may use]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
-    /// Write a page for a browser to this file; what it held before is replaced
+    /// Write a page for a browser to this file, replacing it
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "markdown"])]
     pub(crate) output: Option<PathBuf>,
-    /// Write Markdown
+    /// Write Markdown with all figures
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Write JSON; `laggard schema rtos` describes it
+    /// Write JSON, described by `laggard schema rtos`
     #[arg(long)]
     pub(crate) json: bool,
 }

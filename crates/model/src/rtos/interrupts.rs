@@ -1,18 +1,22 @@
-//! Interrupts of a thread that computes.
+//! Interrupts of a computing thread.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::StolenInAll;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::StealTotal;
 use crate::{Nanos, nearest};
 
-/// What interrupts the thread.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// Source of the interrupts.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum InterruptSource {
-    /// Another CPU, at instants of the kernel's timer.
+    /// Another CPU, whose kernel timer triggers them. Not an external clock.
     #[default]
     Cpu,
-    /// A timer of the board's own (HPET).
+    /// The HPET, a timer of the board with a separate clock.
     Hpet,
 }
 
@@ -29,11 +33,11 @@ impl fmt::Display for InterruptSource {
     }
 }
 
-/// No source of interrupts has this name.
+/// No interrupt source has this name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no source of interrupts; use cpu or hpet{}", nearest(name, &InterruptSource::NAMES))]
+#[error("unknown interrupt source `{name}`; use cpu or hpet{}", nearest(name, &InterruptSource::NAMES))]
 pub struct UnknownInterruptSource {
-    /// The name.
+    /// The name as typed.
     pub name: String,
 }
 
@@ -51,37 +55,38 @@ impl FromStr for InterruptSource {
 
 /// One interrupt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct InterruptSeen {
-    /// The ISR latency: from the last instruction of the thread that computed to the
-    /// handler's first. Where that thread was not running at the time, from when
-    /// another one or a softirq began, or from when the interrupt was asked for (of a
-    /// timer of its own: a period after it last came), whichever is the later.
+pub struct RtosInterrupt {
+    /// ISR latency: time from the last instruction of the computing thread to the first of
+    /// the handler.
+    ///
+    /// If something else was interrupted, from the start of that or from the request of
+    /// the interrupt, whichever is later. The request of an external timer is one period
+    /// after its last interrupt.
     pub latency: Nanos,
-    /// Whether that thread itself was interrupted.
+    /// Whether the computing thread itself was interrupted.
     pub is_of_thread: bool,
-    /// From the handler's first instruction to its last.
+    /// Time from the first instruction of the handler to its last.
     pub handler: Nanos,
-    /// The ISR dispatch latency: from the handler's last instruction to the thread's
-    /// next, with the softirqs between; `None`: another thread came between.
+    /// ISR dispatch latency: time from the last instruction of the handler to the next of
+    /// the thread, softirqs included; `None` if another thread ran in between.
     pub dispatch: Option<Nanos>,
-    /// What the hypervisor took of the CPU from the thread's last instruction to its
-    /// next, at most; `None`: its clock cannot be read.
-    pub stolen: Option<Nanos>,
+    /// Upper bound of the steal time from the last instruction of the thread to its next;
+    /// `None` if the steal clock cannot be read.
+    pub steal: Option<Nanos>,
 }
 
 /// Interrupts of a thread that reads the clock all the time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct InterruptsSeen {
-    /// What made them.
+pub struct RtosInterrupts {
+    /// Their source.
     pub source: InterruptSource,
-    /// Those that were seen whole, in order.
-    pub interrupts: Vec<InterruptSeen>,
-    /// Those that came too close to another, or whose times do not agree.
-    pub unkept: u64,
-    /// From one reading of the clock to the next, on average: nothing is known to be
-    /// shorter.
+    /// Interrupts that were measured completely, in order.
+    pub samples: Vec<RtosInterrupt>,
+    /// Number of interrupts that came too close to another one, or whose timestamps
+    /// disagree.
+    pub excluded: u64,
+    /// Mean time between two readings of the clock, the resolution of the measurement.
     pub reading: Nanos,
-    /// What the hypervisor took of the CPU in all this time, as far as the system
-    /// counts that.
-    pub stolen: Option<StolenInAll>,
+    /// Steal time during the whole test, by the coarse counter of the kernel.
+    pub steal: Option<StealTotal>,
 }

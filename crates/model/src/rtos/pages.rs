@@ -1,32 +1,31 @@
-//! Locked pages of a process whose memory is short.
+//! Pages of a process that is short of memory.
 
-/// Pages of a file that are mapped.
+/// Pages of one mapping of a file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct MappingSeen {
-    /// How many.
+pub struct MappingPages {
+    /// Number of pages.
     pub pages: u64,
-    /// How many were in memory before there was pressure,
+    /// Resident pages before the pressure.
     pub before: u64,
-    /// and after it.
+    /// Resident pages after the pressure.
     pub after: u64,
-    /// Page faults of reading all of them then, for which a page had to be brought
-    /// in,
+    /// Major page faults when all pages were read again.
     pub major_faults: u64,
-    /// and of those for which none had.
+    /// Minor page faults when all pages were read again.
     pub minor_faults: u64,
 }
 
-/// Two mappings of a process whose memory is short.
+/// Two mappings of a process under memory pressure.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct PagesSeen {
-    /// The one that was locked.
-    pub locked: MappingSeen,
-    /// The one that was not.
-    pub plain: MappingSeen,
-    /// What the process might have, bytes.
+pub struct LockedPages {
+    /// The mapping that was locked with `mlock`.
+    pub locked: MappingPages,
+    /// The mapping that was not locked.
+    pub plain: MappingPages,
+    /// Memory limit of the process, bytes.
     pub limit_bytes: u64,
-    /// What set that limit, such as `memory.high`.
+    /// File of the control group that sets the limit, such as `memory.high`.
     pub limit: String,
-    /// What it read of a file meanwhile, bytes.
+    /// Amount that the process read from a file to create the pressure, bytes.
     pub read_bytes: u64,
 }

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use laggard_model::{Absence, Cpu, DuelRound, Nanos};
+use laggard_model::{Absence, Cpu, Nanos, RtosWakeup};
 
 use super::trial::{TrialEnding, TrialPart, be, play};
 use crate::linux::clock;
@@ -40,7 +40,7 @@ pub(super) struct PlannedDuel {
 #[derive(Debug)]
 pub(super) struct DuelsDone {
     /// When each was due, and what was seen.
-    pub(super) rounds: Vec<(Nanos, DuelRound)>,
+    pub(super) rounds: Vec<(Nanos, RtosWakeup)>,
     /// Those in which nobody computed when it was due.
     pub(super) unkept: u64,
 }
@@ -114,12 +114,12 @@ pub(super) fn duels(
             done.unkept += 1;
             continue;
         }
-        let round = DuelRound {
-            computing: planned.computing,
+        let round = RtosWakeup {
+            running: planned.computing,
             woken: planned.woken,
-            took: came.ran.saturating_sub(due),
-            took_over: came.computing == number,
-            stolen: None,
+            latency: came.ran.saturating_sub(due),
+            preempted: came.computing == number,
+            steal: None,
         };
         done.rounds.push((due, round));
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use laggard_model::{Absence, Cpu, CpuList, InterruptSeen, Lacks, Nanos};
+use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos, RtosInterrupt};
 
 use super::call::CpuCall;
 use super::interrupt_watch::{HandlerSeen, InterruptMemory};
@@ -174,7 +174,7 @@ fn call(calls: &Calls, target: &CpuCall, others: &CpuList) {
 #[derive(Debug, Default)]
 pub(super) struct InterruptsDone {
     /// The thread's last reading before and its first after it, and what was seen.
-    pub(super) interrupts: Vec<(Nanos, Nanos, InterruptSeen)>,
+    pub(super) interrupts: Vec<(Nanos, Nanos, RtosInterrupt)>,
     /// Those that are not kept.
     pub(super) unkept: u64,
     /// Readings of the clock, and the time that they took.
@@ -282,7 +282,7 @@ struct Gap {
 
 /// What a handler was to the thread between whose readings it lies; `None`: it does
 /// not, or cannot be told. `asked`: when it was asked for, where that is known.
-fn told(handler: &HandlerSeen, gap: &Gap, asked: Option<Nanos>) -> Option<InterruptSeen> {
+fn told(handler: &HandlerSeen, gap: &Gap, asked: Option<Nanos>) -> Option<RtosInterrupt> {
     let since = Nanos::between(gap.from, handler.began)?;
     let took = Nanos::between(handler.began, handler.ended)?;
     let after = Nanos::between(handler.ended, gap.to)?;
@@ -299,12 +299,12 @@ fn told(handler: &HandlerSeen, gap: &Gap, asked: Option<Nanos>) -> Option<Interr
         }
     };
     let is_left = gap.is_last && gap.newest_switch < gap.from;
-    Some(InterruptSeen {
+    Some(RtosInterrupt {
         latency,
         is_of_thread,
         handler: took,
         dispatch: is_left.then_some(after),
-        stolen: None,
+        steal: None,
     })
 }
 

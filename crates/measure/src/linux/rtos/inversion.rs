@@ -187,7 +187,7 @@ impl Scene {
 fn round(asked: Nanos, got: Nanos, began: Nanos, ended: Nanos) -> InversionRound {
     InversionRound {
         waited: got.saturating_sub(asked),
-        kept_by_middle: ended.min(got).saturating_sub(began),
+        middle_ran: ended.min(got).saturating_sub(began),
         is_inverted: ended <= got,
     }
 }
@@ -210,10 +210,10 @@ mod tests {
 
         let plain = round(ms(1), ms(8), ms(2), ms(7));
         assert!(plain.is_inverted);
-        assert_eq!((plain.waited, plain.kept_by_middle), (ms(7), ms(5)));
+        assert_eq!((plain.waited, plain.middle_ran), (ms(7), ms(5)));
 
         let lent = round(ms(1), ms(2), ms(3), ms(8));
         assert!(!lent.is_inverted);
-        assert_eq!((lent.waited, lent.kept_by_middle), (ms(1), Nanos::ZERO));
+        assert_eq!((lent.waited, lent.middle_ran), (ms(1), Nanos::ZERO));
     }
 }

@@ -24,8 +24,8 @@ mod trial;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{
-    Absence, Cpu, CpuList, DuelRound, DuelsSeen, InterruptSource, InterruptsSeen, InversionsSeen,
-    Nanos, PagesSeen, PrioritiesSeen, StolenInAll, WaitQueue, WakesSeen,
+    Absence, Cpu, CpuList, InterruptSource, InversionRounds, LockedPages, Nanos, QueueWakes,
+    RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, WaitQueue,
 };
 
 use self::duel::{DuelsDone, PlannedDuel, duels};
@@ -126,7 +126,7 @@ impl RtosBench {
     ///
     /// # Errors
     /// When a thread of such a priority cannot be had.
-    pub fn take_overs(&mut self, length: Nanos, stop: &AtomicBool) -> Result<DuelsSeen, Absence> {
+    pub fn take_overs(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
         let mut random = Random(clock::now().ns());
         let begin = clock::now();
         let mut seen = self.begun();
@@ -141,7 +141,7 @@ impl RtosBench {
     ///
     /// # Errors
     /// When a thread of such a priority cannot be had.
-    pub fn responses(&mut self, length: Nanos, stop: &AtomicBool) -> Result<DuelsSeen, Absence> {
+    pub fn responses(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
         let (_, woken) = DUELISTS;
         let mut random = Random(clock::now().ns());
         let begin = clock::now();
@@ -153,17 +153,17 @@ impl RtosBench {
             let planned = due.len() as u64;
             let came = response::responses(self.plan.cpu, woken, due, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-                seen.unkept += planned;
+                seen.excluded += planned;
                 continue;
             }
             seen.missed += came.missed;
             let rounds = came.came.into_iter().map(|(due, ran)| {
-                let round = DuelRound {
-                    computing: 0,
+                let round = RtosWakeup {
+                    running: 0,
                     woken,
-                    took: ran.saturating_sub(due),
-                    took_over: true,
-                    stolen: None,
+                    latency: ran.saturating_sub(due),
+                    preempted: true,
+                    steal: None,
                 };
                 (due, round)
             });
@@ -181,7 +181,7 @@ impl RtosBench {
     ///
     /// # Errors
     /// When none of them can be had.
-    pub fn priorities(&mut self, stop: &AtomicBool) -> Result<PrioritiesSeen, Absence> {
+    pub fn priorities(&mut self, stop: &AtomicBool) -> Result<RtosPriorities, Absence> {
         let stated = stated_priorities();
         let usable = self.usable(stated, stop)?;
         let begin = clock::now();
@@ -211,11 +211,11 @@ impl RtosBench {
                 .collect();
             self.chunk(&rounds, stop, &mut seen)?;
         }
-        let duels = self.ended(seen, begin);
-        Ok(PrioritiesSeen {
+        let wakeups = self.ended(seen, begin);
+        Ok(RtosPriorities {
             stated,
             usable,
-            duels,
+            wakeups,
         })
     }
 
@@ -238,7 +238,7 @@ impl RtosBench {
     }
 
     /// In which order threads that wait in `queue` are woken.
-    pub fn wakes(&mut self, queue: WaitQueue, stop: &AtomicBool) -> WakesSeen {
+    pub fn wakes(&mut self, queue: WaitQueue, stop: &AtomicBool) -> QueueWakes {
         let queues = WaitQueue::ALL.len() as u64;
         let length = Nanos::from_ns(self.plan.duration.ns() / queues);
         order::wakes(self.plan.cpu, queue, ROUNDS_OF_WAKES, length, stop)
@@ -249,16 +249,16 @@ impl RtosBench {
     ///
     /// # Errors
     /// When the threads or the locks cannot be had.
-    pub fn inversions(&mut self, stop: &AtomicBool) -> Result<InversionsSeen, Absence> {
-        let mut seen = InversionsSeen {
+    pub fn inversions(&mut self, stop: &AtomicBool) -> Result<InversionRounds, Absence> {
+        let mut seen = InversionRounds {
             hold: inversion::HOLD,
             middle: inversion::MIDDLE_COMPUTES,
-            ..InversionsSeen::default()
+            ..InversionRounds::default()
         };
         for _ in 0..ROUNDS_OF_INVERSION / INVERSIONS_AT_ONCE {
             for (protocol, rounds) in [
-                (LockProtocol::Plain, &mut seen.without),
-                (LockProtocol::Inherit, &mut seen.with),
+                (LockProtocol::Plain, &mut seen.plain),
+                (LockProtocol::Inherit, &mut seen.inherit),
             ] {
                 let cpu = self.plan.cpu;
                 rounds.extend(inversion::inversions(
@@ -276,7 +276,7 @@ impl RtosBench {
     ///
     /// # Errors
     /// When the memory of a process cannot be limited, or it may lock none.
-    pub fn pages(&self, stop: &AtomicBool) -> Result<PagesSeen, Absence> {
+    pub fn pages(&self, stop: &AtomicBool) -> Result<LockedPages, Absence> {
         pages::pages(self.plan.duration, stop)
     }
 
@@ -286,7 +286,7 @@ impl RtosBench {
     /// # Errors
     /// When nothing can interrupt it so, the thread cannot be had, or nothing tells when a
     /// handler begins and ends.
-    pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<InterruptsSeen, Absence> {
+    pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<RtosInterrupts, Absence> {
         let cpu = self.plan.cpu;
         // It interrupts as long as it is there.
         let (asking, irq, _caller, _hpet) = match self.plan.source {
@@ -302,9 +302,9 @@ impl RtosBench {
         let watch = InterruptWatch::start(cpu, irq)?;
         self.outside.read();
         let begin = clock::now();
-        let mut seen = InterruptsSeen {
+        let mut seen = RtosInterrupts {
             source: self.plan.source,
-            ..InterruptsSeen::default()
+            ..RtosInterrupts::default()
         };
         let mut readings = 0;
         let mut time = Nanos::ZERO;
@@ -313,7 +313,7 @@ impl RtosBench {
             let _ = self.witness.as_mut().map(Witness::was_stopped);
             let done = interrupts::interrupts(cpu, &watch.seen, &asking, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-                seen.unkept += done.unkept + done.interrupts.len() as u64;
+                seen.excluded += done.unkept + done.interrupts.len() as u64;
                 continue;
             }
             readings += done.readings;
@@ -321,17 +321,17 @@ impl RtosBench {
             self.keep(done, &mut seen);
         }
         seen.reading = Nanos::from_ns(time.ns() / readings.max(1));
-        seen.stolen = self.stolen_in_all(begin);
+        seen.steal = self.stolen_in_all(begin);
         Ok(seen)
     }
 
     /// Keeps interrupts, with what the hypervisor took of each.
-    fn keep(&self, done: InterruptsDone, seen: &mut InterruptsSeen) {
-        seen.unkept += done.unkept;
+    fn keep(&self, done: InterruptsDone, seen: &mut RtosInterrupts) {
+        seen.excluded += done.unkept;
         let gaps: Vec<_> = done.interrupts.iter().map(|it| (it.0, it.1)).collect();
         for ((_, _, mut one), stolen) in done.interrupts.into_iter().zip(self.stolen(&gaps)) {
-            one.stolen = stolen;
-            seen.interrupts.push(one);
+            one.steal = stolen;
+            seen.samples.push(one);
         }
     }
 
@@ -340,27 +340,30 @@ impl RtosBench {
         &mut self,
         rounds: &[PlannedDuel],
         stop: &AtomicBool,
-        seen: &mut DuelsSeen,
+        seen: &mut RtosWakeups,
     ) -> Result<(), Absence> {
         // What was before is none of its business.
         let _ = self.witness.as_mut().map(Witness::was_stopped);
         let done = duels(self.plan.cpu, rounds, stop)?;
         if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-            seen.unkept += rounds.len() as u64;
+            seen.excluded += rounds.len() as u64;
             return Ok(());
         }
-        seen.unkept += done.unkept;
+        seen.excluded += done.unkept;
         self.told(done, seen);
         Ok(())
     }
 
     /// Keeps rounds, with what the hypervisor took of each.
-    fn told(&self, done: DuelsDone, seen: &mut DuelsSeen) {
-        let times = done.rounds.iter().map(|(due, it)| (*due, *due + it.took));
+    fn told(&self, done: DuelsDone, seen: &mut RtosWakeups) {
+        let times = done
+            .rounds
+            .iter()
+            .map(|(due, it)| (*due, *due + it.latency));
         let times: Vec<_> = times.collect();
         for ((_, mut round), stolen) in done.rounds.into_iter().zip(self.stolen(&times)) {
-            round.stolen = stolen;
-            seen.rounds.push(round);
+            round.steal = stolen;
+            seen.samples.push(round);
         }
     }
 
@@ -385,24 +388,24 @@ impl RtosBench {
         times.iter().map(of).collect()
     }
 
-    fn begun(&mut self) -> DuelsSeen {
+    fn begun(&mut self) -> RtosWakeups {
         self.outside.read();
         self.rivals = Rivals::of(self.plan.cpu);
-        DuelsSeen::default()
+        RtosWakeups::default()
     }
 
-    fn ended(&mut self, mut seen: DuelsSeen, begin: Nanos) -> DuelsSeen {
-        seen.stolen = self.stolen_in_all(begin);
-        seen.rivals = self.rivals.that_ran();
+    fn ended(&mut self, mut seen: RtosWakeups, begin: Nanos) -> RtosWakeups {
+        seen.steal = self.stolen_in_all(begin);
+        seen.competitors = self.rivals.that_ran();
         seen
     }
 
     /// By the coarse counter, from its reading before `begin` to one made now.
-    fn stolen_in_all(&mut self, begin: Nanos) -> Option<StolenInAll> {
+    fn stolen_in_all(&mut self, begin: Nanos) -> Option<StealTotal> {
         self.outside.read();
         let cpu = self.plan.cpu;
         let stolen = self.outside.stolen(cpu, begin, clock::now());
-        stolen.map(|stolen| StolenInAll {
+        stolen.map(|stolen| StealTotal {
             time: stolen.time_ns,
             step: stolen.step_ns,
             has_counted: self.outside.has_stolen(cpu),

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use laggard_model::{Absence, Cpu, Lacks, Nanos, WaitQueue, WakeSeen, WakesSeen};
+use laggard_model::{Absence, Cpu, Lacks, Nanos, QueueWake, QueueWakes, WaitQueue};
 
 use super::super::door::Door;
 use super::queue::{self, Queue};
@@ -68,14 +68,14 @@ pub(super) fn wakes(
     rounds: u64,
     length: Nanos,
     stop: &AtomicBool,
-) -> WakesSeen {
-    let mut seen = WakesSeen {
+) -> QueueWakes {
+    let mut seen = QueueWakes {
         queue,
         absence: None,
         rounds: 0,
         wakes: Vec::new(),
     };
-    let opened = queue::open(queue).map_err(|err| refused(queue.about(), &err));
+    let opened = queue::open(queue).map_err(|err| refused(queue.name(), &err));
     match opened.and_then(|queue| played(cpu, queue, rounds, length, stop)) {
         Ok(conducted) => {
             seen.rounds = conducted.rounds;
@@ -91,7 +91,7 @@ pub(super) fn wakes(
 #[derive(Debug, Default)]
 struct Conducted {
     rounds: u64,
-    wakes: Vec<WakeSeen>,
+    wakes: Vec<QueueWake>,
     broken: Option<Absence>,
 }
 
@@ -140,7 +140,7 @@ fn played(
     Ok(all.pop().unwrap_or_default())
 }
 
-const NO_WAKE: WakeSeen = WakeSeen {
+const NO_WAKE: QueueWake = QueueWake {
     woken: u8::MAX,
     highest: u8::MAX,
 };
@@ -202,7 +202,7 @@ impl Hall {
         done
     }
 
-    fn round(&self, random: &mut Random, wakes: &mut Vec<WakeSeen>) -> Result<(), Absence> {
+    fn round(&self, random: &mut Random, wakes: &mut Vec<QueueWake>) -> Result<(), Absence> {
         let mut order: [usize; WAITERS] = std::array::from_fn(|number| number);
         for place in (1..WAITERS).rev() {
             let with = random.number_below(place + 1);
@@ -240,7 +240,7 @@ impl Hall {
                 return Err(broken("woke a thread that did not wait"));
             }
             waits[holder] = false;
-            wakes.push(WakeSeen {
+            wakes.push(QueueWake {
                 woken: priority(holder),
                 highest: priority(highest),
             });

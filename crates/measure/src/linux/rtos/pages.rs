@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use laggard_model::{Absence, Lacks, MappingSeen, Nanos, PagesSeen};
+use laggard_model::{Absence, Lacks, LockedPages, MappingPages, Nanos};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE_LOOKS: u64 = 500;
 
 /// Puts a process under pressure, for `length` at most.
-pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<PagesSeen, Absence> {
+pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Absence> {
     let page = page_bytes();
     let mapping = PAGES as u64 * page;
     let file = sparse(mapping * (2 + READ)).map_err(|err| refused("a file", &err))?;
@@ -57,7 +57,7 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<PagesSeen, Absen
     let report = PressureReport::from_bytes(&bytes);
     report.refusal().map_or_else(
         || {
-            Ok(PagesSeen {
+            Ok(LockedPages {
                 locked: seen(report.locked),
                 plain: seen(report.plain),
                 limit_bytes,
@@ -69,8 +69,8 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<PagesSeen, Absen
     )
 }
 
-fn seen([before, after, major_faults, minor_faults]: [u64; 4]) -> MappingSeen {
-    MappingSeen {
+fn seen([before, after, major_faults, minor_faults]: [u64; 4]) -> MappingPages {
+    MappingPages {
         pages: PAGES as u64,
         before,
         after,

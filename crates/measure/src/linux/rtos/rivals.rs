@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use laggard_model::{Cpu, Nanos, RivalThread};
+use laggard_model::{CompetingThread, Cpu, Nanos};
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 
@@ -20,7 +20,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 #[derive(Debug)]
 pub(super) struct Rivals {
     cpu: Cpu,
-    before: BTreeMap<i32, RivalThread>,
+    before: BTreeMap<i32, CompetingThread>,
 }
 
 impl Rivals {
@@ -32,7 +32,7 @@ impl Rivals {
     }
 
     /// Those that have run since then, the longest first.
-    pub(super) fn that_ran(&self) -> Vec<RivalThread> {
+    pub(super) fn that_ran(&self) -> Vec<CompetingThread> {
         let ran_before = |tid: &i32| {
             self.before
                 .get(tid)
@@ -40,17 +40,17 @@ impl Rivals {
         };
         let since = standing(self.cpu)
             .into_iter()
-            .map(|(tid, now)| RivalThread {
+            .map(|(tid, now)| CompetingThread {
                 ran_ns: now.ran_ns.saturating_sub(ran_before(&tid)),
                 ..now
             });
-        let mut ran: Vec<RivalThread> = since.filter(|one| one.ran_ns > Nanos::ZERO).collect();
+        let mut ran: Vec<CompetingThread> = since.filter(|one| one.ran_ns > Nanos::ZERO).collect();
         ran.sort_by_key(|one| std::cmp::Reverse(one.ran_ns));
         ran
     }
 }
 
-fn standing(cpu: Cpu) -> BTreeMap<i32, RivalThread> {
+fn standing(cpu: Cpu) -> BTreeMap<i32, CompetingThread> {
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
     let entries = |path: &str| fs::read_dir(path).into_iter().flatten().flatten();
     let own = Pid::this().as_raw();
@@ -72,7 +72,7 @@ fn standing(cpu: Cpu) -> BTreeMap<i32, RivalThread> {
         let ran_ns = ran.split_ascii_whitespace().next()?.parse().ok()?;
         let cpus = sched_getaffinity(Pid::from_raw(tid)).ok()?;
         let may_be_here = cpus.is_set(usize::try_from(cpu.0).ok()?).ok()?;
-        let one = RivalThread {
+        let one = CompetingThread {
             name,
             priority,
             ran_ns: Nanos::from_ns(ran_ns),

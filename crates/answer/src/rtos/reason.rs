@@ -1,0 +1,142 @@
+//! Verdicts and the reasons for them.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Verdict on a criterion.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RtosVerdict {
+    /// All samples meet the criterion.
+    Pass,
+    /// A sample violates the criterion, and the system is the cause.
+    Fail,
+    /// The samples decide neither.
+    Unknown,
+}
+
+/// Reason for a verdict. The figures of the criterion have the numbers.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RtosReason {
+    /// The test did not run; `absences` has the causes.
+    NotRun,
+    /// There are too few samples.
+    TooFewSamples,
+    /// No latency is above the limit.
+    WithinLimit,
+    /// No latency is above the limit once the steal time is subtracted.
+    WithinLimitWithoutSteal,
+    /// Latencies are above the limit, and nothing outside of the system explains them.
+    AboveLimit {
+        /// Number of these latencies.
+        count: usize,
+    },
+    /// Threads of other programs may have caused the latencies above the limit, or the
+    /// max.
+    PossiblyCompetitors,
+    /// Steal time may have caused the latencies above the limit, or the max.
+    PossiblySteal,
+    /// Each priority preempts the next lower one and waits for an equal one.
+    PrioritiesPreempt,
+    /// The system has too few priorities.
+    SystemHasTooFewPriorities {
+        /// Number that POSIX requires.
+        required: usize,
+    },
+    /// This user may use too few of the priorities.
+    UserHasTooFewPriorities {
+        /// Number that POSIX requires.
+        required: usize,
+    },
+    /// A priority does not preempt the next lower one.
+    LowerNotPreempted,
+    /// A priority preempts an equal one.
+    EqualPreempted,
+    /// The test ended before all pairs of priorities had run.
+    PairsMissing,
+    /// Each queue wakes the thread with the highest priority first.
+    WokenByPriority,
+    /// A queue woke a thread while one with a higher priority waited.
+    WokenOutOfOrder,
+    /// A queue has too few rounds or did not run, and the others wake by priority.
+    QueuesMissing,
+    /// A lock with `PTHREAD_PRIO_INHERIT` avoids the inversion that a plain lock has.
+    PriorityInherited,
+    /// Despite `PTHREAD_PRIO_INHERIT` the middle thread finished before the high one had
+    /// the lock.
+    InheritingLockInverted,
+    /// Despite `PTHREAD_PRIO_INHERIT` the middle thread ran while the high one waited.
+    MiddleThreadRan,
+    /// The plain lock shows no inversion, so the test shows no effect.
+    PlainLockNotInverted,
+    /// A wait for the inheriting lock took as long as an inversion, although the middle
+    /// thread did not run.
+    WaitAsLongAsInversion,
+    /// The max of the stretches grows by less than a factor of 2 under each load, and so
+    /// does the max of all wakeups.
+    MaxDoesNotGrow,
+    /// The max of the stretches grows by more than a factor of 2 under a load.
+    MaxGrows {
+        /// The load with the largest growth.
+        load: String,
+    },
+    /// The max of the stretches does not grow, but the max of all wakeups does.
+    SingleMaxGrows {
+        /// The first load with such a max.
+        load: String,
+    },
+    /// There is no second load to compare with.
+    NoSecondLoad,
+    /// Too few wakeups decide whether the max grows, or a load did not run.
+    GrowthUncertain,
+    /// The locked pages stayed in memory, and others were evicted.
+    LockedPagesStayed,
+    /// Locked pages were evicted or read from the disk again.
+    LockedPagesEvicted {
+        /// Number of these pages.
+        pages: u64,
+    },
+    /// Not all pages were in memory after `mlock`.
+    LockIncomplete,
+    /// The pressure evicted nothing.
+    NothingEvicted,
+}
+
+impl RtosReason {
+    /// Returns the verdict that follows.
+    pub const fn verdict(&self) -> RtosVerdict {
+        match self {
+            Self::WithinLimit
+            | Self::WithinLimitWithoutSteal
+            | Self::PrioritiesPreempt
+            | Self::WokenByPriority
+            | Self::PriorityInherited
+            | Self::MaxDoesNotGrow
+            | Self::LockedPagesStayed => RtosVerdict::Pass,
+            Self::AboveLimit { .. }
+            | Self::SystemHasTooFewPriorities { .. }
+            | Self::LowerNotPreempted
+            | Self::EqualPreempted
+            | Self::WokenOutOfOrder
+            | Self::InheritingLockInverted
+            | Self::MiddleThreadRan
+            | Self::MaxGrows { .. }
+            | Self::LockedPagesEvicted { .. } => RtosVerdict::Fail,
+            Self::NotRun
+            | Self::TooFewSamples
+            | Self::PossiblyCompetitors
+            | Self::PossiblySteal
+            | Self::UserHasTooFewPriorities { .. }
+            | Self::PairsMissing
+            | Self::QueuesMissing
+            | Self::PlainLockNotInverted
+            | Self::WaitAsLongAsInversion
+            | Self::SingleMaxGrows { .. }
+            | Self::NoSecondLoad
+            | Self::GrowthUncertain
+            | Self::LockIncomplete
+            | Self::NothingEvicted => RtosVerdict::Unknown,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Sentences about the values of an answer.
+//!
+//! `laggard-answer` returns kinds and numbers. The functions here turn them into text, in
+//! one place for all output formats.
+
+pub(crate) mod rtos;
+
+use laggard_model::{Caveat, CompetingThread, Host, Nanos};
+
+use crate::doc::{Cell, code};
+
+/// Describes a warning about the machine.
+pub(crate) fn warning(warning: &Caveat) -> String {
+    format!("{}; {}", warning.what, warning.advice)
+}
+
+/// Describes a machine: its system, preemption model and hypervisor.
+pub(crate) fn machine(host: &Host) -> String {
+    let preemption = host.preemption.as_ref();
+    let parts = [
+        Some(host.system()).filter(|_| !host.kernel.is_empty()),
+        preemption.map(|model| format!("preempt={model}")),
+        host.hypervisor.as_ref().map(|name| format!("{name} guest")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Names threads of other programs with their policy and total run time.
+fn competitors(threads: &[CompetingThread]) -> String {
+    let Some(first) = threads.first() else {
+        return "another program".into();
+    };
+    let policy = first.priority.map_or_else(
+        || "SCHED_DEADLINE".to_owned(),
+        |priority| format!("SCHED_FIFO {priority}"),
+    );
+    let others = match threads.len() - 1 {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let ran = threads
+        .iter()
+        .fold(Nanos::ZERO, |sum, thread| sum + thread.ran_ns);
+    format!(
+        "{} ({policy}){others}, which ran for {}",
+        code(&first.name),
+        Cell::Time(ran)
+    )
+}
+
+/// Writes a time, or `-` if it is not known.
+fn time(time: Option<Nanos>) -> String {
+    time.map_or_else(|| "-".into(), |time| Cell::Time(time).to_string())
+}
+
+/// Writes a number of things.
+fn number(count: usize) -> Cell {
+    Cell::Count(count as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn competitors_are_named_once_with_their_total_run_time() {
+        let thread = |name: &str, priority| CompetingThread {
+            name: name.into(),
+            priority,
+            ran_ns: Nanos::from_us(1_250),
+        };
+        let audio = thread("au`dio", Some(97));
+
+        assert_eq!(
+            competitors(&[audio.clone(), thread("b", Some(95))]),
+            "`au\\x60dio` (SCHED_FIFO 97) and 1 more, which ran for 2.50 ms"
+        );
+        assert_eq!(
+            competitors(&[thread("c", None)]),
+            "`c` (SCHED_DEADLINE), which ran for 1.25 ms"
+        );
+    }
+}
