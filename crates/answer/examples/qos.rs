@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p laggard-answer --example qos -- RECORDING`
 
+#![allow(clippy::disallowed_macros, reason = "an example prints text")]
+
 use std::error::Error;
 use std::path::PathBuf;
 

@@ -11,10 +11,15 @@
 //! [`check::check`] recordings against requirements.
 //!
 //! Every answer is a value with a JSON layout (`serde`) and a schema of it
-//! (`schemars`), its sentences included. Nothing here prints, draws or knows
-//! of a terminal; the crate of the views does.
+//! (`schemars`). A converted answer ([`rtos`]) has kinds and numbers; the crate of the
+//! views builds the sentences. The others still have sentences of their own. Nothing here
+//! prints, draws or knows of a terminal.
 
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_macros,
+    reason = "only converted modules return values alone; they deny `format!`"
+)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod advice;

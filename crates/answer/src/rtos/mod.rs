@@ -3,6 +3,8 @@
 //!
 //! The answer has values only. `laggard-view` builds the sentences.
 
+#![deny(clippy::disallowed_macros)]
+
 mod bounded;
 mod interrupts;
 mod inversion;

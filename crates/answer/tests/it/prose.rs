@@ -1,0 +1,90 @@
+//! JSON without prose. Each free string in the schema of a converted answer is a name, or
+//! is listed here as text that another crate still writes.
+
+use std::collections::BTreeSet;
+
+use laggard_answer::rtos::RtosReport;
+use schemars::{JsonSchema, schema_for};
+use serde_json::Value;
+
+/// Text of `laggard-measure` and `laggard-workload`: why a test did not run, and warnings
+/// about the machine.
+const TEXT_OF_MEASURE: [&str; 4] = [
+    "Absence.reason",
+    "Absence.remedy",
+    "Caveat.advice",
+    "Caveat.what",
+];
+/// Type that has only names and versions from the machine.
+const MACHINE: &str = "Host";
+
+#[test]
+fn rtos_has_no_prose() {
+    let names = [
+        "CompetingThread.name",
+        "LoadFigures.load",
+        "LockedFigures.limit",
+        "RtosReason.load",
+    ];
+
+    let expected: BTreeSet<String> = names
+        .iter()
+        .chain(&TEXT_OF_MEASURE)
+        .map(|name| (*name).into())
+        .collect();
+    assert_eq!(free_strings::<RtosReport>(), expected);
+}
+
+/// Returns each property that is a string with any content, as `Type.property`.
+fn free_strings<T: JsonSchema>() -> BTreeSet<String> {
+    let schema = schema_for!(T).to_value();
+    let mut found = BTreeSet::new();
+    let root = T::schema_name();
+    let mut types = vec![(root.clone().into_owned(), &schema)];
+    let mut visited = BTreeSet::from([root.into_owned()]);
+    while let Some((name, definition)) = types.pop() {
+        let mut references = Vec::new();
+        collect(definition, &name, &mut found, &mut references);
+        for reference in references {
+            if reference != MACHINE && visited.insert(reference.to_owned()) {
+                types.push((reference.to_owned(), &schema["$defs"][reference]));
+            }
+        }
+    }
+    found
+}
+
+/// Collects the free strings below a part of a schema and the types that it refers to.
+fn collect<'a>(
+    schema: &'a Value,
+    name: &str,
+    found: &mut BTreeSet<String>,
+    references: &mut Vec<&'a str>,
+) {
+    if is_free_string(schema) {
+        found.insert(name.into());
+    }
+    if let Some(reference) = schema["$ref"].as_str() {
+        references.push(reference.trim_start_matches("#/$defs/"));
+    }
+    let parts = ["anyOf", "oneOf", "allOf", "prefixItems"];
+    let parts = parts.iter().filter_map(|key| schema[key].as_array());
+    let items = ["items", "additionalProperties"];
+    let items = items.iter().filter_map(|key| schema.get(key));
+    for part in parts.flatten().chain(items) {
+        collect(part, name, found, references);
+    }
+    let owner = name.split('.').next().unwrap();
+    for (property, part) in schema["properties"].as_object().into_iter().flatten() {
+        collect(part, &format!("{owner}.{property}"), found, references);
+    }
+}
+
+fn is_free_string(schema: &Value) -> bool {
+    let kind = &schema["type"];
+    let is_string = kind == "string"
+        || kind
+            .as_array()
+            .is_some_and(|kinds| kinds.iter().any(|kind| kind == "string"));
+    is_string && schema["enum"].is_null() && schema["const"].is_null()
+}
