@@ -29,7 +29,9 @@ mod table;
 
 pub use destination::Destination;
 pub use disk::put_answer;
-pub use episodes::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
+pub use episodes::{
+    ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, PassedExpiry, Threshold,
+};
 pub use error::{CreateError, OpenError, WriteError};
 pub use figure::Figure;
 pub use folder::Folder;

@@ -4,9 +4,10 @@
 //! the collector. Writing it, and looking at the processes in it, may take as
 //! long as a busy disk or a busy process does, and is for a thread.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use laggard_model::{
     Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Evidence, Line, LineId, Nanos,
     ProgramCost, Tid, Untraced,
 };
-use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, Threshold, WriteError};
+use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, PassedExpiry, Threshold, WriteError};
 
 use crate::handlers::HandlerWatch;
 use crate::system::{self, SymbolBook, SymbolSource};
@@ -43,9 +44,15 @@ pub(crate) struct EpisodeWatch {
     handlers: Option<HandlerWatch>,
 }
 
-/// Episodes that may wait to be written; more are not kept. One takes some
+/// Maximum number of episodes that wait to be written; more are not kept. One takes some
 /// ten kB.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
+/// Maximum number of episodes that wait because expiries may have passed during the first of
+/// them. A thread that never wakes up again must not keep them from the disk.
+const MAX_OPEN: usize = 64;
+/// Maximum time that an episode waits for expiries that passed during it. They are known at
+/// the next wakeup of its thread, which may be late in turn.
+const MAX_OPEN_TIME: Nanos = Nanos::from_secs(30);
 /// Interval between two looks at whether the thread that writes has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -56,6 +63,9 @@ struct Kept {
     writer: JoinHandle<Written>,
     /// Set when the session is to end: the thread then waits for no process.
     hurry: Arc<AtomicBool>,
+    /// Episodes in order of their numbers that the thread does not have yet. Expiries that
+    /// passed during the first may follow, or the thread is busy.
+    held: VecDeque<Episode>,
     overwritten: u64,
     /// Late activations that were chosen and found no room, by line, and the late wakeups
     /// in them.
@@ -138,7 +148,7 @@ impl EpisodeWatch {
         if let Some(handlers) = &mut self.handlers {
             handlers.begin()?;
         }
-        let (jobs, taken) = sync_channel(MOST_WAITING);
+        let (jobs, taken) = sync_channel(MAX_WAITING);
         let writer = EpisodeWriter::new(folder);
         let hurry = Arc::<AtomicBool>::default();
         let writer = std::thread::Builder::new()
@@ -156,6 +166,7 @@ impl EpisodeWatch {
             jobs,
             writer,
             hurry,
+            held: VecDeque::new(),
             overwritten: 0,
             refused: vec![(0, Untraced::default()); self.cpus.len()],
         });
@@ -176,7 +187,11 @@ impl EpisodeWatch {
             .as_ref()
             .map_or(0, |kept| self.selector.kept() - kept.refused());
         let mut late = Vec::new();
-        for one in self.selector.choose(batch) {
+        let chosen = self.selector.choose(batch);
+        if let Some(kept) = &mut self.kept {
+            kept.add_passed(self.selector.passed());
+        }
+        for one in chosen {
             let cpu = self.cpus[usize::from(one.activation.line.0)];
             let next = self.kept.as_ref().map_or(0, |_| number + 1);
             let mut episode = Episode::new(next, cpu, &one.activation, one.threshold);
@@ -203,6 +218,9 @@ impl EpisodeWatch {
                 }
             }
             late.push(episode);
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.send_complete(&self.selector, now);
         }
         let mut notes = self.selector.notes();
         notes.unseen_switches = Some(self.flight.unseen_switches());
@@ -257,22 +275,50 @@ impl Kept {
         self.refused.iter().map(|(count, _)| count).sum()
     }
 
-    /// Has an episode written, and says whether there was room for it. `wakeups` are the
+    /// Keeps an episode, and returns whether there was room for it. `wakeups` are the
     /// late wakeups in it, and the sum of their latencies.
     fn keep(&mut self, episode: &Episode, wakeups: (u64, Nanos)) -> bool {
-        let has_room = self
-            .jobs
-            .try_send(Job::Keep(Box::new(episode.clone())))
-            .is_ok();
+        let has_room = self.held.len() < MAX_WAITING;
         if has_room {
-            self.overwritten += u64::from(episode.evidence.overwritten)
-        } else {
-            if let Some(refused) = self.refused.get_mut(usize::from(episode.line.0)) {
-                refused.0 += 1;
-                refused.1.add(wakeups.0, wakeups.1);
-            }
+            self.overwritten += u64::from(episode.evidence.overwritten);
+            self.held.push_back(episode.clone());
+        } else if let Some(refused) = self.refused.get_mut(usize::from(episode.line.0)) {
+            refused.0 += 1;
+            refused.1.add(wakeups.0, wakeups.1);
         }
         has_room
+    }
+
+    /// Adds expiries to the episodes that they passed during. The causes are unknown if the
+    /// episode was refused or is with the thread that writes.
+    fn add_passed(&mut self, expiries: &[PassedExpiry]) {
+        for passed in expiries {
+            let is_of =
+                |episode: &&mut Episode| (episode.line, episode.seq) == (passed.line, passed.seq);
+            if let Some(episode) = self.held.iter_mut().rev().find(is_of) {
+                episode.passed_ns.push(passed.after);
+            } else if let Some(refused) = self.refused.get_mut(usize::from(passed.line.0)) {
+                refused.1.add(1, passed.latency);
+            }
+        }
+    }
+
+    /// Has episodes written, up to the first during which more expiries may have passed.
+    fn send_complete(&mut self, selector: &EpisodeSelector, now: Nanos) {
+        while let Some(episode) = self.held.pop_front() {
+            let may_wait = self.held.len() < MAX_OPEN && now < episode.end() + MAX_OPEN_TIME;
+            if may_wait && selector.may_grow(episode.line, episode.seq) {
+                return self.held.push_front(episode);
+            }
+            match self.jobs.try_send(Job::Keep(Box::new(episode))) {
+                Ok(()) => {}
+                Err(TrySendError::Full(Job::Keep(episode))) => {
+                    return self.held.push_front(*episode);
+                }
+                // The thread ended with an error, which `join` returns.
+                Err(_) => return,
+            }
+        }
     }
 
     /// Has written what is due. Where there is no room, the next one does it.
@@ -298,8 +344,12 @@ impl Kept {
         all
     }
 
-    /// Waits until all that was asked is written.
+    /// Waits until every episode is written.
     fn join(self, interrupted: &AtomicBool) -> Written {
+        for episode in self.held {
+            // The thread may have ended with an error, which is returned below.
+            let _ = self.jobs.send(Job::Keep(Box::new(episode)));
+        }
         drop(self.jobs);
         while !self.writer.is_finished() {
             if interrupted.load(Ordering::Relaxed) {
@@ -327,4 +377,155 @@ fn write(mut writer: EpisodeWriter, mut book: SymbolBook, jobs: &Receiver<Job>) 
         }
     }
     Ok((writer, book))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use laggard_model::{Activation, STAGES, Stage};
+
+    use super::*;
+
+    /// Has no trace data.
+    #[derive(Debug)]
+    struct NoFlight;
+
+    impl Flight for NoFlight {
+        fn poll(&mut self) {}
+
+        fn evidence(&self, _: Cpu, _: Nanos, _: Nanos) -> Evidence {
+            Evidence::default()
+        }
+
+        fn unseen_switches(&self) -> u64 {
+            0
+        }
+
+        fn cost(&self) -> Vec<ProgramCost> {
+            Vec::new()
+        }
+    }
+
+    /// Watches `lines` lines with a threshold of 500 us. The second value receives what the
+    /// thread that writes would get.
+    fn watch(lines: usize) -> (EpisodeWatch, Receiver<Job>) {
+        let (jobs, taken) = sync_channel(MAX_WAITING);
+        let threshold = Threshold::Fixed(Nanos::from_us(500));
+        let watch = EpisodeWatch {
+            flight: Box::new(NoFlight),
+            symbols: SymbolSource,
+            selector: EpisodeSelector::new(lines, threshold, 600),
+            explained: vec![true; lines],
+            threads: vec![None; lines],
+            cpus: vec![Cpu(0); lines],
+            kept: Some(Kept {
+                jobs,
+                writer: std::thread::spawn(|| {
+                    loop {
+                        std::thread::park();
+                    }
+                }),
+                hurry: Arc::default(),
+                held: VecDeque::new(),
+                overwritten: 0,
+                refused: vec![(0, Untraced::default()); lines],
+            }),
+            handlers: None,
+        };
+        (watch, taken)
+    }
+
+    /// Expiry `ms` of `line`, served `latency_ms` later.
+    fn row(line: u16, ms: u64, latency_ms: u64, missed: bool) -> Activation {
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::User.index()] = Some(Nanos::from_ms(latency_ms));
+        Activation {
+            line: LineId(line),
+            seq: ms,
+            expiry: Nanos::from_ms(ms),
+            missed,
+            censored: false,
+            steps,
+        }
+    }
+
+    fn observe(watch: &mut EpisodeWatch, ms: u64, rows: &[Activation]) -> Vec<u64> {
+        let mut batch = Batch::default();
+        rows.iter().for_each(|row| batch.push(row));
+        let late = watch.observe(&batch, Nanos::from_ms(ms)).unwrap();
+        late.iter().map(|episode| episode.number).collect()
+    }
+
+    /// Returns number and passed expiries of the episodes that are to be written.
+    fn written(taken: &Receiver<Job>) -> Vec<(u64, usize)> {
+        let number = |job| match job {
+            Job::Keep(episode) => Some((episode.number, episode.passed_ns.len())),
+            Job::Flush(..) => None,
+        };
+        taken.try_iter().filter_map(number).collect()
+    }
+
+    fn untraced(watch: &EpisodeWatch) -> Vec<u64> {
+        let kept = watch.kept.as_ref().unwrap();
+        let notes = kept.notes(watch.selector.notes());
+        let lines = notes.lines.iter();
+        lines.map(|line| line.untraced.unwrap().wakeups).collect()
+    }
+
+    #[test]
+    fn expiries_of_the_next_batch_are_added_to_the_episode_they_passed_during() {
+        let (mut watch, taken) = watch(2);
+
+        assert_eq!(observe(&mut watch, 4, &[row(0, 1, 3, false)]), [1]);
+        assert_eq!(observe(&mut watch, 4, &[row(1, 1, 2, false)]), [2]);
+        assert_eq!(written(&taken), []);
+        let next = [row(0, 2, 2, true), row(0, 3, 1, true), row(0, 4, 0, false)];
+        observe(&mut watch, 5, &next);
+        assert_eq!(written(&taken), [(1, 2)]);
+        observe(&mut watch, 6, &[row(1, 4, 0, false)]);
+
+        assert_eq!(written(&taken), [(2, 0)]);
+        assert_eq!(untraced(&watch), [0, 0]);
+    }
+
+    #[test]
+    fn episodes_do_not_wait_forever_for_a_thread_that_never_wakes_up_again() {
+        let (mut watch, taken) = watch(2);
+        observe(&mut watch, 4, &[row(0, 1, 3, false)]);
+        observe(&mut watch, 29_000, &[]);
+        assert_eq!(written(&taken), []);
+
+        observe(&mut watch, 31_000, &[]);
+
+        assert_eq!(written(&taken), [(1, 0)]);
+        // It is written without the expiry, so that the causes of this expiry are unknown.
+        observe(&mut watch, 31_001, &[row(0, 2, 2, true)]);
+        assert_eq!(untraced(&watch), [1, 0]);
+    }
+
+    #[test]
+    fn a_thread_that_hangs_does_not_hold_more_than_a_few_episodes() {
+        let (mut watch, taken) = watch(2);
+        observe(&mut watch, 4, &[row(0, 1, 3, false)]);
+
+        for ms in 1..=MAX_OPEN as u64 {
+            observe(&mut watch, 4 + 2 * ms, &[row(1, 2 * ms, 1, false)]);
+        }
+
+        assert_eq!(written(&taken).first(), Some(&(1, 0)));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_has_no_number() {
+        let (mut watch, taken) = watch(1);
+        let rows: Vec<Activation> = (0..2 * MAX_WAITING as u64)
+            .map(|number| row(0, 2 * number, 1, false))
+            .collect();
+
+        let numbers = observe(&mut watch, 9_000, &rows);
+
+        assert_eq!(numbers[MAX_WAITING - 1], MAX_WAITING as u64);
+        assert!(numbers[MAX_WAITING..].iter().all(|&number| number == 0));
+        assert_eq!(untraced(&watch), [MAX_WAITING as u64]);
+        assert_eq!(written(&taken).len(), MAX_WAITING);
+    }
 }

@@ -15,7 +15,7 @@ mod select;
 mod write;
 
 pub use read::Episodes;
-pub use select::{ChosenActivation, EpisodeSelector, Threshold};
+pub use select::{ChosenActivation, EpisodeSelector, PassedExpiry, Threshold};
 pub use write::EpisodeWriter;
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Which late activations are kept as episodes.
 
-use laggard_model::{Activation, Batch, EpisodeNotes, Histogram, LineWatch, Nanos, Untraced};
+use laggard_model::{
+    Activation, Batch, EpisodeNotes, Histogram, LineId, LineWatch, Nanos, Untraced,
+};
 
 use super::budget::Budget;
 
@@ -52,14 +54,19 @@ impl ChosenActivation {
         let total = passed.fold(latency, |sum, &after| sum + latency.saturating_sub(after));
         (1 + self.passed.len() as u64, total)
     }
+}
 
-    /// Whether `missed` is an expiry of the same line that passed before the service ran.
-    fn covers(&self, missed: &Activation) -> bool {
-        let own = &self.activation;
-        missed.line == own.line
-            && missed.expiry > own.expiry
-            && missed.expiry + missed.latency() <= own.expiry + own.latency()
-    }
+/// An expiry that passed during a late wakeup that was chosen from an earlier batch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PassedExpiry {
+    /// Line of both.
+    pub line: LineId,
+    /// [`Activation::seq`] of the late wakeup.
+    pub seq: u64,
+    /// Time from the expiry of the late wakeup to this expiry.
+    pub after: Nanos,
+    /// Time from this expiry to the end of the late wakeup.
+    pub latency: Nanos,
 }
 
 /// Chooses late activations.
@@ -72,6 +79,8 @@ pub struct EpisodeSelector {
     lines: Vec<Watched>,
     budget: Budget,
     kept: u64,
+    /// Expiries in the last batch that passed during late wakeups of earlier batches.
+    passed: Vec<PassedExpiry>,
 }
 
 #[derive(Debug)]
@@ -88,6 +97,9 @@ struct Watched {
     is_waiting: bool,
     /// Late wakeups of the recording that were not kept, without those of `early`.
     untraced: Untraced,
+    /// The last wakeup, if it was late. Expiries that passed during it are known when the
+    /// next wakeup of the line is, which may be several batches later.
+    newest: Option<NewestWakeup>,
     notes: LineWatch,
 }
 
@@ -95,6 +107,35 @@ struct Watched {
 struct Candidate {
     late: ChosenActivation,
     is_largest: bool,
+}
+
+/// The last wakeup of a line, which was late.
+#[derive(Clone, Copy, Debug)]
+struct NewestWakeup {
+    seq: u64,
+    expiry: Nanos,
+    end: Nanos,
+    /// Number of expiries that passed during it.
+    passed: usize,
+    choice: Choice,
+}
+
+/// State of a late wakeup.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    /// Not decided; the position among the candidates of the current batch.
+    Candidate(usize),
+    Kept,
+    Surplus,
+}
+
+impl NewestWakeup {
+    /// Whether `missed` passed before the thread ran, and there is room for it.
+    fn has_room(&self, missed: &Activation) -> bool {
+        self.passed < MAX_PASSED
+            && missed.expiry > self.expiry
+            && missed.expiry + missed.latency() <= self.end
+    }
 }
 
 impl EpisodeSelector {
@@ -113,6 +154,7 @@ impl EpisodeSelector {
             largest: Nanos::ZERO,
             is_waiting: false,
             untraced: Untraced::default(),
+            newest: None,
             notes: LineWatch {
                 from_ns: fixed.map(|_| Nanos::ZERO),
                 ..LineWatch::default()
@@ -122,6 +164,7 @@ impl EpisodeSelector {
             lines: std::iter::repeat_with(watched).take(lines).collect(),
             budget: Budget::new(lines, per_minute),
             kept: 0,
+            passed: Vec::new(),
         }
     }
 
@@ -132,6 +175,7 @@ impl EpisodeSelector {
             line.largest = Nanos::ZERO;
             line.early = Histogram::default();
             line.untraced = Untraced::default();
+            line.newest = None;
             line.notes = LineWatch {
                 from_ns: line.notes.from_ns,
                 ..LineWatch::default()
@@ -139,30 +183,40 @@ impl EpisodeSelector {
         }
     }
 
-    /// The late activations of a batch that are to be kept, in order of time.
-    /// A missed one is not: what made it late is the episode of the one before.
-    /// But the first of those that still wait at the end has none before it.
+    /// Chooses the late wakeups of a batch that are kept, in order of time. A missed expiry
+    /// is part of the late wakeup before it; [`Self::passed`] has those of earlier batches.
+    /// If the thread still waits at the end, its first expiry is the late wakeup.
     pub fn choose(&mut self, batch: &Batch) -> Vec<ChosenActivation> {
         let mut candidates: Vec<Candidate> = Vec::new();
+        self.passed.clear();
         for activation in batch.iter() {
             let Some(line) = self.lines.get_mut(usize::from(activation.line.0)) else {
                 continue;
             };
-            if activation.missed && !activation.censored {
-                // The expiries that a late wakeup missed follow it in the batch.
-                line.pass(&activation, candidates.last_mut());
+            if activation.missed && !(activation.censored && line.start_waiting()) {
+                line.pass(&activation, &mut candidates, &mut self.passed);
             } else {
-                candidates.extend(line.take_in(activation));
+                line.take_in(activation, &mut candidates);
             }
         }
         // They come line by line, and the budget is spent in order of time.
-        candidates.sort_by_key(|one| one.late.activation.expiry);
+        candidates.sort_by_key(|candidate| candidate.late.activation.expiry);
         let mut chosen = Vec::new();
         for Candidate { late, is_largest } in candidates {
             let line = usize::from(late.activation.line.0);
             let has_room = self.budget.take(line, late.activation.expiry);
             let watched = &mut self.lines[line];
-            if has_room || is_largest {
+            let is_kept = has_room || is_largest;
+            if let Some(newest) = &mut watched.newest
+                && newest.seq == late.activation.seq
+            {
+                newest.choice = if is_kept {
+                    Choice::Kept
+                } else {
+                    Choice::Surplus
+                };
+            }
+            if is_kept {
                 watched.notes.kept += 1;
                 self.kept += 1;
                 chosen.push(late);
@@ -173,6 +227,18 @@ impl EpisodeSelector {
             }
         }
         chosen
+    }
+
+    /// Expiries in the last batch that passed during late wakeups chosen from earlier ones.
+    pub fn passed(&self) -> &[PassedExpiry] {
+        &self.passed
+    }
+
+    /// Whether a later batch may have expiries that passed during wakeup `seq` of `line`.
+    pub fn may_grow(&self, line: LineId, seq: u64) -> bool {
+        let watched = self.lines.get(usize::from(line.0));
+        let newest = watched.and_then(|watched| watched.newest);
+        newest.is_some_and(|newest| newest.seq == seq)
     }
 
     /// How many were kept so far; the last one's number.
@@ -194,15 +260,14 @@ impl EpisodeSelector {
 }
 
 impl Watched {
-    /// Whether an activation is late.
-    fn take_in(&mut self, activation: Activation) -> Option<Candidate> {
+    /// Returns whether this expiry, for which the thread still waits at the end, is the first.
+    fn start_waiting(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_waiting, true)
+    }
+
+    /// Takes in a wakeup. If it is late, it is a candidate.
+    fn take_in(&mut self, activation: Activation, candidates: &mut Vec<Candidate>) {
         let latency = activation.latency();
-        if activation.censored {
-            if self.is_waiting {
-                return None;
-            }
-            self.is_waiting = true;
-        }
         let is_largest = latency > self.largest;
         self.largest = self.largest.max(latency);
         let (threshold, is_late) = match self.threshold {
@@ -216,32 +281,52 @@ impl Watched {
                 (SMALLEST, is_late)
             }
         };
+        self.newest = is_late.then_some(NewestWakeup {
+            seq: activation.seq,
+            expiry: activation.expiry,
+            end: activation.expiry + latency,
+            passed: 0,
+            choice: Choice::Candidate(candidates.len()),
+        });
         let late = ChosenActivation {
             activation,
             threshold,
             passed: Vec::new(),
         };
-        is_late.then_some(Candidate { late, is_largest })
+        candidates.extend(is_late.then_some(Candidate { late, is_largest }));
     }
 
-    /// Counts an expiry that passed before the service ran. It is part of the late wakeup
-    /// that it passed during, if that is the `newest` candidate.
-    fn pass(&mut self, missed: &Activation, newest: Option<&mut Candidate>) {
+    /// Counts an expiry that passed before the service ran. If the newest wakeup is late, the
+    /// expiry is part of it.
+    fn pass(
+        &mut self,
+        missed: &Activation,
+        candidates: &mut [Candidate],
+        earlier: &mut Vec<PassedExpiry>,
+    ) {
         let latency = missed.latency();
         if latency <= self.threshold.unwrap_or(SMALLEST) {
             return;
         }
-        let has_room =
-            |late: &ChosenActivation| late.passed.len() < MAX_PASSED && late.covers(missed);
-        match newest.filter(|newest| has_room(&newest.late)) {
-            Some(newest) => {
-                let after = missed.expiry.saturating_sub(newest.late.activation.expiry);
-                newest.late.passed.push(after);
-            }
-            None if self.threshold.is_some() || latency > LARGEST => {
+        let Some(newest) = (self.newest.as_mut()).filter(|newest| newest.has_room(missed)) else {
+            if self.threshold.is_some() || latency > LARGEST {
                 self.untraced.add(1, latency);
+            } else {
+                self.early.add(latency);
             }
-            None => self.early.add(latency),
+            return;
+        };
+        newest.passed += 1;
+        let after = missed.expiry.saturating_sub(newest.expiry);
+        match newest.choice {
+            Choice::Candidate(place) => candidates[place].late.passed.push(after),
+            Choice::Kept => earlier.push(PassedExpiry {
+                line: missed.line,
+                seq: newest.seq,
+                after,
+                latency,
+            }),
+            Choice::Surplus => self.untraced.add(1, latency),
         }
     }
 

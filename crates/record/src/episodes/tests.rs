@@ -1,7 +1,7 @@
 use std::fs;
 
 use laggard_model::{
-    Activation, Batch, Cpu, Episode, LineId, Nanos, STAGES, Stage, Symbol, Symbols,
+    Activation, Batch, Cpu, Episode, LineId, Nanos, STAGES, Stage, Symbol, Symbols, Untraced,
 };
 
 use super::select::MAX_PASSED;
@@ -116,7 +116,7 @@ fn passed_expiries_are_part_of_the_late_wakeup_or_counted_without_trace_data() {
     rows.push(&missed(11, 2));
     rows.push(&missed(12, 1));
     rows.push(&activation(20, Nanos::from_us(100)));
-    // The late wakeup that it passed during came with an earlier batch.
+    // The late wakeup that it passed during was lost.
     rows.push(&missed(30, 2));
 
     let chosen = selector.choose(&rows);
@@ -128,6 +128,72 @@ fn passed_expiries_are_part_of_the_late_wakeup_or_counted_without_trace_data() {
     assert_eq!(
         (untraced.wakeups, untraced.total_ns),
         (1, Nanos::from_ms(2))
+    );
+}
+
+/// A batch ends between a late wakeup and the expiries that passed during it if the
+/// collector drains after the one and before the next wakeup.
+#[test]
+fn passed_expiries_are_part_of_a_late_wakeup_of_an_earlier_batch() {
+    let rows = |seq: u64| Activation {
+        missed: !seq.is_multiple_of(10),
+        ..activation(seq, Nanos::from_ms(9 - seq % 10))
+    };
+    for size in [1, 3, 10, 100] {
+        let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(500)), 600);
+        let (mut with, mut episodes) = (Untraced::default(), 0);
+        let mut open = None;
+
+        for start in (0..100).step_by(size) {
+            let batch: Vec<_> = (start..100.min(start + size as u64)).map(rows).collect();
+            let mut all = Batch::default();
+            batch.iter().for_each(|row| all.push(row));
+            let may_grow = open.is_some_and(|seq| selector.may_grow(LineId(0), seq));
+            let chosen = selector.choose(&all);
+            for passed in selector.passed() {
+                assert!(may_grow, "{size}: {passed:?}");
+                assert_eq!(open, Some(passed.seq), "{size}: {passed:?}");
+                assert_eq!(passed.after + passed.latency, Nanos::from_ms(9));
+                with.add(1, passed.latency);
+            }
+            for late in chosen {
+                let (wakeups, total) = late.wakeups();
+                with.add(wakeups, total);
+                episodes += 1;
+                open = Some(late.activation.seq);
+            }
+        }
+
+        let without = selector.notes().lines[0].untraced.unwrap();
+        assert_eq!((episodes, without.wakeups), (10, 0), "{size}");
+        assert_eq!(
+            (with.wakeups, with.total_ns),
+            (90, Nanos::from_ms(450)),
+            "{size}"
+        );
+    }
+}
+
+/// The late wakeup was not kept, so the causes of what passed during it are unknown.
+#[test]
+fn passed_expiries_of_a_wakeup_without_trace_data_have_none() {
+    let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(500)), 0);
+    let missed = |seq, ms| Activation {
+        missed: true,
+        ..activation(seq, Nanos::from_ms(ms))
+    };
+    selector.choose(&batch([(0, Nanos::from_ms(9)), (10, Nanos::from_ms(3))]));
+    let mut rows = Batch::default();
+    rows.push(&missed(11, 2));
+    rows.push(&missed(12, 1));
+
+    selector.choose(&rows);
+
+    assert_eq!(selector.passed(), []);
+    let untraced = selector.notes().lines[0].untraced.unwrap();
+    assert_eq!(
+        (untraced.wakeups, untraced.total_ns),
+        (3, Nanos::from_ms(6))
     );
 }
 
@@ -386,7 +452,11 @@ fn of_those_that_still_wait_at_the_end_the_first_is_kept() {
         });
     }
 
-    assert_eq!(numbers(&selector.choose(&rows)), [0]);
+    let chosen = selector.choose(&rows);
+
+    assert_eq!(numbers(&chosen), [0]);
+    assert_eq!(chosen[0].wakeups().0, 100);
+    assert_eq!(selector.notes().lines[0].untraced.unwrap().wakeups, 0);
 }
 
 #[test]
