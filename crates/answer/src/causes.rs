@@ -14,6 +14,8 @@ use laggard_record::{OpenError, Recording};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::why::late_by;
+
 /// The latency that the pieces of late activations could make together
 /// (after ECRTS 2020, de Oliveira et al.).
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -78,7 +80,9 @@ impl KnownCauses {
         self.start_recording(recording.manifest());
         let read = recording.each_episode(|episode, notes| {
             let line = lines.get(usize::from(episode.line.0));
-            if let (Some(&line), Some(notes)) = (line, notes) {
+            if let (Some(episode), Some(&line), Some(notes)) =
+                (late_by(episode, notes), line, notes)
+            {
                 self.add(&episode, line, &notes.symbols);
             }
         })?;

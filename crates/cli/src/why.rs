@@ -5,7 +5,7 @@ use laggard_answer::why::{
 };
 use laggard_answer::{KnownCauses, Load, loads};
 use laggard_model::text::Unit;
-use laggard_model::{Episode, Nanos, Route, Service, UsagePattern, printable};
+use laggard_model::{Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::Recording;
 use laggard_view::{flame, perfetto, text};
 
@@ -31,15 +31,11 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
         pipe::print(&ranked(args, &recording)?)?;
         return Ok(Exit::Ok);
     }
-    let has_evidence = |episode: &Episode| match args.episode {
-        Some(number) => episode.number == number,
-        None => !args.handlers,
+    let late = match args.episode {
+        Some(number) => RecordedEpisodes::read_one(&recording, number)?,
+        None => RecordedEpisodes::read_with(&recording, |_| !args.handlers)?,
     };
-    let mut late = RecordedEpisodes::read_with(&recording, has_evidence)?;
     late.has(args.service)?;
-    if let Some(number) = args.episode {
-        late = late.only(number)?;
-    }
     if is_drawn {
         return draw(args, &late);
     }

@@ -45,7 +45,7 @@ fn service(service: Service, [median, hundred, thousand, largest]: [u64; 4]) -> 
 }
 
 /// A share of the time, so often, up to so many microseconds.
-type Took = (f64, usize, u64);
+type Took = (f64, u64, u64);
 
 fn cause(class: CauseClass, who: Option<&str>, how: &str, took: Took) -> LateCause {
     let (share, times, us) = took;

@@ -33,7 +33,7 @@ pub(super) fn late(
 }
 
 impl Late {
-    pub(super) fn of((why, route): &(WhyReport, Option<Route>)) -> Self {
+    pub(crate) fn of((why, route): &(WhyReport, Option<Route>)) -> Self {
         Self {
             service: why.service,
             route: *route,
@@ -80,7 +80,7 @@ impl LateCause {
             words: words(row),
             is_ours: row.is_ours,
             share: row.share,
-            times: row.episodes,
+            times: row.wakeups,
             largest_ns: row.largest_ns,
             is_at_least: row.is_at_least,
             rhythm: row.rhythm.clone(),

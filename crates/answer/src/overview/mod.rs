@@ -244,8 +244,8 @@ pub struct LateCause {
     pub is_ours: bool,
     /// Its share of the time of all of them, 0 to 1.
     pub share: f64,
-    /// In how many it took part.
-    pub times: usize,
+    /// Number of late wakeups in which it took part.
+    pub times: u64,
     /// Most time in one.
     pub largest_ns: Nanos,
     /// Whether that is a lower limit: the activation had not ended.

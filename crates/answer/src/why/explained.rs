@@ -120,8 +120,8 @@ pub(crate) fn evidence_remedy(manifest: &Manifest) -> &'static str {
 }
 
 impl RecordedEpisodes {
-    /// Reads the late activations that a recording kept, and what is missing
-    /// from it.
+    /// Reads the late wakeups that a recording kept, without [`early maxima`](late_by), and
+    /// lists what is missing from it.
     ///
     /// # Errors
     /// When none were recorded, or what says how they were chosen cannot be read.
@@ -139,13 +139,40 @@ impl RecordedEpisodes {
         wanted: impl Fn(&Episode) -> bool,
     ) -> Result<Self, EpisodesError> {
         let mut episodes = Vec::new();
-        let read = recording.each_episode(|mut episode, _| {
+        let read = recording.each_episode(|episode, notes| {
+            let Some(mut episode) = late_by(episode, notes) else {
+                return;
+            };
             if !wanted(&episode) {
                 drop_evidence(&mut episode);
             }
             episodes.push(episode);
         })?;
         Self::new(recording, Episodes { episodes, ..read })
+    }
+
+    /// Reads the episode of this number alone.
+    ///
+    /// # Errors
+    /// When there is none, or as [`Self::read`].
+    pub fn read_one(recording: &Recording, number: u64) -> Result<Self, EpisodesError> {
+        let mut episodes = Vec::new();
+        let mut kept = 0;
+        let read = recording.each_episode(|episode, _| {
+            kept += 1;
+            if episode.number == number {
+                episodes.push(episode);
+            }
+        })?;
+        let late = Self::new(recording, Episodes { episodes, ..read })?;
+        if late.episodes.is_empty() {
+            return Err(EpisodesError::NoSuch {
+                path: late.path,
+                number,
+                kept,
+            });
+        }
+        Ok(late)
     }
 
     fn new(recording: &Recording, read: Episodes) -> Result<Self, EpisodesError> {
@@ -221,26 +248,6 @@ impl RecordedEpisodes {
         }
     }
 
-    /// These with the episode of this number alone.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn only(self, number: u64) -> Result<Self, EpisodesError> {
-        let kept = self.episodes.len();
-        let mut episodes = self.episodes.into_iter();
-        match episodes.find(|one| one.number == number) {
-            Some(one) => Ok(Self {
-                episodes: vec![one],
-                ..self
-            }),
-            None => Err(EpisodesError::NoSuch {
-                path: self.path,
-                number,
-                kept,
-            }),
-        }
-    }
-
     /// How long was recorded; of a recording without an end, which runs or was
     /// killed, until the last of these late activations was served.
     pub fn duration(&self) -> Nanos {
@@ -250,6 +257,22 @@ impl RecordedEpisodes {
         let end = clock.end_ns.or(last);
         end.map_or(Nanos::ZERO, |end| end.saturating_sub(clock.start_ns))
     }
+}
+
+/// Applies the threshold that was chosen for the line of an episode. Until it was chosen, each
+/// new maximum was kept. Returns `None` if this one is below the threshold.
+pub(crate) fn late_by(mut episode: Episode, notes: Option<&EpisodeNotes>) -> Option<Episode> {
+    let thresholds = notes.map_or(&[][..], |notes| &notes.thresholds_ns);
+    if let Some(&Some(threshold)) = thresholds.get(usize::from(episode.line.0)) {
+        let latency = episode.latency();
+        episode.threshold_ns = threshold;
+        let is_late = |after: &Nanos| latency.saturating_sub(*after) > threshold;
+        episode.passed_ns.retain(is_late);
+        if latency <= threshold {
+            return None;
+        }
+    }
+    Some(episode)
 }
 
 /// Leaves of an episode's evidence only its window.
@@ -346,7 +369,10 @@ impl EpisodeCauses {
         let lines = &recording.manifest().lines;
         let mut episodes = Vec::new();
         let mut explanations = Vec::new();
-        let read = recording.each_episode(|mut episode, notes| {
+        let read = recording.each_episode(|episode, notes| {
+            let Some(mut episode) = late_by(episode, notes) else {
+                return;
+            };
             let line = lines.get(usize::from(episode.line.0));
             let explained = line.zip(notes).map(|(&line, notes)| {
                 let symbols = &notes.symbols;

@@ -24,11 +24,11 @@ use serde::Serialize;
 
 pub use bug::{BUG_SCHEMA, BugError, BugReport, CallChain, Example, Machine, Moment, bug};
 pub use context::{frames, layers};
-pub(crate) use explained::evidence_remedy;
 use explained::explanations;
 pub use explained::{
     Blamed, EpisodeCauses, EpisodesError, Explained, ExplainedEpisode, RecordedEpisodes,
 };
+pub(crate) use explained::{evidence_remedy, late_by};
 pub use handlers::{HANDLERS_SCHEMA, HandlerRow, HandlersReport, handlers};
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 use rhythms::Rhythms;

@@ -442,11 +442,80 @@ fn a_recording_of_no_length_has_no_rate() {
 
 /// A recording of the line of these episodes.
 fn recorded(dir: &std::path::Path, episodes: &[Episode]) -> Recording {
+    recorded_above(dir, episodes, notes().thresholds_ns[0])
+}
+
+/// The same with this threshold, which was chosen after the first 3 s.
+fn recorded_above(
+    dir: &std::path::Path,
+    episodes: &[Episode],
+    threshold: Option<Nanos>,
+) -> Recording {
     let path = dir.join("r.laggard");
+    let notes = EpisodeNotes {
+        thresholds_ns: vec![threshold],
+        ..notes()
+    };
     Made::new(&manifest().lines)
         .served(0, 10, &[(Stage::User, 16_000)])
-        .record_with(&path, episodes, &notes());
+        .record_with(&path, episodes, &notes);
     Recording::open(&path).unwrap()
+}
+
+/// Until the threshold was chosen, each new maximum was kept, and each expiry that passed
+/// during it.
+#[test]
+fn maxima_below_the_threshold_of_their_line_are_not_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut episodes: Vec<Episode> = (1..=3).map(episode).collect();
+    let stage = episodes[0].stages.get_mut(&Stage::User).unwrap();
+    *stage = Nanos::from_us(2_001);
+    // Of the second, 2.002 ms late, one expiry passed before the thread had 1 ms left.
+    episodes[1].passed_ns = [500, 1_500].map(Nanos::from_us).to_vec();
+
+    for (threshold, wakeups, kept) in [
+        (None, 5, 3),
+        (Some(Nanos::from_us(2_000)), 3, 3),
+        (Some(Nanos::from_us(2_001)), 2, 2),
+        (Some(Nanos::from_ms(3)), 0, 0),
+    ] {
+        let path = dir.path().join(format!("{threshold:?}"));
+        std::fs::create_dir(&path).unwrap();
+        let recording = recorded_above(&path, &episodes, threshold);
+
+        let late = RecordedEpisodes::read(&recording).unwrap();
+        let causes = EpisodeCauses::read(&recording).unwrap();
+
+        for report in [why(&late, None, 9), causes.explained(None).report(9)] {
+            assert_eq!(report.episodes, kept, "{threshold:?}");
+            assert_eq!(report.wakeups, wakeups, "{threshold:?}");
+        }
+        // Each is still shown when its number is given.
+        let first = RecordedEpisodes::read_one(&recording, 1).unwrap();
+        assert_eq!(first.episodes, episodes[..1]);
+        assert!(RecordedEpisodes::read_one(&recording, 4).is_err());
+    }
+}
+
+/// The heading counts wakeups, and so do the rows.
+#[test]
+fn first_screen_counts_late_wakeups_per_cause() {
+    let mut passed = episode(1);
+    passed.passed_ns = vec![Nanos::from_us(500), Nanos::from_ms(1)];
+    let late = RecordedEpisodes {
+        path: "r.laggard".into(),
+        manifest: manifest(),
+        episodes: vec![passed],
+        notes: notes(),
+        latest: Vec::new(),
+        shortfalls: Vec::new(),
+    };
+
+    let report = why(&late, None, 9);
+    let shown = crate::overview::Late::of(&(report, None));
+
+    assert_eq!(shown.wakeups, 3);
+    assert_eq!((shown.activations, shown.causes[0].times), (1, 3));
 }
 
 #[test]

@@ -47,11 +47,18 @@ pub struct ChosenActivation {
 }
 
 impl ChosenActivation {
-    /// Late wakeups in it, itself included, and the sum of their latencies.
-    pub fn wakeups(&self) -> (u64, Nanos) {
+    /// Latency of this wakeup and of every expiry that passed during it.
+    fn latencies(&self) -> impl Iterator<Item = Nanos> {
         let latency = self.activation.latency();
         let passed = self.passed.iter();
-        let total = passed.fold(latency, |sum, &after| sum + latency.saturating_sub(after));
+        std::iter::once(latency).chain(passed.map(move |&after| latency.saturating_sub(after)))
+    }
+
+    /// Late wakeups in it, itself included, and the sum of their latencies.
+    pub fn wakeups(&self) -> (u64, Nanos) {
+        let total = self
+            .latencies()
+            .fold(Nanos::ZERO, |sum, latency| sum + latency);
         (1 + self.passed.len() as u64, total)
     }
 }
@@ -221,9 +228,9 @@ impl EpisodeSelector {
                 self.kept += 1;
                 chosen.push(late);
             } else {
-                let (wakeups, total) = late.wakeups();
                 watched.notes.surplus += 1;
-                watched.untraced.add(wakeups, total);
+                late.latencies()
+                    .for_each(|latency| watched.add_untraced(latency));
             }
         }
         chosen
@@ -309,12 +316,7 @@ impl Watched {
             return;
         }
         let Some(newest) = (self.newest.as_mut()).filter(|newest| newest.has_room(missed)) else {
-            if self.threshold.is_some() || latency > LARGEST {
-                self.untraced.add(1, latency);
-            } else {
-                self.early.add(latency);
-            }
-            return;
+            return self.add_untraced(latency);
         };
         newest.passed += 1;
         let after = missed.expiry.saturating_sub(newest.expiry);
@@ -326,7 +328,18 @@ impl Watched {
                 after,
                 latency,
             }),
-            Choice::Surplus => self.untraced.add(1, latency),
+            Choice::Surplus => self.add_untraced(latency),
+        }
+    }
+
+    /// Counts a wakeup without trace data that was late at the time. The threshold may be
+    /// chosen later, or was chosen since.
+    fn add_untraced(&mut self, latency: Nanos) {
+        match self.threshold {
+            Some(threshold) if latency > threshold => self.untraced.add(1, latency),
+            Some(_) => {}
+            None if latency > LARGEST => self.untraced.add(1, latency),
+            None => self.early.add(latency),
         }
     }
 

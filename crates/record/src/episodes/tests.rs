@@ -259,7 +259,12 @@ fn late_wakeups_with_and_without_trace_data_add_up() {
 
         assert!(without.wakeups > 0);
         assert_eq!(with.0 + without.wakeups, all.0, "{threshold:?}");
-        assert_eq!(with.1 + without.total_ns, all.1, "{threshold:?}");
+        // Until the threshold is chosen, latencies are counted in buckets.
+        let difference = (with.1 + without.total_ns).ns().abs_diff(all.1.ns());
+        assert!(
+            difference < all.1.ns() / 1_000,
+            "{threshold:?}: {difference} ns"
+        );
     }
 }
 

@@ -384,7 +384,7 @@ prop_compose! {
         let late = all.late.as_mut().unwrap();
         late.causes[0].words.clone_from(&names[6]);
         late.causes[1].who = Some(names[6].clone());
-        late.causes[1].times = usize::MAX;
+        late.causes[1].times = u64::MAX;
         late.causes[2].largest_ns = Nanos::from_ns(times[7]);
         all.first.as_mut().unwrap().what.clone_from(&names[7]);
         all.next_hour.as_mut().unwrap().ahead.new_largest = chance;

@@ -148,7 +148,7 @@ impl Row {
         let largest = at_least(cause.is_at_least, &Unit::Auto.write_nanos(cause.largest_ns));
         Self {
             share: format!("{:.0} %", 100.0 * cause.share),
-            times: format!("{} x, up to", count(cause.times as u64)),
+            times: format!("{} x, up to", count(cause.times)),
             largest,
         }
     }
