@@ -133,8 +133,10 @@ fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtA
     if instances == 0 || loops == Some(0) {
         return Ok(None);
     }
-    let scheduling = unchanged(&phases, scheduling, |before, phase| {
-        before.changed_by(phase.fields)
+    let scheduling = unchanged(&phases, scheduling, |before, phase| match phase.name {
+        Some(_) => before.changed_by(phase.fields),
+        // Its keys are those of the task, which give defaults, and not changes.
+        None => Ok(before),
     })?
     .ok_or_else(|| Problem::Changes { key: "policy" }.on_line(fields.line))?;
     let at_policy = |problem: Problem| problem.on_line(fields.line_of("policy"));
@@ -509,7 +511,9 @@ mod tests {
 
     #[test]
     fn deadline_tasks_have_their_deadline_and_keep_their_budget() {
-        let policy = "\"policy\" : \"SCHED_DEADLINE\", \"run\" : 500,";
+        let deadline = "\"policy\" : \"SCHED_DEADLINE\",";
+        let work = "\"run\" : 500,";
+        let policy = format!("{deadline} {work}");
         for (keys, expected) in [
             (
                 "\"dl-runtime\" : 600, \"dl-period\" : 5000, \"dl-deadline\" : 2000, \"yield\" : \"\"",
@@ -518,6 +522,15 @@ mod tests {
             (
                 "\"dl-runtime\" : 600, \"dl-period\" : 5000, \"timer\" : { \"ref\" : \"unique\", \"period\" : 8000 }",
                 "deadline 500 8000 5000",
+            ),
+            // The keys of earlier versions; `runtime` is work, too.
+            (
+                "\"runtime\" : 600, \"period\" : 5000, \"deadline\" : 2000, \"run\" : 0, \"yield\" : \"\"",
+                "deadline 600 5000 2000",
+            ),
+            (
+                "\"runtime\" : 600, \"period\" : 5000, \"phases\" : { \"p\" : { \"run\" : 500, \"yield\" } }",
+                "deadline 500 5000 5000",
             ),
             (
                 "\"dl-runtime\" : 700, \"period\" : 5000, \"yield\"",
@@ -528,7 +541,12 @@ mod tests {
                 "deadline 500 700 700",
             ),
         ] {
-            assert_eq!(task(&format!("{policy} {keys}")), expected, "for {keys}");
+            let has_work = keys.contains("\"run\"");
+            let task = task(&format!(
+                "{deadline} {} {keys}",
+                if has_work { "" } else { work }
+            ));
+            assert_eq!(task, expected, "for {keys}");
         }
         for (keys, expected) in [
             ("\"yield\" : \"\"", "these are 0, 0 and 0 us"),
