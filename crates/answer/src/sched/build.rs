@@ -48,6 +48,9 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     let mut set = set(&plain, &ways)?;
     // They are about priorities of which no two are the same.
     set.bounds_apply &= (0..asked.tasks.len()).all(|index| equals(asked, index).next().is_none());
+    // What misses on one CPU may fit on several.
+    let may_move = asked.tasks.len() > 1 && asked.tasks.iter().any(|task| task.rank.may_move);
+    let is_certain = |meets: &bool| *meets || !may_move;
     Ok(SchedReport {
         schema: SCHED_SCHEMA,
         load: seen.label.clone(),
@@ -56,7 +59,11 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
         permitted_ns: asked.permitted,
         set: SetVerdict {
             // The longest blackout is at least that long.
-            edf: set.edf.filter(|meets| !meets || !is_held),
+            edf: set
+                .edf
+                .filter(|meets| !meets || !is_held)
+                .filter(is_certain),
+            edf_ideal: set.edf_ideal.filter(is_certain),
             ..set
         },
         remarks: asked.remarks.clone(),
@@ -112,8 +119,10 @@ struct Order {
     /// It runs after all tasks of its level.
     latest: Vec<Task>,
     /// It runs before them, and after those above it that take no less than is
-    /// analysed.
+    /// analysed, on the same CPU.
     earliest: Vec<Task>,
+    /// Whether it may run on another CPU than tasks that it is analysed with.
+    may_be_apart: bool,
 }
 
 impl Order {
@@ -122,7 +131,11 @@ impl Order {
         let own = plain[index];
         let equals: Vec<usize> = equals(asked, index).collect();
         let above = (0..index).filter(|place| !equals.contains(place));
-        let certain = above.clone().filter(|&place| !rank(place).is_at_most);
+        let may_move = |place: usize| rank(place).may_move;
+        let may_be_apart = |&place: &usize| may_move(place) || may_move(index);
+        let certain = above
+            .clone()
+            .filter(|place| !rank(*place).is_at_most && !may_be_apart(place));
         let mut least = own;
         if rank(index).is_at_most {
             // Its next job may come later.
@@ -134,6 +147,10 @@ impl Order {
             tasks
         };
         Self {
+            may_be_apart: above
+                .clone()
+                .chain(equals.iter().copied())
+                .any(|place| may_be_apart(&place)),
             earliest: tasks(&mut certain.into_iter(), least),
             latest: tasks(&mut above.chain(equals.iter().copied()), own),
         }
@@ -200,6 +217,7 @@ fn verdict(
         permitted: asked.permitted,
         period: task.period_ns,
         deadline,
+        may_be_apart: order.may_be_apart,
         before_equals,
         least: behind_equals,
         most,

@@ -42,6 +42,13 @@ pub enum TaskDoubt {
         /// The response after it, ns; may be infinite.
         most_ns: f64,
     },
+    /// It or tasks before it may run on several CPUs, and one CPU was analysed.
+    SeveralCpus {
+        /// The response on a CPU that the others leave to it, ns.
+        least_ns: f64,
+        /// The response with all of them on one CPU, ns; may be infinite.
+        most_ns: f64,
+    },
     /// Its service was not measured, and the one that stands in is no bound.
     NotMeasured {
         /// The service that runs it.
@@ -84,6 +91,8 @@ pub(super) struct Found<'a> {
     /// The task's period: a shorter time cannot be permitted.
     pub(super) period: Nanos,
     pub(super) deadline: f64,
+    /// Whether it may run on another CPU than tasks that it is analysed with.
+    pub(super) may_be_apart: bool,
     /// The worst response before the work of tasks of its priority.
     pub(super) before_equals: f64,
     /// The worst response, at least and at most.
@@ -115,9 +124,11 @@ pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
     let is_no_bound = |stand_in: &StandIn| !stand_in.is_upper_bound;
     doubts.extend(found.stand_in.filter(is_no_bound).map(not_measured));
     if found.before_equals <= found.deadline && found.least > found.deadline {
-        doubts.push(TaskDoubt::Shared {
-            least_ns: found.before_equals,
-            most_ns: found.least,
+        let (least_ns, most_ns) = (found.before_equals, found.least);
+        doubts.push(if found.may_be_apart {
+            TaskDoubt::SeveralCpus { least_ns, most_ns }
+        } else {
+            TaskDoubt::Shared { least_ns, most_ns }
         });
     } else if found.least > found.deadline {
         let is_upper = |stand_in: &StandIn| stand_in.is_upper_bound;
@@ -201,6 +212,13 @@ impl Display for TaskDoubt {
                 f,
                 "it shares its CPU with tasks of its priority, or with tasks that may do less than is analysed: it \
                  takes {} before their work, {} after it",
+                bound(least_ns),
+                bound(most_ns),
+            ),
+            Self::SeveralCpus { least_ns, most_ns } => write!(
+                f,
+                "it or tasks of its priority or above may run on several CPUs, and laggard analyses one: it takes {} if \
+                 they leave it a CPU, {} if all share one; give every task the same single CPU in `cpus`",
                 bound(least_ns),
                 bound(most_ns),
             ),

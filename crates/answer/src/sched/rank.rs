@@ -14,6 +14,9 @@ pub struct TaskRank {
     /// Whether it does less than its work and its period say: then these bound
     /// how long it delays others, and do not show that it does.
     pub is_at_most: bool,
+    /// Whether it may run on several CPUs. On one CPU, the analysed tasks delay each other
+    /// no less than on several, where they may not delay each other at all.
+    pub may_move: bool,
     /// The measured service, where it is not the one that runs the task.
     pub stand_in: Option<StandIn>,
 }

@@ -10,7 +10,9 @@ use laggard_answer::check::{
 use laggard_answer::compare::{Question, TrialEnd, TrialLook, compare};
 use laggard_answer::forecast::{Horizon, Outcome, UsageSource, forecasts};
 use laggard_answer::qos::{assess, by_name};
-use laggard_answer::sched::{SchedQuestion, TaskAsked, TaskRank, analysed};
+use laggard_answer::sched::{
+    SchedQuestion, TaskAsked, TaskDoubt, TaskRank, Verdict, analysed, read_tasks,
+};
 use laggard_answer::show::intervals;
 use laggard_answer::{Ask, Load, loads, open};
 use laggard_made::{Made, line};
@@ -399,6 +401,44 @@ fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
         told.collect::<Vec<_>>(),
         [(Some(2e6), Some(7e6)), (Some(9e6), Some(16e6))]
     );
+}
+
+/// Work of 44 ms in 40 ms is too much for one CPU, and not for two.
+#[test]
+fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
+    let dir = TempDir::new().unwrap();
+    let seen = read(&[Minute::default().record(dir.path())]);
+    let verdicts = |cpus: [&str; 2], priorities: [u8; 2]| {
+        let task = |at: usize| {
+            format!(
+                r#""t{at}" : {{ {} "policy" : "SCHED_FIFO", "priority" : {}, "run" : 22000,
+                "timer" : {{ "ref" : "unique", "period" : 40000 }} }}"#,
+                cpus[at], priorities[at]
+            )
+        };
+        let file = dir.path().join("tasks.json");
+        let text = format!(r#"{{ "tasks" : {{ {}, {} }} }}"#, task(0), task(1));
+        std::fs::write(&file, text).unwrap();
+        let report = analysed(&seen[0], &read_tasks(&file).unwrap()).unwrap();
+        let tasks = report.tasks.into_iter();
+        tasks
+            .map(|task| (task.verdict, task.doubts, report.set.edf_ideal))
+            .collect::<Vec<_>>()
+    };
+    let one = r#""cpus" : [1],"#;
+    let several = r#""cpus" : [0, 1],"#;
+
+    let pinned = verdicts([one, one], [95, 92]);
+    assert_eq!((pinned[1].0, pinned[1].2), (Verdict::Misses, Some(false)));
+    for cpus in [[several, several], [one, several], [several, one], ["", ""]] {
+        for priorities in [[95, 92], [95, 95]] {
+            let found = verdicts(cpus, priorities);
+            let (verdict, doubts, edf) = &found[1];
+            assert_eq!((*verdict, *edf), (Verdict::Unclear, None), "{cpus:?}");
+            let is_told = |doubt: &TaskDoubt| matches!(doubt, TaskDoubt::SeveralCpus { .. });
+            assert!(doubts.iter().any(is_told), "{cpus:?}: {doubts:?}");
+        }
+    }
 }
 
 #[test]

@@ -113,9 +113,9 @@ pub(super) enum Problem {
         other: String,
     },
     #[error(
-        "its `cpus` and those of `{0}` have no CPU in common; laggard analyses one CPU, so write a file for each"
+        "no CPU is in its `cpus` and in those of all tasks before it; laggard analyses one CPU, so write a file for each"
     )]
-    OtherCpus(String),
+    OtherCpus,
     #[error("its times add up to more than laggard can represent")]
     TooLong,
 }

@@ -309,16 +309,17 @@ fn check_mutexes(tasks: &[FileTask]) -> Result<(), RtAppError> {
     Ok(())
 }
 
+/// Refuses tasks that no single CPU can run.
 fn check_cpus(tasks: &[FileTask]) -> Result<(), RtAppError> {
-    for (index, task) in tasks.iter().enumerate() {
+    let mut common: Option<Vec<u16>> = None;
+    for task in tasks {
         let Some(cpus) = &task.cpus else { continue };
-        let is_apart = |other: &&FileTask| {
-            let mut others = other.cpus.iter().flatten();
-            other.cpus.is_some() && !others.any(|cpu| cpus.contains(cpu))
-        };
-        if let Some(other) = tasks[..index].iter().find(is_apart) {
-            let problem = Problem::OtherCpus(other.name.clone());
-            return Err(problem.on_line(task.cpus_line).of_task(&task.name));
+        let before = common.get_or_insert_with(|| cpus.clone());
+        before.retain(|cpu| cpus.contains(cpu));
+        if before.is_empty() {
+            return Err(Problem::OtherCpus
+                .on_line(task.cpus_line)
+                .of_task(&task.name));
         }
     }
     Ok(())
@@ -366,9 +367,12 @@ impl FileTask {
             TaskPolicy::Deadline => self.scheduling.times.deadline,
             TaskPolicy::Other | TaskPolicy::Fixed => self.jobs.largest.period,
         };
-        let cpu = match self.cpus.as_deref() {
-            Some(&[cpu]) => Some(Cpu(cpu.into())),
-            Some(_) | None => None,
+        let mut cpus = self.cpus.clone().unwrap_or_default();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let cpu = match *cpus {
+            [cpu] => Some(Cpu(cpu.into())),
+            _ => None,
         };
         let thread = TaskAsked {
             name: self.name.clone(),
@@ -382,6 +386,7 @@ impl FileTask {
             rank: TaskRank {
                 level: Some(self.scheduling.level()),
                 is_at_most: is_shared || self.has_delay || !self.jobs.are_alike,
+                may_move: cpu.is_none(),
                 stand_in: None,
             },
         };
@@ -824,7 +829,17 @@ mod tests {
             ),
             (
                 two("\"cpus\" : [0],", "\"cpus\" : [1, 2],"),
-                "line 2: task `b`: its `cpus` and those of `a` have no CPU in common",
+                "line 2: task `b`: no CPU is in its `cpus` and in those of all tasks before it",
+            ),
+            (
+                format!(
+                    "{{ \"tasks\" : {{ \"a\" : {},\n \"b\" : {},\n \"c\" : {},\n \"d\" : {} }} }}",
+                    task("\"cpus\" : [0, 1],"),
+                    task("\"cpus\" : [1, 2],"),
+                    task(""),
+                    task("\"cpus\" : [0, 2],")
+                ),
+                "line 4: task `d`: no CPU is in its `cpus` and in those of all tasks before it",
             ),
         ] {
             let found = error_of_file(&text);
