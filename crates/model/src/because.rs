@@ -20,6 +20,9 @@ pub enum Because {
     Elsewhere,
     /// The kernel lent the thread the priority of who waits for its lock.
     Boosted,
+    /// The waiting thread has a higher nice weight than the thread that ran, which has no
+    /// effect: they are in control groups, of which the other is not the heavier one.
+    NiceInGroup,
     /// There is no record at all.
     NothingKnown,
     /// There is no record of this time.
@@ -60,6 +63,7 @@ impl fmt::Display for Because {
                 "another CPU had the timer and expired it late (look for the cause there)"
             }
             Self::Boosted => "boosted: it holds a lock",
+            Self::NiceInGroup => "nice counts only within a control group",
             Self::NothingKnown => "nothing is known of what ran",
             Self::NothingRecorded => "nothing was recorded",
             Self::NothingInUserCode => {
@@ -96,6 +100,7 @@ mod tests {
             B::NoSample,
             B::Elsewhere,
             B::Boosted,
+            B::NiceInGroup,
             B::NothingKnown,
             B::NothingRecorded,
             B::NothingInUserCode,

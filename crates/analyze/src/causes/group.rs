@@ -3,7 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use laggard_model::{CauseClass, Culprit, Episode, Nanos, SchedEntity, Symbols, Throttle, Tid};
+use laggard_model::{
+    Because, CauseClass, Culprit, Episode, Nanos, SchedEntity, Symbols, Throttle, Tid,
+};
 
 use super::Part;
 use super::index::EvidenceIndex;
@@ -33,13 +35,21 @@ pub(super) fn name_groups(
                 group: throttle.group,
                 ..Culprit::default()
             };
-        } else if let Some((weight, contender)) = outweighed(part, own, symbols) {
-            part.class = CauseClass::GroupWeight;
-            part.culprit = Culprit {
-                contender: Some(contender),
-                weight: Some(weight),
-                ..Culprit::default()
-            };
+            continue;
+        }
+        match weighed(part, own, symbols) {
+            Some(Weighed::Lighter { weight, contender }) => {
+                part.class = CauseClass::GroupWeight;
+                part.culprit = Culprit {
+                    contender: Some(contender),
+                    weight: Some(weight),
+                    ..Culprit::default()
+                };
+            }
+            Some(Weighed::NiceWithoutEffect) => {
+                part.culprit.because = Some(Because::NiceInGroup);
+            }
+            None => {}
         }
     }
 }
@@ -121,10 +131,23 @@ fn arrivals(waiter: Tid, group: u64, index: &EvidenceIndex<'_>, symbols: &Symbol
         .collect()
 }
 
-/// The group whose weight decided against the waiting thread, and the thread that ran, in
-/// words. `None`: the threads are in the same group, or no group put the waiting thread at
-/// a disadvantage.
-fn outweighed(part: &Part, own: &[SchedEntity], symbols: &Symbols) -> Option<(String, String)> {
+/// Effect of control groups on a thread that waits for another of its priority.
+enum Weighed {
+    /// The thread or its group is lighter than the other.
+    Lighter {
+        /// The group that decides, and its weight.
+        weight: String,
+        /// The thread that ran.
+        contender: String,
+    },
+    /// The groups are no disadvantage, and the larger nice weight of the waiting thread has
+    /// no effect outside of its own.
+    NiceWithoutEffect,
+}
+
+/// Compares the weights of the waiting thread and of the one that ran. `None`: the groups
+/// have no effect, since both threads are in the same.
+fn weighed(part: &Part, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighed> {
     let running = part.slice.context.thread.as_ref()?;
     let other = symbols.entities.get(&running.tid)?;
     let mut levels = own.iter().zip(other);
@@ -132,18 +155,20 @@ fn outweighed(part: &Part, own: &[SchedEntity], symbols: &Symbols) -> Option<(St
     let (own_level, other_level) =
         levels.find(|(own, other)| own.group.is_empty() || own.group != other.group)?;
     let (own_thread, other_thread) = (own.last()?, other.last()?);
-    let is_lighter = own_level.weight < other_level.weight;
+    let decisive = [own_level, other_level]
+        .into_iter()
+        .find(|level| !level.group.is_empty())?;
+    if own_level.weight < other_level.weight {
+        return Some(Weighed::Lighter {
+            weight: entity_words(decisive),
+            contender: format!("{} ({})", running.name, entity_words(other_level)),
+        });
+    }
     // By its nice value the waiting thread would have a larger share than by the groups.
     let is_levelled = own_thread.weight > other_thread.weight
         && u128::from(own_level.weight) * u128::from(other_thread.weight)
             < u128::from(other_level.weight) * u128::from(own_thread.weight);
-    let decisive = [own_level, other_level]
-        .into_iter()
-        .find(|level| !level.group.is_empty())?;
-    (is_lighter || is_levelled).then(|| {
-        let contender = format!("{} ({})", running.name, entity_words(other_level));
-        (entity_words(decisive), contender)
-    })
+    is_levelled.then_some(Weighed::NiceWithoutEffect)
 }
 
 fn entity_words(entity: &SchedEntity) -> String {

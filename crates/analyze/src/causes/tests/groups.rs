@@ -57,19 +57,30 @@ fn weight_of_the_group_below_the_common_parent_decides() {
     }
 }
 
-/// Nice values count within a group only.
+/// The weight of a group is a cause only if the group is the lighter one. Nice values count
+/// within a group only.
 #[test]
-fn equal_groups_take_the_effect_from_nice_values() {
-    let own = level("/autogroup-1", "autogroup, nice 0", 1024);
-    let other = level("/autogroup-2", "autogroup, nice 0", 1024);
-    let of = |own_nice, other_nice| first(&[own.clone(), own_nice], &[other.clone(), other_nice]);
+fn groups_of_the_same_or_a_larger_weight_are_no_cause() {
+    for (own, other) in [
+        ("autogroup, nice 0", 1024),
+        ("cpu.weight 100", 1024),
+        ("cpu.weight 200", 512),
+    ]
+    .map(|(setting, other)| (level("/a", setting, 1024), level("/b", setting, other)))
+    {
+        let of = |own_nice, other_nice| {
+            let cause = first(&[own.clone(), own_nice], &[other.clone(), other_nice]);
+            assert_eq!(cause.class, CauseClass::Equal);
+            assert_eq!(cause.culprit.thread, named("other"));
+            assert_eq!(cause.culprit.weight, None);
+            cause.culprit.because
+        };
 
-    let levelled = of(nice(-20, 88_761), nice(0, 1024));
-    assert_eq!(levelled.class, CauseClass::GroupWeight);
-    let words = named("/autogroup-1, autogroup, nice 0");
-    assert_eq!(levelled.culprit.weight, words);
-    assert_eq!(of(nice(0, 1024), nice(0, 1024)).class, CauseClass::Equal);
-    assert_eq!(of(nice(5, 335), nice(0, 1024)).class, CauseClass::Equal);
+        let levelled = of(nice(-20, 88_761), nice(0, 1024));
+        assert_eq!(levelled, Some(Because::NiceInGroup));
+        assert_eq!(of(nice(0, 1024), nice(0, 1024)), None);
+        assert_eq!(of(nice(5, 335), nice(0, 1024)), None);
+    }
 }
 
 #[test]
