@@ -1,6 +1,7 @@
 //! Causes: to what each part of a late activation's time went.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -153,7 +154,7 @@ impl fmt::Display for CauseClass {
 #[derive(Clone, Debug, Default, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Culprit {
     /// The thread that ran.
-    pub thread: Option<String>,
+    pub thread: Option<Arc<str>>,
     /// The interrupt or softirq.
     pub activity: Option<Activity>,
     /// The timer's or work item's function within it.
@@ -165,11 +166,11 @@ pub struct Culprit {
     pub group: Option<u64>,
     /// Control group whose weight decided, in words, with its setting.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight: Option<String>,
+    pub weight: Option<Arc<str>>,
     /// Thread that took part but does not tell this cause from others: the real-time thread
     /// that used up the CPU, or the thread that ran because of a group's weight.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub contender: Option<String>,
+    pub contender: Option<Arc<str>>,
     /// Whether the thread is one of the laggard that recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,

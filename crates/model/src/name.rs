@@ -160,7 +160,7 @@ fn quota_words(group: u64, symbols: &Symbols) -> String {
 pub fn cause_with_contenders(
     class: CauseClass,
     who: Option<&str>,
-    contenders: &[String],
+    contenders: &[impl AsRef<str>],
 ) -> String {
     let cause = cause_name(class, who);
     if contenders.is_empty() {
@@ -168,7 +168,7 @@ pub fn cause_with_contenders(
     }
     let threads: Vec<String> = contenders
         .iter()
-        .map(|name| printable(name).to_string())
+        .map(|name| printable(name.as_ref()).to_string())
         .collect();
     let threads = threads.join(", ");
     if class == CauseClass::GroupWeight {

@@ -1,5 +1,7 @@
 //! From a slice of time to the class and culprit that it is counted to.
 
+use std::sync::Arc;
+
 use laggard_model::{
     Activity, Address, Because, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler,
     Service, StackSample, Stage, Throttle, Tid, Vector, windows_priority,
@@ -410,10 +412,9 @@ impl<'a> Judge<'a> {
 
     /// The real-time thread that lost the CPU last though it could go on: the one that
     /// used up the time of real-time threads.
-    fn starving(&self, slice: &Slice) -> Option<String> {
+    fn starving(&self, slice: &Slice) -> Option<Arc<str>> {
         let ours = self.ours.and_then(|ours| ours.tid);
-        let name = self.index.last_preempted_real_time(ours, slice.from);
-        name.map(str::to_owned)
+        self.index.last_preempted_real_time(ours, slice.from)
     }
 
     /// A timer of Windows has not made the thread ready. It may end at a tick, or be held

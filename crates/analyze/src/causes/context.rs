@@ -1,7 +1,9 @@
 //! What a CPU was in the midst of, told from the flight recorder's events.
 
 use std::collections::HashMap;
+use std::iter::successors;
 use std::mem::discriminant;
+use std::sync::Arc;
 
 use laggard_model::{Activity, FlightEvent, Happening, Nanos, StackSample, Tid};
 
@@ -16,7 +18,7 @@ pub struct Thread {
     /// Its number; 0 is the idle thread.
     pub tid: Tid,
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
     /// As the kernel counts: less is more urgent.
     pub priority: i16,
 }
@@ -30,6 +32,63 @@ pub struct Open {
     pub since: Nanos,
 }
 
+/// Activities, each within the one before. Contexts share them: there is a context for each
+/// event, and copies would take memory for all their activities.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct OpenStack(Option<Arc<Nested>>);
+
+/// An activity within others.
+#[derive(Debug, Eq, PartialEq)]
+struct Nested {
+    open: Open,
+    depth: usize,
+    outer: OpenStack,
+}
+
+impl OpenStack {
+    /// Levels, innermost first.
+    fn levels(&self) -> impl Iterator<Item = &Nested> {
+        successors(self.0.as_deref(), |nested| nested.outer.0.as_deref())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Adds an activity. If there are too many, the outer half is dropped: its end was
+    /// missed.
+    fn push(&mut self, open: Open) {
+        if self
+            .levels()
+            .next()
+            .is_some_and(|nested| nested.depth == MAX_OPEN)
+        {
+            let inner: Vec<Open> = self
+                .levels()
+                .take(MAX_OPEN / 2)
+                .map(|nested| nested.open)
+                .collect();
+            *self = Self::default();
+            inner.into_iter().rev().for_each(|open| self.push(open));
+        }
+        let depth = self.levels().next().map_or(1, |nested| nested.depth + 1);
+        let outer = std::mem::take(self);
+        self.0 = Some(Arc::new(Nested { open, depth, outer }));
+    }
+
+    /// Ends the innermost activity of this kind, with those within it. Returns whether there
+    /// was one.
+    fn end(&mut self, activity: Activity) -> bool {
+        let same =
+            |nested: &&Nested| discriminant(&nested.open.activity) == discriminant(&activity);
+        let Some(outer) = self.levels().find(same).map(|nested| nested.outer.clone()) else {
+            return false;
+        };
+        *self = outer;
+        true
+    }
+}
+
 /// What a CPU is in the midst of.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Context {
@@ -37,39 +96,48 @@ pub struct Context {
     pub thread: Option<Thread>,
     /// Whether another one may run by now: a switch was not recorded.
     pub is_lost: bool,
-    /// Activities, each within the one before: those of the thread first.
-    pub activities: Vec<Open>,
-    /// How many of them are the thread's own; the others are interrupts and
-    /// what runs in them.
-    pub nr_own: usize,
+    /// Activities of the thread itself.
+    own: OpenStack,
+    /// Interrupts of the thread, and what runs in them.
+    interrupts: OpenStack,
 }
 
 impl Context {
+    /// Activities, innermost first.
+    fn innermost_first(&self) -> impl Iterator<Item = &Open> {
+        let levels = self.interrupts.levels().chain(self.own.levels());
+        levels.map(|nested| &nested.open)
+    }
+
+    /// Activities, each within the one before: those of the thread first.
+    pub fn activities(&self) -> Vec<Open> {
+        let mut activities: Vec<Open> = self.innermost_first().copied().collect();
+        activities.reverse();
+        activities
+    }
+
     /// The interrupt that is served, the innermost one if several.
     pub fn interrupt(&self) -> Option<&Open> {
-        self.activities
-            .iter()
-            .rfind(|open| is_interrupt(open.activity))
+        self.innermost_first()
+            .find(|open| is_interrupt(open.activity))
     }
 
     /// The deferred procedure call that runs.
     pub fn dpc(&self) -> Option<&Open> {
-        self.activities
-            .iter()
-            .rfind(|open| matches!(open.activity, Activity::Dpc(_)))
+        self.innermost_first()
+            .find(|open| matches!(open.activity, Activity::Dpc(_)))
     }
 
     /// The softirq that runs.
     pub fn softirq(&self) -> Option<&Open> {
-        self.activities
-            .iter()
-            .rfind(|open| matches!(open.activity, Activity::Softirq(_)))
+        self.innermost_first()
+            .find(|open| matches!(open.activity, Activity::Softirq(_)))
     }
 
     /// The timer's or work item's function that runs, within the innermost
     /// interrupt, softirq or thread.
     pub fn function(&self) -> Option<&Open> {
-        self.activities.last().filter(|open| {
+        self.innermost_first().next().filter(|open| {
             matches!(
                 open.activity,
                 Activity::Hrtimer(_) | Activity::Timer(_) | Activity::Work(_)
@@ -101,20 +169,20 @@ pub struct Slice {
     pub context: Context,
 }
 
-/// The most activities that are open in a thread, or in interrupts of it. The kernel
-/// nests fewer than ten. The outermost are dropped, because their end was missed.
-const MAX_OPEN: usize = 64;
+/// Maximum number of activities that are open in a thread, or in interrupts of it. The kernel
+/// nests fewer than ten.
+const MAX_OPEN: usize = 16;
 
 /// Follows the events of a CPU.
 #[derive(Debug, Default)]
 struct Follower {
     thread: Option<Thread>,
-    interrupts: Vec<Open>,
+    interrupts: OpenStack,
     /// Activities of the thread itself.
-    own: Vec<Open>,
+    own: OpenStack,
     /// Those of other threads: a work item and, on some kernels, a softirq can be
     /// preempted.
-    preempted: HashMap<Tid, Vec<Open>>,
+    preempted: HashMap<Tid, OpenStack>,
 }
 
 impl Follower {
@@ -132,11 +200,11 @@ impl Follower {
                 ..
             } => {
                 // No interrupt lasts across a switch: an end was missed.
-                self.interrupts.clear();
+                self.interrupts = OpenStack::default();
                 self.change_thread(*tid);
                 self.thread = Some(Thread {
                     tid: *tid,
-                    name: name.clone(),
+                    name: name.as_str().into(),
                     priority: *priority,
                 });
             }
@@ -164,18 +232,12 @@ impl Follower {
         } else {
             &mut self.own
         };
-        if activities.len() == MAX_OPEN {
-            activities.remove(0);
-        }
         activities.push(open);
     }
 
     fn end(&mut self, activity: Activity) {
-        let same = |open: &Open| discriminant(&open.activity) == discriminant(&activity);
-        if let Some(at) = self.interrupts.iter().rposition(same) {
-            self.interrupts.truncate(at);
-        } else if let Some(at) = self.own.iter().rposition(same) {
-            self.own.truncate(at);
+        if !self.interrupts.end(activity) {
+            self.own.end(activity);
         }
     }
 
@@ -183,8 +245,8 @@ impl Follower {
         Context {
             thread: self.thread.clone(),
             is_lost: false,
-            activities: [self.own.as_slice(), &self.interrupts].concat(),
-            nr_own: self.own.len(),
+            own: self.own.clone(),
+            interrupts: self.interrupts.clone(),
         }
     }
 }

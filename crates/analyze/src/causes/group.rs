@@ -2,12 +2,14 @@
 //! between which levels the weights decide.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use laggard_model::{
     Because, CauseClass, Culprit, Episode, Nanos, SchedEntity, Symbols, Throttle, Tid,
 };
 
 use super::Part;
+use super::context::Thread;
 use super::index::EvidenceIndex;
 
 /// Attributes the time in which a thread as urgent had its turn to the control group of
@@ -25,6 +27,7 @@ pub(super) fn name_groups(
         return;
     };
     let mut quotas = OwnQuotas::new(waiter, own, index, symbols);
+    let mut weighed_threads: HashMap<(Tid, Arc<str>), Option<Weighed>> = HashMap::new();
     for part in parts {
         if part.class != CauseClass::Equal {
             continue;
@@ -37,12 +40,20 @@ pub(super) fn name_groups(
             };
             continue;
         }
-        match weighed(part, own, symbols) {
+        let Some(running) = &part.slice.context.thread else {
+            continue;
+        };
+        // A thread has a part for each of its records: its words are made once.
+        let key = (running.tid, running.name.clone());
+        let weighed = weighed_threads
+            .entry(key)
+            .or_insert_with(|| weighed(running, own, symbols));
+        match weighed {
             Some(Weighed::Lighter { weight, contender }) => {
                 part.class = CauseClass::GroupWeight;
                 part.culprit = Culprit {
-                    contender: Some(contender),
-                    weight: Some(weight),
+                    contender: Some(contender.clone()),
+                    weight: Some(weight.clone()),
                     ..Culprit::default()
                 };
             }
@@ -136,9 +147,9 @@ enum Weighed {
     /// The thread or its group is lighter than the other.
     Lighter {
         /// The group that decides, and its weight.
-        weight: String,
+        weight: Arc<str>,
         /// The thread that ran.
-        contender: String,
+        contender: Arc<str>,
     },
     /// The groups are no disadvantage, and the larger nice weight of the waiting thread has
     /// no effect outside of its own.
@@ -147,8 +158,7 @@ enum Weighed {
 
 /// Compares the weights of the waiting thread and of the one that ran. `None`: the groups
 /// have no effect, since both threads are in the same.
-fn weighed(part: &Part, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighed> {
-    let running = part.slice.context.thread.as_ref()?;
+fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighed> {
     let other = symbols.entities.get(&running.tid)?;
     let mut levels = own.iter().zip(other);
     // Below the groups that both are in.
@@ -160,8 +170,8 @@ fn weighed(part: &Part, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighe
         .find(|level| !level.group.is_empty())?;
     if own_level.weight < other_level.weight {
         return Some(Weighed::Lighter {
-            weight: entity_words(decisive),
-            contender: format!("{} ({})", running.name, entity_words(other_level)),
+            weight: entity_words(decisive).into(),
+            contender: format!("{} ({})", running.name, entity_words(other_level)).into(),
         });
     }
     // By its nice value the waiting thread would have a larger share than by the groups.

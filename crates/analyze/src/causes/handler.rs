@@ -34,7 +34,7 @@ impl Handler {
             };
             (near(event.at_ns) && group_of(name).is_some()).then(|| Thread {
                 tid: *tid,
-                name: name.clone(),
+                name: name.as_str().into(),
                 priority: *priority,
             })
         })?;

@@ -8,6 +8,7 @@
 #[cfg(test)]
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use laggard_model::{
     Evidence, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, windows_level,
@@ -47,11 +48,11 @@ struct ThreadRecords<'a> {
 }
 
 /// A real-time thread that lost the CPU although it could go on.
-#[derive(Clone, Copy, Debug)]
-struct Preempted<'a> {
+#[derive(Clone, Debug)]
+struct Preempted {
     at: Nanos,
     tid: Tid,
-    name: &'a str,
+    name: Arc<str>,
     /// Position of the newest entry before this one that is of another thread.
     previous_other: Option<usize>,
 }
@@ -70,7 +71,7 @@ pub(super) struct EvidenceIndex<'a> {
     /// By priority: the thread that was switched in with it. `None`: several were.
     priorities: HashMap<i16, Option<Tid>>,
     /// In the order of time.
-    preempted: Vec<Preempted<'a>>,
+    preempted: Vec<Preempted>,
     /// Times of switches to threads that the fair server chose.
     served: HashSet<Nanos>,
     /// Records that searches have looked at.
@@ -181,7 +182,7 @@ impl<'a> EvidenceIndex<'a> {
         self.preempted.push(Preempted {
             at: event.at_ns,
             tid: *tid,
-            name,
+            name: name.as_str().into(),
             previous_other,
         });
     }
@@ -192,14 +193,14 @@ impl<'a> EvidenceIndex<'a> {
         &self,
         except: Option<Tid>,
         at: Nanos,
-    ) -> Option<&'a str> {
+    ) -> Option<Arc<str>> {
         let next = self.position(&self.preempted, |preempted| preempted.at <= at);
         let last = self.preempted.get(next.checked_sub(1)?)?;
         if Some(last.tid) != except {
-            return Some(last.name);
+            return Some(last.name.clone());
         }
         let other = self.preempted.get(last.previous_other?)?;
-        Some(other.name)
+        Some(other.name.clone())
     }
 
     /// Whether the fair server chose the thread that was switched in at `at`.

@@ -27,6 +27,7 @@ mod steal;
 mod timeline;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use laggard_model::{
     Address, Because, Cause, CauseClass, Culprit, Episode, Nanos, Route, Service, Symbols,
@@ -213,20 +214,23 @@ fn mark_ours(parts: &mut [Part], symbols: &Symbols) {
     }
 }
 
+/// Name of a culprit's thread, if it has one.
+type ThreadName = Option<Arc<str>>;
+
 /// Interrupts cut the stay of a thread that cannot be preempted into many
 /// slices, each with samples of its own or none. The code that is named is one
 /// for the whole stay: where most samples were, the first of several.
 fn name_one_place(parts: &mut [Part]) {
     let is_stay = |part: &&Part| part.class == CauseClass::PreemptionOff;
     // By thread and code: the number of parts, and the first of them.
-    let mut places: HashMap<(&Option<String>, Address), (usize, usize)> = HashMap::new();
+    let mut places: HashMap<(&ThreadName, Address), (usize, usize)> = HashMap::new();
     for (first, part) in parts.iter().enumerate().filter(|(_, part)| is_stay(part)) {
         if let Some(frame) = part.culprit.frame {
             let place = places.entry((&part.culprit.thread, frame));
             place.or_insert((0, first)).0 += 1;
         }
     }
-    let mut best: HashMap<Option<String>, (usize, usize, Address)> = HashMap::new();
+    let mut best: HashMap<ThreadName, (usize, usize, Address)> = HashMap::new();
     for ((thread, frame), (count, first)) in places {
         match best.get_mut(thread) {
             Some(known) if (known.0, first) >= (count, known.1) => {}

@@ -14,11 +14,9 @@ pub fn layers(context: &Context, symbols: &Symbols) -> Vec<String> {
         ),
         None => "?".to_owned(),
     };
-    let activities = context
-        .activities
-        .iter()
-        .map(|open| name::activity_name(open.activity, symbols));
-    std::iter::once(thread).chain(activities).collect()
+    let activities = context.activities().into_iter();
+    let names = activities.map(|open| name::activity_name(open.activity, symbols));
+    std::iter::once(thread).chain(names).collect()
 }
 
 /// A priority as its owner set it.

@@ -39,16 +39,26 @@ pub fn perfetto(late: &Explained<'_>) -> Vec<u8> {
         draw_line(&mut tracks, of_line, symbols);
     }
     draw_cpus(&mut tracks, &mut chains, &spans, symbols);
-    let mut packet = vec![clocks(&late.late.manifest)];
-    packet.push(chains.packet(rate, tracks.names()));
-    packet.extend(tracks.packets());
-    packet.extend(chains.samples(&thread_names(&spans)));
-    let bundles = sched::bundles(&spans, &late.episodes).into_iter();
-    packet.extend(bundles.map(tracks::scheduled));
     let mut bytes = Vec::new();
-    // A vector takes as many bytes as are written.
-    let _ = wire::Trace { packet }.encode(&mut bytes);
+    write(&mut bytes, clocks(&late.late.manifest));
+    write(&mut bytes, chains.packet(rate, tracks.names()));
+    tracks.write(&mut bytes);
+    for sample in chains.samples(&thread_names(&spans)) {
+        write(&mut bytes, sample);
+    }
+    for bundle in sched::bundles(&spans, &late.episodes) {
+        write(&mut bytes, tracks::scheduled(bundle));
+    }
     bytes
+}
+
+/// Appends a packet to a trace.
+fn write(bytes: &mut Vec<u8>, packet: wire::TracePacket) {
+    let trace = wire::Trace {
+        packet: vec![packet],
+    };
+    // A vector takes as many bytes as are written.
+    let _ = trace.encode(bytes);
 }
 
 /// The trace's clock is ours; the wall clock is told at the start.
@@ -212,8 +222,8 @@ fn layers(slice: &Slice, symbols: &Symbols) -> Vec<(String, Nanos)> {
     });
     let activities = slice
         .context
-        .activities
-        .iter()
+        .activities()
+        .into_iter()
         .map(|open| (name::activity_name(open.activity, symbols), open.since));
     thread
         .or_else(|| Some(("not known".to_owned(), Nanos::ZERO)))

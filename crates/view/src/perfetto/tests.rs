@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use laggard_answer::why::RecordedEpisodes;
-use laggard_model::Tid;
+use laggard_model::{Activity, FlightEvent, Happening, Tid};
 use prost::Message as _;
 
 use super::*;
@@ -223,4 +223,23 @@ fn the_clock_that_perfetto_takes_the_scheduler_s_times_for_is_ours() {
             .timestamp
     };
     assert_eq!(at(wire::BOOTTIME), at(wire::MONOTONIC));
+}
+
+/// Ends that were not recorded leave activities open, which must not be drawn again at
+/// each event.
+#[test]
+fn size_is_linear_in_the_events_if_their_ends_are_missing() {
+    const EVENTS: u64 = 2_000;
+    let mut late = episode(1);
+    let from = late.evidence.from_ns;
+    let begin = |at: u64| FlightEvent {
+        at_ns: from + Nanos::from_ns(at),
+        what: Happening::Begin(Activity::Irq(5)),
+    };
+    let begins: Vec<FlightEvent> = (1..=EVENTS).map(begin).collect();
+    late.evidence.events.splice(1..1, begins);
+
+    let packets = trace(&[late]).packet.len() as u64;
+
+    assert!((EVENTS..5 * EVENTS).contains(&packets), "{packets}");
 }

@@ -58,7 +58,9 @@ impl Annotation {
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     descriptors: Vec<TrackDescriptor>,
-    events: Vec<TracePacket>,
+    /// Encoded: there are as many as recorded events, and a packet takes ten times the
+    /// memory of its bytes.
+    events: Vec<u8>,
     names: HashMap<String, u64>,
 }
 
@@ -115,10 +117,11 @@ impl Tracks {
             name_iid: named.map(|name| self.name(name)),
             debug_annotations: notes.into_iter().map(|note| note.0).collect(),
         };
-        self.events.push(TracePacket {
+        let packet = TracePacket {
             track_event: Some(event),
             ..packet(at)
-        });
+        };
+        super::write(&mut self.events, packet);
     }
 
     /// A name's number: most come again and again.
@@ -145,13 +148,16 @@ impl Tracks {
         names
     }
 
-    /// The descriptors, then the events.
-    pub(super) fn packets(self) -> impl Iterator<Item = TracePacket> {
-        let described = self.descriptors.into_iter().map(|one| TracePacket {
-            track_descriptor: Some(one),
-            trusted_packet_sequence_id: Some(SEQUENCE),
-            ..TracePacket::default()
-        });
-        described.chain(self.events)
+    /// Appends the descriptors, then the events.
+    pub(super) fn write(self, bytes: &mut Vec<u8>) {
+        for descriptor in self.descriptors {
+            let packet = TracePacket {
+                track_descriptor: Some(descriptor),
+                trusted_packet_sequence_id: Some(SEQUENCE),
+                ..TracePacket::default()
+            };
+            super::write(bytes, packet);
+        }
+        bytes.extend(self.events);
     }
 }

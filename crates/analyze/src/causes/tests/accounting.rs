@@ -49,7 +49,7 @@ fn a_cause_is_ranked_by_its_time_and_worth_what_remains_without_it() {
 
     let ranking = rank(
         explained.iter().map(|(episode, all)| (*episode, all)),
-        |culprit| culprit.thread.clone(),
+        |culprit| culprit.thread.as_deref().map(str::to_owned),
     );
 
     let first = &ranking.causes[0];
@@ -86,7 +86,7 @@ fn a_ranking_finds_words_once_and_the_largest_latency_without_each_cause() {
         explained.iter().map(|(episode, all)| (*episode, all)),
         |culprit| {
             asked.set(asked.get() + 1);
-            culprit.thread.clone()
+            culprit.thread.as_deref().map(str::to_owned)
         },
     );
 
@@ -97,7 +97,8 @@ fn a_ranking_finds_words_once_and_the_largest_latency_without_each_cause() {
         let left = explained.iter().map(|(episode, explanation)| {
             let causes = explanation.causes.iter();
             let its = causes.filter(|one| {
-                (one.class, &one.culprit.thread) == (cause.signature.class, &cause.signature.who)
+                (one.class, one.culprit.thread.as_deref())
+                    == (cause.signature.class, cause.signature.who.as_deref())
             });
             let taken = its.fold(Nanos::ZERO, |sum, one| sum + one.time_ns);
             episode.latency().saturating_sub(taken)
@@ -127,7 +128,9 @@ fn expiries_that_passed_count_to_the_causes_of_the_rest() {
     hog.passed_ns = [1_000, 2_000].map(Nanos::from_us).to_vec();
     let explanation = explain(&hog, Service::Fifo(90), Route::Direct);
 
-    let ranking = rank([(&hog, &explanation)], |culprit| culprit.thread.clone());
+    let ranking = rank([(&hog, &explanation)], |culprit| {
+        culprit.thread.as_deref().map(str::to_owned)
+    });
 
     let first = &ranking.causes[0];
     assert_eq!(first.signature.who, named("hog"));
@@ -161,7 +164,7 @@ fn a_cause_is_on_the_cpus_where_its_time_went() {
             .collect();
         let ranking = rank(
             explained.iter().map(|(episode, all)| (*episode, all)),
-            |culprit| culprit.thread.clone(),
+            |culprit| culprit.thread.as_deref().map(str::to_owned),
         );
         let of_hog = ranking.causes.iter();
         let of_hog = of_hog.filter(|cause| cause.signature.who == named("hog"));

@@ -133,7 +133,30 @@ fn open_activities_are_bounded_where_no_end_is_recorded() {
     let open = explained
         .parts
         .iter()
-        .map(|part| part.slice.context.activities.len());
-    assert!(open.max() <= Some(64));
+        .map(|part| part.slice.context.activities().len());
+    assert!(open.max() <= Some(16));
     assert_eq!(explained.causes[0].class, CauseClass::Softirq);
+}
+
+/// A thread has a part for each of its records, and a name of up to 1 KiB.
+#[test]
+fn parts_of_one_stay_share_the_name_of_the_thread() {
+    let mut scene = late_thread(2_000).switch(-500, 7, "hog", 4);
+    for at in (100..1_900).step_by(20) {
+        scene = scene.during(at, at + 10, TIMER);
+    }
+
+    let explained = explain(&scene.ours(2_000).episode, Service::Fifo(90), Route::Direct);
+
+    let parts = explained.parts.iter();
+    let threads = parts.filter_map(|part| part.slice.context.thread.as_ref());
+    let hogs: Vec<_> = threads.filter(|thread| thread.tid == Tid(7)).collect();
+    assert!(hogs.len() > 100);
+    assert!(
+        hogs.iter()
+            .all(|thread| Arc::ptr_eq(&thread.name, &hogs[0].name))
+    );
+    let culprits = explained.parts.iter();
+    let mut culprits = culprits.filter_map(|part| part.culprit.thread.as_ref());
+    assert!(culprits.all(|name| Arc::ptr_eq(name, &hogs[0].name)));
 }

@@ -6,6 +6,8 @@ mod outside;
 mod threads;
 mod windows;
 
+use std::sync::Arc;
+
 use super::*;
 use laggard_model::{
     Activity, Address, Cpu, Evidence, FlightEvent, GroupQuota, Happening, LineId, Sampler,
@@ -97,12 +99,12 @@ impl Scene {
     }
 
     /// Causes with at least 20 us, as class, thread and us.
-    fn main_causes(&self) -> Vec<(CauseClass, Option<String>, u64)> {
+    fn main_causes(&self) -> Vec<(CauseClass, Option<Arc<str>>, u64)> {
         self.main_causes_of(Service::Fifo(90))
     }
 
     /// The same, where the thread is that of another service.
-    fn main_causes_of(&self, service: Service) -> Vec<(CauseClass, Option<String>, u64)> {
+    fn main_causes_of(&self, service: Service) -> Vec<(CauseClass, Option<Arc<str>>, u64)> {
         let all = explain(&self.episode, service, Route::Direct);
         let sum: u64 = all.causes.iter().map(|cause| cause.time_ns.ns()).sum();
         assert_eq!(sum, self.episode.latency().ns(), "{:?}", all.causes);
@@ -131,7 +133,7 @@ fn late_thread(by: u64) -> Scene {
     ])
 }
 
-fn named(name: &str) -> Option<String> {
+fn named<T: for<'a> From<&'a str>>(name: &str) -> Option<T> {
     Some(name.into())
 }
 

@@ -24,7 +24,7 @@ fn switch(scene: Scene, at: i64, tid: u32, name: &str, level: u8) -> Scene {
     scene.switch(at, tid, name, windows_priority(level))
 }
 
-fn causes(scene: &Scene) -> Vec<(CauseClass, Option<String>, u64)> {
+fn causes(scene: &Scene) -> Vec<(CauseClass, Option<Arc<str>>, u64)> {
     scene.main_causes_of(Service::Realtime(24))
 }
 
