@@ -108,6 +108,15 @@ pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String>
         CauseClass::ContextSwitch
         | CauseClass::OwnPath
         | CauseClass::OwnWork
+        | CauseClass::Overrun
+        | CauseClass::SystemCall
+        | CauseClass::PageFault
+        | CauseClass::Lock
+        | CauseClass::KernelLock
+        | CauseClass::Blocked
+        | CauseClass::Wait
+        | CauseClass::Frozen
+        | CauseClass::Stopped
         // Of Windows.
         | CauseClass::Dpc => return None,
     };

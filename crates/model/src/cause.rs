@@ -56,6 +56,24 @@ pub enum CauseClass {
     ReturnToUser,
     /// The thread itself was at work, in an activation that counts until it is done.
     OwnWork,
+    /// Work of an earlier cycle of the thread, while the next was due already.
+    Overrun,
+    /// The thread was in a system call, or elsewhere in the kernel, on its own behalf.
+    SystemCall,
+    /// The thread handled page faults.
+    PageFault,
+    /// The thread waited for a futex: a mutex, a condition variable.
+    Lock,
+    /// The thread waited for a lock of the kernel.
+    KernelLock,
+    /// The thread waited uninterruptibly for something else than a lock: a disk, a page.
+    Blocked,
+    /// The thread waited for an event in the middle of its cycle: a pipe, a socket, a child.
+    Wait,
+    /// The thread's control group was frozen.
+    Frozen,
+    /// A signal or a debugger had stopped the thread.
+    Stopped,
     /// The activation's own interrupt, softirq and wakeup.
     OwnPath,
     /// The evidence is missing or does not tell.
@@ -64,7 +82,7 @@ pub enum CauseClass {
 
 impl CauseClass {
     /// Every class of causes.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 30] = [
         Self::IdleExit,
         Self::Stolen,
         Self::Stall,
@@ -84,6 +102,15 @@ impl CauseClass {
         Self::ContextSwitch,
         Self::ReturnToUser,
         Self::OwnWork,
+        Self::Overrun,
+        Self::SystemCall,
+        Self::PageFault,
+        Self::Lock,
+        Self::KernelLock,
+        Self::Blocked,
+        Self::Wait,
+        Self::Frozen,
+        Self::Stopped,
         Self::OwnPath,
         Self::Unexplained,
     ];
@@ -110,6 +137,15 @@ impl CauseClass {
             Self::ContextSwitch => "context switch",
             Self::ReturnToUser => "return to user code",
             Self::OwnWork => "its own work",
+            Self::Overrun => "overrun",
+            Self::SystemCall => "system call",
+            Self::PageFault => "page fault",
+            Self::Lock => "lock",
+            Self::KernelLock => "kernel lock",
+            Self::Blocked => "uninterruptible wait",
+            Self::Wait => "wait within the cycle",
+            Self::Frozen => "frozen",
+            Self::Stopped => "stopped",
             Self::OwnPath => "own interrupt and wakeup",
             Self::Unexplained => "unexplained",
         }
@@ -138,7 +174,16 @@ impl CauseClass {
             | Self::Migration
             | Self::ContextSwitch
             | Self::ReturnToUser
-            | Self::OwnWork => self.words(),
+            | Self::OwnWork
+            | Self::Overrun
+            | Self::SystemCall
+            | Self::PageFault
+            | Self::Lock
+            | Self::KernelLock
+            | Self::Blocked
+            | Self::Wait
+            | Self::Frozen
+            | Self::Stopped => self.words(),
         }
     }
 }

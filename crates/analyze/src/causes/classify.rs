@@ -263,7 +263,16 @@ impl<'a> Judge<'a> {
             CauseClass::OwnPath
             | CauseClass::ContextSwitch
             | CauseClass::ReturnToUser
-            | CauseClass::OwnWork => (class, Culprit::default()),
+            | CauseClass::OwnWork
+            | CauseClass::Overrun
+            | CauseClass::SystemCall
+            | CauseClass::PageFault
+            | CauseClass::Lock
+            | CauseClass::KernelLock
+            | CauseClass::Blocked
+            | CauseClass::Wait
+            | CauseClass::Frozen
+            | CauseClass::Stopped => (class, Culprit::default()),
             CauseClass::Unexplained if slice.from < self.interrupted => {
                 unexplained(Because::LateInterrupt)
             }

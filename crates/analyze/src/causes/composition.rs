@@ -160,7 +160,16 @@ const fn kind(class: CauseClass) -> PieceKind {
         CauseClass::OwnPath
         | CauseClass::ContextSwitch
         | CauseClass::ReturnToUser
-        | CauseClass::OwnWork => PieceKind::Own,
+        | CauseClass::OwnWork
+        | CauseClass::Overrun
+        | CauseClass::SystemCall
+        | CauseClass::PageFault
+        | CauseClass::Lock
+        | CauseClass::KernelLock
+        | CauseClass::Blocked
+        | CauseClass::Wait
+        | CauseClass::Frozen
+        | CauseClass::Stopped => PieceKind::Own,
         CauseClass::Unexplained => PieceKind::Unknown,
         CauseClass::Throttled
         | CauseClass::RtThrottled

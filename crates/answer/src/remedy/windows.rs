@@ -41,6 +41,15 @@ pub(super) fn remedy(row: &CauseRow) -> Option<&'static str> {
         | CauseClass::ContextSwitch
         | CauseClass::OwnPath
         | CauseClass::OwnWork
+        | CauseClass::Overrun
+        | CauseClass::SystemCall
+        | CauseClass::PageFault
+        | CauseClass::Lock
+        | CauseClass::KernelLock
+        | CauseClass::Blocked
+        | CauseClass::Wait
+        | CauseClass::Frozen
+        | CauseClass::Stopped
         | CauseClass::Unexplained => return None,
     })
 }

@@ -325,7 +325,16 @@ fn addressee(cause: &CauseRow) -> Option<&'static str> {
         | CauseClass::PreemptionOff
         | CauseClass::Migration
         | CauseClass::ReturnToUser
-        | CauseClass::OwnWork => None,
+        | CauseClass::OwnWork
+        | CauseClass::Overrun
+        | CauseClass::SystemCall
+        | CauseClass::PageFault
+        | CauseClass::Lock
+        | CauseClass::KernelLock
+        | CauseClass::Blocked
+        | CauseClass::Wait
+        | CauseClass::Frozen
+        | CauseClass::Stopped => None,
     }
 }
 
