@@ -58,6 +58,9 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
             "attach_kind",
             "attach_route",
             "attach_unseen",
+            "attach_end",
+            "attach_no_call",
+            "attach_lock",
             "attach_phase",
             "attach_process",
         ])?

@@ -105,8 +105,97 @@ pub struct WatchedThread {
     pub stopped: u32,
 }
 
-/// From what woke a thread until it slept by itself again. Instants of
-/// `CLOCK_MONOTONIC`, in this order.
+/// System call of this machine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SystemCall {
+    /// Its number on this architecture.
+    pub number: u32,
+    /// The kernel's name of it; empty: not known.
+    pub name: &'static str,
+}
+
+impl fmt::Display for SystemCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            "" => write!(f, "system call {}", self.number),
+            name => write!(f, "{name}()"),
+        }
+    }
+}
+
+/// Wait of a thread: the system call that it was in, and what it waited for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WaitSite {
+    /// `None`: a kernel thread, a page fault, or not known.
+    pub call: Option<SystemCall>,
+    /// First argument of the system call: a file descriptor, a clock, an address.
+    pub object: u64,
+    /// Second argument.
+    pub argument: u64,
+    /// Lower half of the third argument.
+    pub value: u32,
+}
+
+/// Kernel lock that a thread waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct KernelLock {
+    /// Where it lies.
+    pub address: Address,
+    /// Whether it is the `mmap_lock` of the thread's process.
+    pub is_mmap: bool,
+}
+
+/// Why a thread left its CPU at the end of an activation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ActivationEnd {
+    /// It waits to be woken.
+    #[default]
+    Slept,
+    /// It waits for its next period (`SCHED_DEADLINE`).
+    Period,
+    /// It waits uninterruptibly: for a page, a lock of the kernel, a disk.
+    Blocked,
+    /// A signal stopped it.
+    Stopped,
+    /// A debugger stopped it.
+    Traced,
+    /// Its control group is frozen.
+    Frozen,
+}
+
+impl ActivationEnd {
+    /// Whether somebody stopped the thread.
+    pub const fn is_stop(self) -> bool {
+        matches!(self, Self::Stopped | Self::Traced | Self::Frozen)
+    }
+}
+
+/// Kernel's accounting of a thread during an activation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ThreadUsage {
+    /// Time in the kernel, in steps of the scheduler tick on most kernels.
+    pub system: Nanos,
+    /// Page faults that needed no disk.
+    pub minor_faults: u32,
+    /// Page faults that waited for a disk.
+    pub major_faults: u32,
+}
+
+/// Waits between the activations that are joined to one cycle.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CycleWaits {
+    /// How often the thread slept in the cycle.
+    pub sleeps: u32,
+    /// Total length of those sleeps.
+    pub slept: Nanos,
+    /// How often it was stopped or frozen.
+    pub stops: u32,
+    /// Total length of those stops.
+    pub stopped: Nanos,
+}
+
+/// From what woke a thread until it waited again; joined, from the wake that starts a cycle
+/// until the thread waits for the next. Times of `CLOCK_MONOTONIC`, in this order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ThreadActivation {
     /// What woke it.
@@ -142,9 +231,9 @@ pub struct ThreadActivation {
     pub first_cpu: Cpu,
     /// It slept again.
     pub done: Nanos,
-    /// For how long in between others had its CPU,
+    /// How long it waited for a CPU after it first ran.
     pub preempted: Nanos,
-    /// and for how long it waited without having chosen to.
+    /// How long it waited uninterruptibly.
     pub blocked: Nanos,
     /// How often others had its CPU, or it gave it away (`sched_yield`).
     pub preemptions: u32,
@@ -154,6 +243,20 @@ pub struct ThreadActivation {
     pub blocks: u32,
     /// Where it ran last.
     pub cpu: Cpu,
+    /// Whether it was seen to start; else it ran already when it was first watched.
+    pub start_seen: bool,
+    /// Whether its control group was frozen from when it was due until it was woken.
+    pub was_frozen: bool,
+    /// Why it left its CPU at the end.
+    pub end: ActivationEnd,
+    /// The wait that ended it.
+    pub site: WaitSite,
+    /// The kernel lock that it then waited for.
+    pub lock: Option<KernelLock>,
+    /// The kernel's accounting of it.
+    pub usage: ThreadUsage,
+    /// Waits within it, if it is joined from several.
+    pub waits: CycleWaits,
 }
 
 impl ThreadActivation {
@@ -170,7 +273,8 @@ impl ThreadActivation {
     /// How long it ran itself, interrupts included.
     pub fn execution(&self) -> Nanos {
         let all = self.done.saturating_sub(self.running);
-        all.saturating_sub(self.preempted + self.blocked)
+        let waits = self.waits.slept + self.waits.stopped;
+        all.saturating_sub(self.preempted + self.blocked + waits)
     }
 }
 
@@ -185,6 +289,17 @@ pub struct UnfinishedActivation {
     pub running: Option<Nanos>,
     /// Where it ran last.
     pub cpu: Cpu,
+    /// Whether it was seen to start; else the thread has not slept since `origin`.
+    pub start_seen: bool,
+}
+
+/// How a thread ended.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ThreadExit {
+    /// The signal that killed it; 0: none.
+    pub signal: u32,
+    /// `RLIMIT_RTTIME`: how long it may run at a real-time priority without sleeping.
+    pub rt_limit: Option<Nanos>,
 }
 
 /// What happened to a thread.
@@ -195,7 +310,7 @@ pub enum ThreadHappening {
     /// It slept again.
     Done(ThreadActivation),
     /// It ended, and was in this.
-    Ended(Option<UnfinishedActivation>),
+    Ended(Option<UnfinishedActivation>, ThreadExit),
     /// It is watched no more, and was in this.
     Left(Option<UnfinishedActivation>),
 }

@@ -57,8 +57,9 @@ pub use ability::{Ability, Absence, Lacks};
 pub use activation::{Activation, Batch};
 pub use application::AskedApplication;
 pub use attach::{
-    MarkKind, ThreadActivation, ThreadHappening, ThreadMark, ThreadPolicy, ThreadTold,
-    UnfinishedActivation, WatchedThread, WokenBy,
+    ActivationEnd, CycleWaits, KernelLock, MarkKind, SystemCall, ThreadActivation, ThreadExit,
+    ThreadHappening, ThreadMark, ThreadPolicy, ThreadTold, ThreadUsage, UnfinishedActivation,
+    WaitSite, WatchedThread, WokenBy,
 };
 pub use audio::{AudioFinding, AudioNeed};
 pub use because::Because;

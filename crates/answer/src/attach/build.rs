@@ -5,19 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::counts::{Clusters, Event, clustered_interval};
 use laggard_model::name::activity_name;
-use laggard_model::{Activity, Address, Nanos, Symbols, WokenWay};
+use laggard_model::{
+    ActivationEnd, Activity, Address, Cpu, Evidence, Names, Nanos, Symbols, WokenWay,
+};
 
 use super::course::signed;
+use super::cycle::{Home, UnfinishedCycle, WaitKind, site_words, wait_kind};
 use super::growth::GROWTHS;
 use super::line::{LargestSeen, LineSeen, Waker};
 use super::row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachLate,
-    AttachOthers, AttachPeriod, AttachPolicy, AttachRow, AttachUnfinished, AttachWaker, CountsFrom,
-    DeadlineOf,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
+    AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRow, AttachUnfinished,
+    AttachWaker, CountsFrom, DeadlineOf,
 };
 use super::said::sentences;
 use super::{
     ATTACH_SCHEMA, AttachBeside, AttachCycles, AttachMeasured, AttachReport, Attended, ThreadSeen,
+    unfinished_taken,
 };
 
 /// What is told of how often deadlines are missed holds with this.
@@ -39,8 +43,8 @@ impl Attended {
         self.settle();
         for (&number, seen) in &self.threads {
             // Who was woken and never came to run has a row, too.
-            if let Some((_, unfinished)) = seen.unfinished {
-                let key = (number, unfinished.woken.way());
+            if let Some((_, unfinished)) = &seen.unfinished {
+                let key = (number, self.way_of_unfinished(number, unfinished));
                 let deadline = self.asked.limit();
                 self.lines
                     .entry(key)
@@ -48,10 +52,10 @@ impl Attended {
             }
         }
         let mut rows = Vec::new();
-        for (&(number, way), line) in &mut self.lines {
-            line.end();
+        for (&(number, way), line) in &self.lines {
             if let Some(seen) = self.threads.get(&number) {
-                rows.push(row(seen, way, line, measured, symbols));
+                let unfinished = self.unfinished_of(number, way);
+                rows.push(row(seen, way, line, unfinished, measured, symbols));
             }
         }
         rows.sort_by_key(|row| (!row.is_real_time, Reverse(row.activations), row.number));
@@ -65,6 +69,7 @@ impl Attended {
             duration_ns: measured.to.saturating_sub(measured.from),
             threads: measured.threads,
             stopped: self.sum(|one| one.thread.stopped.into()),
+            received: self.sum(|one| one.came),
             missing: self.sum(ThreadSeen::lost),
             merged: self.sum(|one| one.thread.merged.into()),
             unseen: self.sum(|one| one.thread.unseen.into()),
@@ -112,18 +117,90 @@ impl Attended {
                 held.activations += row.activations;
                 held.misses += deadline.misses;
             }
-            let deadline = row.deadline.as_ref().map(|one| one.deadline_ns);
-            let deadline = deadline.or(self.asked.limit());
-            if let (Some(one), Some(deadline)) = (row.unfinished, deadline)
-                && row.ended_ns.is_none()
-            {
-                held.overdue += u64::from(one.so_far_ns > deadline);
-            }
+            held.overdue += u64::from(row.unfinished.as_ref().is_some_and(|one| one.overdue));
         }
         if self.asked.limit().is_some() {
             held.unheld = self.threads.values().map(|one| one.uncounted).sum();
         }
         held
+    }
+
+    /// The row that tells of a cycle which did not end: of a thread that has not slept since
+    /// it was watched, the one with most cycles.
+    fn way_of_unfinished(&self, number: u32, unfinished: &UnfinishedCycle) -> WokenWay {
+        let way = unfinished.woken.way();
+        if unfinished.is_start_seen() {
+            return way;
+        }
+        let lines = self.lines.range((number, WokenWay::Timer)..);
+        let lines = lines.take_while(|((of, _), _)| *of == number);
+        let most = lines.max_by_key(|(_, line)| line.response.count());
+        most.map_or(way, |((_, way), _)| *way)
+    }
+
+    /// The cycle of a thread that did not end. One that ends with the thread is no failure,
+    /// unless a signal killed it.
+    fn unfinished_of(&self, number: u32, way: WokenWay) -> Option<AttachUnfinished> {
+        let seen = self.threads.get(&number)?;
+        let (at, cycle) = seen.unfinished.as_ref()?;
+        if self.way_of_unfinished(number, cycle) != way {
+            return None;
+        }
+        let so_far = at.saturating_sub(cycle.origin);
+        let never_slept = !cycle.is_start_seen();
+        let line = self.lines.get(&(number, way));
+        let deadline = line.and_then(|line| line.deadline).or(self.asked.limit());
+        let is_cut = seen.ended.is_none() || seen.exit.signal != 0;
+        // A busy thread beside those with cycles may have no deadline.
+        let is_held = !never_slept || self.asked.period.is_some() || self.has_no_cycles();
+        // One that waits for an event without a period has perhaps nothing to do.
+        let waits_for = match (cycle.last, cycle.parts.last()) {
+            (None, Some(last)) if last.end == ActivationEnd::Slept => Some(wait_kind(last)),
+            _ => None,
+        };
+        let has_period =
+            line.is_some_and(|line| line.period().is_some()) && self.is_paced(number, way);
+        let is_idle = !has_period && waits_for.is_some_and(WaitKind::can_be_home);
+        let is_held = is_held && !is_idle;
+        Some(AttachUnfinished {
+            so_far_ns: so_far,
+            ran: cycle.ran,
+            never_slept,
+            overdue: is_cut && is_held && deadline.is_some_and(|limit| so_far > limit),
+            taken: seen.unfinished_taken.clone(),
+        })
+    }
+
+    /// Whether no thread has ended a cycle.
+    fn has_no_cycles(&self) -> bool {
+        self.lines.values().all(|line| line.response.count() == 0)
+    }
+
+    /// Looks up where the time of cycles went that did not end and are past their deadline,
+    /// or that are longer than any that ended.
+    pub fn explain_unfinished(
+        &mut self,
+        evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+        names: &mut dyn Names,
+    ) {
+        const MAX_EXPLAINED: usize = 10;
+        let mut longest: Vec<(Nanos, u32)> = self
+            .threads
+            .iter()
+            .filter_map(|(&number, seen)| {
+                let (at, cycle) = seen.unfinished.as_ref()?;
+                Some((at.saturating_sub(cycle.origin), number))
+            })
+            .collect();
+        longest.sort_by_key(|one| Reverse(*one));
+        for (_, number) in longest.into_iter().take(MAX_EXPLAINED) {
+            if let Some(seen) = self.threads.get_mut(&number)
+                && let Some((at, cycle)) = &seen.unfinished
+            {
+                seen.unfinished_taken =
+                    unfinished_taken(&seen.thread, cycle, *at, &evidence, names);
+            }
+        }
     }
 
     /// Over all threads, also those without a row.
@@ -162,16 +239,16 @@ fn row(
     seen: &ThreadSeen,
     way: WokenWay,
     line: &LineSeen,
+    unfinished: Option<AttachUnfinished>,
     measured: &AttachMeasured,
     symbols: &Symbols,
 ) -> AttachRow {
     let after = |at: Nanos| at.saturating_sub(measured.from);
-    let unfinished = seen.unfinished.and_then(|(at, one)| {
-        (one.woken.way() == way).then(|| AttachUnfinished {
-            so_far_ns: at.saturating_sub(one.origin),
-            ran: one.running.is_some(),
-        })
-    });
+    let home = match seen.builder.home() {
+        Home::At(kind, site) => Some((kind.kind, site)),
+        Home::None | Home::Undecided => None,
+    };
+    let never_slept = unfinished.as_ref().is_some_and(|one| one.never_slept);
     let mut policies: Vec<_> = line.policies.iter().collect();
     policies.sort_by_key(|(_, count)| Reverse(**count));
     let policy = policies.first().map_or(seen.thread.policy, |most| *most.0);
@@ -188,7 +265,12 @@ fn row(
         other_policies: others.collect(),
         is_real_time: policy.is_real_time(),
         ended_ns: seen.ended.map(after),
-        woken_by: woken_by(way, symbols),
+        woken_by: match never_slept && line.response.count() == 0 {
+            true => "nothing".into(),
+            false => woken_by(way, symbols),
+        },
+        home: home.map(|(kind, site)| site_words(&site, kind)),
+        sleeps_relative: home.is_some_and(|(kind, _)| kind == WaitKind::SleepFor),
         counts_from: match way {
             WokenWay::Timer => CountsFrom::Expiry,
             WokenWay::Irq(_) | WokenWay::Vector => CountsFrom::Interrupt,
@@ -198,13 +280,24 @@ fn row(
         wakers: wakers(line, symbols),
         activations: line.response.count(),
         inferred: line.inferred,
+        run_unseen: line.run_unseen,
         back_unseen: line.back_unseen,
         lost: seen.lost(),
         merged: seen.thread.merged,
         unseen: seen.thread.unseen,
         stopped: seen.thread.stopped,
-        period_ns: line.period,
-        later_period_ns: line.later_period,
+        period_ns: line.period(),
+        phases: line
+            .phases
+            .iter()
+            .map(|phase| AttachPhase {
+                period_ns: phase.period,
+                cycles: phase.cycles,
+                misses: phase.misses,
+            })
+            .collect(),
+        stops: seen.stops,
+        killed: killed(seen),
         asked: period(way, line, measured),
         latency: AttachFigures::of(&line.latency),
         response: AttachFigures::of(&line.response),
@@ -215,11 +308,24 @@ fn row(
         migrations: line.migrations,
         blocks: line.blocks,
         blocked_ns: line.blocked,
+        sleeps: line.sleeps,
+        slept_ns: line.slept,
         largest_response: line.slowest.as_ref().map(|one| largest(one, measured.from)),
         largest_latency: line.latest.as_ref().map(|one| largest(one, measured.from)),
         deadline: deadline(seen, line, measured),
         unfinished,
     }
+}
+
+/// The signal that killed a thread in the middle of a cycle.
+fn killed(seen: &ThreadSeen) -> Option<AttachKill> {
+    let (at, cycle) = seen.unfinished.as_ref()?;
+    let running = cycle.last.and_then(|last| last.running)?;
+    (seen.exit.signal != 0).then(|| AttachKill {
+        signal: seen.exit.signal,
+        rt_limit_ns: seen.exit.rt_limit,
+        ran_ns: at.saturating_sub(running),
+    })
 }
 
 fn woken_by(way: WokenWay, symbols: &Symbols) -> String {
@@ -292,6 +398,8 @@ fn largest(seen: &LargestSeen, from: Nanos) -> AttachLargest {
         execution_ns: one.execution(),
         preempted_ns: one.preempted,
         blocked_ns: one.blocked,
+        slept_ns: one.waits.slept,
+        stopped_ns: one.waits.stopped,
         response_ns: one.response(),
         cpu: one.cpu,
         taken: seen.taken.clone(),
@@ -350,10 +458,11 @@ fn taken(line: &LineSeen) -> Vec<AttachLate> {
             taken: one.part,
             activations: one.activations,
             mainly: one.mainly,
+            avoided: one.avoided,
             largest_ns: one.largest,
         })
         .collect();
-    all.sort_by_key(|one| Reverse((one.taken.time_ns, one.mainly)));
+    all.sort_by_key(|one| Reverse((one.avoided, one.taken.time_ns, one.mainly)));
     all
 }
 
@@ -376,5 +485,7 @@ fn expected(seen: &ThreadSeen, line: &LineSeen, measured: &AttachMeasured) -> Op
     let events: Vec<Event> = at.into_iter().map(|at| Event { at, size: 1.0 }).collect();
     let clusters = Clusters::of(&events, span).ok()?;
     let found = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
-    Some((found.low, found.high))
+    // As long a time has about as many cycles, and no more misses than those.
+    let most = line.response.count() as f64;
+    Some((found.low.min(most), found.high.min(most)))
 }

@@ -249,7 +249,7 @@ pub struct AttachCycles {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Cpu, WokenBy};
+    use laggard_model::{ActivationEnd, Cpu, CycleWaits, ThreadUsage, WaitSite, WokenBy};
 
     use super::*;
 
@@ -278,6 +278,13 @@ mod tests {
             migrations: 0,
             blocks: 0,
             cpu: Cpu(0),
+            start_seen: true,
+            was_frozen: false,
+            end: ActivationEnd::Slept,
+            site: WaitSite::default(),
+            lock: None,
+            usage: ThreadUsage::default(),
+            waits: CycleWaits::default(),
         }
     }
 

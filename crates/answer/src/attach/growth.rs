@@ -34,7 +34,8 @@ impl Backlog {
             let more = u128::from(execution) * u128::from(100 + growth) / 100;
             let more = Nanos::from_ns(u64::try_from(more).unwrap_or(u64::MAX));
             let begins = one.running.max(self.free[place]);
-            let done = begins + more + one.preempted + one.blocked;
+            let waits = one.waits.slept + one.waits.stopped;
+            let done = begins + more + one.preempted + one.blocked + waits;
             self.free[place] = done;
             grown[place] = done.saturating_sub(one.origin);
         }
@@ -48,7 +49,7 @@ impl Backlog {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Cpu, Tid, WokenBy};
+    use laggard_model::{ActivationEnd, Cpu, CycleWaits, ThreadUsage, Tid, WaitSite, WokenBy};
 
     use super::*;
 
@@ -74,6 +75,13 @@ mod tests {
             migrations: 0,
             blocks: 0,
             cpu: Cpu(0),
+            start_seen: true,
+            was_frozen: false,
+            end: ActivationEnd::Slept,
+            site: WaitSite::default(),
+            lock: None,
+            usage: ThreadUsage::default(),
+            waits: CycleWaits::default(),
         }
     }
 

@@ -2,24 +2,23 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use laggard_analyze::period::{CombSearch, find_comb};
-use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, WokenBy};
+use laggard_model::{CauseClass, Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
 
 use super::course::CourseSeen;
+use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
+use super::period::{multiple_of, period};
 use super::row::AttachTaken;
 
-/// From so many wakes a period is found, if there is one: the first that have one, as
-/// long as they are no more than the second,
-const FOR_PERIOD: usize = 32;
-const MOST_FOR_PERIOD: usize = 8 * FOR_PERIOD;
-/// and from no fewer.
-const LEAST_FOR_PERIOD: usize = 8;
-/// This share of a period's teeth has to have a wake.
-const FILLED: f64 = 0.9;
-/// A wake is this near to one, as a part of the time between two.
-const TOLERANCE: f64 = 1.0 / 20.0;
-/// Instants of misses that are kept.
+/// Cycles from which a period is found, the newest.
+const MAX_FOR_PERIOD: usize = 32;
+/// Cycles in a row that do not fit the period before another is looked for.
+const MIN_MISFITS: usize = 8;
+/// Cycles that wait for a period; older ones have none.
+const MAX_PENDING: usize = 256;
+/// Periods of one thread that are kept.
+const MAX_PHASES: usize = 32;
+/// Times of misses that are kept.
 const MOST_MISSES: usize = 1_000;
 /// So many different takers of time are told apart.
 const MOST_TAKEN: usize = 64;
@@ -59,6 +58,11 @@ pub(super) struct LineSeen {
     pub(super) other_taken: Nanos,
     /// Whose wake was not seen.
     pub(super) inferred: u64,
+    /// Of which it was not seen when they ran.
+    pub(super) run_unseen: u64,
+    /// Sleeps within cycles, and their total length.
+    pub(super) sleeps: u64,
+    pub(super) slept: Nanos,
     /// Of which it was not seen that they went on.
     pub(super) back_unseen: u64,
     pub(super) preemptions: u64,
@@ -71,18 +75,25 @@ pub(super) struct LineSeen {
     /// By who: a function or a thread's name.
     pub(super) wakers: BTreeMap<Waker, u64>,
     pub(super) other_wakers: u64,
-    /// That of the first wakes,
-    pub(super) period: Option<Nanos>,
-    /// and that of the last, where it is another.
-    pub(super) later_period: Option<Nanos>,
+    /// By the number of the thread.
+    pub(super) waker_tids: BTreeMap<Tid, u64>,
+    /// Spans with one period each, in order.
+    pub(super) phases: Vec<PhaseSeen>,
+    /// The deadline that was given, or else the period of the newest phase.
     pub(super) deadline: Option<Nanos>,
     pub(super) counted: AttachCounts,
-    /// What is not held against a deadline yet, because it is not known.
-    waiting: Vec<DueUnknown>,
-    /// Whether a period was looked for.
-    is_decided: bool,
-    /// The newest, so many as a period is found from.
-    origins: VecDeque<Nanos>,
+    /// Whether the deadline was given; else it is the period of each phase.
+    is_given: bool,
+    /// Cycles whose period is not known yet: at least the newest.
+    pending: VecDeque<DueUnknown>,
+}
+
+/// Span of time in which a thread's cycles have one period.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct PhaseSeen {
+    pub(super) period: Nanos,
+    pub(super) cycles: u64,
+    pub(super) misses: u64,
 }
 
 /// The activation of a largest time, and to whom its time went, where that is known.
@@ -109,6 +120,8 @@ pub(super) struct TakenSeen {
     pub(super) activations: u64,
     /// Of those in which nothing took more.
     pub(super) mainly: u64,
+    /// Of those that would have been on time without it.
+    pub(super) avoided: u64,
     pub(super) largest: Nanos,
 }
 
@@ -121,11 +134,13 @@ impl TakenSeen {
             },
             activations: 0,
             mainly: 0,
+            avoided: 0,
             largest: Nanos::ZERO,
         }
     }
 
-    fn add(&mut self, time: Nanos, is_most: bool) {
+    fn add(&mut self, time: Nanos, is_most: bool, is_avoided: bool) {
+        self.avoided += u64::from(is_avoided);
         self.part.time_ns += time;
         self.activations += 1;
         self.mainly += u64::from(is_most);
@@ -133,10 +148,10 @@ impl TakenSeen {
     }
 }
 
-/// An activation whose deadline is not known yet.
-#[derive(Clone, Copy, Debug)]
+/// A cycle whose deadline is not known yet.
+#[derive(Clone, Debug)]
 pub(super) struct DueUnknown {
-    pub(super) activation: ThreadActivation,
+    pub(super) cycle: ThreadCycle,
     pub(super) policy: ThreadPolicy,
     job: AttachJob,
 }
@@ -149,7 +164,15 @@ pub(super) struct Picked {
     /// or missed its deadline.
     pub(super) missed: bool,
     /// Those before that missed the deadline that is known now.
-    pub(super) earlier: Vec<DueUnknown>,
+    pub(super) earlier: Vec<MissedEarlier>,
+}
+
+/// A cycle of which it is known now that it missed its deadline.
+#[derive(Clone, Debug)]
+pub(super) struct MissedEarlier {
+    pub(super) cycle: ThreadCycle,
+    pub(super) policy: ThreadPolicy,
+    pub(super) deadline: Nanos,
 }
 
 /// Who woke a thread.
@@ -176,6 +199,9 @@ impl LineSeen {
             taken: BTreeMap::new(),
             other_taken: Nanos::ZERO,
             inferred: 0,
+            run_unseen: 0,
+            sleeps: 0,
+            slept: Nanos::ZERO,
             back_unseen: 0,
             preemptions: 0,
             migrations: 0,
@@ -185,23 +211,25 @@ impl LineSeen {
             policies: BTreeMap::new(),
             wakers: BTreeMap::new(),
             other_wakers: 0,
-            period: None,
-            later_period: None,
+            waker_tids: BTreeMap::new(),
+            phases: Vec::new(),
             deadline,
             counted: AttachCounts::default(),
-            waiting: Vec::new(),
-            is_decided: false,
-            origins: VecDeque::with_capacity(FOR_PERIOD),
+            is_given: deadline.is_some(),
+            pending: VecDeque::new(),
         }
     }
 
-    /// Counts an activation of a thread that was scheduled by `policy` as it ended.
+    /// Counts a cycle of a thread that was scheduled by `policy` as it ended.
+    /// `has_deadline`: without a deadline that was given, its period is one.
     pub(super) fn add(
         &mut self,
-        one: &ThreadActivation,
+        cycle: &ThreadCycle,
         policy: ThreadPolicy,
         job: AttachJob,
+        has_deadline: bool,
     ) -> Picked {
+        let one = &cycle.whole;
         *self.policies.entry(policy).or_default() += 1;
         self.latency.add(one.latency());
         self.response.add(one.response());
@@ -220,7 +248,10 @@ impl LineSeen {
         if is_latest {
             self.latest = Some(LargestSeen::new(*one));
         }
-        self.inferred += u64::from(!one.wake_seen || !one.run_seen);
+        self.inferred += u64::from(!one.wake_seen);
+        self.run_unseen += u64::from(one.wake_seen && !one.run_seen);
+        self.sleeps += u64::from(one.waits.sleeps);
+        self.slept += one.waits.slept;
         self.back_unseen += u64::from(!one.back_seen);
         self.preemptions += u64::from(one.preemptions);
         self.migrations += u64::from(one.migrations);
@@ -228,33 +259,132 @@ impl LineSeen {
         self.preempted += one.preempted;
         self.blocked += one.blocked;
         self.note_waker(one.woken);
-        if self.origins.len() == FOR_PERIOD {
-            self.origins.pop_front();
-        }
-        self.origins.push_back(one.origin);
-        let was_known = self.deadline.is_some();
-        let mut earlier = Vec::new();
-        if !self.is_decided {
-            self.waiting.push(DueUnknown {
-                activation: *one,
-                policy,
-                job,
-            });
-            if self.waiting.len().is_multiple_of(FOR_PERIOD) {
-                earlier = self.try_to_decide();
-            }
-        } else if let Some(deadline) = self.deadline {
+        let mut earlier = self.place_pending(one.origin, has_deadline);
+        self.pending.push_back(DueUnknown {
+            cycle: cycle.clone(),
+            policy,
+            job,
+        });
+        let mut missed = false;
+        if let Some(deadline) = self.deadline.filter(|_| self.is_given) {
             self.counted.hold(job, deadline);
-        }
-        if was_known {
+            missed = one.response() > deadline;
             earlier.clear();
         }
-        let missed = was_known && self.deadline.is_some_and(|limit| one.response() > limit);
         Picked {
             is_largest: is_slowest || is_latest,
             missed,
             earlier,
         }
+    }
+
+    /// Finds the period of the cycles that wait for one, now that the next was due at `next`;
+    /// returns those that missed it.
+    fn place_pending(&mut self, next: Nanos, has_deadline: bool) -> Vec<MissedEarlier> {
+        let Some(newest) = self.pending.back() else {
+            return Vec::new();
+        };
+        let gap = next.saturating_sub(newest.cycle.whole.origin).as_f64();
+        // Several periods may be one of a slower phase: wait for more.
+        let fits = |period: Nanos| multiple_of(gap, period.as_f64()) == Some(1);
+        if let Some(phase) = self.phases.last()
+            && fits(phase.period)
+        {
+            // Those before that did not fit are of the same phase: it goes on.
+            return self.end_pending(has_deadline);
+        }
+        if self.pending.len() < MIN_MISFITS {
+            return Vec::new();
+        }
+        let newest = self.pending.iter().rev().take(MAX_FOR_PERIOD - 1);
+        let mut origins: Vec<Nanos> = newest.map(|one| one.cycle.whole.origin).collect();
+        origins.reverse();
+        origins.push(next);
+        // The shortest span first: before it, the period was another.
+        let lengths = [MIN_MISFITS + 1, origins.len()];
+        let found = lengths
+            .into_iter()
+            .find_map(|length| period(&origins[origins.len().saturating_sub(length)..]));
+        if let Some(period) = found {
+            self.start_phase(period);
+            return self.end_pending(has_deadline);
+        }
+        if self.pending.len() >= MAX_PENDING {
+            self.pending.pop_front();
+        }
+        Vec::new()
+    }
+
+    fn start_phase(&mut self, period: Nanos) {
+        if self.phases.len() < MAX_PHASES {
+            self.phases.push(PhaseSeen {
+                period,
+                cycles: 0,
+                misses: 0,
+            });
+        } else if let Some(last) = self.phases.last_mut() {
+            last.period = period;
+        }
+    }
+
+    /// Counts all that wait to the newest phase; returns those that missed its period.
+    fn end_pending(&mut self, has_deadline: bool) -> Vec<MissedEarlier> {
+        let Some(phase) = self.phases.last_mut() else {
+            self.pending.clear();
+            return Vec::new();
+        };
+        let limit = phase.period;
+        let has_deadline = has_deadline && !self.is_given;
+        if has_deadline {
+            self.deadline = Some(limit);
+        }
+        let mut missed = Vec::new();
+        for one in self.pending.drain(..) {
+            phase.cycles += 1;
+            if !has_deadline {
+                continue;
+            }
+            self.counted.hold(one.job, limit);
+            if one.cycle.whole.response() > limit {
+                phase.misses += 1;
+                missed.push(MissedEarlier {
+                    cycle: one.cycle,
+                    policy: one.policy,
+                    deadline: limit,
+                });
+            }
+        }
+        missed
+    }
+
+    /// The thread turned out to have no deadline, unless one was given.
+    pub(super) fn drop_implied_deadline(&mut self) {
+        if self.is_given {
+            return;
+        }
+        self.deadline = None;
+        self.counted = AttachCounts::default();
+        self.explained = 0;
+        self.taken.clear();
+        self.other_taken = Nanos::ZERO;
+        for phase in &mut self.phases {
+            phase.misses = 0;
+        }
+    }
+
+    /// The period of most cycles.
+    pub(super) fn period(&self) -> Option<Nanos> {
+        let most = self.phases.iter().max_by_key(|phase| phase.cycles);
+        most.map(|phase| phase.period)
+    }
+
+    /// Nothing more comes: those that wait are counted to the newest phase, unless they do
+    /// not fit it.
+    pub(super) fn settle(&mut self, has_deadline: bool) -> Vec<MissedEarlier> {
+        if self.pending.len() > MIN_MISFITS {
+            self.pending.clear();
+        }
+        self.end_pending(has_deadline)
     }
 
     /// Whether it is still the largest.
@@ -265,16 +395,21 @@ impl LineSeen {
             .any(|largest| largest.activation == *one)
     }
 
-    /// To whom the time of one went.
-    pub(super) fn explain(&mut self, one: &ThreadActivation, missed: bool, taken: &[AttachTaken]) {
+    /// Where the time of a cycle went; `missed`: the deadline that it missed.
+    pub(super) fn explain(
+        &mut self,
+        one: &ThreadActivation,
+        missed: Option<Nanos>,
+        taken: &[AttachTaken],
+    ) {
         for largest in [&mut self.slowest, &mut self.latest].into_iter().flatten() {
             if largest.activation == *one {
                 largest.taken = taken.to_vec();
             }
         }
-        if !missed {
+        let Some(deadline) = missed else {
             return;
-        }
+        };
         self.explained += 1;
         for (place, part) in taken.iter().enumerate() {
             if self.taken.len() == MOST_TAKEN && !self.taken.contains_key(&part.what) {
@@ -283,7 +418,16 @@ impl LineSeen {
             }
             let sum = self.taken.entry(part.what.clone());
             let sum = sum.or_insert_with(|| TakenSeen::new(part));
-            sum.add(part.time_ns, place == 0);
+            // A lock is one cause, whatever its holder did.
+            let is_same = |other: &&AttachTaken| {
+                other.what == part.what
+                    || (part.class == Some(CauseClass::Lock)
+                        && (other.class, &other.who) == (part.class, &part.who))
+            };
+            let all = taken.iter().filter(is_same);
+            let all = all.fold(Nanos::ZERO, |sum, other| sum + other.time_ns);
+            let is_avoided = one.response().saturating_sub(all) <= deadline;
+            sum.add(part.time_ns, place == 0, is_avoided);
         }
     }
 
@@ -295,62 +439,16 @@ impl LineSeen {
                 Waker::None
             }
         };
+        if let WokenBy::Thread(tid, _) = woken
+            && (self.waker_tids.len() < MOST_WAKERS || self.waker_tids.contains_key(&tid))
+        {
+            *self.waker_tids.entry(tid).or_default() += 1;
+        }
         if self.wakers.len() == MOST_WAKERS && !self.wakers.contains_key(&who) {
             self.other_wakers += 1;
         } else {
             *self.wakers.entry(who).or_default() += 1;
         }
-    }
-
-    /// Decides, unless the next wakes may have a period; those that missed it.
-    fn try_to_decide(&mut self) -> Vec<DueUnknown> {
-        self.period = period(self.origins.make_contiguous());
-        match self.period.is_some() || self.waiting.len() >= MOST_FOR_PERIOD {
-            true => self.decide(),
-            false => Vec::new(),
-        }
-    }
-
-    /// Holds what waited against the deadline; those that missed it.
-    fn decide(&mut self) -> Vec<DueUnknown> {
-        self.is_decided = true;
-        self.deadline = self.deadline.or(self.period);
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let Some(deadline) = self.deadline else {
-            return Vec::new();
-        };
-        for one in &waiting {
-            self.counted.hold(one.job, deadline);
-        }
-        waiting.retain(|one| one.activation.response() > deadline);
-        waiting
-    }
-
-    /// Decides for good, with what is known; those that missed a deadline that was not
-    /// known before.
-    pub(super) fn settle(&mut self) -> Vec<DueUnknown> {
-        if self.is_decided {
-            return Vec::new();
-        }
-        let was_known = self.deadline.is_some();
-        let mut missed = self.try_to_decide();
-        if !self.is_decided {
-            missed = self.decide();
-        }
-        if was_known {
-            missed.clear();
-        }
-        missed
-    }
-
-    /// Looks whether the last wakes have the period of the first.
-    pub(super) fn end(&mut self) {
-        let last = period(self.origins.make_contiguous());
-        self.later_period = match (self.period, last) {
-            (Some(first), Some(last)) => differ(first, last).then_some(last),
-            (None, last) => last,
-            (Some(_), None) => None,
-        };
     }
 }
 
@@ -367,60 +465,5 @@ impl AttachCounts {
             *count += u64::from(grown > deadline);
         }
         self.halved += u64::from(job.response.ns() > deadline.ns() / 2);
-    }
-}
-
-/// Whether two periods are so far apart that a wake of one is none of the other's.
-pub(super) fn differ(one: Nanos, other: Nanos) -> bool {
-    one.as_f64().max(other.as_f64()) > (1.0 + TOLERANCE) * one.as_f64().min(other.as_f64())
-}
-
-/// The period of wakes, if they have one.
-fn period(origins: &[Nanos]) -> Option<Nanos> {
-    if origins.len() < LEAST_FOR_PERIOD {
-        return None;
-    }
-    let first = origins[0];
-    let times: Vec<f64> = origins
-        .iter()
-        .map(|one| one.saturating_sub(first).as_f64())
-        .collect();
-    let mut gaps: Vec<f64> = times.windows(2).map(|two| two[1] - two[0]).collect();
-    gaps.sort_by(f64::total_cmp);
-    let gap = gaps[gaps.len() / 2];
-    let exposure = times.last().copied()? + gap / 2.0;
-    let search = CombSearch {
-        least_fill: FILLED,
-        ..CombSearch::new(exposure, gap * TOLERANCE, gap / 2.0)
-    };
-    let found = find_comb(&times, &search).ok().flatten()?;
-    let hits = found.hits as f64;
-    // Wakes between two teeth would be another rhythm's.
-    (hits >= FILLED * times.len() as f64).then(|| Nanos::from_f64(found.period))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_period_is_found_where_a_few_wakes_are_missing_and_none_where_there_is_none() {
-        let regular: Vec<Nanos> = (0..64_u64)
-            .filter(|one| one % 17 != 5)
-            .map(|one| Nanos::from_us(one * 2_667 + one % 3))
-            .collect();
-        let mut at = 0;
-        let irregular: Vec<Nanos> = (1..64_u64)
-            .map(|one| {
-                at += 1 + one * one * 7_919 % 4_001;
-                Nanos::from_us(at)
-            })
-            .collect();
-
-        let found = period(&regular).unwrap().as_f64();
-
-        assert!((found - 2_667e3).abs() < 1e3, "{found}");
-        assert_eq!(period(&irregular), None);
-        assert_eq!(period(&regular[..7]), None);
     }
 }

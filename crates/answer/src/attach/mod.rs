@@ -4,9 +4,11 @@
 mod beside;
 mod build;
 mod course;
+mod cycle;
 mod cycles;
 mod growth;
 mod line;
+mod period;
 mod row;
 mod said;
 mod step;
@@ -16,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_model::{
-    Caveat, Host, Nanos, ThreadActivation, ThreadHappening, ThreadMark, ThreadTold, Tid,
+    ActivationEnd, Caveat, Host, Nanos, ThreadExit, ThreadHappening, ThreadMark, ThreadTold, Tid,
     UnfinishedActivation, WatchedThread, WokenWay,
 };
 use schemars::JsonSchema;
@@ -24,20 +26,23 @@ use serde::Serialize;
 
 pub use beside::AttachBeside;
 pub use course::{AttachCourse, AttachPart};
+use cycle::{CycleBuilder, Home, UnfinishedCycle};
+pub use cycle::{CycleChoice, ThreadCycle};
 pub use cycles::AttachCycles;
 use cycles::CyclesSeen;
 use growth::Backlog;
 use line::LineSeen;
 pub use row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachLargest, AttachLate,
-    AttachOthers, AttachPeriod, AttachRow, AttachTaken, AttachUnfinished, AttachWaker, CountsFrom,
-    DeadlineOf,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
+    AttachOthers, AttachPeriod, AttachPhase, AttachRow, AttachStops, AttachTaken, AttachUnfinished,
+    AttachWaker, CountsFrom, DeadlineOf,
 };
 pub use step::AttachStep;
 pub use taken::AttachChosen;
+use taken::unfinished_taken;
 
 /// The version of `attach --json`.
-pub const ATTACH_SCHEMA: u32 = 1;
+pub const ATTACH_SCHEMA: u32 = 2;
 
 /// So many ways of threads to be woken have figures of their own; what comes after
 /// them is counted by name, except real-time threads.
@@ -57,6 +62,8 @@ pub struct AttachAsked {
     pub rows: usize,
     /// Whether it is asked meanwhile what came.
     pub steps: bool,
+    /// What ends a cycle.
+    pub cycle: CycleChoice,
 }
 
 /// What was lost, of all threads together.
@@ -115,7 +122,9 @@ pub struct AttachReport {
     /// How many activations of theirs a stop fell into (a signal, a debugger, a frozen
     /// cgroup), or were due meanwhile: they are in no figure.
     pub stopped: u64,
-    /// How many of them are missing in what was told of threads.
+    /// Records of threads that were received: wakeups, starts and ends.
+    pub received: u64,
+    /// Records that are missing.
     pub missing: u64,
     /// How many wakes of theirs met a thread before it slept: what it did then is in
     /// the activation before.
@@ -153,6 +162,25 @@ pub struct AttachReport {
     pub caveats: Vec<Caveat>,
 }
 
+impl AttachReport {
+    /// A report that lacks a larger share of the records is not trustworthy.
+    const MAX_LOST_SHARE: f64 = 0.1;
+
+    /// Share of the records that were lost.
+    pub fn lost_share(&self) -> f64 {
+        let all = self.received + self.missing;
+        match all {
+            0 => 0.0,
+            _ => self.missing as f64 / all as f64,
+        }
+    }
+
+    /// Whether too much was lost for the figures to be trusted.
+    pub fn is_trusted(&self) -> bool {
+        self.lost_share() <= Self::MAX_LOST_SHARE
+    }
+}
+
 /// A thread that was watched.
 #[derive(Debug)]
 struct ThreadSeen {
@@ -164,11 +192,17 @@ struct ThreadSeen {
     began: Nanos,
     /// When it ended.
     ended: Option<Nanos>,
-    unfinished: Option<(Nanos, UnfinishedActivation)>,
+    exit: ThreadExit,
+    unfinished: Option<(Nanos, UnfinishedCycle)>,
+    unfinished_taken: Vec<AttachTaken>,
+    stops: AttachStops,
+    builder: CycleBuilder,
     backlog: Backlog,
     cycles: CyclesSeen,
-    /// Activations that have no line.
+    /// Cycles that have no line.
     uncounted: u64,
+    /// Cycles in which nothing was due: a stop or a signal ended a timed sleep early.
+    interruptions: u64,
 }
 
 impl ThreadSeen {
@@ -185,6 +219,8 @@ pub struct Attended {
     lines: BTreeMap<(u32, WokenWay), LineSeen>,
     /// Told, but perhaps not all that was before it.
     held: Vec<ThreadTold>,
+    /// Cycles that ended since they were asked for last.
+    ended: Vec<ThreadCycle>,
     /// Of these it may be told to whom their time went.
     chosen: Vec<AttachChosen>,
     /// The threads by the kernel's number of them: of one that was given again, the
@@ -217,6 +253,7 @@ impl Attended {
             threads: BTreeMap::new(),
             lines: BTreeMap::new(),
             held: Vec::new(),
+            ended: Vec::new(),
             chosen: Vec::new(),
             by_tid: BTreeMap::new(),
             unplaced: Vec::new(),
@@ -234,8 +271,38 @@ impl Attended {
         for one in &ready {
             self.one(one);
         }
+        self.settle_homes(until);
         self.place(until == Nanos::MAX);
         self.settle_cycles(until == Nanos::MAX);
+    }
+
+    /// Returns the cycles that ended since the last call, without interruptions.
+    pub fn take_ended(&mut self) -> Vec<ThreadCycle> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Returns the cycles that had not ended when watching did, of threads that go on: the
+    /// thread, when watching it ended, and what it was in.
+    pub fn unfinished(&self) -> Vec<(WatchedThread, Nanos, UnfinishedActivation)> {
+        let threads = self.threads.values().filter(|seen| seen.ended.is_none());
+        let unfinished = threads.filter_map(|seen| {
+            let (at, cycle) = seen.unfinished.as_ref()?;
+            let first = cycle.parts.first();
+            let last = cycle.last;
+            let one = UnfinishedActivation {
+                woken: cycle.woken,
+                origin: cycle.origin,
+                running: first
+                    .map(|first| first.running)
+                    .or(last.and_then(|last| last.running)),
+                cpu: first
+                    .map(|first| first.first_cpu)
+                    .or(last.map(|last| last.cpu))?,
+                start_seen: cycle.is_start_seen(),
+            };
+            Some((seen.thread, *at, one))
+        });
+        unfinished.collect()
     }
 
     /// Those that were told since the last call of which it is worth to know to whom
@@ -245,16 +312,17 @@ impl Attended {
         let mut chosen = std::mem::take(&mut self.chosen);
         chosen.retain(|one| {
             let line = self.lines.get(&(one.number, one.way));
-            one.missed || line.is_some_and(|line| line.is_largest(&one.activation))
+            one.missed || line.is_some_and(|line| line.is_largest(one.activation()))
         });
-        chosen.sort_by_key(|one| Reverse((one.policy.is_real_time(), one.activation.response())));
+        chosen.sort_by_key(|one| Reverse((one.policy.is_real_time(), one.activation().response())));
         chosen
     }
 
     /// To whom the time of one of them went.
     pub fn explain(&mut self, one: &AttachChosen, taken: &[AttachTaken]) {
         if let Some(line) = self.lines.get_mut(&(one.number, one.way)) {
-            line.explain(&one.activation, one.missed, taken);
+            let missed = one.deadline.filter(|_| one.missed);
+            line.explain(one.activation(), missed, taken);
         }
     }
 
@@ -320,37 +388,136 @@ impl Attended {
             came: 0,
             began: told.at,
             ended: None,
+            exit: ThreadExit::default(),
             unfinished: None,
+            unfinished_taken: Vec::new(),
+            stops: AttachStops::default(),
+            builder: CycleBuilder::default(),
             backlog: Backlog::default(),
             cycles: CyclesSeen::default(),
             uncounted: 0,
+            interruptions: 0,
         });
         seen.came += 1;
         seen.highest = seen.highest.max(u64::from(told.sequence) + 1);
         seen.thread = told.thread;
         let newest = self.by_tid.entry(told.thread.tid).or_default();
         *newest = number.max(*newest);
-        match told.what {
-            ThreadHappening::Began => {}
-            ThreadHappening::Done(activation) => self.done(number, &activation),
-            ThreadHappening::Ended(unfinished) => {
+        let mut cycles = Vec::new();
+        seen.builder.add(told, &self.asked.cycle, &mut cycles);
+        let last = match told.what {
+            ThreadHappening::Began => None,
+            ThreadHappening::Done(activation) => {
+                seen.cycles.lived(&activation);
+                None
+            }
+            ThreadHappening::Ended(last, exit) => {
                 seen.ended = Some(told.at);
-                seen.unfinished = unfinished.map(|one| (told.at, one));
+                seen.exit = exit;
+                Some(last)
             }
-            ThreadHappening::Left(unfinished) => {
-                seen.unfinished = unfinished.map(|one| (told.at, one));
-            }
+            ThreadHappening::Left(last) => Some(last),
+        };
+        if let Some(last) = last {
+            let builder = &mut seen.builder;
+            builder.settle(told.at, true, &self.asked.cycle, &mut cycles);
+            let unfinished = builder.unfinished(last);
+            seen.unfinished = unfinished.map(|one| (told.at, one));
+        }
+        for cycle in cycles {
+            self.done(number, cycle);
         }
     }
 
-    fn done(&mut self, number: u32, activation: &ThreadActivation) {
+    /// Finds the home waits of threads that have waited long for that.
+    fn settle_homes(&mut self, until: Nanos) {
+        let all = until == Nanos::MAX;
+        let mut found = Vec::new();
+        for (&number, seen) in &mut self.threads {
+            let mut cycles = Vec::new();
+            let builder = &mut seen.builder;
+            builder.settle(until, all, &self.asked.cycle, &mut cycles);
+            found.extend(cycles.into_iter().map(|cycle| (number, cycle)));
+        }
+        for (number, cycle) in found {
+            self.done(number, cycle);
+        }
+    }
+
+    /// Whether a thread has a deadline although none was given: its period.
+    fn implies_deadline(&self, number: u32, way: WokenWay) -> bool {
+        self.asked.limit().is_none() && self.is_paced(number, way)
+    }
+
+    /// Whether a period of a thread means something: it has a home wait, and not only other
+    /// threads of a ring drive it.
+    fn is_paced(&self, number: u32, way: WokenWay) -> bool {
+        let seen = self.threads.get(&number);
+        seen.is_some_and(|seen| seen.builder.home() != Home::None)
+            && (way != WokenWay::Thread || !self.is_in_ring(number))
+    }
+
+    /// Whether the threads that wake this one, and those that wake them, come round to it.
+    fn is_in_ring(&self, number: u32) -> bool {
+        const MAX_STEPS: usize = 8;
+        let mut visited = vec![number];
+        let mut current = number;
+        for _ in 0..MAX_STEPS {
+            let lines = self.lines.range((current, WokenWay::Timer)..);
+            let lines = lines.take_while(|((of, _), _)| *of == current);
+            let most = lines.max_by_key(|(_, line)| line.response.count());
+            let line = match most {
+                Some(((_, WokenWay::Thread), line)) => line,
+                Some(_) => return false,
+                // Nothing is known of it yet: it may close the ring.
+                None => return true,
+            };
+            let waker = line.waker_tids.iter().max_by_key(|(_, count)| **count);
+            let Some(next) = waker.and_then(|(tid, _)| self.by_tid.get(tid)) else {
+                return false;
+            };
+            if visited.contains(next) {
+                return true;
+            }
+            visited.push(*next);
+            current = *next;
+        }
+        false
+    }
+
+    fn done(&mut self, number: u32, cycle: ThreadCycle) {
+        let way = cycle.whole.woken.way();
+        let has_deadline = self.implies_deadline(number, way);
         let Some(seen) = self.threads.get_mut(&number) else {
             return;
         };
-        let job = seen.backlog.job(activation);
-        seen.cycles.lived(activation);
-        let policy = seen.thread.policy;
-        let key = (number, activation.woken.way());
+        for part in cycle.parts() {
+            if part.was_frozen {
+                seen.stops.frozen += 1;
+                seen.stops.frozen_ns += part.waking.saturating_sub(part.due);
+            }
+        }
+        for two in cycle.parts().windows(2) {
+            let length = two[1].waking.saturating_sub(two[0].done);
+            match two[0].end {
+                ActivationEnd::Frozen => {
+                    seen.stops.frozen += 1;
+                    seen.stops.frozen_ns += length;
+                }
+                ActivationEnd::Stopped | ActivationEnd::Traced => {
+                    seen.stops.stopped += 1;
+                    seen.stops.stopped_ns += length;
+                }
+                ActivationEnd::Slept | ActivationEnd::Period | ActivationEnd::Blocked => {}
+            }
+        }
+        if cycle.is_interruption {
+            seen.interruptions += 1;
+            return;
+        }
+        let job = seen.backlog.job(&cycle.whole);
+        let policy = cycle.thread.policy;
+        let key = (number, way);
         let has_room = self.lines.len() < MOST_LINES || policy.is_real_time();
         if !has_room && !self.lines.contains_key(&key) {
             seen.uncounted += 1;
@@ -360,41 +527,51 @@ impl Attended {
             .lines
             .entry(key)
             .or_insert_with(|| LineSeen::new(self.asked.limit(), self.asked.steps));
-        let picked = line.add(activation, policy, job);
-        let of = |activation: &ThreadActivation, policy, missed| AttachChosen {
-            number,
-            way: key.1,
-            thread: seen.thread,
-            policy,
-            activation: *activation,
-            missed,
-            deadline: line.deadline,
-        };
-        let earlier = picked.earlier.iter();
-        self.chosen
-            .extend(earlier.map(|one| of(&one.activation, one.policy, true)));
-        if picked.missed || picked.is_largest {
-            self.chosen.push(of(activation, policy, picked.missed));
+        let picked = line.add(&cycle, policy, job, has_deadline);
+        for one in picked.earlier {
+            self.chosen.push(AttachChosen {
+                number,
+                way,
+                policy: one.policy,
+                cycle: one.cycle,
+                missed: true,
+                deadline: Some(one.deadline),
+            });
         }
+        if picked.missed || picked.is_largest {
+            self.chosen.push(AttachChosen {
+                number,
+                way,
+                policy,
+                cycle: cycle.clone(),
+                missed: picked.missed,
+                deadline: line.deadline,
+            });
+        }
+        self.ended.push(cycle);
     }
 
     /// Nothing more comes: what was told is held against deadlines as far as they are
     /// known, and who missed one is chosen.
     pub fn settle(&mut self) {
         self.told(&mut Vec::new(), Nanos::MAX);
-        for (&(number, way), line) in &mut self.lines {
-            let Some(seen) = self.threads.get(&number) else {
+        let keys: Vec<(u32, WokenWay)> = self.lines.keys().copied().collect();
+        for (number, way) in keys {
+            let has_deadline = self.implies_deadline(number, way);
+            let Some(line) = self.lines.get_mut(&(number, way)) else {
                 continue;
             };
-            for one in line.settle() {
+            if !has_deadline {
+                line.drop_implied_deadline();
+            }
+            for one in line.settle(has_deadline) {
                 self.chosen.push(AttachChosen {
                     number,
                     way,
-                    thread: seen.thread,
                     policy: one.policy,
-                    activation: one.activation,
+                    cycle: one.cycle,
                     missed: true,
-                    deadline: line.deadline,
+                    deadline: Some(one.deadline),
                 });
             }
         }

@@ -103,10 +103,14 @@ pub struct AttachLargest {
     pub scheduling_ns: Nanos,
     /// How long it ran itself, interrupts included.
     pub execution_ns: Nanos,
-    /// For how long others had its CPU then.
+    /// How long it waited for a CPU after it first ran.
     pub preempted_ns: Nanos,
-    /// For how long it waited without having chosen to (a page, a lock of the kernel).
+    /// How long it waited uninterruptibly (a page, a lock of the kernel).
     pub blocked_ns: Nanos,
+    /// How long it slept within the cycle (a lock, a pipe).
+    pub slept_ns: Nanos,
+    /// How long it was stopped or frozen.
+    pub stopped_ns: Nanos,
     /// All of it.
     pub response_ns: Nanos,
     /// Where it ran last.
@@ -125,6 +129,8 @@ pub struct AttachLate {
     pub activations: u64,
     /// Of them, those in which nothing took more.
     pub mainly: u64,
+    /// Misses that would have been on time without it.
+    pub avoided: u64,
     /// The most in one of them.
     pub largest_ns: Nanos,
 }
@@ -200,13 +206,65 @@ pub struct AttachHeld {
     pub unseen: u64,
 }
 
-/// What a thread was in at the end.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+/// Cycle of a thread that had not ended when watching, or the thread, ended.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachUnfinished {
-    /// For how long already.
+    /// Time since it was due, or since when the thread has not slept: a lower bound of its
+    /// response.
     pub so_far_ns: Nanos,
-    /// Whether it had run by then.
+    /// Whether the thread had run in it by then.
     pub ran: bool,
+    /// Whether it is not known when the cycle started: the thread has not slept since it was
+    /// first watched.
+    pub never_slept: bool,
+    /// Whether the cycle is past its deadline.
+    pub overdue: bool,
+    /// Where its time went, most first; empty: it was not looked up.
+    pub taken: Vec<AttachTaken>,
+}
+
+/// Signal that killed a thread.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachKill {
+    /// Number of the signal.
+    pub signal: u32,
+    /// `RLIMIT_RTTIME` of its process, if it had one: how long it may run at a real-time
+    /// priority without sleeping.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rt_limit_ns: Option<Nanos>,
+    /// How long it had run since it last slept.
+    pub ran_ns: Nanos,
+}
+
+impl AttachKill {
+    /// Whether it had run for longer than `RLIMIT_RTTIME` allows.
+    pub fn is_rt_limit(&self) -> bool {
+        self.rt_limit_ns.is_some_and(|limit| self.ran_ns >= limit)
+    }
+}
+
+/// Span of time in which the cycles of a thread have one period.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachPhase {
+    /// The period.
+    pub period_ns: Nanos,
+    /// How many cycles it has.
+    pub cycles: u64,
+    /// Cycles that ended later than one period, if no deadline was given.
+    pub misses: u64,
+}
+
+/// Spans in which a thread could not run because it was stopped.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachStops {
+    /// How often its control group was frozen.
+    pub frozen: u64,
+    /// Total length; of a thread that slept, from when it was due.
+    pub frozen_ns: Nanos,
+    /// How often a signal or a debugger stopped it.
+    pub stopped: u64,
+    /// Total length.
+    pub stopped_ns: Nanos,
 }
 
 /// A row that a timer wakes, against the period that was given.
@@ -257,10 +315,11 @@ pub struct AttachRow {
     pub wakers: Vec<AttachWaker>,
     /// From a wake until it slept by itself again: how many.
     pub activations: u64,
-    /// Of them, those whose wake was not seen, or that they ran: the sleep that the
-    /// thread had begun was over, and they count from its expiry. They ran by the time
-    /// at which something more was seen of them.
+    /// Of them, those whose wake was not seen: the sleep that the thread had begun was over,
+    /// and they count from its expiry.
     pub inferred: u64,
+    /// Those of which it was not seen when they ran: their latency is an upper bound.
+    pub run_unseen: u64,
     /// Those of which it was not seen that they went on after others had their CPU, or
     /// after a wait: what is told of both may have some of their own work.
     pub back_unseen: u64,
@@ -274,12 +333,22 @@ pub struct AttachRow {
     /// The same: activations that a stop fell into (a signal, a debugger, a frozen
     /// cgroup), or that were due meanwhile. They are in no figure.
     pub stopped: u32,
-    /// The period of its first wakes, where they have one.
+    /// Where its cycles end: the home wait. Absent: each sleep ends one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// Whether the home wait is a sleep for a time, not until a time.
+    pub sleeps_relative: bool,
+    /// The period of most of its cycles, if they have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<Nanos>,
-    /// That of its last wakes, where it is another.
+    /// Spans with one period each, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<AttachPhase>,
+    /// Of the thread, however woken: stops.
+    pub stops: AttachStops,
+    /// The signal that killed the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub later_period_ns: Option<Nanos>,
+    pub killed: Option<AttachKill>,
     /// Against the period that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<AttachPeriod>,
@@ -293,16 +362,20 @@ pub struct AttachRow {
     /// was woken too seldom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub course: Option<AttachCourse>,
-    /// How often others had its CPU before it slept,
+    /// How often others had its CPU within a cycle,
     pub preemptions: u64,
-    /// and for how long in all.
+    /// and how long it waited for a CPU in all, after it first ran.
     pub preempted_ns: Nanos,
     /// How often it went on on another CPU.
     pub migrations: u64,
-    /// How often it waited without having chosen to,
+    /// How often it waited uninterruptibly,
     pub blocks: u64,
     /// and for how long in all.
     pub blocked_ns: Nanos,
+    /// How often it slept within a cycle: for a lock, a pipe, a timer,
+    pub sleeps: u64,
+    /// and for how long in all.
+    pub slept_ns: Nanos,
     /// The activation of the largest response.
     pub largest_response: Option<AttachLargest>,
     /// The activation of the largest latency.
@@ -316,6 +389,20 @@ pub struct AttachRow {
 }
 
 impl AttachRow {
+    /// The unit that its figures count.
+    pub const fn unit(&self) -> &'static str {
+        match self.home {
+            Some(_) => "cycle",
+            None => "wakeup",
+        }
+    }
+
+    /// Whether it missed no deadline, and has none that is past.
+    pub fn is_quiet(&self) -> bool {
+        let has_missed = self.deadline.as_ref().is_some_and(|one| one.misses > 0);
+        !has_missed && self.unfinished.as_ref().is_none_or(|one| !one.overdue)
+    }
+
     /// Activations of the thread, however woken, that are in no figure as they were.
     pub(super) fn unseen(&self) -> u64 {
         self.lost + u64::from(self.merged) + u64::from(self.unseen)

@@ -3,65 +3,76 @@
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, count};
 
-use super::line::differ;
+use super::period::differ;
 use super::row::{AttachRow, DeadlineOf};
 
 /// What is to be said of a row.
 pub(super) fn sentences(row: &AttachRow) -> impl Iterator<Item = String> {
     let who = format!("{}/{} by {}", row.name, row.tid.0, row.woken_by);
     let all = [
+        unfinished(row, &who),
         against_deadline(row, &who),
         taken(row, &who),
+        home(row, &who),
         against_period(row, &who),
         changed(row, &who),
         grew(row, &who),
         inferred(row, &who),
         came_back(row, &who),
         otherwise_scheduled(row, &who),
-        unfinished(row, &who),
+        stops(row, &who),
     ];
     all.into_iter().flatten()
 }
 
-/// To whom the time of those went that missed.
+/// Where the time of the cycles went that missed.
 fn taken(row: &AttachRow, who: &str) -> Option<String> {
-    /// So many are told; the JSON has all.
-    const MOST: usize = 4;
+    /// The JSON has all.
+    const MAX_CAUSES: usize = 4;
     let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
     let deadline = row.deadline.as_ref()?;
     if deadline.explained == 0 {
         return None;
     }
-    let told = deadline.taken.iter().take(MOST).map(|one| {
-        let mut text = format!("{} {}", time(one.taken.time_ns), one.taken.what);
-        if one.mainly > 0 && deadline.explained > 1 {
-            text += &format!(" (the most in {})", count(one.mainly));
+    let causes = deadline.taken.iter().take(MAX_CAUSES).map(|one| {
+        let text = format!("{} {}", time(one.taken.time_ns), one.taken.what);
+        match one.avoided {
+            0 => text,
+            avoided => format!("{text} ({} on time without it)", count(avoided)),
         }
-        text
     });
-    let mut told: Vec<String> = told.collect();
-    let left = deadline.taken.iter().skip(MOST);
+    let mut causes: Vec<String> = causes.collect();
+    let left = deadline.taken.iter().skip(MAX_CAUSES);
     let left = left.fold(deadline.other_taken_ns, |sum, one| sum + one.taken.time_ns);
     if left > Nanos::ZERO {
-        told.push(format!("{} others", time(left)));
+        causes.push(format!("{} others", time(left)));
     }
     let of = match (deadline.explained, deadline.misses) {
-        (1, 1) => "the one that ended later".into(),
+        (1, 1) => format!("the missed {}", row.unit()),
         (explained, misses) if explained == misses => {
-            format!("all {} that ended later", count(misses))
+            format!("all {} missed {}s", count(misses), row.unit())
         }
-        (explained, misses) => {
-            format!(
-                "{} of the {} that ended later (of each tenth of a second, those that took the longest)",
-                count(explained),
-                count(misses)
-            )
-        }
+        (explained, misses) => format!(
+            "{} of {} missed {}s (the longest of each 100 ms)",
+            count(explained),
+            count(misses),
+            row.unit()
+        ),
     };
     Some(format!(
         "{who}: the time of {of}, together: {}.",
-        told.join("; ")
+        causes.join("; ")
     ))
+}
+
+/// Where cycles start and end, and their period.
+fn home(row: &AttachRow, who: &str) -> Option<String> {
+    let home = row.home.as_ref()?;
+    let period = match row.period_ns {
+        Some(ns) => format!("; period {}, estimated", Unit::Auto.write_nanos(ns)),
+        None => String::new(),
+    };
+    Some(format!("{who}: cycle: from {home}{period}."))
 }
 
 /// A row by timer against the period that was given.
@@ -70,10 +81,14 @@ fn against_period(row: &AttachRow, who: &str) -> Option<String> {
     let asked = row.asked?;
     let given = time(asked.period_ns);
     if let Some(found) = row.period_ns.filter(|&one| differ(one, asked.period_ns)) {
-        return Some(format!(
-            "{who}: its wakes have a period of {}, not the {given} that was given.",
+        let mut text = format!(
+            "{who}: its cycles have a period of {}, not the {given} of --period",
             time(found)
-        ));
+        );
+        if row.sleeps_relative && found > asked.period_ns {
+            text += ". It sleeps for a time after its work (relative), so that the execution time and each delay add to the period; to keep the rate, sleep until an absolute time";
+        }
+        return Some(text + ".");
     }
     let missing = match asked.without_wake {
         0 => return None,
@@ -81,29 +96,40 @@ fn against_period(row: &AttachRow, who: &str) -> Option<String> {
         more => format!("{} periods", count(more)),
     };
     Some(format!(
-        "{who}: {missing} of {given} had no wake that was seen: it was at work, waited for something else, or was not seen."
+        "{who}: {missing} of {given} had no wakeup: the thread ran, waited for something else, or its wakeup was not seen."
     ))
 }
 
-/// That its period is not what it was.
+/// Periods of a thread that has several.
 fn changed(row: &AttachRow, who: &str) -> Option<String> {
+    /// Shorter phases are not worth a sentence.
+    const MIN_CYCLES: u64 = 8;
     let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
-    let last = time(row.later_period_ns?);
-    let is_held = row
-        .deadline
-        .as_ref()
-        .is_some_and(|one| matches!(one.of, DeadlineOf::Period));
-    Some(match row.period_ns {
-        Some(first) if is_held => format!(
-            "{who}: its period was {} at first and {last} at the end; all are held against the first, so give a deadline.",
-            time(first)
-        ),
-        Some(first) => format!(
-            "{who}: its period was {} at first and {last} at the end.",
-            time(first)
-        ),
-        None => format!("{who}: its wakes had no period at first, and one of {last} at the end."),
-    })
+    let phases = row.phases.iter().filter(|phase| phase.cycles >= MIN_CYCLES);
+    let phases: Vec<String> = phases
+        .map(|phase| {
+            format!(
+                "{} for {} cycles",
+                time(phase.period_ns),
+                count(phase.cycles)
+            )
+        })
+        .collect();
+    if phases.len() < 2 {
+        return None;
+    }
+    let deadline = row.deadline.as_ref();
+    let is_implied = deadline.is_some_and(|one| matches!(one.of, DeadlineOf::Period));
+    let evaluated = match is_implied {
+        true => {
+            " Each cycle is compared with the period of its time; set --deadline to change that."
+        }
+        false => "",
+    };
+    Some(format!(
+        "{who}: its period was {}.{evaluated}",
+        phases.join(", then ")
+    ))
 }
 
 /// That its responses grew, or shrank, where that is more than chance and bears on its
@@ -133,67 +159,133 @@ fn grew(row: &AttachRow, who: &str) -> Option<String> {
     ))
 }
 
-/// Of how many activations no wake was seen.
+/// Cycles whose wake, or whose start on a CPU, was not seen.
 fn inferred(row: &AttachRow, who: &str) -> Option<String> {
-    let of = match row.inferred {
-        0 => return None,
-        1 => "the wake of 1 was not seen; it counts".to_owned(),
-        more => format!("the wakes of {} were not seen; they count", count(more)),
-    };
-    Some(format!(
-        "{who}: {of} from the expiry of the sleep that the thread had begun, and ran by the time at which more was seen of it."
-    ))
+    let mut sentences = Vec::new();
+    if row.inferred > 0 {
+        sentences.push(format!(
+            "{} cycles count from the expiry of the thread's own sleep, because their wakeup was not seen",
+            count(row.inferred)
+        ));
+    }
+    if row.run_unseen > 0 {
+        sentences.push(format!(
+            "the latency of {} is an upper bound, because it was not seen when they ran",
+            count(row.run_unseen)
+        ));
+    }
+    (!sentences.is_empty()).then(|| format!("{who}: {}.", sentences.join("; ")))
 }
 
-/// Of how many it was not seen that they went on.
+/// Cycles of which it was not seen when they went on.
 fn came_back(row: &AttachRow, who: &str) -> Option<String> {
-    let of = match row.back_unseen {
-        0 => return None,
-        more => count(more),
-    };
-    Some(format!(
-        "{who}: of {of} it was not seen when they went on, after others had the CPU or after a wait: some of that time may be their own work."
-    ))
+    (row.back_unseen > 0).then(|| {
+        format!(
+            "{who}: in {} {}s it was not seen when the thread got its CPU back: some of the time of others may be its own.",
+            count(row.back_unseen),
+            row.unit()
+        )
+    })
 }
 
-/// In how many of its activations a thread was not scheduled as its row says.
+/// In how many of its cycles a thread was not scheduled as its row says.
 fn otherwise_scheduled(row: &AttachRow, who: &str) -> Option<String> {
     let others = row.other_policies.iter();
     let others = others.map(|one| format!("{} as {}", count(one.count), one.policy));
     let others: Vec<_> = others.collect();
     (!others.is_empty()).then(|| {
         format!(
-            "{who}: of its {} activations, it ended {}, the rest as {}.",
-            count(row.activations),
+            "{who}: {} of its {} {}s; the others as {}.",
             others.join(", "),
+            count(row.activations),
+            row.unit(),
             row.policy
         )
     })
 }
 
-/// What a thread was in at the end, where that is longer than all that ended, or too
-/// long: it is in no figure.
+/// A cycle that did not end, if it is late or longer than all that ended.
 fn unfinished(row: &AttachRow, who: &str) -> Option<String> {
-    let one = row.unfinished?;
+    const MAX_TAKEN: usize = 4;
+    let one = row.unfinished.as_ref()?;
     let most = row.response.map_or(Nanos::ZERO, |of| of.largest_ns);
-    let is_late = row
-        .deadline
-        .as_ref()
-        .is_some_and(|it| one.so_far_ns > it.deadline_ns);
-    let when = match row.ended_ns {
-        Some(_) => "the thread ended",
-        None => "watching ended",
+    if !one.overdue && (one.so_far_ns <= most || row.ended_ns.is_some()) {
+        return None;
+    }
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let so_far = time(one.so_far_ns);
+    let mut text = match (one.never_slept, one.ran) {
+        (true, _) => format!("{who}: has not slept for {so_far}: its cycle never ended"),
+        (false, true) => format!("{who}: the last cycle took at least {so_far} and did not end"),
+        (false, false) => {
+            format!("{who}: the last cycle was due for at least {so_far} and had not run")
+        }
     };
-    let at_work = match one.ran {
-        true => "was not done",
-        false => "had not run",
+    if one.never_slept
+        && let Some(asked) = row.asked
+    {
+        let periods = one.so_far_ns.ns() / asked.period_ns.ns().max(1);
+        text += &format!(
+            "; {} periods of {} passed in that time",
+            count(periods),
+            time(asked.period_ns)
+        );
+    }
+    if let Some(killed) = row.killed {
+        text += &format!("; signal {} killed it", signal_name(killed.signal));
+        if let Some(limit) = killed.rt_limit_ns.filter(|&limit| killed.ran_ns >= limit) {
+            text += &format!(
+                ": it had run for {} without sleeping, and RLIMIT_RTTIME is {}",
+                time(killed.ran_ns),
+                time(limit)
+            );
+        }
+    }
+    let taken = one.taken.iter().take(MAX_TAKEN);
+    let taken: Vec<String> = taken
+        .map(|part| format!("{} {}", time(part.time_ns), part.what))
+        .collect();
+    if !taken.is_empty() {
+        text += &format!(". It went to: {}", taken.join("; "));
+    }
+    Some(text + ".")
+}
+
+fn signal_name(signal: u32) -> String {
+    match signal {
+        6 => "SIGABRT".into(),
+        9 => "SIGKILL".into(),
+        11 => "SIGSEGV".into(),
+        15 => "SIGTERM".into(),
+        24 => "SIGXCPU".into(),
+        other => other.to_string(),
+    }
+}
+
+/// How often and how long the thread was stopped or frozen.
+fn stops(row: &AttachRow, who: &str) -> Option<String> {
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let times = |number: u64| match number {
+        1 => "once".to_owned(),
+        more => format!("{} times", count(more)),
     };
-    (is_late || one.so_far_ns > most).then(|| {
-        format!(
-            "{who}: when {when}, one was due for {} and {at_work}; it is in no figure.",
-            Unit::Auto.write_nanos(one.so_far_ns)
-        )
-    })
+    let stops = row.stops;
+    let mut parts = Vec::new();
+    if stops.frozen > 0 {
+        parts.push(format!(
+            "its control group was frozen {}, {} in all",
+            times(stops.frozen),
+            time(stops.frozen_ns)
+        ));
+    }
+    if stops.stopped > 0 {
+        parts.push(format!(
+            "a signal or a debugger stopped it {}, {} in all",
+            times(stops.stopped),
+            time(stops.stopped_ns)
+        ));
+    }
+    (!parts.is_empty()).then(|| format!("{who}: {}.", parts.join("; ")))
 }
 
 /// A row against its deadline, in words.
@@ -201,48 +293,40 @@ fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
     let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
     let deadline = row.deadline.as_ref()?;
     let of = match deadline.of {
-        DeadlineOf::Period => ", the period that was found",
-        DeadlineOf::GivenPeriod => ", the period that was given",
+        DeadlineOf::Period => " (implied: its period)",
+        DeadlineOf::GivenPeriod => " (--period)",
         DeadlineOf::Given | DeadlineOf::Application => "",
     };
     let mut text = format!(
-        "{who}: {} of {} ended later than {}{of}",
+        "{who}: {} of {} {}s missed the deadline of {}{of}",
         count(deadline.misses),
         count(row.activations),
+        row.unit(),
         time(deadline.deadline_ns),
     );
     match deadline.expected {
-        // None tells nothing of how they come together.
+        // No miss: nothing shows whether they cluster.
         Some((_, high)) if deadline.misses == 0 => {
-            text += &format!(
-                "; as long a time has {high:.1} at most (95 %), or as many bursts where they come together"
-            );
+            text += &format!("; at most {high:.1} in the same time (95 %), or as many bursts");
         }
         Some((low, high)) => {
-            text += &format!("; as long a time has {low:.1} to {high:.1} of them (95 %)");
+            text += &format!("; {low:.1} to {high:.1} in the same time (95 % CI)");
         }
         None => {}
     }
-    let not_told = row.unseen();
-    if not_told > 0 {
-        text += &format!(
-            "; {} more of the thread were not told apart or not seen",
-            count(not_told)
-        );
+    let unseen = row.unseen();
+    if unseen > 0 {
+        text += &format!("; {} more were lost or not seen", count(unseen));
     }
-    text += &format!(
-        ". The smallest margin was {}",
-        margin(deadline.least_margin_ns)
-    );
+    text += &format!(". Smallest margin: {}", margin(deadline.least_margin_ns));
     if let Some(ns) = deadline.p999_margin_ns {
-        text += &format!("; at most 1 in 1,000 has less than {}", margin(ns));
+        text += &format!("; p99.9: {}", margin(ns));
     }
-    text += ".";
     let grown = deadline.grown.iter();
     let grown =
         grown.map(|one| format!("{} with {} % more work", count(one.misses), one.by_percent));
     text += &format!(
-        " With its own delays it would miss {}; {} with half the deadline.",
+        ". Misses with the same delays: {}; {} with half the deadline.",
         grown.collect::<Vec<_>>().join(", "),
         count(deadline.misses_of_half),
     );

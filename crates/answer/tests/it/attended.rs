@@ -1,12 +1,14 @@
 //! What `laggard attach` says of threads whose activations are known.
 
 use laggard_answer::attach::{
-    AttachAsked, AttachLost, AttachMeasured, AttachReport, AttachTaken, Attended, DeadlineOf,
+    AttachAsked, AttachLost, AttachMeasured, AttachReport, AttachTaken, Attended, CycleChoice,
+    DeadlineOf,
 };
 use laggard_model::{
-    Address, Cpu, Evidence, FlightEvent, Happening, Host, Names, Nanos, Symbols, ThreadActivation,
-    ThreadHappening, ThreadName, ThreadPolicy, ThreadTold, Tid, UnfinishedActivation,
-    WatchedThread, WokenBy,
+    ActivationEnd, Address, CauseClass, Cpu, CycleWaits, Evidence, FlightEvent, Happening, Host,
+    Names, Nanos, Symbols, SystemCall, ThreadActivation, ThreadExit, ThreadHappening, ThreadName,
+    ThreadPolicy, ThreadTold, ThreadUsage, Tid, UnfinishedActivation, WaitSite, WatchedThread,
+    WokenBy,
 };
 
 const CYCLE: Nanos = Nanos::from_us(1_000);
@@ -55,6 +57,13 @@ fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold>
             migrations: 0,
             blocks: 0,
             cpu: Cpu(0),
+            start_seen: true,
+            was_frozen: false,
+            end: ActivationEnd::Slept,
+            site: WaitSite::default(),
+            lock: None,
+            usage: ThreadUsage::default(),
+            waits: CycleWaits::default(),
         });
         told(number, policy, cycle, done)
     };
@@ -69,6 +78,7 @@ fn in_the_middle(so_far: Nanos) -> Option<UnfinishedActivation> {
         origin: at.saturating_sub(so_far),
         running: Some(at.saturating_sub(so_far)),
         cpu: Cpu(0),
+        start_seen: true,
     })
 }
 
@@ -95,6 +105,13 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
         migrations: 0,
         blocks: 0,
         cpu: Cpu(0),
+        start_seen: true,
+        was_frozen: false,
+        end: ActivationEnd::Slept,
+        site: WaitSite::default(),
+        lock: None,
+        usage: ThreadUsage::default(),
+        waits: CycleWaits::default(),
     };
     change(&mut one);
     one
@@ -166,7 +183,7 @@ fn all_time_from_when_it_was_due_until_it_is_done_is_somebodys() {
         found[..2],
         [
             ("higher-priority thread: hog".to_owned(), 693),
-            ("its own work".to_owned(), 100)
+            ("execution time (own work)".to_owned(), 100)
         ]
     );
 }
@@ -185,7 +202,7 @@ fn of_wakes_that_were_not_seen_it_is_said_from_where_they_count() {
     assert_eq!(report.rows[0].inferred, 7);
     assert_eq!(report.rows[0].activations, u64::from(CYCLES));
     let said = report.sentences.join(" ");
-    assert!(said.contains("the wakes of 7 were not seen"), "{said}");
+    assert!(said.contains("7 cycles count from the expiry"), "{said}");
 }
 
 #[test]
@@ -224,20 +241,330 @@ fn who_has_a_cpu_that_it_only_came_to_later_is_not_blamed_for_before() {
 }
 
 #[test]
-fn what_it_waited_for_is_told_apart_from_its_work() {
+fn time_of_others_is_unexplained_if_the_cpu_is_not_known() {
     let found = taken(|one| {
-        one.blocks = 1;
-        one.blocked = Nanos::from_us(40);
+        one.migrations = 1;
         one.preempted = Nanos::from_us(10);
     });
 
     for part in [
-        ("its own work", 50),
-        ("held up in the kernel", 40),
+        ("execution time (own work)", 90),
         ("other threads had its CPU", 10),
     ] {
         assert!(found.contains(&(part.0.to_owned(), part.1)), "{found:?}");
     }
+}
+
+/// A system call with its first three arguments.
+fn site(name: &'static str, object: u64, argument: u64, value: u32) -> WaitSite {
+    WaitSite {
+        call: Some(SystemCall { number: 7, name }),
+        object,
+        argument,
+        value,
+    }
+}
+
+/// The sleep of a periodic thread, until an absolute time.
+fn sleep_until() -> WaitSite {
+    site("clock_nanosleep", 1, 1, 0)
+}
+
+/// Activations of one thread, each as the time when it was due, from when to when it ran,
+/// and the wait that ended it.
+struct Script {
+    number: u32,
+    records: Vec<ThreadTold>,
+}
+
+impl Script {
+    const fn new(number: u32) -> Self {
+        Self {
+            number,
+            records: Vec::new(),
+        }
+    }
+
+    fn add(
+        &mut self,
+        woken: WokenBy,
+        (due, from, to): (u64, u64, u64),
+        wait: (ActivationEnd, WaitSite),
+    ) {
+        let us = Nanos::from_us;
+        let activation = ThreadActivation {
+            woken,
+            origin: us(due),
+            due: us(due),
+            waking: us(due.max(from)),
+            running: us(from),
+            done: us(to),
+            end: wait.0,
+            site: wait.1,
+            ..one(|_| {})
+        };
+        self.push(us(to), ThreadHappening::Done(activation));
+    }
+
+    fn push(&mut self, at: Nanos, what: ThreadHappening) {
+        let sequence = u32::try_from(self.records.len()).unwrap();
+        self.records.push(ThreadTold {
+            at,
+            ..told(self.number, ThreadPolicy::Fifo(80), sequence, what)
+        });
+    }
+}
+
+fn by_thread(tid: u32, name: &[u8]) -> WokenBy {
+    let mut bytes = [0; 16];
+    bytes[..name.len()].copy_from_slice(name);
+    WokenBy::Thread(Tid(tid), ThreadName(bytes))
+}
+
+const TIMER: WokenBy = WokenBy::Timer(Address(1));
+
+/// 20 cycles of 1 ms; in each, the thread waits 300 us for a mutex that another releases.
+fn cycles_with_a_lock() -> Script {
+    const MUTEX_CONTENDED: u32 = 2;
+    let mut script = Script::new(1);
+    let lock = site("futex", 0x1000, 0x80, MUTEX_CONTENDED);
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        script.add(
+            TIMER,
+            (due, due + 10, due + 300),
+            (ActivationEnd::Slept, lock),
+        );
+        let back = (due + 600, due + 600, due + 700);
+        script.add(
+            by_thread(5, b"logger"),
+            back,
+            (ActivationEnd::Slept, sleep_until()),
+        );
+    }
+    script
+}
+
+#[test]
+fn wait_for_a_lock_is_part_of_the_cycle() {
+    let report = report(9, cycles_with_a_lock().records);
+
+    let row = &report.rows[0];
+    assert_eq!((report.rows.len(), row.activations), (1, 20));
+    assert_eq!(row.woken_by, "timer");
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 20);
+    assert_eq!((row.sleeps, row.slept_ns), (20, Nanos::from_us(6_000)));
+    let home = row.home.as_deref().unwrap();
+    assert_eq!(home, "clock_nanosleep(), CLOCK_MONOTONIC, absolute");
+}
+
+#[test]
+fn each_sleep_ends_a_unit_if_the_user_wants_that() {
+    let asked = AttachAsked {
+        cycle: CycleChoice::Wake,
+        ..asked(9)
+    };
+    let mut seen = Attended::new(asked);
+    seen.told(&mut cycles_with_a_lock().records, Nanos::MAX);
+
+    let report = measured(seen, 9);
+
+    assert_eq!(report.rows.len(), 2);
+    assert_eq!(report.held.misses, 0);
+}
+
+#[test]
+fn time_of_a_lock_names_its_holder() {
+    let mut seen = Attended::new(asked(9));
+    seen.told(&mut cycles_with_a_lock().records, Nanos::MAX);
+    let chosen = seen.choose();
+
+    let parts = chosen[0].taken(evidence, &mut NoNames::default());
+
+    let lock = parts
+        .iter()
+        .find(|part| part.class == Some(CauseClass::Lock));
+    let lock = lock.unwrap_or_else(|| panic!("{parts:?}"));
+    assert_eq!(lock.time_ns, Nanos::from_us(300));
+    assert!(lock.what.contains("held by logger"), "{}", lock.what);
+    let sum = parts
+        .iter()
+        .fold(Nanos::ZERO, |sum, part| sum + part.time_ns);
+    assert_eq!(sum, chosen[0].activation().response());
+}
+
+#[test]
+fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
+    let mut script = Script::new(1);
+    let home = (ActivationEnd::Slept, sleep_until());
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        script.add(TIMER, (due, due + 10, due + 100), home);
+    }
+    // 2.6 ms of work: the next two are due meanwhile.
+    script.add(TIMER, (20_000, 20_010, 22_600), home);
+    script.add(TIMER, (21_000, 22_600, 22_700), home);
+    script.add(TIMER, (22_000, 22_700, 22_800), home);
+    let mut seen = Attended::new(asked(9));
+    seen.told(&mut script.records, Nanos::MAX);
+    let chosen = seen.choose();
+
+    // The thread has its CPU all the time.
+    let evidence = |_: Cpu, from: Nanos, to: Nanos| Evidence {
+        from_ns: from,
+        to_ns: to,
+        events: vec![FlightEvent {
+            at_ns: Nanos::ZERO,
+            what: Happening::Switch {
+                tid: Tid(1_001),
+                name: "cycle".into(),
+                priority: 19,
+                priority_before: None,
+                before: None,
+                preempted: false,
+            },
+        }],
+        ..Evidence::default()
+    };
+    for (due, overrun) in [(21_000, 1_600), (22_000, 700)] {
+        let mut late = chosen.iter();
+        let late = late.find(|one| one.activation().origin == Nanos::from_us(due));
+        let parts = late.unwrap().taken(evidence, &mut NoNames::default());
+        let of = |class| {
+            let parts = parts.iter().filter(|part| part.class == class);
+            parts.fold(Nanos::ZERO, |sum, part| sum + part.time_ns)
+        };
+        assert_eq!(
+            of(Some(CauseClass::Overrun)),
+            Nanos::from_us(overrun),
+            "{parts:?}"
+        );
+        assert_eq!(of(None), Nanos::from_us(100), "{parts:?}");
+    }
+}
+
+#[test]
+fn threads_that_only_wake_each_other_have_no_implied_deadline() {
+    let wait = (ActivationEnd::Slept, site("read", 3, 0, 1));
+    let (mut first, mut second) = (Script::new(1), Script::new(2));
+    for round in 0..100 {
+        let at = 400 * round;
+        first.add(by_thread(1_002, b"b"), (at, at, at + 190), wait);
+        second.add(by_thread(1_001, b"a"), (at + 200, at + 200, at + 390), wait);
+    }
+    let mut records = first.records;
+    records.extend(second.records);
+    let asked = AttachAsked {
+        deadline: None,
+        ..asked(9)
+    };
+    let mut seen = Attended::new(asked.clone());
+    seen.told(&mut records, Nanos::MAX);
+    seen.settle();
+
+    let measured = AttachMeasured {
+        asked,
+        ..measurement(&seen)
+    };
+    let report = seen.report(&measured, &Symbols::default());
+
+    assert_eq!(report.rows.len(), 2);
+    assert!(report.rows.iter().all(|row| row.deadline.is_none()));
+}
+
+#[test]
+fn thread_killed_in_a_late_cycle_has_a_miss_and_its_limit_is_named() {
+    let mut script = Script::new(1);
+    let home = (ActivationEnd::Slept, sleep_until());
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        script.add(TIMER, (due, due + 10, due + 100), home);
+    }
+    let us = Nanos::from_us;
+    let last = UnfinishedActivation {
+        woken: TIMER,
+        origin: us(20_000),
+        running: Some(us(20_010)),
+        cpu: Cpu(0),
+        start_seen: true,
+    };
+    let exit = ThreadExit {
+        signal: 9,
+        rt_limit: Some(us(50_000)),
+    };
+    script.push(us(75_000), ThreadHappening::Ended(Some(last), exit));
+
+    let report = report(9, script.records);
+
+    assert_eq!(report.held.overdue, 1);
+    assert!(
+        report.sentences[0].contains("RLIMIT_RTTIME is 50.0 ms"),
+        "{:?}",
+        report.sentences
+    );
+}
+
+#[test]
+fn stop_is_part_of_the_cycle_and_has_a_length() {
+    let mut script = Script::new(1);
+    let home = (ActivationEnd::Slept, sleep_until());
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        let stop = (ActivationEnd::Frozen, WaitSite::default());
+        if cycle == 10 {
+            script.add(TIMER, (due, due + 10, due + 50), stop);
+            script.add(
+                by_thread(9, b"systemd"),
+                (due + 800, due + 800, due + 850),
+                home,
+            );
+        } else {
+            script.add(TIMER, (due, due + 10, due + 100), home);
+        }
+    }
+
+    let report = report(9, script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(
+        (row.activations, row.deadline.as_ref().unwrap().misses),
+        (20, 1)
+    );
+    assert_eq!(
+        (row.stops.frozen, row.stops.frozen_ns),
+        (1, Nanos::from_us(750))
+    );
+}
+
+#[test]
+fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
+    let asked = AttachAsked {
+        deadline: None,
+        period: Some(CYCLE),
+        ..asked(9)
+    };
+    let mut script = Script::new(1);
+    let since = UnfinishedActivation {
+        woken: WokenBy::Interrupt,
+        origin: Nanos::from_us(500),
+        running: Some(Nanos::from_us(500)),
+        cpu: Cpu(0),
+        start_seen: false,
+    };
+    script.push(Nanos::from_us(500), ThreadHappening::Began);
+    script.push(Nanos::from_us(90_500), ThreadHappening::Left(Some(since)));
+    let mut seen = Attended::new(asked.clone());
+    seen.told(&mut script.records, Nanos::MAX);
+
+    let measured = AttachMeasured {
+        asked,
+        ..measurement(&seen)
+    };
+    let report = seen.report(&measured, &Symbols::default());
+
+    assert_eq!(report.held.overdue, 1);
+    let said = report.sentences.join(" ");
+    assert!(said.contains("has not slept for 90.0 ms"), "{said}");
 }
 
 #[test]
@@ -265,10 +592,7 @@ fn of_many_that_are_late_the_real_time_ones_and_the_largest_are_looked_at() {
     };
     assert_eq!([explained(1), explained(2), explained(3)], [0, 10, 0]);
     let said = report.sentences.join(" ");
-    assert!(
-        said.contains("the time of 10 of the 100 that ended later"),
-        "{said}"
-    );
+    assert!(said.contains("the time of 10 of 100 missed"), "{said}");
 }
 
 #[test]
@@ -293,11 +617,11 @@ fn a_period_that_changes_is_told() {
     let report = report(9, all);
 
     let row = &report.rows[0];
-    assert_eq!(row.period_ns, Some(CYCLE));
-    assert_eq!(row.later_period_ns, Some(Nanos::from_us(1_500)));
+    let periods: Vec<Nanos> = row.phases.iter().map(|phase| phase.period_ns).collect();
+    assert_eq!(periods, [CYCLE, Nanos::from_us(1_500)]);
     let said = report.sentences.join(" ");
     assert!(
-        said.contains("1.00 ms at first and 1.50 ms at the end"),
+        said.contains("1.00 ms for 50 cycles, then 1.50 ms for 50 cycles"),
         "{said}"
     );
 }
@@ -323,6 +647,7 @@ fn asked(rows: usize) -> AttachAsked {
         application: None,
         rows,
         steps: false,
+        cycle: CycleChoice::Auto,
     }
 }
 
@@ -358,8 +683,11 @@ fn none_that_missed_is_told_with_an_upper_limit() {
 
     // The rule of three: -ln(0.05).
     let said = &report.sentences[0];
-    assert!(said.contains("0 of 100 ended later"), "{said}");
-    assert!(said.contains("3.0 at most (95 %)"), "{said}");
+    assert!(said.contains("0 of 100 cycles missed"), "{said}");
+    assert!(
+        said.contains("at most 3.0 in the same time (95 %)"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -369,7 +697,7 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
         let policy = ThreadPolicy::Fifo(80);
         let mut all = cycles(1, policy, Nanos::from_us(100));
         let last = if ended {
-            ThreadHappening::Ended(unfinished)
+            ThreadHappening::Ended(unfinished, ThreadExit::default())
         } else {
             ThreadHappening::Left(unfinished)
         };
@@ -380,12 +708,8 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
         assert_eq!(report.held.overdue, overdue, "{so_far} us, ended: {ended}");
         assert_eq!(report.held.misses, 0, "{so_far} us, ended: {ended}");
         let said = report.sentences.join(" ");
-        let when = if ended {
-            "when the thread ended, one"
-        } else {
-            "when watching ended, one"
-        };
-        assert!(said.contains(when), "{said}");
+        let is_shown = said.contains("at least") && said.contains("did not end");
+        assert_eq!(is_shown, !ended, "{said}");
     }
 }
 
@@ -432,6 +756,7 @@ fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted
         application: None,
         rows: 9,
         steps: false,
+        cycle: CycleChoice::Auto,
     };
     let seen = |period| {
         let mut seen = Attended::new(asked(period));
@@ -456,10 +781,13 @@ fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted
     assert_eq!((deadline.deadline_ns, deadline.misses), (CYCLE, 98));
     assert_eq!(row.asked.unwrap().without_wake, 2);
     let said = right.sentences.join(" ");
-    assert!(said.contains("2 periods of 1.00 ms had no wake"), "{said}");
+    assert!(
+        said.contains("2 periods of 1.00 ms had no wakeup"),
+        "{said}"
+    );
     let said = wrong.sentences.join(" ");
     assert!(
-        said.contains("a period of 1.00 ms, not the 800 us that was given"),
+        said.contains("a period of 1.00 ms, not the 800 us of --period"),
         "{said}"
     );
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use laggard_answer::attach::CycleChoice;
 use laggard_model::{Nanos, Service};
 
 use super::{EpisodesArg, some_time};
@@ -60,6 +61,11 @@ pub(crate) struct AttachArgs {
     /// each have, if they have one
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = some_period)]
     pub(crate) period: PeriodArg,
+    /// What ends a cycle: the wait that carries the thread's period (auto), each sleep
+    /// (wake), or sleeps in this system call, on this descriptor if one is given:
+    /// `epoll_wait:5`. Cycles that a program marks itself are shown as well
+    #[arg(long, value_name = "SITE", default_value = "auto", value_parser = some_cycle)]
+    pub(crate) cycle: CycleChoice,
     /// How long [default: until Ctrl-C, or the end of what is watched]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
@@ -103,6 +109,28 @@ pub(crate) struct AttachArgs {
 /// A period; `None`: each thread's own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct PeriodArg(pub(crate) Option<Nanos>);
+
+fn some_cycle(text: &str) -> Result<CycleChoice, String> {
+    let (name, descriptor) = match text.split_once(':') {
+        None => (text, None),
+        Some((name, number)) => {
+            let number = number.parse();
+            let number =
+                number.map_err(|_| format!("`{text}` has no file descriptor after `:`"))?;
+            (name, Some(number))
+        }
+    };
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match name {
+        "auto" => Ok(CycleChoice::Auto),
+        "wake" => Ok(CycleChoice::Wake),
+        _ if !name.is_empty() && name.bytes().all(is_name) => Ok(CycleChoice::Call {
+            name: name.into(),
+            descriptor,
+        }),
+        _ => Err("not `auto`, `wake` or a system call such as `epoll_wait:5`".into()),
+    }
+}
 
 fn some_period(text: &str) -> Result<PeriodArg, String> {
     match text {

@@ -1,14 +1,15 @@
-//! Each activation of threads that are watched, as a line of a file.
+//! Each cycle of threads that are watched, as a line of a file.
 
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use laggard_answer::attach::ThreadCycle;
 use laggard_files::LogFile;
-use laggard_model::{ThreadHappening, ThreadTold, WokenBy, printable};
+use laggard_model::{WokenBy, printable};
 
 const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,wake_seen,run_seen,back_seen,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
-    preempted_ns,blocked_ns,preemptions,migrations,blocks,waker_cpu,first_cpu,cpu\n";
+    preempted_ns,blocked_ns,preemptions,migrations,blocks,waker_cpu,first_cpu,cpu,sleeps,slept_ns,stops,stopped_ns\n";
 
 /// A new file of comma-separated values. Where the disk refuses, nothing more is
 /// written, and [`ActivationFile::end`] says why.
@@ -34,11 +35,11 @@ impl ActivationFile {
         Ok(file)
     }
 
-    /// Adds those that ended, as they come, and has the system keep them.
-    pub(super) fn add(&mut self, told: &[ThreadTold]) {
+    /// Adds cycles that ended, and has the system keep them.
+    pub(super) fn add(&mut self, cycles: &[ThreadCycle]) {
         self.write(|out| {
-            for one in told {
-                line(out, one)?;
+            for cycle in cycles {
+                line(out, cycle)?;
             }
             out.flush()
         });
@@ -71,11 +72,8 @@ impl ActivationFile {
     }
 }
 
-fn line(out: &mut impl io::Write, told: &ThreadTold) -> io::Result<()> {
-    let ThreadHappening::Done(one) = told.what else {
-        return Ok(());
-    };
-    let thread = told.thread;
+fn line(out: &mut impl io::Write, cycle: &ThreadCycle) -> io::Result<()> {
+    let (thread, one) = (&cycle.thread, &cycle.whole);
     // Escaped, and quoted: a name is whatever somebody gave.
     let name = printable(&thread.name.to_string()).to_string();
     write!(out, "\"{}\"", name.replace('"', "\"\""))?;
@@ -90,7 +88,7 @@ fn line(out: &mut impl io::Write, told: &ThreadTold) -> io::Result<()> {
     };
     writeln!(
         out,
-        ",{},{},{},\"{}\",{woken},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        ",{},{},{},\"{}\",{woken},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
         thread.tid.0,
         thread.process,
         thread.number,
@@ -111,5 +109,9 @@ fn line(out: &mut impl io::Write, told: &ThreadTold) -> io::Result<()> {
         one.waker_cpu,
         one.first_cpu,
         one.cpu,
+        one.waits.sleeps,
+        one.waits.slept.ns(),
+        one.waits.stops,
+        one.waits.stopped.ns(),
     )
 }

@@ -87,6 +87,15 @@ impl LateWatch {
         }
     }
 
+    /// Looks up where the time of cycles went that did not end.
+    pub(super) fn explain_unfinished(&mut self, seen: &mut Attended) {
+        if let Some(flight) = &mut self.flight {
+            flight.poll();
+            let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
+            seen.explain_unfinished(evidence, &mut self.names);
+        }
+    }
+
     /// Switches that the flight recorder did not see; `None`: there is none.
     pub(super) fn unseen_switches(&self) -> Option<u64> {
         self.flight.as_ref().map(|flight| flight.unseen_switches())

@@ -90,19 +90,29 @@ impl AttachLooks {
         }
         let mut told = Vec::new();
         self.probe.drain(&mut told);
-        if let Some(file) = &mut self.file {
-            file.add(&told);
-        }
         if let Some(recording) = &mut self.recording {
-            recording.add(&told, until.min(linux::now()));
+            recording.count(&told);
         }
         self.seen.marked(&marks);
         self.seen.told(&mut told, until);
         if until == Nanos::MAX {
             self.seen.settle();
         }
+        let cycles = self.seen.take_ended();
+        if let Some(file) = &mut self.file {
+            file.add(&cycles);
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.add(&cycles, until.min(linux::now()));
+            if until == Nanos::MAX {
+                recording.add_unfinished(&self.seen.unfinished());
+            }
+        }
         self.watch
             .explain(&mut self.seen, self.recording.as_mut(), self.live.as_mut());
+        if until == Nanos::MAX {
+            self.watch.explain_unfinished(&mut self.seen);
+        }
     }
 
     /// Shows what came, where it is time; whether anybody still reads it.

@@ -148,10 +148,11 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     if let Some(path) = recorded.transpose()? {
         pipe::say(&format!("recorded in `{path}`; `laggard show` reads it"));
     }
-    Ok(exit(
-        ended,
-        !ended_by_itself || stop.load(Ordering::Relaxed),
-    ))
+    let exit = exit(ended, !ended_by_itself || stop.load(Ordering::Relaxed));
+    if exit == Exit::Ok && !report.is_trusted() {
+        return Ok(Exit::Untrustworthy);
+    }
+    Ok(exit)
 }
 
 /// The file of activations, and the command; where that cannot be run, no file is left.
@@ -182,6 +183,7 @@ fn asked(args: &AttachArgs) -> anyhow::Result<AttachAsked> {
         application: application.map(|one| one.name),
         rows: args.rows as usize,
         steps: args.every.is_some(),
+        cycle: args.cycle.clone(),
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use jiff::Zoned;
-use laggard_answer::attach::{AttachChosen, Attended};
+use laggard_answer::attach::{AttachChosen, Attended, ThreadCycle};
 use laggard_measure::host::{self, Files};
 use laggard_measure::{SymbolBook, linux};
 use laggard_model::{
@@ -138,9 +138,24 @@ impl AttachRecording {
         })
     }
 
-    /// Adds what was told.
-    pub(super) fn add(&mut self, told: &[ThreadTold], now: Nanos) {
-        self.write(|writing| writing.add(told, now));
+    /// Counts records, and those that are missing.
+    pub(super) fn count(&mut self, told: &[ThreadTold]) {
+        if let Some(writing) = &mut self.writing {
+            told.iter().for_each(|one| writing.count(one));
+        }
+    }
+
+    /// Adds cycles that ended.
+    pub(super) fn add(&mut self, cycles: &[ThreadCycle], now: Nanos) {
+        self.write(|writing| writing.add(cycles, now));
+    }
+
+    /// Adds cycles that had not ended when watching did, and when that was.
+    pub(super) fn add_unfinished(
+        &mut self,
+        unfinished: &[(WatchedThread, Nanos, UnfinishedActivation)],
+    ) {
+        self.write(|writing| writing.add_unfinished(unfinished));
     }
 
     /// Keeps a late one, with what its CPU did.
@@ -216,40 +231,52 @@ impl AttachRecording {
 }
 
 impl Writing {
-    fn add(&mut self, told: &[ThreadTold], now: Nanos) -> anyhow::Result<()> {
-        let mut batch = Batch::default();
-        // By the order in which they came, not by that of CPUs.
-        let mut all: Vec<&ThreadTold> = told.iter().collect();
-        all.sort_by_key(|one| (one.thread.number, one.sequence));
-        for one in all {
-            self.one(one, &mut batch);
-        }
-        self.recorder.append(&batch)?;
-        self.recorder.flush(now)?;
-        let notes = self.notes(None);
-        self.episodes.flush(now, &notes)?;
-        let old = now.saturating_sub(REMEMBERED);
-        self.places = self.places.split_off(&(old, 0, Nanos::ZERO));
-        Ok(())
-    }
-
-    fn one(&mut self, told: &ThreadTold, batch: &mut Batch) {
+    fn count(&mut self, told: &ThreadTold) {
         let thread = told.thread;
         let known = self.threads.entry(thread.number).or_default();
         known.came += 1;
         known.highest = known.highest.max(u64::from(told.sequence) + 1);
         known.unseen = known.unseen.max(thread.unseen.into());
-        let (cpu, way, row) = match told.what {
-            ThreadHappening::Began => {
-                self.which(&thread);
-                return;
-            }
-            ThreadHappening::Done(one) => (one.first_cpu, one.woken.way(), done(&one)),
-            // It may have died of anything.
-            ThreadHappening::Ended(_) | ThreadHappening::Left(None) => return,
-            ThreadHappening::Left(Some(one)) => (one.cpu, one.woken.way(), not_done(&one, told.at)),
-        };
-        let Some(line) = self.line(cpu, &thread, way) else {
+        if matches!(told.what, ThreadHappening::Began) {
+            self.which(&thread);
+        }
+    }
+
+    fn add(&mut self, cycles: &[ThreadCycle], now: Nanos) -> anyhow::Result<()> {
+        let old = now.saturating_sub(REMEMBERED);
+        self.places = self.places.split_off(&(old, 0, Nanos::ZERO));
+        let mut batch = Batch::default();
+        for cycle in cycles {
+            let one = &cycle.whole;
+            let place = (one.first_cpu, one.woken.way(), one.done);
+            self.row(&cycle.thread, place, done(one), &mut batch);
+        }
+        self.recorder.append(&batch)?;
+        self.recorder.flush(now)?;
+        let notes = self.notes(None);
+        Ok(self.episodes.flush(now, &notes)?)
+    }
+
+    fn add_unfinished(
+        &mut self,
+        unfinished: &[(WatchedThread, Nanos, UnfinishedActivation)],
+    ) -> anyhow::Result<()> {
+        let mut batch = Batch::default();
+        for (thread, at, one) in unfinished {
+            let place = (one.cpu, one.woken.way(), *at);
+            self.row(thread, place, not_done(one, *at), &mut batch);
+        }
+        Ok(self.recorder.append(&batch)?)
+    }
+
+    fn row(
+        &mut self,
+        thread: &WatchedThread,
+        (cpu, way, at): (Cpu, WokenWay, Nanos),
+        row: Activation,
+        batch: &mut Batch,
+    ) {
+        let Some(line) = self.line(cpu, thread, way) else {
             self.unlined += 1;
             return;
         };
@@ -260,7 +287,7 @@ impl Writing {
             known.line = Some(line);
         }
         self.places
-            .insert((told.at, thread.number, row.expiry), (line, seq));
+            .insert((at, thread.number, row.expiry), (line, seq));
         batch.push(&Activation { line, seq, ..row });
     }
 

@@ -1,6 +1,8 @@
 //! `laggard attach` for the terminal.
 
-use laggard_answer::attach::{AttachFigures, AttachReport, AttachRow, CountsFrom};
+use laggard_answer::attach::{
+    AttachFigures, AttachReport, AttachRow, AttachTaken, CountsFrom, DeadlineOf,
+};
 use laggard_model::text::{Unit, brief, count, span};
 use laggard_model::{Nanos, printable};
 
@@ -16,10 +18,38 @@ const MOST_TAKERS: usize = 4;
 /// So many names of those without a row are told.
 const MOST_OTHERS: usize = 10;
 
+/// Rows without a miss that have sentences; more share one line.
+const MAX_QUIET_ROWS: usize = 2;
+
 /// The report as text: the answer, a table, then what the figures rest on.
 pub fn attach(report: &AttachReport, look: Look) -> String {
     let mut text = filled(look, &verdict(report));
-    if !report.rows.is_empty() {
+    if !report.is_trusted() {
+        let lost = format!(
+            "Not trustworthy: {:.0} % of the records were lost ({} of {}). Attach to fewer threads.",
+            100.0 * report.lost_share(),
+            count(report.missing),
+            count(report.missing + report.received)
+        );
+        text += &filled(look, &lost);
+    }
+    let (wrappers, rows): (Vec<&AttachRow>, Vec<&AttachRow>) = report
+        .rows
+        .iter()
+        .partition(|row| is_wrapper(&row.name) && row.is_quiet());
+    let quiet: Vec<&AttachRow> = rows.iter().copied().filter(|row| row.is_quiet()).collect();
+    // A few have sentences of their own.
+    let quiet = match quiet.len() {
+        0..=MAX_QUIET_ROWS => Vec::new(),
+        _ => quiet,
+    };
+    let is_shown = |row: &&AttachRow| {
+        !wrappers
+            .iter()
+            .chain(&quiet)
+            .any(|one| (one.number, &one.woken_by) == (row.number, &row.woken_by))
+    };
+    if !rows.is_empty() {
         text.push('\n');
         let mut grid = Grid::new([
             "thread", "runs as", "woken by", "count", "period", "latency", "largest", "response",
@@ -29,19 +59,35 @@ pub fn attach(report: &AttachReport, look: Look) -> String {
         .left([0, 1, 2])
         .parted_before(5)
         .parted_before(10);
-        for row in &report.rows {
+        for row in &rows {
             grid.add_row(cells(row));
         }
         text += &grid.written(look);
         text.push('\n');
     }
     text += &cycles(report, look);
+    let hidden: Vec<String> = wrappers
+        .iter()
+        .chain(&quiet)
+        .map(|row| format!("{}/{} by {}:", row.name, row.tid.0, row.woken_by))
+        .collect();
     for sentence in &report.sentences {
-        text += &hanging(look, sentence);
+        if !hidden.iter().any(|start| sentence.starts_with(start)) {
+            text += &hanging(look, sentence);
+        }
     }
-    let largest: Vec<String> = report.rows.iter().filter_map(largest).collect();
-    let wakers: Vec<String> = report.rows.iter().filter_map(wakers).collect();
-    for (lines, what) in [(largest, "largest responses"), (wakers, "wakers")] {
+    for (rows, what) in [
+        (&quiet, "No misses"),
+        (&wrappers, "Wrapper processes, not shown"),
+    ] {
+        if !rows.is_empty() {
+            text += &hanging(look, &format!("{what}: {}.", in_one_line(rows)));
+        }
+    }
+    let shown: Vec<&AttachRow> = rows.iter().copied().filter(is_shown).collect();
+    let largest: Vec<String> = shown.iter().copied().filter_map(largest).collect();
+    let wakers: Vec<String> = shown.iter().copied().filter_map(wakers).collect();
+    for (lines, what) in [(largest, "max responses"), (wakers, "wakers")] {
         for line in lines.iter().take(MOST_TOLD) {
             text += &hanging(look, line);
         }
@@ -62,6 +108,36 @@ pub fn attach(report: &AttachReport, look: Look) -> String {
     text
 }
 
+/// Names of processes that only start others.
+const WRAPPERS: [&str; 16] = [
+    "sh", "bash", "dash", "zsh", "fish", "env", "timeout", "taskset", "chrt", "sudo", "nice",
+    "make", "xargs", "setsid", "nohup", "numactl",
+];
+
+fn is_wrapper(name: &str) -> bool {
+    WRAPPERS.contains(&name)
+}
+
+/// Rows by name, with what they count.
+fn in_one_line(rows: &[&AttachRow]) -> String {
+    let named = rows.iter().take(MOST_OTHERS).map(|row| {
+        format!(
+            "{}/{} by {} ({})",
+            row.name,
+            row.tid.0,
+            row.woken_by,
+            plural(row.activations, row.unit())
+        )
+    });
+    let named: Vec<String> = named.collect();
+    let left = rows.len().saturating_sub(MOST_OTHERS);
+    let left = match left {
+        0 => String::new(),
+        left => format!(", and {}", plural(left as u64, "more row")),
+    };
+    format!("{}{left}", named.join(", "))
+}
+
 fn filled(look: Look, text: &str) -> String {
     look.filled("", &printable(text).to_string())
 }
@@ -77,49 +153,105 @@ fn plural(number: u64, what: &str) -> String {
     }
 }
 
+/// Cycles, misses, the worst cycle and its cause.
 fn verdict(report: &AttachReport) -> String {
-    let watched = format!(
-        "{} watched for {}",
+    let held = report.held;
+    let (cycles, missed) = (held.activations + held.overdue, held.misses + held.overdue);
+    let has_cycles = report
+        .rows
+        .iter()
+        .any(|row| row.home.is_some() && row.deadline.is_some());
+    let unit = if has_cycles { "cycle" } else { "wakeup" };
+    let implied = report.rows.iter().any(|row| {
+        let deadline = row.deadline.as_ref();
+        deadline.is_some_and(|one| matches!(one.of, DeadlineOf::Period))
+    });
+    let deadline = match (implied, &report.application) {
+        (true, _) => " (implied deadline: the period of each thread)".to_owned(),
+        (false, Some(name)) => format!(" ({name})"),
+        (false, None) => String::new(),
+    };
+    let mut text = match (report.rows.is_empty(), cycles, missed) {
+        (true, ..) => "No watched thread was woken and slept again".into(),
+        (_, 0, _) => "No deadline: none was given, and no thread has a period of its own".into(),
+        (.., 0) => format!("No misses in {}{deadline}", plural(cycles, unit)),
+        (..) => format!(
+            "{} of {} missed the deadline{deadline}",
+            count(missed),
+            plural(cycles, unit)
+        ),
+    };
+    text += &match worst(report) {
+        Some(worst) => format!(". {worst}."),
+        None => ".".into(),
+    };
+    text += &format!(
+        " {} watched for {}",
         plural(report.threads, "thread"),
         span(report.duration_ns)
     );
-    let ended = match report.ended {
-        0 => String::new(),
-        ended => format!("; {} ended", count(ended)),
-    };
-    let held = report.held;
-    let with = held.activations;
-    let answer = match (report.rows.is_empty(), with + held.overdue, held.misses) {
-        (true, ..) => "none of them was woken and slept again".into(),
-        (_, 0, _) => "no deadline is known: none was given, and no wakes have a period".into(),
-        (.., 0) => match with {
-            0 => "no activation with a deadline ended".into(),
-            1 => "the only activation with a deadline kept it".into(),
-            more => format!("all {} activations with a deadline kept it", count(more)),
-        },
-        (.., missed) => format!(
-            "{} of {} with a deadline missed it",
-            count(missed),
-            plural(with, "activation")
+    if report.ended > 0 {
+        text += &format!(", {} ended", count(report.ended));
+    }
+    for (number, what) in [
+        (held.overdue, "had not ended at the end, past the deadline"),
+        (
+            held.unheld,
+            "not compared with the deadline: too many threads",
         ),
-    };
-    let of = match &report.application {
-        Some(name) => format!(" ({name})"),
+        (held.unseen, "lost or not seen, which may include misses"),
+    ] {
+        if number > 0 {
+            text += &format!("; {} {what}", count(number));
+        }
+    }
+    text + "."
+}
+
+/// The worst cycle: one that did not end, otherwise the longest of those that missed, or
+/// the one with the smallest margin.
+fn worst(report: &AttachReport) -> Option<String> {
+    let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
+    let cause = |taken: &[AttachTaken]| match taken.first() {
+        Some(part) => format!(", {} of it {}", time(part.time_ns), part.what),
         None => String::new(),
     };
-    let mut more = String::new();
-    for (number, what) in [
-        (held.overdue, "past it and not done when watching ended"),
-        (held.unheld, "not held against it"),
-        (held.unseen, "not seen whole, which may be the late ones"),
-    ] {
-        more += &match number {
-            0 => String::new(),
-            1 => format!("; 1 more was {what}"),
-            many => format!("; {} more were {what}", count(many)),
+    let overdue = report.rows.iter().filter_map(|row| {
+        let one = row.unfinished.as_ref().filter(|one| one.overdue)?;
+        Some((one.so_far_ns, row, one))
+    });
+    if let Some((so_far, row, one)) = overdue.max_by_key(|(so_far, ..)| *so_far) {
+        let name = format!("{}/{}", row.name, row.tid.0);
+        let kill = match row.killed {
+            Some(killed) if killed.is_rt_limit() => ", then killed at RLIMIT_RTTIME",
+            Some(_) => ", then killed",
+            None => "",
         };
+        return Some(format!(
+            "Worst: {name}, {} at least and not done{}{kill}",
+            time(so_far),
+            cause(&one.taken)
+        ));
     }
-    format!("{watched}{ended}: {answer}{more}{of}.")
+    let held = report.rows.iter().filter_map(|row| {
+        let deadline = row.deadline.as_ref()?;
+        Some((deadline, row, row.largest_response.as_ref()?))
+    });
+    let (deadline, row, one) = held.min_by_key(|(deadline, row, _)| {
+        (
+            deadline.misses == 0,
+            row.home.is_none(),
+            deadline.least_margin_ns,
+        )
+    })?;
+    Some(format!(
+        "Worst: {}/{}, {} (deadline {}){}",
+        row.name,
+        row.tid.0,
+        time(one.response_ns),
+        time(deadline.deadline_ns),
+        cause(&one.taken)
+    ))
 }
 
 fn cells(row: &AttachRow) -> [String; 13] {
@@ -226,18 +358,20 @@ fn largest(row: &AttachRow) -> Option<String> {
     let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
     let mut parts = match one.wake_seen {
         true => vec![
-            format!("{} until it was woken", time(one.wakeup_ns)),
-            format!("{} until it ran", time(one.scheduling_ns)),
+            format!("{} to the wakeup", time(one.wakeup_ns)),
+            format!("{} to run", time(one.scheduling_ns)),
         ],
         false => vec![format!(
-            "{} until it ran (its wake was not seen)",
+            "{} to run (its wakeup was not seen)",
             time(one.wakeup_ns)
         )],
     };
-    parts.push(format!("{} at work", time(one.execution_ns)));
+    parts.push(format!("{} execution time", time(one.execution_ns)));
     for (ns, what) in [
         (one.preempted_ns, "preempted"),
-        (one.blocked_ns, "held up in the kernel"),
+        (one.blocked_ns, "in uninterruptible waits"),
+        (one.slept_ns, "asleep within the cycle"),
+        (one.stopped_ns, "stopped or frozen"),
     ] {
         if ns > Nanos::ZERO {
             parts.push(format!("{} {what}", time(ns)));
@@ -257,7 +391,7 @@ fn largest(row: &AttachRow) -> Option<String> {
         false => format!(" It went to: {}.", taken.join("; ")),
     };
     Some(format!(
-        "{}/{} by {}: the largest response, {}, on CPU {}, {} after the beginning: {}.{taken}",
+        "{}/{} by {}: max response {} on CPU {}, {} after the start: {}.{taken}",
         row.name,
         row.tid.0,
         row.woken_by,
@@ -292,25 +426,25 @@ fn wakers(row: &AttachRow) -> Option<String> {
     })
 }
 
-/// From where rows count, each once.
+/// Where rows count from, each once.
 fn counted_from(report: &AttachReport) -> Vec<&'static str> {
     let has = |from: CountsFrom| report.rows.iter().any(|row| row.counts_from == from);
     [
         (
             CountsFrom::Expiry,
-            "By timer: from the expiry that was programmed.",
+            "By timer: latency and response count from the programmed expiry.",
         ),
         (
             CountsFrom::Interrupt,
-            "By interrupt: from its handler's beginning.",
+            "By interrupt: they count from the start of its handler.",
         ),
         (
             CountsFrom::Softirq,
-            "By softirq or the timer wheel: from the softirq's beginning.",
+            "By softirq or the timer wheel: they count from the start of the softirq.",
         ),
         (
             CountsFrom::Wakeup,
-            "By thread: from the wakeup, so that what came before it is not told.",
+            "By thread: they count from the wakeup; the time before it is not included.",
         ),
     ]
     .into_iter()
@@ -363,15 +497,6 @@ fn lost(report: &AttachReport, look: Look) -> String {
         told.push(plural(report.unseen, "run") + " without a wake that was seen");
     }
     let mut text = hanging(look, &format!("Lost: {}.", told.join(", ")));
-    if report.stopped > 0 {
-        text += &hanging(
-            look,
-            &format!(
-                "In no figure: {}, because of a stop meanwhile (a signal, a debugger, a frozen cgroup).",
-                plural(report.stopped, "activation")
-            ),
-        );
-    }
     if report.foreign_marks > 0 {
         text += &hanging(
             look,
@@ -388,9 +513,7 @@ fn lost(report: &AttachReport, look: Look) -> String {
         };
         text += &hanging(
             look,
-            &format!(
-                "{wakes} before the thread slept: what it did then is in the activation before."
-            ),
+            &format!("{wakes} before the thread slept; the work for it is in the cycle before."),
         );
     }
     text

@@ -1,4 +1,7 @@
-//! To whom the time of an activation went, from when it was due until it was done.
+//! Where the time of a cycle went, from when it was due until it ended.
+
+mod execution;
+mod wait;
 
 use std::collections::HashMap;
 
@@ -10,6 +13,7 @@ use laggard_model::{
     WokenBy, WokenWay,
 };
 
+use super::cycle::{ThreadCycle, UnfinishedCycle};
 use super::row::AttachTaken;
 use crate::live;
 
@@ -21,14 +25,13 @@ const AFTER: Nanos = Nanos::from_us(200);
 /// From one CPU to another it takes no longer by itself.
 const MOVING: Nanos = Nanos::from_us(10);
 
-/// An activation of which it is to be told where its time went.
+/// A cycle whose time is to be explained.
 #[derive(Clone, Debug)]
 pub struct AttachChosen {
     pub(super) number: u32,
     pub(super) way: WokenWay,
-    pub(super) thread: WatchedThread,
     pub(super) policy: ThreadPolicy,
-    pub(super) activation: ThreadActivation,
+    pub(super) cycle: ThreadCycle,
     /// It was done after its deadline.
     pub(super) missed: bool,
     /// The deadline, as far as it is known yet.
@@ -36,9 +39,9 @@ pub struct AttachChosen {
 }
 
 impl AttachChosen {
-    /// Its thread, as it was told of last.
+    /// Its thread, as it was at the end of the cycle.
     pub const fn thread(&self) -> &WatchedThread {
-        &self.thread
+        &self.cycle.thread
     }
 
     /// What woke it.
@@ -46,9 +49,9 @@ impl AttachChosen {
         self.way
     }
 
-    /// What was seen of it.
+    /// The whole cycle as one activation.
     pub const fn activation(&self) -> &ThreadActivation {
-        &self.activation
+        &self.cycle.whole
     }
 
     /// Whether it was done after its deadline.
@@ -61,11 +64,14 @@ impl AttachChosen {
         self.deadline
     }
 
-    /// As an episode of a recording, without number and line. `None`: it was not on one
-    /// CPU from its wake to its end, or it is not known when it ran; what its CPU did
-    /// does not tell to whom its time went then.
+    /// As an episode of a recording, without number and line. `None`: what its CPU did does
+    /// not explain it. It waited, it was due before the one before it had ended, it was not
+    /// on one CPU from its wake to its end, or it is not known when it ran.
     pub fn episode(&self, evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence) -> Option<Episode> {
-        let one = &self.activation;
+        let one = &self.cycle.whole;
+        if self.cycle.parts().len() > 1 || !self.cycle.before.is_empty() || one.was_frozen {
+            return None;
+        }
         let is_moved = one.arrived.is_some() || one.waker_cpu != one.first_cpu;
         let waited = one.arrived.map(|at| at.saturating_sub(one.waking));
         let is_on_one = one.migrations == 0 && waited.unwrap_or(Nanos::ZERO) <= MOVING;
@@ -98,85 +104,234 @@ impl AttachChosen {
         Some(Episode {
             slack_ns: after(one.due),
             stages: stages.collect(),
-            thread: Some(self.thread.tid),
+            thread: Some(self.cycle.thread.tid),
             evidence,
             ..Episode::new(0, cpu, &activation, limit)
         })
     }
 
-    /// To whom its time went, most first; all of it together is its response. What a
-    /// CPU did from one instant to another, `evidence` says.
+    /// Returns where its time went, most first; the parts add up to its response.
+    /// `evidence` is what a CPU did in a span of time.
     pub fn taken(
         &self,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
         names: &mut dyn Names,
     ) -> Vec<AttachTaken> {
-        let one = &self.activation;
-        let mut told = Told {
-            thread: self.thread.tid,
-            woken: one.woken,
-            evidence: &evidence,
-            names,
-            taken: Vec::new(),
-            places: HashMap::new(),
+        let mut told = Told::new(&self.cycle.thread, self.policy, &evidence, names);
+        let course = Course {
+            before: &self.cycle.before,
+            parts: self.cycle.parts(),
         };
-        let slack = one.due.saturating_sub(one.origin);
-        told.add(AttachTaken::own("its timer's slack", slack));
-        let service = service_of(self.policy);
-        let came = one.arrived.map(|at| at.clamp(one.waking, one.running));
-        let is_moved = came.is_some() || one.waker_cpu != one.first_cpu;
-        if is_moved {
-            // Nobody waits for that CPU: its interrupt does.
-            let way = [(Stage::Waking, one.waking)];
-            told.explain(Service::Softirq, one.waker_cpu, one.due, &way);
-            let came = came.unwrap_or(one.waking);
-            let waited = came.saturating_sub(one.waking);
-            match one.left_cpu {
-                Some(left) if waited > MOVING => {
-                    let way = [(Stage::Waking, one.waking), (Stage::Running, came)];
-                    told.explain(service, left, one.waking, &way);
-                }
-                _ => told.moves(waited),
-            }
-            let way = [(Stage::Waking, came), (Stage::Running, one.running)];
-            told.explain(service, one.first_cpu, came, &way);
-        } else {
-            let way = [(Stage::Waking, one.waking), (Stage::Running, one.running)];
-            told.explain(service, one.first_cpu, one.due, &way);
-        }
-        if one.blocks == 0 && one.migrations == 0 {
-            let way = [(Stage::Running, one.running), (Stage::User, one.done)];
-            told.explain(service, one.cpu, one.running, &way);
-        } else {
-            // On which CPU it was when is not told.
-            told.add(AttachTaken::own(OWN_WORK, one.execution()));
-            told.add(AttachTaken::own("held up in the kernel", one.blocked));
-            let others = AttachTaken {
-                class: Some(CauseClass::Unexplained),
-                ..AttachTaken::own("other threads had its CPU", one.preempted)
-            };
-            told.add(others);
-        }
-        let mut taken = told.taken;
-        taken.sort_by_key(|part| std::cmp::Reverse(part.time_ns));
-        taken
+        told.course(&course, self.cycle.whole.origin);
+        told.sorted()
     }
 }
 
-/// What a thread does itself.
-const OWN_WORK: &str = "its own work";
+/// Returns where the time of a cycle went that had not ended at `at`, most first.
+pub(super) fn unfinished_taken(
+    thread: &WatchedThread,
+    cycle: &UnfinishedCycle,
+    at: Nanos,
+    evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+    names: &mut dyn Names,
+) -> Vec<AttachTaken> {
+    let mut told = Told::new(thread, thread.policy, &evidence, names);
+    let course = Course {
+        before: &cycle.before,
+        parts: &cycle.parts,
+    };
+    let from = told.course(&course, cycle.origin);
+    match cycle.last {
+        Some(last) => {
+            let since = from.max(last.origin);
+            let running = last.running.unwrap_or(at).max(since);
+            if let Some(ended) = cycle.parts.last() {
+                told.wait(ended, (last.woken, last.cpu), (from, since), &[]);
+            }
+            told.explain(
+                told.service,
+                last.cpu,
+                since,
+                &[(Stage::Waking, since), (Stage::Running, running)],
+            );
+            told.run(last.cpu, running, at);
+        }
+        None => {
+            if let Some(ended) = cycle.parts.last() {
+                told.wait(ended, (WokenBy::Interrupt, ended.cpu), (from, at), &[]);
+            }
+        }
+    }
+    told.sorted()
+}
+
+/// Activations that a span of time is explained by, in order of time.
+struct Course<'a> {
+    /// Of earlier cycles: they ended after this one was due.
+    before: &'a [ThreadActivation],
+    parts: &'a [ThreadActivation],
+}
+
+/// Execution time, if nothing tells where.
+const OWN_WORK: &str = "execution time (own work)";
+/// Work of an earlier cycle while this one was due.
+const OVERRUN: &str = "overrun: own work of an earlier cycle";
 
 struct Told<'a, E> {
     thread: Tid,
+    service: Service,
     woken: WokenBy,
     evidence: &'a E,
     names: &'a mut dyn Names,
+    /// Whether the time is before the cycle itself: its work is an overrun.
+    is_before: bool,
+    /// Time in the kernel of the activation that is explained.
+    system: Nanos,
     taken: Vec<AttachTaken>,
     /// Positions in `taken`.
     places: HashMap<String, usize>,
 }
 
-impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
+impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
+    fn new(
+        thread: &WatchedThread,
+        policy: ThreadPolicy,
+        evidence: &'a E,
+        names: &'a mut dyn Names,
+    ) -> Self {
+        Self {
+            thread: thread.tid,
+            service: service_of(policy),
+            woken: WokenBy::Interrupt,
+            evidence,
+            names,
+            is_before: false,
+            system: Nanos::ZERO,
+            taken: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    fn sorted(self) -> Vec<AttachTaken> {
+        let mut taken = self.taken;
+        taken.sort_by_key(|part| std::cmp::Reverse(part.time_ns));
+        taken
+    }
+
+    /// Explains the time from `origin` to the end of the last activation, which it returns.
+    fn course(&mut self, course: &Course<'_>, origin: Nanos) -> Nanos {
+        let mut from = origin;
+        let mut ended: Option<&ThreadActivation> = None;
+        let all: Vec<&ThreadActivation> = course.before.iter().chain(course.parts).collect();
+        for (place, part) in all.iter().enumerate() {
+            self.is_before = place < course.before.len();
+            self.woken = part.woken;
+            self.system = part.usage.system;
+            let is_first = place == course.before.len();
+            if let Some(ended) = ended.filter(|_| !is_first && from < part.waking) {
+                // A timer's lateness is not part of the wait for it.
+                let until = match part.woken {
+                    WokenBy::Timer(_) => part.due,
+                    WokenBy::Wheel(_)
+                    | WokenBy::Irq(_)
+                    | WokenBy::Vector
+                    | WokenBy::Softirq(_)
+                    | WokenBy::Interrupt
+                    | WokenBy::Thread(..) => part.waking,
+                };
+                let until = until.max(from);
+                self.wait(
+                    ended,
+                    (part.woken, part.waker_cpu),
+                    (from, until),
+                    &all[place + 1..],
+                );
+                from = until;
+            }
+            if is_first && part.due > from {
+                self.add(AttachTaken::own(
+                    "its timer's slack",
+                    part.due.saturating_sub(from),
+                ));
+                from = part.due;
+            }
+            if part.was_frozen && part.waking > from {
+                self.add(AttachTaken {
+                    class: Some(CauseClass::Frozen),
+                    ..AttachTaken::own(wait::FROZEN, part.waking.saturating_sub(from))
+                });
+                from = part.waking;
+            }
+            if from < part.running {
+                self.wake(part, from);
+                from = part.running;
+            }
+            if from < part.done {
+                self.activation(part, from);
+                from = part.done;
+            }
+            ended = Some(part);
+        }
+        from
+    }
+
+    /// Explains the time from `from` until an activation ran.
+    fn wake(&mut self, one: &ThreadActivation, from: Nanos) {
+        let waking = one.waking.max(from);
+        let came = one.arrived.map(|at| at.clamp(waking, one.running));
+        let is_moved = came.is_some() || one.waker_cpu != one.first_cpu;
+        if !is_moved {
+            let way = [(Stage::Waking, waking), (Stage::Running, one.running)];
+            self.explain(self.service, one.first_cpu, from, &way);
+            return;
+        }
+        // Nobody waits for that CPU: its interrupt does.
+        self.explain(
+            Service::Softirq,
+            one.waker_cpu,
+            from,
+            &[(Stage::Waking, waking)],
+        );
+        let came = came.unwrap_or(waking);
+        let waited = came.saturating_sub(waking);
+        match one.left_cpu {
+            Some(left) if waited > MOVING => {
+                let way = [(Stage::Waking, waking), (Stage::Running, came)];
+                self.explain(self.service, left, waking, &way);
+            }
+            _ => self.moves(waited),
+        }
+        let way = [(Stage::Waking, came), (Stage::Running, one.running)];
+        self.explain(self.service, one.first_cpu, came, &way);
+    }
+
+    /// Explains the time from `from`, when it ran, until an activation ended.
+    fn activation(&mut self, one: &ThreadActivation, from: Nanos) {
+        if one.migrations == 0 {
+            self.run(one.cpu, from, one.done);
+            return;
+        }
+        // On which CPU it was when is not known.
+        let all = one.done.saturating_sub(from);
+        let preempted = one.preempted.min(all);
+        let others = AttachTaken {
+            class: Some(CauseClass::Unexplained),
+            ..AttachTaken::own("other threads had its CPU", preempted)
+        };
+        self.add(others);
+        self.execution(one.cpu, all.saturating_sub(preempted), &[]);
+    }
+
+    /// Explains a span in which the thread ran, or others had its CPU.
+    fn run(&mut self, cpu: Cpu, from: Nanos, to: Nanos) {
+        self.explain(
+            self.service,
+            cpu,
+            from,
+            &[(Stage::Running, from), (Stage::User, to)],
+        );
+    }
+
     fn add(&mut self, part: AttachTaken) {
         if part.time_ns == Nanos::ZERO {
             return;
@@ -205,6 +360,9 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
     /// What `cpu` did from `from` to the last of the instants.
     fn explain(&mut self, service: Service, cpu: Cpu, from: Nanos, way: &[(Stage, Nanos)]) {
         let to = way.last().map_or(from, |last| last.1);
+        if to <= from {
+            return;
+        }
         let evidence = (self.evidence)(cpu, from.saturating_sub(BEFORE), to + AFTER);
         let own = match way.first() {
             Some(&(Stage::Waking, at)) => own_handler(self.woken, &evidence, from, at),
@@ -232,26 +390,61 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
             live::learn_competitors(self.thread, &episode.evidence, self.names);
         }
         let found = explain_named(&episode, service, Route::Direct, self.names.symbols());
+        let mut own = Nanos::ZERO;
         for cause in &found.causes {
+            // It had its CPU.
+            if cause.class == CauseClass::ReturnToUser {
+                own += cause.time_ns;
+                continue;
+            }
             self.names.learn(&cause.culprit);
             let who = who(&cause.culprit, self.names.symbols());
-            // The weight of a group is one cause, whichever thread ran.
-            let contender = if cause.class == CauseClass::GroupWeight {
-                &[]
-            } else {
-                cause.culprit.contender.as_slice()
+            // The weight of a group is one cause, and so is its quota, whichever thread ran.
+            let contender = match cause.class {
+                CauseClass::GroupWeight | CauseClass::Throttled => &[],
+                CauseClass::IdleExit
+                | CauseClass::Stolen
+                | CauseClass::Stall
+                | CauseClass::InterruptsOff
+                | CauseClass::Interrupt
+                | CauseClass::Softirq
+                | CauseClass::Dpc
+                | CauseClass::PreemptionOff
+                | CauseClass::HigherPriority
+                | CauseClass::Equal
+                | CauseClass::RtThrottled
+                | CauseClass::FairServer
+                | CauseClass::DeadlineThrottled
+                | CauseClass::Migration
+                | CauseClass::ContextSwitch
+                | CauseClass::ReturnToUser
+                | CauseClass::OwnWork
+                | CauseClass::Overrun
+                | CauseClass::SystemCall
+                | CauseClass::PageFault
+                | CauseClass::Lock
+                | CauseClass::KernelLock
+                | CauseClass::Blocked
+                | CauseClass::Wait
+                | CauseClass::Frozen
+                | CauseClass::Stopped
+                | CauseClass::OwnPath
+                | CauseClass::Unexplained => cause.culprit.contender.as_slice(),
             };
-            // It had its CPU.
-            let is_own = cause.class == CauseClass::ReturnToUser;
-            self.add(match is_own {
-                true => AttachTaken::own(OWN_WORK, cause.time_ns),
-                false => AttachTaken {
-                    what: cause_with_contenders(cause.class, who.as_deref(), contender),
-                    class: Some(cause.class),
-                    who,
-                    time_ns: cause.time_ns,
-                },
+            self.add(AttachTaken {
+                what: cause_with_contenders(cause.class, who.as_deref(), contender),
+                class: Some(cause.class),
+                who,
+                time_ns: cause.time_ns,
             });
+        }
+        if own > Nanos::ZERO {
+            let samples = &episode.evidence.samples;
+            let within = samples.iter().filter(|sample| {
+                sample.tid == self.thread && from <= sample.at_ns && sample.at_ns <= to
+            });
+            let within: Vec<_> = within.collect();
+            self.execution(cpu, own, &within);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Threads that are not ours, seen from outside; `bpf/attach.bpf.c`.
 
+mod calls;
 mod group;
 mod marks;
 mod record;

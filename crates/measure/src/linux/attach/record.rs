@@ -1,16 +1,20 @@
 //! From records to what they tell; `bpf/attach.h`.
 
 use laggard_model::{
-    Address, Cpu, Nanos, ThreadActivation, ThreadHappening, ThreadName, ThreadPolicy, ThreadTold,
-    Tid, UnfinishedActivation, WatchedThread, WokenBy,
+    ActivationEnd, Address, Cpu, CycleWaits, KernelLock, Nanos, ThreadActivation, ThreadExit,
+    ThreadHappening, ThreadName, ThreadPolicy, ThreadTold, ThreadUsage, Tid, UnfinishedActivation,
+    WaitSite, WatchedThread, WokenBy,
 };
 
 use shared::{
-    ATTACH_ACTIVATION, ATTACH_BACK_UNSEEN, ATTACH_BEGAN, ATTACH_BLOCKED, ATTACH_ENDED,
-    ATTACH_HRTIMER, ATTACH_IRQ, ATTACH_LAST, ATTACH_PREEMPTED, ATTACH_RUN_UNSEEN, ATTACH_RUNS,
-    ATTACH_SOFTIRQ, ATTACH_THREAD, ATTACH_TIMER, ATTACH_VECTOR, ATTACH_WAKE_UNSEEN, ATTACH_WOKEN,
-    AttachRecord,
+    ATTACH_ACTIVATION, ATTACH_BACK_UNSEEN, ATTACH_BEGAN, ATTACH_END_BLOCKED, ATTACH_END_FREEZE,
+    ATTACH_END_PERIOD, ATTACH_END_STOP, ATTACH_END_TRACE, ATTACH_ENDED, ATTACH_HRTIMER, ATTACH_IRQ,
+    ATTACH_LAST, ATTACH_LOCK_MMAP, ATTACH_NO_CALL, ATTACH_PREEMPTED, ATTACH_RUN_UNSEEN,
+    ATTACH_RUNS, ATTACH_SOFTIRQ, ATTACH_START_UNSEEN, ATTACH_THREAD, ATTACH_TIMER, ATTACH_VECTOR,
+    ATTACH_WAKE_UNSEEN, ATTACH_WAS_FROZEN, ATTACH_WOKEN, AttachRecord,
 };
+
+use super::calls::system_call;
 
 #[allow(dead_code, reason = "some are the programs' own")]
 pub(super) mod shared {
@@ -29,7 +33,7 @@ impl AttachRecord {
         let what = match u32::from(self.kind) {
             ATTACH_BEGAN => ThreadHappening::Began,
             ATTACH_ACTIVATION => ThreadHappening::Done(self.activation()?),
-            ATTACH_ENDED => ThreadHappening::Ended(self.unfinished()),
+            ATTACH_ENDED => ThreadHappening::Ended(self.unfinished(), self.exit()),
             ATTACH_LAST => ThreadHappening::Left(self.unfinished()),
             _ => return None,
         };
@@ -87,17 +91,64 @@ impl AttachRecord {
             migrations: self.migrations,
             blocks: self.blocks,
             cpu: Cpu(self.cpu),
+            start_seen: unseen & ATTACH_START_UNSEEN == 0,
+            was_frozen: unseen & ATTACH_WAS_FROZEN != 0,
+            end: self.end(),
+            site: self.site(),
+            lock: (self.lock != 0).then_some(KernelLock {
+                address: Address(self.lock),
+                is_mmap: self.lock_flags & ATTACH_LOCK_MMAP != 0,
+            }),
+            usage: ThreadUsage {
+                system: Nanos::from_ns(self.system_ns),
+                minor_faults: self.minor_faults,
+                major_faults: self.major_faults,
+            },
+            waits: CycleWaits::default(),
         })
+    }
+
+    fn end(&self) -> ActivationEnd {
+        match u32::from(self.end) {
+            ATTACH_END_PERIOD => ActivationEnd::Period,
+            ATTACH_END_BLOCKED => ActivationEnd::Blocked,
+            ATTACH_END_STOP => ActivationEnd::Stopped,
+            ATTACH_END_TRACE => ActivationEnd::Traced,
+            ATTACH_END_FREEZE => ActivationEnd::Frozen,
+            _ => ActivationEnd::Slept,
+        }
+    }
+
+    fn site(&self) -> WaitSite {
+        if self.site_call == ATTACH_NO_CALL {
+            return WaitSite::default();
+        }
+        WaitSite {
+            call: Some(system_call(self.site_call)),
+            object: self.site_object,
+            argument: self.site_argument,
+            value: self.site_value,
+        }
+    }
+
+    fn exit(&self) -> ThreadExit {
+        let limit = self.rt_limit_us.checked_mul(1_000);
+        ThreadExit {
+            signal: self.exit_code,
+            // RLIM_INFINITY does not fit.
+            rt_limit: limit.map(Nanos::from_ns),
+        }
     }
 
     fn unfinished(&self) -> Option<UnfinishedActivation> {
         let phase = u32::from(self.phase);
-        let runs = [ATTACH_RUNS, ATTACH_PREEMPTED, ATTACH_BLOCKED].contains(&phase);
+        let runs = [ATTACH_RUNS, ATTACH_PREEMPTED].contains(&phase);
         (runs || phase == ATTACH_WOKEN).then(|| UnfinishedActivation {
             woken: self.woken(),
             origin: Nanos::from_ns(self.origin_ns),
             running: runs.then(|| Nanos::from_ns(self.running_ns)),
             cpu: Cpu(self.cpu),
+            start_seen: u32::from(self.unseen_of) & ATTACH_START_UNSEEN == 0,
         })
     }
 

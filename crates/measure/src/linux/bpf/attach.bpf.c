@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Activations of threads that are not ours: from what woke one until it sleeps by
- * itself again. Nothing of the thread is changed, and nothing of it is called.
+ * Activations of threads that are not ours: from a wake until the thread waits again.
+ * Nothing of the thread is changed, and nothing of it is called.
  *
  *   sched_waking         what woke it: the handler that runs on the waker's CPU,
  *                        or the thread there
  *   hrtimer_start        the expiry of its own sleep, should the wake not be seen
  *   sched_migrate_task   it waits for another CPU
- *   sched_switch         it runs; it is preempted; it sleeps again (done)
+ *   sched_switch         it runs; it is preempted; it waits again (done)
+ *   contention_*         the kernel lock that it waits for
  *   task_newtask         threads and processes that it starts are followed
  *   sched_process_exit   it ends
  *   hrtimer_expire_*, timer_expire_*, irq_handler_*, softirq_*, irq_vectors
  *                        which handler runs on a CPU now
  *
- * What a thread is in lies in its own storage: that of another is none, so that
- * a number that is used again inherits nothing, and programs return at once. A
- * whole activation goes into the ring of the CPU on which it ended.
+ * Each record says how the activation ended: with a sleep in which system call, on which
+ * object, with an uninterruptible wait, or with a stop. User space joins the activations
+ * of one cycle.
  *
- * It counts from the programmed expiry where a timer's callback woke the thread,
- * else from the beginning of the interrupt or softirq that did, else from the
- * wakeup. An expiry is that which was asked for: slack comes on top of it.
+ * The state of a thread is in its task storage: a TID that is used again inherits
+ * nothing, and programs return early for threads that are not watched. A record goes
+ * into the ring of the CPU on which the activation ended.
  *
- * It is done when it waits to be woken (interruptible, or an idle kernel thread), or
- * for its next period (SCHED_DEADLINE, sched_yield), which is when the next is due.
- * A wait that it did not choose (a page, a lock of the kernel) is part of it, and
- * told apart.
+ * An activation counts from the programmed expiry if a timer's callback woke the thread,
+ * otherwise from the start of the interrupt or softirq that did, otherwise from the
+ * wakeup. The expiry is the one that was asked for: slack comes on top of it.
  *
- * What a stop fell into (a stop signal, a debugger, a frozen cgroup) is counted
- * and not told: somebody wanted it to wait. It is watched again from its next
- * sleep on, and what was due meanwhile is not told either.
+ * A wake that meets a thread on its way to sleep may come before or after the kernel has
+ * taken it off its run queue. It is kept, and counts only if the thread comes back from
+ * that sleep without another wake.
  *
- * Not in it: interrupts while it runs, which count as its execution.
+ * Interrupts that hit the thread while it runs are part of its execution.
  */
 #include "attach_activation.h"
 
@@ -38,30 +38,35 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
 	struct attach_thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	bool is_self;
 
 	/* Not watched. */
 	if (!thread || !thread->number || !has_begun())
 		return 0;
 	if (is_stopped(task, task->__state)) {
-		thread->resumed_ns = bpf_ktime_get_ns();
-		/* Stopped while it slept, or since before it was watched. */
-		if (thread->phase != ATTACH_STOPPED) {
-			thread->stopped++;
-			thread->phase = ATTACH_UNKNOWN;
+		resumes(thread);
+		return 0;
+	}
+	is_self = (u32)bpf_get_current_pid_tgid() == (u32)task->pid;
+	if (!sleeps_by_itself(task->__state)) {
+		if (thread->phase == ATTACH_BLOCKED) {
+			thread->has_next = 0;
+			note_wake(&thread->wake);
+			thread->phase = ATTACH_WOKEN;
+		} else if (!is_self &&
+			   (thread->phase == ATTACH_RUNS || thread->phase == ATTACH_PREEMPTED)) {
+			meets(thread);
 		}
 		return 0;
 	}
-	/* Held up, or about to be: the end of that begins nothing, and ends nothing. */
-	if (!sleeps_by_itself(task->__state))
-		return 0;
 	slept_unseen(thread, task);
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
-		/* On its way to sleep. */
-		if ((u32)bpf_get_current_pid_tgid() == (u32)task->pid)
+		/* On its way to sleep: it may not get there. */
+		if (is_on_cpu(task)) {
+			meets(thread);
 			break;
-		/* It may be yet to leave its CPU. */
-		thread->is_leaving = 1;
+		}
 		/* fall through */
 	case ATTACH_SLEEPS:
 		if (thread->has_next)
@@ -78,12 +83,12 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		break;
 	case ATTACH_RUNS:
 		/* An interrupt on its way to sleep: it is done, and runs anew. */
-		if ((u32)bpf_get_current_pid_tgid() == (u32)task->pid) {
+		if (is_self) {
 			if (thread->has_next)
 				thread->merged++;
 			thread->has_next = 0;
 			note_wake(&thread->next);
-			is_done(thread, task, thread->next.waking_ns);
+			is_done(thread, task, ATTACH_END_SLEEP, thread->next.waking_ns);
 			take_next(thread);
 			runs(thread, thread->wake.waking_ns);
 			break;
@@ -91,10 +96,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		/* fall through */
 	case ATTACH_PREEMPTED:
 		/* Whether it still sleeps is seen when it leaves its CPU. */
-		if (thread->has_next)
-			thread->merged++;
-		note_wake(&thread->next);
-		__sync_lock_test_and_set(&thread->has_next, 1);
+		meets(thread);
 		break;
 	case ATTACH_BLOCKED:
 	case ATTACH_STOPPED:
@@ -138,13 +140,22 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 		return 0;
 	/* Who begins a sleep runs, though nobody saw it come. */
 	now = bpf_ktime_get_ns();
-	if (thread->phase == ATTACH_WOKEN && !thread->is_leaving)
+	switch (thread->phase) {
+	case ATTACH_SLEEPS:
+		if (!thread->has_next && !was_due(thread, now))
+			break;
+		/* fall through */
+	case ATTACH_WOKEN:
+	case ATTACH_BLOCKED:
+	case ATTACH_STOPPED:
 		came_unseen(thread, now);
-	else if (thread->phase == ATTACH_SLEEPS && was_due(thread, now))
-		came_unseen(thread, now);
-	else if (thread->phase == ATTACH_PREEMPTED || thread->phase == ATTACH_BLOCKED) {
+		break;
+	case ATTACH_PREEMPTED:
 		comes_back(thread, now);
 		thread->unseen_of |= ATTACH_BACK_UNSEEN;
+		break;
+	default:
+		break;
 	}
 	thread->armed_ns = asked->_softexpires - asked->base->offset;
 	thread->armed_due_ns = timer->node.expires - asked->base->offset;
@@ -177,6 +188,7 @@ static __always_inline void watch(struct task_struct *task, u32 follows)
 {
 	struct attach_thread *thread;
 	struct attach_state *now = state();
+	u64 begun;
 
 	if (!now)
 		return;
@@ -189,10 +201,11 @@ static __always_inline void watch(struct task_struct *task, u32 follows)
 	if (thread->number)
 		return;
 	thread->follows = follows;
-	thread->phase = ATTACH_UNKNOWN;
+	begun = bpf_ktime_get_ns();
+	becomes_unknown(thread, begun);
 	thread->cpu = task->thread_info.cpu;
 	thread->number = __sync_fetch_and_add(&now->threads, 1) + 1;
-	write_record(thread, task, ATTACH_BEGAN, bpf_ktime_get_ns());
+	write_record(thread, task, ATTACH_BEGAN, begun);
 }
 
 SEC("tp_btf/task_newtask")
@@ -206,6 +219,33 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	return 0;
 }
 
+/* The last that is told of it is what it is in, not what the last event promised. */
+static __always_inline void settle(struct attach_thread *thread, struct task_struct *task)
+{
+	if (is_asleep(task)) {
+		switch (thread->phase) {
+		case ATTACH_UNKNOWN:
+		case ATTACH_WOKEN:
+		case ATTACH_RUNS:
+		case ATTACH_PREEMPTED:
+			thread->phase = ATTACH_SLEEPS;
+			break;
+		default:
+			break;
+		}
+		return;
+	}
+	if (thread->phase == ATTACH_UNKNOWN) {
+		/* Since then it has not slept. */
+		wakes_unseen(thread, thread->unknown_ns);
+		runs(thread, thread->unknown_ns);
+		thread->unseen_of = ATTACH_WAKE_UNSEEN | ATTACH_START_UNSEEN;
+	} else if (thread->phase == ATTACH_SLEEPS && thread->has_next) {
+		take_next(thread);
+		thread->phase = ATTACH_WOKEN;
+	}
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 {
@@ -214,6 +254,7 @@ int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 
 	if (!thread || !thread->number)
 		return 0;
+	settle(thread, task);
 	write_record(thread, task, ATTACH_ENDED, bpf_ktime_get_ns());
 	thread->number = 0;
 	thread->follows = 0;
@@ -275,6 +316,7 @@ int tell_last(struct bpf_iter__task *ctx)
 	if (!thread || !thread->number)
 		return 0;
 	thread->follows = 0;
+	settle(thread, task);
 	write_record(thread, task, ATTACH_LAST, bpf_ktime_get_ns());
 	thread->number = 0;
 	return 0;

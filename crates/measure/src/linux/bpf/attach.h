@@ -25,11 +25,31 @@ enum attach_kind {
 	ATTACH_LAST,	/* it is watched no more; the same */
 };
 
+/* Why the thread left its CPU at the end of an activation. Append only. */
+enum attach_end {
+	ATTACH_END_SLEEP,   /* waits to be woken (interruptible) */
+	ATTACH_END_PERIOD,  /* SCHED_DEADLINE: waits for its next period */
+	ATTACH_END_BLOCKED, /* uninterruptible: a page, a lock of the kernel, a disk */
+	ATTACH_END_STOP,    /* stopped by a signal */
+	ATTACH_END_TRACE,   /* stopped by a debugger */
+	ATTACH_END_FREEZE,  /* its control group is frozen */
+};
+
+/* Where `site_call` is not a system call: kernel threads, page faults. */
+enum attach_no_call { ATTACH_NO_CALL = 0xffffffff };
+
+/* Flags of a kernel lock: those of contention_begin, and */
+enum attach_lock {
+	ATTACH_LOCK_MMAP = 0x80000000, /* the mmap_lock of the thread's process */
+};
+
 /* What was not seen of an activation. */
 enum attach_unseen {
 	ATTACH_WAKE_UNSEEN = 1, /* its own timer was due */
 	ATTACH_RUN_UNSEEN = 2,	/* it ran by then */
 	ATTACH_BACK_UNSEEN = 4, /* it went on, after others had its CPU, or a wait */
+	ATTACH_START_UNSEEN = 8, /* it ran already when it was first watched */
+	ATTACH_WAS_FROZEN = 16, /* from when it was due until it was woken, or longer */
 };
 
 /* What a thread is in. Append only. */
@@ -56,7 +76,7 @@ struct attach_wake {
 	u32 cpu;   /* the waker's */
 	u32 left_cpu; /* from which it came, the last time before it ran */
 	u32 moves;    /* how often, before it ran */
-	u32 padding;
+	u32 flags;    /* enum attach_unseen: ATTACH_WAS_FROZEN */
 };
 
 struct attach_record {
@@ -95,9 +115,21 @@ struct attach_record {
 	u8 policy;   /* SCHED_... */
 	u8 priority; /* 1 to 99 of fifo and rr, else 0 */
 	u8 unseen_of;	/* enum attach_unseen, or'ed */
-	u8 padding;
+	u8 end;		/* enum attach_end, of an activation */
+	/* The wait that ended it: a system call and its first three arguments. */
+	u64 site_object;
+	u64 site_argument;
+	u64 lock;     /* address of the kernel lock that it waits for; 0: none */
+	u64 system_ns; /* in the kernel, by the tick's accounting */
+	u32 site_value;
+	u32 site_call; /* or ATTACH_NO_CALL */
+	u32 lock_flags; /* of contention_begin, and enum attach_lock */
+	u32 minor_faults;
+	u32 major_faults;
+	u32 exit_code; /* of a thread that ended: the signal that killed it, in 7 bits */
+	u64 rt_limit_us; /* RLIMIT_RTTIME of a thread that ended; all bits: none */
 };
-_Static_assert(sizeof(struct attach_record) == 184, "no hidden padding");
+_Static_assert(sizeof(struct attach_record) == 248, "no hidden padding");
 
 /* Whether threads of a process are watched. */
 enum attach_process {

@@ -7,6 +7,7 @@
 #define LAGGARD_ATTACH_ACTIVATION_H
 
 #include "attach_sleep.h"
+#include "attach_wait.h"
 #include "attach_wake.h"
 
 static __always_inline void write_record(struct attach_thread *thread,
@@ -58,10 +59,18 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->stopped = thread->stopped;
 	record->kind = kind;
 	record->phase = thread->phase;
-	record->unseen_of = thread->unseen_of;
+	record->unseen_of = thread->unseen_of | thread->wake.flags;
 	record->policy = task->policy;
 	record->priority = task->rt_priority;
 	record->nice = task->static_prio - 100;
+	record->end = thread->end;
+	record->exit_code = 0;
+	record->rt_limit_us = 0;
+	if (kind == ATTACH_ENDED)
+		read_exit(record, task);
+	take_usage(thread, record, task);
+	take_lock(thread, record, task);
+	read_site(record, task);
 	__sync_lock_test_and_set(&record->place, place + 1);
 }
 
@@ -77,7 +86,6 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->first_cpu = thread->cpu;
 	thread->armed_ns = 0;
 	thread->is_periodic = 0;
-	thread->is_leaving = 0;
 	thread->unseen_of = 0;
 	thread->phase = ATTACH_RUNS;
 }
@@ -97,6 +105,7 @@ static __always_inline bool was_due(struct attach_thread *thread, u64 now)
 	wake->waking_ns = now;
 	wake->arrived_ns = 0;
 	wake->moves = 0;
+	wake->flags = 0;
 	wake->function = (u64)&hrtimer_wakeup;
 	wake->name[0] = 0;
 	wake->name[1] = 0;
@@ -106,15 +115,32 @@ static __always_inline bool was_due(struct attach_thread *thread, u64 now)
 	return true;
 }
 
-/* What it was in ends. */
+/* What it was in ends: `end` is why. */
 static __always_inline void is_done(struct attach_thread *thread, struct task_struct *task,
-				    u64 now)
+				    u32 end, u64 now)
 {
-	/* It was due while it was stopped, and not late. */
-	if (thread->wake.origin_ns < thread->resumed_ns)
-		thread->stopped++;
-	else
-		write_record(thread, task, ATTACH_ACTIVATION, now);
+	thread->end = end;
+	write_record(thread, task, ATTACH_ACTIVATION, now);
+	thread->running_ns = 0;
+}
+
+/* It runs, and what it was woken by was not seen. */
+static __always_inline void wakes_unseen(struct attach_thread *thread, u64 now)
+{
+	struct attach_wake *wake = &thread->wake;
+
+	wake->origin_ns = now;
+	wake->due_ns = now;
+	wake->waking_ns = now;
+	wake->arrived_ns = 0;
+	wake->moves = 0;
+	wake->flags = 0;
+	wake->function = 0;
+	wake->name[0] = 0;
+	wake->name[1] = 0;
+	wake->who = 0;
+	wake->route = ATTACH_INTERRUPT;
+	wake->cpu = bpf_get_smp_processor_id();
 }
 
 static __always_inline void take_next(struct attach_thread *thread)
@@ -122,12 +148,6 @@ static __always_inline void take_next(struct attach_thread *thread)
 	thread->wake = thread->next;
 	thread->has_next = 0;
 }
-
-/* An int each, and of 8 bits since Linux 7; read without sign, either can be. */
-struct task_struct___asleep {
-	unsigned int on_rq;
-	unsigned int on_cpu;
-} __kernel_type;
 
 /*
  * Who is in no run queue and on no CPU has slept since it was woken or ran: its
@@ -144,7 +164,6 @@ static __always_inline void slept_unseen(struct attach_thread *thread, struct ta
 	case ATTACH_RUNS:
 	case ATTACH_PREEMPTED:
 		thread->unseen++;
-		thread->is_leaving = 0;
 		thread->phase = ATTACH_SLEEPS;
 		break;
 	default:
@@ -159,15 +178,12 @@ static __always_inline void moves(struct attach_wake *wake, struct task_struct *
 	wake->moves++;
 }
 
-/* It goes on, after others had its CPU, or it waited. */
+/* It goes on, after others had its CPU. */
 static __always_inline void comes_back(struct attach_thread *thread, u64 now)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 
-	if (thread->phase == ATTACH_PREEMPTED)
-		thread->preempted_ns += now - thread->off_ns;
-	else
-		thread->blocked_ns += now - thread->off_ns;
+	thread->preempted_ns += now - thread->off_ns;
 	if (thread->cpu != cpu)
 		thread->migrations++;
 	thread->cpu = cpu;
@@ -177,10 +193,29 @@ static __always_inline void comes_back(struct attach_thread *thread, u64 now)
 /* It runs, and has done so since nobody knows when: now at the latest. */
 static __always_inline void came_unseen(struct attach_thread *thread, u64 now)
 {
-	bool is_woken = thread->phase == ATTACH_WOKEN || thread->is_periodic;
+	u32 unseen = ATTACH_RUN_UNSEEN;
 
+	switch (thread->phase) {
+	case ATTACH_SLEEPS:
+		if (thread->has_next)
+			take_next(thread);
+		else if (!thread->is_periodic)
+			unseen |= ATTACH_WAKE_UNSEEN;
+		break;
+	case ATTACH_BLOCKED:
+	case ATTACH_STOPPED:
+		if (thread->has_next) {
+			take_next(thread);
+		} else {
+			wakes_unseen(thread, now);
+			unseen |= ATTACH_WAKE_UNSEEN;
+		}
+		break;
+	default:
+		break;
+	}
 	runs(thread, now);
-	thread->unseen_of = ATTACH_RUN_UNSEEN | (is_woken ? 0 : ATTACH_WAKE_UNSEEN);
+	thread->unseen_of = unseen;
 }
 
 static __always_inline void sleeps_until_period(struct attach_thread *thread,
@@ -197,75 +232,88 @@ static __always_inline void sleeps_until_period(struct attach_thread *thread,
 	thread->phase = ATTACH_SLEEPS;
 }
 
+/*
+ * What it was in ends. A wake that came before stays in `next`: only if the thread comes
+ * back without another did it end this sleep.
+ */
+static __always_inline void waits(struct attach_thread *thread, struct task_struct *task,
+				  u32 end, u64 now)
+{
+	is_done(thread, task, end, now);
+	switch (end) {
+	case ATTACH_END_PERIOD:
+		sleeps_until_period(thread, task);
+		break;
+	case ATTACH_END_SLEEP:
+		thread->phase = ATTACH_SLEEPS;
+		break;
+	case ATTACH_END_BLOCKED:
+		thread->phase = ATTACH_BLOCKED;
+		break;
+	default:
+		thread->stopped++;
+		thread->has_next = 0;
+		thread->phase = ATTACH_STOPPED;
+		break;
+	}
+}
+
 static __always_inline void leaves(struct attach_thread *thread, struct task_struct *task,
 				   bool is_runnable, u32 state)
 {
 	u64 now = bpf_ktime_get_ns();
-	bool sleeps = !is_runnable && sleeps_by_itself(state);
+	bool is_preempted = is_runnable && !has_yielded(task);
+	u32 end = is_runnable ? ATTACH_END_PERIOD : reason_of(task, state);
 
-	if (!is_runnable && is_stopped(task, state)) {
-		/* Stopped while it sleeps in a stop (a debugger) is one stop. */
-		thread->stopped++;
-		thread->has_next = 0;
-		thread->phase = ATTACH_STOPPED;
+	if (!is_runnable && (state & SLEEPS_DEAD))
 		return;
-	}
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
-		if (is_runnable && has_yielded(task))
-			sleeps_until_period(thread, task);
-		else if (sleeps)
+		if (is_preempted || end == ATTACH_END_BLOCKED)
+			return;
+		if (end == ATTACH_END_SLEEP) {
 			thread->phase = ATTACH_SLEEPS;
+			return;
+		}
+		if (end == ATTACH_END_PERIOD) {
+			sleeps_until_period(thread, task);
+			return;
+		}
+		/* The stop has a length, although what it fell into has none. */
+		wakes_unseen(thread, now);
+		runs(thread, now);
+		thread->unseen_of = ATTACH_WAKE_UNSEEN | ATTACH_START_UNSEEN;
 		break;
 	case ATTACH_SLEEPS:
 		/* It ran in between, which nobody saw. */
-		if (!was_due(thread, now)) {
+		if (!thread->has_next && !was_due(thread, now)) {
 			thread->unseen++;
-			if (!sleeps)
-				thread->phase = ATTACH_UNKNOWN;
-			break;
+			if (is_preempted || end != ATTACH_END_SLEEP)
+				becomes_unknown(thread, now);
+			return;
 		}
-		came_unseen(thread, now);
-		goto runs;
+		/* fall through */
 	case ATTACH_WOKEN:
-		if (thread->is_leaving && sleeps) {
-			thread->is_leaving = 0;
-			break;
-		}
-		came_unseen(thread, now);
-		goto runs;
-	case ATTACH_PREEMPTED:
 	case ATTACH_BLOCKED:
+	case ATTACH_STOPPED:
+		came_unseen(thread, now);
+		break;
+	case ATTACH_PREEMPTED:
 		/* It came back, which nobody saw. */
 		comes_back(thread, now);
 		thread->unseen_of |= ATTACH_BACK_UNSEEN;
-		/* fall through */
+		break;
 	case ATTACH_RUNS:
-	runs:
-		if (is_runnable && has_yielded(task)) {
-			is_done(thread, task, now);
-			sleeps_until_period(thread, task);
-		} else if (is_runnable) {
-			thread->preemptions++;
-			thread->off_ns = now;
-			thread->phase = ATTACH_PREEMPTED;
-		} else if (sleeps) {
-			is_done(thread, task, now);
-			thread->running_ns = 0;
-			thread->phase = ATTACH_SLEEPS;
-			if (thread->has_next) {
-				take_next(thread);
-				thread->phase = ATTACH_WOKEN;
-			}
-		} else if (!(state & SLEEPS_DEAD)) {
-			thread->blocks++;
-			thread->has_next = 0;
-			thread->off_ns = now;
-			thread->phase = ATTACH_BLOCKED;
-		}
 		break;
 	default:
-		break;
+		return;
+	}
+	if (is_preempted) {
+		thread->preemptions++;
+		thread->off_ns = now;
+		thread->phase = ATTACH_PREEMPTED;
+	} else {
+		waits(thread, task, end, now);
 	}
 }
 
@@ -291,22 +339,64 @@ static __always_inline void comes(struct attach_thread *thread)
 			return;
 		}
 		thread->unseen++;
-		thread->phase = ATTACH_UNKNOWN;
+		becomes_unknown(thread, now);
+		return;
+	case ATTACH_BLOCKED:
+	case ATTACH_STOPPED:
+		if (thread->has_next) {
+			take_next(thread);
+			runs(thread, now);
+			return;
+		}
+		wakes_unseen(thread, now);
+		runs(thread, now);
+		thread->unseen_of = ATTACH_WAKE_UNSEEN;
 		return;
 	case ATTACH_WOKEN:
 		runs(thread, now);
 		return;
 	case ATTACH_PREEMPTED:
-	case ATTACH_BLOCKED:
 		comes_back(thread, now);
-		return;
-	case ATTACH_STOPPED:
-		thread->resumed_ns = now;
-		thread->phase = ATTACH_UNKNOWN;
 		return;
 	default:
 		return;
 	}
+}
+
+/* Its stop ends. One that slept has been frozen since nobody knows when. */
+static __always_inline void resumes(struct attach_thread *thread)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	switch (thread->phase) {
+	case ATTACH_STOPPED:
+		note_wake(&thread->wake);
+		thread->phase = ATTACH_WOKEN;
+		break;
+	case ATTACH_SLEEPS:
+		thread->stopped++;
+		if (!was_due(thread, now))
+			note_wake(&thread->wake);
+		thread->has_next = 0;
+		thread->wake.flags = ATTACH_WAS_FROZEN;
+		thread->phase = ATTACH_WOKEN;
+		break;
+	case ATTACH_UNKNOWN:
+		thread->stopped++;
+		thread->unknown_ns = now;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A wake meets it while it runs, or is preempted. */
+static __always_inline void meets(struct attach_thread *thread)
+{
+	if (thread->has_next)
+		thread->merged++;
+	note_wake(&thread->next);
+	__sync_lock_test_and_set(&thread->has_next, 1);
 }
 
 #endif

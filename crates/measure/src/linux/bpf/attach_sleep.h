@@ -7,6 +7,7 @@
 #define LAGGARD_ATTACH_SLEEP_H
 
 #include "kernel.h"
+#include "attach.h"
 
 /* include/linux/sched.h */
 enum {
@@ -70,6 +71,40 @@ static __always_inline bool sleeps_by_itself(u32 state)
 	return (state & SLEEPS_INTERRUPTIBLE) ||
 	       (state & (SLEEPS_UNINTERRUPTIBLE | SLEEPS_NOLOAD)) ==
 		       (SLEEPS_UNINTERRUPTIBLE | SLEEPS_NOLOAD);
+}
+
+/* Why it leaves its CPU, unless it could go on: enum attach_end. */
+static __always_inline u32 reason_of(struct task_struct *task, u32 state)
+{
+	if (state & SLEEPS_TRACED)
+		return ATTACH_END_TRACE;
+	if (state & SLEEPS_STOPPED)
+		return ATTACH_END_STOP;
+	if (is_stopped(task, state))
+		return ATTACH_END_FREEZE;
+	return sleeps_by_itself(state) ? ATTACH_END_SLEEP : ATTACH_END_BLOCKED;
+}
+
+/* An int each, and of 8 bits since Linux 7; read without sign, either can be. */
+struct task_struct___asleep {
+	unsigned int on_rq;
+	unsigned int on_cpu;
+} __kernel_type;
+
+/* Whether a CPU runs it: also one that is about to leave it. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	struct task_struct___asleep *now = (void *)task;
+
+	return bpf_core_field_exists(now->on_cpu) && now->on_cpu;
+}
+
+enum { IS_WAKING = 0x200 }; /* include/linux/sched.h: TASK_WAKING */
+
+/* Whether it waits for something else than a CPU. */
+static __always_inline bool is_asleep(struct task_struct *task)
+{
+	return task->__state && !(task->__state & IS_WAKING) && !is_on_cpu(task);
 }
 
 #endif

@@ -16,14 +16,18 @@ struct attach_thread {
 	struct attach_wake wake; /* of what it is in */
 	struct attach_wake next; /* came before it slept */
 	u64 running_ns;
-	u64 off_ns; /* since when it is preempted or blocked */
+	u64 off_ns; /* since when it is preempted */
+	u64 unknown_ns; /* since when its phase is unknown */
 	u64 preempted_ns;
 	u64 blocked_ns;
-	u64 resumed_ns; /* the end of its last stop; 0: none was seen */
 	u64 armed_ns;	/* the expiry of the sleep that it began; 0: none */
 	u64 armed_due_ns; /* with the slack that it was given */
+	u64 lock;	  /* the kernel lock that it waits for; 0: none */
+	u64 minor_faults; /* of the thread, at the end of its last activation */
+	u64 major_faults;
+	u64 system_ns;
 	u64 seq;
-	u64 has_next;
+	u64 has_next; /* a wake came while it ran: it may have ended the sleep to come */
 	u32 number; /* from 1; 0: not watched */
 	u32 first_cpu;
 	u32 cpu;
@@ -38,8 +42,8 @@ struct attach_thread {
 	u32 process; /* of a first thread: enum attach_process */
 	u32 unseen_of; /* enum attach_unseen */
 	u32 is_periodic; /* waits for its next period, not for a wake */
-	u32 is_leaving;	 /* woken before it was seen to sleep */
-	u32 padding;
+	u32 lock_flags;
+	u32 end; /* enum attach_end, of the activation that ended last */
 };
 
 struct {
@@ -72,6 +76,12 @@ struct {
 
 /* Softirqs run in threads that are preempted (PREEMPT_RT). */
 const volatile u32 softirqs_are_preempted;
+
+static __always_inline void becomes_unknown(struct attach_thread *thread, u64 now)
+{
+	thread->unknown_ns = now;
+	thread->phase = ATTACH_UNKNOWN;
+}
 
 static __always_inline struct attach_state *state(void)
 {

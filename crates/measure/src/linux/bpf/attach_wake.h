@@ -96,6 +96,7 @@ static __always_inline void note_wake(struct attach_wake *wake)
 	wake->due_ns = wake->waking_ns;
 	wake->arrived_ns = 0;
 	wake->moves = 0;
+	wake->flags = 0;
 	wake->cpu = bpf_get_smp_processor_id();
 	wake->name[0] = ((u64 *)self->comm)[0];
 	wake->name[1] = ((u64 *)self->comm)[1];

@@ -25,3 +25,6 @@ const volatile enum attach_route attach_route;
 const volatile enum attach_phase attach_phase;
 const volatile enum attach_process attach_process;
 const volatile enum attach_unseen attach_unseen;
+const volatile enum attach_end attach_end;
+const volatile enum attach_no_call attach_no_call;
+const volatile enum attach_lock attach_lock;

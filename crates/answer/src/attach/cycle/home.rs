@@ -1,0 +1,123 @@
+//! Home wait: the wait site at which a thread's cycles start and end.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+use laggard_model::{Nanos, ThreadActivation, WaitSite};
+
+use super::site::SiteKey;
+use crate::attach::period::period;
+
+/// Sleeps that a decision considers, the newest.
+const MAX_SLEEPS: usize = 128;
+/// A site with fewer wakes is not known to be periodic.
+const MIN_PERIODIC: usize = 8;
+/// Without a period, a home wait has at least this share of the sleeps that can be one.
+const MIN_SHARE: f64 = 0.8;
+
+/// Home wait of a thread.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::attach) enum Home {
+    /// Not decided yet.
+    Undecided,
+    /// Each sleep ends a unit: threads that hand over to each other, pools.
+    None,
+    /// Cycles end with this wait.
+    At(SiteKey, WaitSite),
+}
+
+/// Sleep of a thread, and when the wake that ended it was due.
+#[derive(Clone, Copy, Debug)]
+struct Sleep {
+    key: SiteKey,
+    site: WaitSite,
+    origin: Nanos,
+    length: Nanos,
+}
+
+/// Sleeps at one site.
+#[derive(Debug)]
+struct SiteSleeps {
+    site: WaitSite,
+    origins: Vec<Nanos>,
+    length: Nanos,
+}
+
+/// Sleeps of a thread, from which its home wait is found.
+#[derive(Debug, Default)]
+pub(in crate::attach) struct Sleeps {
+    newest: VecDeque<Sleep>,
+    /// The wait that ended the last activation, and when it started.
+    last: Option<(SiteKey, WaitSite, Nanos)>,
+    total: usize,
+}
+
+impl Sleeps {
+    /// Adds an activation: the wake that starts it ended the sleep before.
+    pub(in crate::attach) fn add(&mut self, one: &ThreadActivation) {
+        if let Some((key, site, since)) = self.last.take()
+            && one.start_seen
+        {
+            if self.newest.len() == MAX_SLEEPS {
+                self.newest.pop_front();
+            }
+            self.total += 1;
+            self.newest.push_back(Sleep {
+                key,
+                site,
+                origin: one.origin,
+                length: one.waking.saturating_sub(since),
+            });
+        }
+        self.last = SiteKey::new(one).map(|key| (key, one.site, one.done));
+    }
+
+    /// Number of sleeps so far.
+    pub(in crate::attach) const fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Forgets the site of the last sleep: records after it were lost.
+    pub(in crate::attach) fn forget_last(&mut self) {
+        self.last = None;
+    }
+
+    /// Returns the home wait: the site whose wakes carry the period, otherwise the one at
+    /// which the thread nearly always sleeps. `is_final`: decide with the sleeps so far.
+    pub(in crate::attach) fn home(&self, is_final: bool) -> Home {
+        let mut sites: BTreeMap<SiteKey, SiteSleeps> = BTreeMap::new();
+        for sleep in self.newest.iter().filter(|one| one.key.kind.can_be_home()) {
+            let of_site = sites.entry(sleep.key).or_insert_with(|| SiteSleeps {
+                site: sleep.site,
+                origins: Vec::new(),
+                length: Nanos::ZERO,
+            });
+            of_site.origins.push(sleep.origin);
+            of_site.length += sleep.length;
+        }
+        let is_periodic = |sleeps: &SiteSleeps| {
+            sleeps.origins.len() >= MIN_PERIODIC && period(&sleeps.origins).is_some()
+        };
+        // A cycle with a lock or a short sleep in it has several sites with its period.
+        let periodic = sites
+            .iter()
+            .filter(|(_, sleeps)| is_periodic(sleeps))
+            .min_by_key(|(key, sleeps)| (key.kind.rank(), Reverse(sleeps.length)));
+        if let Some((key, sleeps)) = periodic
+            && (is_final || key.kind.is_sure())
+        {
+            return Home::At(*key, sleeps.site);
+        }
+        if !is_final {
+            return Home::Undecided;
+        }
+        let total: usize = sites.values().map(|sleeps| sleeps.origins.len()).sum();
+        let most = sites.iter().max_by_key(|(_, sleeps)| sleeps.origins.len());
+        match most {
+            Some((key, sleeps)) if sleeps.origins.len() as f64 >= MIN_SHARE * total as f64 => {
+                Home::At(*key, sleeps.site)
+            }
+            _ => Home::None,
+        }
+    }
+}

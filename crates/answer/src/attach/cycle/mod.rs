@@ -1,0 +1,368 @@
+//! Cycles: activations of a thread, joined from the wake that starts a cycle until the
+//! thread waits at its home wait again.
+
+mod home;
+mod site;
+
+use std::collections::VecDeque;
+
+use laggard_model::{
+    ActivationEnd, Nanos, ThreadActivation, ThreadHappening, ThreadTold, ThreadUsage,
+    UnfinishedActivation, WatchedThread, WokenBy,
+};
+
+pub(super) use home::Home;
+use home::Sleeps;
+use site::{SiteKey, is_restarted};
+pub(super) use site::{WaitKind, site_words, wait_kind};
+
+/// Sleeps after which the home wait is looked for: early if its kind leaves no doubt.
+const EARLY_SLEEPS: usize = 8;
+const MAX_UNDECIDED_SLEEPS: usize = 64;
+/// After so many sleeps the home wait is looked for again.
+const REVIEW_SLEEPS: usize = 256;
+/// Activations that wait for the decision are not older than this.
+const MAX_UNDECIDED_AGE: Nanos = Nanos::from_ms(1_500);
+/// Activations of a cycle that are kept; further ones only add to its sums.
+const MAX_PARTS: usize = 256;
+
+/// What ends a cycle, as the user chose it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum CycleChoice {
+    /// The wait that carries the period of the thread.
+    #[default]
+    Auto,
+    /// Each sleep.
+    Wake,
+    /// Sleeps in this system call, on this descriptor if one is given.
+    Call {
+        /// Name of the system call.
+        name: String,
+        /// File descriptor.
+        descriptor: Option<u64>,
+    },
+}
+
+/// A cycle of a thread; without a home wait, an activation.
+#[derive(Clone, Debug)]
+pub struct ThreadCycle {
+    /// The thread, at the end of the cycle.
+    pub thread: WatchedThread,
+    /// All of it.
+    pub whole: ThreadActivation,
+    /// Its activations in order; empty: it has only one.
+    pub(super) parts: Vec<ThreadActivation>,
+    /// Activations before it that ended after it was due.
+    pub(super) before: Vec<ThreadActivation>,
+    /// Whether nothing was due: a signal or a stop ended a timed sleep early.
+    pub(super) is_interruption: bool,
+}
+
+impl ThreadCycle {
+    /// Its activations in order, at least one.
+    pub(super) fn parts(&self) -> &[ThreadActivation] {
+        match self.parts.is_empty() {
+            true => std::slice::from_ref(&self.whole),
+            false => &self.parts,
+        }
+    }
+}
+
+/// Cycle that had not ended when watching, or the thread, ended.
+#[derive(Clone, Debug)]
+pub(super) struct UnfinishedCycle {
+    /// What it was in at the end; `None`: it waited.
+    pub(super) last: Option<UnfinishedActivation>,
+    /// When it was due.
+    pub(super) origin: Nanos,
+    /// What woke the thread.
+    pub(super) woken: WokenBy,
+    /// Whether the thread had run in it.
+    pub(super) ran: bool,
+    /// Its activations that ended, in order.
+    pub(super) parts: Vec<ThreadActivation>,
+    /// Activations before it that ended after it was due.
+    pub(super) before: Vec<ThreadActivation>,
+}
+
+impl UnfinishedCycle {
+    /// Whether it is known when it started; otherwise the thread has not slept since it was
+    /// first watched.
+    pub(super) fn is_start_seen(&self) -> bool {
+        let first = self.parts.first().map(|first| first.start_seen);
+        first
+            .or(self.last.map(|last| last.start_seen))
+            .unwrap_or(true)
+    }
+}
+
+/// Joins the activations of one thread.
+#[derive(Debug, Default)]
+pub(super) struct CycleBuilder {
+    sleeps: Sleeps,
+    home: Option<Home>,
+    /// Until the home wait is known.
+    undecided: VecDeque<(WatchedThread, ThreadActivation)>,
+    /// Of the cycle that the thread is in.
+    open: Vec<ThreadActivation>,
+    sum: Option<ThreadActivation>,
+    /// Of those before, as far as they can overlap with the next.
+    before: Vec<ThreadActivation>,
+    next_sequence: u64,
+    last_site: Option<ThreadActivation>,
+    reviewed: usize,
+    /// Whether the thread waited at its home wait before the cycle that it is in.
+    is_start_known: bool,
+}
+
+impl CycleBuilder {
+    /// The home wait of the thread as far as it is known.
+    pub(super) fn home(&self) -> Home {
+        self.home.unwrap_or(Home::Undecided)
+    }
+
+    /// Adds a record of the thread, in order; cycles that end are appended to `into`.
+    pub(super) fn add(
+        &mut self,
+        told: &ThreadTold,
+        choice: &CycleChoice,
+        into: &mut Vec<ThreadCycle>,
+    ) {
+        let sequence = u64::from(told.sequence);
+        if sequence != self.next_sequence {
+            self.tear(choice, into);
+        }
+        self.next_sequence = sequence + 1;
+        let ThreadHappening::Done(mut one) = told.what else {
+            return;
+        };
+        // A wait that goes on after a signal has the number of another call.
+        if is_restarted(&one.site) {
+            let before = self.last_site.filter(|before| before.end == one.end);
+            one.site = before.map_or(one.site, |before| before.site);
+        } else if one.end == ActivationEnd::Slept {
+            self.last_site = Some(one);
+        }
+        self.sleeps.add(&one);
+        if self.home.is_none() {
+            self.undecided.push_back((told.thread, one));
+            let total = self.sleeps.total();
+            if total >= MAX_UNDECIDED_SLEEPS {
+                self.decide(true, choice, into);
+            } else if total >= EARLY_SLEEPS && total.is_multiple_of(EARLY_SLEEPS) {
+                self.decide(false, choice, into);
+            }
+            return;
+        }
+        if self.sleeps.total() >= self.reviewed + REVIEW_SLEEPS {
+            self.reviewed = self.sleeps.total();
+            self.home = Some(self.choose(true, choice));
+        }
+        self.join(told.thread, one, choice, into);
+    }
+
+    /// Decides what is undecided for long; `all`: everything.
+    pub(super) fn settle(
+        &mut self,
+        now: Nanos,
+        all: bool,
+        choice: &CycleChoice,
+        into: &mut Vec<ThreadCycle>,
+    ) {
+        let oldest = self.undecided.front().map(|(_, one)| one.origin);
+        let is_old = oldest.is_some_and(|at| now.saturating_sub(at) > MAX_UNDECIDED_AGE);
+        if self.home.is_none() && (is_old || all) {
+            self.decide(true, choice, into);
+            // More sleeps may tell more.
+            if self.sleeps.total() < MAX_UNDECIDED_SLEEPS {
+                self.reviewed = self
+                    .sleeps
+                    .total()
+                    .saturating_sub(REVIEW_SLEEPS - EARLY_SLEEPS);
+            }
+        }
+    }
+
+    /// Returns the cycle that the thread is in at the end.
+    pub(super) fn unfinished(
+        &mut self,
+        last: Option<UnfinishedActivation>,
+    ) -> Option<UnfinishedCycle> {
+        let first = self.open.first().copied();
+        let parts = std::mem::take(&mut self.open);
+        self.sum = None;
+        let (origin, woken) = match (first, last) {
+            (Some(first), _) => (first.origin, first.woken),
+            (None, Some(last)) => (last.origin, last.woken),
+            (None, None) => return None,
+        };
+        Some(UnfinishedCycle {
+            last,
+            origin,
+            woken,
+            ran: first.is_some() || last.is_some_and(|last| last.running.is_some()),
+            parts,
+            before: self.overlapping(origin),
+        })
+    }
+
+    /// Records were lost: what the thread is in cannot be joined.
+    fn tear(&mut self, choice: &CycleChoice, into: &mut Vec<ThreadCycle>) {
+        if self.home.is_none() {
+            self.decide(true, choice, into);
+            self.home = None;
+        }
+        self.sleeps.forget_last();
+        self.open.clear();
+        self.sum = None;
+        self.before.clear();
+        self.last_site = None;
+        self.is_start_known = false;
+    }
+
+    fn decide(&mut self, is_final: bool, choice: &CycleChoice, into: &mut Vec<ThreadCycle>) {
+        let home = self.choose(is_final, choice);
+        if home == Home::Undecided {
+            return;
+        }
+        self.home = Some(home);
+        self.reviewed = self.sleeps.total();
+        for (thread, one) in std::mem::take(&mut self.undecided) {
+            self.join(thread, one, choice, into);
+        }
+    }
+
+    fn choose(&self, is_final: bool, choice: &CycleChoice) -> Home {
+        match choice {
+            CycleChoice::Auto => self.sleeps.home(is_final),
+            CycleChoice::Wake | CycleChoice::Call { .. } => Home::None,
+        }
+    }
+
+    fn join(
+        &mut self,
+        thread: WatchedThread,
+        one: ThreadActivation,
+        choice: &CycleChoice,
+        into: &mut Vec<ThreadCycle>,
+    ) {
+        let is_end = self.ends(&one, choice);
+        if is_end && self.open.is_empty() {
+            let before = self.overlapping(one.origin);
+            self.remember(one.origin, &[one]);
+            into.push(self.cycle(thread, one, Vec::new(), before));
+            self.is_start_known = true;
+            return;
+        }
+        let sum = match self.sum {
+            None => one,
+            Some(sum) => joined(&sum, &one),
+        };
+        self.sum = Some(sum);
+        if self.open.len() < MAX_PARTS {
+            self.open.push(one);
+        }
+        if is_end {
+            let before = self.overlapping(sum.origin);
+            let parts = std::mem::take(&mut self.open);
+            self.sum = None;
+            self.remember(sum.origin, &parts);
+            into.push(self.cycle(thread, sum, parts, before));
+            self.is_start_known = true;
+        }
+    }
+
+    /// Keeps the activations of a cycle that was due at `origin`: later ones are due later,
+    /// perhaps before these ended.
+    fn remember(&mut self, origin: Nanos, parts: &[ThreadActivation]) {
+        self.before.retain(|one| one.done > origin);
+        self.before.extend(parts);
+        let surplus = self.before.len().saturating_sub(MAX_PARTS);
+        self.before.drain(..surplus);
+    }
+
+    fn cycle(
+        &self,
+        thread: WatchedThread,
+        whole: ThreadActivation,
+        parts: Vec<ThreadActivation>,
+        before: Vec<ThreadActivation>,
+    ) -> ThreadCycle {
+        let is_timed = matches!(
+            self.home,
+            Some(Home::At(key, _)) if matches!(key.kind, WaitKind::SleepUntil | WaitKind::SleepFor)
+        );
+        let is_by_timer = matches!(whole.woken, WokenBy::Timer(_));
+        let is_cut_short = whole.waits.stops > 0 || !self.is_start_known;
+        let is_interruption = !whole.start_seen || (is_timed && !is_by_timer && is_cut_short);
+        ThreadCycle {
+            thread,
+            whole,
+            parts,
+            before,
+            is_interruption,
+        }
+    }
+
+    /// Whether the wait after this activation ends the cycle.
+    fn ends(&self, one: &ThreadActivation, choice: &CycleChoice) -> bool {
+        let Some(key) = SiteKey::new(one) else {
+            return false;
+        };
+        match (choice, self.home) {
+            (CycleChoice::Call { name, descriptor }, _) => {
+                let is_it = one.site.call.is_some_and(|call| call.name == name);
+                is_it && descriptor.is_none_or(|it| it == one.site.object)
+            }
+            (CycleChoice::Auto, Some(Home::At(home, _))) => key == home,
+            (CycleChoice::Auto | CycleChoice::Wake, _) => true,
+        }
+    }
+
+    fn overlapping(&self, origin: Nanos) -> Vec<ThreadActivation> {
+        let before = self.before.iter();
+        before.filter(|one| one.done > origin).copied().collect()
+    }
+}
+
+/// Joins an activation to those of the cycle before it.
+fn joined(sum: &ThreadActivation, next: &ThreadActivation) -> ThreadActivation {
+    let gap = next.waking.saturating_sub(sum.done);
+    let mut waits = sum.waits;
+    let (mut blocked, mut blocks) = (sum.blocked, sum.blocks);
+    match sum.end {
+        ActivationEnd::Slept | ActivationEnd::Period => {
+            waits.sleeps += 1;
+            waits.slept += gap;
+        }
+        ActivationEnd::Blocked => {
+            blocks += 1;
+            blocked += gap;
+        }
+        ActivationEnd::Stopped | ActivationEnd::Traced | ActivationEnd::Frozen => {
+            waits.stops += 1;
+            waits.stopped += gap;
+        }
+    }
+    let queued = next.running.saturating_sub(next.waking.max(sum.done));
+    ThreadActivation {
+        back_seen: sum.back_seen && next.back_seen && next.wake_seen && next.run_seen,
+        done: next.done,
+        preempted: sum.preempted + next.preempted + queued,
+        blocked,
+        preemptions: sum.preemptions + next.preemptions,
+        migrations: sum.migrations + next.migrations + u32::from(next.first_cpu != sum.cpu),
+        blocks,
+        cpu: next.cpu,
+        end: next.end,
+        site: next.site,
+        lock: next.lock,
+        usage: ThreadUsage {
+            system: sum.usage.system + next.usage.system,
+            minor_faults: sum.usage.minor_faults + next.usage.minor_faults,
+            major_faults: sum.usage.major_faults + next.usage.major_faults,
+        },
+        waits,
+        ..*sum
+    }
+}

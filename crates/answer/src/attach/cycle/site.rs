@@ -1,0 +1,199 @@
+//! Wait sites: where a thread waits, and what for.
+
+use laggard_model::{ActivationEnd, ThreadActivation, WaitSite};
+
+/// Operations of `futex(2)` without their flags, and where those start.
+const FUTEX_FLAGS: u64 = 0x80 | 0x100;
+const FUTEX_WAIT: u64 = 0;
+const FUTEX_LOCK_PI: u64 = 6;
+const FUTEX_LOCK_PI2: u64 = 13;
+/// Value of a mutex of glibc that others wait for.
+const MUTEX_CONTENDED: u32 = 2;
+/// A condition variable has several futexes, which share a cache line.
+const CONDITION_MASK: u64 = !63;
+/// `TIMER_ABSTIME`
+const ABSOLUTE: u64 = 1;
+
+/// Kind of a wait.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(in crate::attach) enum WaitKind {
+    /// `SCHED_DEADLINE`: the next period.
+    Period,
+    /// Sleep until an absolute time.
+    SleepUntil,
+    /// Sleep for a time.
+    SleepFor,
+    /// Descriptors or signals.
+    Event,
+    /// Condition variable, semaphore, or another futex whose meaning the kernel does not
+    /// know.
+    Condition,
+    /// Not known: a kernel thread.
+    Unknown,
+    /// Mutex.
+    Lock,
+    /// Room in a pipe or a socket.
+    Output,
+    /// End of a child process.
+    Child,
+}
+
+/// Wait site, without what differs from one wait to the next.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(in crate::attach) struct SiteKey {
+    pub(in crate::attach) kind: WaitKind,
+    /// Number of the system call.
+    call: Option<u32>,
+    object: u64,
+}
+
+impl WaitKind {
+    /// Whether a cycle can start there.
+    pub(in crate::attach) const fn can_be_home(self) -> bool {
+        !matches!(self, Self::Lock | Self::Output | Self::Child)
+    }
+
+    /// Order in which sites with the same period are taken for the home wait.
+    pub(in crate::attach) const fn rank(self) -> u8 {
+        match self {
+            Self::Period => 0,
+            Self::SleepUntil => 1,
+            Self::SleepFor | Self::Event => 2,
+            Self::Condition => 3,
+            Self::Unknown | Self::Lock | Self::Output | Self::Child => 4,
+        }
+    }
+
+    /// Whether no other site can be the home wait if this one is periodic.
+    pub(in crate::attach) const fn is_sure(self) -> bool {
+        matches!(self, Self::Period | Self::SleepUntil)
+    }
+
+    fn from_site(site: &WaitSite) -> Self {
+        let Some(call) = site.call else {
+            return Self::Unknown;
+        };
+        match call.name {
+            "clock_nanosleep" if site.argument & ABSOLUTE != 0 => Self::SleepUntil,
+            "clock_nanosleep" | "nanosleep" => Self::SleepFor,
+            "futex" => match site.argument & !FUTEX_FLAGS {
+                FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => Self::Lock,
+                FUTEX_WAIT if site.value == MUTEX_CONTENDED => Self::Lock,
+                _ => Self::Condition,
+            },
+            "futex_waitv" | "semop" | "semtimedop" => Self::Condition,
+            "flock" | "fcntl" => Self::Lock,
+            "write" | "writev" | "pwrite64" | "sendto" | "sendmsg" | "sendmmsg" | "sendfile"
+            | "splice" | "fsync" | "fdatasync" => Self::Output,
+            "wait4" | "waitid" => Self::Child,
+            _ => Self::Event,
+        }
+    }
+}
+
+impl SiteKey {
+    /// Returns the site of the wait that ended an activation; `None`: it did not sleep.
+    pub(in crate::attach) fn new(one: &ThreadActivation) -> Option<Self> {
+        let kind = match one.end {
+            ActivationEnd::Period => WaitKind::Period,
+            ActivationEnd::Slept => WaitKind::from_site(&one.site),
+            ActivationEnd::Blocked
+            | ActivationEnd::Stopped
+            | ActivationEnd::Traced
+            | ActivationEnd::Frozen => return None,
+        };
+        let site = &one.site;
+        let object = match kind {
+            WaitKind::Period | WaitKind::Unknown => 0,
+            WaitKind::Condition => site.object & CONDITION_MASK,
+            WaitKind::SleepFor | WaitKind::Event if has_address_first(site) => 0,
+            WaitKind::SleepUntil
+            | WaitKind::SleepFor
+            | WaitKind::Event
+            | WaitKind::Lock
+            | WaitKind::Output
+            | WaitKind::Child => site.object,
+        };
+        Some(Self {
+            kind,
+            call: site.call.map(|call| call.number),
+            object,
+        })
+    }
+}
+
+/// Returns the kind of the wait that ended an activation.
+pub(in crate::attach) fn wait_kind(one: &ThreadActivation) -> WaitKind {
+    SiteKey::new(one).map_or(WaitKind::Unknown, |key| key.kind)
+}
+
+/// Whether the first argument is an address, which may be another each time.
+fn has_address_first(site: &WaitSite) -> bool {
+    const NAMES: [&str; 8] = [
+        "nanosleep",
+        "poll",
+        "ppoll",
+        "select",
+        "pselect6",
+        "rt_sigtimedwait",
+        "rt_sigsuspend",
+        "pause",
+    ];
+    site.call.is_some_and(|call| NAMES.contains(&call.name))
+}
+
+/// Whether the kernel restarts another call, whose number is not known any more.
+pub(in crate::attach) fn is_restarted(site: &WaitSite) -> bool {
+    site.call.is_some_and(|call| call.name == "restart_syscall")
+}
+
+/// Returns a wait site in words: `clock_nanosleep(), CLOCK_MONOTONIC, absolute`.
+pub(in crate::attach) fn site_words(site: &WaitSite, kind: WaitKind) -> String {
+    let Some(call) = site.call else {
+        return match kind {
+            WaitKind::Period => "the next period of SCHED_DEADLINE".into(),
+            WaitKind::SleepUntil
+            | WaitKind::SleepFor
+            | WaitKind::Event
+            | WaitKind::Condition
+            | WaitKind::Unknown
+            | WaitKind::Lock
+            | WaitKind::Output
+            | WaitKind::Child => "a wait in the kernel".into(),
+        };
+    };
+    let clock = match site.object {
+        0 => "CLOCK_REALTIME",
+        1 => "CLOCK_MONOTONIC",
+        7 => "CLOCK_BOOTTIME",
+        11 => "CLOCK_TAI",
+        _ => "another clock",
+    };
+    match call.name {
+        "clock_nanosleep" => match kind {
+            WaitKind::SleepUntil => format!("{call}, {clock}, absolute"),
+            WaitKind::Period
+            | WaitKind::SleepFor
+            | WaitKind::Event
+            | WaitKind::Condition
+            | WaitKind::Unknown
+            | WaitKind::Lock
+            | WaitKind::Output
+            | WaitKind::Child => format!("{call}, {clock}, relative"),
+        },
+        _ if matches!(kind, WaitKind::Period) => "the next period of SCHED_DEADLINE".into(),
+        "futex" => match kind {
+            WaitKind::Lock => format!("{call}, mutex"),
+            WaitKind::Period
+            | WaitKind::SleepUntil
+            | WaitKind::SleepFor
+            | WaitKind::Event
+            | WaitKind::Condition
+            | WaitKind::Unknown
+            | WaitKind::Output
+            | WaitKind::Child => format!("{call}, condition variable or semaphore"),
+        },
+        _ if has_address_first(site) || call.name.is_empty() => call.to_string(),
+        _ => format!("{call}, fd {}", site.object),
+    }
+}

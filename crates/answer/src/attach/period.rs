@@ -1,0 +1,90 @@
+//! Period of wakes.
+
+use laggard_model::Nanos;
+
+/// A gap is this near to a multiple of the period, as a part of the period.
+const TOLERANCE: f64 = 1.0 / 10.0;
+/// Share of the gaps that fit, and of those that are one period long.
+const MIN_FITTING: f64 = 0.9;
+const MIN_SINGLE: f64 = 0.6;
+/// Fewer wakes have no period.
+const MIN_WAKES: usize = 8;
+
+/// Returns the period of wakes that were due at these times, in order, if they have one.
+/// Gaps are compared, not phases: a program that skips a cycle may go on at another phase.
+pub(super) fn period(origins: &[Nanos]) -> Option<Nanos> {
+    if origins.len() < MIN_WAKES {
+        return None;
+    }
+    let gaps: Vec<f64> = origins
+        .windows(2)
+        .map(|two| two[1].saturating_sub(two[0]).as_f64())
+        .collect();
+    let mut sorted = gaps.clone();
+    sorted.sort_by(f64::total_cmp);
+    let median = sorted[sorted.len() / 2];
+    if median <= 0.0 {
+        return None;
+    }
+    let fits = |gap: f64| multiple_of(gap, median).is_some();
+    let is_single = |gap: f64| multiple_of(gap, median) == Some(1);
+    let share = |is_it: &dyn Fn(f64) -> bool| {
+        gaps.iter().filter(|gap| is_it(**gap)).count() as f64 / gaps.len() as f64
+    };
+    (share(&fits) >= MIN_FITTING && share(&is_single) >= MIN_SINGLE)
+        .then(|| Nanos::from_f64(median))
+}
+
+/// Returns how many periods a gap is long; `None`: it is no multiple of them.
+pub(super) fn multiple_of(gap: f64, period: f64) -> Option<u64> {
+    let periods = (gap / period).round();
+    let is_near = (gap - periods * period).abs() <= TOLERANCE * period;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it saturates"
+    )]
+    let count = periods as u64;
+    (periods >= 1.0 && is_near).then_some(count)
+}
+
+/// Whether two periods are so far apart that a wake of one is none of the other's.
+pub(super) fn differ(first: Nanos, second: Nanos) -> bool {
+    const APART: f64 = 1.05;
+    let (first, second) = (first.as_f64(), second.as_f64());
+    first.max(second) > APART * first.min(second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(us: impl Iterator<Item = u64>) -> Vec<Nanos> {
+        us.map(Nanos::from_us).collect()
+    }
+
+    #[test]
+    fn period_is_found_if_a_few_wakes_are_missing() {
+        let regular = times(
+            (0..64)
+                .filter(|one| one % 17 != 5)
+                .map(|one| one * 2_667 + one % 3),
+        );
+
+        let found = period(&regular).unwrap().as_f64();
+
+        assert!((found - 2_667e3).abs() < 3e3, "{found}");
+        assert_eq!(period(&regular[..7]), None);
+    }
+
+    #[test]
+    fn irregular_wakes_have_no_period() {
+        let mut at = 0;
+        let irregular = times((1..64).map(|one: u64| {
+            at += 1 + one * one * 7_919 % 4_001;
+            at
+        }));
+
+        assert_eq!(period(&irregular), None);
+    }
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What a thread waits for when it leaves its CPU: the system call that it is in, with
+ * its arguments, and the kernel lock that it contends for.
+ */
+#ifndef LAGGARD_ATTACH_WAIT_H
+#define LAGGARD_ATTACH_WAIT_H
+
+#include "attach_thread.h"
+
+struct pt_regs___x86 {
+	unsigned long orig_ax;
+	unsigned long di;
+	unsigned long si;
+	unsigned long dx;
+} __kernel_type;
+
+struct pt_regs___arm64 {
+	u64 regs[31];
+	u64 orig_x0;
+	int syscallno;
+} __kernel_type;
+
+struct rw_semaphore {
+	long count;
+};
+
+struct mm_struct {
+	struct rw_semaphore mmap_lock; /* only its offset is used */
+} __kernel_type;
+
+struct rlimit {
+	unsigned long rlim_cur;
+} __kernel_type;
+
+struct signal_struct {
+	struct rlimit rlim[16];
+} __kernel_type;
+
+struct task_struct___waits {
+	unsigned int flags;
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	u64 stime;
+	int exit_code;
+} __kernel_type;
+
+enum {
+	IS_KERNEL_THREAD = 0x00200000, /* include/linux/sched.h */
+	LIMIT_RTTIME = 15,	       /* include/uapi/asm-generic/resource.h */
+	CONTENDS_SPINNING = 1,	       /* LCB_F_SPIN, include/trace/events/lock.h */
+};
+
+/*
+ * The registers are those with which the thread entered the kernel. In an exception or
+ * interrupt the kernel puts -1 in place of the number of a system call.
+ */
+static __always_inline void read_site(struct attach_record *record, struct task_struct *task)
+{
+	struct task_struct___waits *waits = (void *)task;
+	void *regs;
+
+	record->site_call = ATTACH_NO_CALL;
+	record->site_object = 0;
+	record->site_argument = 0;
+	record->site_value = 0;
+	if (waits->flags & IS_KERNEL_THREAD)
+		return;
+	regs = (void *)bpf_task_pt_regs(task);
+	if (bpf_core_field_exists(((struct pt_regs___x86 *)0)->orig_ax)) {
+		struct pt_regs___x86 *x86 = regs;
+
+		if ((s64)x86->orig_ax < 0)
+			return;
+		record->site_call = x86->orig_ax;
+		record->site_object = x86->di;
+		record->site_argument = x86->si;
+		record->site_value = x86->dx;
+	} else if (bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)) {
+		struct pt_regs___arm64 *arm64 = regs;
+
+		if (arm64->syscallno < 0)
+			return;
+		record->site_call = arm64->syscallno;
+		record->site_object = arm64->orig_x0;
+		record->site_argument = arm64->regs[1];
+		record->site_value = arm64->regs[2];
+	}
+}
+
+/* The faults and system time of the thread since its last record. */
+static __always_inline void take_usage(struct attach_thread *thread, struct attach_record *record,
+				       struct task_struct *task)
+{
+	struct task_struct___waits *used = (void *)task;
+	u64 minor = used->min_flt, major = used->maj_flt, system = used->stime;
+
+	record->minor_faults = minor - thread->minor_faults;
+	record->major_faults = major - thread->major_faults;
+	record->system_ns = system - thread->system_ns;
+	thread->minor_faults = minor;
+	thread->major_faults = major;
+	thread->system_ns = system;
+}
+
+static __always_inline void take_lock(struct attach_thread *thread, struct attach_record *record,
+				      struct task_struct *task)
+{
+	struct task_struct___waits *waits = (void *)task;
+	u64 space = (u64)waits->mm;
+
+	record->lock = thread->lock;
+	record->lock_flags = thread->lock_flags;
+	if (thread->lock && space &&
+	    thread->lock == space + bpf_core_field_offset(struct mm_struct, mmap_lock))
+		record->lock_flags |= ATTACH_LOCK_MMAP;
+}
+
+static __always_inline void read_exit(struct attach_record *record, struct task_struct *task)
+{
+	struct task_struct___waits *ended = (void *)task;
+
+	record->exit_code = ended->exit_code & 0x7f;
+	record->rt_limit_us = ended->signal->rlim[LIMIT_RTTIME].rlim_cur;
+}
+
+/* Threads that spin for a lock do not leave their CPU: most contention ends here. */
+SEC("tp_btf/contention_begin")
+int BPF_PROG(on_contention_begin, void *lock, unsigned int flags)
+{
+	struct attach_thread *thread;
+
+	if (flags & CONTENDS_SPINNING)
+		return 0;
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	if (!thread || !thread->number)
+		return 0;
+	thread->lock = (u64)lock;
+	thread->lock_flags = flags;
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int BPF_PROG(on_contention_end, void *lock)
+{
+	struct attach_thread *thread;
+
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	if (thread && thread->lock == (u64)lock)
+		thread->lock = 0;
+	return 0;
+}
+
+#endif
