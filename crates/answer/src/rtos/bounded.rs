@@ -114,8 +114,8 @@ fn growth_of_max(first: &RtosWakeups, load: &RtosWakeups, confidence: f64) -> Op
     Some(confirm_by_visits(growth, &visits))
 }
 
-/// Returns whether the coarse counter allows that steal time, of which the steal clock
-/// shows nothing, caused the max.
+/// Returns whether steal time that the steal clock does not show may have caused the max,
+/// by the coarse counter.
 fn is_possibly_steal(wakeups: &RtosWakeups) -> bool {
     let without_clock = wakeups
         .samples

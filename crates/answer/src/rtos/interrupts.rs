@@ -46,7 +46,7 @@ pub struct InterruptFigures {
     pub above_limit: usize,
     /// Number of these that are not above the limit without steal time.
     pub above_limit_by_steal: usize,
-    /// Number of these that steal time may explain, where the steal clock cannot be read.
+    /// Number of these that steal time may explain, if the steal clock cannot be read.
     pub above_limit_possibly_steal: usize,
     /// Steal time during the test, by the coarse counter of the kernel.
     pub steal_ns: Option<Nanos>,

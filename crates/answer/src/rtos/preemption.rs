@@ -27,7 +27,7 @@ pub struct PreemptionFigures {
     pub above_limit: usize,
     /// Number of these that are not above the limit without steal time.
     pub above_limit_by_steal: usize,
-    /// Number of these that steal time may explain, where the steal clock cannot be read.
+    /// Number of these that steal time may explain, if the steal clock cannot be read.
     pub above_limit_possibly_steal: usize,
     /// Number of these that threads of other programs may explain.
     pub above_limit_possibly_competitors: usize,
@@ -88,8 +88,8 @@ pub(super) fn run_time(threads: &[CompetingThread]) -> Nanos {
         .fold(Nanos::ZERO, |sum, thread| sum + thread.ran_ns)
 }
 
-/// Returns whether the coarse counter allows that steal time caused the longest of these
-/// latencies.
+/// Returns whether steal time may have caused the longest of these latencies, by the coarse
+/// counter.
 fn is_possibly_steal(wakeups: &RtosWakeups, late: &[&RtosWakeup]) -> bool {
     let max = late.iter().map(|sample| sample.latency).max();
     wakeups

@@ -73,8 +73,8 @@ pub enum RtosReason {
     /// A wait for the inheriting lock took as long as an inversion, although the middle
     /// thread did not run.
     WaitAsLongAsInversion,
-    /// The max of the stretches grows by less than a factor of 2 under each load, and so
-    /// does the max of all wakeups.
+    /// Under each load, the max of the stretches and the max of all wakeups grow by less
+    /// than a factor of 2.
     MaxDoesNotGrow,
     /// The max of the stretches grows by more than a factor of 2 under a load.
     MaxGrows {

@@ -8,21 +8,21 @@ use laggard_model::{InterruptSource, Nanos, RtosCriterion};
 use super::some_time;
 use crate::completion;
 
-/// Tests the requirements of Timmerman (1998) on a real-time operating system. Meeting
-/// them is necessary, not sufficient. Real-time threads use up to half of one CPU.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
-Criteria:
+Criteria (Timmerman 1998), which are necessary and not sufficient:
   preemption  SCHED_FIFO 90 preempts SCHED_FIFO 50 within --within
-  priorities  there are at least 32 priorities, and each preempts the next lower one
-  order       futex, PI futex, condition variable, semaphore and message queue wake
-              the thread with the highest priority first
+  priorities  at least 32 priorities, each of which preempts the next lower one
+  order       futex, PI futex, condition variable, semaphore and message queue
+              wake the thread with the highest priority first
   inversion   PTHREAD_PRIO_INHERIT avoids priority inversion
-  bounded     the max latency of SCHED_FIFO 90 is less than twice as long under
-              each of --loads, which run on the same CPU
-  locked      locked pages stay in memory when a control group is short of memory
-  interrupts  handlers start and return within --within. This test interrupts any
-              program on the CPU about 4,000 times a second
+  bounded     no load of --loads on the same CPU doubles the max latency of
+              SCHED_FIFO 90
+  locked      locked pages stay in memory under memory pressure
+  interrupts  handlers start and return within --within; interrupts any program
+              on the CPU about 4,000 times a second
+
+Real-time threads use up to half of the CPU.
 
 Examples:
   sudo laggard rtos                       all criteria, on the last CPU

@@ -128,9 +128,9 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
         ) => Some(format!(
             "repeat on a quiet machine: `laggard rtos --only {criterion}`"
         )),
-        (_, RtosReason::WokenOutOfOrder) => Some(
-            "do not rely on these queues to wake threads of different priorities in order".into(),
-        ),
+        (_, RtosReason::WokenOutOfOrder) => {
+            Some("do not rely on these queues to wake in the order of priorities".into())
+        }
         _ => None,
     }
 }
@@ -319,7 +319,7 @@ fn bounded(loads: &[LoadFigures], reason: &RtosReason) -> String {
             "; growth unknown, because a load did not run".into()
         }
         RtosReason::GrowthUncertain => "; too few wakeups to exclude that the max doubles".into(),
-        _ => format!("; less than twice the one under {first_name} for each load"),
+        _ => format!("; no load doubles the max under {first_name}"),
     };
     let maxima: Vec<String> = loads.iter().map(max_under_load).collect();
     format!("max latency under {}{why}", maxima.join(", "))
@@ -395,7 +395,7 @@ fn interrupts(figures: &InterruptFigures, reason: &RtosReason, limit: Nanos) -> 
     };
     let rate = figures.max_rate_hz.map(|rate| {
         format!(
-            "; a device may interrupt {} times a second",
+            "; a device may interrupt at up to {} Hz",
             rounded_down(rate)
         )
     });

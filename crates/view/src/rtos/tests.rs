@@ -138,8 +138,8 @@ bounded     UNKNOWN  max latency under idle 59.0 us, fp 60.0 us, <b> not tested
                      not run
 interrupts  PASS     ISR latency median 2.00 us, max 2.00 us; dispatch latency
                      median 3.00 us, max 3.00 us; 1,500 interrupts by another
-                     CPU (no external clock); a device may interrupt 330,000
-                     times a second
+                     CPU (no external clock); a device may interrupt at up to
+                     330,000 Hz
 
 The criteria are necessary, not sufficient (Timmerman 1998).
 To test bounded: apt-get install iperf3

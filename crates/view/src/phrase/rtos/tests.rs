@@ -293,7 +293,7 @@ fn bounded_lists_the_max_under_each_load() {
         ),
         (
             RtosReason::MaxDoesNotGrow,
-            "less than twice the one under idle for each load",
+            "no load doubles the max under idle",
         ),
     ] {
         assert_eq!(bounded(&loads, &reason), format!("{start}; {end}"));
@@ -370,7 +370,7 @@ fn interrupts_state_their_source_and_the_rate_that_they_allow() {
 
     assert_eq!(
         interrupts(&figures, &RtosReason::AboveLimit { count: 1 }, LIMIT),
-        "ISR latency median 2.00 us, max 1.40 ms; dispatch latency median 3.00 us, max 30.0 us; 2,000 interrupts by another CPU (no external clock), 4 excluded; a device may interrupt 330,000 times a second; 1 above 1.00 ms"
+        "ISR latency median 2.00 us, max 1.40 ms; dispatch latency median 3.00 us, max 30.0 us; 2,000 interrupts by another CPU (no external clock), 4 excluded; a device may interrupt at up to 330,000 Hz; 1 above 1.00 ms"
     );
     figures.source = InterruptSource::Hpet;
     figures.excluded = 0;
