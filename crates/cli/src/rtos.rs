@@ -111,18 +111,18 @@ fn run_tests(
         bar.tick();
         let mut next = input.clone();
         match criterion {
-            RtosCriterion::Preemption => next.preemption = Some(bench.take_overs(duration, stop)),
+            RtosCriterion::Preemption => next.preemption = Some(bench.preemption(duration, stop)),
             RtosCriterion::Priorities => next.priorities = Some(bench.priorities(stop)),
             RtosCriterion::Order => {
                 let queues = WaitQueue::ALL.into_iter();
-                next.order = Some(queues.map(|queue| bench.wakes(queue, stop)).collect());
+                next.order = Some(queues.map(|queue| bench.order(queue, stop)).collect());
             }
-            RtosCriterion::Inversion => next.inversion = Some(bench.inversions(stop)),
+            RtosCriterion::Inversion => next.inversion = Some(bench.inversion(stop)),
             RtosCriterion::Bounded => {
                 let half = Nanos::from_ns(duration.ns() / 2);
                 next.bounded = Some(run_under_loads(bench, half, loads, input.cpu, stop));
             }
-            RtosCriterion::Locked => next.locked = Some(bench.pages(stop)),
+            RtosCriterion::Locked => next.locked = Some(bench.locked(stop)),
             RtosCriterion::Interrupts => next.interrupts = Some(bench.interrupts(stop)),
         }
         if stop.load(Ordering::Relaxed) {
@@ -246,7 +246,7 @@ fn measure_while_running(
     let mut process = launch.user(measuring::caller()).start()?;
     process.wait_until_ready(stop)?;
     process.begin();
-    let wakeups = bench.responses(each, stop);
+    let wakeups = bench.wakeups_under_load(each, stop);
     if let Some(status) = process.poll()? {
         bail!("it ended before the test: {status}");
     }

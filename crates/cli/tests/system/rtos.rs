@@ -1,6 +1,6 @@
-//! `laggard rtos` on this machine. What needs root is skipped without it, with a word
-//! why. No upper limit of a latency is asserted: who comes first is, and how long
-//! at least what is known to take so long takes.
+//! `laggard rtos` on this machine. Tests that need root are skipped without it, with the
+//! reason. They assert no upper bound of a latency, only the order of threads and lower bounds
+//! of injected delays.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::fault::Fault;
 
-/// A limit against hanging, not an expectation.
+/// Limit against hanging, not an expectation.
 const DEADLINE: Duration = Duration::from_secs(60);
 use tempfile::TempDir;
 
@@ -25,10 +25,10 @@ fn rtos(args: &[&str]) -> Command {
     command
 }
 
-/// Real-time threads of two trials would keep each other from the CPU that both have.
+/// Keeps two tests from competing for the same CPU.
 fn alone() -> MutexGuard<'static, ()> {
     static TRIAL: Mutex<()> = Mutex::new(());
-    // A test that failed leaves nothing behind that another needs.
+    // A failed test leaves no state that another one needs.
     TRIAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -37,8 +37,8 @@ fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"))
 }
 
-/// What is told of one criterion; `None` where it could not be tried, with a word why.
-fn told(args: &[&str]) -> Option<Value> {
+/// Returns the report on one criterion; `None` if it is unknown, with the reason printed.
+fn known_report(args: &[&str]) -> Option<Value> {
     let report = report(&rtos(args).arg("--json").output().unwrap());
     let row = &report["rows"][0];
     if row["verdict"] == "unknown" {
@@ -49,9 +49,9 @@ fn told(args: &[&str]) -> Option<Value> {
 }
 
 #[test]
-fn a_plain_lock_is_waited_for_as_long_as_others_compute_and_one_that_lends_priority_is_not() {
+fn inversion_occurs_with_a_plain_lock_and_not_with_an_inheriting_one() {
     let _alone = alone();
-    let Some(report) = told(&["--only=inversion"]) else {
+    let Some(report) = known_report(&["--only=inversion"]) else {
         return;
     };
 
@@ -66,7 +66,7 @@ fn a_plain_lock_is_waited_for_as_long_as_others_compute_and_one_that_lends_prior
     assert_eq!(inherit["inverted"], 0, "{seen:#}");
     assert_eq!(inherit["middle_max_ns"], 0, "{seen:#}");
     assert!(number(&inherit["max_ns"]) > 0, "{seen:#}");
-    // A machine that was stopped for as long as an inversion takes shows nothing.
+    // If the machine was stopped for as long as an inversion, the verdict is unknown.
     let inversion = number(&seen["hold_ns"]) + number(&seen["middle_ns"]);
     let expected = if number(&inherit["max_ns"]) < inversion {
         "pass"
@@ -77,14 +77,14 @@ fn a_plain_lock_is_waited_for_as_long_as_others_compute_and_one_that_lends_prior
 }
 
 #[test]
-fn the_kernel_s_own_queues_wake_by_priority() {
+fn queues_of_the_kernel_wake_by_priority() {
     let _alone = alone();
-    let Some(report) = told(&["--only=order", "--duration=20s"]) else {
+    let Some(report) = known_report(&["--only=order", "--duration=20s"]) else {
         return;
     };
 
     for queue in report["order"].as_array().unwrap() {
-        // The library's conditions are its own affair.
+        // The condition variable of the C library need not wake by priority.
         if queue["queue"] != "condition variable" {
             assert_eq!(queue["out_of_order"], 0, "{queue:#}");
         }
@@ -92,9 +92,9 @@ fn the_kernel_s_own_queues_wake_by_priority() {
 }
 
 #[test]
-fn each_priority_takes_over_from_the_next_lower_one_and_none_from_its_equal() {
+fn each_priority_preempts_the_next_lower_one_and_not_an_equal() {
     let _alone = alone();
-    let Some(report) = told(&["--only=priorities"]) else {
+    let Some(report) = known_report(&["--only=priorities"]) else {
         return;
     };
 
@@ -105,7 +105,7 @@ fn each_priority_takes_over_from_the_next_lower_one_and_none_from_its_equal() {
 }
 
 #[test]
-fn take_overs_are_tried_under_each_load_and_held_against_the_first() {
+fn bounded_compares_each_load_with_the_first() {
     let _alone = alone();
     let args = [
         "--only=bounded",
@@ -132,10 +132,10 @@ fn take_overs_are_tried_under_each_load_and_held_against_the_first() {
     );
 }
 
-/// A thread that comes late finds that other wakeups were due meanwhile: it slept for
-/// none of them.
+/// While a late thread waits, the timer expires again. The thread slept at none of these
+/// expiries.
 #[test]
-fn wakeups_that_were_due_while_interrupts_were_off_are_missed() {
+fn expiries_while_interrupts_are_off_are_missed() {
     let _alone = alone();
     let Some(fault) = Fault::irqs_off("5ms") else {
         return;
@@ -149,23 +149,23 @@ fn wakeups_that_were_due_while_interrupts_were_off_are_missed() {
         return;
     }
 
-    // Of 40 faults each has at least two of the wakeups in it, which come 1.4 ms after
-    // each other at the latest.
+    // There are 40 faults of 5 ms. Wakeups are at most 1.4 ms apart, so at least two fall
+    // into each fault.
     let seen = &report["bounded"][0];
     assert!(seen["max_ns"].as_u64().unwrap() >= 3_000_000, "{seen:#}");
     assert!(seen["missed"].as_u64().unwrap() >= 20, "{seen:#}");
 }
 
-/// On another CPU a load keeps nobody waiting, and every system would pass.
+/// On another CPU a load would delay no wakeup, and every system would pass.
 #[test]
-fn a_load_runs_on_the_cpu_on_which_the_largest_time_is_asked() {
+fn a_load_runs_on_the_tested_cpu() {
     let _alone = alone();
     if thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
         println!("skipped: with one CPU it runs there anyway");
         return;
     }
     let dir = TempDir::new().unwrap();
-    // A load may run as who called `sudo`.
+    // A load may run as the user that called `sudo`.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let seen = dir.path().join("cpus");
     let recipe = format!(
@@ -199,9 +199,9 @@ work = "output"
     assert!(told.lines().all(|line| line == own), "{own} in {told}");
 }
 
-/// What was tried beside it took minutes, and is told.
+/// The other tests may have taken minutes, and their results are kept.
 #[test]
-fn a_load_that_fails_is_told_and_takes_nothing_else_with_it() {
+fn a_load_that_fails_does_not_end_the_other_tests() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -247,7 +247,7 @@ work = "output"
 }
 
 #[test]
-fn a_load_that_there_is_not_is_refused_before_anything_is_tried() {
+fn an_unknown_load_is_refused_before_the_tests() {
     let output = rtos(&["--loads=idle,nonsense"]).output().unwrap();
 
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -257,45 +257,45 @@ fn a_load_that_there_is_not_is_refused_before_anything_is_tried() {
 }
 
 #[test]
-fn interrupts_that_are_off_for_longer_than_a_take_over_may_take_fail_it() {
+fn preemption_fails_if_interrupts_are_off_for_longer_than_the_limit() {
     let _alone = alone();
     let Some(fault) = Fault::irqs_off("3ms") else {
         return;
     };
 
     let args = ["--only=preemption", "--within=500us", "--duration=3s"];
-    let Some(report) = told(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
+    let Some(report) = known_report(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
         return;
     };
 
-    // 60 faults, half of them while there are wakeups every 0.5 to 1.4 ms.
+    // There are 60 faults. Half of them occur while there are wakeups every 0.5 to 1.4 ms.
     let seen = &report["preemption"];
     assert_eq!(report["rows"][0]["verdict"], "fail", "{seen:#}");
     assert!(seen["max_ns"].as_u64().unwrap() >= 1_000_000, "{seen:#}");
 }
 
-/// Interrupts that are off keep a handler from beginning, not a thread from going on.
+/// Code with interrupts off delays the start of a handler, not its return to the thread.
 #[test]
-fn interrupts_that_are_off_are_in_the_isr_latency_and_not_in_the_way_back() {
+fn time_with_interrupts_off_is_isr_latency_and_not_dispatch_latency() {
     let _alone = alone();
     let Some(fault) = Fault::irqs_off("1ms") else {
         return;
     };
 
     let args = ["--only=interrupts", "--within=500us", "--duration=5s"];
-    let Some(report) = told(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
+    let Some(report) = known_report(&[&args[..], &["--cpu", &fault.cpu]].concat()) else {
         return;
     };
 
-    // About 50 faults, and an interrupt is asked for every 0.1 to 0.3 ms: the first of
-    // them waits for 0.7 ms and more.
+    // There are about 50 faults. An interrupt is requested every 0.1 to 0.3 ms, so the first
+    // one in a fault waits at least 0.7 ms.
     let seen = &report["interrupts"];
     let largest = |of: &str| seen[of]["max_ns"].as_u64().unwrap();
     assert!(largest("latency") >= 600_000, "{seen:#}");
     assert!(seen["of_others"].as_u64().unwrap() > 0, "{seen:#}");
     assert_eq!(report["rows"][0]["verdict"], "fail", "{seen:#}");
-    // Of some 10,000 the fault is in 50: in the level of the one, not of the other,
-    // unless the machine is stopped as often.
+    // 50 of about 10,000 interrupts meet a fault, so p99.9 of the latency includes it. The
+    // one of the dispatch latency does only if the machine is stopped as often.
     let level = |of: &str| seen[of]["quantile_ns"].as_u64().unwrap();
     if level("dispatch") >= 600_000 {
         println!("skipped: the machine itself was late: {seen:#}");
@@ -309,9 +309,9 @@ fn interrupts_that_are_off_are_in_the_isr_latency_and_not_in_the_way_back() {
 }
 
 #[test]
-fn a_thread_that_reads_the_clock_is_interrupted_again_and_again() {
+fn interrupts_have_a_latency_a_handler_and_a_dispatch_latency() {
     let _alone = alone();
-    let Some(report) = told(&["--only=interrupts", "--duration=2s"]) else {
+    let Some(report) = known_report(&["--only=interrupts", "--duration=2s"]) else {
         return;
     };
 
@@ -331,9 +331,9 @@ fn a_thread_that_reads_the_clock_is_interrupted_again_and_again() {
 }
 
 #[test]
-fn locked_pages_stay_where_those_beside_them_go() {
+fn locked_pages_stay_while_others_are_evicted() {
     let _alone = alone();
-    let Some(report) = told(&["--only=locked", "--duration=20s"]) else {
+    let Some(report) = known_report(&["--only=locked", "--duration=20s"]) else {
         return;
     };
 
@@ -351,7 +351,7 @@ fn locked_pages_stay_where_those_beside_them_go() {
     assert_eq!(groups_of_nobody(), Vec::<PathBuf>::new());
 }
 
-/// Control groups of runs that are over.
+/// Finds control groups of runs that are over.
 fn groups_of_nobody() -> Vec<PathBuf> {
     let found = Command::new("find")
         .args(["/sys/fs/cgroup", "-type", "d", "-name", "laggard-rtos-*"])
@@ -368,7 +368,7 @@ fn groups_of_nobody() -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
+fn the_control_group_is_removed_after_a_signal() {
     let _alone = alone();
     for signal in ["INT", "TERM", "KILL"] {
         let mut child = rtos(&["--only=locked", "--duration=60s"])
@@ -383,7 +383,7 @@ fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
                 .output();
             !found.unwrap().stdout.is_empty()
         };
-        // The pressure lasts a second at least.
+        // The pressure lasts at least one second.
         let mut was_there = exists();
         while !was_there && child.try_wait().unwrap().is_none() {
             sleep(Duration::from_millis(5));
@@ -400,7 +400,7 @@ fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
             return;
         }
         if signal == "KILL" {
-            // A shell removes it then.
+            // A shell removes the group.
             let begin = Instant::now();
             while exists() {
                 assert!(begin.elapsed() < DEADLINE, "{group} is left behind");
@@ -410,7 +410,7 @@ fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
         }
         assert!(!exists(), "{group} is left behind by {signal}");
         let text = String::from_utf8_lossy(&output.stdout);
-        // Or it was over as the signal came.
+        // Or the test was over before the signal.
         assert!(
             text.contains("Ended early, before these tests: locked") || text.contains("\nlocked "),
             "{text}"
@@ -419,7 +419,7 @@ fn the_control_group_is_removed_when_a_signal_ends_the_trial() {
 }
 
 #[test]
-fn a_page_is_written_and_where_it_cannot_be_that_is_said_before_anything_is_tried() {
+fn a_page_is_written_or_refused_before_the_tests() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     let page = dir.path().join("rtos.html");
@@ -443,7 +443,7 @@ fn a_page_is_written_and_where_it_cannot_be_that_is_said_before_anything_is_trie
 }
 
 #[test]
-fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
+fn without_the_right_to_real_time_priorities_all_is_unknown_with_a_remedy() {
     let _alone = alone();
     let allowed = [
         "-c",
@@ -467,7 +467,7 @@ fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
 
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    // Pages are locked by another right, which root has kept.
+    // Root has kept the right to lock pages.
     let is_unknown = |line: &&str| line.contains(" UNKNOWN ") || line.starts_with("locked ");
     assert_eq!(text.lines().filter(is_unknown).count(), 7, "{text}");
     assert!(text.starts_with("UNKNOWN  "), "{text}");
@@ -475,7 +475,7 @@ fn who_may_have_no_real_time_threads_is_told_so_and_what_to_do() {
 }
 
 #[test]
-fn what_cannot_be_tried_is_refused_with_what_can() {
+fn arguments_out_of_range_are_refused_with_the_range() {
     for (args, said) in [
         (
             ["--only=speed", "--json"],
@@ -500,14 +500,14 @@ fn what_cannot_be_tried_is_refused_with_what_can() {
 }
 
 #[test]
-fn an_interruption_ends_it_and_says_so() {
+fn an_interrupted_run_lists_the_tests_that_did_not_run() {
     let _alone = alone();
     let mut child = rtos(&["--only=preemption,inversion", "--duration=60s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It listens before it says what it will do.
+    // It handles signals before it prints this line.
     let mut said = String::new();
     BufReader::new(child.stderr.as_mut().unwrap())
         .read_line(&mut said)

@@ -1,4 +1,4 @@
-//! A call from one CPU to another, which interrupts it.
+//! Calls from one CPU to another, which interrupt it.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,21 +6,22 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 
 use laggard_model::Cpu;
 
-/// A counter of one CPU that counts nothing. To read it, the kernel of any other CPU
-/// calls that one, whatever runs there, and waits until its handler was there.
+/// Performance counter of one CPU that counts nothing. To read it from another CPU, the kernel
+/// interrupts that CPU and waits for the handler.
 #[derive(Debug)]
 pub(super) struct CpuCall(File);
 
-/// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY` of `linux/perf_event.h`,
+/// `PERF_TYPE_SOFTWARE` of `linux/perf_event.h`.
 const SOFTWARE: u32 = 1;
+/// `PERF_COUNT_SW_DUMMY` of `linux/perf_event.h`.
 const DUMMY: u32 = 9;
-/// the first published size of `perf_event_attr`, which every kernel takes,
+/// First published size of `perf_event_attr`, which every kernel accepts.
 const ATTR_BYTES: u32 = 64;
-/// and `PERF_FLAG_FD_CLOEXEC`.
+/// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
 impl CpuCall {
-    pub(super) fn to(cpu: Cpu) -> io::Result<Self> {
+    pub(super) fn new(cpu: Cpu) -> io::Result<Self> {
         let mut attr = [0_u32; ATTR_BYTES as usize / 4];
         attr[0] = SOFTWARE;
         attr[1] = ATTR_BYTES;
@@ -40,12 +41,12 @@ impl CpuCall {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a descriptor just given to us.
+        // SAFETY: the kernel has just returned this descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)) };
         Ok(Self(fd.into()))
     }
 
-    /// Interrupts that CPU once.
+    /// Interrupts the CPU once.
     pub(super) fn call(&self) -> io::Result<()> {
         let mut count = [0; 8];
         (&self.0).read_exact(&mut count)

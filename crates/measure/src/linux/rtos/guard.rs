@@ -1,15 +1,15 @@
-//! Should a real-time thread of this process run on without a pause, the kernel
-//! ends the process (`RLIMIT_RTTIME`). A thread of ours that watched would need
-//! a free CPU to step in.
+//! Limit on the run time of real-time threads of this process (`RLIMIT_RTTIME`). The kernel
+//! ends the process if a thread runs longer without a pause. A watchdog thread would need a
+//! free CPU.
 
 use laggard_model::Nanos;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// No thread here computes for a tenth of it at a stretch.
-const LONGEST: Nanos = Nanos::from_ms(500);
+/// The limit, ten times as long as any computation of a test thread.
+const LIMIT: Nanos = Nanos::from_ms(500);
 
-/// The limit; put back when this value is dropped.
+/// The limit of this process, which is restored on drop.
 #[derive(Debug)]
 pub(super) struct RealTimeGuard {
     soft_before: u64,
@@ -19,7 +19,7 @@ pub(super) struct RealTimeGuard {
 impl RealTimeGuard {
     pub(super) fn new() -> Result<Self, Errno> {
         let (soft_before, hard) = getrlimit(Resource::RLIMIT_RTTIME)?;
-        let limit_us = LONGEST.ns() / 1_000;
+        let limit_us = LIMIT.ns() / 1_000;
         setrlimit(Resource::RLIMIT_RTTIME, soft_before.min(limit_us), hard)?;
         Ok(Self { soft_before, hard })
     }
@@ -27,7 +27,7 @@ impl RealTimeGuard {
 
 impl Drop for RealTimeGuard {
     fn drop(&mut self) {
-        // What was below the hard limit before still is: this cannot fail.
+        // Cannot fail: the value is still below the hard limit.
         let _ = setrlimit(Resource::RLIMIT_RTTIME, self.soft_before, self.hard);
     }
 }

@@ -1,5 +1,5 @@
-//! Interrupts of a timer of the board's own (IA-PC HPET specification 1.0a), which
-//! `/dev/hpet` hands out: the kernel's clock does not make them.
+//! Interrupts of the HPET, a timer on the board (IA-PC HPET specification 1.0a), through
+//! `/dev/hpet`. They do not depend on the kernel's clock.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +11,7 @@ use super::trial::refused;
 use crate::linux::reason_of;
 
 const PATH: &str = "/dev/hpet";
-/// So many a second: as many as by another CPU, about, and no multiple of a tick.
+/// Interrupts per second: about as many as from another CPU, and not a multiple of a tick.
 const RATE_HZ: libc::c_ulong = 4_999;
 
 /// `linux/hpet.h`: `HPET_IE_ON`, `HPET_INFO`, `HPET_EPI`, `HPET_IRQFREQ`
@@ -20,9 +20,9 @@ const INTERRUPTS_ON: u32 = 0x6801;
 const INFO: u32 = 0x8018_6803;
 const PERIODIC: u32 = 0x6804;
 const SET_RATE: u32 = 0x4008_6806;
-const OTHERWISE: &str = "leave --source hpet out: then another CPU interrupts";
+const OTHERWISE: &str = "omit --source hpet to use another CPU";
 
-/// `HPET_INFO_PERIODIC`: it goes on by itself.
+/// `HPET_INFO_PERIODIC`: the timer repeats by itself.
 const IS_PERIODIC: libc::c_ulong = 0x10;
 
 /// `struct hpet_info`.
@@ -35,22 +35,22 @@ struct Info {
     timer: libc::c_ushort,
 }
 
-/// One of its timers, which interrupts as long as this lives.
+/// Timer of the HPET that interrupts until it is dropped.
 #[derive(Debug)]
 pub(super) struct Hpet {
     _device: File,
-    /// The kernel's number of its interrupt.
+    /// Interrupt number.
     pub(super) irq: u32,
-    /// From one to the next.
+    /// Time between two interrupts.
     pub(super) period: Nanos,
 }
 
 impl Hpet {
-    /// Has `cpu` interrupted.
+    /// Starts to interrupt `cpu`.
     ///
     /// # Errors
-    /// Where there is none that is free, its interrupt goes to another CPU, or is
-    /// another device's, too, or this user may not ask for so many.
+    /// When no timer is free, its interrupt goes to another CPU or is shared with another
+    /// device, or this user may not request this rate.
     pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
         let device = File::open(PATH).map_err(|err| {
             if err.kind() != io::ErrorKind::NotFound {
@@ -58,7 +58,7 @@ impl Hpet {
             }
             Absence {
                 reason: format!(
-                    "{PATH} is not there: this machine has no such timer, or its kernel no driver of it"
+                    "no {PATH}: this machine has no HPET, or its kernel has no driver for it"
                 ),
                 remedy: OTHERWISE.into(),
                 lacks: Lacks::Machine,
@@ -66,33 +66,33 @@ impl Hpet {
         })?;
         let fd = device.as_raw_fd();
         let mut info = Info::default();
-        // SAFETY: `info` is what the kernel writes for this request.
-        asked(unsafe { libc::ioctl(fd, INFO as libc::Ioctl, &raw mut info) })
+        // SAFETY: `info` has the layout that the kernel writes for this request.
+        check(unsafe { libc::ioctl(fd, INFO as libc::Ioctl, &raw mut info) })
             .map_err(|err| refused(PATH, &err))?;
         // SAFETY: takes a number.
-        asked(unsafe { libc::ioctl(fd, SET_RATE as libc::Ioctl, RATE_HZ) })
+        check(unsafe { libc::ioctl(fd, SET_RATE as libc::Ioctl, RATE_HZ) })
             .map_err(|err| refused(&format!("{RATE_HZ} interrupts a second of {PATH}"), &err))?;
         if info.flags & IS_PERIODIC != 0 {
-            // SAFETY: takes nothing that is read. Without it each is asked for in the
-            //         handler of the one before.
-            asked(unsafe { libc::ioctl(fd, PERIODIC as libc::Ioctl, 0) })
+            // SAFETY: takes no pointers. Without this call, each handler requests the next
+            //         interrupt.
+            check(unsafe { libc::ioctl(fd, PERIODIC as libc::Ioctl, 0) })
                 .map_err(|err| refused(PATH, &err))?;
         }
-        // SAFETY: takes nothing that is read.
-        asked(unsafe { libc::ioctl(fd, INTERRUPTS_ON as libc::Ioctl, 0) })
+        // SAFETY: takes no pointers.
+        check(unsafe { libc::ioctl(fd, INTERRUPTS_ON as libc::Ioctl, 0) })
             .map_err(|err| refused(PATH, &err))?;
         let irq = irq_of(info.timer).map_err(|reason| Absence {
             reason,
             remedy: OTHERWISE.into(),
             lacks: Lacks::Machine,
         })?;
-        match goes_to(irq) {
-            Some(goes_to) if !goes_to.contains(cpu) => Err(Absence {
+        match target_cpus(irq) {
+            Some(targets) if !targets.contains(cpu) => Err(Absence {
                 reason: format!(
-                    "interrupt {irq} of {PATH} goes to CPU {goes_to}, not to CPU {cpu}"
+                    "interrupt {irq} of {PATH} goes to CPU {targets}, not to CPU {cpu}"
                 ),
                 remedy: format!(
-                    "try that CPU (--cpu), or `echo {cpu} > /proc/irq/{irq}/smp_affinity_list`"
+                    "test that CPU (--cpu), or `echo {cpu} > /proc/irq/{irq}/smp_affinity_list`"
                 ),
                 lacks: Lacks::Machine,
             }),
@@ -105,14 +105,14 @@ impl Hpet {
     }
 }
 
-fn asked(result: libc::c_int) -> io::Result<()> {
+fn check(result: libc::c_int) -> io::Result<()> {
     match result {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// The number of the interrupt of this timer, which is no other device's.
+/// Returns the number of the interrupt of this timer, if no other device shares it.
 fn irq_of(timer: u16) -> Result<u32, String> {
     let path = "/proc/interrupts";
     let list = fs::read_to_string(path).map_err(|err| format!("{path}: {}", reason_of(&err)))?;
@@ -125,27 +125,30 @@ fn irq_in(list: &str, timer: u16) -> Result<u32, String> {
         let Some((number, rest)) = line.split_once(':') else {
             continue;
         };
-        let mut names = rest.rsplit_once("  ").map_or(rest, |it| it.1).split(", ");
-        if !names.any(|one| one.trim() == name) {
+        let mut names = rest
+            .rsplit_once("  ")
+            .map_or(rest, |parts| parts.1)
+            .split(", ");
+        if !names.any(|entry| entry.trim() == name) {
             continue;
         }
         if rest.contains(", ") {
             return Err(format!(
-                "interrupt {} is that of another device, too: {}",
+                "interrupt {} is shared with another device: {}",
                 number.trim(),
-                rest.rsplit_once("  ").map_or(rest, |it| it.1).trim()
+                rest.rsplit_once("  ").map_or(rest, |parts| parts.1).trim()
             ));
         }
         let number = number.trim();
         return number
             .parse()
-            .map_err(|_| format!("`{number}` is no interrupt's number"));
+            .map_err(|_| format!("`{number}` is not an interrupt number"));
     }
     Err(format!("/proc/interrupts has no {name}"))
 }
 
-/// Where an interrupt goes; `None`: that is not told.
-fn goes_to(irq: u32) -> Option<CpuList> {
+/// Returns the CPUs that an interrupt goes to; `None` if this is unknown.
+fn target_cpus(irq: u32) -> Option<CpuList> {
     let files = ["effective_affinity_list", "smp_affinity_list"];
     files.iter().find_map(|file| {
         let list = fs::read_to_string(format!("/proc/irq/{irq}/{file}")).ok()?;
@@ -165,13 +168,13 @@ LOC:       1617   Local timer interrupts
 ";
 
     #[test]
-    fn a_timer_is_found_by_its_name_where_nobody_shares_its_interrupt() {
+    fn irq_of_a_timer_is_found_unless_it_is_shared() {
         assert_eq!(irq_in(LIST, 2), Ok(16));
         assert_eq!(
             irq_in(LIST, 3).unwrap_err(),
-            "interrupt 17 is that of another device, too: ehci_hcd:usb1, hpet3"
+            "interrupt 17 is shared with another device: ehci_hcd:usb1, hpet3"
         );
-        let said = irq_in(LIST, 4).unwrap_err();
-        assert_eq!(said, "/proc/interrupts has no hpet4");
+        let reason = irq_in(LIST, 4).unwrap_err();
+        assert_eq!(reason, "/proc/interrupts has no hpet4");
     }
 }

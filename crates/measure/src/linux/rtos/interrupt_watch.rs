@@ -1,5 +1,5 @@
-//! The programs that see when a CPU is interrupted, by a call from another or by a
-//! device; `bpf/interruption.bpf.c`, `bpf/interruption_device.bpf.c`.
+//! BPF programs that observe interrupts of a CPU by a call from another CPU
+//! (`bpf/interruption.bpf.c`) or by a device (`bpf/interruption_device.bpf.c`).
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -19,42 +19,42 @@ mod shared {
     include!(concat!(env!("OUT_DIR"), "/interruption.rs"));
 }
 
-/// Watches one CPU, as long as it lives.
+/// Loaded programs, which observe one CPU until they are dropped.
 #[derive(Debug)]
 pub(super) struct InterruptWatch {
     _loaded: LoadedObject,
-    /// What it has seen.
-    pub(super) seen: Arc<InterruptMemory>,
+    /// Memory that the programs write to.
+    pub(super) memory: Arc<InterruptMemory>,
 }
 
-/// What the programs write, and who is interrupted reads.
+/// Memory that the programs write and the interrupted thread reads.
 #[derive(Debug)]
 pub(super) struct InterruptMemory {
     watch: Mapped<shared::InterruptWatch>,
     handlers: Mapped<shared::InterruptHandler>,
 }
 
-/// So many handlers are kept: of more that come unseen the oldest are gone.
-const ROOM: u64 = shared::INTERRUPT_ROOM as u64;
+/// Number of handlers that are kept. Newer ones overwrite the oldest.
+const MAX_HANDLERS: u64 = shared::INTERRUPT_ROOM as u64;
 
-/// A handler that ended. Instants; 0: never yet.
+/// Timestamps of a handler that ended; 0 if there was no such event yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HandlerSeen {
-    /// Its first instruction,
+pub(super) struct HandlerTimes {
+    /// First instruction.
     pub(super) began: Nanos,
-    /// and its last.
+    /// Last instruction.
     pub(super) ended: Nanos,
-    /// When a softirq began last before it,
+    /// Start of the last softirq before the handler.
     pub(super) softirq: Nanos,
-    /// and a thread.
+    /// Last context switch before the handler.
     pub(super) switch: Nanos,
 }
 
 impl InterruptWatch {
-    /// Watches `cpu` from now on: calls from another, or this interrupt of a device.
+    /// Starts to observe `cpu`: calls from another CPU, or the interrupt `irq` of a device.
     ///
     /// # Errors
-    /// Where this kernel refuses the programs, or has no such tracepoints.
+    /// When this kernel refuses the programs, or has no such tracepoints.
     pub(super) fn start(cpu: Cpu, irq: Option<u32>) -> Result<Self, Absence> {
         let object = match irq {
             None => objects::INTERRUPTION,
@@ -76,7 +76,7 @@ impl InterruptWatch {
             loaded.attach()?;
             Ok(Self {
                 _loaded: loaded,
-                seen: Arc::new(memory),
+                memory: Arc::new(memory),
             })
         };
         load().map_err(|refused| absent(&refused, irq.is_some()))
@@ -88,29 +88,29 @@ impl InterruptMemory {
         &self.watch.all()[0]
     }
 
-    /// How many handlers have ended.
+    /// Returns the number of handlers that have ended.
     pub(super) fn count(&self) -> u64 {
         self.now().count.load(Ordering::Acquire)
     }
 
-    /// The `nth` of them, from 1; `None`: it is no longer kept.
-    pub(super) fn handler(&self, nth: u64) -> Option<HandlerSeen> {
-        let slot = &self.handlers.all()[(nth.checked_sub(1)? % ROOM) as usize];
-        let read = |one: &AtomicU64| Nanos::from_ns(one.load(Ordering::Relaxed));
-        let handler = HandlerSeen {
+    /// Returns handler number `nth`, from 1; `None` if it is no longer kept.
+    pub(super) fn handler(&self, nth: u64) -> Option<HandlerTimes> {
+        let slot = &self.handlers.all()[(nth.checked_sub(1)? % MAX_HANDLERS) as usize];
+        let read = |timestamp: &AtomicU64| Nanos::from_ns(timestamp.load(Ordering::Relaxed));
+        let handler = HandlerTimes {
             began: read(&slot.began_ns),
             ended: read(&slot.ended_ns),
             softirq: read(&slot.softirq_ns),
             switch: read(&slot.switch_ns),
         };
-        // Who reads is interrupted on the CPU of the handlers: what one of them wrote
-        // before is seen with the count.
+        // The reader runs on the CPU of the handlers. It sees all writes of a handler
+        // together with the count.
         std::sync::atomic::compiler_fence(Ordering::Acquire);
-        // The next that begins is written in the place of the oldest.
-        (nth + ROOM > self.count() + 1).then_some(handler)
+        // The next handler overwrites the oldest.
+        (nth + MAX_HANDLERS > self.count() + 1).then_some(handler)
     }
 
-    /// When a thread began to run there last.
+    /// Returns the time of the last context switch on the CPU.
     pub(super) fn newest_switch(&self) -> Nanos {
         Nanos::from_ns(self.now().newest_switch_ns.load(Ordering::Relaxed))
     }
@@ -125,7 +125,7 @@ fn absent(refused: &ObjectRefused, is_of_device: bool) -> Absence {
     Obstacle::System(refused.reason.clone()).absence(&help)
 }
 
-/// Whether this kernel takes the programs.
+/// Returns whether this kernel accepts the programs.
 pub(crate) fn try_watch() -> Result<(), ObjectRefused> {
     objects::INTERRUPTION.load(&[], &[], |_| Ok(())).map(drop)
 }

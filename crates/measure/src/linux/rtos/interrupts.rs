@@ -1,15 +1,14 @@
-//! Interrupts of a thread that does nothing but read the clock: the gaps between its
-//! readings, with when the handler began and ended.
+//! Interrupts of a thread that only reads the clock: gaps between its readings, and start and
+//! end of the handler in each gap.
 //!
 //! ```text
 //! thread   . . . . .                              . . . . .
 //! handler           [latency][handler][dispatch]
 //! ```
 //!
-//! They come from another CPU, at random instants by its timer (`call.rs`), or from a
-//! timer of the board's own (`hpet.rs`). So their vector is none that this CPU's own
-//! timer uses, and has to wait for that one, and wherever interrupts are off, as any
-//! device's.
+//! They come from another CPU, at random times by its timer (`call.rs`), or from a timer on
+//! the board (`hpet.rs`). Their vector differs from the one of this CPU's timer. They wait for
+//! the handler of that timer, and for code with interrupts off, as those of a device do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,44 +17,44 @@ use std::thread::JoinHandle;
 use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos, RtosInterrupt};
 
 use super::call::CpuCall;
-use super::interrupt_watch::{HandlerSeen, InterruptMemory};
-use super::trial::{TrialEnding, TrialPart, be, play, refused};
-use super::{DUELISTS, RUN, RUNS_END, begins};
+use super::interrupt_watch::{HandlerTimes, InterruptMemory};
+use super::trial::{TrialEnding, TrialPart, play, refused, set_priority};
+use super::{MAX_RUNS, RUN, WOKEN_PRIORITY, run_starts};
 use crate::linux::{allowed_cpus, clock, policy};
 use crate::timers::Random;
 
-/// From one interrupt to the next it is at least this,
-const EVERY: Nanos = Nanos::from_us(100);
-/// and up to so much more, besides what a sleep takes.
-const EVERY_MORE: Nanos = Nanos::from_us(200);
-/// Room for interrupts of a chunk.
-const MOST: usize = 2_000;
+/// Min time between two interrupts.
+const INTERVAL: Nanos = Nanos::from_us(100);
+/// Random addition to the interval.
+const INTERVAL_JITTER: Nanos = Nanos::from_us(200);
+/// Max number of interrupts of one trial.
+const MAX_INTERRUPTS: usize = 2_000;
 
-/// A thread on other CPUs that has `cpu` interrupted, as long as it lives.
+/// Thread on another CPU that interrupts the tested CPU until it is dropped.
 #[derive(Debug)]
 pub(super) struct Caller {
     calls: Arc<Calls>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it shares with who is interrupted.
+/// State that the caller shares with the interrupted thread.
 #[derive(Debug)]
 pub(super) struct Calls {
-    /// When it asked for the last interrupts, ns.
-    asked: [AtomicU64; KEPT],
-    /// How often it did.
+    /// Times of the last requests, ns.
+    requested: [AtomicU64; MAX_CALLS],
+    /// Number of requests.
     count: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// So many calls are kept: each waits for its handler, so more than one has none yet
-/// only where several came while the thread did not run.
-const KEPT: usize = 64;
+/// Number of calls that are kept. Each call waits for its handler, so a thread has several to
+/// read only if they came while it did not run.
+const MAX_CALLS: usize = 64;
 
 impl Default for Calls {
     fn default() -> Self {
         Self {
-            asked: std::array::from_fn(|_| AtomicU64::new(0)),
+            requested: std::array::from_fn(|_| AtomicU64::new(0)),
             count: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         }
@@ -63,7 +62,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    fn ask(&self, now: Nanos) {
+    fn request(&self, now: Nanos) {
         let count = self.count.load(Ordering::Relaxed);
         self.slot(count).store(now.ns(), Ordering::Relaxed);
         self.count.store(count + 1, Ordering::Release);
@@ -71,36 +70,38 @@ impl Calls {
 
     #[expect(clippy::cast_possible_truncation, reason = "a place in a small ring")]
     fn slot(&self, nth: u64) -> &AtomicU64 {
-        &self.asked[nth as usize % KEPT]
+        &self.requested[nth as usize % MAX_CALLS]
     }
 
-    /// The last instant up to `began` at which it asked.
-    fn last(&self, began: Nanos) -> Option<Nanos> {
+    /// Returns the last request that is not after `started`.
+    fn last(&self, started: Nanos) -> Option<Nanos> {
         let count = self.count.load(Ordering::Acquire);
-        (count.saturating_sub(KEPT as u64)..count)
+        (count.saturating_sub(MAX_CALLS as u64)..count)
             .rev()
             .map(|nth| Nanos::from_ns(self.slot(nth).load(Ordering::Relaxed)))
-            .find(|asked| *asked <= began)
+            .find(|requested| *requested <= started)
     }
 }
 
 impl Caller {
+    /// Starts to interrupt `cpu`.
+    ///
     /// # Errors
-    /// Where there is no other CPU, or this user may not have counters of one.
+    /// When there is no other CPU, or this user may not open a counter of `cpu`.
     pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
         let others = allowed_cpus();
         let others = others.as_slice().iter().copied();
-        let others: CpuList = others.filter(|one| *one != cpu).collect();
+        let others: CpuList = others.filter(|other| *other != cpu).collect();
         if others.is_empty() {
             return Err(Absence {
-                reason: format!("there is no CPU but CPU {cpu} that could interrupt it"),
+                reason: format!("no other CPU can interrupt CPU {cpu}"),
                 remedy:
-                    "give this process a second CPU, or use --source hpet where there is /dev/hpet"
+                    "give this process a second CPU, or use --source hpet if the machine has /dev/hpet"
                         .into(),
                 lacks: Lacks::Machine,
             });
         }
-        let target = CpuCall::to(cpu)
+        let target = CpuCall::new(cpu)
             .and_then(|target| target.call().map(|()| target))
             .map_err(|err| refused("a counter of a CPU (perf_event_open)", &err))?;
         let calls = Arc::new(Calls::default());
@@ -121,95 +122,96 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         self.calls.is_over.store(true, Ordering::Relaxed);
-        // It ends within a call. What it panicked of, if it did, was printed.
+        // It ends after the current call. A panic was printed.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// When an interrupt was asked for.
+/// Source of the request times.
 #[derive(Clone, Debug)]
-pub(super) enum Asking {
-    /// By a thread of ours, which says so.
+pub(super) enum Requests {
+    /// The caller records each request.
     Calls(Arc<Calls>),
-    /// By a clock of its own, so long after the last at most: it comes at least once in
-    /// each period, where it is not kept waiting.
-    Every(Nanos),
+    /// An external clock requests an interrupt at most one period after the last one.
+    Periodic(Nanos),
 }
 
 impl Caller {
-    pub(super) fn asking(&self) -> Asking {
-        Asking::Calls(Arc::clone(&self.calls))
+    pub(super) fn requests(&self) -> Requests {
+        Requests::Calls(Arc::clone(&self.calls))
     }
 }
 
-impl Asking {
-    /// When a handler was asked for that began at `began`, at the latest, where the one
-    /// before it began at `before`. Every handler is asked for anew.
-    fn instant(&self, began: Nanos, before: Nanos) -> Option<Nanos> {
+impl Requests {
+    /// Returns the latest possible time of the request for the handler that started at
+    /// `started`. The preceding handler started at `previous`.
+    fn time(&self, started: Nanos, previous: Nanos) -> Option<Nanos> {
         match self {
-            Self::Calls(calls) => calls.last(began).filter(|asked| *asked > before),
-            Self::Every(period) => Some(before + *period),
+            Self::Calls(calls) => calls
+                .last(started)
+                .filter(|requested| *requested > previous),
+            Self::Periodic(period) => Some(previous + *period),
         }
     }
 }
 
 fn call(calls: &Calls, target: &CpuCall, others: &CpuList) {
-    // Where it may not be kept away it is at most interrupted itself.
+    // If this fails, a signal may interrupt this thread.
     let _ = policy::block_signals();
     let _ = policy::pin_to(others);
     policy::refuse_timer_slack();
-    let (_, priority) = DUELISTS;
-    // Where it may not be, it asks less often beside other work.
-    let _ = be(priority);
+    // If this fails, other work makes the requests less frequent.
+    let _ = set_priority(WOKEN_PRIORITY);
     let mut random = Random(clock::now().ns());
     while !calls.is_over.load(Ordering::Relaxed) {
-        clock::sleep_until(clock::now() + EVERY + random.below(EVERY_MORE));
-        calls.ask(clock::now());
-        // It did not fail before. Returns when the handler was there.
+        clock::sleep_until(clock::now() + INTERVAL + random.below(INTERVAL_JITTER));
+        calls.request(clock::now());
+        // Returns after the handler has run. It did not fail before.
         let _ = target.call();
     }
 }
 
-/// What was seen of a chunk of runs.
+/// Interrupts of one trial.
 #[derive(Debug, Default)]
-pub(super) struct InterruptsDone {
-    /// The thread's last reading before and its first after it, and what was seen.
+pub(super) struct InterruptChunk {
+    /// Last clock reading of the thread before each interrupt, first one after it, and the
+    /// interrupt.
     pub(super) interrupts: Vec<(Nanos, Nanos, RtosInterrupt)>,
-    /// Those that are not kept.
-    pub(super) unkept: u64,
-    /// Readings of the clock, and the time that they took.
+    /// Number of other interrupts.
+    pub(super) excluded: u64,
+    /// Number of clock readings.
     pub(super) readings: u64,
+    /// Total time of these readings.
     pub(super) time: Nanos,
 }
 
-/// Has a thread on `cpu` read the clock for some runs.
+/// Lets a thread on `cpu` read the clock for some runs.
 pub(super) fn interrupts(
     cpu: Cpu,
     watch: &Arc<InterruptMemory>,
-    asking: &Asking,
+    requests: &Requests,
     stop: &AtomicBool,
-) -> Result<InterruptsDone, Absence> {
+) -> Result<InterruptChunk, Absence> {
     let is_over = Arc::new(AtomicBool::new(false));
     let ending = TrialEnding {
-        length: RUNS_END,
+        length: MAX_RUNS,
         stop,
         is_over: Arc::clone(&is_over),
     };
-    let (watch, asking) = (Arc::clone(watch), asking.clone());
-    let mut done = InterruptsDone {
-        interrupts: Vec::with_capacity(MOST),
-        ..InterruptsDone::default()
+    let (watch, requests) = (Arc::clone(watch), requests.clone());
+    let mut done = InterruptChunk {
+        interrupts: Vec::with_capacity(MAX_INTERRUPTS),
+        ..InterruptChunk::default()
     };
-    let (_, priority) = DUELISTS;
-    let runs = begins(&mut Random(clock::now().ns()));
-    let part = TrialPart::new(priority, move |begin| {
+    let runs = run_starts(&mut Random(clock::now().ns()));
+    let part = TrialPart::new(WOKEN_PRIORITY, move |begin| {
         for &run in &runs {
             let from = begin + run;
             clock::sleep_until(from);
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            read_until(from + RUN, &watch, &asking, &mut done);
+            read_until(from + RUN, &watch, &requests, &mut done);
         }
         done
     });
@@ -217,21 +219,21 @@ pub(super) fn interrupts(
     Ok(done.pop().unwrap_or_default())
 }
 
-/// Reads the clock again and again; keeps what interrupted.
-fn read_until(end: Nanos, watch: &InterruptMemory, asking: &Asking, done: &mut InterruptsDone) {
-    let begun = clock::now();
+/// Reads the clock until `end` and collects the interrupts.
+fn read_until(end: Nanos, watch: &InterruptMemory, requests: &Requests, done: &mut InterruptChunk) {
+    let start = clock::now();
     let mut count = watch.count();
-    let mut before = watch.handler(count);
+    let mut previous = watch.handler(count);
     let mut last = clock::now();
     loop {
         let time = clock::now();
         done.readings += 1;
-        let seen = watch.count();
+        let total = watch.count();
         let mut ended = None;
-        // Those that ended after this reading lie before the next.
-        while count < seen {
+        // A handler that ended after this reading belongs to the next one.
+        while count < total {
             let handler = watch.handler(count + 1);
-            if handler.is_some_and(|one| one.ended > time) {
+            if handler.is_some_and(|handler| handler.ended > time) {
                 break;
             }
             count += 1;
@@ -239,23 +241,26 @@ fn read_until(end: Nanos, watch: &InterruptMemory, asking: &Asking, done: &mut I
                 from: last,
                 to: time,
                 ended,
-                is_last: count == seen
-                    || watch.handler(count + 1).is_none_or(|one| one.ended > time),
+                is_last: count == total
+                    || watch
+                        .handler(count + 1)
+                        .is_none_or(|next| next.ended > time),
                 newest_switch: watch.newest_switch(),
             };
-            let asked = handler.zip(before);
-            let asked = asked.and_then(|(one, before)| asking.instant(one.began, before.began));
-            let kept = handler.and_then(|handler| told(&handler, &gap, asked));
-            match kept.filter(|_| done.interrupts.len() < MOST) {
+            let requested = handler
+                .zip(previous)
+                .and_then(|(handler, previous)| requests.time(handler.began, previous.began));
+            let interrupt = handler.and_then(|handler| interrupt(&handler, &gap, requested));
+            match interrupt.filter(|_| done.interrupts.len() < MAX_INTERRUPTS) {
                 Some(interrupt) => done.interrupts.push((last, time, interrupt)),
-                None => done.unkept += 1,
+                None => done.excluded += 1,
             }
             ended = handler.map(|handler| handler.ended);
-            before = handler;
+            previous = handler;
         }
         last = time;
         if ended.is_some() {
-            // Telling took time, in which the thread read no clock.
+            // The evaluation took time without a clock reading.
             let now = clock::now();
             if watch.count() == count {
                 last = now;
@@ -265,38 +270,38 @@ fn read_until(end: Nanos, watch: &InterruptMemory, asking: &Asking, done: &mut I
             break;
         }
     }
-    done.time += clock::now().saturating_sub(begun);
+    done.time += clock::now().saturating_sub(start);
 }
 
-/// Between two readings of the thread's, in which a handler lies.
+/// Time between two readings of the thread, with a handler in between.
 struct Gap {
     from: Nanos,
     to: Nanos,
-    /// When the handler before it ended, where that lies there, too.
+    /// End of a preceding handler in the same gap.
     ended: Option<Nanos>,
-    /// Whether none came after it.
+    /// Whether the handler is the last one in the gap.
     is_last: bool,
-    /// When a thread began to run last.
+    /// Time of the last context switch on the CPU.
     newest_switch: Nanos,
 }
 
-/// What a handler was to the thread between whose readings it lies; `None`: it does
-/// not, or cannot be told. `asked`: when it was asked for, where that is known.
-fn told(handler: &HandlerSeen, gap: &Gap, asked: Option<Nanos>) -> Option<RtosInterrupt> {
+/// Computes the times of an interrupt from the gap in which its handler ran; `None` if the
+/// handler is not in the gap or its latency is unknown. `requested` is the time of the
+/// request, if known.
+fn interrupt(handler: &HandlerTimes, gap: &Gap, requested: Option<Nanos>) -> Option<RtosInterrupt> {
     let since = Nanos::between(gap.from, handler.began)?;
     let took = Nanos::between(handler.began, handler.ended)?;
     let after = Nanos::between(handler.ended, gap.to)?;
     let is_of_thread =
         handler.softirq < gap.from && handler.switch < gap.from && gap.ended.is_none();
-    let latency = match is_of_thread {
-        true => since,
-        // Who was interrupted instead ran for nobody knows how long: no more is known
-        // than when it began, and when the interrupt was asked for.
-        false => {
-            let began = handler.softirq.max(handler.switch);
-            let known = gap.from.max(began).max(gap.ended.unwrap_or_default());
-            Nanos::between(known.max(asked?), handler.began)?
-        }
+    let latency = if is_of_thread {
+        since
+    } else {
+        // The last instruction of the interrupted thread or softirq is unknown. Its start and
+        // the request bound the latency.
+        let began = handler.softirq.max(handler.switch);
+        let known = gap.from.max(began).max(gap.ended.unwrap_or_default());
+        Nanos::between(known.max(requested?), handler.began)?
     };
     let is_left = gap.is_last && gap.newest_switch < gap.from;
     Some(RtosInterrupt {
@@ -314,8 +319,8 @@ mod tests {
 
     const US: fn(u64) -> Nanos = Nanos::from_us;
 
-    fn handler() -> HandlerSeen {
-        HandlerSeen {
+    fn handler() -> HandlerTimes {
+        HandlerTimes {
             began: US(103),
             ended: US(104),
             softirq: US(50),
@@ -334,36 +339,36 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_of_a_thread_is_latency_handler_and_dispatch() {
-        let seen = told(&handler(), &gap(100, 109), None).unwrap();
+    fn a_gap_consists_of_latency_handler_and_dispatch() {
+        let seen = interrupt(&handler(), &gap(100, 109), None).unwrap();
 
         assert!(seen.is_of_thread);
         assert_eq!((seen.latency, seen.handler), (US(3), US(1)));
         assert_eq!(seen.dispatch, Some(US(5)));
     }
 
-    /// It did not have to wait for a softirq, which interrupts may interrupt.
+    /// An interrupt does not wait for a softirq.
     #[test]
-    fn what_interrupts_a_softirq_waited_since_it_was_asked_for_at_most() {
-        let of_softirq = HandlerSeen {
+    fn latency_of_an_interrupted_softirq_starts_at_the_request() {
+        let of_softirq = HandlerTimes {
             began: US(5_003),
             ended: US(5_004),
             softirq: US(110),
             ..handler()
         };
 
-        let seen = told(&of_softirq, &gap(100, 7_000), Some(US(5_000))).unwrap();
+        let seen = interrupt(&of_softirq, &gap(100, 7_000), Some(US(5_000))).unwrap();
 
         assert!(!seen.is_of_thread);
         assert_eq!(seen.latency, US(3));
-        // The rest of the softirq is in the way back.
+        // The dispatch latency includes the rest of the softirq.
         assert_eq!(seen.dispatch, Some(US(1_996)));
-        assert_eq!(told(&of_softirq, &gap(100, 7_000), None), None);
+        assert_eq!(interrupt(&of_softirq, &gap(100, 7_000), None), None);
     }
 
     #[test]
-    fn where_another_thread_ran_meanwhile_the_way_back_is_not_this_thread_s() {
-        let of_other = HandlerSeen {
+    fn an_interrupt_of_another_thread_has_no_dispatch_latency() {
+        let of_other = HandlerTimes {
             switch: US(101),
             ..handler()
         };
@@ -372,28 +377,28 @@ mod tests {
             ..gap(100, 109)
         };
 
-        let seen = told(&of_other, &gap, Some(US(90))).unwrap();
+        let seen = interrupt(&of_other, &gap, Some(US(90))).unwrap();
 
         assert!(!seen.is_of_thread);
         assert_eq!((seen.latency, seen.dispatch), (US(2), None));
     }
 
-    /// Interrupts that were off for 1 ms, in another thread, and one that came before
-    /// the first thread ran again: both are told, each from when it was asked for.
+    /// Another thread had interrupts off for 1 ms. A second interrupt came before the first
+    /// thread ran again.
     #[test]
-    fn of_several_between_two_readings_each_is_told() {
-        let first = HandlerSeen {
+    fn each_of_several_interrupts_in_a_gap_starts_at_its_request() {
+        let first = HandlerTimes {
             began: US(1_103),
             ended: US(1_104),
             switch: US(101),
             ..handler()
         };
-        let second = HandlerSeen {
+        let second = HandlerTimes {
             began: US(1_203),
             ended: US(1_204),
             ..first
         };
-        let asking = Asking::Every(US(200));
+        let requests = Requests::Periodic(US(200));
         let gap = |ended| Gap {
             ended,
             is_last: ended.is_some(),
@@ -401,43 +406,43 @@ mod tests {
             ..gap(100, 1_220)
         };
 
-        let asked = asking.instant(first.began, US(3));
-        let late = told(&first, &gap(None), asked).unwrap();
-        let asked = asking.instant(second.began, first.began);
-        let next = told(&second, &gap(Some(first.ended)), asked);
+        let requested = requests.time(first.began, US(3));
+        let late = interrupt(&first, &gap(None), requested).unwrap();
+        let requested = requests.time(second.began, first.began);
+        let next = interrupt(&second, &gap(Some(first.ended)), requested);
 
         assert_eq!(late.latency, US(900));
         assert_eq!(late.dispatch, None);
-        // Its own period puts it off to 1,303 at the latest.
+        // It may have been requested as late as 1,303.
         assert_eq!(next, None);
     }
 
     #[test]
-    fn what_does_not_lie_between_the_readings_is_not_kept() {
-        assert_eq!(told(&handler(), &gap(104, 109), None), None);
-        assert_eq!(told(&handler(), &gap(100, 103), None), None);
+    fn a_handler_outside_of_the_gap_is_excluded() {
+        assert_eq!(interrupt(&handler(), &gap(104, 109), None), None);
+        assert_eq!(interrupt(&handler(), &gap(100, 103), None), None);
     }
 
     #[test]
-    fn a_clock_of_its_own_asks_a_period_after_it_last_came() {
-        let asking = Asking::Every(US(200));
+    fn an_external_clock_requests_one_period_after_the_last_interrupt() {
+        let requests = Requests::Periodic(US(200));
 
-        assert_eq!(asking.instant(US(2_000), US(1_000)), Some(US(1_200)));
+        assert_eq!(requests.time(US(2_000), US(1_000)), Some(US(1_200)));
     }
 
     #[test]
-    fn a_call_is_the_last_before_its_handler_and_no_other_handler_s() {
+    fn a_request_is_the_last_call_before_its_handler_and_after_the_preceding_one() {
         let calls = Arc::new(Calls::default());
-        let asking = Asking::Calls(Arc::clone(&calls));
-        assert_eq!(asking.instant(US(9), US(1)), None);
+        let requests = Requests::Calls(Arc::clone(&calls));
+        assert_eq!(requests.time(US(9), US(1)), None);
         for at in 1..=100 {
-            calls.ask(US(at * 10));
+            calls.request(US(at * 10));
         }
 
-        assert_eq!(asking.instant(US(1_002), US(992)), Some(US(1_000)));
-        assert_eq!(asking.instant(US(995), US(985)), Some(US(990)));
-        assert_eq!(asking.instant(US(1_005), US(1_002)), None);
-        // Long gone.
-        assert_eq!(asking.instant(US(300), US(1)), None);
+        assert_eq!(requests.time(US(1_002), US(992)), Some(US(1_000)));
+        assert_eq!(requests.time(US(995), US(985)), Some(US(990)));
+        assert_eq!(requests.time(US(1_005), US(1_002)), None);
+        // No longer kept.
+        assert_eq!(requests.time(US(300), US(1)), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Priority inversion: a low thread holds a lock, a high one waits for it, and a
-//! middle one that needs no lock keeps the low one from running.
+//! Priority inversion: a low thread holds a lock, a high thread waits for it, and a middle
+//! thread without a lock keeps the low one from the CPU.
 //!
 //! ```text
 //! low     [holds][on]                    [on]
@@ -7,8 +7,8 @@
 //! high          ~waits~~~~~~~~~~~~~~~~~~~~~~~[has it]
 //! ```
 //!
-//! Who conducts is less urgent than all three and on the same CPU: whenever it
-//! runs, a round is over.
+//! The conductor has a lower priority than all three and is on the same CPU: when it runs, a
+//! round is over.
 
 use std::io;
 use std::sync::Arc;
@@ -25,41 +25,42 @@ use crate::linux::clock;
 const LOW: u8 = CONDUCTOR + 1;
 const MIDDLE: u8 = CONDUCTOR + 2;
 const HIGH: u8 = CONDUCTOR + 3;
-/// For how long the low one computes with the lock held, of its own time.
+/// CPU time for which the low thread holds the lock.
 pub(super) const HOLD: Nanos = Nanos::from_us(500);
-/// For how long the middle one computes.
+/// Time for which the middle thread computes.
 pub(super) const MIDDLE_COMPUTES: Nanos = Nanos::from_ms(5);
-/// From one round to the next others have the CPU.
+/// Pause between two rounds.
 const PAUSE: Nanos = Nanos::from_ms(15);
-/// How often is looked whether a round is over, where it is not at once.
-const LOOK: Nanos = Nanos::from_ms(1);
+/// Time between two checks whether a delayed round is over.
+const CHECK_INTERVAL: Nanos = Nanos::from_ms(1);
 
-/// What the threads share.
+/// State that the threads share.
 struct Scene {
     lock: ChosenMutex,
     low: Door,
     middle: Door,
     high: Door,
     is_over: Arc<AtomicBool>,
-    /// The instants of a round, ns.
+    /// Timestamps of a round, ns.
     asked: AtomicU64,
     got: AtomicU64,
     middle_began: AtomicU64,
     middle_ended: AtomicU64,
-    /// How often one of the three came to its end.
+    /// Number of times that one of the three threads finished.
     ended: AtomicU64,
-    /// Calls of the lock that failed.
+    /// Number of lock calls that failed.
     failed: AtomicU64,
 }
 
-/// Rounds with such a lock; fewer once `stop` is set.
+/// Runs rounds with a lock of this kind, until `stop` is set.
 pub(super) fn inversions(
     cpu: Cpu,
     protocol: LockProtocol,
     rounds: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<InversionRound>, Absence> {
-    let lock = ChosenMutex::new(protocol).map_err(|err| refused("a mutex of this kind", &err))?;
+    let lock =
+        ChosenMutex::new(protocol).map_err(|err| refused("a mutex with this protocol", &err))?;
     let is_over = Arc::new(AtomicBool::new(false));
     let scene = Arc::new(Scene {
         lock,
@@ -100,10 +101,7 @@ pub(super) fn inversions(
     };
     let mut all = play(cpu, parts, &ending)?;
     if ending_of.failed.load(Ordering::Relaxed) > 0 {
-        return Err(refused(
-            "the lock",
-            &io::Error::other("a call of it failed"),
-        ));
+        return Err(refused("the lock", &io::Error::other("a call failed")));
     }
     Ok(all.pop().unwrap_or_default())
 }
@@ -143,7 +141,7 @@ impl Scene {
         }
     }
 
-    /// Waits for the next round; `false`: there is none.
+    /// Waits for the next round. Returns false if there is none.
     fn enters(&self, door: &Door) -> bool {
         door.pass();
         !self.is_over.load(Ordering::Acquire)
@@ -156,7 +154,7 @@ impl Scene {
     }
 
     fn conduct(&self, rounds: usize, seen: &mut Vec<InversionRound>) {
-        let read = |one: &AtomicU64| Nanos::from_ns(one.load(Ordering::Acquire));
+        let read = |timestamp: &AtomicU64| Nanos::from_ns(timestamp.load(Ordering::Acquire));
         for _ in 0..rounds {
             clock::sleep_until(clock::now() + PAUSE);
             if self.is_over.load(Ordering::Relaxed) {
@@ -164,11 +162,11 @@ impl Scene {
             }
             let before = self.ended.load(Ordering::Acquire);
             self.low.open();
-            // Who has to wait, for memory say, is waited for.
+            // A thread may be delayed, for example by a page fault.
             while self.ended.load(Ordering::Acquire) < before + 3
                 && !self.is_over.load(Ordering::Relaxed)
             {
-                clock::sleep_until(clock::now() + LOOK);
+                clock::sleep_until(clock::now() + CHECK_INTERVAL);
             }
             if self.is_over.load(Ordering::Relaxed) {
                 break;
@@ -192,7 +190,7 @@ fn round(asked: Nanos, got: Nanos, began: Nanos, ended: Nanos) -> InversionRound
     }
 }
 
-/// Computes for so much of the calling thread's own CPU time.
+/// Computes for this much CPU time of the calling thread.
 fn compute_for(time: Nanos) {
     let end = clock::own_cpu_time() + time;
     while clock::own_cpu_time() < end {
@@ -205,15 +203,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_is_inverted_where_the_middle_one_ended_before_the_lock_was_had() {
+    fn a_round_is_inverted_if_the_middle_thread_finished_before_the_lock_was_acquired() {
         let ms = Nanos::from_ms;
 
         let plain = round(ms(1), ms(8), ms(2), ms(7));
         assert!(plain.is_inverted);
         assert_eq!((plain.waited, plain.middle_ran), (ms(7), ms(5)));
 
-        let lent = round(ms(1), ms(2), ms(3), ms(8));
-        assert!(!lent.is_inverted);
-        assert_eq!((lent.waited, lent.middle_ran), (ms(1), Nanos::ZERO));
+        let inherited = round(ms(1), ms(2), ms(3), ms(8));
+        assert!(!inherited.is_inverted);
+        assert_eq!(
+            (inherited.waited, inherited.middle_ran),
+            (ms(1), Nanos::ZERO)
+        );
     }
 }

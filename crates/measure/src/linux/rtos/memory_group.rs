@@ -1,4 +1,4 @@
-//! A control group with little memory, for one process.
+//! Control group with little memory, for one process.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,9 +9,9 @@ use laggard_model::{Absence, Lacks};
 
 use crate::linux::reason_of;
 
-/// What its name begins with; the rest is the number of the process that made it.
+/// Prefix of the name. The rest is the PID of the process that created the group.
 const NAME: &str = "laggard-rtos-";
-/// Removes the group `$1`, which is possible a while after its last process has ended.
+/// Removes the group `$1`, which succeeds some time after its last process has ended.
 const REMOVAL: &str = r#"
 tries=0
 while [ -d "$1" ] && ! rmdir "$1" 2>/dev/null && [ "$tries" -lt 100 ]; do
@@ -21,27 +21,26 @@ done
 [ ! -d "$1" ]
 "#;
 
-/// A group of our own; removed when this value is dropped, and when this program is
-/// killed.
+/// Control group of laggard. It is removed on drop, and when this program is killed.
 #[derive(Debug)]
 pub(super) struct MemoryGroup {
     path: PathBuf,
-    /// The file that has its limit.
+    /// File that sets the limit.
     pub(super) limit: &'static str,
     _back: PutBack,
 }
 
-/// Where a group can be made, and what limits its memory there.
+/// Parent of the group and the file that limits its memory.
 struct Site {
     parent: PathBuf,
     limit: &'static str,
 }
 
 impl MemoryGroup {
-    /// A group whose memory is limited to so many bytes. Nothing else is changed: it is
-    /// made where groups that have memory limits can be.
-    pub(super) fn make(limit_bytes: u64) -> Result<Self, Absence> {
-        // A user can mount FUSE at a path that is not UTF-8.
+    /// Creates a group with a memory limit. Changes nothing else: the parent must already
+    /// delegate the memory controller.
+    pub(super) fn create(limit_bytes: u64) -> Result<Self, Absence> {
+        // A mount point may not be UTF-8.
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
         let mounts = String::from_utf8_lossy(&mounts);
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -51,7 +50,7 @@ impl MemoryGroup {
             .flatten()
         {
             remove_left_behind(&site.parent);
-            match Self::at(&site, limit_bytes) {
+            match Self::create_in(&site, limit_bytes) {
                 Ok(group) => return Ok(group),
                 Err(err) => refusals.push((site.parent, err)),
             }
@@ -59,14 +58,14 @@ impl MemoryGroup {
         Err(absent(refusals.pop()))
     }
 
-    fn at(site: &Site, limit_bytes: u64) -> io::Result<Self> {
+    fn create_in(site: &Site, limit_bytes: u64) -> io::Result<Self> {
         let path = site.parent.join(format!("{NAME}{}", std::process::id()));
         let back = PutBack::at_end(
             REMOVAL,
             &[&path],
             None,
             format!(
-                "the control group `{}` is still there; remove it with rmdir",
+                "the control group `{}` still exists; remove it with rmdir",
                 path.display()
             ),
         )?;
@@ -80,7 +79,7 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Whoever writes `0` to it is in the group.
+    /// Opens the file that moves a process into the group when it writes `0`.
     pub(super) fn door(&self) -> io::Result<File> {
         File::options()
             .write(true)
@@ -88,8 +87,7 @@ impl MemoryGroup {
     }
 }
 
-/// Removes what runs that were killed could not. A group that has processes is not
-/// removed.
+/// Removes empty groups of earlier runs that were killed.
 fn remove_left_behind(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -98,34 +96,34 @@ fn remove_left_behind(parent: &Path) {
             continue;
         };
         if !Path::new(&format!("/proc/{number}")).exists() {
-            // Whose it is now is not known, and need not be.
+            // Fails if another process has removed it.
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-/// In the hierarchy that all controllers share: the next group above ours (or ours,
-/// where it is the root) that hands memory limits on.
+/// Finds the parent in the unified hierarchy (version 2): the nearest ancestor of the current
+/// group that delegates the memory controller.
 fn unified(mounts: &str, own: &str) -> Option<Site> {
     let (mount, root) = mounted(mounts, |kind, _| kind == "cgroup2")?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let hands_on = |group: &&Path| {
-        let handed = fs::read_to_string(group.join("cgroup.subtree_control"));
-        handed.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
+    let delegates = |group: &&Path| {
+        let controllers = fs::read_to_string(group.join("cgroup.subtree_control"));
+        controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
     };
     let group = below(&mount, &root, path);
     let above = group
         .ancestors()
         .take_while(|group| group.starts_with(&mount));
     Some(Site {
-        parent: above.into_iter().find(hands_on)?.to_owned(),
+        parent: above.into_iter().find(delegates)?.to_owned(),
         limit: "memory.high",
     })
 }
 
-/// In a hierarchy of memory alone, below our own group.
+/// Finds the parent in the memory hierarchy of version 1: the current group.
 fn divided(mounts: &str, own: &str) -> Option<Site> {
-    let has_memory = |options: &str| options.split(',').any(|one| one == "memory");
+    let has_memory = |options: &str| options.split(',').any(|option| option == "memory");
     let (mount, root) = mounted(mounts, |kind, options| {
         kind == "cgroup" && has_memory(options)
     })?;
@@ -141,8 +139,8 @@ fn divided(mounts: &str, own: &str) -> Option<Site> {
     })
 }
 
-/// Where the first file system of such a type and with such options is mounted, and
-/// which of its folders (`proc_pid_mountinfo(5)`).
+/// Returns the mount point and the root of the first file system of a type and with options
+/// that match (`proc_pid_mountinfo(5)`).
 fn mounted(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<(PathBuf, String)> {
     mounts.lines().find_map(|line| {
         let (place, system) = line.split_once(" - ")?;
@@ -154,7 +152,7 @@ fn mounted(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<(PathBuf,
     })
 }
 
-/// The folder of a group by the name that the kernel calls it.
+/// Returns the directory of a group by its kernel name.
 fn below(mount: &Path, root: &str, path: &str) -> PathBuf {
     let inner = path.strip_prefix(root).unwrap_or(path);
     mount.join(inner.trim_start_matches('/'))
@@ -163,23 +161,21 @@ fn below(mount: &Path, root: &str, path: &str) -> PathBuf {
 fn absent(refusal: Option<(PathBuf, io::Error)>) -> Absence {
     let Some((parent, err)) = refusal else {
         return Absence {
-            reason: "no control group here hands the memory controller on".into(),
-            remedy: "have a control group with memory limits: `echo +memory > /sys/fs/cgroup/cgroup.subtree_control`"
-                .into(),
+            reason: "no control group delegates the memory controller".into(),
+            remedy: "enable it: `echo +memory > /sys/fs/cgroup/cgroup.subtree_control`".into(),
             lacks: Lacks::Machine,
         };
     };
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
-    let (lacks, remedy) = match lacks_rights {
-        true => (Lacks::Rights, "run as root"),
-        false => (
-            Lacks::Machine,
-            "run it where control groups can be made (in most containers they cannot)",
-        ),
+    let (lacks, remedy) = if lacks_rights {
+        (Lacks::Rights, "run as root")
+    } else {
+        let remedy = "run where control groups can be created (not in most containers)";
+        (Lacks::Machine, remedy)
     };
     Absence {
         reason: format!(
-            "no control group can be made in {}: {}",
+            "cannot create a control group in {}: {}",
             parent.display(),
             reason_of(&err)
         ),
@@ -200,7 +196,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_hierarchy_is_found_by_what_it_controls_wherever_it_is_mounted() {
+    fn a_hierarchy_is_found_by_its_controller_at_any_mount_point() {
         let site = divided(MOUNTS, "5:cpu,cpuacct:/\n4:memory:/box\n0::/\n").unwrap();
 
         assert_eq!(site.parent, Path::new("/sys/fs/cgroup/memory"));
@@ -216,10 +212,10 @@ mod tests {
     }
 
     #[test]
-    fn only_groups_whose_maker_is_gone_are_removed() {
+    fn only_groups_of_processes_that_are_gone_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join(format!("{NAME}{}", std::process::id()));
-        // Process numbers end at 4,194,304.
+        // The highest PID is 4,194,304.
         let left = dir.path().join(format!("{NAME}4194305"));
         let other = dir.path().join("laggard-rtos-x");
         for path in [&own, &left, &other] {

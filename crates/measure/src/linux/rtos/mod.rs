@@ -1,12 +1,12 @@
-//! Trials of what a real-time operating system needs (Timmerman 1998): threads of
-//! real-time priorities on one CPU.
+//! Tests of the requirements on a real-time operating system (Timmerman 1998), with
+//! real-time threads on one CPU.
 //!
-//! Nobody of a real-time priority computes for longer than 40 ms at a stretch, and about
-//! half of the CPU is taken over any second, which is below what the kernel lets
-//! real-time threads have. Should a thread of ours run on, the kernel ends this process (`guard.rs`).
+//! A test thread computes for at most 40 ms at a time, and all of them use about half of
+//! the CPU. This is below the kernel's real-time throttling limit. If a thread does not
+//! stop, the kernel ends this process (`guard.rs`).
 
 mod call;
-mod duel;
+mod competitors;
 mod guard;
 mod hpet;
 mod interrupt_watch;
@@ -15,10 +15,10 @@ mod inversion;
 mod memory_group;
 mod order;
 mod pages;
+mod preemption;
 mod pressed;
 mod queue;
 mod response;
-mod rivals;
 mod trial;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,136 +28,142 @@ use laggard_model::{
     RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, WaitQueue,
 };
 
-use self::duel::{DuelsDone, PlannedDuel, duels};
+use self::competitors::Competitors;
 use self::hpet::Hpet;
 use self::interrupt_watch::InterruptWatch;
 pub(super) use self::interrupt_watch::try_watch;
-use self::interrupts::{Asking, Caller, InterruptsDone};
-use self::rivals::Rivals;
-use self::trial::{TrialEnding, TrialPart, be, play};
+use self::interrupts::{Caller, InterruptChunk, Requests};
+use self::preemption::{PlannedWakeup, WakeupChunk};
+use self::trial::{TrialEnding, TrialPart, play, set_priority};
 use super::flight::{Outside, StealClock};
 pub use super::lock::LockProtocol;
 use super::witness::Witness;
 use super::{clock, policy};
 use crate::timers::Random;
 
-/// Who computes, and who is woken meanwhile.
-const DUELISTS: (u8, u8) = (50, 90);
-/// One computes for so long, and the other is woken meanwhile;
+/// Real-time priority of the computing thread.
+const RUNNING_PRIORITY: u8 = 50;
+/// Real-time priority of the woken thread.
+const WOKEN_PRIORITY: u8 = 90;
+/// Length of a run, during which one thread computes and the other is woken.
 const RUN: Nanos = Nanos::from_ms(20);
-/// then both leave the CPU for this at least,
+/// Min length of the pause after a run.
 const PAUSE: Nanos = Nanos::from_ms(10);
-/// and up to so much more: what happens every 40 ms, say, lies in some runs, too, and
-/// not in each pause.
-const PAUSE_MORE: Nanos = Nanos::from_ms(20);
-/// From one wakeup to the next it is at least this,
-const EVERY: Nanos = Nanos::from_us(500);
-/// and up to so much more: wakeups meet every phase of a tick, and who computes
-/// does not sleep between them.
-const EVERY_MORE: Nanos = Nanos::from_us(900);
-/// The same where only is asked who comes first.
-const EVERY_PAIR: Nanos = Nanos::from_ms(4);
-/// Who does not give way gives up after this.
-const BOUND: Nanos = Nanos::from_ms(20);
-/// The same where only is asked whether it does;
-const SHORT_BOUND: Nanos = Nanos::from_ms(5);
-/// and where it must not.
-const OWN_TURN: Nanos = Nanos::from_us(400);
-/// Runs that are played without looking whether to go on: 300 ms at most.
+/// Random addition to a pause, so that no activity with a fixed period falls into each
+/// pause.
+const PAUSE_JITTER: Nanos = Nanos::from_ms(20);
+/// Min time between two wakeups of a run.
+const INTERVAL: Nanos = Nanos::from_us(500);
+/// Random addition to the interval, so that wakeups meet each phase of a tick. The sum is
+/// so short that the computing thread does not sleep between wakeups.
+const INTERVAL_JITTER: Nanos = Nanos::from_us(900);
+/// Time between two wakeups of the test of priorities.
+const PRIORITY_INTERVAL: Nanos = Nanos::from_ms(4);
+/// Time after which a computing thread that is not preempted gives up.
+const MAX_COMPUTE: Nanos = Nanos::from_ms(20);
+/// The same in the test of neighbouring priorities.
+const MAX_COMPUTE_NEIGHBOUR: Nanos = Nanos::from_ms(5);
+/// The same against a thread of equal priority, which must not preempt.
+const MAX_COMPUTE_EQUAL: Nanos = Nanos::from_us(400);
+/// Number of runs between two checks of the stop flag.
 const RUNS: usize = 6;
-/// They take no longer.
-const RUNS_END: Nanos = Nanos::from_ms(300);
-/// Pairs that are tried without looking.
+/// Max length of these runs.
+const MAX_RUNS: Nanos = Nanos::from_ms(300);
+/// Number of pairs of priorities between two checks of the stop flag.
 const PAIRS: usize = 20;
-/// Rounds of each two neighbours in priority.
+/// Rounds of each pair of priorities.
 const ROUNDS_OF_A_PAIR: usize = 4;
-/// Of so many priorities one is tried against an equal.
+/// Every tenth priority is also tested against an equal one.
 const EQUALS_EVERY: usize = 10;
-/// Rounds of wakes by priority.
+/// Rounds of the test of each queue.
 const ROUNDS_OF_WAKES: u64 = 1_000;
-/// Rounds of an inversion, with each lock.
+/// Rounds of the test of inversion with each lock.
 const ROUNDS_OF_INVERSION: usize = 20;
-/// Of these with the lock held, in one trial.
+/// Number of these rounds in one trial.
 const INVERSIONS_AT_ONCE: usize = 5;
-/// The steal clock is read at the next tick at the latest, of 100 Hz.
-const STEAL_TOLD_AFTER: Nanos = Nanos::from_ms(10);
+/// Time after which the steal clock has been read: a tick of 100 Hz.
+const STEAL_CLOCK_DELAY: Nanos = Nanos::from_ms(10);
 
-/// What is to be tried.
+/// Options of the tests.
 #[derive(Clone, Debug)]
 pub struct RtosPlan {
-    /// Where.
+    /// CPU of the test threads.
     pub cpu: Cpu,
-    /// How long each criterion takes, at most.
+    /// Max duration of each test.
     pub duration: Nanos,
-    /// What interrupts it.
+    /// Source of the interrupts.
     pub source: InterruptSource,
 }
 
-/// Tries what a real-time operating system needs.
+/// Runs the tests.
 #[derive(Debug)]
 pub struct RtosBench {
     plan: RtosPlan,
     witness: Option<Witness>,
     steal: Option<StealClock>,
     outside: Outside,
-    rivals: Rivals,
+    competitors: Competitors,
 }
 
 impl RtosBench {
-    /// Readies this process: its memory is locked as far as it may be. To be called
-    /// before there are other threads.
+    /// Locks the memory of this process, if permitted. Must be called before other threads
+    /// start.
     #[must_use]
     pub fn new(plan: RtosPlan) -> Self {
-        // A limit is no reason not to try: what is used was touched before.
+        // The tests also work without: the memory that they use was touched before.
         let _ = policy::lock_memory();
         let cpus = CpuList::from_iter([plan.cpu]);
         Self {
             witness: Witness::settled().ok(),
-            // Without it, the coarse counter has to do.
+            // Without it, the coarse counter is used.
             steal: StealClock::new(&cpus).ok(),
             outside: Outside::new(&cpus),
-            rivals: Rivals::of(plan.cpu),
+            competitors: Competitors::new(plan.cpu),
             plan,
         }
     }
 
-    /// Lets a `fifo:90` thread be woken again and again while a `fifo:50` one
-    /// computes, for so long or until `stop` is set.
+    /// Measures wakeups of a `SCHED_FIFO 90` thread while a `SCHED_FIFO 50` one computes,
+    /// for `length` or until `stop` is set.
     ///
     /// # Errors
-    /// When a thread of such a priority cannot be had.
-    pub fn take_overs(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
+    /// When a thread cannot get its priority.
+    pub fn preemption(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
         let mut random = Random(clock::now().ns());
         let begin = clock::now();
-        let mut seen = self.begun();
+        let mut seen = self.start();
         while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
             self.chunk(&runs(&mut random), stop, &mut seen)?;
         }
-        Ok(self.ended(seen, begin))
+        Ok(self.finish(seen, begin))
     }
 
-    /// Lets a `fifo:90` thread be woken again and again whatever else runs on the CPU,
-    /// for so long or until `stop` is set.
+    /// Measures wakeups of a `SCHED_FIFO 90` thread while anything runs on the CPU, for
+    /// `length` or until `stop` is set.
     ///
     /// # Errors
-    /// When a thread of such a priority cannot be had.
-    pub fn responses(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
-        let (_, woken) = DUELISTS;
+    /// When a thread cannot get its priority.
+    pub fn wakeups_under_load(
+        &mut self,
+        length: Nanos,
+        stop: &AtomicBool,
+    ) -> Result<RtosWakeups, Absence> {
+        let woken = WOKEN_PRIORITY;
         let mut random = Random(clock::now().ns());
         let begin = clock::now();
-        let mut seen = self.begun();
+        let mut seen = self.start();
         while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
-            // What was before is none of its business.
+            // Earlier stops do not matter.
             let _ = self.witness.as_mut().map(Witness::was_stopped);
-            let due = wakeups(&mut random);
+            let due = random_wakeups(&mut random);
             let planned = due.len() as u64;
-            let came = response::responses(self.plan.cpu, woken, due, stop)?;
+            let responses = response::responses(self.plan.cpu, woken, due, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
                 seen.excluded += planned;
                 continue;
             }
-            seen.missed += came.missed;
-            let rounds = came.came.into_iter().map(|(due, ran)| {
+            seen.missed += responses.missed;
+            let rounds = responses.wakeups.into_iter().map(|(due, ran)| {
                 let round = RtosWakeup {
                     running: 0,
                     woken,
@@ -167,51 +173,51 @@ impl RtosBench {
                 };
                 (due, round)
             });
-            let done = DuelsDone {
-                rounds: rounds.collect(),
-                unkept: 0,
+            let done = WakeupChunk {
+                wakeups: rounds.collect(),
+                excluded: 0,
             };
-            self.told(done, &mut seen);
+            self.add_wakeups(done, &mut seen);
         }
-        Ok(self.ended(seen, begin))
+        Ok(self.finish(seen, begin))
     }
 
-    /// Asks which priorities there are, and lets each be woken while a thread of the
-    /// next lower one computes.
+    /// Reads the priorities of the system, and wakes a thread of each priority while one
+    /// of the next lower priority computes.
     ///
     /// # Errors
-    /// When none of them can be had.
+    /// When no priority is permitted.
     pub fn priorities(&mut self, stop: &AtomicBool) -> Result<RtosPriorities, Absence> {
         let stated = stated_priorities();
         let usable = self.usable(stated, stop)?;
         let begin = clock::now();
-        let mut seen = self.begun();
+        let mut seen = self.start();
         let mut pairs: Vec<(u8, u8, Nanos)> = usable
             .windows(2)
-            .map(|two| (two[0], two[1], SHORT_BOUND))
+            .map(|pair| (pair[0], pair[1], MAX_COMPUTE_NEIGHBOUR))
             .collect();
         let equals = usable.iter().step_by(EQUALS_EVERY);
-        pairs.extend(equals.map(|&one| (one, one, OWN_TURN)));
-        for some in pairs.chunks(PAIRS) {
+        pairs.extend(equals.map(|&priority| (priority, priority, MAX_COMPUTE_EQUAL)));
+        for chunk in pairs.chunks(PAIRS) {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
             let mut due = Nanos::ZERO;
-            let rounds = some.iter().flat_map(|pair| [pair; ROUNDS_OF_A_PAIR]);
-            let rounds: Vec<PlannedDuel> = rounds
-                .map(|&(computing, woken, bound)| {
-                    due += EVERY_PAIR;
-                    PlannedDuel {
-                        computing,
+            let rounds = chunk.iter().flat_map(|pair| [pair; ROUNDS_OF_A_PAIR]);
+            let rounds: Vec<PlannedWakeup> = rounds
+                .map(|&(running, woken, max_compute)| {
+                    due += PRIORITY_INTERVAL;
+                    PlannedWakeup {
+                        running,
                         woken,
                         due,
-                        bound,
+                        max_compute,
                     }
                 })
                 .collect();
             self.chunk(&rounds, stop, &mut seen)?;
         }
-        let wakeups = self.ended(seen, begin);
+        let wakeups = self.finish(seen, begin);
         Ok(RtosPriorities {
             stated,
             usable,
@@ -219,7 +225,7 @@ impl RtosBench {
         })
     }
 
-    /// Those of the stated priorities that a thread of this process may have.
+    /// Returns the priorities that a thread of this process may use.
     fn usable(&self, stated: (u8, u8), stop: &AtomicBool) -> Result<Vec<u8>, Absence> {
         let ending = TrialEnding {
             length: Nanos::ZERO,
@@ -227,29 +233,29 @@ impl RtosBench {
             is_over: AtomicBool::new(false).into(),
         };
         let trial = TrialPart::new(stated.0, move |_| {
-            let may_be = |one: &u8| be(*one).is_ok();
-            let usable: Vec<u8> = (stated.0..=stated.1).filter(may_be).collect();
-            // As it began.
-            let _ = be(stated.0);
+            let is_usable = |priority: &u8| set_priority(*priority).is_ok();
+            let usable: Vec<u8> = (stated.0..=stated.1).filter(is_usable).collect();
+            // The trial checks that the first priority is unchanged.
+            let _ = set_priority(stated.0);
             usable
         });
         let mut usable = play(self.plan.cpu, vec![trial], &ending)?;
         Ok(usable.pop().unwrap_or_default())
     }
 
-    /// In which order threads that wait in `queue` are woken.
-    pub fn wakes(&mut self, queue: WaitQueue, stop: &AtomicBool) -> QueueWakes {
+    /// Measures the order in which threads that wait in `queue` are woken.
+    pub fn order(&mut self, queue: WaitQueue, stop: &AtomicBool) -> QueueWakes {
         let queues = WaitQueue::ALL.len() as u64;
         let length = Nanos::from_ns(self.plan.duration.ns() / queues);
         order::wakes(self.plan.cpu, queue, ROUNDS_OF_WAKES, length, stop)
     }
 
-    /// How long a thread waits for a lock that a less urgent one holds, while one
-    /// between them computes: with both kinds of locks.
+    /// Measures the wait for a lock that a thread of lower priority holds, while a thread
+    /// of middle priority computes, with both kinds of locks.
     ///
     /// # Errors
-    /// When the threads or the locks cannot be had.
-    pub fn inversions(&mut self, stop: &AtomicBool) -> Result<InversionRounds, Absence> {
+    /// When a thread or a lock is refused.
+    pub fn inversion(&mut self, stop: &AtomicBool) -> Result<InversionRounds, Absence> {
         let mut seen = InversionRounds {
             hold: inversion::HOLD,
             middle: inversion::MIDDLE_COMPUTES,
@@ -272,31 +278,35 @@ impl RtosBench {
         Ok(seen)
     }
 
-    /// Whether locked pages stay in memory where there is too little of it.
+    /// Measures whether locked pages stay in memory under memory pressure.
     ///
     /// # Errors
-    /// When the memory of a process cannot be limited, or it may lock none.
-    pub fn pages(&self, stop: &AtomicBool) -> Result<LockedPages, Absence> {
+    /// When the memory of a process cannot be limited, or it may not lock memory.
+    pub fn locked(&self, stop: &AtomicBool) -> Result<LockedPages, Absence> {
         pages::pages(self.plan.duration, stop)
     }
 
-    /// How long an interrupt takes to begin and to be left, while a `fifo:90` thread
-    /// computes.
+    /// Measures interrupts of a computing `SCHED_FIFO 90` thread.
     ///
     /// # Errors
-    /// When nothing can interrupt it so, the thread cannot be had, or nothing tells when a
-    /// handler begins and ends.
+    /// When there is no source of interrupts, the thread cannot get its priority, or the
+    /// BPF programs that observe the handler are refused.
     pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<RtosInterrupts, Absence> {
         let cpu = self.plan.cpu;
-        // It interrupts as long as it is there.
-        let (asking, irq, _caller, _hpet) = match self.plan.source {
+        // Interrupts come until the source is dropped.
+        let (requests, irq, _caller, _hpet) = match self.plan.source {
             InterruptSource::Cpu => {
                 let caller = Caller::start(cpu)?;
-                (caller.asking(), None, Some(caller), None)
+                (caller.requests(), None, Some(caller), None)
             }
             InterruptSource::Hpet => {
                 let hpet = Hpet::start(cpu)?;
-                (Asking::Every(hpet.period), Some(hpet.irq), None, Some(hpet))
+                (
+                    Requests::Periodic(hpet.period),
+                    Some(hpet.irq),
+                    None,
+                    Some(hpet),
+                )
             }
         };
         let watch = InterruptWatch::start(cpu, irq)?;
@@ -309,99 +319,105 @@ impl RtosBench {
         let mut readings = 0;
         let mut time = Nanos::ZERO;
         while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
-            // What was before is none of its business.
+            // Earlier stops do not matter.
             let _ = self.witness.as_mut().map(Witness::was_stopped);
-            let done = interrupts::interrupts(cpu, &watch.seen, &asking, stop)?;
+            let done = interrupts::interrupts(cpu, &watch.memory, &requests, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-                seen.excluded += done.unkept + done.interrupts.len() as u64;
+                seen.excluded += done.excluded + done.interrupts.len() as u64;
                 continue;
             }
             readings += done.readings;
             time += done.time;
-            self.keep(done, &mut seen);
+            self.add_interrupts(done, &mut seen);
         }
         seen.reading = Nanos::from_ns(time.ns() / readings.max(1));
-        seen.steal = self.stolen_in_all(begin);
+        seen.steal = self.steal_total(begin);
         Ok(seen)
     }
 
-    /// Keeps interrupts, with what the hypervisor took of each.
-    fn keep(&self, done: InterruptsDone, seen: &mut RtosInterrupts) {
-        seen.excluded += done.unkept;
-        let gaps: Vec<_> = done.interrupts.iter().map(|it| (it.0, it.1)).collect();
-        for ((_, _, mut one), stolen) in done.interrupts.into_iter().zip(self.stolen(&gaps)) {
-            one.steal = stolen;
-            seen.samples.push(one);
+    /// Adds interrupts with the steal time of each.
+    fn add_interrupts(&self, done: InterruptChunk, seen: &mut RtosInterrupts) {
+        seen.excluded += done.excluded;
+        let gaps: Vec<_> = done
+            .interrupts
+            .iter()
+            .map(|(from, to, _)| (*from, *to))
+            .collect();
+        let steals = self.steal_times(&gaps);
+        for ((_, _, mut interrupt), steal) in done.interrupts.into_iter().zip(steals) {
+            interrupt.steal = steal;
+            seen.samples.push(interrupt);
         }
     }
 
-    /// Plays rounds; those in which laggard was stopped are left out.
+    /// Runs some rounds, and excludes them if laggard was stopped meanwhile.
     fn chunk(
         &mut self,
-        rounds: &[PlannedDuel],
+        rounds: &[PlannedWakeup],
         stop: &AtomicBool,
         seen: &mut RtosWakeups,
     ) -> Result<(), Absence> {
-        // What was before is none of its business.
+        // Earlier stops do not matter.
         let _ = self.witness.as_mut().map(Witness::was_stopped);
-        let done = duels(self.plan.cpu, rounds, stop)?;
+        let done = preemption::wakeups(self.plan.cpu, rounds, stop)?;
         if self.witness.as_mut().is_some_and(Witness::was_stopped) {
             seen.excluded += rounds.len() as u64;
             return Ok(());
         }
-        seen.excluded += done.unkept;
-        self.told(done, seen);
+        seen.excluded += done.excluded;
+        self.add_wakeups(done, seen);
         Ok(())
     }
 
-    /// Keeps rounds, with what the hypervisor took of each.
-    fn told(&self, done: DuelsDone, seen: &mut RtosWakeups) {
-        let times = done
-            .rounds
+    /// Adds wakeups with the steal time of each.
+    fn add_wakeups(&self, done: WakeupChunk, seen: &mut RtosWakeups) {
+        let times: Vec<_> = done
+            .wakeups
             .iter()
-            .map(|(due, it)| (*due, *due + it.latency));
-        let times: Vec<_> = times.collect();
-        for ((_, mut round), stolen) in done.rounds.into_iter().zip(self.stolen(&times)) {
-            round.steal = stolen;
-            seen.samples.push(round);
+            .map(|(due, wakeup)| (*due, *due + wakeup.latency))
+            .collect();
+        let steals = self.steal_times(&times);
+        for ((_, mut wakeup), steal) in done.wakeups.into_iter().zip(steals) {
+            wakeup.steal = steal;
+            seen.samples.push(wakeup);
         }
     }
 
-    /// What the hypervisor took of the CPU in each of these times, which are in order:
-    /// at most.
-    fn stolen(&self, times: &[(Nanos, Nanos)]) -> Vec<Option<Nanos>> {
+    /// Returns an upper bound of the steal time in each of these intervals, which are in
+    /// order.
+    fn steal_times(&self, times: &[(Nanos, Nanos)]) -> Vec<Option<Nanos>> {
         let begin = times.first().map(|(from, _)| *from);
         let end = times.iter().map(|(_, to)| *to).max();
         let (Some(steal_clock), Some(begin), Some(end)) = (&self.steal, begin, end) else {
             return vec![None; times.len()];
         };
-        clock::sleep_until(end + STEAL_TOLD_AFTER);
+        clock::sleep_until(end + STEAL_CLOCK_DELAY);
         let steals = steal_clock.steals(self.plan.cpu.0, begin, end);
-        let of = |&(from, to): &(Nanos, Nanos)| {
-            // A reading tells only that it was since the one before.
-            let meets = steals
+        let bound = |&(from, to): &(Nanos, Nanos)| {
+            // A reading only shows that the time was stolen since the reading before.
+            let overlapping = steals
                 .iter()
-                .filter(|one| one.since_ns < to && one.at_ns > from);
-            let all = meets.fold(Nanos::ZERO, |sum, one| sum + one.time_ns);
-            Some(all.min(to.saturating_sub(from)))
+                .filter(|steal| steal.since_ns < to && steal.at_ns > from);
+            let total = overlapping.fold(Nanos::ZERO, |sum, steal| sum + steal.time_ns);
+            Some(total.min(to.saturating_sub(from)))
         };
-        times.iter().map(of).collect()
+        times.iter().map(bound).collect()
     }
 
-    fn begun(&mut self) -> RtosWakeups {
+    fn start(&mut self) -> RtosWakeups {
         self.outside.read();
-        self.rivals = Rivals::of(self.plan.cpu);
+        self.competitors = Competitors::new(self.plan.cpu);
         RtosWakeups::default()
     }
 
-    fn ended(&mut self, mut seen: RtosWakeups, begin: Nanos) -> RtosWakeups {
-        seen.steal = self.stolen_in_all(begin);
-        seen.competitors = self.rivals.that_ran();
+    fn finish(&mut self, mut seen: RtosWakeups, begin: Nanos) -> RtosWakeups {
+        seen.steal = self.steal_total(begin);
+        seen.competitors = self.competitors.that_ran();
         seen
     }
 
-    /// By the coarse counter, from its reading before `begin` to one made now.
-    fn stolen_in_all(&mut self, begin: Nanos) -> Option<StealTotal> {
+    /// Returns the steal time since `begin` by the coarse counter.
+    fn steal_total(&mut self, begin: Nanos) -> Option<StealTotal> {
         self.outside.read();
         let cpu = self.plan.cpu;
         let stolen = self.outside.stolen(cpu, begin, clock::now());
@@ -419,47 +435,47 @@ impl Drop for RtosBench {
     }
 }
 
-/// When each of a few runs begins, from the beginning of the first pause.
-fn begins(random: &mut Random) -> Vec<Nanos> {
+/// Returns the start of each run, from the start of the first pause.
+fn run_starts(random: &mut Random) -> Vec<Nanos> {
     let mut end = Nanos::ZERO;
-    let begins = std::iter::repeat_with(|| {
-        let begin = end + PAUSE + random.below(PAUSE_MORE);
-        end = begin + RUN;
-        begin
-    });
-    begins.take(RUNS).collect()
+    std::iter::repeat_with(|| {
+        let start = end + PAUSE + random.below(PAUSE_JITTER);
+        end = start + RUN;
+        start
+    })
+    .take(RUNS)
+    .collect()
 }
 
-/// Wakeups at random instants of a few runs.
-fn runs(random: &mut Random) -> Vec<PlannedDuel> {
-    let (computing, woken) = DUELISTS;
+/// Plans wakeups at random times of some runs.
+fn runs(random: &mut Random) -> Vec<PlannedWakeup> {
     let mut rounds = Vec::new();
-    for begin in begins(random) {
-        let mut due = begin + duel::BEFORE;
+    for begin in run_starts(random) {
+        let mut due = begin + preemption::LEAD;
         while due < begin + RUN {
-            rounds.push(PlannedDuel {
-                computing,
-                woken,
+            rounds.push(PlannedWakeup {
+                running: RUNNING_PRIORITY,
+                woken: WOKEN_PRIORITY,
                 due,
-                bound: BOUND,
+                max_compute: MAX_COMPUTE,
             });
-            due = due + EVERY + random.below(EVERY_MORE);
+            due = due + INTERVAL + random.below(INTERVAL_JITTER);
         }
     }
     rounds
 }
 
-/// Wakeups at random instants.
-fn wakeups(random: &mut Random) -> Vec<Nanos> {
-    let gaps = std::iter::repeat_with(|| EVERY + random.below(EVERY_MORE));
+/// Plans wakeups at random times.
+fn random_wakeups(random: &mut Random) -> Vec<Nanos> {
+    let gaps = std::iter::repeat_with(|| INTERVAL + random.below(INTERVAL_JITTER));
     let due = gaps.scan(Nanos::ZERO, |due, gap| {
         *due += gap;
         Some(*due)
     });
-    due.take_while(|&due| due < RUNS_END).collect()
+    due.take_while(|&due| due < MAX_RUNS).collect()
 }
 
-/// The lowest and the highest real-time priority that the system states.
+/// Returns the lowest and the highest real-time priority according to the system.
 fn stated_priorities() -> (u8, u8) {
     // SAFETY: takes no pointers; cannot fail for a known policy.
     let stated = unsafe {
@@ -468,8 +484,8 @@ fn stated_priorities() -> (u8, u8) {
             libc::sched_get_priority_max(libc::SCHED_FIFO),
         ]
     };
-    let [least, most] = stated.map(|one| u8::try_from(one).unwrap_or(0));
-    (least, most)
+    let [lowest, highest] = stated.map(|priority| u8::try_from(priority).unwrap_or(0));
+    (lowest, highest)
 }
 
 #[cfg(test)]
@@ -477,32 +493,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_computes_does_not_sleep_between_the_wakeups_of_a_run_and_does_between_runs() {
+    fn the_computing_thread_sleeps_between_runs_and_not_between_wakeups() {
         let rounds = runs(&mut Random(7));
 
-        let apart = |two: &[PlannedDuel]| two[1].due.saturating_sub(two[0].due);
-        let gaps: Vec<Nanos> = rounds.windows(2).map(apart).collect();
-        let long = gaps.iter().filter(|&&gap| gap > duel::BEFORE).count();
+        let gap = |pair: &[PlannedWakeup]| pair[1].due.saturating_sub(pair[0].due);
+        let gaps: Vec<Nanos> = rounds.windows(2).map(gap).collect();
+        let long = gaps.iter().filter(|&&gap| gap > preemption::LEAD).count();
         assert_eq!(long, RUNS - 1);
-        assert!(
-            gaps.iter()
-                .all(|&gap| gap <= PAUSE + PAUSE_MORE + duel::BEFORE + EVERY + EVERY_MORE)
-        );
+        assert!(gaps.iter().all(
+            |&gap| gap <= PAUSE + PAUSE_JITTER + preemption::LEAD + INTERVAL + INTERVAL_JITTER
+        ));
         let last = rounds.last().unwrap().due;
-        assert!(last <= RUNS_END, "{last}");
+        assert!(last <= MAX_RUNS, "{last}");
     }
 
-    /// As long as a run and its pause were once: a cause with that rhythm lay in each
-    /// pause of a whole measurement, and the system passed.
+    /// With fixed pauses, a run and its pause took 40 ms. A cause with this period then fell
+    /// into each pause, and the system passed.
     #[test]
-    fn no_phase_of_a_rhythm_lies_in_each_pause() {
-        const RHYTHM: Nanos = Nanos::from_ms(40);
+    fn no_phase_of_a_period_falls_into_each_pause() {
+        const PERIOD: Nanos = Nanos::from_ms(40);
         let mut random = Random(7);
         let (mut from, mut met) = (Nanos::ZERO, [0; 40]);
         for _ in 0..8 {
-            let begins = begins(&mut random);
+            let begins = run_starts(&mut random);
             for &begin in &begins {
-                let first = (from + begin).ns() % RHYTHM.ns() / 1_000_000;
+                let first = (from + begin).ns() % PERIOD.ns() / 1_000_000;
                 for ms in first..first + 20 {
                     met[usize::try_from(ms % 40).unwrap()] += 1;
                 }
@@ -510,7 +525,7 @@ mod tests {
             from += begins[begins.len() - 1] + RUN;
         }
 
-        // 48 runs, of which half would meet each phase.
+        // 48 runs; half of them should meet each phase.
         assert!(met.iter().all(|&count| count >= 8), "{met:?}");
     }
 }

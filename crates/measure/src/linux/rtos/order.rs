@@ -1,10 +1,9 @@
-//! In which order threads of different priorities are woken.
+//! Order in which waiting threads of different priorities are woken.
 //!
-//! All are on one CPU, and who conducts has the lowest priority of them: whenever
-//! it runs, all others wait. So it needs no clock to know that a thread has come to
-//! its queue, or that who was woken has been. Half of them come before the first
-//! wake and half after it: a queue has to put whoever comes later and is more
-//! urgent before those that are there.
+//! All threads are on one CPU, and the conductor has the lowest priority: when it runs, all
+//! others wait. It therefore needs no clock to know that a thread has reached the queue, or
+//! that a woken thread has run. Half of the threads start to wait before the first wakeup and
+//! half after it: the queue must put a late thread of higher priority in front.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,51 +16,52 @@ use super::trial::{TrialEnding, TrialPart, play, refused};
 use crate::linux::clock;
 use crate::timers::Random;
 
-/// Threads that wait.
+/// Number of waiting threads.
 pub(super) const WAITERS: usize = 8;
-/// The priority of who conducts;
+/// Priority of the conductor.
 pub(super) const CONDUCTOR: u8 = 40;
-/// of who has a lock when a round begins;
+/// Priority of the thread that holds the lock at the start of a round.
 const OWNER: u8 = CONDUCTOR + 1;
-/// and of the least urgent of those that wait.
-const LEAST: u8 = OWNER + 1;
-/// They keep the CPU for so long,
+/// Lowest priority of the waiting threads.
+const LOWEST: u8 = OWNER + 1;
+/// Length of a run, after which there is a pause.
 const RUN: Nanos = Nanos::from_ms(10);
-/// and leave it to others for as long again.
+/// Length of a pause, in which other programs get the CPU.
 const PAUSE: Nanos = Nanos::from_ms(10);
-/// The first rounds are for what happens only once.
+/// Number of rounds at the start that are not counted.
 const WARM_UP: u64 = 3;
-/// Who was woken may have to wait, for memory say: so often is looked again,
-const LOOKS: u64 = 50;
-/// after this time.
-const LOOK: Nanos = Nanos::from_ms(1);
-/// Nobody has been woken yet.
-const NOBODY: usize = usize::MAX;
+/// Number of checks for a woken thread, which may be delayed, for example by a page fault.
+const MAX_CHECKS: u64 = 50;
+/// Time between two checks.
+const CHECK_INTERVAL: Nanos = Nanos::from_ms(1);
+/// Value before the first wakeup.
+const NOT_WOKEN: usize = usize::MAX;
 
-/// What the threads share.
+/// State that the threads share.
 struct Hall {
     queue: Box<dyn Queue>,
-    /// Where each waits to be sent to the queue.
+    /// Doors at which the threads wait before they enter the queue.
     doors: [Door; WAITERS + 1],
-    /// Where each waits to give back what it was given.
+    /// Doors at which the threads wait before they release a lock.
     exits: [Door; WAITERS + 1],
-    /// How many were woken so far, and who was the last.
+    /// Number of wakeups so far.
     woken: AtomicUsize,
+    /// Number of the thread that was woken last.
     last: AtomicUsize,
-    /// Calls that failed.
+    /// Number of failed calls.
     failed: AtomicUsize,
     is_over: Arc<AtomicBool>,
 }
 
-/// The priority of a thread by its number.
+/// Returns the priority of a thread.
 fn priority(number: usize) -> u8 {
     match u8::try_from(number) {
-        Ok(number) if usize::from(number) < WAITERS => LEAST + number,
+        Ok(number) if usize::from(number) < WAITERS => LOWEST + number,
         _ => OWNER,
     }
 }
 
-/// Rounds by one way of waiting: so many, or as many as there is time for.
+/// Runs `rounds` rounds with a queue, or fewer if `length` is over.
 pub(super) fn wakes(
     cpu: Cpu,
     queue: WaitQueue,
@@ -87,7 +87,7 @@ pub(super) fn wakes(
     seen
 }
 
-/// What the conductor saw.
+/// Observations of the conductor.
 #[derive(Debug, Default)]
 struct Conducted {
     rounds: u64,
@@ -108,7 +108,7 @@ fn played(
         doors: Default::default(),
         exits: Default::default(),
         woken: AtomicUsize::new(0),
-        last: AtomicUsize::new(NOBODY),
+        last: AtomicUsize::new(NOT_WOKEN),
         failed: AtomicUsize::new(0),
         is_over: Arc::clone(&is_over),
     });
@@ -121,7 +121,7 @@ fn played(
         }));
     }
     let room = usize::try_from(rounds).unwrap_or(0) * WAITERS;
-    // What was touched is there.
+    // Touches the memory, so that no page fault occurs later.
     let mut wakes = vec![NO_WAKE; room];
     wakes.clear();
     parts.push(TrialPart::new(CONDUCTOR, move |begin| {
@@ -185,13 +185,14 @@ impl Hall {
                 done.broken = Some(broken);
                 break;
             }
-            match number < WARM_UP {
-                true => done.wakes.clear(),
-                false => done.rounds += 1,
+            if number < WARM_UP {
+                done.wakes.clear();
+            } else {
+                done.rounds += 1;
             }
         }
         self.is_over.store(true, Ordering::Release);
-        // Whoever is stuck in the queue is let out, as far as that can be done.
+        // Releases threads that are stuck in the queue, if possible.
         for number in 0..=WAITERS {
             self.exits[number].open();
             if done.broken.is_some() && !self.queue.is_lock() {
@@ -218,7 +219,7 @@ impl Hall {
         if self.queue.is_lock() {
             let before = self.woken.load(Ordering::Acquire);
             self.doors[WAITERS].open();
-            self.came(before + 1)?;
+            self.wait_for_wakeups(before + 1)?;
         }
         let mut holder = WAITERS;
         let (early, late) = order.split_at(WAITERS / 2);
@@ -233,7 +234,7 @@ impl Hall {
             } else {
                 self.queue.wake().map_err(|err| refused("waking", &err))?;
             }
-            self.came(before + 1)?;
+            self.wait_for_wakeups(before + 1)?;
             let highest = waits.iter().rposition(|&waits| waits).unwrap_or(WAITERS);
             holder = self.last.load(Ordering::Relaxed);
             if !waits.get(holder).is_some_and(|&waits| waits) {
@@ -251,26 +252,26 @@ impl Hall {
         Ok(())
     }
 
-    /// Waits, if need be, until so many were woken in all.
-    fn came(&self, expected: usize) -> Result<(), Absence> {
-        for _ in 0..LOOKS {
+    /// Waits until the total number of wakeups is `expected`.
+    fn wait_for_wakeups(&self, expected: usize) -> Result<(), Absence> {
+        for _ in 0..MAX_CHECKS {
             let woken = self.woken.load(Ordering::Acquire);
             if self.failed.load(Ordering::Relaxed) > 0 {
-                return Err(broken("a call that waits failed"));
+                return Err(broken("a wait call failed"));
             }
             if woken == expected {
                 return Ok(());
             }
-            clock::sleep_until(clock::now() + LOOK);
+            clock::sleep_until(clock::now() + CHECK_INTERVAL);
         }
-        Err(broken("did not wake one thread, and one alone"))
+        Err(broken("a wake call did not wake exactly one thread"))
     }
 }
 
 fn broken(what: &str) -> Absence {
     Absence {
         reason: what.into(),
-        remedy: "try it again; if it stays so, the system's library is at fault".into(),
+        remedy: "repeat the test; if it fails again, suspect the C library".into(),
         lacks: Lacks::Machine,
     }
 }
@@ -285,7 +286,7 @@ mod tests {
     use super::*;
     use crate::linux::{allowed_cpus, may_run_as};
 
-    /// A pipe: the kernel wakes who reads it in the order in which they came.
+    /// A pipe, whose readers the kernel wakes in the order of their arrival.
     struct FirstCome(OwnedFd, OwnedFd);
 
     impl Queue for FirstCome {
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_wakes_who_came_first_is_found_out() {
+    fn a_first_come_queue_wakes_out_of_order() {
         if !may_run_as(laggard_model::Service::Fifo(priority(WAITERS - 1))) {
             return println!("skipped: no right for real-time threads");
         }
@@ -314,17 +315,21 @@ mod tests {
         if seen.rounds < 50 {
             return println!("skipped: {} of 50 rounds in {length}", seen.rounds);
         }
-        let wrong = seen.wakes.iter().filter(|it| it.woken < it.highest).count();
-        // Of eight that come in a random order, five in a round are expected.
+        let wrong = seen
+            .wakes
+            .iter()
+            .filter(|wake| wake.woken < wake.highest)
+            .count();
+        // Eight threads in random order: about five per round are expected.
         assert!(wrong > 50, "{wrong} of {} wakes", seen.wakes.len());
         assert!(seen.wakes.iter().all(|wake| wake.woken <= wake.highest));
     }
 
     #[test]
-    fn who_conducts_is_the_least_urgent_and_all_others_differ() {
+    fn the_conductor_has_the_lowest_priority_and_all_others_differ() {
         let all: Vec<u8> = (0..=WAITERS).map(priority).collect();
 
-        assert!(all.iter().all(|&one| one > CONDUCTOR), "{all:?}");
+        assert!(all.iter().all(|&priority| priority > CONDUCTOR), "{all:?}");
         let mut once = all.clone();
         once.sort_unstable();
         once.dedup();

@@ -1,6 +1,5 @@
-//! Whether locked pages stay in memory: a process in a control group of little memory
-//! maps two parts of a file, locks one, and then reads more of the file than the
-//! group may have.
+//! Locked pages under memory pressure: a process in a control group with little memory maps
+//! two parts of a file, locks one, and then reads more of the file than the group may hold.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,23 +19,23 @@ use super::memory_group::MemoryGroup;
 use super::pressed::{PAGES, Pressed, PressureReport, READ, REPORT_BYTES, press};
 use super::trial::refused;
 
-/// The group may have so many times the memory of one mapping.
+/// Memory limit of the group, in sizes of one mapping.
 const LIMIT: u64 = 4;
-/// The pressure lasts at least so long, unless the user has enough.
-const LEAST: Nanos = Nanos::from_secs(1);
-/// How often is looked whether it is over.
-const LOOK: Duration = Duration::from_millis(20);
-/// It may take longer than planned by so many looks. Looks, not time: laggard may
-/// be stopped.
-const PATIENCE_LOOKS: u64 = 500;
+/// Min duration of the pressure, unless the user stops it.
+const MIN_PRESSURE: Nanos = Nanos::from_secs(1);
+/// Time between two checks whether the process has ended.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of checks by which the process may exceed its length. This is not a time, because
+/// laggard may be stopped.
+const MAX_EXTRA_CHECKS: u64 = 500;
 
-/// Puts a process under pressure, for `length` at most.
+/// Puts a process under memory pressure for at most `length`.
 pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Absence> {
     let page = page_bytes();
-    let mapping = PAGES as u64 * page;
-    let file = sparse(mapping * (2 + READ)).map_err(|err| refused("a file", &err))?;
-    let limit_bytes = mapping * LIMIT;
-    let group = MemoryGroup::make(limit_bytes)?;
+    let mapping_bytes = PAGES as u64 * page;
+    let file = sparse_file(mapping_bytes * (2 + READ)).map_err(|err| refused("a file", &err))?;
+    let limit_bytes = mapping_bytes * LIMIT;
+    let group = MemoryGroup::create(limit_bytes)?;
     let door = group
         .door()
         .map_err(|err| refused("a control group", &err))?;
@@ -45,11 +44,11 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Abs
         file: &file,
         door: &door,
         page,
-        least: LEAST.min(length),
+        least: MIN_PRESSURE.min(length),
         most: length,
     };
     let child = Child::start(&pressed, &tell)?;
-    // The child has one of its own: where it ends without a word, so does the pipe.
+    // The child has a copy, so the pipe closes when the child ends.
     drop(tell);
     child.ended(length, stop)?;
     let mut bytes = [0; REPORT_BYTES];
@@ -58,8 +57,8 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Abs
     report.refusal().map_or_else(
         || {
             Ok(LockedPages {
-                locked: seen(report.locked),
-                plain: seen(report.plain),
+                locked: mapping(report.locked),
+                plain: mapping(report.plain),
                 limit_bytes,
                 limit: group.limit.into(),
                 read_bytes: report.read_bytes,
@@ -69,7 +68,7 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Abs
     )
 }
 
-fn seen([before, after, major_faults, minor_faults]: [u64; 4]) -> MappingPages {
+fn mapping([before, after, major_faults, minor_faults]: [u64; 4]) -> MappingPages {
     MappingPages {
         pages: PAGES as u64,
         before,
@@ -82,32 +81,32 @@ fn seen([before, after, major_faults, minor_faults]: [u64; 4]) -> MappingPages {
 fn page_bytes() -> u64 {
     let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     bytes
-        .and_then(|one| u64::try_from(one).ok())
+        .and_then(|bytes| u64::try_from(bytes).ok())
         .unwrap_or(4096)
 }
 
-/// The process; ended when this value is dropped.
+/// The process, which is killed on drop.
 struct Child(Pid);
 
 impl Child {
     fn start(pressed: &Pressed<'_>, tell: &io::PipeWriter) -> Result<Self, Absence> {
         let parent = nix::unistd::getpid();
-        // SAFETY: the child allocates nothing and ends without returning; no other
-        //         thread of ours runs in it.
+        // SAFETY: the child allocates nothing and exits without returning. It has one
+        //         thread.
         match unsafe { fork() }.map_err(|err| refused("a process", &err.into()))? {
             ForkResult::Parent { child } => Ok(Self(child)),
             ForkResult::Child => {
                 press(pressed, parent, tell.as_fd());
-                // SAFETY: takes no pointers; nothing of the parent's is closed.
+                // SAFETY: takes no pointers and runs no handlers of the parent.
                 unsafe { libc::_exit(0) }
             }
         }
     }
 
-    /// Waits for its end, but not for ever.
+    /// Waits for the end of the process, with a limit.
     fn ended(&self, length: Nanos, stop: &AtomicBool) -> Result<(), Absence> {
-        let look_ns = u64::try_from(LOOK.as_nanos()).unwrap_or(1);
-        for _ in 0..length.ns() / look_ns + PATIENCE_LOOKS {
+        let check_ns = u64::try_from(CHECK_INTERVAL.as_nanos()).unwrap_or(1);
+        for _ in 0..length.ns() / check_ns + MAX_EXTRA_CHECKS {
             match waitpid(self.0, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => {}
                 Ok(WaitStatus::Exited(..)) => return Ok(()),
@@ -116,11 +115,11 @@ impl Child {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         Err(Absence {
-            reason: "the pressure did not come to an end".into(),
-            remedy: "try it again on a machine that has less to do".into(),
+            reason: "the memory pressure did not end".into(),
+            remedy: "repeat on a quiet machine".into(),
             lacks: Lacks::Machine,
         })
     }
@@ -128,7 +127,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // One that has ended, and was waited for, is no more.
+        // The process may have ended and been reaped before.
         if let Ok(WaitStatus::StillAlive) = waitpid(self.0, Some(WaitPidFlag::WNOHANG)) {
             let _ = kill(self.0, Signal::SIGKILL);
             let _ = waitpid(self.0, None);
@@ -139,19 +138,21 @@ impl Drop for Child {
 fn died() -> Absence {
     Absence {
         reason: "the process under pressure was killed".into(),
-        remedy: "look for who did (`dmesg`)".into(),
+        remedy: "see `dmesg` for the cause".into(),
         lacks: Lacks::Machine,
     }
 }
 
-/// A file of no name that takes no room: all of it is a hole, whose pages the kernel
-/// keeps in memory as it does those of other files. On a disk where there is one: of a
-/// file system in memory nothing can be moved out.
-fn sparse(bytes: u64) -> io::Result<File> {
-    let folders = [PathBuf::from("/var/tmp"), std::env::temp_dir(), ".".into()];
+/// Creates an unnamed sparse file. It takes no space on the disk, but the kernel caches its
+/// pages as those of other files. Prefers a disk, because a file system in memory evicts
+/// nothing.
+fn sparse_file(bytes: u64) -> io::Result<File> {
+    let directories = [PathBuf::from("/var/tmp"), std::env::temp_dir(), ".".into()];
     let mut found = None;
-    for folder in &folders {
-        let Ok(file) = unnamed(folder) else { continue };
+    for directory in &directories {
+        let Ok(file) = unnamed(directory) else {
+            continue;
+        };
         let is_in_memory = is_in_memory(&file);
         found = Some(file);
         if !is_in_memory {
@@ -163,19 +164,22 @@ fn sparse(bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-fn unnamed(folder: &Path) -> io::Result<File> {
+fn unnamed(directory: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
-    let unnamed = options.clone().custom_flags(libc::O_TMPFILE).open(folder);
+    let unnamed = options
+        .clone()
+        .custom_flags(libc::O_TMPFILE)
+        .open(directory);
     unnamed.or_else(|_| {
-        let path = folder.join(format!(".laggard-rtos-{}", std::process::id()));
+        let path = directory.join(format!(".laggard-rtos-{}", std::process::id()));
         let file = options.create_new(true).open(&path)?;
         std::fs::remove_file(&path)?;
         Ok(file)
     })
 }
 
-/// Of `linux/magic.h`.
+/// `RAMFS_MAGIC` of `linux/magic.h`.
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
 fn is_in_memory(file: &File) -> bool {

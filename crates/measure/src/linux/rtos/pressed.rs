@@ -1,5 +1,5 @@
-//! The process whose memory is short. It is a copy of one that has many threads, of
-//! which it has one: it allocates nothing, and tells in whole numbers what it saw.
+//! The process under memory pressure. It is forked from a process with several threads, so it
+//! allocates nothing. It reports plain numbers.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -16,47 +16,46 @@ use nix::unistd::{Pid, getppid};
 
 use crate::linux::clock;
 
-/// Pages of each of its mappings.
+/// Number of pages of each mapping.
 pub(super) const PAGES: usize = 1_024;
-/// So many times the bytes of one are read of the file beside them, through a mapping:
-/// pages of files that are only read, Linux 6.1 and later (multi-generational LRU) moves
-/// out before those that are mapped, however many they are.
+/// Size of the rest of the file, in sizes of one mapping. It is read through a mapping: with
+/// the multi-generational LRU (Linux 6.1 and later) the kernel evicts pages of plain reads
+/// before mapped pages, however many there are.
 pub(super) const READ: u64 = 16;
 
-/// What it is given.
+/// Input of the process.
 pub(super) struct Pressed<'a> {
-    /// Has two mappings' pages, and those that are read beside them.
+    /// File with the pages of two mappings and of the rest.
     pub(super) file: &'a File,
-    /// Of the group; whoever writes `0` is in it.
+    /// File that moves a process into the group when it writes `0`.
     pub(super) door: &'a File,
-    /// Bytes of a page.
+    /// Size of a page, bytes.
     pub(super) page: u64,
-    /// How long the pressure lasts: until half of the plain pages are gone, but so
-    /// long at least,
+    /// Min duration of the pressure, which lasts until half of the plain pages are evicted.
     pub(super) least: Nanos,
-    /// and at most.
+    /// Max duration of the pressure.
     pub(super) most: Nanos,
 }
 
-/// What it tells.
+/// Report of the process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct PressureReport {
-    /// What was refused, from 1, and the error; 0: nothing was.
+    /// Step that was refused, from 1; 0 if none was.
     step: u64,
+    /// Error of that step.
     errno: u64,
-    /// Pages in memory before and after, major and minor faults: of the locked
-    /// mapping,
+    /// Locked mapping: resident pages before and after, major and minor faults.
     pub(super) locked: [u64; 4],
-    /// and of the plain one.
+    /// Plain mapping: the same.
     pub(super) plain: [u64; 4],
-    /// Bytes that were read of the file.
+    /// Amount read from the rest of the file, bytes.
     pub(super) read_bytes: u64,
 }
 
 const NUMBERS: usize = 11;
-/// Of a report.
+/// Size of a report, bytes.
 pub(super) const REPORT_BYTES: usize = NUMBERS * 8;
-/// What a step is called where it is refused, from 1.
+/// Names of the steps.
 const STEPS: [&str; 4] = ["a control group", "a mapping", "mlock", "mincore"];
 
 impl PressureReport {
@@ -90,7 +89,7 @@ impl PressureReport {
         }
     }
 
-    /// What was refused to it.
+    /// Returns the step that was refused, and the error.
     pub(super) fn refusal(&self) -> Option<(&'static str, io::Error)> {
         let step = usize::try_from(self.step).ok()?.checked_sub(1)?;
         let errno = i32::try_from(self.errno).unwrap_or_default();
@@ -99,7 +98,7 @@ impl PressureReport {
     }
 }
 
-/// Does what a process does whose memory is short, and tells of it.
+/// Runs the process under pressure and reports.
 pub(super) fn press(pressed: &Pressed<'_>, parent: Pid, tell: BorrowedFd<'_>) {
     if nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != parent {
         return;
@@ -109,7 +108,7 @@ pub(super) fn press(pressed: &Pressed<'_>, parent: Pid, tell: BorrowedFd<'_>) {
         report.step = step;
         report.errno = u64::try_from(errno as i32).unwrap_or_default();
     }
-    // Whoever is gone does not need it.
+    // If this fails, the parent is gone.
     let _ = nix::unistd::write(tell, &report.to_bytes());
 }
 
@@ -123,9 +122,9 @@ impl Pressed<'_> {
             let mapping = Mapping::new(file, (first, pages), self.page);
             mapping.map_err(|errno| (2, errno))
         };
-        let one = PAGES as u64;
-        let (locked, plain) = (mapped(0, one)?, mapped(one, one)?);
-        let others = mapped(2 * one, READ * one)?;
+        let pages = PAGES as u64;
+        let (locked, plain) = (mapped(0, pages)?, mapped(pages, pages)?);
+        let others = mapped(2 * pages, READ * pages)?;
         locked.lock().map_err(|errno| (3, errno))?;
         plain.read();
         report.locked[0] = locked.resident().map_err(|errno| (4, errno))?;
@@ -133,7 +132,7 @@ impl Pressed<'_> {
         let begin = clock::now();
         loop {
             others.read();
-            report.read_bytes += READ * one * self.page;
+            report.read_bytes += READ * pages * self.page;
             let took = clock::now().saturating_sub(begin);
             report.plain[1] = plain.resident().map_err(|errno| (4, errno))?;
             let is_pressed = report.plain[1] <= report.plain[0] / 2;
@@ -159,7 +158,7 @@ fn refused(step: u64, err: &io::Error) -> StepRefused {
     )
 }
 
-/// Page faults of the calling process, so far.
+/// Page faults of the calling process since its start.
 #[derive(Clone, Copy)]
 struct Faults {
     major: u64,
@@ -168,7 +167,7 @@ struct Faults {
 
 impl Faults {
     fn now() -> Self {
-        let number = |one: i64| u64::try_from(one).unwrap_or_default();
+        let number = |faults: i64| u64::try_from(faults).unwrap_or_default();
         // Cannot fail for this process.
         let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
         Self {
@@ -185,7 +184,7 @@ impl Faults {
     }
 }
 
-/// A part of the file; mapped as long as the process lives.
+/// Mapping of a part of the file until the process ends.
 struct Mapping {
     start: NonNull<libc::c_void>,
     pages: usize,
@@ -193,13 +192,13 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// So many pages of `file` from its page `first` on.
+    /// Maps `pages` pages of `file`, starting at page `first`.
     fn new(file: &File, (first, pages): (u64, u64), page: u64) -> Result<Self, Errno> {
         let from = libc::off_t::try_from(first * page).map_err(|_| Errno::EINVAL)?;
         let page = usize::try_from(page).map_err(|_| Errno::EINVAL)?;
         let pages = usize::try_from(pages).map_err(|_| Errno::EINVAL)?;
         let bytes = NonZeroUsize::new(pages * page).ok_or(Errno::EINVAL)?;
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: the kernel chooses an address that overlaps no other mapping.
         let start = unsafe {
             mmap(
                 None,
@@ -221,7 +220,7 @@ impl Mapping {
     /// Reads a byte of each page.
     fn read(&self) {
         for page in 0..self.pages {
-            // SAFETY: within the mapping, of a file that nobody cuts.
+            // SAFETY: within the mapping of a file that no other process can truncate.
             unsafe {
                 self.start
                     .cast::<u8>()
@@ -231,7 +230,7 @@ impl Mapping {
         }
     }
 
-    /// How many of its first pages, [`PAGES`] at most, are in memory.
+    /// Counts the resident pages among the first [`PAGES`].
     fn resident(&self) -> Result<u64, Errno> {
         let mut pages = [0_u8; PAGES];
         let bytes = self.pages.min(PAGES) * self.page;
@@ -246,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_what_was_told_after_the_pipe() {
+    fn a_report_is_the_same_after_the_pipe() {
         let report = PressureReport {
             step: 3,
             errno: 12,

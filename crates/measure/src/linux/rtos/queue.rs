@@ -1,4 +1,4 @@
-//! Ways for threads to wait for each other.
+//! Queues in which threads wait.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -11,15 +11,15 @@ use super::super::door::{returned, wait_while, wake_one};
 use super::super::lock::{ChosenMutex, LockProtocol, done};
 use crate::linux::message_queue::unnamed;
 
-/// Where several threads wait, and one is woken at a time. No call allocates.
+/// Queue in which several threads wait and one is woken at a time. No call allocates.
 pub(super) trait Queue: Send + Sync {
-    /// Waits until woken; of a lock: until it has it.
+    /// Waits until woken. A lock: waits until acquired.
     fn wait(&self) -> io::Result<()>;
 
-    /// Wakes one of those that wait; of a lock: by who has it.
+    /// Wakes a waiting thread. A lock: releases it.
     fn wake(&self) -> io::Result<()>;
 
-    /// Whether who was woken has something that it must give back.
+    /// Returns whether a woken thread must release the queue.
     fn is_lock(&self) -> bool {
         false
     }
@@ -35,7 +35,7 @@ pub(super) fn open(queue: WaitQueue) -> io::Result<Box<dyn Queue>> {
     })
 }
 
-/// Its word never changes: who waits is woken by a call alone.
+/// Futex whose word never changes, so only a call wakes a waiting thread.
 #[derive(Default)]
 struct PlainFutex(AtomicU32);
 
@@ -63,7 +63,7 @@ impl Queue for ChosenMutex {
     }
 }
 
-/// With a count of how many may go on, as a program has it.
+/// Condition variable with a counter, as a program would use it.
 struct Condition {
     mutex: ChosenMutex,
     condition: Box<UnsafeCell<libc::pthread_cond_t>>,
@@ -108,7 +108,7 @@ impl Queue for Condition {
 
 impl Drop for Condition {
     fn drop(&mut self) {
-        // SAFETY: who waits holds the value that is dropped here.
+        // SAFETY: a waiting thread holds the value, so it is not dropped before.
         unsafe { libc::pthread_cond_destroy(self.condition.get()) };
     }
 }
@@ -145,12 +145,12 @@ impl Queue for CountingSemaphore {
 
 impl Drop for CountingSemaphore {
     fn drop(&mut self) {
-        // SAFETY: who waits holds the value that is dropped here.
+        // SAFETY: a waiting thread holds the value, so it is not dropped before.
         unsafe { libc::sem_destroy(self.0.get()) };
     }
 }
 
-/// A message queue of no name.
+/// Unnamed message queue.
 struct Mailbox(OwnedFd);
 
 impl Mailbox {
@@ -180,7 +180,7 @@ impl Queue for Mailbox {
 
     fn wake(&self) -> io::Result<()> {
         let message = [0_u8; Self::MESSAGE_BYTES];
-        // Long past: where nobody waits any more, and the queue is full, this fails.
+        // A time in the past: if the queue is full, this fails and does not wait.
         let at_once = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,

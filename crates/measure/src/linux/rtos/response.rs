@@ -1,8 +1,8 @@
-//! A thread that is woken by its timer, whatever runs on its CPU.
+//! Wakeups of a thread by its timer while anything runs on its CPU.
 //!
-//! Where nothing else does, a thread behind all others computes (`SCHED_IDLE`), so that
-//! no CPU has to be woken up. It keeps no load away, as one of a real-time priority
-//! would: what a load has the kernel do without giving way is met.
+//! If nothing else runs, a `SCHED_IDLE` thread computes, so that no wakeup includes an idle
+//! exit. Unlike a real-time thread it does not keep a load from the CPU, so the test meets
+//! kernel code of the load that does not yield.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -12,69 +12,70 @@ use laggard_model::{Absence, Cpu, Nanos};
 use super::trial::{TrialEnding, TrialPart, play};
 use crate::linux::{clock, policy};
 
-/// Who computes is this while it begins and ends.
+/// Real-time priority of the computing thread at its start and end.
 const LOWEST: u8 = 1;
-/// A wakeup may come so late; then who computes gives up.
-const LATEST: Nanos = Nanos::from_secs(1);
+/// Max latency of the last wakeup. The computing thread then gives up.
+const MAX_LATENCY: Nanos = Nanos::from_secs(1);
 
-/// What the two share.
+/// State that both threads share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The kernel's number of who computes; 0: it does not yet.
+    /// TID of the computing thread; 0 until it starts.
     computing: AtomicI32,
     is_done: AtomicBool,
 }
 
-/// Wakeups by a timer that waits for nobody.
+/// Wakeups by a timer that does not wait for the thread.
 #[derive(Debug, Default)]
-pub(super) struct ResponsesSeen {
-    /// When each was due, and when its thread ran.
-    pub(super) came: Vec<(Nanos, Nanos)>,
-    /// Those that were due before the one before them had run.
+pub(super) struct Responses {
+    /// Expiry of the timer, and time at which the thread ran.
+    pub(super) wakeups: Vec<(Nanos, Nanos)>,
+    /// Number of expiries before the preceding wakeup had run.
     pub(super) missed: u64,
 }
 
-impl ResponsesSeen {
-    /// Of all that the thread has come to, in order. One that was due while it still
-    /// waited for the one before was no wakeup: nobody slept.
-    fn of(all: impl IntoIterator<Item = (Nanos, Nanos)>) -> Self {
-        let mut seen = Self::default();
+impl Responses {
+    /// Separates wakeups from missed expiries. At a missed expiry the thread was not
+    /// asleep.
+    fn new(expiries: impl IntoIterator<Item = (Nanos, Nanos)>) -> Self {
+        let mut responses = Self::default();
         let mut free_from = Nanos::ZERO;
-        for (due, ran) in all {
-            match due > free_from {
-                true => seen.came.push((due, ran)),
-                false => seen.missed += 1,
+        for (due, ran) in expiries {
+            if due > free_from {
+                responses.wakeups.push((due, ran));
+            } else {
+                responses.missed += 1;
             }
             free_from = ran;
         }
-        seen
+        responses
     }
 }
 
-/// When each wakeup was due that there was, and when its thread ran, until `stop` is
-/// set. `due` are in order, from the beginning.
+/// Measures wakeups at the times `due`, which are in order and count from the start, until
+/// `stop` is set.
 pub(super) fn responses(
     cpu: Cpu,
     woken: u8,
     due: Vec<Nanos>,
     stop: &AtomicBool,
-) -> Result<ResponsesSeen, Absence> {
+) -> Result<Responses, Absence> {
     let Some(&last) = due.last() else {
-        return Ok(ResponsesSeen::default());
+        return Ok(Responses::default());
     };
     let (shared, is_over) = (
         Arc::new(Shared::default()),
         Arc::new(AtomicBool::new(false)),
     );
     let ending = TrialEnding {
-        length: last + LATEST,
+        length: last + MAX_LATENCY,
         stop,
         is_over: Arc::clone(&is_over),
     };
-    let behind_all = {
+    let idle = {
         let shared = Arc::clone(&shared);
         TrialPart::new(LOWEST, move |begin| {
-            compute(&shared, begin + last + LATEST);
+            compute(&shared, begin + last + MAX_LATENCY);
             Vec::new()
         })
     };
@@ -90,11 +91,11 @@ pub(super) fn responses(
         end(&shared);
         seen
     });
-    let mut seen = play(cpu, vec![behind_all, high], &ending)?;
-    Ok(ResponsesSeen::of(seen.pop().unwrap_or_default()))
+    let mut results = play(cpu, vec![idle, high], &ending)?;
+    Ok(Responses::new(results.pop().unwrap_or_default()))
 }
 
-/// Computes until it is done, `over` at the latest.
+/// Computes until the wakeups are done, but not beyond `over`.
 fn compute(shared: &Shared, over: Nanos) {
     // SAFETY: takes nothing.
     let own = unsafe { libc::gettid() };
@@ -104,16 +105,16 @@ fn compute(shared: &Shared, over: Nanos) {
             std::hint::spin_loop();
         }
     }
-    // As it began: whoever else has changed that shows. Refused, that shows, too.
+    // The trial checks that the first priority is unchanged, also if this fails.
     let _ = policy::schedule_other_as(own, LOWEST);
 }
 
-/// Ends who computes. Behind a load it would not come to see that for seconds.
+/// Ends the computing thread. Under a load it might not get the CPU for seconds.
 fn end(shared: &Shared) {
     shared.is_done.store(true, Ordering::Release);
     let computing = shared.computing.load(Ordering::Acquire);
     if computing != 0 {
-        // Where that is refused it ends when it has its turn.
+        // If this fails, the thread ends when it gets the CPU.
         let _ = policy::schedule_other_as(computing, LOWEST);
     }
 }
@@ -122,9 +123,9 @@ fn end(shared: &Shared) {
 mod tests {
     use super::*;
 
-    /// 3 ms late, which two more wakeups fall into; the next is its own again.
+    /// The second wakeup is 3 ms late, and two expiries fall into this time.
     #[test]
-    fn wakeups_that_fell_into_the_wait_for_the_one_before_are_missed_and_no_wakeups() {
+    fn expiries_during_the_wait_for_the_preceding_wakeup_are_missed() {
         let us = Nanos::from_us;
         let all = [
             (us(1_000), us(1_005)),
@@ -134,9 +135,9 @@ mod tests {
             (us(6_000), us(6_005)),
         ];
 
-        let seen = ResponsesSeen::of(all);
+        let responses = Responses::new(all);
 
-        assert_eq!(seen.came, [all[0], all[1], all[4]]);
-        assert_eq!(seen.missed, 2);
+        assert_eq!(responses.wakeups, [all[0], all[1], all[4]]);
+        assert_eq!(responses.missed, 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Threads of one trial: they begin together, or not at all.
+//! Threads of one trial, which start together or not at all.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,24 @@ use crate::host::{Files, Rights};
 use crate::linux::footing::Footing;
 use crate::linux::{clock, policy, reason_of, threads};
 
-/// How often is looked whether a trial is over.
-const LOOK: Duration = Duration::from_millis(50);
-/// A trial may take longer than planned by so many looks. Looks, not time:
+/// Time between two checks whether a trial is over.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Number of checks by which a trial may exceed its length. This is not a time, because
 /// laggard may be stopped.
-const PATIENCE_LOOKS: u64 = 200;
-/// Who is asked to end has so many looks to do so.
-const ENDING_LOOKS: u64 = 20;
-/// From when all are ready until they begin.
-const BEFORE_IT_BEGINS: Nanos = Nanos::from_ms(2);
+const MAX_EXTRA_CHECKS: u64 = 200;
+/// Number of checks within which threads must end after a stop.
+const MAX_STOP_CHECKS: u64 = 20;
+/// Time from the moment when all threads are ready to their start.
+const START_DELAY: Nanos = Nanos::from_ms(2);
 
-/// What one thread does from the beginning of the trial on.
+/// Function of a thread. Its argument is the start of the trial.
 type Act<T> = Box<dyn FnOnce(Nanos) -> T + Send>;
 
-/// A thread of a trial.
+/// Thread of a trial.
 pub(super) struct TrialPart<T> {
-    /// Its real-time priority.
+    /// Real-time priority.
     pub(super) priority: u8,
-    /// What it does.
+    /// Function of the thread.
     pub(super) act: Act<T>,
 }
 
@@ -43,30 +43,30 @@ impl<T> TrialPart<T> {
     }
 }
 
-/// What a thread says to who started it.
-enum Told<T> {
+/// Message of a thread to the one that started it.
+enum PartMessage<T> {
     Ready,
     Refused(Absence),
     Done(usize, T),
 }
 
-/// How long a trial takes, and who ends it early.
+/// Length of a trial and the flags that end it early.
 pub(super) struct TrialEnding<'a> {
-    /// Planned.
+    /// Planned length.
     pub(super) length: Nanos,
-    /// Set when the user has enough.
+    /// Flag that the user sets with Ctrl-C.
     pub(super) stop: &'a AtomicBool,
-    /// What the threads look at.
+    /// Flag that ends the threads.
     pub(super) is_over: Arc<AtomicBool>,
 }
 
-/// Lets all parts play on one CPU. What they return, in their order.
+/// Runs all parts on one CPU and returns their results, in order.
 pub(super) fn play<T: Send + 'static>(
     cpu: Cpu,
     parts: Vec<TrialPart<T>>,
     ending: &TrialEnding<'_>,
 ) -> Result<Vec<T>, Absence> {
-    // Loads that run meanwhile were started before, and are none of its business.
+    // The limit does not apply to loads, which were started before.
     let _guard = RealTimeGuard::new().ok();
     let begin = Arc::new(OnceLock::new());
     let (tell, told) = channel();
@@ -83,14 +83,11 @@ pub(super) fn play<T: Send + 'static>(
     }
     drop(tell);
     let readied = started.and_then(|()| all_ready(&told, count, ending.stop));
-    let at = readied
-        .as_ref()
-        .ok()
-        .map(|()| clock::now() + BEFORE_IT_BEGINS);
-    // Said once. `None` sends them home.
+    let at = readied.as_ref().ok().map(|()| clock::now() + START_DELAY);
+    // This is the only call. `None` ends the threads.
     let _ = begin.set(at);
     readied?;
-    gathered(&told, count, ending)
+    results(&told, count, ending)
 }
 
 fn take_part<T>(
@@ -98,19 +95,19 @@ fn take_part<T>(
     part: TrialPart<T>,
     cpu: Cpu,
     begin: &OnceLock<Option<Nanos>>,
-    tell: &Sender<Told<T>>,
+    tell: &Sender<PartMessage<T>>,
 ) {
     let (footing, message) = match ready(cpu, part.priority) {
-        Ok(footing) => (Some(footing), Told::Ready),
-        Err(absence) => (None, Told::Refused(absence)),
+        Ok(footing) => (Some(footing), PartMessage::Ready),
+        Err(absence) => (None, PartMessage::Refused(absence)),
     };
-    // Whoever is gone has given up waiting, here and below.
+    // A receiver that is gone has given up, here and below.
     let _ = tell.send(message);
     if let (Some(begin), Some(footing)) = (*begin.wait(), footing) {
         let done = (part.act)(begin);
         let _ = tell.send(match footing.changed() {
-            Some(absence) => Told::Refused(absence),
-            None => Told::Done(number, done),
+            Some(absence) => PartMessage::Refused(absence),
+            None => PartMessage::Done(number, done),
         });
     }
 }
@@ -118,37 +115,42 @@ fn take_part<T>(
 fn ready(cpu: Cpu, priority: u8) -> Result<Footing, Absence> {
     policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
     policy::pin(cpu).map_err(|err| refused(&format!("CPU {cpu}"), &err))?;
-    be(priority).map_err(|err| no_priority(&err))?;
+    set_priority(priority).map_err(|err| no_priority(&err))?;
     policy::refuse_timer_slack();
     policy::touch_stack();
     Ok(Footing::on(cpu))
 }
 
-/// Gives the calling thread this real-time priority.
-pub(super) fn be(priority: u8) -> io::Result<()> {
+/// Sets the real-time priority of the calling thread.
+pub(super) fn set_priority(priority: u8) -> io::Result<()> {
     policy::schedule_as(Service::Fifo(priority))
 }
 
-/// A real-time priority was refused.
+/// Describes the refusal of a real-time priority.
 fn no_priority(err: &io::Error) -> Absence {
     let (obstacle, help) = threads::refusal(err, &Rights::read(&Files::default()));
     obstacle.absence(&help)
 }
 
-/// Waits for all, but not for ever: somebody above them may have their CPU.
-fn all_ready<T>(told: &Receiver<Told<T>>, count: usize, stop: &AtomicBool) -> Result<(), Absence> {
+/// Waits until all threads are ready, with a limit: a thread of higher priority may keep the
+/// CPU.
+fn all_ready<T>(
+    told: &Receiver<PartMessage<T>>,
+    count: usize,
+    stop: &AtomicBool,
+) -> Result<(), Absence> {
     let mut missing = count;
-    let mut looks = PATIENCE_LOOKS;
+    let mut checks = MAX_EXTRA_CHECKS;
     while missing > 0 {
-        match told.recv_timeout(LOOK) {
-            Ok(Told::Ready) => missing -= 1,
-            Ok(Told::Refused(absence)) => return Err(absence),
-            Err(RecvTimeoutError::Timeout) if looks > 0 && !stop.load(Ordering::Relaxed) => {
-                looks -= 1;
+        match told.recv_timeout(CHECK_INTERVAL) {
+            Ok(PartMessage::Ready) => missing -= 1,
+            Ok(PartMessage::Refused(absence)) => return Err(absence),
+            Err(RecvTimeoutError::Timeout) if checks > 0 && !stop.load(Ordering::Relaxed) => {
+                checks -= 1;
             }
-            Ok(Told::Done(..)) | Err(_) => {
+            Ok(PartMessage::Done(..)) | Err(_) => {
                 return Err(Absence {
-                    reason: format!("{missing} of {count} threads did not get to their CPU"),
+                    reason: format!("{missing} of {count} test threads did not get CPU time"),
                     ..unfinished()
                 });
             }
@@ -157,31 +159,32 @@ fn all_ready<T>(told: &Receiver<Told<T>>, count: usize, stop: &AtomicBool) -> Re
     Ok(())
 }
 
-/// Who does not return is left behind: nothing can end it.
-fn gathered<T>(
-    told: &Receiver<Told<T>>,
+/// Collects the results. A thread that does not return is abandoned, because nothing can end
+/// it.
+fn results<T>(
+    told: &Receiver<PartMessage<T>>,
     count: usize,
     ending: &TrialEnding<'_>,
 ) -> Result<Vec<T>, Absence> {
-    let mut looks = ending.length.ns() / 50_000_000 + PATIENCE_LOOKS;
+    let mut checks = ending.length.ns() / 50_000_000 + MAX_EXTRA_CHECKS;
     let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
     while all.iter().any(Option::is_none) {
-        match told.recv_timeout(LOOK) {
-            Ok(Told::Done(number, result)) => all[number] = Some(result),
-            Ok(Told::Ready) => {}
-            Ok(Told::Refused(absence)) => {
+        match told.recv_timeout(CHECK_INTERVAL) {
+            Ok(PartMessage::Done(number, result)) => all[number] = Some(result),
+            Ok(PartMessage::Ready) => {}
+            Ok(PartMessage::Refused(absence)) => {
                 ending.is_over.store(true, Ordering::Release);
                 return Err(absence);
             }
             Err(RecvTimeoutError::Timeout) => {
-                looks = looks.saturating_sub(1);
-                if looks == 0 {
+                checks = checks.saturating_sub(1);
+                if checks == 0 {
                     ending.is_over.store(true, Ordering::Release);
                     return Err(unfinished());
                 }
                 if ending.stop.load(Ordering::Relaxed) {
                     ending.is_over.store(true, Ordering::Release);
-                    looks = looks.min(ENDING_LOOKS);
+                    checks = checks.min(MAX_STOP_CHECKS);
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
@@ -192,21 +195,22 @@ fn gathered<T>(
 
 fn unfinished() -> Absence {
     Absence {
-        reason: "the threads did not come to an end".into(),
-        remedy: "look for what keeps them from their CPU".into(),
+        reason: "the test threads did not finish".into(),
+        remedy: "find the program that keeps the CPU".into(),
         lacks: Lacks::Machine,
     }
 }
 
-/// What could not be had but a priority.
+/// Describes the refusal of anything but a priority.
 pub(super) fn refused(what: &str, err: &io::Error) -> Absence {
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
-    let (lacks, remedy) = match lacks_rights {
-        true => (Lacks::Rights, "run as root"),
-        false => (Lacks::Machine, "raise the limit (`ulimit -a` lists them)"),
+    let (lacks, remedy) = if lacks_rights {
+        (Lacks::Rights, "run as root")
+    } else {
+        (Lacks::Machine, "raise the limit (`ulimit -a` lists them)")
     };
     Absence {
-        reason: format!("{what}: refused, {}", reason_of(err)),
+        reason: format!("{what}: {}", reason_of(err)),
         remedy: remedy.into(),
         lacks,
     }
