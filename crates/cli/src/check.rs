@@ -23,7 +23,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
         laggard_files::write(path, "badge", badge(&report).as_bytes())?;
     }
     if args.github {
-        pipe::print(&github(&report))?;
+        pipe::print_commands(&github(&report))?;
     }
     pipe::print(&if args.json {
         pipe::json(&report)?

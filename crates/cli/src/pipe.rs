@@ -1,7 +1,7 @@
 //! Writing to the terminal, as all our programs do, and what is laid out for one.
 
 pub(crate) use laggard_console::pipe::{
-    json, json_line, print, print_document, say, say_as_it_is, stdout, try_print,
+    json, json_line, print, print_commands, print_document, say, say_as_it_is, stdout, try_print,
 };
 use laggard_view::text::Screen;
 

@@ -6,7 +6,7 @@
 
 use std::io::{self, Write as _};
 
-use laggard_model::{printable, printable_json, printable_lines};
+use laggard_model::{printable, printable_json, printable_lines, without_commands};
 use serde::Serialize;
 
 use crate::system;
@@ -24,7 +24,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// When it cannot be written.
 pub fn try_print(text: &str) -> anyhow::Result<bool> {
-    write(&printable_lines(text).to_string())
+    write(&without_commands(&printable_lines(text).to_string()))
 }
 
 /// Prints a document of ours, or one that the user asked to see, with its tabs.
@@ -36,7 +36,7 @@ pub fn print_document(text: &str) -> anyhow::Result<()> {
         .split('\t')
         .map(|part| printable_lines(part).to_string())
         .collect();
-    write(&parts.join("\t")).map(|_| ())
+    write(&without_commands(&parts.join("\t"))).map(|_| ())
 }
 
 /// Prints what was made printable where it was written.
@@ -44,7 +44,15 @@ pub fn print_document(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// When it cannot be written.
 pub fn print_as_it_is(text: &str) -> anyhow::Result<()> {
-    write(text).map(|_| ())
+    write(&without_commands(text)).map(|_| ())
+}
+
+/// Prints commands for a system that runs builds.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn print_commands(text: &str) -> anyhow::Result<()> {
+    write(&printable_lines(text).to_string()).map(|_| ())
 }
 
 /// A value as JSON that can be printed.
@@ -73,7 +81,7 @@ pub fn say(text: &str) {
 /// Writes a text of ours beside the results. That nobody hears it, because the
 /// terminal is gone or `2>&1 | head` has read enough, ends nothing.
 pub fn say_as_it_is(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(without_commands(text).as_bytes());
 }
 
 /// Standard output.

@@ -94,7 +94,9 @@ pub use manifest::{
 pub use meant::{Meant, nearest};
 pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
-pub use printable::{Printable, printable, printable_error, printable_json, printable_lines};
+pub use printable::{
+    Printable, printable, printable_error, printable_json, printable_lines, without_commands,
+};
 pub use reading::Readings;
 pub use remedy::Remedy;
 pub use rows::RowsOf;

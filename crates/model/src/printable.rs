@@ -2,6 +2,7 @@
 //! may be shown: a name can hold an escape sequence, a new line, or a mark
 //! that turns the order of what follows.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 /// Text that shows what cannot be seen, such as `\x1b`, `\n`, `\u{202e}`, and
@@ -43,6 +44,29 @@ pub const fn printable_json(text: &str) -> Printable<'_> {
         text,
         form: Form::Json,
     }
+}
+
+/// A text whose lines are no commands for systems that run builds: GitHub Actions and Azure
+/// Pipelines obey `::command::` at the start of a line, also after spaces. Line breaks
+/// within a paragraph can put a name there.
+pub fn without_commands(text: &str) -> Cow<'_, str> {
+    let is_command = |line: &str| {
+        let rest = line.trim_start();
+        rest.starts_with("::") || rest.starts_with("##[")
+    };
+    if !text.lines().any(is_command) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split_inclusive('\n').map(|line| {
+        if is_command(line) {
+            let (spaces, rest) = line.split_at(line.len() - line.trim_start().len());
+            let (first, rest) = rest.split_at(1);
+            format!("{spaces}{}{rest}", first.escape_unicode())
+        } else {
+            line.to_owned()
+        }
+    });
+    Cow::Owned(lines.collect())
 }
 
 /// Text of an error, which may quote a part of a file. A line break stays only in such a
@@ -124,6 +148,20 @@ const fn is_unseen(one: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_is_a_command_for_a_build_system() {
+        for (text, shown) in [
+            ("a ::b::c\n", "a ::b::c\n"),
+            ("::add-mask::e", "\\u{3a}:add-mask::e"),
+            (
+                "w, which ran\n    ::add-mask::e, more\n\u{3000}##[group]x\n",
+                "w, which ran\n    \\u{3a}:add-mask::e, more\n\u{3000}\\u{23}#[group]x\n",
+            ),
+        ] {
+            assert_eq!(without_commands(text), shown);
+        }
+    }
 
     #[test]
     fn a_name_in_an_error_begins_no_line() {
