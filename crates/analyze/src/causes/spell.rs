@@ -7,6 +7,8 @@
 
 use laggard_model::Nanos;
 
+/// Number of visits for which the chance that all are unseen is multiplied one by one.
+const MAX_TURNS: f64 = 10_000.0;
 /// How often a visit was seen when it was due is taken from so many visits: too
 /// few to kept ones are spread unevenly over a recording.
 const NEAREST: usize = 20;
@@ -97,12 +99,19 @@ fn rate(visits: &[f64], period: f64, near: f64) -> (f64, f64) {
 
 /// The chance that none of the next `due` visits are seen; only as far as it is
 /// at least `least`.
+///
+/// A recording can claim any number of visits that were due. From [`MAX_TURNS`], the product
+/// is that of the ratios of gamma functions (Tricomi & Erdelyi 1951, its first term).
 fn unseen(due: f64, (came, missing): (f64, f64), least: f64) -> f64 {
     let mut chance = 1.0;
     let mut turn = 0.0;
-    while turn < due && chance >= least {
+    while turn < due.min(MAX_TURNS) && chance >= least {
         chance *= (missing + 0.5 + turn) / (came + missing + 1.0 + turn);
         turn += 1.0;
+    }
+    if turn < due && chance >= least {
+        let middle = 0.5 * came + missing + 0.25;
+        chance *= ((middle + turn) / (middle + due)).powf(came + 0.5);
     }
     chance
 }
@@ -127,6 +136,32 @@ mod tests {
 
     fn ms(at: u64) -> Nanos {
         Nanos::from_ms(at)
+    }
+
+    #[test]
+    fn unseen_takes_no_longer_for_more_visits_that_were_due() {
+        let exact = |due: u32, came: f64, missing: f64| {
+            let factor = |turn: u32| {
+                let turn = f64::from(turn);
+                (missing + 0.5 + turn) / (came + missing + 1.0 + turn)
+            };
+            (0..due).map(factor).product::<f64>()
+        };
+        for (came, missing) in [(1.0, 0.0), (5.0, 1e4), (100.0, 1e7)] {
+            for due in [10, 9_999, 10_001, 3_000_000] {
+                let (found, exact) = (
+                    unseen(f64::from(due), (came, missing), 0.0),
+                    exact(due, came, missing),
+                );
+                assert!(
+                    (found - exact).abs() <= 0.01 * exact,
+                    "{came} {missing} {due}: {found} {exact}"
+                );
+            }
+        }
+        // One by one, this would take months.
+        assert!(unseen(1e15, (100.0, 1e15), 0.01) < 0.01);
+        assert!(unseen(1e15, (1.0, 1e17), 0.01) > 0.9);
     }
 
     /// Every 40 ms from one turn to another, each early or late by a millisecond.
