@@ -31,9 +31,12 @@ fn manifest(dir: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn caveat<'a>(manifest: &'a Value, kind: &str) -> Option<&'a str> {
-    let mut caveats = manifest["caveats"].as_array().unwrap().iter();
-    caveats.find(|one| one["kind"] == kind)?["what"].as_str()
+/// Returns the text of the warning of this kind in a manifest, or in an answer. The JSON of
+/// `rtos` has it below `warnings`.
+fn caveat<'a>(json: &'a Value, kind: &str) -> Option<&'a str> {
+    let warnings = json.get("warnings").unwrap_or(&json["caveats"]);
+    let mut warnings = warnings.as_array().unwrap().iter();
+    warnings.find(|warning| warning["kind"] == kind)?["what"].as_str()
 }
 
 fn can_measure_with_bpf() -> bool {
