@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use laggard_analyze::InputError;
-use laggard_analyze::counts::{AgainstLimit, LimitVerdict, Tallied, against_limit};
+use laggard_analyze::counts::{
+    AgainstLimit, LimitVerdict, Tallied, against_limit, rate_upper_limit,
+};
 use laggard_model::name::line_name;
 use laggard_model::{Route, Service};
 use laggard_record::OpenError;
@@ -212,7 +214,14 @@ impl<'a> Checking<'a> {
         if matches!(undecided, Some(Undecided::TooShort | Undecided::LongStalls)) {
             let runs = load.runs.iter();
             let recorded: f64 = runs.map(|run| run.duration.as_f64()).sum();
-            checked.needed_ns = found.times.map(|times| times * recorded);
+            let mut least_times = 0.0;
+            if checked.longest_stall_ns.is_some() {
+                // If nothing else is late, the answer must still cover the longest stall.
+                let stalls = rate_upper_limit(0.0, 1.0, self.question.confidence())?;
+                least_times = stalls * count.seen.together / found.limit;
+            }
+            let times = found.times.map(|times| times.max(least_times));
+            checked.needed_ns = times.map(|times| times * recorded);
         }
         checked.why = undecided;
         Ok(())

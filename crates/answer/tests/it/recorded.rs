@@ -143,7 +143,7 @@ fn requirements_are_held_against_what_was_counted_under_their_own_load() {
             ),
             (
                 NotDecided,
-                "fifo:90 under fileio: 1 of 60,000 activations were later than 1.00 ms, between 2.4e-7 and 5.0e-2 of all; 1.0e-5 may be; not decided: too short; 20 min would decide"
+                "fifo:90 under fileio: 1 of 60,000 activations were later than 1.00 ms, between 2.4e-7 and 5.0e-2 of all; 1.0e-5 may be; not decided: too short; 3.5 days would decide"
             ),
             (
                 Broken,
