@@ -48,7 +48,7 @@ impl Attended {
                 let deadline = self.asked.limit();
                 self.lines
                     .entry(key)
-                    .or_insert_with(|| LineSeen::new(deadline, false));
+                    .or_insert_with(|| LineSeen::new(deadline, self.asked.period, false));
             }
         }
         let mut rows = Vec::new();
@@ -278,7 +278,7 @@ fn row(
             WokenWay::Interrupt | WokenWay::Thread => CountsFrom::Wakeup,
         },
         wakers: wakers(line, symbols),
-        activations: line.response.count(),
+        activations: line.cycles(),
         inferred: line.inferred,
         run_unseen: line.run_unseen,
         back_unseen: line.back_unseen,
@@ -426,6 +426,7 @@ fn deadline(
         least_margin_ns: margin(most),
         p999_margin_ns: p999.map(margin),
         misses: line.counted.misses,
+        passed: line.counted.passed,
         expected: expected(seen, line, measured),
         grown: GROWTHS
             .into_iter()
@@ -486,6 +487,6 @@ fn expected(seen: &ThreadSeen, line: &LineSeen, measured: &AttachMeasured) -> Op
     let clusters = Clusters::of(&events, span).ok()?;
     let found = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
     // As long a time has about as many cycles, and no more misses than those.
-    let most = line.response.count() as f64;
+    let most = line.cycles() as f64;
     Some((found.low.min(most), found.high.min(most)))
 }

@@ -33,6 +33,8 @@ pub(super) struct AttachCounts {
     pub(super) grown: [u64; GROWTHS.len()],
     /// With half of the deadline.
     pub(super) halved: u64,
+    /// Of the misses, those that were due while an earlier cycle went on, without a wakeup.
+    pub(super) passed: u64,
     /// When they were due, as long as they are few.
     pub(super) missed_at: Vec<Nanos>,
     pub(super) last_missed: Option<Nanos>,
@@ -84,6 +86,8 @@ pub(super) struct LineSeen {
     pub(super) counted: AttachCounts,
     /// Whether the deadline was given; else it is the period of each phase.
     is_given: bool,
+    /// The period that was given.
+    given_period: Option<Nanos>,
     /// Cycles whose period is not known yet: at least the newest.
     pending: VecDeque<DueUnknown>,
 }
@@ -186,7 +190,7 @@ pub(super) enum Waker {
 impl LineSeen {
     /// One that is held against `deadline`, or against its period; with `steps` it is
     /// asked meanwhile what came.
-    pub(super) fn new(deadline: Option<Nanos>, steps: bool) -> Self {
+    pub(super) fn new(deadline: Option<Nanos>, given_period: Option<Nanos>, steps: bool) -> Self {
         Self {
             latency: Histogram::default(),
             response: Histogram::default(),
@@ -216,6 +220,7 @@ impl LineSeen {
             deadline,
             counted: AttachCounts::default(),
             is_given: deadline.is_some(),
+            given_period,
             pending: VecDeque::new(),
         }
     }
@@ -259,6 +264,7 @@ impl LineSeen {
         self.preempted += one.preempted;
         self.blocked += one.blocked;
         self.note_waker(one.woken);
+        self.count_passed(one.origin);
         let mut earlier = self.place_pending(one.origin, has_deadline);
         self.pending.push_back(DueUnknown {
             cycle: cycle.clone(),
@@ -275,6 +281,38 @@ impl LineSeen {
             is_largest: is_slowest || is_latest,
             missed,
             earlier,
+        }
+    }
+
+    /// Counts the cycles that were due, and late, while the newest one went on: a program that
+    /// is behind does not sleep between them. One that goes on at another phase skips them.
+    fn count_passed(&mut self, next: Nanos) {
+        /// As a part of the period.
+        const PHASE_TOLERANCE: f64 = 0.02;
+        let period = self
+            .given_period
+            .or(self.phases.last().map(|phase| phase.period));
+        let (Some(period), Some(deadline)) = (period, self.deadline) else {
+            return;
+        };
+        let Some(one) = self.pending.back().map(|newest| &newest.cycle.whole) else {
+            return;
+        };
+        let gap = next.saturating_sub(one.origin).as_f64();
+        let Some(periods) = multiple_of(gap, period.as_f64()) else {
+            return;
+        };
+        let phase = gap - periods as f64 * period.as_f64();
+        if phase.abs() > PHASE_TOLERANCE * period.as_f64() {
+            return;
+        }
+        for number in 1..periods {
+            let due = one.origin + Nanos::from_ns(number * period.ns());
+            if due + deadline >= one.done {
+                break;
+            }
+            self.counted.passed += 1;
+            self.counted.miss(due);
         }
     }
 
@@ -372,6 +410,11 @@ impl LineSeen {
         }
     }
 
+    /// Cycles, those included that had no wakeup.
+    pub(super) fn cycles(&self) -> u64 {
+        self.response.count() + self.counted.passed
+    }
+
     /// The period of most cycles.
     pub(super) fn period(&self) -> Option<Nanos> {
         let most = self.phases.iter().max_by_key(|phase| phase.cycles);
@@ -453,13 +496,17 @@ impl LineSeen {
 }
 
 impl AttachCounts {
+    fn miss(&mut self, due: Nanos) {
+        self.misses += 1;
+        self.last_missed = Some(due);
+        if self.missed_at.len() < MOST_MISSES {
+            self.missed_at.push(due);
+        }
+    }
+
     fn hold(&mut self, job: AttachJob, deadline: Nanos) {
         if job.response > deadline {
-            self.misses += 1;
-            self.last_missed = Some(job.at);
-            if self.missed_at.len() < MOST_MISSES {
-                self.missed_at.push(job.at);
-            }
+            self.miss(job.at);
         }
         for (count, grown) in self.grown.iter_mut().zip(job.grown) {
             *count += u64::from(grown > deadline);

@@ -523,10 +523,9 @@ impl Attended {
             seen.uncounted += 1;
             return;
         }
-        let line = self
-            .lines
-            .entry(key)
-            .or_insert_with(|| LineSeen::new(self.asked.limit(), self.asked.steps));
+        let line = self.lines.entry(key).or_insert_with(|| {
+            LineSeen::new(self.asked.limit(), self.asked.period, self.asked.steps)
+        });
         let picked = line.add(&cycle, policy, job, has_deadline);
         for one in picked.earlier {
             self.chosen.push(AttachChosen {

@@ -171,8 +171,10 @@ pub struct AttachDeadline {
     /// are not so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999_margin_ns: Option<i64>,
-    /// Activations that ended later.
+    /// Cycles that ended later.
     pub misses: u64,
+    /// Of them, those that were due while an earlier cycle went on, and had no wakeup.
+    pub passed: u64,
     /// Where their number lies that such a time has, with 95 % confidence; absent
     /// where they are too many to ask how they come together.
     #[serde(skip_serializing_if = "Option::is_none")]

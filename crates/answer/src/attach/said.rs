@@ -304,6 +304,12 @@ fn against_deadline(row: &AttachRow, who: &str) -> Option<String> {
         row.unit(),
         time(deadline.deadline_ns),
     );
+    if deadline.passed > 0 {
+        text += &format!(
+            " ({} of them due while an earlier one went on)",
+            count(deadline.passed)
+        );
+    }
     match deadline.expected {
         // No miss: nothing shows whether they cluster.
         Some((_, high)) if deadline.misses == 0 => {

@@ -444,6 +444,31 @@ fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
 }
 
 #[test]
+fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
+    let home = (ActivationEnd::Slept, sleep_until());
+    let run = |goes_on_at: u64| {
+        let mut script = Script::new(1);
+        for cycle in 0..20 {
+            let due = 1_000 * cycle;
+            script.add(TIMER, (due, due + 10, due + 100), home);
+        }
+        // 4.8 ms of work without a sleep.
+        script.add(TIMER, (20_000, 20_010, 24_800), home);
+        for cycle in 0..20 {
+            let due = goes_on_at + 1_000 * cycle;
+            script.add(TIMER, (due, due + 10, due + 100), home);
+        }
+        let report = report(9, script.records);
+        let deadline = report.rows[0].deadline.as_ref().unwrap();
+        (report.rows[0].activations, deadline.misses, deadline.passed)
+    };
+
+    // On the same grid: it has caught up. Otherwise it has skipped them.
+    assert_eq!(run(25_000), (45, 5, 4));
+    assert_eq!(run(25_800), (41, 1, 0));
+}
+
+#[test]
 fn threads_that_only_wake_each_other_have_no_implied_deadline() {
     let wait = (ActivationEnd::Slept, site("read", 3, 0, 1));
     let (mut first, mut second) = (Script::new(1), Script::new(2));
