@@ -1,7 +1,6 @@
 //! The file that says how clients are answered: `web.yml`, as of Prometheus' exporters.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +62,7 @@ impl WebFile {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let mut text = String::new();
-        let file = fs::File::open(path).with_context(|| format!("read `{shown}`"))?;
+        let file = laggard_files::open_regular(path).with_context(|| format!("read `{shown}`"))?;
         let read = file.take(LONGEST + 1).read_to_string(&mut text);
         read.with_context(|| format!("read `{shown}`"))?;
         ensure!(
@@ -143,6 +142,19 @@ impl TlsSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pipes_and_devices_are_refused_at_once() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let pipe = dir.path().join("web.yml");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
+            let error = format!("{:#}", WebFile::read(path).unwrap_err());
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+    }
 
     const HASH: &str = "$2y$04$abcdefghijklmnopqrstuuSbRk0m0JtQWMGN9dYkF7n8gJc4vXYhG";
 
