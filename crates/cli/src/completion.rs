@@ -23,9 +23,19 @@ const SERVICES: [&str; 7] = [
     "irq", "softirq", "worker", "fifo:90", "fifo:50", "other", "kthread",
 ];
 
-/// Answers a shell that asks what could come next of `command`, and ends.
-pub(crate) fn answer(command: fn() -> clap::Command) {
-    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+/// Answers a shell that asks what could come next of `command`. Returns whether one asked.
+///
+/// # Errors
+/// When the answer cannot be written.
+pub(crate) fn answer(command: fn() -> clap::Command) -> anyhow::Result<bool> {
+    let environment = CompleteEnv::with_factory(command).var(VARIABLE);
+    let directory = std::env::current_dir().ok();
+    let has_asked = environment.try_complete(std::env::args_os(), directory.as_deref())?;
+    if has_asked {
+        // What is left in the buffer is lost without an error when the program ends.
+        pipe::print("")?;
+    }
+    Ok(has_asked)
 }
 
 /// The script with which a shell asks.

@@ -93,7 +93,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    completion::answer(Args::command);
+    match completion::answer(Args::command) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return exit::report(Err(error)),
+    }
     system::survive_file_limit();
     ending::make_panics_printable();
     laggard_record::hush_damage();

@@ -37,6 +37,24 @@ fn applications_loads_and_recordings_are_known_and_files_too() {
     assert_eq!(candidates(&dir, &["why", "--serv"]), ["--service"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn answers_that_cannot_be_written_are_an_error() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let answered = std::process::Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+        .env("LAGGARD_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", "1")
+        .args(["--", "laggard", "sh"])
+        .stdout(full)
+        .status()
+        .unwrap();
+
+    assert_eq!(answered.code(), Some(2));
+}
+
 #[test]
 fn every_shell_has_a_script_that_asks_the_program() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
