@@ -27,6 +27,8 @@ const MAX_DURATION: Nanos = Nanos::from_secs(600);
 const MAX_LIMIT: Nanos = Nanos::from_ms(20);
 
 pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
+    // Checked first, because measuring takes minutes.
+    pipe::stdout()?;
     let (plan, criteria) = plan(args)?;
     if let Some(path) = &args.output {
         laggard_files::check(path, "page")?;

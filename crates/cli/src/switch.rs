@@ -41,6 +41,8 @@ const MOST_MEMORY: u64 = 1 << 30;
 const SHARE_OF_FREE: (u64, u64) = (3, 4);
 
 pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
+    // Before anything is measured, which takes minutes.
+    pipe::stdout()?;
     let plans = plans(args)?;
     let pictures = Pictures::of(args, &plans)?;
     // Before it is said that anything is measured.

@@ -34,6 +34,8 @@ const LEAST_WAITS: u64 = 10;
 const LEAST_DURATION: Nanos = Nanos::from_ms(500);
 
 pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
+    // Before anything is measured, which takes minutes.
+    pipe::stdout()?;
     let plans = plans(args)?;
     let is_named = !args.api.contains(&SomeTimers::All);
     if args.max_lateness.is_some() && !is_named {
