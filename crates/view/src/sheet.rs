@@ -15,7 +15,7 @@ p,li{overflow-wrap:anywhere}td:first-child{white-space:nowrap}.said{font-size:1.
 .faint{color:#57606a;font-size:.92rem;max-width:100ch;margin:4px 0}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}\
 th,td{text-align:left;padding:4px 16px 4px 0;border-bottom:1px solid #d8dee4;vertical-align:top}\
-td.number,th.number{text-align:right;white-space:nowrap}.worse{color:#a12a00;font-weight:600}.better{color:#00664a;font-weight:600}\
+td.number,th.number{text-align:right;white-space:nowrap}.worse{color:#a12a00;font-weight:600}.better{color:#00664a;font-weight:600}.open{color:#7a5200;font-weight:600}\
 .figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,560px),1fr));gap:20px}\
 figure{margin:0}figure svg{width:100%;height:auto}";
 

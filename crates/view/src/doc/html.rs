@@ -102,7 +102,8 @@ const fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "better",
         Tone::Bad => "worse",
-        Tone::Plain | Tone::Strong | Tone::Open | Tone::Faint => "",
+        Tone::Open => "open",
+        Tone::Plain | Tone::Strong | Tone::Faint => "",
     }
 }
 
@@ -161,7 +162,7 @@ mod tests {
 
         for row in [
             "<tr><td>fp</td><td class=\"worse\">FAIL</td><td class=\"number\">12.0 us</td></tr>",
-            "<tr><td>net</td><td>UNKNOWN</td><td class=\"number\" title=\"not measured\">-</td></tr>",
+            "<tr><td>net</td><td class=\"open\">UNKNOWN</td><td class=\"number\" title=\"not measured\">-</td></tr>",
         ] {
             assert!(page.contains(row), "{page}");
         }
