@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * When one CPU was interrupted by a call from another, the last time (interruption.h).
+ * Interrupts of one CPU by a call from another CPU (interruption.h).
  *
- *   call_function{,_single}_entry/exit  the first and the last instruction of the
- *                                       handler that software can see
+ *   call_function{,_single}_entry/exit  first and last instruction of the handler that
+ *                                       software can observe
  *
  * x86 only (`irq_vectors`).
  */

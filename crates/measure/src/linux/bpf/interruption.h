@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * When one CPU was interrupted, the last times: read by the thread that was
- * interrupted, on that CPU. Whoever includes this says by what.
+ * Last interrupts of one CPU. The interrupted thread reads them on that CPU. The file
+ * that includes this one attaches to the handler.
  *
- *   softirq_entry, sched_switch  since when something else than that thread has run
+ *   softirq_entry, sched_switch  start of anything else that may have been interrupted
  *
- * Not in the handler's time: what the kernel does before the first instruction that
- * software can see and after the last, an interrupt's way in and out.
+ * Not in the time of the handler: interrupt entry code before the first instruction that
+ * software can observe, and exit code after the last one.
  */
 #pragma once
 
-/* Handlers that are kept: 12 ms of a device's 4,999 a second. A power of two. */
+/* Number of handlers that are kept: 12 ms at 4,999 interrupts per second. A power of two. */
 enum interrupt_room { INTERRUPT_ROOM = 64 };
 
-/* Instants, ns of CLOCK_MONOTONIC; 0: never yet. */
+/* Timestamps are ns of CLOCK_MONOTONIC; 0 before the first event. */
 struct interrupt_watch {
-	u64 count; /* handlers that came to their end; the nth is in slot n - 1 */
+	u64 count; /* handlers that have ended; number n is in slot n - 1 */
 	u64 newest_softirq_ns;
 	u64 newest_switch_ns;
-	u64 is_open; /* whether a handler began that has not ended */
+	u64 is_open; /* whether a handler has started and not ended */
 };
 
-/* One handler. */
+/* Timestamps of one handler. */
 struct interrupt_handler {
 	u64 began_ns;
 	u64 ended_ns;
-	u64 softirq_ns; /* a softirq's beginning before that */
-	u64 switch_ns;	/* a thread's */
+	u64 softirq_ns; /* start of the last softirq before the handler */
+	u64 switch_ns;	/* last context switch before the handler */
 };
 
 const volatile u32 interrupted_cpu;
-const volatile enum interrupt_room interrupt_room; /* for who reads it */
+const volatile enum interrupt_room interrupt_room; /* for the reader */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -48,7 +48,7 @@ struct {
 	__type(value, struct interrupt_handler);
 } handlers SEC(".maps");
 
-/* Where this CPU is noted, or NULL: it is another. */
+/* Returns the record of this CPU, or NULL on any other CPU. */
 static __always_inline struct interrupt_watch *this_watch(void)
 {
 	u32 zero = 0;
@@ -58,7 +58,7 @@ static __always_inline struct interrupt_watch *this_watch(void)
 	return bpf_map_lookup_elem(&watches, &zero);
 }
 
-/* Where the handler is noted that is open, or is next. */
+/* Returns the slot of the current or next handler. */
 static __always_inline struct interrupt_handler *this_handler(struct interrupt_watch *watch)
 {
 	u32 slot = watch->count % INTERRUPT_ROOM;
@@ -90,7 +90,7 @@ static __always_inline int end(void)
 	struct interrupt_watch *watch = this_watch();
 	struct interrupt_handler *handler;
 
-	/* Not open: it began before the programs were attached. */
+	/* Not open: the handler started before the programs were attached. */
 	if (!watch || !watch->is_open)
 		return 0;
 	handler = this_handler(watch);
@@ -98,7 +98,7 @@ static __always_inline int end(void)
 		return 0;
 	watch->is_open = 0;
 	handler->ended_ns = now;
-	/* Last: whoever reads the count reads all of the handler. */
+	/* Last: a reader of the new count also sees the whole handler. */
 	__sync_fetch_and_add(&watch->count, 1);
 	return 0;
 }
