@@ -42,8 +42,10 @@ impl Attended {
     pub fn report(mut self, measured: &AttachMeasured, symbols: &Symbols) -> AttachReport {
         self.settle();
         for (&number, seen) in &self.threads {
-            // Who was woken and never came to run has a row, too.
-            if let Some((_, unfinished)) = &seen.unfinished {
+            // Who was woken and never came to run has a row, too; a thread that ended in its
+            // first cycle has none.
+            let is_cut = seen.ended.is_none() || seen.exit.signal != 0;
+            if let Some((_, unfinished)) = seen.unfinished.as_ref().filter(|_| is_cut) {
                 let key = (number, self.way_of_unfinished(number, unfinished));
                 let deadline = self.asked.limit();
                 self.lines

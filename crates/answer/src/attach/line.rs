@@ -461,15 +461,16 @@ impl LineSeen {
             }
             let sum = self.taken.entry(part.what.clone());
             let sum = sum.or_insert_with(|| TakenSeen::new(part));
-            // A lock is one cause, whatever its holder did.
+            // A lock is one cause, whatever its holder did: its largest part stands for it.
             let is_same = |other: &&AttachTaken| {
                 other.what == part.what
                     || (part.class == Some(CauseClass::Lock)
                         && (other.class, &other.who) == (part.class, &part.who))
             };
+            let is_first = !taken[..place].iter().any(|other| is_same(&other));
             let all = taken.iter().filter(is_same);
             let all = all.fold(Nanos::ZERO, |sum, other| sum + other.time_ns);
-            let is_avoided = one.response().saturating_sub(all) <= deadline;
+            let is_avoided = is_first && one.response().saturating_sub(all) <= deadline;
             sum.add(part.time_ns, place == 0, is_avoided);
         }
     }

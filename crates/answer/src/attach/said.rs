@@ -164,8 +164,11 @@ fn inferred(row: &AttachRow, who: &str) -> Option<String> {
     let mut sentences = Vec::new();
     if row.inferred > 0 {
         sentences.push(format!(
-            "{} cycles count from the expiry of the thread's own sleep, because their wakeup was not seen",
-            count(row.inferred)
+            "{} from the expiry of the thread's own sleep, because the wakeup was not seen",
+            match row.inferred {
+                1 => format!("1 {} counts", row.unit()),
+                more => format!("{} {}s count", count(more), row.unit()),
+            }
         ));
     }
     if row.run_unseen > 0 {
@@ -181,7 +184,7 @@ fn inferred(row: &AttachRow, who: &str) -> Option<String> {
 fn came_back(row: &AttachRow, who: &str) -> Option<String> {
     (row.back_unseen > 0).then(|| {
         format!(
-            "{who}: in {} {}s it was not seen when the thread got its CPU back: some of the time of others may be its own.",
+            "{who}: in {} of its {}s it was not seen when the thread got its CPU back: some of the time of others may be its own.",
             count(row.back_unseen),
             row.unit()
         )

@@ -1,5 +1,7 @@
 //! `laggard attach` for the terminal.
 
+use std::cmp::Reverse;
+
 use laggard_answer::attach::{
     AttachFigures, AttachReport, AttachRow, AttachTaken, CountsFrom, DeadlineOf,
 };
@@ -208,8 +210,17 @@ fn verdict(report: &AttachReport) -> String {
     text + "."
 }
 
-/// The worst cycle: one that did not end, otherwise the longest of those that missed, or
-/// the one with the smallest margin.
+/// Returns 1 to 99 for real-time priorities, more for `SCHED_DEADLINE`, 0 otherwise.
+fn urgency(policy: &str) -> u8 {
+    let priority = policy.strip_prefix("fifo:").or(policy.strip_prefix("rr:"));
+    match policy {
+        "deadline" => u8::MAX,
+        _ => priority.and_then(|text| text.parse().ok()).unwrap_or(0),
+    }
+}
+
+/// The worst cycle: one that did not end, otherwise the longest of the most urgent thread
+/// that missed.
 fn worst(report: &AttachReport) -> Option<String> {
     let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
     let cause = |taken: &[AttachTaken]| match taken.first() {
@@ -237,9 +248,11 @@ fn worst(report: &AttachReport) -> Option<String> {
         let deadline = row.deadline.as_ref()?;
         Some((deadline, row, row.largest_response.as_ref()?))
     });
+    // Of the most urgent thread that missed: others may be late because of it.
     let (deadline, row, one) = held.min_by_key(|(deadline, row, _)| {
         (
             deadline.misses == 0,
+            Reverse(urgency(&row.policy)),
             row.home.is_none(),
             deadline.least_margin_ns,
         )
