@@ -264,7 +264,9 @@ impl LineSeen {
         self.preempted += one.preempted;
         self.blocked += one.blocked;
         self.note_waker(one.woken);
-        self.count_passed(one.origin);
+        if !cycle.is_relative {
+            self.count_passed(one.origin);
+        }
         let mut earlier = self.place_pending(one.origin, has_deadline);
         self.pending.push_back(DueUnknown {
             cycle: cycle.clone(),

@@ -56,6 +56,8 @@ pub struct ThreadCycle {
     pub(super) before: Vec<ThreadActivation>,
     /// Whether nothing was due: a signal or a stop ended a timed sleep early.
     pub(super) is_interruption: bool,
+    /// Whether its thread sleeps for a time: no cycle is due while an earlier one goes on.
+    pub(super) is_relative: bool,
 }
 
 impl ThreadCycle {
@@ -301,6 +303,7 @@ impl CycleBuilder {
             parts,
             before,
             is_interruption,
+            is_relative: matches!(self.home, Some(Home::At(key, _)) if key.kind == WaitKind::SleepFor),
         }
     }
 
