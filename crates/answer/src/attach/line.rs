@@ -264,8 +264,12 @@ impl LineSeen {
         self.preempted += one.preempted;
         self.blocked += one.blocked;
         self.note_waker(one.woken);
-        if !cycle.is_relative {
-            self.count_passed(one.origin);
+        if let Some(period) = self.given_period
+            && let Some(newest) = self.pending.back()
+            && let Some(deadline) = self.deadline
+        {
+            let passed = passed(&newest.cycle, one.origin, period, deadline);
+            self.counted.pass(&passed);
         }
         let mut earlier = self.place_pending(one.origin, has_deadline);
         self.pending.push_back(DueUnknown {
@@ -286,38 +290,6 @@ impl LineSeen {
         }
     }
 
-    /// Counts the cycles that were due, and late, while the newest one went on: a program that
-    /// is behind does not sleep between them. One that goes on at another phase skips them.
-    fn count_passed(&mut self, next: Nanos) {
-        /// As a part of the period.
-        const PHASE_TOLERANCE: f64 = 0.02;
-        let period = self
-            .given_period
-            .or(self.phases.last().map(|phase| phase.period));
-        let (Some(period), Some(deadline)) = (period, self.deadline) else {
-            return;
-        };
-        let Some(one) = self.pending.back().map(|newest| &newest.cycle.whole) else {
-            return;
-        };
-        let gap = next.saturating_sub(one.origin).as_f64();
-        let Some(periods) = multiple_of(gap, period.as_f64()) else {
-            return;
-        };
-        let phase = gap - periods as f64 * period.as_f64();
-        if phase.abs() > PHASE_TOLERANCE * period.as_f64() {
-            return;
-        }
-        for number in 1..periods {
-            let due = one.origin + Nanos::from_ns(number * period.ns());
-            if due + deadline >= one.done {
-                break;
-            }
-            self.counted.passed += 1;
-            self.counted.miss(due);
-        }
-    }
-
     /// Finds the period of the cycles that wait for one, now that the next was due at `next`;
     /// returns those that missed it.
     fn place_pending(&mut self, next: Nanos, has_deadline: bool) -> Vec<MissedEarlier> {
@@ -331,7 +303,7 @@ impl LineSeen {
             && fits(phase.period)
         {
             // Those before that did not fit are of the same phase: it goes on.
-            return self.end_pending(has_deadline);
+            return self.end_pending(Some(next), has_deadline);
         }
         if self.pending.len() < MIN_MISFITS {
             return Vec::new();
@@ -347,7 +319,7 @@ impl LineSeen {
             .find_map(|length| period(&origins[origins.len().saturating_sub(length)..]));
         if let Some(period) = found {
             self.start_phase(period);
-            return self.end_pending(has_deadline);
+            return self.end_pending(Some(next), has_deadline);
         }
         if self.pending.len() >= MAX_PENDING {
             self.pending.pop_front();
@@ -367,8 +339,9 @@ impl LineSeen {
         }
     }
 
-    /// Counts all that wait to the newest phase; returns those that missed its period.
-    fn end_pending(&mut self, has_deadline: bool) -> Vec<MissedEarlier> {
+    /// Counts all that wait to the newest phase; returns those that missed its period. The
+    /// cycle after them was due at `next`.
+    fn end_pending(&mut self, next: Option<Nanos>, has_deadline: bool) -> Vec<MissedEarlier> {
         let Some(phase) = self.phases.last_mut() else {
             self.pending.clear();
             return Vec::new();
@@ -377,6 +350,16 @@ impl LineSeen {
         let has_deadline = has_deadline && !self.is_given;
         if has_deadline {
             self.deadline = Some(limit);
+        }
+        if let Some(deadline) = self.deadline
+            && self.given_period.is_none()
+        {
+            let nexts = self.pending.iter().skip(1);
+            let nexts = nexts.map(|one| one.cycle.whole.origin).chain(next);
+            for (one, next) in self.pending.iter().zip(nexts) {
+                self.counted
+                    .pass(&passed(&one.cycle, next, limit, deadline));
+            }
         }
         let mut missed = Vec::new();
         for one in self.pending.drain(..) {
@@ -429,7 +412,7 @@ impl LineSeen {
         if self.pending.len() > MIN_MISFITS {
             self.pending.clear();
         }
-        self.end_pending(has_deadline)
+        self.end_pending(None, has_deadline)
     }
 
     /// Whether it is still the largest.
@@ -498,7 +481,31 @@ impl LineSeen {
     }
 }
 
+/// Returns when cycles were due, and late, while `cycle` went on, before the one that was due
+/// at `next`: a program that is behind does not sleep between them. One that goes on at
+/// another phase skips them, and one that sleeps for a time has none.
+fn passed(cycle: &ThreadCycle, next: Nanos, period: Nanos, deadline: Nanos) -> Vec<Nanos> {
+    /// As a part of the period.
+    const PHASE_TOLERANCE: f64 = 0.02;
+    let one = &cycle.whole;
+    let gap = next.saturating_sub(one.origin).as_f64();
+    let periods = multiple_of(gap, period.as_f64()).unwrap_or(0);
+    let phase = gap - periods as f64 * period.as_f64();
+    if cycle.is_relative || phase.abs() > PHASE_TOLERANCE * period.as_f64() {
+        return Vec::new();
+    }
+    (1..periods)
+        .map(|number| one.origin + Nanos::from_ns(number * period.ns()))
+        .take_while(|&due| due + deadline < one.done)
+        .collect()
+}
+
 impl AttachCounts {
+    fn pass(&mut self, due: &[Nanos]) {
+        self.passed += due.len() as u64;
+        due.iter().for_each(|&due| self.miss(due));
+    }
+
     fn miss(&mut self, due: Nanos) {
         self.misses += 1;
         self.last_missed = Some(due);

@@ -112,7 +112,8 @@ pub(super) struct CycleBuilder {
     before: Vec<ThreadActivation>,
     next_sequence: u64,
     last_site: Option<ThreadActivation>,
-    reviewed: usize,
+    /// Number of sleeps at which the home wait is looked for again.
+    review_at: usize,
     /// Whether the thread waited at its home wait before the cycle that it is in.
     is_start_known: bool,
 }
@@ -156,9 +157,8 @@ impl CycleBuilder {
             }
             return;
         }
-        if self.sleeps.total() >= self.reviewed + REVIEW_SLEEPS {
-            self.reviewed = self.sleeps.total();
-            self.home = Some(self.choose(true, choice));
+        if self.sleeps.total() >= self.review_at {
+            self.review(choice);
         }
         self.join(told.thread, one, choice, into);
     }
@@ -175,14 +175,25 @@ impl CycleBuilder {
         let is_old = oldest.is_some_and(|at| now.saturating_sub(at) > MAX_UNDECIDED_AGE);
         if self.home.is_none() && (is_old || all) {
             self.decide(true, choice, into);
-            // More sleeps may tell more.
-            if self.sleeps.total() < MAX_UNDECIDED_SLEEPS {
-                self.reviewed = self
-                    .sleeps
-                    .total()
-                    .saturating_sub(REVIEW_SLEEPS - EARLY_SLEEPS);
-            }
         }
+    }
+
+    /// Looks for the home wait again: after few sleeps soon, later seldom.
+    fn review(&mut self, choice: &CycleChoice) {
+        let home = Some(self.choose(true, choice));
+        if home != self.home {
+            // What it is in started at another wait.
+            self.home = home;
+            self.open.clear();
+            self.sum = None;
+            self.is_start_known = false;
+        }
+        self.set_review();
+    }
+
+    fn set_review(&mut self) {
+        let total = self.sleeps.total();
+        self.review_at = total + total.clamp(EARLY_SLEEPS, REVIEW_SLEEPS);
     }
 
     /// Returns the cycle that the thread is in at the end.
@@ -228,7 +239,7 @@ impl CycleBuilder {
             return;
         }
         self.home = Some(home);
-        self.reviewed = self.sleeps.total();
+        self.set_review();
         for (thread, one) in std::mem::take(&mut self.undecided) {
             self.join(thread, one, choice, into);
         }
