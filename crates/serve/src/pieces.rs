@@ -288,17 +288,22 @@ impl ServedPieces {
         let Some(store) = self.store.clone().filter(|_| err.is_of_recording()) else {
             return Err(err);
         };
-        // Before the trial to write, which needs the room.
-        let room = is_full(&err).then(|| store.make_room());
-        self.go_without(&store, &err.in_full());
-        match room {
-            None | Some(Ok(0)) => {}
-            Some(Ok(removed)) => pipe::say(&format!(
-                "the disk is full: old recordings that were removed for it: {}",
-                count(removed)
-            )),
+        let why = err.in_full();
+        match is_full(&err).then(|| store.make_room()) {
+            // The next piece is recorded: there is room for it now.
+            Some(Ok(removed)) if removed > 0 => {
+                pipe::say(&format!(
+                    "{why}; removed {} of the oldest recordings; a new recording begins",
+                    count(removed)
+                ));
+                store.note_failure();
+                self.shown.seen().note_store_failure(&why);
+                return Ok(());
+            }
             Some(Err(err)) => pipe::say(&format!("{err:#}")),
+            None | Some(Ok(_)) => {}
         }
+        self.go_without(&store, &why);
         Ok(())
     }
 
@@ -319,7 +324,9 @@ impl ServedPieces {
     fn note_cut(&mut self, cut: &EarlyEnd) {
         self.measures_again();
         match cut {
-            EarlyEnd::StoreLost(why) => pipe::say(&format!("{why}; a new recording begins")),
+            EarlyEnd::StoreLost(why) => {
+                pipe::say(&format!("{why}; laggard tries to start a new recording"))
+            }
             EarlyEnd::StoreBack => {
                 self.without = None;
                 pipe::say("the store can be written again; a new recording begins");

@@ -175,8 +175,12 @@ impl Store {
                          remove it"
                     );
                 }
+                // A file system that was mounted again keeps the inode of the lock file. A lock
+                // file below the mount point is another one.
+                let lock = fs::symlink_metadata(self.dir.join(LOCK)).map(|lock| lock.ino());
+                let held_lock = held.lock.metadata().map(|lock| lock.ino());
                 ensure!(
-                    target.dev() == device || self.dir.join(LOCK).exists(),
+                    target.dev() == device || lock.ok() == held_lock.ok(),
                     "the store `{shown}` is on another file system now; mount the one that it was \
                      on, or restart laggard"
                 );
