@@ -46,14 +46,11 @@ pub const fn printable_json(text: &str) -> Printable<'_> {
     }
 }
 
-/// A text whose lines are no commands for systems that run builds: GitHub Actions and Azure
-/// Pipelines obey `::command::` at the start of a line, also after spaces. Line breaks
-/// within a paragraph can put a name there.
+/// Escapes lines that GitHub Actions executes: those that start with `::`, also after
+/// spaces. Line breaks within a paragraph can put a name there. Commands that work
+/// anywhere in a line are escaped by [`printable`].
 pub fn without_commands(text: &str) -> Cow<'_, str> {
-    let is_command = |line: &str| {
-        let rest = line.trim_start();
-        rest.starts_with("::") || rest.starts_with("##[")
-    };
+    let is_command = |line: &str| line.trim_start().starts_with("::");
     if !text.lines().any(is_command) {
         return Cow::Borrowed(text);
     }
@@ -112,8 +109,11 @@ fn is_quotation(line: &str) -> bool {
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for one in self.text.chars() {
+        for (at, one) in self.text.char_indices() {
             match one {
+                '#' if self.form != Form::Json && is_build_command(&self.text[at..]) => {
+                    write!(f, "{}", one.escape_unicode())?;
+                }
                 '\n' if self.form != Form::Line => f.write_char(one)?,
                 one if self.form == Form::Json && (one.is_control() || is_unseen(one)) => {
                     write!(f, "\\u{:04x}", u32::from(one))?;
@@ -128,6 +128,12 @@ impl fmt::Display for Printable<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a text starts as a command that GitHub Actions (`##[`) or Azure Pipelines
+/// (`##vso[`) execute wherever it is in a line.
+fn is_build_command(text: &str) -> bool {
+    text.starts_with("##[") || text.starts_with("##vso[")
 }
 
 /// Marks that change what is around them (Unicode 16, UAX 9 section 2; line
@@ -155,11 +161,18 @@ mod tests {
             ("a ::b::c\n", "a ::b::c\n"),
             ("::add-mask::e", "\\u{3a}:add-mask::e"),
             (
-                "w, which ran\n    ::add-mask::e, more\n\u{3000}##[group]x\n",
-                "w, which ran\n    \\u{3a}:add-mask::e, more\n\u{3000}\\u{23}#[group]x\n",
+                "w, which ran\n    ::add-mask::e, more\n\u{3000}::group::x\n",
+                "w, which ran\n    \\u{3a}:add-mask::e, more\n\u{3000}\\u{3a}:group::x\n",
             ),
         ] {
             assert_eq!(without_commands(text), shown);
+        }
+        for (text, shown) in [
+            ("idle, ##[error]x y", "idle, \\u{23}#[error]x y"),
+            ("a ##vso[task.complete]", "a \\u{23}#vso[task.complete]"),
+            ("## [link] #[x] ###[", "## [link] #[x] #\\u{23}#["),
+        ] {
+            assert_eq!(printable(text).to_string(), shown);
         }
     }
 
