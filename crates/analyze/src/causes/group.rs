@@ -174,8 +174,10 @@ fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<W
             contender: format!("{} ({})", running.name, entity_words(other_level)).into(),
         });
     }
-    // By its nice value the waiting thread would have a larger share than by the groups.
-    let is_levelled = own_thread.weight > other_thread.weight
+    // By its nice value the waiting thread would have a larger share than by the groups. The
+    // nice value of a thread outside of all groups counts.
+    let is_levelled = !own_level.group.is_empty()
+        && own_thread.weight > other_thread.weight
         && u128::from(own_level.weight) * u128::from(other_thread.weight)
             < u128::from(other_level.weight) * u128::from(own_thread.weight);
     is_levelled.then_some(Weighed::NiceWithoutEffect)
