@@ -224,6 +224,8 @@ fn run_under_load(
     };
     let wakeups = match &load.absence {
         Some(absence) => Err(absence.clone()),
+        // The user ended the tests. The caller leaves this criterion out.
+        None if stop.load(Ordering::Relaxed) => Ok(RtosWakeups::default()),
         None => measure_while_running(bench, each, &load.argument, cpu, stop)
             .unwrap_or_else(|err| Err(failure(err))),
     };
@@ -246,7 +248,10 @@ fn measure_while_running(
         .held()
         .cpus(CpuList::from_iter([cpu]));
     let mut process = launch.user(measuring::caller()).start()?;
-    process.wait_until_ready(stop)?;
+    if !process.wait_until_ready(stop)? {
+        process.stop()?;
+        return Ok(Ok(RtosWakeups::default()));
+    }
     process.begin();
     let wakeups = bench.wakeups_under_load(each, stop);
     if let Some(status) = process.poll()? {

@@ -13,7 +13,7 @@ use super::reason_of;
 pub(crate) enum Obstacle {
     /// The system refused it, in these words.
     System(String),
-    /// This user may not have threads of its policy.
+    /// This user may not use real-time priorities.
     Policy,
     /// The CPUs of the machine are parted (cpusets), or this process may not use all:
     /// the kernel takes a deadline thread only where it may run on all that share
@@ -133,7 +133,7 @@ impl Display for Obstacle {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::System(said) => said,
-            Self::Policy => "this user may not have threads of its policy",
+            Self::Policy => "this user may not use real-time priorities",
             Self::DeadlineCpus => {
                 "the kernel refuses a deadline thread that may not run on all CPUs which share their bandwidth, and this process may not use all (a cpuset)"
             }

@@ -20,7 +20,10 @@ pub(crate) fn machine(host: &Host) -> String {
     let parts = [
         Some(host.system()).filter(|_| !host.kernel.is_empty()),
         preemption.map(|model| format!("preempt={model}")),
-        host.hypervisor.as_ref().map(|name| format!("{name} guest")),
+        host.hypervisor.as_ref().map(|name| match name.as_str() {
+            "kvm" => "KVM guest".to_owned(),
+            name => format!("{name} guest"),
+        }),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

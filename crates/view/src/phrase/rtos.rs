@@ -42,12 +42,17 @@ pub(crate) fn summary(report: &RtosReport) -> String {
     let others: Vec<String> = others.into_iter().flatten().collect();
     match (total, passed) {
         (0, _) => "no test ran".into(),
-        (1, 1) => "the tested criterion is met".into(),
-        _ if others.is_empty() => format!("all {total} tested criteria are met"),
-        _ => format!(
-            "{passed} of {total} tested criteria are met, {}",
-            others.join(", ")
-        ),
+        (1, 1) if report.not_run.is_empty() => "the criterion is met".into(),
+        _ if others.is_empty() && report.not_run.is_empty() => {
+            format!("all {total} criteria are met")
+        }
+        _ => {
+            let not_run = report.not_run.len();
+            let rest = (not_run > 0).then(|| format!("{not_run} not tested"));
+            let parts: Vec<String> = others.into_iter().chain(rest).collect();
+            let total = total + not_run;
+            format!("{passed} of {total} criteria are met, {}", parts.join(", "))
+        }
     }
 }
 
@@ -129,7 +134,7 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
             "repeat on a quiet machine: `laggard rtos --only {criterion}`"
         )),
         (_, RtosReason::WokenOutOfOrder) => {
-            Some("do not rely on these queues to wake in the order of priorities".into())
+            Some("do not rely on a queue that wakes out of order".into())
         }
         _ => None,
     }
@@ -212,7 +217,7 @@ fn priorities(figures: &PriorityFigures, reason: &RtosReason) -> String {
         ),
         RtosReason::PairsMissing => format!("{all}; only {pairs} neighbours were tested"),
         _ => format!(
-            "{all}; each of {pairs} preempts the next lower one, {waiting} of {equals} tested ones wait for an equal"
+            "{all}; each preempts the next lower one ({pairs} pairs tested); threads of equal priority wait ({waiting} of {equals})"
         ),
     }
 }
@@ -311,9 +316,9 @@ fn bounded(loads: &[LoadFigures], reason: &RtosReason) -> String {
         RtosReason::PossiblyCompetitors => {
             let load = loads.iter().find(|load| !load.competitors.is_empty());
             let threads = load.map_or(&[][..], |load| &load.competitors);
-            format!("; possibly because of {}", competitors(threads))
+            format!("; the growth may be due to {}", competitors(threads))
         }
-        RtosReason::PossiblySteal => "; possibly because of hypervisor steal".into(),
+        RtosReason::PossiblySteal => "; the growth may be due to hypervisor steal".into(),
         RtosReason::NoSecondLoad => "; a comparison needs a second load (--loads)".into(),
         RtosReason::GrowthUncertain if loads.iter().any(|load| load.absence.is_some()) => {
             "; growth unknown, because a load did not run".into()
@@ -395,7 +400,7 @@ fn interrupts(figures: &InterruptFigures, reason: &RtosReason, limit: Nanos) -> 
     };
     let rate = figures.max_rate_hz.map(|rate| {
         format!(
-            "; a device may interrupt at up to {} Hz",
+            "; a device may interrupt at up to {} Hz (from p99.9)",
             rounded_down(rate)
         )
     });

@@ -44,11 +44,11 @@ fn summary_names_what_is_not_met() {
     let unknown = || row(RtosCriterion::Bounded, RtosReason::PossiblySteal, vec![]);
     for (rows, text) in [
         (vec![], "no test ran"),
-        (vec![pass()], "the tested criterion is met"),
-        (vec![pass(), pass()], "all 2 tested criteria are met"),
+        (vec![pass()], "the criterion is met"),
+        (vec![pass(), pass()], "all 2 criteria are met"),
         (
             vec![pass(), fail(), unknown()],
-            "1 of 3 tested criteria are met, 1 failed (order), 1 unknown (bounded)",
+            "1 of 3 criteria are met, 1 failed (order), 1 unknown (bounded)",
         ),
     ] {
         assert_eq!(summary(&report(rows)), text);
@@ -115,7 +115,7 @@ fn priorities_are_counted() {
     for (reason, text) in [
         (
             RtosReason::PrioritiesPreempt,
-            "99 priorities (1 to 99); each of 98 preempts the next lower one, 10 of 10 tested ones wait for an equal",
+            "99 priorities (1 to 99); each preempts the next lower one (98 pairs tested); threads of equal priority wait (10 of 10)",
         ),
         (
             RtosReason::LowerNotPreempted,
@@ -277,11 +277,11 @@ fn bounded_lists_the_max_under_each_load() {
         ),
         (
             RtosReason::PossiblyCompetitors,
-            "possibly because of `audio` (SCHED_DEADLINE), which ran for 8.00 ms",
+            "the growth may be due to `audio` (SCHED_DEADLINE), which ran for 8.00 ms",
         ),
         (
             RtosReason::PossiblySteal,
-            "possibly because of hypervisor steal",
+            "the growth may be due to hypervisor steal",
         ),
         (
             RtosReason::NoSecondLoad,
@@ -370,7 +370,7 @@ fn interrupts_state_their_source_and_the_rate_that_they_allow() {
 
     assert_eq!(
         interrupts(&figures, &RtosReason::AboveLimit { count: 1 }, LIMIT),
-        "ISR latency median 2.00 us, max 1.40 ms; dispatch latency median 3.00 us, max 30.0 us; 2,000 interrupts by another CPU (no external clock), 4 excluded; a device may interrupt at up to 330,000 Hz; 1 above 1.00 ms"
+        "ISR latency median 2.00 us, max 1.40 ms; dispatch latency median 3.00 us, max 30.0 us; 2,000 interrupts by another CPU (no external clock), 4 excluded; a device may interrupt at up to 330,000 Hz (from p99.9); 1 above 1.00 ms"
     );
     figures.source = InterruptSource::Hpet;
     figures.excluded = 0;
