@@ -471,6 +471,21 @@ fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
     assert_eq!(run(25_000, relative), (41, 1, 0));
 }
 
+/// The flight recorder may miss a switch; the record of the thread says that it ran.
+#[test]
+fn thread_that_was_not_preempted_ran_although_its_switch_was_not_seen() {
+    let mut seen = Attended::new(asked(9));
+    let done = ThreadHappening::Done(one(|_| {}));
+    let mut records = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
+    seen.told(&mut records, Nanos::MAX);
+    let chosen = seen.choose();
+
+    let parts = chosen[0].taken(|_, _, _| Evidence::default(), &mut NoNames::default());
+
+    let own = parts.iter().find(|part| part.class.is_none()).unwrap();
+    assert_eq!(own.time_ns, Nanos::from_us(100), "{parts:?}");
+}
+
 #[test]
 fn threads_that_only_wake_each_other_have_no_implied_deadline() {
     let wait = (ActivationEnd::Slept, site("read", 3, 0, 1));

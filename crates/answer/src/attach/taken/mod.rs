@@ -185,6 +185,9 @@ struct Told<'a, E> {
     names: &'a mut dyn Names,
     /// Whether the time is before the cycle itself: its work is an overrun.
     is_before: bool,
+    /// Whether the thread had its CPU all the time: it was not preempted. A switch that the
+    /// flight recorder missed does not matter then.
+    is_on_cpu: bool,
     /// Time in the kernel of the activation that is explained.
     system: Nanos,
     taken: Vec<AttachTaken>,
@@ -206,6 +209,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
             evidence,
             names,
             is_before: false,
+            is_on_cpu: false,
             system: Nanos::ZERO,
             taken: Vec::new(),
             places: HashMap::new(),
@@ -308,7 +312,9 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
     /// Explains the time from `from`, when it ran, until an activation ended.
     fn activation(&mut self, one: &ThreadActivation, from: Nanos) {
         if one.migrations == 0 {
+            self.is_on_cpu = one.preemptions == 0 && one.back_seen;
             self.run(one.cpu, from, one.done);
+            self.is_on_cpu = false;
             return;
         }
         // On which CPU it was when is not known.
@@ -393,7 +399,8 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
         let mut own = Nanos::ZERO;
         for cause in &found.causes {
             // It had its CPU.
-            if cause.class == CauseClass::ReturnToUser {
+            let is_unknown = cause.class == CauseClass::Unexplained;
+            if cause.class == CauseClass::ReturnToUser || (is_unknown && self.is_on_cpu) {
                 own += cause.time_ns;
                 continue;
             }
