@@ -85,7 +85,7 @@ export interface Cause {
   time_ns: Nanos;
 }
 
-export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "group_weight" | "throttled" | "rt_throttled" | "fair_server" | "deadline_throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "own_path" | "unexplained";
+export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "group_weight" | "throttled" | "rt_throttled" | "fair_server" | "deadline_throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "overrun" | "system_call" | "page_fault" | "lock" | "kernel_lock" | "blocked" | "wait" | "frozen" | "stopped" | "own_path" | "unexplained";
 
 export interface CauseLevel {
   causes: string[];
