@@ -194,7 +194,7 @@ fn who_may_not_have_the_application_s_service_is_told_so_and_what_would_help() {
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let expected = "measure what `jack-128` needs: cannot measure `fifo:90`: this user may not \
-                    have threads of its policy; run as root, or give the program's file what it \
+                    use real-time priorities; run as root, or give the program's file what it \
                     needs, once: `sudo setcap ";
     assert!(said(&output).contains(expected), "{}", said(&output));
     assert!(!dir.path().join("r.laggard").exists());

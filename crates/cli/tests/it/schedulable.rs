@@ -209,7 +209,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
     let dir = TempDir::new().unwrap();
     two_priorities(&dir);
     let fifo = |name: &str, priority: u8, run, period| {
-        let keys = format!("\"policy\" : \"SCHED_RR\", \"priority\" : {priority},");
+        let keys = format!("\"policy\" : \"SCHED_RR\", \"priority\" : {priority}, \"cpus\" : [0],");
         rt_task(name, &keys, run, period)
     };
     let text = format!(

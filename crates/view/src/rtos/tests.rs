@@ -167,7 +167,10 @@ fn an_early_end_and_warnings_are_shown() {
 
     let text = screen(&rtos(&input), 80);
 
-    assert!(text.starts_with("UNKNOWN  0 of 2 criteria are met"), "{text}");
+    assert!(
+        text.starts_with("UNKNOWN  0 of 2 criteria are met"),
+        "{text}"
+    );
     assert!(
         text.contains("\nEnded early, before these tests: order\n"),
         "{text}"
