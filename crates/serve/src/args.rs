@@ -16,8 +16,8 @@ Examples:
   laggard serve --listen unix:/run/laggard/metrics.sock
   laggard serve --listen 10.0.0.7:9477 --web-config /etc/laggard/web.yml
   laggard serve --otlp http://localhost:4318     and to a collector
-Prometheus scrapes it as job `laggard`. docs/how-to/always-on.md has alert rules,
-a dashboard and a systemd unit.";
+Prometheus scrapes it as job `laggard`. docs/how-to/always-on.md has alert
+rules, a dashboard and a systemd unit.";
 
 /// What is measured, and who is answered.
 #[derive(ClapArgs, Debug)]
