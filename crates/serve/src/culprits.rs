@@ -10,7 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use laggard_model::{CauseClass, Nanos};
+use laggard_model::{CauseClass, Nanos, printable};
 
 /// What those without a series of their own are counted as.
 pub(crate) const OTHER: &str = "other";
@@ -78,7 +78,9 @@ impl Culprits {
         now: Instant,
     ) -> CulpritLabel {
         self.forget(now);
-        let name: String = who.unwrap_or_default().chars().take(LONGEST).collect();
+        // A terminal that shows the metrics must not obey a name.
+        let name = printable(who.unwrap_or_default()).to_string();
+        let name: String = name.chars().take(LONGEST).collect();
         // These two are of everybody.
         if name.is_empty() || name == OTHER {
             return name.into();
@@ -244,6 +246,10 @@ mod tests {
         let now = Instant::now();
         let mut culprits = Culprits::new(now);
 
+        let mut escaped = || culprits.label(CLASS, Some("a\u{1b}[2J"), Nanos::from_ms(1), now);
+        let labels = [escaped(), escaped(), escaped()];
+        assert_eq!(labels[2].value, "a\\x1b[2J");
+        let mut culprits = Culprits::new(now);
         for (who, value) in [(None, ""), (Some(""), ""), (Some(OTHER), OTHER)] {
             for _ in 0..=FAMILIAR {
                 let label = culprits.label(CauseClass::Stolen, who, Nanos::from_ms(1), now);
