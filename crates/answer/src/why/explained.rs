@@ -120,7 +120,7 @@ pub(crate) fn evidence_remedy(manifest: &Manifest) -> &'static str {
 }
 
 impl RecordedEpisodes {
-    /// Reads the late wakeups that a recording kept, without [`early maxima`](late_by), and
+    /// Reads the late wakeups that a recording kept, without early maxima, and
     /// lists what is missing from it.
     ///
     /// # Errors

@@ -104,7 +104,9 @@ fn report(output: &Output) -> Option<Value> {
         println!("skipped: {said}");
         return None;
     }
-    assert!(output.status.success(), "{said}");
+    // A build without optimisation, or a busy machine, can lose more than a tenth of the
+    // records of thousands of threads. The exit code is then 3, and the report counts them.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
     let text = String::from_utf8_lossy(&output.stdout);
     // What the program itself wrote comes before.
     let begin = text.find("{\n").unwrap_or_else(|| panic!("{text} {said}"));
