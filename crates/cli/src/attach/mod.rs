@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
-use laggard_answer::attach::{AttachAsked, AttachLost, AttachMeasured, Attended};
+use laggard_answer::attach::{AttachAsked, AttachLost, AttachMeasured, Attended, CycleChoice};
 use laggard_answer::qos;
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, AttachError, AttachProbe, AttachTarget, MarkReader};
@@ -39,6 +39,13 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let shortest = Nanos::from(BETWEEN_LOOKS);
     if let Some(every) = args.every.filter(|&every| every < shortest) {
         bail!("--every {every} is too often; what comes is collected every {shortest}");
+    }
+    if let CycleChoice::Call { name, .. } = &args.cycle
+        && !linux::is_system_call(name)
+    {
+        bail!(
+            "--cycle {name}: laggard knows no system call of this name; write auto, wake or a call such as `epoll_wait:5`"
+        );
     }
     let mut group = group(args)?;
     let targets = targets(args, group.as_mut())?;

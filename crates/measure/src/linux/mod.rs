@@ -51,7 +51,7 @@ mod witness;
 pub use abilities::abilities;
 pub use attach::{
     AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, MarkReader,
-    find_threads,
+    find_threads, is_system_call,
 };
 pub use awake::Awake;
 pub use boost::{LateBoost, take_usual_share};

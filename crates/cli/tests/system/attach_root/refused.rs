@@ -24,6 +24,10 @@ fn what_is_not_there_is_refused_with_a_reason() {
             &["1", "--stack-rate", "20000", "-d", "1s"],
             "20000 stack samples a second are out of range",
         ),
+        (
+            &["1", "--cycle", "epoll", "-d", "1s"],
+            "--cycle epoll: laggard knows no system call of this name",
+        ),
         (&["--cgroup", "", "-d", "1s"], "control group"),
         // Of a command that is yet to run no thread has a number.
         (

@@ -215,6 +215,12 @@ const OLDER_CALLS: &[(libc::c_long, &str)] = calls![
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_CALLS: &[(libc::c_long, &str)] = &[];
 
+/// Returns whether a system call of this name is known.
+pub fn is_system_call(name: &str) -> bool {
+    let mut known = CALLS.iter().chain(OLDER_CALLS);
+    known.any(|(_, constant)| constant.strip_prefix(PREFIX) == Some(name))
+}
+
 /// Returns the system call with this number, with its name if it is known.
 pub(super) fn system_call(number: u32) -> SystemCall {
     let mut known = CALLS.iter().chain(OLDER_CALLS);

@@ -21,6 +21,7 @@ use super::objects;
 use super::obstacle::{Help, Obstacle};
 use super::possible_cpus;
 use crate::host::{self, Files, Rights};
+pub use calls::is_system_call;
 pub use group::{AttachGroup, GroupError};
 pub use marks::MarkReader;
 pub use target::{AttachTarget, find_threads};
