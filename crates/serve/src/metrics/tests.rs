@@ -256,7 +256,8 @@ fn a_name_that_hurts_is_one_label_value_on_one_line() {
 
     let text = text(&metrics);
 
-    let series = r#"laggard_episodes_total{class="higher_priority",culprit="a\"} 1\nlaggard_trusted 1\n\\"} "#;
+    // The newline is shown as `\n`, and a label escapes the backslash of that.
+    let series = r#"laggard_episodes_total{class="higher_priority",culprit="a\"} 1\\nlaggard_trusted 1\\n\\"} "#;
     assert_eq!(value(&text, series), 1.0);
     assert!(!text.contains("\nlaggard_trusted 1\n"), "{text}");
 }
