@@ -6,6 +6,7 @@
 //! the formulas with their sources; comments cite its sections.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod bumps;

@@ -18,6 +18,7 @@
 //!
 //! A mark takes no lock and no system call: some 30 ns while somebody listens, and one
 //! reading of memory while nobody does.
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod layout;

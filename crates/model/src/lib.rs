@@ -4,6 +4,7 @@
 //! other crates measure, store, analyze and show these values.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod ability;

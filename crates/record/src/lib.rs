@@ -4,6 +4,7 @@
 //! files for other programs.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod destination;
