@@ -34,17 +34,9 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .constants(&["flight_kind", "flight_vector", "flight_before"])?
         .write("flight.rs")?;
     Types::of(objects)?
-        .shared(&["handover_watch"])?
-        .constants(&["handover_kind"])?
-        .write("handover.rs")?;
-    Types::of(objects)?
         .values(&["handler_key", "handler_count", "handler_cpu"])?
         .constants(&["handler_buckets", "handler_places"])?
         .write("handlers.rs")?;
-    Types::of(objects)?
-        .shared(&["interrupt_watch", "interrupt_handler"])?
-        .constants(&["interrupt_room"])?
-        .write("interruption.rs")?;
     Types::of(objects)?
         .shared(&["ring_head"])?
         .values(&[

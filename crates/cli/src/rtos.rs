@@ -7,12 +7,12 @@ use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::rtos::{RtosInput, RtosReport, rtos as evaluate};
 use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{RtosBench, RtosPlan};
 use laggard_model::text::Unit;
 use laggard_model::{
     Absence, Cpu, CpuList, InterruptSource, Lacks, Nanos, RtosCriterion, RtosLoadRun, RtosWakeups,
     WaitQueue, printable,
 };
+use laggard_trials::rtos::{RtosBench, RtosPlan};
 use laggard_view::doc::{self, Detail};
 use laggard_view::rtos::document;
 use laggard_workload::load::{Launch, NamedLoad, RecipeError};

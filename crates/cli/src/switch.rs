@@ -7,12 +7,13 @@ use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::switch::{self, StretchFigures, SwitchReport, SwitchesMeasured};
 use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{self, StretchOf, SwitchBench, SwitchPlan};
+use laggard_measure::linux;
 use laggard_model::text::Unit;
 use laggard_model::{
     Cpu, CpuList, HandOver, Nanos, RowsOf, Service, SwitchPolicy, SwitchRun, SwitchStretch,
     SwitchWay,
 };
+use laggard_trials::switch::{StretchOf, SwitchBench, SwitchPlan};
 use laggard_view::picture::{MOST_WAYS, Picture, Style};
 use laggard_view::text;
 use laggard_workload::load::{Launch, LoadProcess, NamedLoad};

@@ -7,7 +7,9 @@
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
-mod board;
+pub mod board;
+#[cfg(any(target_os = "linux", windows))]
+mod clock_step;
 #[cfg(any(target_os = "linux", windows))]
 mod exhaustion;
 pub mod fake;
@@ -37,7 +39,7 @@ mod sources;
 #[cfg(target_os = "linux")]
 mod symbols;
 #[cfg(any(target_os = "linux", windows))]
-mod timers;
+mod timed_wait;
 #[cfg(any(target_os = "linux", windows))]
 mod used;
 #[cfg(windows)]
@@ -46,6 +48,8 @@ pub mod windows;
 #[cfg(target_os = "linux")]
 pub use board::BoardMaps;
 pub use board::Timeline;
+#[cfg(any(target_os = "linux", windows))]
+pub use clock_step::least_step;
 pub use flight::Flight;
 #[cfg(windows)]
 pub use flight::KernelRecord;
@@ -55,4 +59,4 @@ pub use probe::{Drive, Pace, Probe, ProbeError, RefusedService, Request};
 #[cfg(target_os = "linux")]
 pub use symbols::{SymbolBook, read_symbols_as};
 #[cfg(any(target_os = "linux", windows))]
-pub use timers::TimerPlan;
+pub use timed_wait::{For, Served, TimedWait};

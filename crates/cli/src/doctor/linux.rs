@@ -15,7 +15,8 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let recording = args.recording.as_ref().map(Recording::open).transpose()?;
     let cpus = args.cpus.clone().unwrap_or_else(linux::allowed_cpus);
     let tracers = linux::other_tracers();
-    let abilities = linux::abilities(&Service::DEFAULTS);
+    let mut abilities = linux::abilities(&Service::DEFAULTS);
+    abilities.extend(laggard_trials::abilities());
     let files = Files::default();
     let host = host::identify(&files);
     let mut caveats = host::caveats(&host, &linux::own_rights(), &cpus, &Service::DEFAULTS);

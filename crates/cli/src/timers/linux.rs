@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use laggard_measure::TimerPlan;
 use laggard_measure::host::{self as machine, Files};
-use laggard_measure::linux::TimerBench;
-pub(super) use laggard_measure::linux::clocks;
 use laggard_model::{Host, PeriodicWait, RowsOf, Service, TimerRun};
+pub(super) use laggard_trials::timers::clocks;
+use laggard_trials::timers::{TimerBench, TimerPlan};
 
 use crate::args::TimersArgs;
 use crate::measuring;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::timers::{self, TimerClass, TimersMeasured};
-use laggard_measure::TimerPlan;
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, Service, TimerApi, TimerRun};
+use laggard_trials::timers::TimerPlan;
 use laggard_view::text::{self, TimerTables};
 
 #[cfg(target_os = "linux")]

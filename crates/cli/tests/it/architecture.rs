@@ -9,7 +9,7 @@ const LEVELS: [&[&str]; 8] = [
     &["model", "marks"],
     &["bpf", "etl", "files"],
     &["measure", "workload", "record", "analyze", "otlp"],
-    &["session", "answer"],
+    &["session", "answer", "trials"],
     &[FOR_TESTS],
     &["view", "console"],
     &["serve"],

@@ -45,13 +45,13 @@ pub(crate) const NO_LINE: u32 = BOARD_NONE;
 ///
 /// # Safety
 /// The type consists of atomics only, with no padding; zeros are a value of it.
-pub(crate) unsafe trait Shared: Debug + Send + Sync {}
+pub unsafe trait Shared: Debug + Send + Sync {}
 
 // SAFETY: an atomic.
 unsafe impl Shared for AtomicU64 {}
 
 /// Memory of many `T`, that lives as long as this does.
-pub(crate) trait Memory<T>: Debug + Send + Sync {
+pub trait Memory<T>: Debug + Send + Sync {
     /// All of it.
     fn all(&self) -> &[T];
 }

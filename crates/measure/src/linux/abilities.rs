@@ -116,59 +116,38 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
 
 /// Abilities that explain latency rather than measure it.
 fn evidence() -> Vec<Ability> {
-    let optional = |name: &str, gives: &str, result: io::Result<()>, help: Help| Ability {
-        name: name.into(),
-        gives: gives.into(),
-        is_needed: false,
-        absence: result.err().map(|err| {
-            let help = help_against(&err, nix::unistd::geteuid().is_root(), help);
-            Obstacle::from(&err).absence(&help)
-        }),
-    };
     vec![
-        optional(
+        optional_ability(
             "flight recorder",
             "episodes: who made an activation late",
             record_a_moment(),
             Help::TypesOfKernel,
         ),
-        optional(
+        optional_ability(
             "PMU (cycles, NMI)",
             "stack samples in code with interrupts disabled",
             sample_with(HARDWARE_CYCLES),
             Help::Counters,
         ),
-        optional(
+        optional_ability(
             "cpu-clock",
             "stack samples elsewhere",
             sample_with(SOFTWARE_CPU_CLOCK),
             Help::PerfEvents,
         ),
-        optional(
+        optional_ability(
             "steal clock",
             "time that the hypervisor took, to the ns",
             flight::try_steal_clock().map_err(|refused| not_loaded(refused.reason)),
             Help::StealClock,
         ),
-        optional(
-            "BPF object handover",
-            "`laggard switch` without what interrupts the hand-overs",
-            super::switch::try_watch().map_err(|refused| not_loaded(refused.reason)),
-            Help::TypesOfKernel,
-        ),
-        optional(
-            "BPF object interruption",
-            "`laggard rtos`: interrupt latencies of a thread",
-            super::rtos::try_watch().map_err(|refused| not_loaded(refused.reason)),
-            Help::CallTracepoints,
-        ),
-        optional(
+        optional_ability(
             "SMI count",
             "stalls by the firmware, counted",
             fs::File::open("/dev/cpu/0/msr").map(|_| ()),
             Help::Registers,
         ),
-        optional(
+        optional_ability(
             "timerlat tracer",
             "service kthread",
             super::timerlat::check(),
@@ -188,6 +167,19 @@ fn help_against(err: &io::Error, is_root: bool, otherwise: Help) -> Help {
     }
 }
 
+/// Describes an ability that laggard can do without.
+pub fn optional_ability(name: &str, gives: &str, result: io::Result<()>, help: Help) -> Ability {
+    Ability {
+        name: name.into(),
+        gives: gives.into(),
+        is_needed: false,
+        absence: result.err().map(|err| {
+            let help = help_against(&err, nix::unistd::geteuid().is_root(), help);
+            Obstacle::from(&err).absence(&help)
+        }),
+    }
+}
+
 /// Whether the flight recorder starts; its stack samples are abilities of
 /// their own.
 fn record_a_moment() -> io::Result<()> {
@@ -199,9 +191,9 @@ fn record_a_moment() -> io::Result<()> {
     }
 }
 
-/// A BPF object that was not loaded: whoever is not root has to be, before
-/// the kernel can be asked.
-fn not_loaded(reason: String) -> io::Error {
+/// Converts the reason why a BPF object was not loaded. For a user other than root it is a
+/// lack of permission, because the kernel does not check further.
+pub fn not_loaded(reason: String) -> io::Error {
     if nix::unistd::geteuid().is_root() {
         io::Error::other(reason)
     } else {

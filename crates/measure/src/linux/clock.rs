@@ -30,7 +30,7 @@ pub fn tick() -> Nanos {
 }
 
 /// The CPU time of the calling thread.
-pub(crate) fn own_cpu_time() -> Nanos {
+pub fn own_cpu_time() -> Nanos {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -42,7 +42,7 @@ pub(crate) fn own_cpu_time() -> Nanos {
 
 /// For how long the machine was suspended since it started: what the clock that
 /// goes on meanwhile is ahead.
-pub(crate) fn suspended() -> Nanos {
+pub fn suspended() -> Nanos {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -54,7 +54,7 @@ pub(crate) fn suspended() -> Nanos {
 }
 
 /// Sleeps until `time`, or returns at once where it has passed.
-pub(crate) fn sleep_until(time: Nanos) {
+pub fn sleep_until(time: Nanos) {
     let until = of_process(time.ns());
     let until = libc::timespec {
         tv_sec: (until / 1_000_000_000) as libc::time_t,

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// On a cache line of its own. How often the thread may pass.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub(super) struct Door(AtomicU32);
+pub struct Door(AtomicU32);
 
 impl Door {
     /// Lets the thread pass once.
-    pub(super) fn open(&self) {
+    pub fn open(&self) {
         self.0.fetch_add(1, Ordering::Release);
         // Cannot fail for a word that is there.
         let _ = wake_one(&self.0);
     }
 
     /// Waits until it may pass.
-    pub(super) fn pass(&self) {
+    pub fn pass(&self) {
         loop {
             let passes = self.0.load(Ordering::Acquire);
             if passes > 0 {
@@ -32,7 +32,7 @@ impl Door {
 }
 
 /// Waits while the word has this value, until somebody wakes it.
-pub(super) fn wait_while(word: &AtomicU32, value: u32) -> io::Result<()> {
+pub fn wait_while(word: &AtomicU32, value: u32) -> io::Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let no_time = std::ptr::null::<libc::timespec>();
     // SAFETY: the word outlives the call; no time is given, so none is read.
@@ -41,14 +41,14 @@ pub(super) fn wait_while(word: &AtomicU32, value: u32) -> io::Result<()> {
 }
 
 /// Wakes one of those that wait at the word.
-pub(super) fn wake_one(word: &AtomicU32) -> io::Result<()> {
+pub fn wake_one(word: &AtomicU32) -> io::Result<()> {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word outlives the call; nothing else is read or written.
     let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
     returned(woken)
 }
 
-pub(super) fn returned(result: libc::c_long) -> io::Result<()> {
+pub fn returned(result: libc::c_long) -> io::Result<()> {
     match result {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -144,7 +144,7 @@ fn affinity_mask() -> Option<CpuList> {
 }
 
 /// Where the calling thread may run.
-pub(super) fn affinity() -> io::Result<CpuList> {
+pub fn affinity() -> io::Result<CpuList> {
     let set = sched_getaffinity(Pid::from_raw(0))?;
     let numbers = 0..CpuSet::count();
     Ok(numbers

@@ -14,7 +14,8 @@ pub enum LockProtocol {
 }
 
 /// A pthread mutex.
-pub(super) struct ChosenMutex(Box<UnsafeCell<libc::pthread_mutex_t>>);
+#[derive(Debug)]
+pub struct ChosenMutex(Box<UnsafeCell<libc::pthread_mutex_t>>);
 
 // SAFETY: a pthread mutex is made to be used by many threads; the box keeps it
 //         at one address, and only the functions below touch it.
@@ -23,7 +24,7 @@ unsafe impl Send for ChosenMutex {}
 unsafe impl Sync for ChosenMutex {}
 
 impl ChosenMutex {
-    pub(super) fn new(protocol: LockProtocol) -> io::Result<Self> {
+    pub fn new(protocol: LockProtocol) -> io::Result<Self> {
         let protocol = match protocol {
             LockProtocol::Plain => libc::PTHREAD_PRIO_NONE,
             LockProtocol::Inherit => libc::PTHREAD_PRIO_INHERIT,
@@ -43,20 +44,20 @@ impl ChosenMutex {
         Ok(Self(mutex))
     }
 
-    pub(super) fn lock(&self) -> io::Result<()> {
+    pub fn lock(&self) -> io::Result<()> {
         // SAFETY: the mutex is initialised and stays where it is.
         done(unsafe { libc::pthread_mutex_lock(self.0.get()) })
     }
 
     /// By who holds it.
-    pub(super) fn unlock(&self) -> io::Result<()> {
+    pub fn unlock(&self) -> io::Result<()> {
         // SAFETY: as above; of a mutex that the caller does not hold, this is at
         //         worst an error that is told.
         done(unsafe { libc::pthread_mutex_unlock(self.0.get()) })
     }
 
     /// For calls that take it along.
-    pub(super) fn get(&self) -> *mut libc::pthread_mutex_t {
+    pub fn get(&self) -> *mut libc::pthread_mutex_t {
         self.0.get()
     }
 }
@@ -69,7 +70,7 @@ impl Drop for ChosenMutex {
 }
 
 /// pthread functions return the error instead of setting `errno`.
-pub(super) fn done(code: i32) -> io::Result<()> {
+pub fn done(code: i32) -> io::Result<()> {
     match code {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),

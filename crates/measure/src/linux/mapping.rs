@@ -12,7 +12,7 @@ use crate::board::{Memory, Shared};
 
 /// Many `T`, mapped.
 #[derive(Debug)]
-pub(crate) struct Mapped<T> {
+pub struct Mapped<T> {
     start: NonNull<libc::c_void>,
     bytes: NonZeroUsize,
     count: usize,
@@ -29,7 +29,7 @@ const FLAGS: MapFlags = MapFlags::MAP_SHARED.union(MapFlags::MAP_POPULATE);
 
 impl<T: Shared> Mapped<T> {
     /// Maps the first `count` values of a BPF array.
-    pub(crate) fn new(array: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
+    pub fn new(array: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice overlaps
         //         nothing.
         Self::of(count, |bytes| unsafe {
@@ -39,7 +39,7 @@ impl<T: Shared> Mapped<T> {
 
     /// Memory for `count` values, all zeros, that this process shares with those
     /// that it starts by `fork`. Its pages are there.
-    pub(crate) fn anonymous(count: usize) -> io::Result<Self> {
+    pub fn anonymous(count: usize) -> io::Result<Self> {
         // SAFETY: as above.
         Self::of(count, |bytes| unsafe {
             mmap_anonymous(None, bytes, ACCESS, FLAGS)

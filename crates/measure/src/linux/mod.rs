@@ -6,49 +6,44 @@ mod attach;
 mod awake;
 mod boost;
 mod carrier;
-mod clock;
+pub mod clock;
 mod descriptors;
-mod door;
+pub mod door;
 mod doorbell;
 mod external;
-mod flight;
-mod footing;
+pub mod flight;
 mod handlers;
 mod identity;
-mod inherited;
+pub mod inherited;
 mod lines;
 mod loan;
-mod lock;
+pub mod lock;
 pub(crate) mod look;
-mod mapping;
+pub mod mapping;
 mod memory;
-mod message_queue;
-mod objects;
-mod obstacle;
+pub mod objects;
+pub mod obstacle;
 mod passed;
-mod policy;
+pub mod policy;
 mod probe;
 mod programs;
 mod raise;
-mod rtos;
-mod scheduling;
+pub mod scheduling;
 mod sleeper;
 mod soft;
 mod starvation;
 mod statistics;
 mod streams;
-mod switch;
 mod thread;
-mod threads;
+pub mod threads;
 mod timerlat;
-mod timers;
 mod tracers;
 mod uio;
 mod unneeded;
 mod usage;
-mod witness;
+pub mod witness;
 
-pub use abilities::abilities;
+pub use abilities::{abilities, not_loaded, optional_ability};
 pub use attach::{
     AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, MarkReader,
     find_threads, is_system_call,
@@ -63,12 +58,9 @@ pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
 pub use memory::{OutOfMemory, ToldMemory, end_in_order, has_room, is_short, ran_out};
 pub use probe::LinuxProbe;
-pub use rtos::{LockProtocol, RtosBench, RtosPlan};
 pub use starvation::{StarvationTrial, try_starvation};
 pub use streams::output_was_closed;
-pub use switch::{StretchOf, SwitchBench, SwitchPlan};
 pub use threads::BackendChoice;
-pub use timers::{TimerBench, clocks};
 pub use unneeded::let_stack_go;
 
 use std::fs;
@@ -91,7 +83,7 @@ pub fn other_tracers() -> Option<Caveat> {
 }
 
 /// What the system said, in words alone.
-pub(crate) fn reason_of(err: &io::Error) -> String {
+pub fn reason_of(err: &io::Error) -> String {
     match err.raw_os_error() {
         Some(number) => Errno::from_raw(number).desc().to_lowercase(),
         None => err.to_string(),

@@ -21,18 +21,14 @@ laggard_bpf::sources! {
     FLIGHT = "flight";
     STACKS = "stacks";
     STEAL = "steal";
-    HANDOVER = "handover";
-    HANDOVER_STOLEN = "handover_stolen";
     HANDLERS = "handlers";
-    INTERRUPTION = "interruption";
-    INTERRUPTION_DEVICE = "interruption_device";
     ATTACH = "attach";
     ATTACH_COUNTED = "attach_counted";
 }
 
 /// Keeps programs from loading whose tracepoint this kernel does not have;
 /// the names of those.
-pub(super) fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
+pub fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
     const OF_TRACEPOINT: &str = "btf_trace_";
     let kernel = Btf::from_vmlinux()?;
     // Once through all types: to look a name up goes through them each time.
@@ -71,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 20] = [
+    const ALL: [ObjectFile; 16] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -85,11 +81,7 @@ mod tests {
         FLIGHT,
         STACKS,
         STEAL,
-        HANDOVER,
-        HANDOVER_STOLEN,
         HANDLERS,
-        INTERRUPTION,
-        INTERRUPTION_DEVICE,
         ATTACH,
         ATTACH_COUNTED,
     ];

@@ -10,7 +10,7 @@ use super::reason_of;
 
 /// Why something cannot be had.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Obstacle {
+pub enum Obstacle {
     /// The system refused it, in these words.
     System(String),
     /// This user may not use real-time priorities.
@@ -31,7 +31,7 @@ pub(crate) enum Obstacle {
 
 /// What helps against an [`Obstacle`].
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Help {
+pub enum Help {
     /// To be root, or to have capabilities.
     Rights,
     /// A kernel that describes its own types and takes programs.
@@ -90,7 +90,7 @@ impl From<&io::Error> for Obstacle {
 
 impl Obstacle {
     /// An ability that cannot be had because of this.
-    pub(crate) fn absence(&self, help: &Help) -> Absence {
+    pub fn absence(&self, help: &Help) -> Absence {
         Absence {
             reason: self.to_string(),
             remedy: help.to_string(),

@@ -14,7 +14,7 @@ use super::{memory, online_cpus, unneeded};
 use crate::host::{Files, Rights};
 
 /// Stack of a measuring thread. All of it is touched before measuring.
-pub(crate) const STACK_BYTES: usize = 128 * 1024;
+pub const STACK_BYTES: usize = 128 * 1024;
 
 /// Room for the threads that begin at the same time, bytes: each maps some pages
 /// for its signals once it runs.
@@ -22,7 +22,7 @@ const ROOM_BYTES: usize = 4 << 20;
 
 /// Keeps every page of the program in memory, but for tables that only a panic reads.
 /// Of pages to come, those that are used: a measuring thread touches its own beforehand.
-pub(crate) fn lock_memory() -> io::Result<()> {
+pub fn lock_memory() -> io::Result<()> {
     memory::stay_small();
     let future = libc::MCL_FUTURE | libc::MCL_ONFAULT;
     mlockall(MlockAllFlags::MCL_CURRENT)
@@ -45,7 +45,7 @@ pub(crate) fn lock_memory() -> io::Result<()> {
 /// # Errors
 /// When there is no room for it: without its pages for signals Rust ends the whole
 /// program.
-pub(crate) fn thread(name: &str) -> io::Result<Builder> {
+pub fn thread(name: &str) -> io::Result<Builder> {
     memory::has_room(STACK_BYTES + ROOM_BYTES)
         .map_err(|refused| io::Error::new(io::ErrorKind::OutOfMemory, refused))?;
     Ok(Builder::new().name(name.into()).stack_size(STACK_BYTES))
@@ -53,12 +53,12 @@ pub(crate) fn thread(name: &str) -> io::Result<Builder> {
 
 /// A thread that tries something and ends. Its stack is small: all of it is locked, the
 /// C library keeps it for threads to come, and there may be one for each CPU.
-pub(crate) fn trial() -> Builder {
+pub fn trial() -> Builder {
     Builder::new().stack_size(STACK_BYTES)
 }
 
 /// Whether so many more bytes may be locked.
-pub(crate) fn may_lock_more(bytes: u64) -> bool {
+pub fn may_lock_more(bytes: u64) -> bool {
     let rights = Rights::read(&Files::default());
     let Some(most) = rights.lock_bytes else {
         return true;
@@ -74,17 +74,17 @@ pub(crate) fn may_lock_more(bytes: u64) -> bool {
 
 /// Lets the kernel move pages of the program out of memory again. Nothing
 /// depends on it, so a refusal is none of the caller's business.
-pub(crate) fn unlock_memory() {
+pub fn unlock_memory() {
     let _ = munlockall();
 }
 
 /// Keeps the calling thread on `cpu`.
-pub(crate) fn pin(cpu: Cpu) -> io::Result<()> {
+pub fn pin(cpu: Cpu) -> io::Result<()> {
     pin_to(&CpuList::from_iter([cpu]))
 }
 
 /// Keeps the calling thread on those of `cpus` that the process may use.
-pub(crate) fn pin_to(cpus: &CpuList) -> io::Result<()> {
+pub fn pin_to(cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.as_slice() {
         set.set(cpu.0 as usize)?;
@@ -94,14 +94,14 @@ pub(crate) fn pin_to(cpus: &CpuList) -> io::Result<()> {
 
 /// The CPU that the calling thread runs on: no system call, the kernel keeps it
 /// in the thread's own memory (restartable sequences) or in a register.
-pub(crate) fn current_cpu() -> Option<Cpu> {
+pub fn current_cpu() -> Option<Cpu> {
     // SAFETY: takes nothing.
     let cpu = unsafe { libc::sched_getcpu() };
     u32::try_from(cpu).ok().map(Cpu)
 }
 
 /// The CPU that a thread of this process runs on, waits for, or ran on last.
-pub(crate) fn cpu_of(tid: Tid) -> Option<Cpu> {
+pub fn cpu_of(tid: Tid) -> Option<Cpu> {
     /// Of the fields in `/proc/TID/stat` (`proc_pid_stat(5)`) after the name, which
     /// may have spaces and brackets in it.
     const PROCESSOR: usize = 39 - 3;
@@ -131,7 +131,7 @@ fn schedule_as_deadline() -> io::Result<()> {
 }
 
 /// Gives the calling thread the policy of a service.
-pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
+pub fn schedule_as(service: Service) -> io::Result<()> {
     let priority = match service {
         Service::Fifo(priority) => priority,
         Service::Deadline => return schedule_as_deadline(),
@@ -163,12 +163,12 @@ pub(crate) fn schedule_as(service: Service) -> io::Result<()> {
 }
 
 /// Gives a thread of this process a real-time priority; 0: the calling one.
-pub(crate) fn schedule_other_as(tid: i32, priority: u8) -> io::Result<()> {
+pub fn schedule_other_as(tid: i32, priority: u8) -> io::Result<()> {
     set_policy(tid, libc::SCHED_FIFO, priority.into())
 }
 
 /// Puts the calling thread behind all others of its CPU.
-pub(crate) fn schedule_idly() -> io::Result<()> {
+pub fn schedule_idly() -> io::Result<()> {
     set_policy(0, libc::SCHED_IDLE, 0)
 }
 
@@ -206,24 +206,24 @@ fn schedule_in_slices(length: Nanos) -> io::Result<()> {
 
 /// Gives the calling thread normal scheduling. Children go on to inherit it,
 /// unless they were kept from that and the right to change it is missing.
-pub(crate) fn schedule_normally() -> io::Result<()> {
+pub fn schedule_normally() -> io::Result<()> {
     let set = |policy| set_policy(0, policy, 0);
     set(libc::SCHED_OTHER).or_else(|_| set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK))
 }
 
 /// What a normal thread has of its CPU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct CpuShare {
-    pub(crate) nice: i32,
+pub struct CpuShare {
+    pub nice: i32,
     /// How long it wants to run at a time, 100 us to 100 ms: who wants less
     /// gets its turn sooner (Linux 6.12; before, it is ignored). `None`: as
     /// the kernel likes.
-    pub(crate) turn: Option<Nanos>,
+    pub turn: Option<Nanos>,
 }
 
 impl CpuShare {
     /// Gives the calling thread this share.
-    pub(crate) fn take(self) -> io::Result<()> {
+    pub fn take(self) -> io::Result<()> {
         let attributes = Attributes {
             policy: libc::SCHED_OTHER.cast_unsigned(),
             nice: self.nice,
@@ -236,7 +236,7 @@ impl CpuShare {
 
 /// Gives the calling thread `SCHED_DEADLINE`: it may run for `runtime` in each
 /// `period`, and has it before the period ends.
-pub(crate) fn schedule_by_deadline(runtime: Nanos, period: Nanos) -> io::Result<()> {
+pub fn schedule_by_deadline(runtime: Nanos, period: Nanos) -> io::Result<()> {
     let attributes = Attributes {
         policy: libc::SCHED_DEADLINE.cast_unsigned(),
         runtime_ns: runtime.ns(),
@@ -296,14 +296,14 @@ impl Attributes {
 /// Lets timers of the calling thread expire when they were programmed to.
 /// The kernel otherwise delays a normal thread's by up to 50 us to save
 /// wakeups, which would be measured as the machine's lateness.
-pub(crate) fn refuse_timer_slack() {
+pub fn refuse_timer_slack() {
     // SAFETY: takes no pointers. Cannot fail for the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
 /// How much later than programmed a timer of the calling thread may expire, to
 /// save wakeups.
-pub(crate) fn timer_slack() -> Nanos {
+pub fn timer_slack() -> Nanos {
     // SAFETY: takes no pointers. Cannot fail for the calling thread.
     let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     Nanos::from_ns(u64::try_from(slack).unwrap_or(0))
@@ -311,20 +311,20 @@ pub(crate) fn timer_slack() -> Nanos {
 
 /// Allows so much of it. None is one nanosecond: zero would be what this thread
 /// began with.
-pub(crate) fn allow_timer_slack(slack: Nanos) {
+pub fn allow_timer_slack(slack: Nanos) {
     // SAFETY: takes no pointers. Cannot fail for the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack.ns().max(1)) };
 }
 
 /// Signals go to the other threads; a measuring thread's wait ends at its
 /// expiry only.
-pub(crate) fn block_signals() -> io::Result<()> {
+pub fn block_signals() -> io::Result<()> {
     SigSet::all().thread_block()?;
     Ok(())
 }
 
 /// Page faults of the calling thread so far.
-pub(crate) fn faults_of_thread() -> u64 {
+pub fn faults_of_thread() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is valid for writes. Cannot fail for the own thread;
     //         zeroes are a valid value.
@@ -338,7 +338,7 @@ pub(crate) fn faults_of_thread() -> u64 {
 /// Touches the stack that a measuring thread may use, so that it does not
 /// fault later.
 #[inline(never)]
-pub(crate) fn touch_stack() {
+pub fn touch_stack() {
     let mut stack = [0_u8; STACK_BYTES / 2];
     for page in stack.chunks_mut(4096) {
         page[0] = 1;

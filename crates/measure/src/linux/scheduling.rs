@@ -7,14 +7,14 @@ use laggard_model::Tid;
 use crate::board::BOARD_SHARE_BITS;
 
 /// The calling thread, to the kernel.
-pub(super) const OWN: Tid = Tid(0);
+pub const OWN: Tid = Tid(0);
 
 /// The kernel's priority of a normal thread at nice 0.
 const NICE_0: i32 = 120;
 
 /// The policy of a thread, with what else tells it apart from its equals.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum SchedulingPolicy {
+pub enum SchedulingPolicy {
     #[default]
     Other,
     Batch,
@@ -28,14 +28,14 @@ pub(super) enum SchedulingPolicy {
 
 /// A policy, and the nice value where it counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Scheduling {
+pub struct Scheduling {
     policy: SchedulingPolicy,
     nice: i32,
 }
 
 impl SchedulingPolicy {
     /// That of a thread of this process; of one that is gone, an unknown one.
-    pub(super) fn of(tid: Tid) -> Self {
+    pub fn of(tid: Tid) -> Self {
         let tid = tid.0.cast_signed();
         // SAFETY: takes no pointers.
         let number = unsafe { libc::sched_getscheduler(tid) };
@@ -48,7 +48,7 @@ impl SchedulingPolicy {
         }
     }
 
-    pub(super) const fn new(number: i32, priority: i32) -> Self {
+    pub const fn new(number: i32, priority: i32) -> Self {
         match number {
             libc::SCHED_OTHER => Self::Other,
             libc::SCHED_BATCH => Self::Batch,
@@ -66,7 +66,7 @@ impl SchedulingPolicy {
     }
 
     /// `None`: normal.
-    pub(super) fn name(self) -> Option<String> {
+    pub fn name(self) -> Option<String> {
         Some(match self {
             Self::Other => return None,
             Self::Batch => "SCHED_BATCH".into(),
@@ -80,7 +80,7 @@ impl SchedulingPolicy {
 }
 
 /// A thread's nice value; 0 of one that is gone.
-pub(super) fn nice_of(tid: Tid) -> i32 {
+pub fn nice_of(tid: Tid) -> i32 {
     nix::errno::Errno::clear();
     // SAFETY: takes no pointers; on Linux the number is that of a thread.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, tid.0) };
@@ -92,7 +92,7 @@ pub(super) fn nice_of(tid: Tid) -> i32 {
 
 impl Scheduling {
     /// That of a thread of this process; `None`: it is gone.
-    pub(super) fn of(tid: Tid) -> Option<Self> {
+    pub fn of(tid: Tid) -> Option<Self> {
         let policy = SchedulingPolicy::of(tid);
         let nice = if policy.has_nice() { nice_of(tid) } else { 0 };
         (!matches!(policy, SchedulingPolicy::Unknown(..0))).then_some(Self { policy, nice })
@@ -101,7 +101,7 @@ impl Scheduling {
 
 impl Scheduling {
     /// Of a number that a program has put on the board (`board.h`).
-    pub(super) fn of_board(number: u32) -> Self {
+    pub fn of_board(number: u32) -> Self {
         let share = (number & ((1 << BOARD_SHARE_BITS) - 1)).cast_signed();
         let policy = SchedulingPolicy::new((number >> BOARD_SHARE_BITS).cast_signed(), share);
         let nice = if policy.has_nice() { share - NICE_0 } else { 0 };

@@ -36,7 +36,7 @@ const SETTLING_PAUSE: Duration = Duration::from_millis(1);
 
 /// Tells when laggard was stopped.
 #[derive(Debug)]
-pub(super) struct Witness {
+pub struct Witness {
     /// What the kernel says of the thread.
     files: WitnessFiles,
     /// The thread ends when this does.
@@ -64,7 +64,7 @@ struct Seen {
 
 impl Witness {
     /// Starts the thread.
-    pub(super) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let (asleep, awake) = io::pipe()?;
         let (ready, files) = channel();
         let thread = policy::thread("lag/witness")?.spawn(move || sleep(asleep, &ready))?;
@@ -81,7 +81,7 @@ impl Witness {
 
     /// Starts the thread and waits until it does nothing but sleep, so that already
     /// the next look tells whether laggard was stopped since.
-    pub(super) fn settled() -> io::Result<Self> {
+    pub fn settled() -> io::Result<Self> {
         let mut witness = Self::new()?;
         for _ in 0..SETTLING_LOOKS {
             witness.was_stopped();
@@ -95,7 +95,7 @@ impl Witness {
 
     /// Whether laggard was stopped since the call before; the first calls tell
     /// nothing until the thread sleeps.
-    pub(super) fn was_stopped(&mut self) -> bool {
+    pub fn was_stopped(&mut self) -> bool {
         let Some(before) = self.seen else {
             // At its start it may wait for something else.
             if self.files.is_asleep() {

@@ -37,6 +37,6 @@ pub use etw::{EventFlight, ImageBook};
 pub use host::{caveats, identify};
 pub use priority::give_way;
 pub use probe::WindowsProbe;
-pub use processors::allowed_cpus;
+pub use processors::{allowed_cpus, pin};
 pub use setup::setup_caveats;
-pub use timers::{clocks, measure_timer};
+pub use timers::{WaitableTimer, clocks, open as open_timer};

@@ -25,7 +25,7 @@ pub(super) fn group_count() -> u16 {
 }
 
 /// Keeps the calling thread on a CPU.
-pub(super) fn pin(cpu: Cpu) -> io::Result<()> {
+pub fn pin(cpu: Cpu) -> io::Result<()> {
     let mask = 1_usize.checked_shl(cpu.0).unwrap_or(0);
     // SAFETY: takes no pointers.
     match unsafe { SetThreadAffinityMask(GetCurrentThread(), mask) } {

@@ -18,7 +18,7 @@ use super::timers;
 use super::{clock, memory, priority, processors};
 use crate::board::{Board, LineWriter, Timeline};
 use crate::exhaustion::Exhaustion;
-use crate::timers::TimedWait;
+use crate::timed_wait::TimedWait;
 
 /// What a thread uses of its stack, and more.
 const STACK_BYTES: usize = 16 << 10;

@@ -7,7 +7,6 @@
 #include "kernel.h"
 #include "board.h"
 #include "flight.h"
-#include "handover.h"
 #include "handlers.h"
 #include "attach.h"
 
@@ -17,7 +16,6 @@ const volatile enum board_sharing board_sharing;
 const volatile enum flight_kind flight_kind;
 const volatile enum flight_vector flight_vector;
 const volatile enum flight_before flight_before;
-const volatile enum handover_kind handover_kind;
 const volatile enum handler_buckets handler_buckets;
 const volatile enum handler_places handler_places;
 const volatile enum attach_kind attach_kind;

@@ -23,11 +23,11 @@ use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
 use crate::board::BoardMaps;
 use crate::flight::Flight;
-pub(super) use outside::Outside;
+pub use outside::Outside;
 use record::{FlightRecord, GoingBack};
 use ring::Rings;
 use stacks::StackSampler;
-pub(super) use steal::StealClock;
+pub use steal::StealClock;
 use still::common_silences;
 
 /// How many records all rings together may have: 128 MiB.
@@ -246,7 +246,7 @@ impl Flight for FlightRecorder {
 }
 
 /// Whether time that the hypervisor takes can be told to the nanosecond.
-pub(super) fn try_steal_clock() -> Result<(), ObjectRefused> {
+pub fn try_steal_clock() -> Result<(), ObjectRefused> {
     StealClock::new(&super::online_cpus()).map(|_| ())
 }
 

@@ -18,7 +18,7 @@ const READINGS: usize = 64;
 /// Counters read now and then, so that their movement around an episode can
 /// be told later.
 #[derive(Debug)]
-pub(in crate::linux) struct Outside {
+pub struct Outside {
     readings: VecDeque<Reading>,
     cpus: CpuList,
     msrs: Vec<Option<File>>,
@@ -34,7 +34,7 @@ struct Reading {
 }
 
 impl Outside {
-    pub(in crate::linux) fn new(cpus: &CpuList) -> Self {
+    pub fn new(cpus: &CpuList) -> Self {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
         let msr = |cpu: &Cpu| File::open(format!("/dev/cpu/{cpu}/msr")).ok();
         let mut outside = Self {
@@ -53,7 +53,7 @@ impl Outside {
     }
 
     /// Reads all counters.
-    pub(in crate::linux) fn read(&mut self) {
+    pub fn read(&mut self) {
         if self.readings.len() == READINGS {
             self.readings.pop_front();
         }
@@ -71,7 +71,7 @@ impl Outside {
     }
 
     /// What the hypervisor took between the readings next to a window.
-    pub(in crate::linux) fn stolen(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<Stolen> {
+    pub fn stolen(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<Stolen> {
         let (before, after, place) = self.around(cpu, from, to)?;
         let ticks = after
             .steal_ticks
@@ -85,7 +85,7 @@ impl Outside {
 
     /// Whether the hypervisor is known to have taken anything of a CPU since the
     /// machine started.
-    pub(in crate::linux) fn has_stolen(&self, cpu: Cpu) -> bool {
+    pub fn has_stolen(&self, cpu: Cpu) -> bool {
         let place = self.cpus.as_slice().iter().position(|one| *one == cpu);
         let ticks = place.and_then(|place| self.readings.back()?.steal_ticks.get(place));
         ticks.is_some_and(|&ticks| ticks > 0)

@@ -19,14 +19,14 @@ const AT_LATEST: Nanos = Nanos::from_ms(10);
 
 /// Keeps the readings of the hypervisor's steal clock.
 #[derive(Debug)]
-pub(in crate::linux) struct StealClock {
+pub struct StealClock {
     rings: Rings<FlightRecord>,
     loaded: LoadedObject,
 }
 
 impl StealClock {
     /// Reads for `cpus` from now on.
-    pub(in crate::linux) fn new(cpus: &CpuList) -> Result<Self, ObjectRefused> {
+    pub fn new(cpus: &CpuList) -> Result<Self, ObjectRefused> {
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("records", cpus.len() << RING_BITS)];
         let mut loaded = objects::STEAL.load(&[], &sizes, |open| {
@@ -42,7 +42,7 @@ impl StealClock {
     }
 
     /// What was stolen from `cpu` in the window, by reading.
-    pub(in crate::linux) fn steals(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<Steal> {
+    pub fn steals(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<Steal> {
         let mut has_first = false;
         // One reading before the window: the clock tells sums.
         let read = self.rings.newest(cpu, to + AT_LATEST, |record| {

@@ -42,7 +42,8 @@ pub(super) use memory::board;
 use memory::{most_lines, ring_bits};
 use readers::readers;
 use ready::{ready_external, ready_threads};
-pub(super) use request::{check, may_be_scheduled_as, refusal};
+pub use request::refusal;
+pub(super) use request::{check, may_be_scheduled_as};
 use request::{check_descriptors, check_lines, keep_possible, stamps_of};
 use rescheduled::Schedulings;
 

@@ -151,7 +151,7 @@ fn without_bpf() -> Help {
 }
 
 /// Why a thread of ours may not have a real-time policy, and what helps.
-pub(crate) fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
+pub fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
     if rights.rt_group == Some(Nanos::ZERO) {
         return (Obstacle::NoRealTime, Help::ControlGroup);
     }

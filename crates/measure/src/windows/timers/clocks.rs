@@ -9,7 +9,7 @@ use windows_sys::Win32::System::SystemInformation::{
 };
 
 use super::super::{clock, procedure};
-use crate::timers::least_step;
+use crate::clock_step::least_step;
 
 /// The unit of system and interrupt times.
 const UNIT: Nanos = Nanos::from_ns(100);

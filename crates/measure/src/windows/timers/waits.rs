@@ -19,7 +19,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::super::clock;
 use super::clocks::system_time;
-use crate::timers::{For, Served, TimedWait};
+use crate::timed_wait::{For, Served, TimedWait};
 
 /// Nothing is waited for longer, ms: something is wrong then.
 const PATIENCE_MS: u32 = 60_000;
@@ -178,14 +178,14 @@ fn select_none(socket: &UdpSocket, length: Nanos) -> io::Result<()> {
 
 /// A waitable timer: each time that it is signalled lets one wait pass.
 #[derive(Debug)]
-pub(in crate::windows) struct WaitableTimer {
+pub struct WaitableTimer {
     timer: OwnedHandle,
     /// What interrupts a wait.
     stop: Option<OwnedHandle>,
 }
 
 impl WaitableTimer {
-    pub(in crate::windows) fn open(is_high: bool, stop: Option<OwnedHandle>) -> io::Result<Self> {
+    pub fn open(is_high: bool, stop: Option<OwnedHandle>) -> io::Result<Self> {
         let flags = match is_high {
             true => CREATE_WAITABLE_TIMER_HIGH_RESOLUTION,
             false => 0,
@@ -214,7 +214,7 @@ impl WaitableTimer {
     }
 
     /// Waits for a time from now on.
-    pub(in crate::windows) fn sleep(&self, length: Nanos) -> io::Result<()> {
+    pub fn sleep(&self, length: Nanos) -> io::Result<()> {
         self.set(from_now(length), 0)?;
         self.wait()
     }

@@ -1,0 +1,23 @@
+//! What the trials can measure on this machine, for `laggard doctor`.
+
+use laggard_measure::linux::obstacle::Help;
+use laggard_measure::linux::{not_loaded, optional_ability};
+use laggard_model::Ability;
+
+/// Loads the BPF objects of the trials once and removes them again.
+pub fn abilities() -> Vec<Ability> {
+    vec![
+        optional_ability(
+            "BPF object handover",
+            "`laggard switch` without what interrupts the hand-overs",
+            crate::switch::try_watch().map_err(|refused| not_loaded(refused.reason)),
+            Help::TypesOfKernel,
+        ),
+        optional_ability(
+            "BPF object interruption",
+            "`laggard rtos`: interrupt latencies of a thread",
+            crate::rtos::try_watch().map_err(|refused| not_loaded(refused.reason)),
+            Help::CallTracepoints,
+        ),
+    ]
+}

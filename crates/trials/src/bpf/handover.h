@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What comes between threads that hand a CPU over, by its kind.
+ */
+#ifndef LAGGARD_HANDOVER_H
+#define LAGGARD_HANDOVER_H
+
+/* Places in the sums by kind. Append only. */
+enum handover_kind {
+	HANDOVER_INTERRUPT,
+	HANDOVER_SOFTIRQ,
+	HANDOVER_NMI,
+	HANDOVER_KINDS,
+};
+
+const volatile enum handover_kind handover_kind; /* for the reader */
+
+#endif

@@ -1,0 +1,180 @@
+//! Interrupts of the HPET, a timer on the board (IA-PC HPET specification 1.0a), through
+//! `/dev/hpet`. They do not depend on the kernel's clock.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos};
+
+use super::trial::refused;
+use laggard_measure::linux::reason_of;
+
+const PATH: &str = "/dev/hpet";
+/// Interrupts per second: about as many as from another CPU, and not a multiple of a tick.
+const RATE_HZ: libc::c_ulong = 4_999;
+
+/// `linux/hpet.h`: `HPET_IE_ON`, `HPET_INFO`, `HPET_EPI`, `HPET_IRQFREQ`
+/// (`asm-generic/ioctl.h`).
+const INTERRUPTS_ON: u32 = 0x6801;
+const INFO: u32 = 0x8018_6803;
+const PERIODIC: u32 = 0x6804;
+const SET_RATE: u32 = 0x4008_6806;
+const OTHERWISE: &str = "omit --source hpet to use another CPU";
+
+/// `HPET_INFO_PERIODIC`: the timer repeats by itself.
+const IS_PERIODIC: libc::c_ulong = 0x10;
+
+/// `struct hpet_info`.
+#[derive(Default)]
+#[repr(C)]
+struct Info {
+    rate_hz: libc::c_ulong,
+    flags: libc::c_ulong,
+    block: libc::c_ushort,
+    timer: libc::c_ushort,
+}
+
+/// Timer of the HPET that interrupts until it is dropped.
+#[derive(Debug)]
+pub(super) struct Hpet {
+    _device: File,
+    /// Interrupt number.
+    pub(super) irq: u32,
+    /// Time between two interrupts.
+    pub(super) period: Nanos,
+}
+
+impl Hpet {
+    /// Starts to interrupt `cpu`.
+    ///
+    /// # Errors
+    /// When no timer is free, its interrupt goes to another CPU or is shared with another
+    /// device, or this user may not request this rate.
+    pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
+        let device = File::open(PATH).map_err(|err| {
+            if err.kind() != io::ErrorKind::NotFound {
+                return refused(PATH, &err);
+            }
+            Absence {
+                reason: format!(
+                    "no {PATH}: this machine has no HPET, or its kernel has no driver for it"
+                ),
+                remedy: OTHERWISE.into(),
+                lacks: Lacks::Machine,
+            }
+        })?;
+        let fd = device.as_raw_fd();
+        let mut info = Info::default();
+        // SAFETY: `info` has the layout that the kernel writes for this request.
+        check(unsafe { libc::ioctl(fd, INFO as libc::Ioctl, &raw mut info) })
+            .map_err(|err| refused(PATH, &err))?;
+        // SAFETY: takes a number.
+        check(unsafe { libc::ioctl(fd, SET_RATE as libc::Ioctl, RATE_HZ) })
+            .map_err(|err| refused(&format!("{RATE_HZ} interrupts a second of {PATH}"), &err))?;
+        if info.flags & IS_PERIODIC != 0 {
+            // SAFETY: takes no pointers. Without this call, each handler requests the next
+            //         interrupt.
+            check(unsafe { libc::ioctl(fd, PERIODIC as libc::Ioctl, 0) })
+                .map_err(|err| refused(PATH, &err))?;
+        }
+        // SAFETY: takes no pointers.
+        check(unsafe { libc::ioctl(fd, INTERRUPTS_ON as libc::Ioctl, 0) })
+            .map_err(|err| refused(PATH, &err))?;
+        let irq = irq_of(info.timer).map_err(|reason| Absence {
+            reason,
+            remedy: OTHERWISE.into(),
+            lacks: Lacks::Machine,
+        })?;
+        match target_cpus(irq) {
+            Some(targets) if !targets.contains(cpu) => Err(Absence {
+                reason: format!(
+                    "interrupt {irq} of {PATH} goes to CPU {targets}, not to CPU {cpu}"
+                ),
+                remedy: format!(
+                    "test that CPU (--cpu), or `echo {cpu} > /proc/irq/{irq}/smp_affinity_list`"
+                ),
+                lacks: Lacks::Machine,
+            }),
+            _ => Ok(Self {
+                _device: device,
+                irq,
+                period: Nanos::from_ns(1_000_000_000 / RATE_HZ),
+            }),
+        }
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    match result {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the number of the interrupt of this timer, if no other device shares it.
+fn irq_of(timer: u16) -> Result<u32, String> {
+    let path = "/proc/interrupts";
+    let list = fs::read_to_string(path).map_err(|err| format!("{path}: {}", reason_of(&err)))?;
+    irq_in(&list, timer)
+}
+
+fn irq_in(list: &str, timer: u16) -> Result<u32, String> {
+    let name = format!("hpet{timer}");
+    for line in list.lines() {
+        let Some((number, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let mut names = rest
+            .rsplit_once("  ")
+            .map_or(rest, |parts| parts.1)
+            .split(", ");
+        if !names.any(|entry| entry.trim() == name) {
+            continue;
+        }
+        if rest.contains(", ") {
+            return Err(format!(
+                "interrupt {} is shared with another device: {}",
+                number.trim(),
+                rest.rsplit_once("  ").map_or(rest, |parts| parts.1).trim()
+            ));
+        }
+        let number = number.trim();
+        return number
+            .parse()
+            .map_err(|_| format!("`{number}` is not an interrupt number"));
+    }
+    Err(format!("/proc/interrupts has no {name}"))
+}
+
+/// Returns the CPUs that an interrupt goes to; `None` if this is unknown.
+fn target_cpus(irq: u32) -> Option<CpuList> {
+    let files = ["effective_affinity_list", "smp_affinity_list"];
+    files.iter().find_map(|file| {
+        let list = fs::read_to_string(format!("/proc/irq/{irq}/{file}")).ok()?;
+        list.trim().parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "           CPU0
+  0:        322   IO-APIC   2-edge      timer
+ 16:         66   IO-APIC  16-fasteoi   hpet2
+ 17:          9   IO-APIC  17-fasteoi   ehci_hcd:usb1, hpet3
+LOC:       1617   Local timer interrupts
+";
+
+    #[test]
+    fn irq_of_a_timer_is_found_unless_it_is_shared() {
+        assert_eq!(irq_in(LIST, 2), Ok(16));
+        assert_eq!(
+            irq_in(LIST, 3).unwrap_err(),
+            "interrupt 17 is shared with another device: ehci_hcd:usb1, hpet3"
+        );
+        let reason = irq_in(LIST, 4).unwrap_err();
+        assert_eq!(reason, "/proc/interrupts has no hpet4");
+    }
+}

@@ -1,0 +1,448 @@
+//! Interrupts of a thread that only reads the clock: gaps between its readings, and start and
+//! end of the handler in each gap.
+//!
+//! ```text
+//! thread   . . . . .                              . . . . .
+//! handler           [latency][handler][dispatch]
+//! ```
+//!
+//! They come from another CPU, at random times by its timer (`call.rs`), or from a timer on
+//! the board (`hpet.rs`). Their vector differs from the one of this CPU's timer. They wait for
+//! the handler of that timer, and for code with interrupts off, as those of a device do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos, RtosInterrupt};
+
+use super::call::CpuCall;
+use super::interrupt_watch::{HandlerTimes, InterruptMemory};
+use super::trial::{TrialEnding, TrialPart, play, refused, set_priority};
+use super::{MAX_RUNS, RUN, WOKEN_PRIORITY, run_starts};
+use crate::random::Random;
+use laggard_measure::linux::{allowed_cpus, clock, policy};
+
+/// Min time between two interrupts.
+const INTERVAL: Nanos = Nanos::from_us(100);
+/// Random addition to the interval.
+const INTERVAL_JITTER: Nanos = Nanos::from_us(200);
+/// Max number of interrupts of one trial.
+const MAX_INTERRUPTS: usize = 2_000;
+
+/// Thread on another CPU that interrupts the tested CPU until it is dropped.
+#[derive(Debug)]
+pub(super) struct Caller {
+    calls: Arc<Calls>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// State that the caller shares with the interrupted thread.
+#[derive(Debug)]
+pub(super) struct Calls {
+    /// Times of the last requests, ns.
+    requested: [AtomicU64; MAX_CALLS],
+    /// Number of requests.
+    count: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// Number of calls that are kept. Each call waits for its handler, so a thread has several to
+/// read only if they came while it did not run.
+const MAX_CALLS: usize = 64;
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            requested: std::array::from_fn(|_| AtomicU64::new(0)),
+            count: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Calls {
+    fn request(&self, now: Nanos) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.slot(count).store(now.ns(), Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Release);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a place in a small ring")]
+    fn slot(&self, nth: u64) -> &AtomicU64 {
+        &self.requested[nth as usize % MAX_CALLS]
+    }
+
+    /// Returns the last request that is not after `started`.
+    fn last(&self, started: Nanos) -> Option<Nanos> {
+        let count = self.count.load(Ordering::Acquire);
+        (count.saturating_sub(MAX_CALLS as u64)..count)
+            .rev()
+            .map(|nth| Nanos::from_ns(self.slot(nth).load(Ordering::Relaxed)))
+            .find(|requested| *requested <= started)
+    }
+}
+
+impl Caller {
+    /// Starts to interrupt `cpu`.
+    ///
+    /// # Errors
+    /// When there is no other CPU, or this user may not open a counter of `cpu`.
+    pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
+        let others = allowed_cpus();
+        let others = others.as_slice().iter().copied();
+        let others: CpuList = others.filter(|other| *other != cpu).collect();
+        if others.is_empty() {
+            return Err(Absence {
+                reason: format!("no other CPU can interrupt CPU {cpu}"),
+                remedy:
+                    "give this process a second CPU, or use --source hpet if the machine has /dev/hpet"
+                        .into(),
+                lacks: Lacks::Machine,
+            });
+        }
+        let target = CpuCall::new(cpu)
+            .and_then(|target| target.call().map(|()| target))
+            .map_err(|err| refused("a counter of a CPU (perf_event_open)", &err))?;
+        let calls = Arc::new(Calls::default());
+        let thread = {
+            let calls = Arc::clone(&calls);
+            std::thread::Builder::new()
+                .name("lag/caller".into())
+                .spawn(move || call(&calls, &target, &others))
+        };
+        let thread = thread.map_err(|err| refused("a thread", &err))?;
+        Ok(Self {
+            calls,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.calls.is_over.store(true, Ordering::Relaxed);
+        // It ends after the current call. A panic was printed.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Source of the request times.
+#[derive(Clone, Debug)]
+pub(super) enum Requests {
+    /// The caller records each request.
+    Calls(Arc<Calls>),
+    /// An external clock requests an interrupt at most one period after the last one.
+    Periodic(Nanos),
+}
+
+impl Caller {
+    pub(super) fn requests(&self) -> Requests {
+        Requests::Calls(Arc::clone(&self.calls))
+    }
+}
+
+impl Requests {
+    /// Returns the latest possible time of the request for the handler that started at
+    /// `started`. The preceding handler started at `previous`.
+    fn time(&self, started: Nanos, previous: Nanos) -> Option<Nanos> {
+        match self {
+            Self::Calls(calls) => calls
+                .last(started)
+                .filter(|requested| *requested > previous),
+            Self::Periodic(period) => Some(previous + *period),
+        }
+    }
+}
+
+fn call(calls: &Calls, target: &CpuCall, others: &CpuList) {
+    // If this fails, a signal may interrupt this thread.
+    let _ = policy::block_signals();
+    let _ = policy::pin_to(others);
+    policy::refuse_timer_slack();
+    // If this fails, other work makes the requests less frequent.
+    let _ = set_priority(WOKEN_PRIORITY);
+    let mut random = Random(clock::now().ns());
+    while !calls.is_over.load(Ordering::Relaxed) {
+        clock::sleep_until(clock::now() + INTERVAL + random.below(INTERVAL_JITTER));
+        calls.request(clock::now());
+        // Returns after the handler has run. It did not fail before.
+        let _ = target.call();
+    }
+}
+
+/// Interrupts of one trial.
+#[derive(Debug, Default)]
+pub(super) struct InterruptChunk {
+    /// Last clock reading of the thread before each interrupt, first one after it, and the
+    /// interrupt.
+    pub(super) interrupts: Vec<(Nanos, Nanos, RtosInterrupt)>,
+    /// Number of other interrupts.
+    pub(super) excluded: u64,
+    /// Number of clock readings.
+    pub(super) readings: u64,
+    /// Total time of these readings.
+    pub(super) time: Nanos,
+}
+
+/// Lets a thread on `cpu` read the clock for some runs.
+pub(super) fn interrupts(
+    cpu: Cpu,
+    watch: &Arc<InterruptMemory>,
+    requests: &Requests,
+    stop: &AtomicBool,
+) -> Result<InterruptChunk, Absence> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ending = TrialEnding {
+        length: MAX_RUNS,
+        stop,
+        is_over: Arc::clone(&is_over),
+    };
+    let (watch, requests) = (Arc::clone(watch), requests.clone());
+    let mut done = InterruptChunk {
+        interrupts: Vec::with_capacity(MAX_INTERRUPTS),
+        ..InterruptChunk::default()
+    };
+    let runs = run_starts(&mut Random(clock::now().ns()));
+    let part = TrialPart::new(WOKEN_PRIORITY, move |begin| {
+        for &run in &runs {
+            let from = begin + run;
+            clock::sleep_until(from);
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            read_until(from + RUN, &watch, &requests, &mut done);
+        }
+        done
+    });
+    let mut done = play(cpu, vec![part], &ending)?;
+    Ok(done.pop().unwrap_or_default())
+}
+
+/// Reads the clock until `end` and collects the interrupts.
+fn read_until(end: Nanos, watch: &InterruptMemory, requests: &Requests, done: &mut InterruptChunk) {
+    let start = clock::now();
+    let mut count = watch.count();
+    let mut previous = watch.handler(count);
+    let mut last = clock::now();
+    loop {
+        let time = clock::now();
+        done.readings += 1;
+        let total = watch.count();
+        let mut ended = None;
+        // A handler that ended after this reading belongs to the next one.
+        while count < total {
+            let handler = watch.handler(count + 1);
+            if handler.is_some_and(|handler| handler.ended > time) {
+                break;
+            }
+            count += 1;
+            let gap = Gap {
+                from: last,
+                to: time,
+                ended,
+                is_last: count == total
+                    || watch
+                        .handler(count + 1)
+                        .is_none_or(|next| next.ended > time),
+                newest_switch: watch.newest_switch(),
+            };
+            let requested = handler
+                .zip(previous)
+                .and_then(|(handler, previous)| requests.time(handler.began, previous.began));
+            let interrupt = handler.and_then(|handler| interrupt(&handler, &gap, requested));
+            match interrupt.filter(|_| done.interrupts.len() < MAX_INTERRUPTS) {
+                Some(interrupt) => done.interrupts.push((last, time, interrupt)),
+                None => done.excluded += 1,
+            }
+            ended = handler.map(|handler| handler.ended);
+            previous = handler;
+        }
+        last = time;
+        if ended.is_some() {
+            // The evaluation took time without a clock reading.
+            let now = clock::now();
+            if watch.count() == count {
+                last = now;
+            }
+        }
+        if time >= end {
+            break;
+        }
+    }
+    done.time += clock::now().saturating_sub(start);
+}
+
+/// Time between two readings of the thread, with a handler in between.
+struct Gap {
+    from: Nanos,
+    to: Nanos,
+    /// End of a preceding handler in the same gap.
+    ended: Option<Nanos>,
+    /// Whether the handler is the last one in the gap.
+    is_last: bool,
+    /// Time of the last context switch on the CPU.
+    newest_switch: Nanos,
+}
+
+/// Computes the times of an interrupt from the gap in which its handler ran; `None` if the
+/// handler is not in the gap or its latency is unknown. `requested` is the time of the
+/// request, if known.
+fn interrupt(handler: &HandlerTimes, gap: &Gap, requested: Option<Nanos>) -> Option<RtosInterrupt> {
+    let since = Nanos::between(gap.from, handler.began)?;
+    let took = Nanos::between(handler.began, handler.ended)?;
+    let after = Nanos::between(handler.ended, gap.to)?;
+    let is_of_thread =
+        handler.softirq < gap.from && handler.switch < gap.from && gap.ended.is_none();
+    let latency = if is_of_thread {
+        since
+    } else {
+        // The last instruction of the interrupted thread or softirq is unknown. Its start and
+        // the request bound the latency.
+        let began = handler.softirq.max(handler.switch);
+        let known = gap.from.max(began).max(gap.ended.unwrap_or_default());
+        Nanos::between(known.max(requested?), handler.began)?
+    };
+    let is_left = gap.is_last && gap.newest_switch < gap.from;
+    Some(RtosInterrupt {
+        latency,
+        is_of_thread,
+        handler: took,
+        dispatch: is_left.then_some(after),
+        steal: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Nanos = Nanos::from_us;
+
+    fn handler() -> HandlerTimes {
+        HandlerTimes {
+            began: US(103),
+            ended: US(104),
+            softirq: US(50),
+            switch: US(60),
+        }
+    }
+
+    fn gap(from: u64, to: u64) -> Gap {
+        Gap {
+            from: US(from),
+            to: US(to),
+            ended: None,
+            is_last: true,
+            newest_switch: US(60),
+        }
+    }
+
+    #[test]
+    fn a_gap_consists_of_latency_handler_and_dispatch() {
+        let seen = interrupt(&handler(), &gap(100, 109), None).unwrap();
+
+        assert!(seen.is_of_thread);
+        assert_eq!((seen.latency, seen.handler), (US(3), US(1)));
+        assert_eq!(seen.dispatch, Some(US(5)));
+    }
+
+    /// An interrupt does not wait for a softirq.
+    #[test]
+    fn latency_of_an_interrupted_softirq_starts_at_the_request() {
+        let of_softirq = HandlerTimes {
+            began: US(5_003),
+            ended: US(5_004),
+            softirq: US(110),
+            ..handler()
+        };
+
+        let seen = interrupt(&of_softirq, &gap(100, 7_000), Some(US(5_000))).unwrap();
+
+        assert!(!seen.is_of_thread);
+        assert_eq!(seen.latency, US(3));
+        // The dispatch latency includes the rest of the softirq.
+        assert_eq!(seen.dispatch, Some(US(1_996)));
+        assert_eq!(interrupt(&of_softirq, &gap(100, 7_000), None), None);
+    }
+
+    #[test]
+    fn an_interrupt_of_another_thread_has_no_dispatch_latency() {
+        let of_other = HandlerTimes {
+            switch: US(101),
+            ..handler()
+        };
+        let gap = Gap {
+            newest_switch: US(106),
+            ..gap(100, 109)
+        };
+
+        let seen = interrupt(&of_other, &gap, Some(US(90))).unwrap();
+
+        assert!(!seen.is_of_thread);
+        assert_eq!((seen.latency, seen.dispatch), (US(2), None));
+    }
+
+    /// Another thread had interrupts off for 1 ms. A second interrupt came before the first
+    /// thread ran again.
+    #[test]
+    fn each_of_several_interrupts_in_a_gap_starts_at_its_request() {
+        let first = HandlerTimes {
+            began: US(1_103),
+            ended: US(1_104),
+            switch: US(101),
+            ..handler()
+        };
+        let second = HandlerTimes {
+            began: US(1_203),
+            ended: US(1_204),
+            ..first
+        };
+        let requests = Requests::Periodic(US(200));
+        let gap = |ended| Gap {
+            ended,
+            is_last: ended.is_some(),
+            newest_switch: US(1_210),
+            ..gap(100, 1_220)
+        };
+
+        let requested = requests.time(first.began, US(3));
+        let late = interrupt(&first, &gap(None), requested).unwrap();
+        let requested = requests.time(second.began, first.began);
+        let next = interrupt(&second, &gap(Some(first.ended)), requested);
+
+        assert_eq!(late.latency, US(900));
+        assert_eq!(late.dispatch, None);
+        // It may have been requested as late as 1,303.
+        assert_eq!(next, None);
+    }
+
+    #[test]
+    fn a_handler_outside_of_the_gap_is_excluded() {
+        assert_eq!(interrupt(&handler(), &gap(104, 109), None), None);
+        assert_eq!(interrupt(&handler(), &gap(100, 103), None), None);
+    }
+
+    #[test]
+    fn an_external_clock_requests_one_period_after_the_last_interrupt() {
+        let requests = Requests::Periodic(US(200));
+
+        assert_eq!(requests.time(US(2_000), US(1_000)), Some(US(1_200)));
+    }
+
+    #[test]
+    fn a_request_is_the_last_call_before_its_handler_and_after_the_preceding_one() {
+        let calls = Arc::new(Calls::default());
+        let requests = Requests::Calls(Arc::clone(&calls));
+        assert_eq!(requests.time(US(9), US(1)), None);
+        for at in 1..=100 {
+            calls.request(US(at * 10));
+        }
+
+        assert_eq!(requests.time(US(1_002), US(992)), Some(US(1_000)));
+        assert_eq!(requests.time(US(995), US(985)), Some(US(990)));
+        assert_eq!(requests.time(US(1_005), US(1_002)), None);
+        // No longer kept.
+        assert_eq!(requests.time(US(300), US(1)), None);
+    }
+}

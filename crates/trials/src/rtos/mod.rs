@@ -1,0 +1,531 @@
+//! Tests of the requirements on a real-time operating system (Timmerman 1998), with
+//! real-time threads on one CPU.
+//!
+//! A test thread computes for at most 40 ms at a time, and all of them use about half of
+//! the CPU. This is below the kernel's real-time throttling limit. If a thread does not
+//! stop, the kernel ends this process (`guard.rs`).
+
+mod call;
+mod competitors;
+mod guard;
+mod hpet;
+mod interrupt_watch;
+mod interrupts;
+mod inversion;
+mod memory_group;
+mod order;
+mod pages;
+mod preemption;
+mod pressed;
+mod queue;
+mod response;
+mod trial;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use laggard_model::{
+    Absence, Cpu, CpuList, InterruptSource, InversionRounds, LockedPages, Nanos, QueueWakes,
+    RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, WaitQueue,
+};
+
+use self::competitors::Competitors;
+use self::hpet::Hpet;
+use self::interrupt_watch::InterruptWatch;
+pub(super) use self::interrupt_watch::try_watch;
+use self::interrupts::{Caller, InterruptChunk, Requests};
+use self::preemption::{PlannedWakeup, WakeupChunk};
+use self::trial::{TrialEnding, TrialPart, play, set_priority};
+use crate::random::Random;
+use laggard_measure::linux::flight::{Outside, StealClock};
+pub use laggard_measure::linux::lock::LockProtocol;
+use laggard_measure::linux::witness::Witness;
+use laggard_measure::linux::{clock, policy};
+
+/// Real-time priority of the computing thread.
+const RUNNING_PRIORITY: u8 = 50;
+/// Real-time priority of the woken thread.
+const WOKEN_PRIORITY: u8 = 90;
+/// Length of a run, during which one thread computes and the other is woken.
+const RUN: Nanos = Nanos::from_ms(20);
+/// Min length of the pause after a run.
+const PAUSE: Nanos = Nanos::from_ms(10);
+/// Random addition to a pause, so that no activity with a fixed period falls into each
+/// pause.
+const PAUSE_JITTER: Nanos = Nanos::from_ms(20);
+/// Min time between two wakeups of a run.
+const INTERVAL: Nanos = Nanos::from_us(500);
+/// Random addition to the interval, so that wakeups meet each phase of a tick. The sum is
+/// so short that the computing thread does not sleep between wakeups.
+const INTERVAL_JITTER: Nanos = Nanos::from_us(900);
+/// Time between two wakeups of the test of priorities.
+const PRIORITY_INTERVAL: Nanos = Nanos::from_ms(4);
+/// Time after which a computing thread that is not preempted gives up.
+const MAX_COMPUTE: Nanos = Nanos::from_ms(20);
+/// The same in the test of neighbouring priorities.
+const MAX_COMPUTE_NEIGHBOUR: Nanos = Nanos::from_ms(5);
+/// The same against a thread of equal priority, which must not preempt.
+const MAX_COMPUTE_EQUAL: Nanos = Nanos::from_us(400);
+/// Number of runs between two checks of the stop flag.
+const RUNS: usize = 6;
+/// Max length of these runs.
+const MAX_RUNS: Nanos = Nanos::from_ms(300);
+/// Number of pairs of priorities between two checks of the stop flag.
+const PAIRS: usize = 20;
+/// Rounds of each pair of priorities.
+const ROUNDS_OF_A_PAIR: usize = 4;
+/// Every tenth priority is also tested against an equal one.
+const EQUALS_EVERY: usize = 10;
+/// Rounds of the test of each queue.
+const ROUNDS_OF_WAKES: u64 = 1_000;
+/// Rounds of the test of inversion with each lock.
+const ROUNDS_OF_INVERSION: usize = 20;
+/// Number of these rounds in one trial.
+const INVERSIONS_AT_ONCE: usize = 5;
+/// Time after which the steal clock has been read: a tick of 100 Hz.
+const STEAL_CLOCK_DELAY: Nanos = Nanos::from_ms(10);
+
+/// Options of the tests.
+#[derive(Clone, Debug)]
+pub struct RtosPlan {
+    /// CPU of the test threads.
+    pub cpu: Cpu,
+    /// Max duration of each test.
+    pub duration: Nanos,
+    /// Source of the interrupts.
+    pub source: InterruptSource,
+}
+
+/// Runs the tests.
+#[derive(Debug)]
+pub struct RtosBench {
+    plan: RtosPlan,
+    witness: Option<Witness>,
+    steal: Option<StealClock>,
+    outside: Outside,
+    competitors: Competitors,
+}
+
+impl RtosBench {
+    /// Locks the memory of this process, if permitted. Must be called before other threads
+    /// start.
+    #[must_use]
+    pub fn new(plan: RtosPlan) -> Self {
+        // The tests also work without: the memory that they use was touched before.
+        let _ = policy::lock_memory();
+        let cpus = CpuList::from_iter([plan.cpu]);
+        Self {
+            witness: Witness::settled().ok(),
+            // Without it, the coarse counter is used.
+            steal: StealClock::new(&cpus).ok(),
+            outside: Outside::new(&cpus),
+            competitors: Competitors::new(plan.cpu),
+            plan,
+        }
+    }
+
+    /// Measures wakeups of a `SCHED_FIFO 90` thread while a `SCHED_FIFO 50` one computes,
+    /// for `length` or until `stop` is set.
+    ///
+    /// # Errors
+    /// When a thread cannot get its priority.
+    pub fn preemption(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
+        let mut random = Random(clock::now().ns());
+        let begin = clock::now();
+        let mut seen = self.start();
+        while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
+            self.chunk(&runs(&mut random), stop, &mut seen)?;
+        }
+        Ok(self.finish(seen, begin))
+    }
+
+    /// Measures wakeups of a `SCHED_FIFO 90` thread while anything runs on the CPU, for
+    /// `length` or until `stop` is set.
+    ///
+    /// # Errors
+    /// When a thread cannot get its priority.
+    pub fn wakeups_under_load(
+        &mut self,
+        length: Nanos,
+        stop: &AtomicBool,
+    ) -> Result<RtosWakeups, Absence> {
+        let woken = WOKEN_PRIORITY;
+        let mut random = Random(clock::now().ns());
+        let begin = clock::now();
+        let mut seen = self.start();
+        while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
+            // Earlier stops do not matter.
+            let _ = self.witness.as_mut().map(Witness::was_stopped);
+            let due = random_wakeups(&mut random);
+            let planned = due.len() as u64;
+            let responses = response::responses(self.plan.cpu, woken, due, stop)?;
+            if self.witness.as_mut().is_some_and(Witness::was_stopped) {
+                seen.excluded += planned;
+                continue;
+            }
+            seen.missed += responses.missed;
+            let rounds = responses.wakeups.into_iter().map(|(due, ran)| {
+                let round = RtosWakeup {
+                    running: 0,
+                    woken,
+                    latency: ran.saturating_sub(due),
+                    preempted: true,
+                    steal: None,
+                };
+                (due, round)
+            });
+            let done = WakeupChunk {
+                wakeups: rounds.collect(),
+                excluded: 0,
+            };
+            self.add_wakeups(done, &mut seen);
+        }
+        Ok(self.finish(seen, begin))
+    }
+
+    /// Reads the priorities of the system, and wakes a thread of each priority while one
+    /// of the next lower priority computes.
+    ///
+    /// # Errors
+    /// When no priority is permitted.
+    pub fn priorities(&mut self, stop: &AtomicBool) -> Result<RtosPriorities, Absence> {
+        let stated = stated_priorities();
+        let usable = self.usable(stated, stop)?;
+        let begin = clock::now();
+        let mut seen = self.start();
+        let mut pairs: Vec<(u8, u8, Nanos)> = usable
+            .windows(2)
+            .map(|pair| (pair[0], pair[1], MAX_COMPUTE_NEIGHBOUR))
+            .collect();
+        let equals = usable.iter().step_by(EQUALS_EVERY);
+        pairs.extend(equals.map(|&priority| (priority, priority, MAX_COMPUTE_EQUAL)));
+        for chunk in pairs.chunks(PAIRS) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut due = Nanos::ZERO;
+            let rounds = chunk.iter().flat_map(|pair| [pair; ROUNDS_OF_A_PAIR]);
+            let rounds: Vec<PlannedWakeup> = rounds
+                .map(|&(running, woken, max_compute)| {
+                    due += PRIORITY_INTERVAL;
+                    PlannedWakeup {
+                        running,
+                        woken,
+                        due,
+                        max_compute,
+                    }
+                })
+                .collect();
+            self.chunk(&rounds, stop, &mut seen)?;
+        }
+        let wakeups = self.finish(seen, begin);
+        Ok(RtosPriorities {
+            stated,
+            usable,
+            wakeups,
+        })
+    }
+
+    /// Returns the priorities that a thread of this process may use.
+    fn usable(&self, stated: (u8, u8), stop: &AtomicBool) -> Result<Vec<u8>, Absence> {
+        let ending = TrialEnding {
+            length: Nanos::ZERO,
+            stop,
+            is_over: AtomicBool::new(false).into(),
+        };
+        let trial = TrialPart::new(stated.0, move |_| {
+            let is_usable = |priority: &u8| set_priority(*priority).is_ok();
+            let usable: Vec<u8> = (stated.0..=stated.1).filter(is_usable).collect();
+            // The trial checks that the first priority is unchanged.
+            let _ = set_priority(stated.0);
+            usable
+        });
+        let mut usable = play(self.plan.cpu, vec![trial], &ending)?;
+        Ok(usable.pop().unwrap_or_default())
+    }
+
+    /// Measures the order in which threads that wait in `queue` are woken.
+    pub fn order(&mut self, queue: WaitQueue, stop: &AtomicBool) -> QueueWakes {
+        let queues = WaitQueue::ALL.len() as u64;
+        let length = Nanos::from_ns(self.plan.duration.ns() / queues);
+        order::wakes(self.plan.cpu, queue, ROUNDS_OF_WAKES, length, stop)
+    }
+
+    /// Measures the wait for a lock that a thread of lower priority holds, while a thread
+    /// of middle priority computes, with both kinds of locks.
+    ///
+    /// # Errors
+    /// When a thread or a lock is refused.
+    pub fn inversion(&mut self, stop: &AtomicBool) -> Result<InversionRounds, Absence> {
+        let mut seen = InversionRounds {
+            hold: inversion::HOLD,
+            middle: inversion::MIDDLE_COMPUTES,
+            ..InversionRounds::default()
+        };
+        for _ in 0..ROUNDS_OF_INVERSION / INVERSIONS_AT_ONCE {
+            for (protocol, rounds) in [
+                (LockProtocol::Plain, &mut seen.plain),
+                (LockProtocol::Inherit, &mut seen.inherit),
+            ] {
+                let cpu = self.plan.cpu;
+                rounds.extend(inversion::inversions(
+                    cpu,
+                    protocol,
+                    INVERSIONS_AT_ONCE,
+                    stop,
+                )?);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Measures whether locked pages stay in memory under memory pressure.
+    ///
+    /// # Errors
+    /// When the memory of a process cannot be limited, or it may not lock memory.
+    pub fn locked(&self, stop: &AtomicBool) -> Result<LockedPages, Absence> {
+        pages::pages(self.plan.duration, stop)
+    }
+
+    /// Measures interrupts of a computing `SCHED_FIFO 90` thread.
+    ///
+    /// # Errors
+    /// When there is no source of interrupts, the thread cannot get its priority, or the
+    /// BPF programs that observe the handler are refused.
+    pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<RtosInterrupts, Absence> {
+        let cpu = self.plan.cpu;
+        // Interrupts come until the source is dropped.
+        let (requests, irq, _caller, _hpet) = match self.plan.source {
+            InterruptSource::Cpu => {
+                let caller = Caller::start(cpu)?;
+                (caller.requests(), None, Some(caller), None)
+            }
+            InterruptSource::Hpet => {
+                let hpet = Hpet::start(cpu)?;
+                (
+                    Requests::Periodic(hpet.period),
+                    Some(hpet.irq),
+                    None,
+                    Some(hpet),
+                )
+            }
+        };
+        let watch = InterruptWatch::start(cpu, irq)?;
+        self.outside.read();
+        let begin = clock::now();
+        let mut seen = RtosInterrupts {
+            source: self.plan.source,
+            ..RtosInterrupts::default()
+        };
+        let mut readings = 0;
+        let mut time = Nanos::ZERO;
+        while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
+            // Earlier stops do not matter.
+            let _ = self.witness.as_mut().map(Witness::was_stopped);
+            let done = interrupts::interrupts(cpu, &watch.memory, &requests, stop)?;
+            if self.witness.as_mut().is_some_and(Witness::was_stopped) {
+                seen.excluded += done.excluded + done.interrupts.len() as u64;
+                continue;
+            }
+            readings += done.readings;
+            time += done.time;
+            self.add_interrupts(done, &mut seen);
+        }
+        seen.reading = Nanos::from_ns(time.ns() / readings.max(1));
+        seen.steal = self.steal_total(begin);
+        Ok(seen)
+    }
+
+    /// Adds interrupts with the steal time of each.
+    fn add_interrupts(&self, done: InterruptChunk, seen: &mut RtosInterrupts) {
+        seen.excluded += done.excluded;
+        let gaps: Vec<_> = done
+            .interrupts
+            .iter()
+            .map(|(from, to, _)| (*from, *to))
+            .collect();
+        let steals = self.steal_times(&gaps);
+        for ((_, _, mut interrupt), steal) in done.interrupts.into_iter().zip(steals) {
+            interrupt.steal = steal;
+            seen.samples.push(interrupt);
+        }
+    }
+
+    /// Runs some rounds, and excludes them if laggard was stopped meanwhile.
+    fn chunk(
+        &mut self,
+        rounds: &[PlannedWakeup],
+        stop: &AtomicBool,
+        seen: &mut RtosWakeups,
+    ) -> Result<(), Absence> {
+        // Earlier stops do not matter.
+        let _ = self.witness.as_mut().map(Witness::was_stopped);
+        let done = preemption::wakeups(self.plan.cpu, rounds, stop)?;
+        if self.witness.as_mut().is_some_and(Witness::was_stopped) {
+            seen.excluded += rounds.len() as u64;
+            return Ok(());
+        }
+        seen.excluded += done.excluded;
+        self.add_wakeups(done, seen);
+        Ok(())
+    }
+
+    /// Adds wakeups with the steal time of each.
+    fn add_wakeups(&self, done: WakeupChunk, seen: &mut RtosWakeups) {
+        let times: Vec<_> = done
+            .wakeups
+            .iter()
+            .map(|(due, wakeup)| (*due, *due + wakeup.latency))
+            .collect();
+        let steals = self.steal_times(&times);
+        for ((_, mut wakeup), steal) in done.wakeups.into_iter().zip(steals) {
+            wakeup.steal = steal;
+            seen.samples.push(wakeup);
+        }
+    }
+
+    /// Returns an upper bound of the steal time in each of these intervals, which are in
+    /// order.
+    fn steal_times(&self, times: &[(Nanos, Nanos)]) -> Vec<Option<Nanos>> {
+        let begin = times.first().map(|(from, _)| *from);
+        let end = times.iter().map(|(_, to)| *to).max();
+        let (Some(steal_clock), Some(begin), Some(end)) = (&self.steal, begin, end) else {
+            return vec![None; times.len()];
+        };
+        clock::sleep_until(end + STEAL_CLOCK_DELAY);
+        let steals = steal_clock.steals(self.plan.cpu.0, begin, end);
+        let bound = |&(from, to): &(Nanos, Nanos)| {
+            // A reading only shows that the time was stolen since the reading before.
+            let overlapping = steals
+                .iter()
+                .filter(|steal| steal.since_ns < to && steal.at_ns > from);
+            let total = overlapping.fold(Nanos::ZERO, |sum, steal| sum + steal.time_ns);
+            Some(total.min(to.saturating_sub(from)))
+        };
+        times.iter().map(bound).collect()
+    }
+
+    fn start(&mut self) -> RtosWakeups {
+        self.outside.read();
+        self.competitors = Competitors::new(self.plan.cpu);
+        RtosWakeups::default()
+    }
+
+    fn finish(&mut self, mut seen: RtosWakeups, begin: Nanos) -> RtosWakeups {
+        seen.steal = self.steal_total(begin);
+        seen.competitors = self.competitors.that_ran();
+        seen
+    }
+
+    /// Returns the steal time since `begin` by the coarse counter.
+    fn steal_total(&mut self, begin: Nanos) -> Option<StealTotal> {
+        self.outside.read();
+        let cpu = self.plan.cpu;
+        let stolen = self.outside.stolen(cpu, begin, clock::now());
+        stolen.map(|stolen| StealTotal {
+            time: stolen.time_ns,
+            step: stolen.step_ns,
+            has_counted: self.outside.has_stolen(cpu),
+        })
+    }
+}
+
+impl Drop for RtosBench {
+    fn drop(&mut self) {
+        policy::unlock_memory();
+    }
+}
+
+/// Returns the start of each run, from the start of the first pause.
+fn run_starts(random: &mut Random) -> Vec<Nanos> {
+    let mut end = Nanos::ZERO;
+    std::iter::repeat_with(|| {
+        let start = end + PAUSE + random.below(PAUSE_JITTER);
+        end = start + RUN;
+        start
+    })
+    .take(RUNS)
+    .collect()
+}
+
+/// Plans wakeups at random times of some runs.
+fn runs(random: &mut Random) -> Vec<PlannedWakeup> {
+    let mut rounds = Vec::new();
+    for begin in run_starts(random) {
+        let mut due = begin + preemption::LEAD;
+        while due < begin + RUN {
+            rounds.push(PlannedWakeup {
+                running: RUNNING_PRIORITY,
+                woken: WOKEN_PRIORITY,
+                due,
+                max_compute: MAX_COMPUTE,
+            });
+            due = due + INTERVAL + random.below(INTERVAL_JITTER);
+        }
+    }
+    rounds
+}
+
+/// Plans wakeups at random times.
+fn random_wakeups(random: &mut Random) -> Vec<Nanos> {
+    let gaps = std::iter::repeat_with(|| INTERVAL + random.below(INTERVAL_JITTER));
+    let due = gaps.scan(Nanos::ZERO, |due, gap| {
+        *due += gap;
+        Some(*due)
+    });
+    due.take_while(|&due| due < MAX_RUNS).collect()
+}
+
+/// Returns the lowest and the highest real-time priority according to the system.
+fn stated_priorities() -> (u8, u8) {
+    // SAFETY: takes no pointers; cannot fail for a known policy.
+    let stated = unsafe {
+        [
+            libc::sched_get_priority_min(libc::SCHED_FIFO),
+            libc::sched_get_priority_max(libc::SCHED_FIFO),
+        ]
+    };
+    let [lowest, highest] = stated.map(|priority| u8::try_from(priority).unwrap_or(0));
+    (lowest, highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_computing_thread_sleeps_between_runs_and_not_between_wakeups() {
+        let rounds = runs(&mut Random(7));
+
+        let gap = |pair: &[PlannedWakeup]| pair[1].due.saturating_sub(pair[0].due);
+        let gaps: Vec<Nanos> = rounds.windows(2).map(gap).collect();
+        let long = gaps.iter().filter(|&&gap| gap > preemption::LEAD).count();
+        assert_eq!(long, RUNS - 1);
+        assert!(gaps.iter().all(
+            |&gap| gap <= PAUSE + PAUSE_JITTER + preemption::LEAD + INTERVAL + INTERVAL_JITTER
+        ));
+        let last = rounds.last().unwrap().due;
+        assert!(last <= MAX_RUNS, "{last}");
+    }
+
+    /// With fixed pauses, a run and its pause took 40 ms. A cause with this period then fell
+    /// into each pause, and the system passed.
+    #[test]
+    fn no_phase_of_a_period_falls_into_each_pause() {
+        const PERIOD: Nanos = Nanos::from_ms(40);
+        let mut random = Random(7);
+        let (mut from, mut met) = (Nanos::ZERO, [0; 40]);
+        for _ in 0..8 {
+            let begins = run_starts(&mut random);
+            for &begin in &begins {
+                let first = (from + begin).ns() % PERIOD.ns() / 1_000_000;
+                for ms in first..first + 20 {
+                    met[usize::try_from(ms % 40).unwrap()] += 1;
+                }
+            }
+            from += begins[begins.len() - 1] + RUN;
+        }
+
+        // 48 runs; half of them should meet each phase.
+        assert!(met.iter().all(|&count| count >= 8), "{met:?}");
+    }
+}

@@ -1,0 +1,339 @@
+//! Order in which waiting threads of different priorities are woken.
+//!
+//! All threads are on one CPU, and the conductor has the lowest priority: when it runs, all
+//! others wait. It therefore needs no clock to know that a thread has reached the queue, or
+//! that a woken thread has run. Half of the threads start to wait before the first wakeup and
+//! half after it: the queue must put a late thread of higher priority in front.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use laggard_model::{Absence, Cpu, Lacks, Nanos, QueueWake, QueueWakes, WaitQueue};
+
+use super::queue::{self, Queue};
+use super::trial::{TrialEnding, TrialPart, play, refused};
+use crate::random::Random;
+use laggard_measure::linux::clock;
+use laggard_measure::linux::door::Door;
+
+/// Number of waiting threads.
+pub(super) const WAITERS: usize = 8;
+/// Priority of the conductor.
+pub(super) const CONDUCTOR: u8 = 40;
+/// Priority of the thread that holds the lock at the start of a round.
+const OWNER: u8 = CONDUCTOR + 1;
+/// Lowest priority of the waiting threads.
+const LOWEST: u8 = OWNER + 1;
+/// Length of a run, after which there is a pause.
+const RUN: Nanos = Nanos::from_ms(10);
+/// Length of a pause, in which other programs get the CPU.
+const PAUSE: Nanos = Nanos::from_ms(10);
+/// Number of rounds at the start that are not counted.
+const WARM_UP: u64 = 3;
+/// Number of checks for a woken thread, which may be delayed, for example by a page fault.
+const MAX_CHECKS: u64 = 50;
+/// Time between two checks.
+const CHECK_INTERVAL: Nanos = Nanos::from_ms(1);
+/// Value before the first wakeup.
+const NOT_WOKEN: usize = usize::MAX;
+
+/// State that the threads share.
+struct Hall {
+    queue: Box<dyn Queue>,
+    /// Doors at which the threads wait before they enter the queue.
+    doors: [Door; WAITERS + 1],
+    /// Doors at which the threads wait before they release a lock.
+    exits: [Door; WAITERS + 1],
+    /// Number of wakeups so far.
+    woken: AtomicUsize,
+    /// Number of the thread that was woken last.
+    last: AtomicUsize,
+    /// Number of failed calls.
+    failed: AtomicUsize,
+    is_over: Arc<AtomicBool>,
+}
+
+/// Returns the priority of a thread.
+fn priority(number: usize) -> u8 {
+    match u8::try_from(number) {
+        Ok(number) if usize::from(number) < WAITERS => LOWEST + number,
+        _ => OWNER,
+    }
+}
+
+/// Runs `rounds` rounds with a queue, or fewer if `length` is over.
+pub(super) fn wakes(
+    cpu: Cpu,
+    queue: WaitQueue,
+    rounds: u64,
+    length: Nanos,
+    stop: &AtomicBool,
+) -> QueueWakes {
+    let mut seen = QueueWakes {
+        queue,
+        absence: None,
+        rounds: 0,
+        wakes: Vec::new(),
+    };
+    let opened = queue::open(queue).map_err(|err| refused(queue.name(), &err));
+    match opened.and_then(|queue| played(cpu, queue, rounds, length, stop)) {
+        Ok(conducted) => {
+            seen.rounds = conducted.rounds;
+            seen.wakes = conducted.wakes;
+            seen.absence = conducted.broken;
+        }
+        Err(absence) => seen.absence = Some(absence),
+    }
+    seen
+}
+
+/// Observations of the conductor.
+#[derive(Debug, Default)]
+struct Conducted {
+    rounds: u64,
+    wakes: Vec<QueueWake>,
+    broken: Option<Absence>,
+}
+
+fn played(
+    cpu: Cpu,
+    queue: Box<dyn Queue>,
+    rounds: u64,
+    length: Nanos,
+    stop: &AtomicBool,
+) -> Result<Conducted, Absence> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let hall = Arc::new(Hall {
+        queue,
+        doors: Default::default(),
+        exits: Default::default(),
+        woken: AtomicUsize::new(0),
+        last: AtomicUsize::new(NOT_WOKEN),
+        failed: AtomicUsize::new(0),
+        is_over: Arc::clone(&is_over),
+    });
+    let mut parts = Vec::with_capacity(WAITERS + 2);
+    for own in 0..=WAITERS {
+        let hall = Arc::clone(&hall);
+        parts.push(TrialPart::new(priority(own), move |_| {
+            hall.take_part(own);
+            Conducted::default()
+        }));
+    }
+    let room = usize::try_from(rounds).unwrap_or(0) * WAITERS;
+    // Touches the memory, so that no page fault occurs later.
+    let mut wakes = vec![NO_WAKE; room];
+    wakes.clear();
+    parts.push(TrialPart::new(CONDUCTOR, move |begin| {
+        let conducted = Conducted {
+            wakes,
+            ..Conducted::default()
+        };
+        hall.conduct(begin, rounds, length, conducted)
+    }));
+    let ending = TrialEnding {
+        length,
+        stop,
+        is_over,
+    };
+    let mut all = play(cpu, parts, &ending)?;
+    Ok(all.pop().unwrap_or_default())
+}
+
+const NO_WAKE: QueueWake = QueueWake {
+    woken: u8::MAX,
+    highest: u8::MAX,
+};
+
+impl Hall {
+    fn take_part(&self, own: usize) {
+        loop {
+            self.doors[own].pass();
+            if self.is_over.load(Ordering::Acquire) {
+                return;
+            }
+            if self.queue.wait().is_err() {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+            }
+            self.last.store(own, Ordering::Relaxed);
+            self.woken.fetch_add(1, Ordering::Release);
+            if self.queue.is_lock() {
+                self.exits[own].pass();
+                if self.queue.wake().is_err() {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn conduct(&self, begin: Nanos, rounds: u64, length: Nanos, mut done: Conducted) -> Conducted {
+        let mut random = Random(begin.ns());
+        let over = begin + length;
+        let mut run = clock::now();
+        for number in 0..rounds + WARM_UP {
+            let now = clock::now();
+            if now >= over || self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            if now >= run + RUN {
+                clock::sleep_until(now + PAUSE);
+                run = clock::now();
+            }
+            let kept = done.wakes.len();
+            if let Err(broken) = self.round(&mut random, &mut done.wakes) {
+                done.wakes.truncate(kept);
+                done.broken = Some(broken);
+                break;
+            }
+            if number < WARM_UP {
+                done.wakes.clear();
+            } else {
+                done.rounds += 1;
+            }
+        }
+        self.is_over.store(true, Ordering::Release);
+        // Releases threads that are stuck in the queue, if possible.
+        for number in 0..=WAITERS {
+            self.exits[number].open();
+            if done.broken.is_some() && !self.queue.is_lock() {
+                let _ = self.queue.wake();
+            }
+            self.doors[number].open();
+        }
+        done
+    }
+
+    fn round(&self, random: &mut Random, wakes: &mut Vec<QueueWake>) -> Result<(), Absence> {
+        let mut order: [usize; WAITERS] = std::array::from_fn(|number| number);
+        for place in (1..WAITERS).rev() {
+            let with = random.number_below(place + 1);
+            order.swap(place, with);
+        }
+        let mut waits = [false; WAITERS];
+        let come = |some: &[usize], waits: &mut [bool; WAITERS]| {
+            for &number in some {
+                self.doors[number].open();
+                waits[number] = true;
+            }
+        };
+        if self.queue.is_lock() {
+            let before = self.woken.load(Ordering::Acquire);
+            self.doors[WAITERS].open();
+            self.wait_for_wakeups(before + 1)?;
+        }
+        let mut holder = WAITERS;
+        let (early, late) = order.split_at(WAITERS / 2);
+        come(early, &mut waits);
+        for number in 0..WAITERS {
+            if number == 1 {
+                come(late, &mut waits);
+            }
+            let before = self.woken.load(Ordering::Acquire);
+            if self.queue.is_lock() {
+                self.exits[holder].open();
+            } else {
+                self.queue.wake().map_err(|err| refused("waking", &err))?;
+            }
+            self.wait_for_wakeups(before + 1)?;
+            let highest = waits.iter().rposition(|&waits| waits).unwrap_or(WAITERS);
+            holder = self.last.load(Ordering::Relaxed);
+            if !waits.get(holder).is_some_and(|&waits| waits) {
+                return Err(broken("woke a thread that did not wait"));
+            }
+            waits[holder] = false;
+            wakes.push(QueueWake {
+                woken: priority(holder),
+                highest: priority(highest),
+            });
+        }
+        if self.queue.is_lock() {
+            self.exits[holder].open();
+        }
+        Ok(())
+    }
+
+    /// Waits until the total number of wakeups is `expected`.
+    fn wait_for_wakeups(&self, expected: usize) -> Result<(), Absence> {
+        for _ in 0..MAX_CHECKS {
+            let woken = self.woken.load(Ordering::Acquire);
+            if self.failed.load(Ordering::Relaxed) > 0 {
+                return Err(broken("a wait call failed"));
+            }
+            if woken == expected {
+                return Ok(());
+            }
+            clock::sleep_until(clock::now() + CHECK_INTERVAL);
+        }
+        Err(broken("a wake call did not wake exactly one thread"))
+    }
+}
+
+fn broken(what: &str) -> Absence {
+    Absence {
+        reason: what.into(),
+        remedy: "repeat the test; if it fails again, suspect the C library".into(),
+        lacks: Lacks::Machine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use nix::unistd::{pipe, read, write};
+
+    use super::*;
+    use laggard_measure::linux::{allowed_cpus, may_run_as};
+
+    /// A pipe, whose readers the kernel wakes in the order of their arrival.
+    struct FirstCome(OwnedFd, OwnedFd);
+
+    impl Queue for FirstCome {
+        fn wait(&self) -> io::Result<()> {
+            read(&self.0, &mut [0]).map(drop).map_err(io::Error::from)
+        }
+
+        fn wake(&self) -> io::Result<()> {
+            write(&self.1, &[1]).map(drop).map_err(io::Error::from)
+        }
+    }
+
+    #[test]
+    fn a_first_come_queue_wakes_out_of_order() {
+        if !may_run_as(laggard_model::Service::Fifo(priority(WAITERS - 1))) {
+            return println!("skipped: no right for real-time threads");
+        }
+        let (from, to) = pipe().unwrap();
+        let cpu = *allowed_cpus().as_slice().last().unwrap();
+        let stop = AtomicBool::new(false);
+        let length = Nanos::from_secs(20);
+
+        let seen = played(cpu, Box::new(FirstCome(from, to)), 50, length, &stop).unwrap();
+
+        assert_eq!(seen.broken, None);
+        if seen.rounds < 50 {
+            return println!("skipped: {} of 50 rounds in {length}", seen.rounds);
+        }
+        let wrong = seen
+            .wakes
+            .iter()
+            .filter(|wake| wake.woken < wake.highest)
+            .count();
+        // Eight threads in random order: about five per round are expected.
+        assert!(wrong > 50, "{wrong} of {} wakes", seen.wakes.len());
+        assert!(seen.wakes.iter().all(|wake| wake.woken <= wake.highest));
+    }
+
+    #[test]
+    fn the_conductor_has_the_lowest_priority_and_all_others_differ() {
+        let all: Vec<u8> = (0..=WAITERS).map(priority).collect();
+
+        assert!(all.iter().all(|&priority| priority > CONDUCTOR), "{all:?}");
+        let mut once = all.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), all.len());
+        assert_eq!(all[WAITERS], OWNER);
+    }
+}

@@ -1,0 +1,87 @@
+//! Those who take part: threads of this process, or processes of their own.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork, getppid};
+
+use super::ring::Ring;
+use laggard_measure::linux::policy;
+
+/// All that were started.
+#[derive(Debug, Default)]
+pub(super) struct Team {
+    threads: Vec<JoinHandle<()>>,
+    processes: Vec<Pid>,
+}
+
+impl Team {
+    /// Starts one more, which does what the ring has for number `own`.
+    pub(super) fn start(&mut self, ring: &Arc<Ring>, own: usize, name: &str) -> io::Result<()> {
+        if ring.plan.way.are_processes {
+            self.processes.push(process(ring, own, name)?)
+        } else {
+            let ring = Arc::clone(ring);
+            let thread = policy::thread(name)?.spawn(move || ring.take_part(own))?;
+            self.threads.push(thread);
+        }
+        Ok(())
+    }
+
+    /// How many were started.
+    pub(super) fn len(&self) -> usize {
+        self.threads.len() + self.processes.len()
+    }
+
+    /// Waits for all: they have said what there is to say, or were called off.
+    pub(super) fn join(self) {
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        for &process in &self.processes {
+            let _ = waitpid(process, None);
+        }
+    }
+
+    /// Gives up those that do not come to an end. A thread is left behind: nothing
+    /// can end it.
+    pub(super) fn give_up(self) {
+        for &process in &self.processes {
+            let _ = kill(process, Signal::SIGKILL);
+            let _ = waitpid(process, None);
+        }
+    }
+}
+
+/// A process that takes part and is no more than that.
+fn process(ring: &Ring, own: usize, name: &str) -> io::Result<Pid> {
+    let parent = nix::unistd::getpid();
+    // SAFETY: the child calls what the measuring threads call, beside the C library's
+    //         own memory, which its `fork` leaves usable, and ends without returning.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok(child),
+        ForkResult::Child => {
+            let part = AssertUnwindSafe(|| {
+                let is_ours = ends_with(parent, name);
+                ring.take_part_as_process(own, is_ours);
+            });
+            let code = i32::from(catch_unwind(part).is_err());
+            // SAFETY: takes no pointers; nothing of the parent's is closed or written.
+            unsafe { libc::_exit(code) }
+        }
+    }
+}
+
+/// Has the calling process end with its parent, and gives it its name.
+fn ends_with(parent: Pid, name: &str) -> io::Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() != parent {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    let name = std::ffi::CString::new(name)?;
+    Ok(nix::sys::prctl::set_name(&name)?)
+}

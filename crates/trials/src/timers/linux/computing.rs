@@ -1,0 +1,178 @@
+//! Timers that count what the process computes: they stand still while it sleeps, so
+//! who waits for one computes.
+
+use std::io;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use laggard_model::{Nanos, Service};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+use super::wait::{timeval, zero};
+use laggard_measure::linux::clock;
+use laggard_measure::{Served, TimedWait};
+
+/// Nothing is waited for longer: something is wrong then.
+const PATIENCE: Nanos = Nanos::from_secs(60);
+
+/// Whether the signal came. A process has one timer of each kind, and one is tried at
+/// a time.
+static CAME: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn came(_: libc::c_int) {
+    CAME.store(true, Ordering::Release);
+}
+
+/// A timer of the process's that counts CPU time.
+pub(super) struct ComputingTimer {
+    which: libc::c_int,
+    signal: Signal,
+    before: SigAction,
+}
+
+impl ComputingTimer {
+    /// Counts what the process computes itself.
+    pub(super) fn virtual_time(service: Service) -> io::Result<Self> {
+        Self::open(libc::ITIMER_VIRTUAL, Signal::SIGVTALRM, service)
+    }
+
+    /// Counts also what the kernel does for it.
+    pub(super) fn profiling(service: Service) -> io::Result<Self> {
+        Self::open(libc::ITIMER_PROF, Signal::SIGPROF, service)
+    }
+
+    /// Its signal comes to the calling thread, which blocks all others.
+    fn open(which: libc::c_int, signal: Signal, service: Service) -> io::Result<Self> {
+        if matches!(service, Service::Fifo(_)) {
+            return Err(io::Error::other(
+                "it counts CPU time, and a real-time thread that computes all the while leaves the CPU to nobody",
+            ));
+        }
+        let action = SigAction::new(
+            SigHandler::Handler(came),
+            SaFlags::SA_RESTART,
+            SigSet::empty(),
+        );
+        // SAFETY: the handler stores to an atomic only.
+        let before = unsafe { sigaction(signal, &action) }?;
+        let timer = Self {
+            which,
+            signal,
+            before,
+        };
+        timer.own().thread_unblock()?;
+        Ok(timer)
+    }
+
+    fn own(&self) -> SigSet {
+        let mut signals = SigSet::empty();
+        signals.add(self.signal);
+        signals
+    }
+
+    fn set(&self, length: Nanos) -> io::Result<()> {
+        let times = libc::itimerval {
+            it_interval: timeval(Nanos::ZERO),
+            it_value: timeval(length),
+        };
+        // SAFETY: `times` is valid for reads.
+        zero(unsafe { libc::setitimer(self.which, &raw const times, null_mut()) })
+    }
+}
+
+/// How often the calling thread left its CPU.
+fn departures() -> i64 {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD);
+    usage.map_or(0, |usage| {
+        usage.voluntary_context_switches() + usage.involuntary_context_switches()
+    })
+}
+
+impl TimedWait for ComputingTimer {
+    /// Interrupted: somebody else had the CPU meanwhile, so that the timer stood still.
+    fn once(&mut self, length: Nanos) -> io::Result<()> {
+        let left = departures();
+        CAME.store(false, Ordering::Relaxed);
+        self.set(length)?;
+        let patience = clock::now() + PATIENCE;
+        // Reading the clock is computing: it takes no call to the kernel.
+        while !CAME.load(Ordering::Acquire) {
+            if clock::now() > patience {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        if departures() == left {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::Interrupted.into())
+        }
+    }
+
+    fn next(&mut self, _: Nanos, period: Nanos) -> io::Result<Served> {
+        self.once(period).map(|()| Served::One)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.set(Nanos::ZERO)
+    }
+}
+
+impl Drop for ComputingTimer {
+    fn drop(&mut self) {
+        let _ = self.end();
+        let _ = self.own().thread_block();
+        let ignored = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+        // What was sent and has not come is forgotten with the first: who takes it after
+        // the second would be ended by it.
+        for action in [&ignored, &self.before] {
+            // SAFETY: the second was there before.
+            let _ = unsafe { sigaction(self.signal, action) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_thread<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| scope.spawn(what).join().unwrap())
+    }
+
+    /// Both timers: they are one test, because a process has one of each.
+    #[test]
+    fn a_timer_of_cpu_time_comes_to_who_computes_and_leaves_nothing_behind() {
+        for open in [ComputingTimer::virtual_time, ComputingTimer::profiling] {
+            in_thread(|| {
+                laggard_measure::linux::policy::block_signals().unwrap();
+                let mut timer = open(Service::Other).unwrap();
+                let signal = timer.signal;
+                let begin = clock::own_cpu_time();
+                while let Err(err) = timer.once(Nanos::from_ms(3)) {
+                    assert_eq!(err.kind(), io::ErrorKind::Interrupted);
+                }
+                let computed = clock::own_cpu_time().saturating_sub(begin);
+                assert!(computed >= Nanos::from_ms(2), "{computed}");
+
+                timer.set(Nanos::from_us(1)).unwrap();
+                drop(timer);
+
+                let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+                // SAFETY: it is what is there already, as this says.
+                let left = unsafe { sigaction(signal, &default) }.unwrap();
+                assert!(matches!(left.handler(), SigHandler::SigDfl));
+            });
+        }
+    }
+
+    #[test]
+    fn a_real_time_thread_does_not_compute_until_a_timer_comes() {
+        let err = in_thread(|| ComputingTimer::profiling(Service::Fifo(10)).err().unwrap());
+
+        assert!(
+            err.to_string().contains("leaves the CPU to nobody"),
+            "{err}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Timed waits for what other threads would give: a lock, a semaphore, a
+//! condition.
+
+use std::cell::UnsafeCell;
+use std::io;
+
+use laggard_model::{Nanos, TimerApi};
+
+use super::kept;
+use super::wait::{calendar_in, failed_with, returned, timespec, zero};
+use laggard_measure::{For, TimedWait};
+
+fn futex(word: &UnsafeCell<u32>, length: Nanos) -> io::Result<()> {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let time = timespec(length);
+    // SAFETY: the word outlives the call, `time` is valid for reads.
+    let result =
+        unsafe { libc::syscall(libc::SYS_futex, word.get(), operation, 0, &raw const time) };
+    failed_with(libc::ETIMEDOUT, result)
+}
+
+/// A semaphore that nobody posts.
+struct Semaphore(Box<UnsafeCell<libc::sem_t>>);
+
+impl Semaphore {
+    fn open() -> io::Result<Self> {
+        // SAFETY: zeroes are a valid value until it is initialised.
+        let semaphore = Self(Box::new(UnsafeCell::new(unsafe { std::mem::zeroed() })));
+        // SAFETY: the semaphore stays where it is.
+        zero(unsafe { libc::sem_init(semaphore.0.get(), 0, 0) })?;
+        Ok(semaphore)
+    }
+
+    fn wait(&self, length: Nanos) -> io::Result<()> {
+        let time = calendar_in(length);
+        // SAFETY: it was initialised; `time` is valid for reads.
+        let result = unsafe { libc::sem_timedwait(self.0.get(), &raw const time) };
+        failed_with(libc::ETIMEDOUT, result)
+    }
+}
+
+impl Drop for Semaphore {
+    fn drop(&mut self) {
+        // SAFETY: it was initialised, and nobody waits for it.
+        unsafe { libc::sem_destroy(self.0.get()) };
+    }
+}
+
+/// A mutex that the calling thread holds, and a condition that nobody signals.
+struct Held {
+    mutex: Box<UnsafeCell<libc::pthread_mutex_t>>,
+    condition: Box<UnsafeCell<libc::pthread_cond_t>>,
+}
+
+impl Held {
+    fn open() -> io::Result<Self> {
+        let held = Self {
+            mutex: Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)),
+            condition: Box::new(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER)),
+        };
+        // SAFETY: the mutex stays where it is.
+        match unsafe { libc::pthread_mutex_lock(held.mutex.get()) } {
+            0 => Ok(held),
+            code => Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+
+    fn wait_condition(&self, length: Nanos) -> io::Result<()> {
+        let time = calendar_in(length);
+        let (condition, mutex) = (self.condition.get(), self.mutex.get());
+        // SAFETY: both stay where they are, and this thread holds the mutex.
+        let result = unsafe { libc::pthread_cond_timedwait(condition, mutex, &raw const time) };
+        returned(libc::ETIMEDOUT, result)
+    }
+
+    /// The mutex is a normal one: who has it and locks it once more waits.
+    fn lock_again(&self, length: Nanos) -> io::Result<()> {
+        let time = calendar_in(length);
+        // SAFETY: the mutex stays where it is.
+        let result = unsafe { libc::pthread_mutex_timedlock(self.mutex.get(), &raw const time) };
+        returned(libc::ETIMEDOUT, result)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: this thread holds the mutex, and nobody waits for either.
+        unsafe {
+            libc::pthread_mutex_unlock(self.mutex.get());
+            libc::pthread_mutex_destroy(self.mutex.get());
+            libc::pthread_cond_destroy(self.condition.get());
+        }
+    }
+}
+
+/// The one of `api`; `None`: it is no such wait.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all others are opened elsewhere, or are of another system"
+)]
+pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
+    Some(match api {
+        TimerApi::Futex => {
+            let word = Box::new(UnsafeCell::new(0));
+            Ok(Box::new(For(move |length| futex(&word, length))))
+        }
+        TimerApi::SemTimedwait => Semaphore::open().map(|semaphore| -> Box<dyn TimedWait> {
+            Box::new(For(move |length| semaphore.wait(length)))
+        }),
+        TimerApi::CondTimedwait => Held::open().map(|held| -> Box<dyn TimedWait> {
+            Box::new(For(move |length| held.wait_condition(length)))
+        }),
+        TimerApi::MutexTimedlock => Held::open().map(|held| -> Box<dyn TimedWait> {
+            Box::new(For(move |length| held.lock_again(length)))
+        }),
+        TimerApi::Sigtimedwait => Ok(Box::new(For(kept::sigtimedwait))),
+        _ => return None,
+    })
+}

@@ -1,0 +1,148 @@
+//! Timers that a program can ask for on Windows, each tried by a thread of its own.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Sender, channel};
+
+use laggard_model::{Absence, Lacks, Nanos, TimerApi, TimerRun};
+
+use laggard_measure::windows::{WaitableTimer, now, open_timer, pin};
+
+use super::{TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};
+
+/// This system, for a thread that tries a timer.
+struct OnWindows {
+    /// The finest sleep there is: of high resolution since Windows 10 1803.
+    finest: WaitableTimer,
+}
+
+impl OnWindows {
+    fn open() -> io::Result<Self> {
+        let open = |is_high| WaitableTimer::open(is_high, None);
+        let finest = open(true).or_else(|_| open(false))?;
+        Ok(Self { finest })
+    }
+}
+
+impl TimerSystem for OnWindows {
+    fn now(&self) -> Nanos {
+        now()
+    }
+
+    /// It may come a tick early where it is of no high resolution: the rest is slept
+    /// once more.
+    fn sleep_until(&self, time: Nanos) {
+        loop {
+            let left = time.saturating_sub(now());
+            // Up to whole units: what is cut would be waited for in a loop.
+            let left = left
+                + TimerApi::HighResTimer
+                    .unit()
+                    .saturating_sub(Nanos::from_ns(1));
+            if time <= now() || self.finest.sleep(left).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Nothing: Windows has slack of single timers, and none of these is given any.
+    fn timer_slack(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn refuse_timer_slack(&self) {}
+
+    fn allow_timer_slack(&self, _: Nanos) {}
+}
+
+/// Tries one, until it was tried for long enough or `stop` is set.
+pub fn measure_timer(plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
+    plan.run(watched(plan, stop))
+}
+
+/// Lets a thread measure, and waits for what it tells.
+fn watched(plan: &TimerPlan, stop: &AtomicBool) -> Result<WaitsSeen, Absence> {
+    let end = Arc::new(AtomicBool::new(false));
+    let (tell, told) = channel();
+    let (own, own_end) = (plan.clone(), Arc::clone(&end));
+    std::thread::Builder::new()
+        .name("lag/timer".into())
+        .spawn(move || measured(&own, &own_end, &tell))
+        .map_err(|err| lacking(format!("a thread is refused: {err}"), &err))?;
+    // Whether laggard was stopped is not known here.
+    let was_stopped = || false;
+    awaited(plan.duration, &told, [stop, &*end], now, was_stopped)
+        .unwrap_or_else(|| Err(not_returned()))
+}
+
+/// What the measuring thread does, from its start to its end.
+fn measured(plan: &TimerPlan, end: &AtomicBool, tell: &Sender<Result<WaitsSeen, Absence>>) {
+    // Whoever is gone has given up waiting.
+    let _ = tell.send(try_measured(plan, end));
+}
+
+fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence> {
+    if let Some(refusal) = plan.refusal() {
+        return Err(refusal);
+    }
+    pin(plan.cpu).map_err(|err| lacking(format!("CPU {} is refused: {err}", plan.cpu), &err))?;
+    let here = OnWindows::open().map_err(|err| lacking(err.to_string(), &err))?;
+    let mut wait = open_timer(plan.api, None).map_err(|err| lacking(err.to_string(), &err))?;
+    let mut seen = WaitsSeen::for_plan(plan, Nanos::ZERO);
+    try_out(plan, &here, &mut *wait, end, &mut seen)
+        .map_err(|err| lacking(err.to_string(), &err))?;
+    Ok(seen)
+}
+
+/// What could not be had, for this reason.
+fn lacking(reason: String, err: &io::Error) -> Absence {
+    let lacks = match err.kind() == io::ErrorKind::PermissionDenied {
+        true => Lacks::Rights,
+        false => Lacks::Kernel,
+    };
+    Absence {
+        reason,
+        remedy: "use another timer".into(),
+        lacks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use laggard_model::{Cpu, Service};
+
+    use super::*;
+
+    /// A limit against hanging, not an expectation.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn every_timer_of_this_system_comes_again_and_again_and_not_before_it_is_asked() {
+        for &api in TimerApi::HERE {
+            let plan = TimerPlan {
+                api,
+                service: Service::Other,
+                period: Nanos::from_ms(2),
+                duration: Nanos::from_ms(600),
+                cpu: Cpu(0),
+            };
+            let begin = Instant::now();
+
+            let run = measure_timer(&plan, &AtomicBool::new(false));
+
+            assert!(begin.elapsed() < PATIENCE, "{api}");
+            assert_eq!(run.absence, None, "{api}");
+            assert!(!run.periodic.is_empty() && !run.single.is_empty(), "{api}");
+            let in_order = run
+                .periodic
+                .windows(2)
+                .all(|two| two[0].woke <= two[1].woke);
+            assert!(in_order, "{api}: {:?}", run.periodic);
+            let after = run.single.iter().all(|one| one.called <= one.woke);
+            assert!(after, "{api}: {:?}", run.single);
+        }
+    }
+}
