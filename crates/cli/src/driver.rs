@@ -1,7 +1,7 @@
 //! `laggard driver`: the driver for Windows, installed and removed.
 
 use anyhow::Context as _;
-use laggard_measure::windows::{
+use laggard_measure_windows::{
     DriverStatus, Signing, driver_status, install_driver, remove_driver, signing,
 };
 

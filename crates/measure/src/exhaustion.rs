@@ -11,8 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::Nanos;
 
-use crate::used::used;
-
 /// How long the collector may stay away before the threads ask why.
 const PATIENCE: Nanos = Nanos::from_secs(3);
 /// They give up where more than one in so many nanoseconds was their own, of
@@ -21,8 +19,10 @@ const OWN_IN: u64 = 2;
 
 /// What the collector and the measuring threads know of each other.
 #[derive(Debug)]
-pub(crate) struct Exhaustion {
+pub struct Exhaustion {
     cpus: u64,
+    /// Returns the CPU time of all threads of this program.
+    cpu_time: fn() -> Nanos,
     /// When the collector last came, ns; 0: not yet.
     looked: AtomicU64,
     /// What this program had used by then, ns.
@@ -32,10 +32,12 @@ pub(crate) struct Exhaustion {
 }
 
 impl Exhaustion {
-    /// Of a measurement of so many CPUs.
-    pub(crate) fn new(cpus: usize) -> Self {
+    /// Returns the state before a measurement of `cpus` CPUs. `cpu_time` takes no lock and
+    /// allocates nothing.
+    pub fn new(cpus: usize, cpu_time: fn() -> Nanos) -> Self {
         Self {
             cpus: cpus as u64,
+            cpu_time,
             looked: AtomicU64::new(0),
             used: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
@@ -43,19 +45,19 @@ impl Exhaustion {
     }
 
     /// The collector has come, at `now`.
-    pub(crate) fn note(&self, now: Nanos) {
-        self.used.store(used().ns(), Ordering::Relaxed);
+    pub fn note(&self, now: Nanos) {
+        self.used.store((self.cpu_time)().ns(), Ordering::Relaxed);
         self.looked.store(now.ns(), Ordering::Release);
     }
 
     /// Whether a measuring thread is to end, at `now`. No lock, no allocation.
-    pub(crate) fn is_hopeless(&self, now: Nanos) -> bool {
+    pub fn is_hopeless(&self, now: Nanos) -> bool {
         let looked = self.looked.load(Ordering::Acquire);
         let away = now.ns().saturating_sub(looked);
         if looked == 0 || away < PATIENCE.ns() {
             return false;
         }
-        let own = used()
+        let own = (self.cpu_time)()
             .ns()
             .saturating_sub(self.used.load(Ordering::Relaxed));
         let is_hopeless = self.is_mostly_own(own, away);
@@ -73,7 +75,7 @@ impl Exhaustion {
     }
 
     /// When the threads gave up, if they did.
-    pub(crate) fn given_up(&self) -> Option<Nanos> {
+    pub fn given_up(&self) -> Option<Nanos> {
         let at = self.given_up.load(Ordering::Relaxed);
         (at > 0).then(|| Nanos::from_ns(at))
     }
@@ -82,12 +84,13 @@ impl Exhaustion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::used::used;
 
     const START: Nanos = Nanos::from_secs(100);
 
     #[test]
     fn a_collector_that_comes_is_no_reason_to_end() {
-        let exhaustion = Exhaustion::new(2);
+        let exhaustion = Exhaustion::new(2, used);
         exhaustion.note(START);
 
         assert!(!exhaustion.is_hopeless(START + Nanos::from_ms(2_900)));
@@ -96,13 +99,13 @@ mod tests {
 
     #[test]
     fn before_the_collector_first_came_there_is_nothing_to_judge_by() {
-        assert!(!Exhaustion::new(1).is_hopeless(START));
+        assert!(!Exhaustion::new(1, used).is_hopeless(START));
     }
 
     /// This test takes no CPU time to speak of.
     #[test]
     fn a_collector_that_others_keep_away_is_no_reason_to_end() {
-        let exhaustion = Exhaustion::new(1);
+        let exhaustion = Exhaustion::new(1, used);
         exhaustion.note(START);
 
         assert!(!exhaustion.is_hopeless(START + Nanos::from_secs(3600)));
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn measuring_that_takes_most_of_its_cpus_is_hopeless() {
-        let exhaustion = Exhaustion::new(2);
+        let exhaustion = Exhaustion::new(2, used);
         let second = 1_000_000_000;
 
         assert!(!exhaustion.is_mostly_own(second, second));
@@ -119,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_first_thread_that_gives_up_says_when() {
-        let exhaustion = Exhaustion::new(0);
+        let exhaustion = Exhaustion::new(0, used);
         // Zero CPUs: any time that this test takes is too much.
         exhaustion.note(START);
         let mut sum = 0_u64;
@@ -135,7 +138,7 @@ mod tests {
     /// With no CPU to measure, whatever this program takes is most of it.
     #[test]
     fn the_first_to_find_out_says_when() {
-        let exhaustion = Exhaustion::new(0);
+        let exhaustion = Exhaustion::new(0, used);
         exhaustion.note(START);
         let ends = [PATIENCE, PATIENCE * 2].map(|away| START + away);
 

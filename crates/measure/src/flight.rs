@@ -2,9 +2,7 @@
 
 use std::fmt::Debug;
 
-#[cfg(windows)]
-use laggard_model::{Address, Symbol, Tid};
-use laggard_model::{Cpu, Evidence, Nanos, ProgramCost};
+use laggard_model::{Address, Cpu, Evidence, Nanos, ProgramCost, Symbol, Tid};
 
 /// Keeps what each CPU did in the last moments, for when something was late.
 pub trait Flight: Debug {
@@ -29,7 +27,6 @@ pub trait Flight: Debug {
 
 /// What a kernel tells of itself, of which a probe has the newest: evidence of what made
 /// something late, and its names.
-#[cfg(windows)]
 pub trait KernelRecord: Debug + Send + Sync {
     /// As [`Flight::evidence`].
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence;

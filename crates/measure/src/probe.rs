@@ -37,7 +37,7 @@ pub struct Request {
 
 impl Request {
     /// Whether nobody asked for any of its services by name.
-    pub(crate) fn is_unasked(&self) -> bool {
+    pub fn is_unasked(&self) -> bool {
         let mut services = self.services.iter();
         services.all(|service| self.optional.contains(service))
     }
@@ -186,8 +186,7 @@ impl ProbeError {
 ///
 /// # Errors
 /// When there are too many.
-#[cfg(any(target_os = "linux", windows))]
-pub(crate) const fn check_number(lines: usize) -> Result<(), ProbeError> {
+pub const fn check_number(lines: usize) -> Result<(), ProbeError> {
     if lines <= LineId::MOST {
         Ok(())
     } else {
@@ -238,7 +237,6 @@ pub trait Probe {
     }
 
     /// What the kernel tells meanwhile; `None`: nothing.
-    #[cfg(windows)]
     fn record_of_kernel(&self) -> Option<std::sync::Arc<dyn crate::flight::KernelRecord>> {
         None
     }

@@ -4,34 +4,40 @@ use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGE
 
 /// What became of a planned expiry that was not lost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SettledExpiry {
+pub struct SettledExpiry {
     /// When it was due.
-    pub(crate) expiry: Nanos,
+    pub expiry: Nanos,
     /// See [`Activation::missed`].
-    pub(crate) missed: bool,
+    pub missed: bool,
     /// See [`Activation::censored`].
-    pub(crate) censored: bool,
+    pub censored: bool,
     /// See [`Activation::steps`].
-    pub(crate) steps: [Option<Nanos>; STAGES.len()],
+    pub steps: [Option<Nanos>; STAGES.len()],
 }
 
 /// The numbers and activations of a line. What is due outside of what is recorded is not
 /// numbered.
 #[derive(Debug)]
-pub(crate) struct SettledLine {
-    pub(crate) line: LineId,
+pub struct SettledLine {
+    pub line: LineId,
     /// Expiries before this instant are not recorded.
     begin: Nanos,
     /// Nor are expiries from this instant on.
-    pub(crate) until: Nanos,
+    pub until: Nanos,
     next_seq: u64,
     seen: Vec<Activation>,
     account: Account,
 }
 
+impl Default for SettledLine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SettledLine {
     /// Nothing settled, nothing recorded.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             line: LineId(0),
             begin: Nanos::MAX,
@@ -43,7 +49,7 @@ impl SettledLine {
     }
 
     /// Records and numbers what is due from `begin` on, and forgets what was counted.
-    pub(crate) fn begin(&mut self, begin: Nanos) {
+    pub fn begin(&mut self, begin: Nanos) {
         self.begin = begin;
         self.next_seq = 0;
         self.seen.clear();
@@ -51,12 +57,12 @@ impl SettledLine {
     }
 
     /// What became of the plan.
-    pub(crate) const fn account(&self) -> Account {
+    pub const fn account(&self) -> Account {
         self.account
     }
 
     /// Hands over what is complete.
-    pub(crate) fn drain(&mut self, into: &mut Batch) {
+    pub fn drain(&mut self, into: &mut Batch) {
         self.seen.drain(..).for_each(|one| into.push(&one));
     }
 
@@ -65,7 +71,7 @@ impl SettledLine {
     }
 
     /// What was planned for then is lost.
-    pub(crate) fn lose(&mut self, planned: Nanos, reason: LossReason) {
+    pub fn lose(&mut self, planned: Nanos, reason: LossReason) {
         if self.is_recorded(planned) {
             self.account.lose(reason);
             self.next_seq += 1;
@@ -73,7 +79,7 @@ impl SettledLine {
     }
 
     /// What was planned for then came.
-    pub(crate) fn push(&mut self, planned: Nanos, one: SettledExpiry) {
+    pub fn push(&mut self, planned: Nanos, one: SettledExpiry) {
         if !self.is_recorded(planned) {
             return;
         }
@@ -90,7 +96,7 @@ impl SettledLine {
 
     /// Nothing was ever seen of a line with this period: all that was planned is lost.
     #[cfg(target_os = "linux")]
-    pub(crate) fn lose_all(&mut self, period: Nanos) {
+    pub fn lose_all(&mut self, period: Nanos) {
         if self.until > self.begin {
             let planned = self.until.saturating_sub(self.begin).ns() / period.ns().max(1);
             self.account.lost = planned;
@@ -100,7 +106,7 @@ impl SettledLine {
     }
 
     /// All that was planned is settled.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.account.planned = Some(self.next_seq);
     }
 }

@@ -16,7 +16,7 @@ use crate::probe::{Drive, ProbeError, Request};
 /// Order of calls: `start`, `warm_up`, `begin`, then `drain` (and `begin`, to
 /// begin anew) as often as wanted, `end_at`, `is_at_rest` until it is or nobody
 /// waits any more, `settle`, one last `drain`.
-pub(crate) trait Source: Debug {
+pub trait Source: Debug {
     /// What its stages come from.
     fn backend(&self) -> Backend;
 
@@ -114,7 +114,7 @@ pub(crate) trait Source: Debug {
 
 /// One source that a request means, before anything of it is opened.
 #[derive(Clone, Debug)]
-pub(crate) enum SourcePlan {
+pub enum SourcePlan {
     /// Threads, softirqs and work items of ours, on timers.
     Timer(Request),
     /// A thread of ours that waits for the interrupt of this device.
@@ -129,7 +129,7 @@ pub(crate) enum SourcePlan {
 }
 
 /// Why there is no tracer.
-pub(crate) fn no_tracer(reason: impl ToString) -> ProbeError {
+pub fn no_tracer(reason: impl ToString) -> ProbeError {
     ProbeError::Service {
         service: Service::Kthread,
         reason: reason.to_string(),
@@ -141,7 +141,7 @@ pub(crate) fn no_tracer(reason: impl ToString) -> ProbeError {
 ///
 /// # Errors
 /// When no source gives what is asked for together.
-pub(crate) fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
+pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
     if matches!(request.drive, Drive::Uio(_)) && request.is_unasked() {
         // All that may be used count as not asked.
         request.services = vec![Service::Fifo(90)];

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// All sources of a probe.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub struct Sources {
     /// In the order of their lines.
     all: Vec<Box<dyn Source>>,
     lines: Vec<Line>,
@@ -33,7 +33,7 @@ impl Sources {
     ///
     /// # Errors
     /// When they have no line, or too many.
-    pub(crate) fn new(
+    pub fn new(
         all: Vec<Box<dyn Source>>,
         mut pace: Pace,
         now: fn() -> Nanos,
@@ -57,25 +57,25 @@ impl Sources {
         })
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Source> {
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Source> {
         self.all.iter().map(AsRef::as_ref)
     }
 
-    pub(crate) fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    pub(crate) fn pace(&self) -> Pace {
+    pub fn pace(&self) -> Pace {
         self.pace.clone()
     }
 
     /// That of the first that has lines.
-    pub(crate) fn backend(&self) -> Backend {
+    pub fn backend(&self) -> Backend {
         let first = self.iter().find(|one| !one.lines().is_empty());
         first.map_or(Backend::User, Source::backend)
     }
 
-    pub(crate) fn thread_of(&self, line: LineId) -> Option<Tid> {
+    pub fn thread_of(&self, line: LineId) -> Option<Tid> {
         let mut place = usize::from(line.0);
         for source in self.iter() {
             if place < source.lines().len() {
@@ -88,7 +88,7 @@ impl Sources {
 
     /// Has them all run, and record from `rest` after the end of their warm-up on;
     /// returns from when.
-    pub(crate) fn start(&mut self, rest: Nanos) -> Result<Nanos, ProbeError> {
+    pub fn start(&mut self, rest: Nanos) -> Result<Nanos, ProbeError> {
         let start = (self.now)() + LEAD;
         let mut place = 0;
         for source in self.all.iter_mut().filter(|one| !one.lines().is_empty()) {
@@ -110,32 +110,32 @@ impl Sources {
         }
     }
 
-    pub(crate) fn begin_anew(&mut self) -> Nanos {
+    pub fn begin_anew(&mut self) -> Nanos {
         let start = (self.now)();
         self.earlier = self.losses(false);
         self.begin(start);
         start
     }
 
-    pub(crate) fn drain(&mut self, into: &mut Batch) {
+    pub fn drain(&mut self, into: &mut Batch) {
         for source in &mut self.all {
             source.drain(into);
         }
     }
 
     /// When the first ended itself.
-    pub(crate) fn given_up(&self) -> Option<Nanos> {
+    pub fn given_up(&self) -> Option<Nanos> {
         self.iter().find_map(Source::given_up)
     }
 
     /// Why one gave up, where it did not take too much.
-    pub(crate) fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<String> {
         self.iter().find_map(Source::failure)
     }
 
     /// Ends them all at `ended`, and waits until each has served what was due before, or
     /// for as long as that is worth it.
-    pub(crate) fn end_at(&mut self, ended: Nanos) {
+    pub fn end_at(&mut self, ended: Nanos) {
         for source in &mut self.all {
             source.end_at(ended);
         }
@@ -155,13 +155,13 @@ impl Sources {
         }
     }
 
-    pub(crate) fn accounts(&self) -> Vec<Account> {
+    pub fn accounts(&self) -> Vec<Account> {
         self.iter().flat_map(Source::accounts).collect()
     }
 
     /// All losses since measuring began, also those not yet settled where it has not
     /// ended.
-    pub(crate) fn losses(&self, has_ended: bool) -> Losses {
+    pub fn losses(&self, has_ended: bool) -> Losses {
         let mut losses = self.earlier;
         for account in self.accounts() {
             losses.merge(&account.losses);
@@ -177,7 +177,7 @@ impl Sources {
 
 impl Pace {
     /// That of what is asked for.
-    pub(crate) fn of(request: &Request) -> Self {
+    pub fn of(request: &Request) -> Self {
         Self {
             period: request.period,
             every: request.every.clone(),

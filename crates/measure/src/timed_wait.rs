@@ -36,10 +36,6 @@ pub trait TimedWait {
 }
 
 /// Which expiries one wait served.
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "no timer of Windows says how many it served")
-)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Served {
     /// The one that was waited for.

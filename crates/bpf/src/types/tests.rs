@@ -139,10 +139,10 @@ fn a_value_is_read_and_written_where_c_has_its_fields() {
 
     let made = made.unwrap();
     for line in [
-        "pub(crate) struct Part {",
-        "pub(crate) parts: [Part; 2],",
-        "pub(crate) const PARTS_AT: usize = 8;",
-        "pub(crate) const PARTS_LEN: usize = 2;",
+        "pub struct Part {",
+        "pub parts: [Part; 2],",
+        "pub const PARTS_AT: usize = 8;",
+        "pub const PARTS_LEN: usize = 2;",
         "const BYTES: usize = 32;",
         "name: ::std::array::from_fn(|place| u8::from_ne_bytes(::laggard_bpf::value::part(bytes, 24 + place))),",
     ] {
@@ -158,5 +158,5 @@ fn constants_are_of_the_type_that_c_keeps_them_in() {
         return;
     };
 
-    assert!(made.unwrap().contains("pub(crate) const NONE: u32 = 255;"));
+    assert!(made.unwrap().contains("pub const NONE: u32 = 255;"));
 }

@@ -13,12 +13,7 @@ pub(super) fn shared(layout: &Layout) -> String {
     let name = type_name(&layout.name);
     let mut text = head(layout, "Debug, Default", "#[repr(C)]\n");
     for field in &layout.fields {
-        let _ = writeln!(
-            text,
-            "    pub(crate) {}: {},",
-            field.name,
-            atomic(&field.kind)
-        );
+        let _ = writeln!(text, "    pub {}: {},", field.name, atomic(&field.kind));
     }
     let _ = writeln!(
         text,
@@ -48,12 +43,7 @@ pub(super) fn value(layout: &Layout) -> String {
     let name = type_name(&layout.name);
     let mut text = head(layout, "Clone, Copy, Debug, Default, Eq, PartialEq", "");
     for field in &layout.fields {
-        let _ = writeln!(
-            text,
-            "    pub(crate) {}: {},",
-            field.name,
-            plain(&field.kind)
-        );
+        let _ = writeln!(text, "    pub {}: {},", field.name, plain(&field.kind));
     }
     let _ = writeln!(text, "}}\nimpl {name} {{");
     for Field {
@@ -64,13 +54,13 @@ pub(super) fn value(layout: &Layout) -> String {
     {
         let _ = writeln!(
             text,
-            "    /// Where `{field}` lies, in bytes.\n    pub(crate) const {}_AT: usize = {offset};",
+            "    /// Where `{field}` lies, in bytes.\n    pub const {}_AT: usize = {offset};",
             field.to_uppercase()
         );
         if let FieldKind::Array(_, count) = kind {
             let _ = writeln!(
                 text,
-                "    /// How many `{field}` has.\n    pub(crate) const {}_LEN: usize = {count};",
+                "    /// How many `{field}` has.\n    pub const {}_LEN: usize = {count};",
                 field.to_uppercase()
             );
         }
@@ -122,7 +112,7 @@ fn of_words(layout: &Layout) -> String {
         .collect();
     match reads {
         Some(reads) if layout.bytes.is_multiple_of(WORD) => format!(
-            "    /// Reads it by its words, each given by its number.\n    pub(crate) fn from_words(word: impl Fn(usize) -> u64) -> Self {{\n        Self {{ {}}}\n    }}\n",
+            "    /// Reads it by its words, each given by its number.\n    pub fn from_words(word: impl Fn(usize) -> u64) -> Self {{\n        Self {{ {}}}\n    }}\n",
             reads.concat()
         ),
         _ => String::new(),
@@ -170,7 +160,7 @@ pub(super) fn constants(name: &str, of: &Enum<'_>) -> String {
     for one in of.iter() {
         let _ = writeln!(
             text,
-            "/// Of `enum {name}`.\npub(crate) const {}: {sign}{} = {};",
+            "/// Of `enum {name}`.\npub const {}: {sign}{} = {};",
             one.name.and_then(OsStr::to_str).unwrap_or_default(),
             of.size() * 8,
             one.value
@@ -182,7 +172,7 @@ pub(super) fn constants(name: &str, of: &Enum<'_>) -> String {
 
 fn head(layout: &Layout, derive: &str, attributes: &str) -> String {
     format!(
-        "/// `struct {}`, which says what its fields are.\n#[derive({derive})]\n{attributes}pub(crate) struct {} {{\n",
+        "/// `struct {}`, which says what its fields are.\n#[derive({derive})]\n{attributes}pub struct {} {{\n",
         layout.name,
         type_name(&layout.name)
     )

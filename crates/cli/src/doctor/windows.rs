@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use laggard_answer::doctor::Examined;
-use laggard_measure::windows;
+use laggard_measure_windows as windows;
 use laggard_record::Recording;
 
 use super::tell;

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 pub(super) use laggard_console::system::interruption;
-use laggard_measure::windows::allowed_cpus;
-pub(super) use laggard_measure::windows::{caveats, clocks, identify as host};
+use laggard_measure_windows::allowed_cpus;
+pub(super) use laggard_measure_windows::{caveats, clocks, identify as host};
 use laggard_model::{Cpu, Service, TimerRun};
 use laggard_trials::timers::{TimerPlan, measure_timer};
 

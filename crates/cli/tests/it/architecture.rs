@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 /// Made for tests alone: any crate may have it to test with.
 const FOR_TESTS: &str = "made";
 /// The crates, lowest first; those of a level do not know each other.
-const LEVELS: [&[&str]; 8] = [
+const LEVELS: [&[&str]; 9] = [
     &["model", "marks"],
     &["bpf", "etl", "files"],
     &["measure", "workload", "record", "analyze", "otlp"],
+    &["measure-windows"],
     &["session", "answer", "trials"],
     &[FOR_TESTS],
     &["view", "console"],

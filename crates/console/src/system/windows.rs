@@ -74,7 +74,7 @@ pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
 /// the program ended there and then.
 fn at_closing(end: impl Fn() + Send + Sync + 'static) -> anyhow::Result<()> {
     #[cfg(windows)]
-    laggard_measure::windows::at_closing(end).context("watch for the closing of the window")?;
+    laggard_measure_windows::at_closing(end).context("watch for the closing of the window")?;
     #[cfg(not(windows))]
     drop(end);
     Ok(())

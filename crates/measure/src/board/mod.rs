@@ -5,11 +5,6 @@
 //! Every field is atomic, because the kernel may write it at any time. No
 //! field needs an order of its own but `head`, `tail` and `waiting`.
 
-#![cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "sources that use it are not built")
-)]
-
 mod collector;
 mod slot;
 mod stamps;
@@ -19,12 +14,16 @@ mod writer;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use collector::{Asker, BoardView, ExpectedStages, LineReader, Skips, Standing, Stops};
-pub(crate) use stamps::Stamps;
+pub use collector::{Asker, BoardView, ExpectedStages, LineReader, Skips, Standing, Stops};
+pub use stamps::Stamps;
 pub use timeline::Timeline;
-pub(crate) use writer::{LineWriter, unserved};
+pub use writer::{LineWriter, unserved};
 
-#[allow(dead_code, reason = "some fields are the programs' own")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "generated; the programs use some fields alone"
+)]
 mod shared {
     use super::Shared;
 
@@ -34,12 +33,12 @@ mod shared {
 #[cfg(target_os = "linux")]
 pub(crate) use shared::BOARD_SHARE_BITS;
 use shared::{BOARD_LINES, BOARD_NONE};
-pub(crate) use shared::{BoardCpu, BoardLine, BoardSlot};
+pub use shared::{BoardCpu, BoardLine, BoardSlot};
 
 /// Most lines on one CPU.
-pub(crate) const LINES_PER_CPU: usize = BOARD_LINES as usize;
+pub const LINES_PER_CPU: usize = BOARD_LINES as usize;
 /// No such line.
-pub(crate) const NO_LINE: u32 = BOARD_NONE;
+pub const NO_LINE: u32 = BOARD_NONE;
 
 /// What may lie in memory that others write at any time.
 ///
@@ -67,13 +66,13 @@ impl<T: Shared> Memory<T> for Box<[T]> {
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct BoardMaps {
-    pub(crate) cpus: std::os::fd::OwnedFd,
-    pub(crate) slots: std::os::fd::OwnedFd,
+    pub cpus: std::os::fd::OwnedFd,
+    pub slots: std::os::fd::OwnedFd,
 }
 
 /// The board of one run.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub struct Board {
     cpus: Box<dyn Memory<BoardCpu>>,
     slots: Box<dyn Memory<BoardSlot>>,
 }
@@ -81,7 +80,7 @@ pub(crate) struct Board {
 impl Board {
     /// A board of our own, for CPU numbers below `nr_cpus`. All of its memory has
     /// been written to.
-    pub(crate) fn owned(nr_cpus: usize, nr_slots: usize) -> Self {
+    pub fn owned(nr_cpus: usize, nr_slots: usize) -> Self {
         fn zeroed<T: Default>(count: usize) -> Box<[T]> {
             std::iter::repeat_with(T::default).take(count).collect()
         }
@@ -92,7 +91,7 @@ impl Board {
     }
 
     /// A board in memory that others know too, all zero.
-    pub(crate) fn over(cpus: Box<dyn Memory<BoardCpu>>, slots: Box<dyn Memory<BoardSlot>>) -> Self {
+    pub fn over(cpus: Box<dyn Memory<BoardCpu>>, slots: Box<dyn Memory<BoardSlot>>) -> Self {
         for cpu in cpus.all() {
             cpu.carried.store(NO_LINE, Ordering::Relaxed);
         }
@@ -100,12 +99,12 @@ impl Board {
     }
 
     /// CPU `cpu`'s part.
-    pub(crate) fn cpu(&self, cpu: u32) -> &BoardCpu {
+    pub fn cpu(&self, cpu: u32) -> &BoardCpu {
         &self.cpus.all()[cpu as usize]
     }
 
     /// The slots of line `line` of a CPU.
-    pub(crate) fn ring(&self, cpu: &BoardCpu, line: usize) -> &[BoardSlot] {
+    pub fn ring(&self, cpu: &BoardCpu, line: usize) -> &[BoardSlot] {
         let room = 1_usize << cpu.ring_bits.load(Ordering::Relaxed);
         let first = usize::try_from(cpu.lines_first_slot.load(Ordering::Relaxed))
             .expect("set by us, below the number of slots")
@@ -114,7 +113,7 @@ impl Board {
     }
 
     /// Who fills the slots of line `line` of CPU `cpu`, in user space.
-    pub(crate) fn writer(&self, cpu: u32, line: usize) -> LineWriter<'_> {
+    pub fn writer(&self, cpu: u32, line: usize) -> LineWriter<'_> {
         let cpu = self.cpu(cpu);
         LineWriter::new(cpu, line, self.ring(cpu, line))
     }
@@ -122,7 +121,7 @@ impl Board {
 
 impl BoardCpu {
     /// The name of the thread that last ran a softirq of ours.
-    pub(crate) fn softirq_name(&self) -> String {
+    pub fn softirq_name(&self) -> String {
         let words = self.softirq_name.each_ref();
         let bytes: Vec<u8> = words
             .into_iter()

@@ -12,23 +12,23 @@ const NUMBER: u64 = !(1 << BOARD_ARMED | 1 << BOARD_ARMED_LATE | 1 << BOARD_FORE
 
 impl BoardSlot {
     /// The activation's number among its line's.
-    pub(crate) fn seq(&self) -> u64 {
+    pub fn seq(&self) -> u64 {
         self.seq.load(Ordering::Relaxed) & NUMBER
     }
 
     /// When it was due.
-    pub(crate) fn expiry(&self) -> Nanos {
+    pub fn expiry(&self) -> Nanos {
         Nanos::from_ns(self.expiry_ns.load(Ordering::Relaxed))
     }
 
     /// When its service ran.
-    pub(crate) fn end(&self) -> Nanos {
+    pub fn end(&self) -> Nanos {
         Nanos::from_ns(self.end_ns.load(Ordering::Relaxed))
     }
 
     /// Where a stage on the way is stamped; `None`: the service's own first
     /// instruction, which is the end.
-    pub(crate) const fn stamp(&self, stage: Stage) -> Option<&AtomicU64> {
+    pub const fn stamp(&self, stage: Stage) -> Option<&AtomicU64> {
         match stage {
             Stage::Irq | Stage::IrqElsewhere => Some(&self.irq_ns),
             Stage::IrqThread => Some(&self.irq_thread_ns),
@@ -43,33 +43,33 @@ impl BoardSlot {
     }
 
     /// Whether its service ran on another CPU than its line's.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub fn is_foreign(&self) -> bool {
         self.has(BOARD_FOREIGN)
     }
 
     /// Whether its thread came to wait for it only after it was due.
-    pub(crate) fn is_armed_late(&self) -> bool {
+    pub fn is_armed_late(&self) -> bool {
         self.has(BOARD_ARMED_LATE)
     }
 
     /// Whether its thread has armed a timer descriptor for it.
-    pub(crate) fn is_armed(&self) -> bool {
+    pub fn is_armed(&self) -> bool {
         self.has(BOARD_ARMED)
     }
 
     /// Notes that the service ran on another CPU than its line's. By whoever
     /// fills the slot.
-    pub(crate) fn set_foreign(&self) {
+    pub fn set_foreign(&self) {
         self.set(BOARD_FOREIGN);
     }
 
     /// Notes that the thread came to wait only after the expiry.
-    pub(crate) fn set_armed_late(&self) {
+    pub fn set_armed_late(&self) {
         self.set(BOARD_ARMED_LATE);
     }
 
     /// Notes that a timer descriptor has been armed.
-    pub(crate) fn set_armed(&self) {
+    pub fn set_armed(&self) {
         self.set(BOARD_ARMED);
     }
 
@@ -84,7 +84,7 @@ impl BoardSlot {
     }
 
     /// Forgets the activation before and names the new one.
-    pub(crate) fn begin(&self, seq: u64, expiry: Nanos, lost_before: u64) {
+    pub fn begin(&self, seq: u64, expiry: Nanos, lost_before: u64) {
         // All of them: one that is forgotten here keeps its last activation's.
         let Self {
             seq: marked_seq,

@@ -4,7 +4,7 @@ use laggard_model::{Caveat, CaveatKind, STAGES_ON_THE_WAY, Stage};
 
 /// The stages on the way that a recording is to have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamps {
+pub struct Stamps {
     /// A bit for each, at its index.
     asked: u16,
 }
@@ -27,30 +27,30 @@ impl Default for Stamps {
 
 impl Stamps {
     /// Those `asked` for.
-    pub(crate) fn of(asked: &[Stage]) -> Self {
+    pub fn of(asked: &[Stage]) -> Self {
         Self { asked: bits(asked) }
     }
 
     /// Whether a recording is to have `stage`, if that is one on the way.
-    pub(crate) fn has(self, stage: Stage) -> bool {
+    pub fn has(self, stage: Stage) -> bool {
         let always = !bits(&STAGES_ON_THE_WAY);
         (self.asked | always) & (1 << stage.index()) != 0
     }
 
     /// Whether the programs of the timer softirq are needed: on the deferred
     /// route they tell the interrupt as well.
-    pub(crate) fn need_raise(self) -> bool {
+    pub fn need_raise(self) -> bool {
         self.has(Stage::Raise) || self.has(Stage::Irq)
     }
 
     /// Whether the program of a timer's callback is needed: on the direct
     /// route it tells the interrupt as well.
-    pub(crate) fn need_expire(self) -> bool {
+    pub fn need_expire(self) -> bool {
         self.has(Stage::Expire) || self.has(Stage::Irq)
     }
 
     /// What a recording lacks because it was not asked for.
-    pub(crate) fn caveat(self) -> Option<Caveat> {
+    pub fn caveat(self) -> Option<Caveat> {
         let absent: Vec<&str> = STAGES_ON_THE_WAY
             .into_iter()
             .filter(|&stage| !self.has(stage))

@@ -18,14 +18,14 @@ use laggard_model::Nanos;
 /// The planned expiries of one line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Timeline {
-    pub(crate) seed: u64,
-    pub(crate) seq: u64,
-    pub(crate) base_ns: u64,
-    pub(crate) expiry_ns: u64,
-    pub(crate) period_us: u32,
-    pub(crate) dither: u32,
-    pub(crate) place: u32,
-    pub(crate) places: u32,
+    pub seed: u64,
+    pub seq: u64,
+    pub base_ns: u64,
+    pub expiry_ns: u64,
+    pub period_us: u32,
+    pub dither: u32,
+    pub place: u32,
+    pub places: u32,
 }
 
 impl Timeline {
@@ -106,7 +106,7 @@ impl Timeline {
     }
 
     /// Moves on by so many.
-    pub(crate) fn advance_by(&mut self, expiries: u64) {
+    pub fn advance_by(&mut self, expiries: u64) {
         for _ in 0..expiries {
             self.advance();
         }

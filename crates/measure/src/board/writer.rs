@@ -9,7 +9,7 @@ use super::{BoardCpu, BoardLine, BoardSlot};
 
 /// Who fills the slots of one line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LineWriter<'a> {
+pub struct LineWriter<'a> {
     cpu: &'a BoardCpu,
     index: usize,
     ring: &'a [BoardSlot],
@@ -21,12 +21,12 @@ impl<'a> LineWriter<'a> {
     }
 
     /// What its CPU's programs know.
-    pub(crate) const fn cpu(&self) -> &'a BoardCpu {
+    pub const fn cpu(&self) -> &'a BoardCpu {
         self.cpu
     }
 
     /// Its line's place on that CPU.
-    pub(crate) const fn index(&self) -> usize {
+    pub const fn index(&self) -> usize {
         self.index
     }
 
@@ -36,7 +36,7 @@ impl<'a> LineWriter<'a> {
 
     /// Takes the next slot for activation `seq`, due at `expiry`: from now on its
     /// service is awaited. `None`: there is no room, and that is counted.
-    pub(crate) fn claim(&self, seq: u64, expiry: Nanos) -> Option<&'a BoardSlot> {
+    pub fn claim(&self, seq: u64, expiry: Nanos) -> Option<&'a BoardSlot> {
         let line = self.line();
         let head = line.head.load(Ordering::Acquire);
         let room = self.ring.len() as u64;
@@ -55,14 +55,14 @@ impl<'a> LineWriter<'a> {
     }
 
     /// The slot whose service is awaited, if one is.
-    pub(crate) fn claimed(&self) -> Option<&'a BoardSlot> {
+    pub fn claimed(&self) -> Option<&'a BoardSlot> {
         unserved(self.cpu, self.index, self.ring)
     }
 
     /// The service of the claimed slot ran at `end`, on another CPU than its
     /// line's where `is_foreign`. The collector may read it from here on, and
     /// whoever claims may claim the next.
-    pub(crate) fn publish(&self, slot: &BoardSlot, end: Nanos, is_foreign: bool) {
+    pub fn publish(&self, slot: &BoardSlot, end: Nanos, is_foreign: bool) {
         let line = self.line();
         if is_foreign {
             slot.set_foreign();
@@ -74,17 +74,13 @@ impl<'a> LineWriter<'a> {
     }
 
     /// Gives the claimed slot up: the next claim takes it again.
-    pub(crate) fn give_up(&self) {
+    pub fn give_up(&self) {
         self.line().waiting.store(0, Ordering::Release);
     }
 }
 
 /// The slot that `line` has asked its service for, if that has not come.
-pub(crate) fn unserved<'a>(
-    cpu: &BoardCpu,
-    line: usize,
-    ring: &'a [BoardSlot],
-) -> Option<&'a BoardSlot> {
+pub fn unserved<'a>(cpu: &BoardCpu, line: usize, ring: &'a [BoardSlot]) -> Option<&'a BoardSlot> {
     let state = &cpu.lines[line];
     let is_awaited = state.waiting.load(Ordering::Acquire) != 0;
     is_awaited.then(|| slot_of(ring, state.head.load(Ordering::Acquire)))

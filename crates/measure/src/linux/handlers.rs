@@ -19,7 +19,11 @@ use super::statistics::{cost_of, scaled};
 use super::{clock, objects, possible_cpus};
 use shared::{HANDLER_BUCKETS, HANDLER_FIRST, HANDLER_QUARTERS, HandlerCpu, HandlerKey};
 
-#[allow(dead_code, reason = "some are the programs' own")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "generated; the programs use some fields alone"
+)]
 mod shared {
     include!(concat!(env!("OUT_DIR"), "/handlers.rs"));
 }

@@ -219,7 +219,7 @@ mod tests {
             board: Board::owned(1, 4),
             enlist: None,
             stop: AtomicBool::new(false),
-            exhaustion: Exhaustion::new(1),
+            exhaustion: Exhaustion::new(1, crate::used::used),
             faults: AtomicU64::new(0),
             passed: BTreeMap::new(),
         };

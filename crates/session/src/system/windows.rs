@@ -5,13 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use laggard_measure::windows::{self, EventFlight, WindowsProbe, give_way};
-use laggard_measure::{Flight, KernelRecord, Probe, ProbeError, Request};
+use laggard_measure::flight::KernelRecord;
+use laggard_measure::{Flight, Probe, ProbeError, Request};
+use laggard_measure_windows::{self as windows, EventFlight, WindowsProbe, give_way};
 use laggard_model::{Caveat, CpuList, Episode, Host, Nanos, Service};
 
 use crate::ProbeChoice;
 
-pub(crate) use laggard_measure::windows::{
+pub(crate) use laggard_measure_windows::{
     ImageBook as SymbolBook, allowed_cpus as usual_cpus, now,
 };
 

@@ -13,6 +13,7 @@ use laggard_measure::board::Memory as _;
 use laggard_measure::linux::mapping::Mapped;
 use laggard_measure::linux::obstacle::{Help, Obstacle};
 
+#[allow(unreachable_pub, reason = "generated")]
 mod shared {
     use laggard_measure::board::Shared;
 

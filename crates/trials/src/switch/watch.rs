@@ -16,6 +16,7 @@ use laggard_measure::linux::mapping::Mapped;
 use laggard_measure::linux::objects::leave_out_absent;
 use laggard_measure::linux::obstacle::{Help, Obstacle};
 
+#[allow(unreachable_pub, reason = "generated")]
 mod shared {
     use laggard_measure::board::Shared;
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use laggard_model::{Absence, Lacks, Nanos, TimerApi, TimerRun};
 
-use laggard_measure::windows::{WaitableTimer, now, open_timer, pin};
+use laggard_measure_windows::{WaitableTimer, now, open_timer, pin};
 
 use super::{TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};
 

@@ -11,15 +11,15 @@ use super::mirror::SoftirqFate;
 
 /// How a line stood when nobody waited for its service any more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// From this number on, its service had still not come, besides from what
     /// its slot on the board says.
-    pub(crate) unserved_from: Option<u64>,
+    pub unserved_from: Option<u64>,
     /// Until when that is known: at most then it was given up.
-    pub(crate) given_up: Nanos,
+    pub given_up: Nanos,
     /// Whether its thread waits on another CPU than its line's: who runs on
     /// that one does not keep it waiting, and its wait says nothing of it.
-    pub(crate) is_elsewhere: bool,
+    pub is_elsewhere: bool,
 }
 
 impl LineReader {
@@ -27,7 +27,7 @@ impl LineReader {
     /// drained. An expiry for which the service has not come is missed, and its
     /// latency how long it had waited when it was given up: the true one is at
     /// least that. A CPU's softirq line comes before its followers.
-    pub(crate) fn close(&mut self, standing: Standing, look: &mut BoardView<'_>, into: &mut Batch) {
+    pub fn close(&mut self, standing: Standing, look: &mut BoardView<'_>, into: &mut Batch) {
         if self.account.planned.is_some() || self.planned.is_none() {
             return;
         }

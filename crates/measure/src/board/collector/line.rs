@@ -10,18 +10,18 @@ use super::{BoardView, Mirror, Skips, Stops};
 
 /// Which stages a line's activations should have.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ExpectedStages {
+pub struct ExpectedStages {
     /// A timer's callback, in an interrupt or in softirq context.
-    pub(crate) expire: bool,
+    pub expire: bool,
     /// An interrupt before the first stage.
-    pub(crate) irq: bool,
+    pub irq: bool,
     /// A thread's wakeup.
-    pub(crate) waking: bool,
+    pub waking: bool,
 }
 
 /// What asks for a line's service, and so why an expiry can go without.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Asker {
+pub enum Asker {
     /// The timer of the thread that serves it.
     Thread,
     /// The softirq timer of its CPU, whose callback serves it.
@@ -46,28 +46,28 @@ pub(super) struct Reading {
 
 /// One line, as the collector sees it.
 #[derive(Debug)]
-pub(crate) struct LineReader {
-    pub(crate) id: LineId,
+pub struct LineReader {
+    pub id: LineId,
     /// Its place among the lines of its CPU.
-    pub(crate) index: usize,
-    pub(crate) expected: ExpectedStages,
+    pub index: usize,
+    pub expected: ExpectedStages,
     /// The last stage, which `end_ns` is.
-    pub(crate) last: Stage,
+    pub last: Stage,
     /// The stages on the way that are kept.
-    pub(crate) stamps: Stamps,
-    pub(crate) asker: Asker,
+    pub stamps: Stamps,
+    pub asker: Asker,
     /// Plans the line's expiries again, to tell when missed ones were due.
-    pub(crate) planned: Option<Timeline>,
+    pub planned: Option<Timeline>,
     /// Only every `stride`-th expiry of the timeline, from `first` on, is
     /// this line's.
-    pub(crate) stride: u64,
-    pub(crate) first: u64,
+    pub stride: u64,
+    pub first: u64,
     /// Expiries before this instant are not recorded, nor numbered.
-    pub(crate) begin: Nanos,
+    pub begin: Nanos,
     /// Nor are expiries from this instant on: ending disturbs them.
-    pub(crate) until: Nanos,
+    pub until: Nanos,
     /// The softirq's line, where it has this line's activations.
-    pub(crate) mirror: Option<Mirror>,
+    pub mirror: Option<Mirror>,
     /// The number of the next activation.
     pub(super) next_seq: u64,
     pub(super) before: Option<Reading>,
@@ -86,7 +86,7 @@ pub(crate) struct LineReader {
 
 impl LineReader {
     /// Of line `id`, at place `index` of its CPU, that has read nothing yet.
-    pub(crate) fn new(id: LineId, index: usize, last: Stage, asker: Asker) -> Self {
+    pub fn new(id: LineId, index: usize, last: Stage, asker: Asker) -> Self {
         Self {
             id,
             index,
@@ -112,7 +112,7 @@ impl LineReader {
     }
 
     /// Counts lines from `first` on.
-    pub(crate) fn number_from(&mut self, first: LineId) {
+    pub fn number_from(&mut self, first: LineId) {
         self.id.0 += first.0;
         if let Some(mirror) = &mut self.mirror {
             mirror.id.0 += first.0;
@@ -120,14 +120,14 @@ impl LineReader {
     }
 
     /// What its activations say of the softirq goes to line `softirq`.
-    pub(crate) fn tell_softirq(&mut self, softirq: LineId) {
+    pub fn tell_softirq(&mut self, softirq: LineId) {
         self.mirror = Some(Mirror::new(softirq));
     }
 
     /// Appends everything new; counts what was lost. A CPU's softirq line
     /// comes before its followers. A follower's gap waits until that line
     /// tells what the softirq did meanwhile, which may be the next time.
-    pub(crate) fn drain(&mut self, look: &mut BoardView<'_>, into: &mut Batch) {
+    pub fn drain(&mut self, look: &mut BoardView<'_>, into: &mut Batch) {
         let line = &look.cpu.lines[self.index];
         let head = line.head.load(Ordering::Acquire);
         let mut tail = line.tail.load(Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl LineReader {
     }
 
     /// When the service ran that is yet to be read of.
-    pub(crate) fn readings<'a>(
+    pub fn readings<'a>(
         &self,
         cpu: &BoardCpu,
         ring: &'a [BoardSlot],
@@ -175,28 +175,28 @@ impl LineReader {
     }
 
     /// What became of the line's plan since `begin`.
-    pub(crate) const fn account(&self) -> Account {
+    pub const fn account(&self) -> Account {
         self.account
     }
 
     /// Activations whose timer expired on another CPU.
-    pub(crate) const fn elsewhere(&self) -> u64 {
+    pub const fn elsewhere(&self) -> u64 {
         self.elsewhere
     }
 
     /// The longest wait of expiries whose service had not come when they were
     /// given up, and how many they are.
-    pub(crate) const fn given_up(&self) -> Option<(Nanos, u64)> {
+    pub const fn given_up(&self) -> Option<(Nanos, u64)> {
         self.given_up
     }
 
     /// Activations lost since the last one that found room; not yet settled.
-    pub(crate) fn lost_since(&self, cpu: &BoardCpu) -> u64 {
+    pub fn lost_since(&self, cpu: &BoardCpu) -> u64 {
         cpu.lines[self.index].lost.load(Ordering::Relaxed)
     }
 
     /// Forgets what was counted, and numbers anew from `start` on.
-    pub(crate) fn begin_at(&mut self, start: Nanos) {
+    pub fn begin_at(&mut self, start: Nanos) {
         self.begin = start;
         self.unrecorded = self.next_seq;
         self.settled = 0;

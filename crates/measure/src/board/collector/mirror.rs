@@ -5,8 +5,8 @@ use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGE
 /// The softirq's line where a thread's timer descriptor serves it: what the
 /// thread's activations say of the softirq. Its plan is the thread's.
 #[derive(Debug)]
-pub(crate) struct Mirror {
-    pub(crate) id: LineId,
+pub struct Mirror {
+    pub id: LineId,
     next_seq: u64,
     last_softirq: Nanos,
     seen: Vec<Activation>,
@@ -32,7 +32,7 @@ pub(super) enum SoftirqFate {
 
 impl Mirror {
     /// Of line `id`, that has seen nothing yet.
-    pub(crate) fn new(id: LineId) -> Self {
+    pub fn new(id: LineId) -> Self {
         Self {
             id,
             next_seq: 0,
@@ -44,7 +44,7 @@ impl Mirror {
     }
 
     /// What became of the line's plan.
-    pub(crate) const fn account(&self) -> Account {
+    pub const fn account(&self) -> Account {
         self.account
     }
 

@@ -13,11 +13,11 @@ mod stops;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ending::Standing;
-pub(crate) use line::{Asker, ExpectedStages, LineReader};
+pub use ending::Standing;
+pub use line::{Asker, ExpectedStages, LineReader};
 use mirror::Mirror;
-pub(crate) use skips::Skips;
-pub(crate) use stops::Stops;
+pub use skips::Skips;
+pub use stops::Stops;
 
 use laggard_model::Nanos;
 
@@ -25,12 +25,12 @@ use super::{BoardCpu, BoardSlot};
 
 /// What a reader looks at, and up to when.
 #[derive(Debug)]
-pub(crate) struct BoardView<'a> {
-    pub(crate) cpu: &'a BoardCpu,
-    pub(crate) ring: &'a [BoardSlot],
-    pub(crate) skips: &'a mut Skips,
-    pub(crate) stops: &'a Stops,
+pub struct BoardView<'a> {
+    pub cpu: &'a BoardCpu,
+    pub ring: &'a [BoardSlot],
+    pub skips: &'a mut Skips,
+    pub stops: &'a Stops,
     /// What was served later waits for the next look: only until then is it
     /// known when laggard was stopped.
-    pub(crate) until: Nanos,
+    pub until: Nanos,
 }

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 17;
 /// passed while it could not run, or of a timer descriptor that the thread that
 /// arms it did not come to.
 #[derive(Debug, Default)]
-pub(crate) struct Skips {
+pub struct Skips {
     skipped: VecDeque<(u64, Nanos)>,
     known_until: u64,
     /// The first expiry that the softirq has not come to at the end.
@@ -20,7 +20,7 @@ pub(crate) struct Skips {
 }
 
 impl Skips {
-    pub(crate) fn add(&mut self, number: u64, served: Nanos) {
+    pub fn add(&mut self, number: u64, served: Nanos) {
         if self.skipped.len() == MOST {
             self.skipped.pop_front();
         }

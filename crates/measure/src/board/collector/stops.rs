@@ -9,7 +9,7 @@ const GAP: Nanos = Nanos::from_ms(100);
 
 /// Stretches in which no thread of ours could run, because laggard was stopped.
 #[derive(Debug, Default)]
-pub(crate) struct Stops {
+pub struct Stops {
     stretches: Vec<(Nanos, Nanos)>,
 }
 
@@ -18,7 +18,7 @@ impl Stops {
     /// `looks.1`; `readings`: when threads of ours ran meanwhile. While it was
     /// stopped none did, so it was in a gap between them: all that are too long
     /// for the period count, or else the longest.
-    pub(crate) fn add(&mut self, looks: (Nanos, Nanos), mut readings: Vec<Nanos>, period: Nanos) {
+    pub fn add(&mut self, looks: (Nanos, Nanos), mut readings: Vec<Nanos>, period: Nanos) {
         readings.retain(|reading| *reading > looks.0 && *reading < looks.1);
         readings.extend([looks.0, looks.1]);
         readings.sort_unstable();
@@ -31,7 +31,7 @@ impl Stops {
     }
 
     /// Whether laggard was stopped at some time from `from` to `to`.
-    pub(crate) fn overlap(&self, from: Nanos, to: Nanos) -> bool {
+    pub fn overlap(&self, from: Nanos, to: Nanos) -> bool {
         // The last is asked for most often; there are few.
         let mut latest = self.stretches.iter().rev();
         latest.any(|stretch| from < stretch.1 && to > stretch.0)
@@ -39,7 +39,7 @@ impl Stops {
 
     /// When it was first stopped at `since` or later, how often, and for how
     /// long in all.
-    pub(crate) fn since(&self, since: Nanos) -> Option<(Nanos, usize, Nanos)> {
+    pub fn since(&self, since: Nanos) -> Option<(Nanos, usize, Nanos)> {
         let later = || self.stretches.iter().filter(|stretch| stretch.1 > since);
         let (first, _) = later().next()?;
         let all = later().map(|stretch| stretch.1.saturating_sub(stretch.0));

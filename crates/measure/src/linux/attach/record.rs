@@ -16,7 +16,11 @@ use shared::{
 
 use super::calls::system_call;
 
-#[allow(dead_code, reason = "some are the programs' own")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "generated; the programs use some fields alone"
+)]
 pub(super) mod shared {
     use crate::board::Shared;
 

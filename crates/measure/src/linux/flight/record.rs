@@ -13,7 +13,11 @@ use shared::{
 };
 pub(super) use shared::{FlightRecord, RingHead, StackSample as Sample};
 
-#[allow(dead_code, reason = "some are the programs' own")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "generated; the programs use some fields alone"
+)]
 mod shared {
     use crate::board::Shared;
 

@@ -3,7 +3,11 @@
 mod callback;
 mod cost;
 mod enlist;
-#[allow(dead_code, reason = "some fields are the programs' own")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "generated; the programs use some fields alone"
+)]
 pub(super) mod values {
     include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 }

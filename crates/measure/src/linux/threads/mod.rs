@@ -140,7 +140,7 @@ impl ThreadSource {
                     system("let threads be known to the programs", refused.reason)
                 })?,
             stop: AtomicBool::new(false),
-            exhaustion: Exhaustion::new(request.cpus.len()),
+            exhaustion: Exhaustion::new(request.cpus.len(), crate::used::used),
             faults: AtomicU64::new(0),
             passed: plans
                 .iter()

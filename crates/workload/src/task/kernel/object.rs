@@ -16,7 +16,11 @@ laggard_bpf::sources! {
 #[derive(Debug)]
 pub(super) struct LoadedTask(object::LoadedObject);
 
-#[allow(dead_code, reason = "some fields are the programs' own")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "generated; the programs use some fields alone"
+)]
 mod shared {
     include!(concat!(env!("OUT_DIR"), "/task.rs"));
 }

@@ -17,7 +17,7 @@ use super::super::{clock, host, rights};
 use super::NoEvents;
 use super::consumer::{self, Consumer};
 use super::session::EventSession;
-use crate::flight::KernelRecord;
+use laggard_measure::flight::KernelRecord;
 
 /// Entries that are kept of all CPUs together (100 bytes each, a sample with its chain
 /// 350), and bounds on those of one: some seconds of 10,000 switches a second.

@@ -19,7 +19,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::super::clock;
 use super::clocks::system_time;
-use crate::timed_wait::{For, Served, TimedWait};
+use laggard_measure::{For, Served, TimedWait};
 
 /// Nothing is waited for longer, ms: something is wrong then.
 const PATIENCE_MS: u32 = 60_000;
@@ -51,7 +51,7 @@ fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
 }
 
 /// What a call returned that is not zero where it was done.
-pub(in crate::windows) fn done(result: i32) -> io::Result<()> {
+pub(crate) fn done(result: i32) -> io::Result<()> {
     match result {
         0 => Err(io::Error::last_os_error()),
         _ => Ok(()),

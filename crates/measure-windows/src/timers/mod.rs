@@ -13,7 +13,7 @@ pub use self::clocks::clocks;
 pub(super) use self::clocks::{TickLengths, tick_lengths};
 pub use self::waits::WaitableTimer;
 pub(super) use self::waits::done;
-use crate::timed_wait::TimedWait;
+use laggard_measure::TimedWait;
 
 /// The timer, for the calling thread. `stop`: a handle that is signalled when nobody
 /// wants its waits any more; they are interrupted then, where they wait for a handle too.

@@ -16,10 +16,10 @@ use super::stamper::{EventSource, Stamper};
 use super::threads::TimerThreads;
 use super::usage::UsedSoFar;
 use super::wdmlat::DriverSource;
-use crate::flight::KernelRecord;
-use crate::probe::{Drive, Pace, Probe, ProbeError, Request};
-use crate::source::Source;
-use crate::sources::Sources;
+use laggard_measure::flight::KernelRecord;
+use laggard_measure::probe::{Drive, Pace, Probe, ProbeError, Request};
+use laggard_measure::source::Source;
+use laggard_measure::sources::Sources;
 
 /// From the first expiry to the recording.
 const WARM_UP: Nanos = Nanos::from_ms(500);

@@ -9,7 +9,7 @@ use windows_sys::Win32::System::SystemInformation::{
 };
 
 use super::super::{clock, procedure};
-use crate::clock_step::least_step;
+use laggard_measure::least_step;
 
 /// The unit of system and interrupt times.
 const UNIT: Nanos = Nanos::from_ns(100);
@@ -117,17 +117,17 @@ fn resolution() -> Option<Nanos> {
 
 /// How long a tick of the system's clock is, by its own word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::windows) struct TickLengths {
+pub(crate) struct TickLengths {
     /// What a program can have.
-    pub(in crate::windows) shortest: Nanos,
+    pub(crate) shortest: Nanos,
     /// What one has that asks for nothing, where the tick is of each process.
-    pub(in crate::windows) longest: Nanos,
+    pub(crate) longest: Nanos,
     /// What the hardware has now, for whoever asked for the shortest.
-    pub(in crate::windows) now: Nanos,
+    pub(crate) now: Nanos,
 }
 
 /// None where the system does not tell.
-pub(in crate::windows) fn tick_lengths() -> Option<TickLengths> {
+pub(crate) fn tick_lengths() -> Option<TickLengths> {
     let (mut longest, mut shortest, mut now) = (0, 0, 0);
     // SAFETY: all are valid for writes.
     let status =

@@ -17,8 +17,8 @@ use super::layout::{
 };
 use super::series::{Came, Expiries};
 use super::{APART, is_fine};
-use crate::windows::thread::Early;
-use crate::windows::{clock, priority, processors};
+use crate::thread::Early;
+use crate::{clock, priority, processors};
 
 /// Before an expiry: the shortest that the driver sets a timer for, and what it takes to
 /// ask.

@@ -20,7 +20,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::super::clock;
 use super::waits::{done, event, from_now, wait_for, whole_ms};
-use crate::timed_wait::{Served, TimedWait};
+use laggard_measure::{Served, TimedWait};
 
 /// So many calls have room that were not waited for yet. More were never seen.
 const ROOM: usize = 1_024;

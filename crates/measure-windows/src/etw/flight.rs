@@ -8,7 +8,7 @@ use laggard_model::{
     Activity, Address, Cpu, Evidence, HandlerCounts, Happening, Nanos, ProgramCost, Symbols,
 };
 
-use crate::flight::{Flight, KernelRecord};
+use laggard_measure::flight::{Flight, KernelRecord};
 
 /// More addresses than this are not named; the count of those is bounded by the episodes,
 /// which are.

@@ -30,9 +30,9 @@ use self::series::{DriverSeries, Expiries};
 use super::clock;
 use super::processors::group_count;
 use super::usage::cpu_of;
-use crate::board::Timeline;
-use crate::probe::{ProbeError, Request};
-use crate::source::Source;
+use laggard_measure::board::Timeline;
+use laggard_measure::probe::{ProbeError, Request};
+use laggard_measure::source::Source;
 
 /// Between the expiries of two services: what the driver takes at least, and as much
 /// again.

@@ -14,13 +14,13 @@ use super::stop::StopSignal;
 use super::thread::{Early, ThreadsState, TimedLine, TimerThread};
 use super::usage::cpu_of;
 use super::{clock, memory, priority};
-use crate::board::{
+use laggard_measure::board::{
     Asker, Board, BoardCpu, BoardSlot, BoardView, LINES_PER_CPU, LineReader, Skips, Standing,
     Stops, Timeline, unserved,
 };
-use crate::exhaustion::Exhaustion;
-use crate::probe::{Drive, ProbeError, Request};
-use crate::source::Source;
+use laggard_measure::exhaustion::Exhaustion;
+use laggard_measure::probe::{Drive, ProbeError, Request};
+use laggard_measure::source::Source;
 
 /// How much a ring holds: a collector that does not get to run for so long
 /// loses nothing.
@@ -85,7 +85,7 @@ impl TimerThreads {
         let shared = Arc::new(ThreadsState {
             board: board(&request, &mut caveats),
             stop,
-            exhaustion: Exhaustion::new(request.cpus.len()),
+            exhaustion: Exhaustion::new(request.cpus.len(), crate::used::used),
             early: Early::default(),
             failed: AtomicU64::new(0),
         });

@@ -1,6 +1,8 @@
-//! Measuring on Windows: threads that wait for waitable timers, what its kernel tells of
-//! them meanwhile, and what its timers do.
-//! It was tried under Wine alone.
+//! Probes of Windows: threads that wait for waitable timers, events of the kernel (ETW),
+//! and the timer trials. Experimental: tested only under Wine.
+
+#![cfg(windows)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod abilities;
 mod awake;
@@ -25,6 +27,7 @@ mod thread;
 mod threads;
 mod timers;
 mod usage;
+mod used;
 mod wdmlat;
 
 pub use abilities::abilities;

@@ -2,8 +2,8 @@
 
 use laggard_model::{LineId, LossReason, Nanos, STAGES, Stage};
 
-use crate::board::Timeline;
-use crate::settled::{SettledExpiry, SettledLine};
+use laggard_measure::board::Timeline;
+use laggard_measure::settled::{SettledExpiry, SettledLine};
 
 /// What came of a planned expiry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -16,7 +16,7 @@ use windows_sys::Win32::System::IO::{
 use windows_sys::Win32::System::Threading::{CreateEventW, WaitForSingleObject};
 
 use super::layout::{DriverConfig, DriverInfo, DriverSample, GET_INFO, SET_CONFIG};
-use crate::windows::timers::done;
+use crate::timers::done;
 
 const PATH: &str = r"\\.\wdmlat";
 

@@ -4,7 +4,7 @@ use laggard_model::{Caveat, CaveatKind, ProbePlan, Service, TimerApi};
 
 use super::priority::RealtimeClass;
 use super::processors::allowed_cpus;
-use crate::probe::{ProbeError, RefusedService, Request};
+use laggard_measure::probe::{ProbeError, RefusedService, Request};
 
 /// As many as winmm has for a process at once.
 const MULTIMEDIA_TIMERS: usize = 16;

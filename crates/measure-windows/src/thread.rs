@@ -16,9 +16,9 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcessorNumber, GetThread
 use super::stop::StopSignal;
 use super::timers;
 use super::{clock, memory, priority, processors};
-use crate::board::{Board, LineWriter, Timeline};
-use crate::exhaustion::Exhaustion;
-use crate::timed_wait::TimedWait;
+use laggard_measure::TimedWait;
+use laggard_measure::board::{Board, LineWriter, Timeline};
+use laggard_measure::exhaustion::Exhaustion;
 
 /// What a thread uses of its stack, and more.
 const STACK_BYTES: usize = 16 << 10;
