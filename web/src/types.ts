@@ -319,6 +319,12 @@ export interface Figures {
   samples: number;
 }
 
+export interface FinerPeriod {
+  period_ns: Nanos;
+  recorded_cpus: number;
+  recorded_period_ns: Nanos;
+}
+
 export interface First {
   cause: string;
   class: CauseClass;
@@ -330,11 +336,11 @@ export interface First {
 export interface Fit {
   apart?: Apart;
   application: Application;
-  coarse: string | null;
   decided_by_ns: number | null;
   enough: Enough | null;
   figures: MissFigures;
   narrowed_by_ns: number | null;
+  resolution: Resolution;
   route: Route;
   service: Service;
   unfailing: Unfailing | null;
@@ -342,7 +348,7 @@ export interface Fit {
   waited_ns: Nanos | null;
 }
 
-export type Fitness = "fit" | "not_fit" | "undecided";
+export type Fitness = "fit" | "not_fit" | "unknown";
 
 export interface FlameNode {
   name: string;
@@ -756,6 +762,8 @@ export interface Report {
   schema: number;
   version: string;
 }
+
+export type Resolution = { kind: "full" } | { finer: FinerPeriod; kind: "onset_coarse"; sample_interval_ns: number } | { kind: "tail_only"; sample_interval_ns: number } | { finer: FinerPeriod; kind: "too_coarse"; sample_interval_ns: number } | { floor_ns: Nanos; is_tail: boolean; kind: "not_recorded"; matters_above_ns: Nanos };
 
 export interface RhythmRow {
   due: number;

@@ -1,62 +1,71 @@
-//! What a probe with a shorter period would cost.
+//! Overhead of a probe with a shorter sampling period.
 
 use std::fmt::{self, Display, Formatter};
 
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, ProbePlan};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::load::Run;
 
-/// From this many CPUs on a probe is no longer a probe but a load.
-const DEAR: f64 = 0.5;
+/// A probe that uses more CPUs than this disturbs what it measures.
+const MAX_PROBE_CPU_SHARE: f64 = 0.5;
 
-/// To record with a shorter period, and the price of that: measuring costs as
-/// much more as it happens more often. In words it is an advice.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Finer {
-    /// The period to record with.
-    pub period: Nanos,
-    /// The longest that was recorded with.
-    pub now: Nanos,
-    /// What that cost, in CPUs; 0 where it is not known.
-    pub cost: f64,
+/// A shorter sampling period, and its overhead. The overhead grows with the sampling rate.
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct FinerPeriod {
+    /// The period to record with. It can be shorter than any period that can be recorded.
+    pub period_ns: Nanos,
+    /// The longest period of the recordings.
+    pub recorded_period_ns: Nanos,
+    /// CPUs that laggard used then; 0 if unknown.
+    pub recorded_cpus: f64,
 }
 
-impl Finer {
-    /// A period `factor` times as long as that of these recordings, 0 to 1.
-    pub(crate) fn than<'a>(seen: impl Iterator<Item = &'a Run> + Clone, factor: f64) -> Self {
-        let longest = seen.clone().map(|one| one.plan.period_ns).max();
-        let now = longest.unwrap_or_default();
+impl FinerPeriod {
+    /// Multiplies the period of the recordings by `factor`, 0 to 1.
+    pub(crate) fn new<'a>(runs: impl Iterator<Item = &'a Run> + Clone, factor: f64) -> Self {
+        let longest = runs.clone().map(|run| run.plan.period_ns).max();
+        let recorded = longest.unwrap_or_default();
         Self {
-            period: two_digits(Nanos::from_f64((now.as_f64() * factor).max(1.0))),
-            now,
-            cost: seen.map(|one| one.own_cpus).fold(0.0, f64::max),
+            period_ns: two_digits(Nanos::from_f64((recorded.as_f64() * factor).max(1.0))),
+            recorded_period_ns: recorded,
+            recorded_cpus: runs.map(|run| run.own_cpus).fold(0.0, f64::max),
         }
+    }
+
+    /// Returns whether a recording can have so short a period.
+    pub fn can_be_recorded(&self) -> bool {
+        self.period_ns >= ProbePlan::PERIODS.0
+    }
+
+    /// Estimates the CPUs that laggard would use with the shorter period; `None` if
+    /// unknown.
+    pub fn cpus(&self) -> Option<f64> {
+        let ratio = self.recorded_period_ns.as_f64() / self.period_ns.as_f64();
+        (self.recorded_cpus > 0.0).then_some(self.recorded_cpus * ratio)
     }
 }
 
-impl Display for Finer {
+impl Display for FinerPeriod {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { period, now, cost } = *self;
-        if period < ProbePlan::PERIODS.0 {
+        if !self.can_be_recorded() {
             return f.write_str("no period that can be recorded is short enough");
         }
-        write!(f, "record with `--period {period}`")?;
-        if cost <= 0.0 {
+        write!(f, "record with `--period {}`", self.period_ns)?;
+        let Some(cpus) = self.cpus() else {
             return Ok(());
-        }
-        let price = cost * now.as_f64() / period.as_f64();
+        };
         write!(
             f,
-            ", at about {} % of one CPU ({} % at {} in this recording)",
-            share(price),
-            share(cost),
-            Unit::Auto.write_nanos(now),
+            " (overhead about {} % of one CPU, {} % at {} in this recording)",
+            share(cpus),
+            share(self.recorded_cpus),
+            Unit::Auto.write_nanos(self.recorded_period_ns),
         )?;
-        if price > DEAR {
-            f.write_str(
-                ", which would disturb what it measures; fewer services (`--services`) cost less",
-            )?;
+        if cpus > MAX_PROBE_CPU_SHARE {
+            f.write_str("; that disturbs the measurement: record fewer services (`--services`)")?;
         }
         Ok(())
     }
@@ -70,7 +79,7 @@ fn share(cpus: f64) -> String {
     }
 }
 
-/// `time` rounded down to two digits, so that a person can type it.
+/// Rounds `time` down to two digits, so that a person can type it.
 pub(crate) fn two_digits(time: Nanos) -> Nanos {
     let ns = time.ns();
     let unit = 10_u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(1));
@@ -81,7 +90,7 @@ pub(crate) fn two_digits(time: Nanos) -> Nanos {
 mod tests {
     use super::*;
 
-    /// A recording every millisecond, which kept so many CPUs busy.
+    /// Makes a recording with a period of 1 ms and this overhead in CPUs.
     fn recorded(own_cpus: f64) -> Run {
         Run {
             dir: "r.laggard".into(),
@@ -100,25 +109,26 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_period_is_advised_with_its_price_and_not_where_it_would_disturb() {
-        let advised = |own_cpus| Finer::than([&recorded(own_cpus)].into_iter(), 0.05).to_string();
+    fn a_shorter_period_is_advised_with_its_overhead_and_a_warning_if_it_disturbs() {
+        let advised =
+            |own_cpus| FinerPeriod::new([&recorded(own_cpus)].into_iter(), 0.05).to_string();
 
         assert_eq!(
             advised(0.02),
-            "record with `--period 50us`, at about 40 % of one CPU (2.0 % at 1.00 ms in this recording)"
+            "record with `--period 50us` (overhead about 40 % of one CPU, 2.0 % at 1.00 ms in this recording)"
         );
         assert_eq!(
             advised(0.04),
-            "record with `--period 50us`, at about 80 % of one CPU (4.0 % at 1.00 ms in this recording), which would \
-             disturb what it measures; fewer services (`--services`) cost less"
+            "record with `--period 50us` (overhead about 80 % of one CPU, 4.0 % at 1.00 ms in this recording); that \
+             disturbs the measurement: record fewer services (`--services`)"
         );
-        // What it took is not known of an earlier version's.
+        // Recordings of an earlier version lack the overhead.
         assert_eq!(advised(0.0), "record with `--period 50us`");
     }
 
     #[test]
     fn a_period_that_would_be_refused_is_not_advised() {
-        let advised = |factor| Finer::than([&recorded(0.0)].into_iter(), factor).to_string();
+        let advised = |factor| FinerPeriod::new([&recorded(0.0)].into_iter(), factor).to_string();
 
         assert_eq!(advised(0.01), "record with `--period 10us`");
         assert_eq!(

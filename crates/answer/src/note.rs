@@ -1,37 +1,39 @@
-//! What speaks against an answer.
+//! Warnings about the recordings that an answer rests on.
 
 use std::fmt::{self, Display, Formatter};
 
 use laggard_model::Caveat;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::trust::{Distrust, joined};
 
-/// What speaks against a recording.
-#[derive(Clone, Debug, PartialEq)]
+/// Reason to doubt a recording.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "detail", rename_all = "snake_case")]
 pub enum Doubt {
-    /// Its figures cannot be trusted, for these reasons.
-    Untrustworthy(Vec<Distrust>),
-    /// Nothing was measured: a script was played.
+    /// The figures cannot be trusted, for these reasons.
+    Untrustworthy(#[schemars(with = "Vec<String>")] Vec<Distrust>),
+    /// The recording was made from a script and measured nothing.
     Scripted,
-    /// So many activations were lost.
+    /// Number of lost samples.
     Lost(u64),
-    /// What it was recorded with.
+    /// Warning from the time of the recording.
     Caveat(Caveat),
 }
 
-/// What is missing from the recordings of an answer, or spoils it. Serialized
-/// in words.
-#[derive(Clone, Debug, PartialEq)]
+/// Doubt about one of the recordings of an answer.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Note {
-    /// The recording; `None` where the answer is of one alone.
+    /// The recording; `None` if the answer has only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<String>,
-    /// What speaks against it.
+    /// The doubt.
     pub doubt: Doubt,
 }
 
 impl Note {
-    /// Whether everything that is answered is doubtful.
+    /// Returns whether the doubt makes the whole answer doubtful.
     pub const fn is_warning(&self) -> bool {
         matches!(self.doubt, Doubt::Untrustworthy(_) | Doubt::Scripted)
     }
@@ -42,13 +44,8 @@ impl Display for Doubt {
         match self {
             Self::Untrustworthy(reasons) => write!(f, "NOT TRUSTWORTHY: {}", joined(reasons)),
             Self::Scripted => f.write_str("from a script: NOT a measurement"),
-            Self::Lost(1) => f.write_str("1 activation was lost, which may have been a late one"),
-            Self::Lost(lost) => {
-                write!(
-                    f,
-                    "{lost} activations were lost, which may have been late ones"
-                )
-            }
+            Self::Lost(1) => f.write_str("1 sample was lost; it may have been a late one"),
+            Self::Lost(lost) => write!(f, "{lost} samples were lost; they may have been late ones"),
             Self::Caveat(caveat) => write!(f, "{}; {}", caveat.what, caveat.advice),
         }
     }
@@ -63,8 +60,7 @@ impl Display for Note {
     }
 }
 
-impl Serialize for Note {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
+/// Serializes notes as sentences, for answers that still have sentences in their JSON.
+pub(crate) fn as_text<S: Serializer>(notes: &[Note], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(notes.iter().map(ToString::to_string))
 }

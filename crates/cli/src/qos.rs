@@ -1,15 +1,16 @@
-//! `laggard qos`: how often an application's buffers run dry.
+//! `laggard qos`: how often an application has an xrun.
 
 use std::fmt::Write as _;
 
-use laggard_answer::loads_for_demand;
 use laggard_answer::qos::{
-    Application, LoadChoices, MissPolicy, QOS_SCHEMA, QosReport, assess, by_name, catalogue,
-    choose, examples,
+    Application, LoadProfiles, MissPolicy, QOS_SCHEMA, QosReport, assess, assess_profiles, by_name,
+    catalogue, profiles,
 };
+use laggard_answer::{Load, loads_for_demand};
 use laggard_model::Service;
 use laggard_model::text::Unit;
-use laggard_view::text;
+use laggard_view::doc::{self, Detail, Document};
+use laggard_view::qos::{self as view, document};
 
 use crate::args::{PolicyArg, QosArgs};
 use crate::exit::Exit;
@@ -20,91 +21,104 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
         pipe::print(&list()?)?;
         return Ok(Exit::Ok);
     }
-    let policy = match args.policy {
-        PolicyArg::Late => MissPolicy::Late,
-        PolicyArg::Drop => MissPolicy::Drop,
-        PolicyArg::Reset => MissPolicy::Reset,
-    };
-    let Some(application) = chosen(args)? else {
-        return choices(args, policy);
-    };
-    let application = Application {
-        policy,
-        ..application
-    };
-    let seen = loads_for_demand(&ask::of(&args.recordings))?;
-    let loads = seen
+    let application = application(args)?;
+    let loads = loads_for_demand(&ask::of(&args.recordings))?;
+    match application {
+        Some(application) => print_report(args, application, &loads)?,
+        None => print_profiles(args, &loads)?,
+    }
+    Ok(Exit::of(&loads))
+}
+
+fn print_report(args: &QosArgs, application: Application, loads: &[Load]) -> anyhow::Result<()> {
+    let outlooks = loads
         .iter()
         .map(|load| Ok(assess(load, &application, args.service)?))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    if let (Some(service), true) = (
-        args.service,
-        loads.iter().all(|load| load.services.is_empty()),
-    ) {
-        return Err(not_measured(service));
+    if outlooks.iter().all(|load| load.services.is_empty()) {
+        require_service(args.service)?;
     }
     let report = QosReport {
         schema: QOS_SCHEMA,
         application,
-        loads,
+        loads: outlooks,
     };
-    pipe::print(&if args.json {
-        pipe::json(&report)?
+    if args.json {
+        return pipe::print(&pipe::json(&report)?);
+    }
+    let detail = if args.curve || args.markdown {
+        Detail::Full
     } else {
-        text::qos(&report, args.curve, terminal::look(Unit::Auto))
-    })?;
-    Ok(Exit::of(&seen))
+        Detail::Short
+    };
+    print(args, &document(&report, detail))
 }
 
-fn not_measured(service: Service) -> anyhow::Error {
-    anyhow::anyhow!(
-        "no recording measured the service `{service}`; `laggard show` lists those it has"
-    )
+fn print_profiles(args: &QosArgs, loads: &[Load]) -> anyhow::Result<()> {
+    let mut profiles = profiles()?;
+    for profile in &mut profiles {
+        profile.policy = policy(args);
+    }
+    let outlooks = loads
+        .iter()
+        .filter_map(|load| assess_profiles(load, &profiles, args.service));
+    let outlooks: Vec<LoadProfiles> = outlooks.collect();
+    if outlooks.is_empty() {
+        require_service(args.service)?;
+    }
+    print(args, &view::profiles(&outlooks))
 }
 
-/// The application that the user asks about; `None` where all will do.
-fn chosen(args: &QosArgs) -> anyhow::Result<Option<Application>> {
-    match (&args.app, args.buffers, args.buffer, args.compute) {
-        (Some(name), ..) => Ok(Some(by_name(name)?)),
-        (None, Some(buffers), Some(buffer), Some(compute)) => Ok(Some(Application::new(
-            "application",
-            buffers,
-            buffer,
-            compute,
-            "the command line",
-        )?)),
+fn print(args: &QosArgs, document: &Document) -> anyhow::Result<()> {
+    if args.markdown {
+        return pipe::print(&doc::markdown(document));
+    }
+    pipe::print_screen(&doc::terminal(document, terminal::look(Unit::Auto)))
+}
+
+/// Refuses a service that no recording has.
+fn require_service(service: Option<Service>) -> anyhow::Result<()> {
+    match service {
+        Some(service) => anyhow::bail!(
+            "no recording has the service `{service}`; `laggard show` lists the services of a recording"
+        ),
+        None => Ok(()),
+    }
+}
+
+fn policy(args: &QosArgs) -> MissPolicy {
+    match args.policy {
+        PolicyArg::Late => MissPolicy::Late,
+        PolicyArg::Drop => MissPolicy::Drop,
+        PolicyArg::Reset => MissPolicy::Reset,
+    }
+}
+
+/// Returns the application that the user names; `None` if the user names none.
+fn application(args: &QosArgs) -> anyhow::Result<Option<Application>> {
+    let application = match (&args.app, args.buffers, args.buffer, args.compute) {
+        (Some(name), ..) => by_name(name)?,
+        (None, Some(buffers), Some(buffer), Some(compute)) => {
+            Application::new("application", buffers, buffer, compute, "the command line")?
+        }
         _ if args.json || args.curve => anyhow::bail!(
             "no application is given; use --app NAME (see `laggard qos --list`), or --buffers, --buffer and --compute"
         ),
-        _ => Ok(None),
-    }
-}
-
-/// A few applications of the catalogue, a line for each.
-fn choices(args: &QosArgs, policy: MissPolicy) -> anyhow::Result<Exit> {
-    let mut examples = examples()?;
-    examples.iter_mut().for_each(|one| one.policy = policy);
-    let seen = loads_for_demand(&ask::of(&args.recordings))?;
-    let found = seen
-        .iter()
-        .map(|load| choose(load, &examples, args.service));
-    let found: Vec<LoadChoices> = found.flatten().collect();
-    match (found.is_empty(), args.service) {
-        (true, Some(service)) => Err(not_measured(service)),
-        _ => {
-            pipe::print(&text::choices(&found, terminal::look(Unit::Auto)))?;
-            Ok(Exit::of(&seen))
-        }
-    }
+        _ => return Ok(None),
+    };
+    Ok(Some(Application {
+        policy: policy(args),
+        ..application
+    }))
 }
 
 fn list() -> anyhow::Result<String> {
     let mut text = String::new();
-    for one in catalogue()? {
+    for entry in catalogue()? {
         writeln!(
             text,
             "{:16} {} x {}, {} of work each: {}\n{:16}   {}",
-            one.name, one.buffers, one.buffer, one.compute, one.about, "", one.source
+            entry.name, entry.buffers, entry.buffer, entry.compute, entry.about, "", entry.source
         )?;
     }
     Ok(text)

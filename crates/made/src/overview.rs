@@ -7,7 +7,7 @@ use laggard_answer::overview::{
     Conditions, Enough, First, Fit, Late, LateCause, LateService, Measurement, NextHour, Overview,
     Subject,
 };
-use laggard_answer::qos::{Application, Fitness, MissFigures, by_name};
+use laggard_answer::qos::{Application, Fitness, MissFigures, Resolution, by_name};
 use laggard_answer::show::{Share, Waiting};
 use laggard_answer::trust::Distrust;
 use laggard_answer::why::RhythmRow;
@@ -90,7 +90,7 @@ pub fn application(name: &str) -> Application {
 /// What is said of an application of the catalogue as FIFO 90; six buffers would be
 /// enough for one that is decided.
 pub fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
-    let is_open = verdict == Fitness::Undecided;
+    let is_open = verdict == Fitness::Unknown;
     Fit {
         application: application(name),
         service: FIFO,
@@ -99,7 +99,7 @@ pub fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
         figures,
         apart: None,
         waited_ns: None,
-        coarse: None,
+        resolution: Resolution::Full,
         decided_by_ns: is_open.then_some(5.4e12),
         narrowed_by_ns: None,
         enough: (!is_open).then_some(Enough {
@@ -114,7 +114,7 @@ fn catalogue() -> Vec<Fit> {
     let often = |mean: f64| figures(60.0 / mean, [mean, mean * 0.6, mean * 2.6]);
     let none = || figures(0.0, [0.0, 20.0, 0.0]);
     let not_fit = |name, mean| fit(name, Fitness::NotFit, often(mean));
-    let open = |name| fit(name, Fitness::Undecided, none());
+    let open = |name| fit(name, Fitness::Unknown, none());
     vec![
         not_fit("ethercat-250us", 0.9),
         not_fit("jack-32", 1.1),

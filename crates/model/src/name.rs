@@ -28,25 +28,36 @@ pub fn line_name(service: Service, route: Route) -> String {
     }
 }
 
-/// A service as a person calls it: `RT thread (90)`.
+/// Returns the term of the field for a service, such as `SCHED_FIFO 90`.
 pub fn service_words(service: Service) -> String {
     match service {
-        Service::Irq => "interrupt".into(),
+        Service::Irq => "timer IRQ".into(),
         Service::Softirq => "softirq".into(),
-        Service::Worker => "kernel worker".into(),
-        Service::Fifo(priority) => format!("RT thread ({priority})"),
-        Service::Other => "normal thread".into(),
-        Service::Nice(nice) => format!("normal thread, nice {nice}"),
-        Service::Slice(length) => format!("normal thread, slice {length}"),
-        Service::Lent(priority) => format!("normal thread, raised to RT {priority} by a PI futex"),
+        Service::Worker => "kworker".into(),
+        Service::Fifo(priority) => format!("SCHED_FIFO {priority}"),
+        Service::Other => "SCHED_OTHER".into(),
+        Service::Nice(nice) => format!("SCHED_OTHER, nice {nice}"),
+        Service::Slice(length) => format!("SCHED_OTHER, slice {length}"),
+        Service::Lent(priority) => format!("SCHED_OTHER, boosted to FIFO {priority} by a PI futex"),
         Service::Realtime(priority) => format!("Windows RT thread ({priority})"),
         Service::Mmcss => "Windows audio thread (MMCSS)".into(),
         Service::Dpc => "DPC of a timer".into(),
         Service::SystemThread(priority) => format!("Windows kernel thread ({priority})"),
-        Service::Deadline => "deadline thread".into(),
-        Service::Kthread => "kernel thread (95)".into(),
+        Service::Deadline => "SCHED_DEADLINE".into(),
+        Service::Kthread => "kthread (FIFO 95)".into(),
         Service::Task(task) => format!("thread {}, by {}", task.thread(), task.way()),
-        Service::Traced(of) => of.words(),
+        Service::Traced(trace) => trace.words(),
+    }
+}
+
+/// Returns the term of the field for a service and its route. A work item always comes via
+/// a softirq.
+pub fn series_words(service: Service, route: Route) -> String {
+    let words = service_words(service);
+    if service.is_thread() && route == Route::Deferred {
+        format!("{words} via softirq")
+    } else {
+        words
     }
 }
 

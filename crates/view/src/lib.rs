@@ -1,7 +1,7 @@
 //! Views of an answer: the only crate that rounds and formats.
 //!
 //! [`doc`] is the model of a document and has a renderer for each output format. Answers
-//! move to it one by one ([`rtos`] is the first). The others still have a renderer per format: [`text`] for the
+//! move to it one by one ([`rtos`] and [`qos`] have). The others still have a renderer per format: [`text`] for the
 //! terminal, [`page`] for the report, [`markdown()`], [`comparison()`] and [`bug()`] for
 //! issue trackers. [`junit()`] and [`github()`] write for build systems,
 //! [`picture`] draws single figures, [`flame()`] and [`perfetto()`] show late wakeups, and
@@ -25,6 +25,7 @@ pub mod page;
 mod perfetto;
 mod phrase;
 pub mod picture;
+pub mod qos;
 pub mod rtos;
 mod sheet;
 pub mod text;

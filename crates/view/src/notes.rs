@@ -149,10 +149,7 @@ mod tests {
 
         assert_eq!(told[0], "r1: measuring took 13 % of a CPU; record less");
         assert_eq!(told[1], "r2: measuring took a lot % of a CPU; record less");
-        assert_eq!(
-            told[2],
-            "7 activations were lost, which may have been late ones"
-        );
+        assert_eq!(told[2], "7 samples were lost; they may have been late ones");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
     CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided, sentences,
 };
 use crate::load::Load;
-use crate::qos::{Application, Fitness, of_line_at};
+use crate::qos::{Application, Fitness, assess_series_at};
 
 /// A share that is required, and the stalls that it covers.
 pub(super) struct WantedShare {
@@ -109,7 +109,7 @@ impl Checking<'_> {
         (application, mttf): (&Application, Nanos),
     ) -> Result<CheckedRow, CheckError> {
         let confidence = self.question.confidence();
-        let outlook = of_line_at(load, application, line, confidence)?;
+        let outlook = assess_series_at(load, application, line, confidence)?;
         let required = mttf.as_f64();
         // It must hold on CPUs that stand out too.
         let (fitness, figures, where_worst) = outlook.against(required);
@@ -117,7 +117,7 @@ impl Checking<'_> {
         let verdict = match fitness {
             Fitness::Fit => LimitVerdict::Within,
             Fitness::NotFit => LimitVerdict::Beyond,
-            Fitness::Undecided => LimitVerdict::Unclear,
+            Fitness::Unknown => LimitVerdict::Unclear,
         };
         let failures = figures.failures.unwrap_or_default();
         let clusters = figures.clusters.filter(|count| *count > 0.0);

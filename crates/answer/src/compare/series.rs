@@ -67,6 +67,7 @@ pub struct SeriesReport {
     /// The result in plain words.
     pub sentences: Vec<String>,
     /// What is missing from the recordings, or spoils the answer.
+    #[serde(serialize_with = "crate::note::as_text")]
     #[schemars(with = "Vec<String>")]
     pub notes: Vec<Note>,
 }

@@ -64,6 +64,7 @@ pub struct LoadForecast {
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceForecast>,
     /// What is missing from the recordings, or spoils the answer.
+    #[serde(serialize_with = "crate::note::as_text")]
     #[schemars(with = "Vec<String>")]
     pub notes: Vec<Note>,
     /// What limits the answer without a model and what lifts it, the worst

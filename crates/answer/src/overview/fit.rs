@@ -4,13 +4,11 @@ use laggard_model::{Route, Service};
 
 use super::{Enough, Fit, Unfailing};
 use crate::load::Load;
-use crate::qos::{Application, MissFigures, Needed, QosError, ServiceOutlook, of_line};
+use crate::qos::{Application, MissFigures, Needed, QosError, ServiceOutlook, assess_series};
 
 /// Of so many independent dropouts the 95 % limits of the rate are a factor of 4
 /// apart (Garwood 1936: 4.8 and 18.4 for 10).
 const ENOUGH_CLUSTERS: f64 = 10.0;
-/// The goal of [`Needed`] that is what fitness means.
-const GOAL: &str = "hour";
 
 impl Fit {
     /// Of `application` run by this line of `load`.
@@ -19,8 +17,8 @@ impl Fit {
         application: &Application,
         line: (Service, Route),
     ) -> Result<Self, QosError> {
-        let found = of_line(load, application, line)?;
-        let goal = found.needed.iter().find(|one| one.one_miss_per == GOAL);
+        let found = assess_series(load, application, line)?;
+        let goal = found.hourly();
         Ok(Self {
             application: application.clone(),
             service: found.service,
@@ -33,7 +31,7 @@ impl Fit {
             figures: found.outlook,
             apart: found.apart,
             waited_ns: found.waited_ns,
-            coarse: found.coarse,
+            resolution: found.resolution,
         })
     }
 

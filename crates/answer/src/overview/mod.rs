@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::Trust;
 use crate::contexts::ContextsReport;
 use crate::forecast::Ahead;
-use crate::qos::{Apart, Application, Coarse, Fitness, MissFigures};
+use crate::qos::{Apart, Application, Fitness, MissFigures, Resolution};
 use crate::show::Share;
 use crate::waiting::Waiting;
 use crate::why::{RhythmRow, UntracedRow};
@@ -142,9 +142,8 @@ pub struct Fit {
     pub apart: Option<Apart>,
     /// See [`crate::qos::ServiceOutlook::waited_ns`].
     pub waited_ns: Option<Nanos>,
-    /// Why the figures are coarse, if they are.
-    #[schemars(with = "Option<String>")]
-    pub coarse: Option<Coarse>,
+    /// How well the recording resolves stalls that use up the slack.
+    pub resolution: Resolution,
     /// How long a recording without a dropout decides it, ns; absent where one
     /// was seen, or a longer recording as coarse as this one would not.
     pub decided_by_ns: Option<f64>,

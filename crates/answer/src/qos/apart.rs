@@ -11,38 +11,37 @@ use serde::Serialize;
 use super::MissFigures;
 use crate::selection::Selection;
 
-/// How seldom CPUs that are all alike are told apart.
+/// Probability that equal CPUs are distinguished.
 const ERROR: f64 = 1e-3;
-/// Fewer clusters of failures set no CPU apart, however many CPUs there are: two
-/// of 64 are on the same by chance more often than that.
-const FEWEST: f64 = 3.0;
+/// With fewer clusters of failures no CPU stands out: two of 64 CPUs have the same cluster
+/// by chance more often than that.
+const MIN_CLUSTERS: f64 = 3.0;
 
-/// CPUs on which an application fails more often than on the others, beyond what
-/// chance explains. Who is run there fails so often; how often on the average CPU
-/// does not tell that.
+/// CPUs on which an application fails more often than chance explains. An application on
+/// these CPUs fails at their rate, not at the average rate.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Apart {
-    /// These CPUs.
+    /// The CPUs.
     pub cpus: CpuList,
-    /// How many others there are.
+    /// Number of the other CPUs.
     pub others: usize,
-    /// How often on one of these.
+    /// Figures of one of the CPUs.
     pub on: MissFigures,
-    /// How often on one of the others.
+    /// Figures of one of the other CPUs.
     pub elsewhere: MissFigures,
 }
 
 impl Selection<'_> {
-    /// The CPUs that stand out, of those that were `observed` (as the streams of
-    /// the selection are), which together are as `all`.
+    /// Finds the CPUs that fail more often. `observed` has one entry per stream of the
+    /// selection, and `together` is the outlook of all of them.
     pub(super) fn apart(
         &self,
         observed: &[Observed],
-        all: &qos::Outlook,
+        together: &qos::Outlook,
         buffering: Buffering,
         confidence: f64,
     ) -> Result<Option<Apart>, InputError> {
-        if self.cpus < 2 || all.clusters < FEWEST {
+        if self.cpus < 2 || together.clusters < MIN_CLUSTERS {
             return Ok(None);
         }
         let mut by_cpu: BTreeMap<Cpu, Vec<&Observed>> = BTreeMap::new();
@@ -69,8 +68,8 @@ impl Selection<'_> {
         let found: Vec<Cpu> = found.into_iter().map(|at| cpus[at]).collect();
         let figures = |is_in: bool| {
             let of = outlook(&|cpu| found.contains(&cpu) == is_in)?;
-            // The paper's rule knows the share of all CPUs together only.
-            Ok::<_, InputError>(MissFigures::of(&of, f64::INFINITY))
+            // The rule of the paper needs the share of all CPUs together.
+            Ok::<_, InputError>(MissFigures::from_outlook(&of, f64::INFINITY))
         };
         Ok(Some(Apart {
             on: figures(true)?,

@@ -1,20 +1,20 @@
-//! Applications: the catalogue, the user's file, or figures of one's own.
+//! Applications: from the catalogue, a file of the user, or the command line.
 
 use std::path::Path;
 
-use laggard_model::{AskedApplication, Nanos, ParseNanosError, Service};
+use laggard_model::{AskedApplication, Nanos, Service};
 use serde::Deserialize;
 
-use super::told::FINE_PART;
+use super::error::{ApplicationError, MAX_BUFFER, MAX_BUFFERS};
+use super::resolution::FINE_SAMPLES;
 use super::{Application, MissPolicy};
 use crate::finer::two_digits;
-use laggard_model::{Meant, nearest};
+use laggard_model::nearest;
 
-/// The catalogue, part of the program.
+/// The catalogue.
 const CATALOGUE: &str = include_str!("../../applications.toml");
 
-/// The application that is asked about unless another is named: what an audio
-/// user of today runs.
+/// Application that is evaluated if the user names none: a usual setting of JACK.
 pub const USUAL: &str = "jack-128";
 
 #[derive(Debug, Deserialize)]
@@ -23,108 +23,28 @@ struct Catalogue {
     application: Vec<CatalogueEntry>,
 }
 
-/// More buffers are none: a day of them, each as long as allowed, would be
-/// beyond what a time can hold.
-const MOST_BUFFERS: u32 = 65_536;
-/// And longer ones no stream's.
-const LONGEST: Nanos = Nanos::from_secs(86_400);
-
-/// Why there is no such application.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ApplicationError {
-    /// Our own catalogue cannot be read.
-    #[error("read the catalogue")]
-    Catalogue(#[source] toml::de::Error),
-    /// Neither a name of the catalogue nor a file.
-    #[error("`{0}` is not in the catalogue; see `laggard qos --list`, or give a TOML file{1}")]
-    Unknown(String, Meant),
-    /// The file cannot be read.
-    #[error("read the application `{file}`")]
-    Read {
-        /// The file, as given.
-        file: String,
-        /// Why it cannot be read.
-        source: std::io::Error,
-    },
-    /// The file is of something else.
-    #[error(
-        "`{file}` is not an application; write name, buffers, buffer and compute as `laggard qos --help` shows"
-    )]
-    NoApplication {
-        /// The file, as given.
-        file: String,
-        /// What is wrong with the file.
-        source: toml::de::Error,
-    },
-    /// One of its times is none.
-    #[error("application `{name}`")]
-    Time {
-        /// The application.
-        name: String,
-        /// What is wrong with the time.
-        source: ParseNanosError,
-    },
-    /// One buffer tolerates nothing.
-    #[error("`{name}` has {buffers} buffer(s); it takes 2 or more to tolerate any latency")]
-    FewBuffers {
-        /// The application.
-        name: String,
-        /// How many buffers were asked for.
-        buffers: u32,
-    },
-    /// More than can be answered for.
-    #[error("`{name}` has {buffers} buffers; the limit of `--buffers` is {MOST_BUFFERS}")]
-    ManyBuffers {
-        /// The application.
-        name: String,
-        /// How many buffers were asked for.
-        buffers: u32,
-    },
-    /// Longer than can be answered for.
-    #[error("`{name}` has buffers of {buffer}; the limit of `--buffer` is {LONGEST}")]
-    LongBuffers {
-        /// The application.
-        name: String,
-        /// How long each is.
-        buffer: Nanos,
-    },
-    /// It can never keep up.
-    #[error(
-        "`{name}` computes for {compute} in a buffer of {buffer}; the work must be shorter than the buffer"
-    )]
-    TooMuchWork {
-        /// The application.
-        name: String,
-        /// Its work for one buffer.
-        compute: Nanos,
-        /// How long each is.
-        buffer: Nanos,
-    },
-}
-
-/// An application as it is written in a file.
+/// Application as written in a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueEntry {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is.
+    /// Description.
     #[serde(default)]
     pub about: String,
-    /// How many buffers it has.
+    /// Number of buffers.
     pub buffers: u32,
-    /// How long each is, with its unit.
+    /// Length of one buffer, with its unit.
     pub buffer: String,
-    /// Its work for one, with its unit.
+    /// Work for one buffer, with its unit.
     pub compute: String,
-    /// Where these figures are from.
+    /// Source of these figures.
     #[serde(default = "from_file")]
     pub source: String,
-    /// What runs it; absent: the most urgent thread that there is.
+    /// Service that runs it; absent: the thread with the highest priority.
     #[serde(default)]
     pub service: Option<Service>,
-    /// Whether it is of interest beside the papers only.
+    /// Whether only readers of the papers need it.
     #[serde(default)]
     pub is_historic: bool,
 }
@@ -133,7 +53,7 @@ fn from_file() -> String {
     "the user's file".into()
 }
 
-/// Every application of the catalogue.
+/// Returns the catalogue.
 ///
 /// # Errors
 /// When the catalogue is damaged: a test holds that it is not.
@@ -142,16 +62,15 @@ pub fn catalogue() -> Result<Vec<CatalogueEntry>, ApplicationError> {
     Ok(catalogue.application)
 }
 
-/// An application of the catalogue, or of a file.
+/// Returns an application of the catalogue or of a file.
 ///
 /// # Errors
-/// When it is neither, or its figures are out of their range.
+/// When there is none, or a figure is out of its range.
 pub fn by_name(name: &str) -> Result<Application, ApplicationError> {
-    of_entry(&named(name)?)
+    from_entry(&named(name)?)
 }
 
-/// The catalogue to choose from, `first` or else the usual application before
-/// all others.
+/// Returns the catalogue with `first`, or otherwise the usual application, at its start.
 ///
 /// # Errors
 /// When the catalogue is damaged: a test holds that it is not.
@@ -162,20 +81,20 @@ pub fn choices(first: Option<Application>) -> Result<Vec<Application>, Applicati
     }];
     for entry in catalogue()? {
         if !all.iter().any(|known| known.name == entry.name) {
-            all.push(of_entry(&entry)?);
+            all.push(from_entry(&entry)?);
         }
     }
     Ok(all)
 }
 
-/// Those of the catalogue that people run today.
+/// Returns the applications of the catalogue that are in use today.
 pub(crate) fn today() -> Result<Vec<Application>, ApplicationError> {
     let all = catalogue()?;
     let current = all.iter().filter(|entry| !entry.is_historic);
-    current.map(of_entry).collect()
+    current.map(from_entry).collect()
 }
 
-fn of_entry(entry: &CatalogueEntry) -> Result<Application, ApplicationError> {
+fn from_entry(entry: &CatalogueEntry) -> Result<Application, ApplicationError> {
     let time = |text: &str| {
         text.parse().map_err(|source| ApplicationError::Time {
             name: entry.name.clone(),
@@ -215,11 +134,11 @@ fn named(name: &str) -> Result<CatalogueEntry, ApplicationError> {
 }
 
 impl Application {
-    /// One that fills `buffers` of the length `buffer`, each with work of
-    /// `compute`; `source` says where these figures are from.
+    /// Creates an application with `buffers` of the length `buffer`, and the work `compute`
+    /// for each.
     ///
     /// # Errors
-    /// When they are out of their range.
+    /// When a figure is out of its range.
     pub fn new(
         name: &str,
         buffers: u32,
@@ -234,13 +153,13 @@ impl Application {
                 buffers,
             });
         }
-        if buffers > MOST_BUFFERS {
+        if buffers > MAX_BUFFERS {
             return Err(ApplicationError::ManyBuffers {
                 name: called(),
                 buffers,
             });
         }
-        if buffer > LONGEST {
+        if buffer > MAX_BUFFER {
             return Err(ApplicationError::LongBuffers {
                 name: called(),
                 buffer,
@@ -287,35 +206,34 @@ impl TryFrom<&AskedApplication> for Application {
 }
 
 impl From<&Application> for AskedApplication {
-    fn from(of: &Application) -> Self {
+    fn from(application: &Application) -> Self {
         Self {
-            name: of.name.clone(),
-            buffers: of.buffers,
-            buffer_ns: of.buffer_ns,
-            compute_ns: of.compute_ns,
-            source: of.source.clone(),
-            service: of.service,
+            name: application.name.clone(),
+            buffers: application.buffers,
+            buffer_ns: application.buffer_ns,
+            compute_ns: application.compute_ns,
+            source: application.source.clone(),
+            service: application.service,
         }
     }
 }
 
-/// No probe is coarser: shorter stalls matter to others.
-const COARSEST: Nanos = Nanos::from_ms(1);
-/// Nor finer unless it would not see the slack otherwise: it would be a load of
-/// its own.
-const FINE_ENOUGH: Nanos = Nanos::from_us(200);
-/// Of one that must be finer, activations within the slack.
-const SEEN: u64 = 4;
-/// And none is finer than that.
-const FINEST: Nanos = Nanos::from_us(20);
+/// Longest period. Shorter stalls matter to other applications.
+const MAX_PERIOD: Nanos = Nanos::from_ms(1);
+/// Shortest period, unless the slack needs a shorter one. The overhead would be a load.
+const USUAL_MIN_PERIOD: Nanos = Nanos::from_us(200);
+/// Samples per slack if the slack needs a shorter period.
+const SAMPLES_PER_SLACK: u64 = 4;
+/// Shortest period of all.
+const MIN_PERIOD: Nanos = Nanos::from_us(20);
 
 impl Application {
-    /// The mean time between two activations with which a recording tells how
-    /// often this application's buffers run dry.
+    /// Returns the mean time between two samples with which a recording resolves the slack
+    /// of this application.
     pub fn probe_period(&self) -> Nanos {
         let slack = self.slack_ns.as_f64();
-        let fine = Nanos::from_f64(slack / FINE_PART).clamp(FINE_ENOUGH, COARSEST);
-        let seen = Nanos::from_ns(self.slack_ns.ns() / SEEN).max(FINEST);
+        let fine = Nanos::from_f64(slack / FINE_SAMPLES).clamp(USUAL_MIN_PERIOD, MAX_PERIOD);
+        let seen = Nanos::from_ns(self.slack_ns.ns() / SAMPLES_PER_SLACK).max(MIN_PERIOD);
         two_digits(fine.min(seen))
     }
 }
@@ -366,8 +284,8 @@ mod tests {
         );
         assert!(text(u32::MAX, Nanos::MAX).contains("`--buffers`"));
         assert!(text(2, Nanos::MAX).contains("the limit of `--buffer` is 86400s"));
-        let most = Application::new("a", 65_536, LONGEST, Nanos::from_ms(1), "").unwrap();
-        assert_eq!(most.tolerance_ns, LONGEST * 65_535);
+        let most = Application::new("a", 65_536, MAX_BUFFER, Nanos::from_ms(1), "").unwrap();
+        assert_eq!(most.tolerance_ns, MAX_BUFFER * 65_535);
     }
 
     #[test]

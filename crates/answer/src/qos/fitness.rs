@@ -1,89 +1,80 @@
-//! Whether an application may run on what was recorded, in one word.
+//! Verdict on an application.
 
 use laggard_model::{CpuList, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::told::Coarse;
-use super::{CurvePoint, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook};
+use super::{CurvePoint, Goal, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook};
 
-/// Whether an application fails more than once an hour.
+/// Verdict on an application: fit if it has at most one xrun per hour.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
     /// The lower limit of its mean time to failure is an hour or more.
     Fit,
-    /// The upper limit is less.
+    /// The upper limit is less than an hour.
     NotFit,
-    /// Neither: the recordings do not tell.
-    Undecided,
+    /// The interval includes an hour.
+    Unknown,
 }
 
 impl Fitness {
-    /// By the limits of a mean time to failure, of a service that had `waited`
-    /// for so long when measuring ended.
-    pub(super) fn of(point: &CurvePoint, waited: Option<Nanos>, is_blind: bool) -> Self {
-        match (point.against(HOUR_NS, is_blind), waited) {
-            // What had not ended can have been a longer stall than any.
-            (Self::Fit, Some(_)) => Self::Undecided,
-            (found, _) => found,
+    /// Evaluates the limits of a mean time to failure. `waited` is set if the service was
+    /// still waiting when measuring ended.
+    pub(super) fn new(point: &CurvePoint, waited: Option<Nanos>, is_too_coarse: bool) -> Self {
+        match (point.against(HOUR_NS, is_too_coarse), waited) {
+            // The stall that had not ended can be longer than any other.
+            (Self::Fit, Some(_)) => Self::Unknown,
+            (verdict, _) => verdict,
         }
     }
 
-    /// The worse of the two: an application is as fit as where it fares worst.
+    /// Returns the worse verdict. An application is as fit as on its worst CPU.
     fn or_worse(self, other: Self) -> Self {
         match (self, other) {
             (Self::NotFit, _) | (_, Self::NotFit) => Self::NotFit,
-            (Self::Undecided, _) | (_, Self::Undecided) => Self::Undecided,
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
             (Self::Fit, Self::Fit) => Self::Fit,
-        }
-    }
-
-    /// The word for it.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Fit => "FIT",
-            Self::NotFit => "NOT FIT",
-            Self::Undecided => "NOT DECIDED",
         }
     }
 }
 
 impl MissFigures {
-    /// Whether the mean time to failure is `goal`, ns, or more. Of recordings that
-    /// are `is_blind` to what can make a buffer late no limit says that it is; what
-    /// they did see fails all the same.
-    pub(crate) fn against(&self, goal: f64, is_blind: bool) -> Fitness {
-        if !is_blind && self.mttf_low_ns >= goal {
+    /// Compares the mean time to failure with `goal`, ns. Recordings that are too coarse
+    /// can prove failures, but not their absence.
+    pub(crate) fn against(&self, goal: f64, is_too_coarse: bool) -> Fitness {
+        if !is_too_coarse && self.mttf_low_ns >= goal {
             Fitness::Fit
         } else if self.mttf_high_ns.is_some_and(|high| high < goal) {
             Fitness::NotFit
         } else {
-            Fitness::Undecided
+            Fitness::Unknown
         }
     }
 }
 
 impl CurvePoint {
-    /// Whether the mean time to failure is `goal`, ns, or more, also on CPUs that
-    /// stand out.
-    pub(super) fn against(&self, goal: f64, is_blind: bool) -> Fitness {
-        let there = self.apart.as_ref().map(|one| &one.on);
-        let all = self.figures.against(goal, is_blind);
-        there.map_or(all, |there| all.or_worse(there.against(goal, is_blind)))
+    /// Compares the mean time to failure with `goal`, ns, on all CPUs together and on those
+    /// that stand out.
+    pub(super) fn against(&self, goal: f64, is_too_coarse: bool) -> Fitness {
+        let apart = self.apart.as_ref().map(|apart| &apart.on);
+        let together = self.figures.against(goal, is_too_coarse);
+        apart.map_or(together, |apart| {
+            together.or_worse(apart.against(goal, is_too_coarse))
+        })
     }
 
-    /// The estimate of the mean time to failure, ns, on CPUs that stand out where
-    /// there are any.
+    /// Returns the estimate of the mean time to failure, ns, on CPUs that stand out if there
+    /// are any.
     pub(super) fn mean_time(&self) -> Option<f64> {
-        let there = self.apart.as_ref().map(|one| &one.on);
-        there.unwrap_or(&self.figures).mttf_ns
+        let apart = self.apart.as_ref().map(|apart| &apart.on);
+        apart.unwrap_or(&self.figures).mttf_ns
     }
 }
 
 impl ServiceOutlook {
-    /// What the verdict rests on: how often it fails on CPUs that stand out,
-    /// or else on all; and how many CPUs that is of.
+    /// Returns the figures that decide the verdict, and the number of their CPUs: those of
+    /// CPUs that stand out, or otherwise of all.
     pub fn judged(&self) -> (&MissFigures, usize) {
         match &self.apart {
             Some(apart) => (&apart.on, apart.cpus.len()),
@@ -91,30 +82,28 @@ impl ServiceOutlook {
         }
     }
 
-    /// What it rests on that the mean time is `goal`, ns, or not: the figures of
-    /// CPUs that stand out, unless all together decide against it by themselves.
+    /// Compares the mean time with `goal`, ns, and returns the figures that decide: those of
+    /// CPUs that stand out, unless all together already fail.
     pub(crate) fn against(&self, goal: f64) -> (Fitness, &MissFigures, Option<&CpuList>) {
-        let of = |figures: &MissFigures| figures.against(goal, self.is_blind());
-        let all = of(&self.outlook);
+        let is_too_coarse = self.resolution.is_too_coarse();
+        let verdict = |figures: &MissFigures| figures.against(goal, is_too_coarse);
+        let together = verdict(&self.outlook);
         match &self.apart {
-            Some(apart) if all.or_worse(of(&apart.on)) == of(&apart.on) => {
-                (of(&apart.on), &apart.on, Some(&apart.cpus))
+            Some(apart) if together.or_worse(verdict(&apart.on)) == verdict(&apart.on) => {
+                (verdict(&apart.on), &apart.on, Some(&apart.cpus))
             }
-            Some(_) | None => (all, &self.outlook, None),
+            Some(_) | None => (together, &self.outlook, None),
         }
     }
 
-    /// Whether what begins and ends between two activations can make a buffer late.
-    pub(crate) fn is_blind(&self) -> bool {
-        self.coarse.as_ref().is_some_and(Coarse::is_blind)
-    }
-
-    /// How many buffers would do for one failure an hour.
+    /// Returns the number of buffers that one failure per hour needs.
     pub fn hourly(&self) -> Option<&Needed> {
-        self.needed.first()
+        self.needed
+            .iter()
+            .find(|needed| needed.one_miss_per == Goal::Hour)
     }
 
-    /// The fewest buffers with which nothing failed in what was observed.
+    /// Returns the point of the curve with the fewest buffers that had no failure.
     pub fn without_failure(&self) -> Option<&CurvePoint> {
         let is_none = |point: &&CurvePoint| point.figures.failures == Some(0.0);
         self.curve.iter().find(is_none)
@@ -122,10 +111,10 @@ impl ServiceOutlook {
 }
 
 impl LoadOutlook {
-    /// The service that would run the application; `None` where none that could
-    /// was recorded.
+    /// Returns the service that would run the application; `None` if no recorded service
+    /// could.
     pub fn own(&self) -> Option<&ServiceOutlook> {
-        self.services.iter().find(|one| one.is_own)
+        self.services.iter().find(|service| service.is_own)
     }
 }
 
@@ -161,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn what_an_hour_lies_within_the_limits_of_is_not_decided() {
+    fn limits_on_both_sides_of_an_hour_are_unknown() {
         for (low, high, fitness) in [
             (0.1, Some(0.9), Fitness::NotFit),
-            (0.1, Some(1.1), Fitness::Undecided),
-            (0.1, None, Fitness::Undecided),
+            (0.1, Some(1.1), Fitness::Unknown),
+            (0.1, None, Fitness::Unknown),
             (1.0, None, Fitness::Fit),
             (1.0, Some(9.0), Fitness::Fit),
         ] {
             let found = point(figures(low * HOUR_NS, high.map(|high| high * HOUR_NS)));
 
             assert_eq!(
-                Fitness::of(&found, None, false),
+                Fitness::new(&found, None, false),
                 fitness,
                 "for {low} to {high:?} h"
             );
@@ -180,26 +169,26 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_that_had_not_ended_decides_against_but_never_for() {
+    fn a_stall_that_had_not_ended_can_fail_an_application_and_never_pass_it() {
         let waited = Some(Nanos::from_ms(1));
         let good = point(figures(2.0 * HOUR_NS, None));
         let bad = point(figures(1.0, Some(2.0)));
 
-        assert_eq!(Fitness::of(&good, waited, false), Fitness::Undecided);
-        assert_eq!(Fitness::of(&bad, waited, false), Fitness::NotFit);
+        assert_eq!(Fitness::new(&good, waited, false), Fitness::Unknown);
+        assert_eq!(Fitness::new(&bad, waited, false), Fitness::NotFit);
     }
 
     #[test]
-    fn what_a_probe_is_blind_to_decides_against_but_never_for() {
+    fn too_coarse_recordings_can_fail_an_application_and_never_pass_it() {
         let good = point(figures(2.0 * HOUR_NS, None));
         let bad = point(figures(1.0, Some(2.0)));
 
-        assert_eq!(Fitness::of(&good, None, true), Fitness::Undecided);
-        assert_eq!(Fitness::of(&bad, None, true), Fitness::NotFit);
+        assert_eq!(Fitness::new(&good, None, true), Fitness::Unknown);
+        assert_eq!(Fitness::new(&bad, None, true), Fitness::NotFit);
     }
 
     #[test]
-    fn one_bad_cpu_decides_against_but_a_good_one_never_for() {
+    fn one_bad_cpu_fails_an_application_and_a_good_one_never_passes_it() {
         let (good, bad) = (|| figures(2.0 * HOUR_NS, None), || figures(1.0, Some(2.0)));
         let open = || figures(1.0, None);
         let of = |all: MissFigures, on: MissFigures| {
@@ -213,11 +202,11 @@ mod tests {
                 apart: Some(apart),
                 ..point(all)
             };
-            Fitness::of(&point, None, false)
+            Fitness::new(&point, None, false)
         };
 
         assert_eq!(of(good(), bad()), Fitness::NotFit);
-        assert_eq!(of(good(), open()), Fitness::Undecided);
+        assert_eq!(of(good(), open()), Fitness::Unknown);
         assert_eq!(of(good(), good()), Fitness::Fit);
         assert_eq!(of(bad(), good()), Fitness::NotFit);
     }

@@ -1,41 +1,48 @@
-//! How often an application misses, as `laggard qos` shows it.
+//! `laggard qos`: xruns of an application, estimated from recordings.
+//!
+//! The answer has values only. `laggard-view` builds the sentences.
+
+#![deny(clippy::disallowed_macros)]
 
 mod apart;
 mod application;
-mod build;
-mod choices;
+mod assess;
+mod error;
 mod fitness;
 mod policy;
+mod profiles;
+mod resolution;
 mod runs;
 mod streams;
-mod told;
 
-use crate::note::Note;
 use laggard_analyze::{Interval, qos};
 use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use crate::finer::Finer;
+use crate::note::Note;
+
+pub use crate::finer::FinerPeriod;
 pub use apart::Apart;
 pub(crate) use application::today;
-pub use application::{ApplicationError, CatalogueEntry, USUAL, by_name, catalogue, choices};
-pub use build::{CONFIDENCE, QosError, assess};
-pub(crate) use build::{of_line, of_line_at};
-pub use choices::{Choice, LoadChoices, choose, examples};
+pub use application::{CatalogueEntry, USUAL, by_name, catalogue, choices};
+pub use assess::{CONFIDENCE, assess};
+pub(crate) use assess::{assess_series, assess_series_at};
+pub use error::{ApplicationError, QosError};
 pub use fitness::Fitness;
 pub use policy::MissPolicy;
+pub use profiles::{LoadProfiles, ProfileOutlook, assess_profiles, profiles};
+pub use resolution::Resolution;
 pub use runs::runs;
 pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
-pub use told::{Coarse, CoarseReason};
 
-/// The version of the JSON's layout.
-pub const QOS_SCHEMA: u32 = 1;
+/// Version of the JSON layout of `qos --json`.
+pub const QOS_SCHEMA: u32 = 2;
 
-/// What `laggard qos` says.
+/// Xruns of an application.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct QosReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
     /// The application.
     pub application: Application,
@@ -43,179 +50,202 @@ pub struct QosReport {
     pub loads: Vec<LoadOutlook>,
 }
 
-/// An application's buffers (OSDI'99 Table 1).
+/// Buffers of an application (OSDI'99 Table 1).
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Application {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How many buffers.
+    /// Number of buffers, n.
     pub buffers: u32,
-    /// The length of one.
+    /// Length of one buffer, t.
     pub buffer_ns: Nanos,
-    /// The work for one.
+    /// Computing time for one buffer.
     pub compute_ns: Nanos,
-    /// (n - 1) buffers: a response later than this misses.
+    /// (n - 1) t: a later response is an xrun.
     pub tolerance_ns: Nanos,
-    /// Tolerance less compute time: a start later than this misses.
+    /// Tolerance minus computing time: a later start is an xrun.
     pub slack_ns: Nanos,
-    /// Where these figures come from.
+    /// Source of these figures.
     pub source: String,
-    /// What runs it; absent: the most urgent thread that there is.
+    /// Service that runs it; absent: the thread with the highest priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
-    /// What becomes of its buffers after a miss; absent: late ones are filled.
+    /// Treatment of buffers after an xrun; absent: `late`.
     #[serde(skip_serializing_if = "MissPolicy::is_late")]
     pub policy: MissPolicy,
 }
 
-/// How the application fares under one load.
+/// Xruns of the application under one load.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LoadOutlook {
     /// The load, or `no load`.
     pub load: LoadLabel,
-    /// The recordings that were read for it.
+    /// Recordings under this load.
     pub recordings: Vec<String>,
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceOutlook>,
-    /// What is missing from the recordings, or spoils the answer.
-    #[schemars(with = "Vec<String>")]
+    /// Doubts about the recordings.
     pub notes: Vec<Note>,
 }
 
-/// How the application fares with one service.
+/// Xruns of the application if one service runs it.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceOutlook {
-    /// The service that would run it.
+    /// The service.
     pub service: Service,
-    /// How it is reached.
+    /// Route by which it is woken.
     pub route: Route,
-    /// Whether it would run the application that is asked about: as its own
-    /// service, or as the nearest to that which was recorded.
+    /// Whether this service would run the application: it is the application's service, or
+    /// the nearest to it that was recorded.
     pub is_own: bool,
-    /// Whether the application may run as this service.
+    /// Whether the application has at most one xrun per hour as this service.
     pub verdict: Fitness,
-    /// CPUs whose time was added up.
+    /// Number of CPUs. The times of all of them are added.
     pub cpus: usize,
-    /// Activations.
+    /// Number of samples.
     pub samples: u64,
-    /// How long the service had waited when measuring ended, where it was still
-    /// waiting then. That stall is at least so long: failures and late buffers
-    /// are at least what is counted, mean times at most what is told.
+    /// Time that the service had waited when measuring ended, if it was still waiting. The
+    /// stall is at least this long: failures and late buffers are lower limits, mean times
+    /// are upper limits.
     pub waited_ns: Option<Nanos>,
-    /// With the application's own buffers, all CPUs together.
+    /// Figures with the application's own buffers, all CPUs together.
     pub outlook: MissFigures,
-    /// CPUs on which it fails more often than on the others; absent where none
-    /// stands out, or the recordings do not tell.
+    /// CPUs that fail more often than the others; absent if there are none, or if the
+    /// recordings do not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
-    /// With 2, 3, 4 ... buffers of the same length (OSDI'99 Fig. 6 and 7).
+    /// Figures with 2, 3, 4 ... buffers of the same length (OSDI'99 Fig. 6 and 7).
     pub curve: Vec<CurvePoint>,
-    /// The fewest buffers for one miss in an hour, a day, a week.
+    /// The fewest buffers for one failure per hour, day and week.
     pub needed: Vec<Needed>,
-    /// Why the answer is coarse, if it is.
-    #[schemars(with = "Option<String>")]
-    pub coarse: Option<Coarse>,
+    /// How well the recordings resolve stalls that use up the slack.
+    pub resolution: Resolution,
 }
 
-/// How often jobs miss.
+/// Failures of one stream of buffers.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct MissFigures {
-    /// How long was observed, all CPUs together, ns.
+    /// Observed time, all CPUs together, ns.
     pub exposure_ns: f64,
-    /// Failures in it: runs of late buffers (a run of more than 100 counts
-    /// once per 100), mean over phases; pooled with those of other numbers of
-    /// buffers where more buffers would fail more often. Absent where the
-    /// recordings do not tell: there the interval is all that is known.
+    /// Failures in this time: runs of late buffers (a run of more than 100 counts once per
+    /// 100), mean over phases. They are pooled with the failures of other numbers of buffers
+    /// if more buffers would fail more often. Absent if the recordings give only the
+    /// interval.
     pub failures: Option<f64>,
-    /// Independent clusters that these came in: failures close together, or of
-    /// several CPUs at once, are one. Need not be whole. Absent where `failures`
-    /// is.
+    /// Independent clusters of these failures: failures close together, or of several CPUs
+    /// at once, are one cluster. Need not be whole. Absent if `failures` is.
     pub clusters: Option<f64>,
-    /// Mean time to failure by replay of blackouts, ns; absent below one
-    /// failure, or where `failures` is.
+    /// Mean time to failure by replay of blackouts, ns; absent below one failure, or if
+    /// `failures` is.
     pub mttf_ns: Option<f64>,
-    /// The lower end of its 95 % interval, ns.
+    /// Lower limit of its 95 % interval, ns.
     pub mttf_low_ns: f64,
-    /// The upper end; absent when there is none, or less than one failure.
+    /// Upper limit; absent if there is none, or with less than one failure.
     pub mttf_high_ns: Option<f64>,
-    /// Late buffers in an hour; where `failures` is absent, those that start
-    /// too late, by the share of activations that were later than the slack.
+    /// Late buffers per hour. If `failures` is absent: buffers that start too late, from
+    /// the share of samples above the slack.
     pub late_per_hour: f64,
-    /// How many times more failures vary than independent ones would, where
-    /// it is more than 1.5; the interval is as wide as that takes.
+    /// Variance of the failures relative to independent ones, if it exceeds 1.5. The
+    /// interval is wider accordingly.
     pub dispersion: Option<f64>,
-    /// The papers' own rule, (n - 1) t / P(latency > slack), ns; absent when
-    /// no latency exceeded the slack.
+    /// The rule of the papers, (n - 1) t / P(latency > slack), ns; absent if no latency
+    /// exceeded the slack.
     pub paper_mttf_ns: Option<f64>,
 }
 
 /// One point of the curve over total buffering.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CurvePoint {
-    /// Buffers.
+    /// Number of buffers.
     pub buffers: u32,
-    /// Their length together.
+    /// Length of all buffers.
     pub total_ns: Nanos,
-    /// Total buffering as in OSDI'99 Fig. 6 and 7: the length of all buffers but the one
-    /// that plays, (n - 1) t. A buffer may be this late.
+    /// Total buffering as in OSDI'99 Fig. 6 and 7: (n - 1) t, without the buffer that
+    /// plays. A buffer may be this late.
     pub buffering_ns: Nanos,
-    /// How often jobs miss then.
+    /// Failures with these buffers.
     pub figures: MissFigures,
-    /// The same of CPUs that stand out, as in [`ServiceOutlook::apart`].
+    /// CPUs that fail more often, as in [`ServiceOutlook::apart`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
 }
 
-/// How many buffers a goal takes.
+/// Goal: one failure per this time.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// One failure per hour.
+    Hour,
+    /// One failure per day.
+    Day,
+    /// One failure per week.
+    Week,
+}
+
+/// Buffers that a goal needs.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Needed {
-    /// The goal in words: `hour`, `day`, `week`.
-    pub one_miss_per: String,
-    /// The fewest buffers whose estimate meets it; absent when none tried
-    /// does, or nothing failed in a time too short to tell.
+    /// The goal.
+    pub one_miss_per: Goal,
+    /// The fewest buffers whose estimate meets the goal; absent if there are none, or if
+    /// nothing failed in a recording that is too short.
     pub by_estimate: Option<u32>,
-    /// The fewest buffers whose lower limit meets it.
+    /// The fewest buffers whose lower limit meets the goal.
     pub surely: Option<u32>,
-    /// How long must be recorded without a miss to show it, on however many CPUs,
-    /// ns, where the recordings are shorter.
+    /// Length of a recording without a failure that proves the goal, on any number of CPUs,
+    /// ns; absent if the recordings are as long.
     pub record_ns: Option<f64>,
-    /// Whether the recordings are too coarse to tell it, however long.
+    /// Whether the recordings are too coarse to prove the goal, whatever their length.
     pub is_coarse: bool,
 }
 
+impl Goal {
+    /// All goals, the least demanding first.
+    pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+
+    /// Returns the mean time to failure that meets the goal, ns.
+    pub const fn mean_time(self) -> f64 {
+        match self {
+            Self::Hour => HOUR_NS,
+            Self::Day => 24.0 * HOUR_NS,
+            Self::Week => 168.0 * HOUR_NS,
+        }
+    }
+}
+
 impl MissFigures {
-    fn of(found: &qos::Outlook, paper_mttf: f64) -> Self {
-        let Interval { low, high } = found.mean_time_interval;
+    fn from_outlook(outlook: &qos::Outlook, paper_mttf: f64) -> Self {
+        let Interval { low, high } = outlook.mean_time_interval;
         Self {
-            exposure_ns: found.exposure,
-            failures: Some(found.failures),
-            clusters: Some(found.clusters),
-            mttf_ns: found.mean_time,
+            exposure_ns: outlook.exposure,
+            failures: Some(outlook.failures),
+            clusters: Some(outlook.clusters),
+            mttf_ns: outlook.mean_time,
             mttf_low_ns: low,
             mttf_high_ns: high.is_finite().then_some(high),
-            late_per_hour: found.misses / found.exposure * HOUR_NS,
-            dispersion: found.dispersion,
+            late_per_hour: outlook.misses / outlook.exposure * HOUR_NS,
+            dispersion: outlook.dispersion,
             paper_mttf_ns: paper_mttf.is_finite().then_some(paper_mttf),
         }
     }
 
-    /// What is known where nothing can be replayed.
-    fn bounded(found: &qos::Bounds, paper_mttf: f64) -> Self {
-        let Interval { low, high } = found.failures;
+    /// Returns the figures if no stall can be replayed.
+    fn from_bounds(bounds: &qos::Bounds, paper_mttf: f64) -> Self {
+        let Interval { low, high } = bounds.failures;
         Self {
-            exposure_ns: found.exposure,
+            exposure_ns: bounds.exposure,
             failures: None,
             clusters: None,
             mttf_ns: None,
-            mttf_low_ns: found.exposure / high,
-            mttf_high_ns: (low > 0.0).then(|| found.exposure / low),
-            late_per_hour: found.late / found.exposure * HOUR_NS,
+            mttf_low_ns: bounds.exposure / high,
+            mttf_high_ns: (low > 0.0).then(|| bounds.exposure / low),
+            late_per_hour: bounds.late / bounds.exposure * HOUR_NS,
             dispersion: None,
             paper_mttf_ns: paper_mttf.is_finite().then_some(paper_mttf),
         }
     }
 
-    /// The interval alone, and late buffers in an hour by the histogram.
+    /// Removes the estimate and keeps the interval.
     fn without_estimate(self, late_per_hour: f64) -> Self {
         Self {
             failures: None,
@@ -226,27 +256,26 @@ impl MissFigures {
         }
     }
 
-    /// Whether the limits of the mean time are so far apart that they tell no
-    /// more than an order of magnitude: one dropout or two in all, or a coarse
-    /// probe.
+    /// Returns whether the interval gives only the order of magnitude: it rests on one or
+    /// two failures, or on a coarse probe.
     pub fn is_wide(&self) -> bool {
         let high = self.mttf_high_ns.unwrap_or(f64::INFINITY);
-        high > WIDE * self.mttf_low_ns
+        high > WIDE_RATIO * self.mttf_low_ns
     }
 
-    /// Failures at least and at most.
+    /// Returns the interval of the number of failures.
     pub fn interval(&self) -> (f64, f64) {
-        let least = self.mttf_high_ns;
+        let high = self.mttf_high_ns;
         (
-            least.map_or(0.0, |most| self.exposure_ns / most),
+            high.map_or(0.0, |high| self.exposure_ns / high),
             self.exposure_ns / self.mttf_low_ns,
         )
     }
 }
 
-/// Limits whose ratio is larger tell no more than an order of magnitude: two
-/// events have 30, one has 220 (Garwood 1936).
-const WIDE: f64 = 30.0;
+/// Limits with a larger ratio give only the order of magnitude: with two events the ratio is
+/// 30, with one it is 220 (Garwood 1936).
+const WIDE_RATIO: f64 = 30.0;
 
 /// An hour in ns.
 pub(crate) const HOUR_NS: f64 = 3.6e12;
@@ -255,14 +284,14 @@ pub(crate) const HOUR_NS: f64 = 3.6e12;
 mod tests {
     use super::*;
 
-    /// So often at least and at most, in an hour.
+    /// Makes figures with this interval of failures in an hour.
     fn bounded(low: f64, high: f64) -> MissFigures {
         let bounds = qos::Bounds {
             exposure: HOUR_NS,
             failures: Interval { low, high },
             late: 18.0,
         };
-        MissFigures::bounded(&bounds, f64::INFINITY)
+        MissFigures::from_bounds(&bounds, f64::INFINITY)
     }
 
     #[test]
@@ -273,14 +302,14 @@ mod tests {
         assert_eq!(some.mttf_high_ns, Some(HOUR_NS / 2.0));
         assert_eq!(some.interval(), (2.0, 40.0));
         assert_eq!((some.late_per_hour, some.paper_mttf_ns), (18.0, None));
-        // None at least: nothing says that it comes at all.
+        // Without a lower limit of the count there is no upper limit of the time.
         let none = bounded(0.0, 3.0);
         assert_eq!(none.mttf_high_ns, None);
         assert_eq!(none.interval(), (0.0, 3.0));
     }
 
     #[test]
-    fn limits_farther_apart_than_two_events_have_are_wide() {
+    fn limits_are_wide_if_their_ratio_is_larger_than_with_two_events() {
         assert!(!bounded(1.0, 29.0).is_wide());
         assert!(bounded(1.0, 31.0).is_wide());
         assert!(bounded(0.0, 3.0).is_wide());

@@ -1,10 +1,10 @@
-//! Which of the services that were recorded would run an application.
+//! The recorded service that would run an application.
 
 use laggard_model::{Route, Service};
 
-/// Which of these lines would run an application: the direct way to its
-/// service or, where that was not recorded, to the thread that comes nearest
-/// to it. An application that asks for no service has the most urgent thread.
+/// Finds the series that would run an application: its service, woken directly, or otherwise
+/// the nearest recorded thread. An application without a service gets the thread with the
+/// highest priority.
 pub fn runs(
     asked: Option<Service>,
     lines: impl IntoIterator<Item = (Service, Route)>,

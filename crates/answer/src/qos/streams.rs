@@ -39,6 +39,7 @@ pub struct LoadBuffers {
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceBuffers>,
     /// What is missing from the recordings, or spoils the answer.
+    #[serde(serialize_with = "crate::note::as_text")]
     #[schemars(with = "Vec<String>")]
     pub notes: Vec<Note>,
 }

@@ -11,7 +11,7 @@ use super::{
     Effect, Inside, Predicted, REHEARSAL_SCHEMA, RehearsalReport, Remark, Summary, TaskRehearsal,
 };
 use crate::load::{Load, Run};
-use crate::qos::CONFIDENCE;
+use crate::qos::{CONFIDENCE, Resolution};
 use crate::sched::{SchedQuestion, analyse};
 use crate::selection::Selection;
 
@@ -124,9 +124,15 @@ fn task(
             service: task.service,
         });
     }
-    remarks.extend(way.coarse(slack).map(Remark::Coarse));
+    let resolution = way.resolution(slack);
+    if resolution != Resolution::Full {
+        remarks.push(Remark::Coarse {
+            slack_ns: slack,
+            resolution,
+        });
+    }
     let waited = way.waited();
-    remarks.extend(waited.map(|waited| Remark::Waiting { by, waited }));
+    remarks.extend(waited.map(|waited_ns| Remark::Waiting { by, waited_ns }));
     remarks.extend(Remark::unlike(count));
     Ok(TaskRehearsal {
         count: count.clone(),

@@ -15,7 +15,7 @@ pub use build::{Rehearsed, compare, mttf};
 pub use remark::Remark;
 
 /// The version of the JSON's layout.
-pub const REHEARSAL_SCHEMA: u32 = 1;
+pub const REHEARSAL_SCHEMA: u32 = 2;
 
 /// What `laggard rehearse` says.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -37,6 +37,7 @@ pub struct RehearsalReport {
     /// Latency of the services before and meanwhile.
     pub others: Vec<Effect>,
     /// What is missing from the recordings, or spoils the answer.
+    #[serde(serialize_with = "crate::note::as_text")]
     #[schemars(with = "Vec<String>")]
     pub notes: Vec<Note>,
 }
@@ -71,8 +72,7 @@ pub struct TaskRehearsal {
     pub paper_factor: Option<f64>,
     /// Worst responses by response-time analysis of the same recording.
     pub analysis: TaskVerdict,
-    /// Why the prediction is coarse, or of something else, if it is.
-    #[schemars(with = "Vec<String>")]
+    /// Reasons why the prediction is coarse, or is not one of the counted quantity.
     pub remarks: Vec<Remark>,
 }
 

@@ -1,116 +1,88 @@
-//! What there is to say of a task's prediction.
+//! Remarks on the prediction for a task.
 
-use std::fmt::{self, Display, Formatter};
-
-use laggard_model::text::Unit;
 use laggard_model::{ModelledTask, Nanos, Service, TaskCount};
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::qos::Coarse;
+use crate::qos::Resolution;
 
-/// Why a prediction is coarse, or of something else than what was counted.
-/// Serialized in words.
-#[derive(Clone, Debug, PartialEq)]
+/// Reason why a prediction is coarse, or is not a prediction of the counted quantity.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Remark {
-    /// The task's service was not recorded.
+    /// The service of the task was not recorded.
     OtherService {
-        /// The one that the prediction is from.
+        /// Service that the prediction rests on.
         by: Service,
-        /// The task's.
+        /// Service of the task.
         service: Service,
     },
-    /// The recordings tell little of its slack.
-    Coarse(Coarse),
+    /// The recordings do not resolve the slack of the task well.
+    Coarse {
+        /// Slack of the task.
+        slack_ns: Nanos,
+        /// Resolution of the recordings.
+        resolution: Resolution,
+    },
     /// The service was still waiting when the first recording ended.
     Waiting {
         /// The service.
         by: Service,
-        /// For so long by then.
-        waited: Nanos,
+        /// Time that it had waited by then.
+        waited_ns: Nanos,
     },
-    /// A normal thread shares the CPU while it computes.
+    /// A `SCHED_OTHER` thread shares the CPU while it computes.
     SharesCpu,
-    /// Its work took longer than it was to.
+    /// The work took longer than requested.
     LongWork {
-        /// In the median.
-        took: Nanos,
-        /// As asked for.
-        asked: Nanos,
+        /// Median.
+        median_ns: Nanos,
+        /// Requested time.
+        requested_ns: Nanos,
     },
-    /// It had so many page faults.
-    PageFaults(u64),
-    /// Tasks of this CPU that are as urgent or more.
-    Beside(Vec<String>),
+    /// The task had page faults.
+    PageFaults {
+        /// Number of page faults.
+        count: u64,
+    },
+    /// Tasks on the same CPU with the same or a higher priority.
+    Beside {
+        /// Names of these tasks.
+        tasks: Vec<String>,
+    },
 }
 
 impl Remark {
-    /// Why the task that ran is not the one that was predicted.
+    /// Compares the task that ran with the one that was predicted.
     pub(super) fn unlike(count: &TaskCount) -> Vec<Self> {
         let task = &count.task;
-        let took = count.median_work_ns;
-        let is_long = took.ns() > task.compute_ns.ns() / 10 * 11;
+        let median_ns = count.median_work_ns;
+        let is_long = median_ns.ns() > task.compute_ns.ns() / 10 * 11;
         [
             (task.service == Service::Other).then_some(Self::SharesCpu),
             is_long.then_some(Self::LongWork {
-                took,
-                asked: task.compute_ns,
+                median_ns,
+                requested_ns: task.compute_ns,
             }),
-            (count.page_faults > 0).then_some(Self::PageFaults(count.page_faults)),
+            (count.page_faults > 0).then_some(Self::PageFaults {
+                count: count.page_faults,
+            }),
         ]
         .into_iter()
         .flatten()
         .collect()
     }
 
-    /// Other tasks on the same CPU are not in the prediction of a lower one.
-    pub(super) fn beside(task: &ModelledTask, all: &[TaskCount]) -> Option<Self> {
-        let names: Vec<String> = all
+    /// Finds other tasks on the same CPU that can delay `task`. The prediction for `task`
+    /// does not include them.
+    pub(super) fn beside(task: &ModelledTask, counts: &[TaskCount]) -> Option<Self> {
+        let tasks: Vec<String> = counts
             .iter()
-            .map(|one| &one.task)
-            .filter(|one| one.cpu == task.cpu && one.name != task.name)
-            .filter(|one| one.service.urgency() >= task.service.urgency())
-            .map(|one| one.name.clone())
+            .map(|count| &count.task)
+            .filter(|other| other.cpu == task.cpu && other.name != task.name)
+            .filter(|other| other.service.urgency() >= task.service.urgency())
+            .map(|other| other.name.clone())
             .collect();
-        (!names.is_empty()).then_some(Self::Beside(names))
-    }
-}
-
-impl Display for Remark {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let write = |time: Nanos| Unit::Auto.write_nanos(time);
-        match self {
-            Self::OtherService { by, service } => {
-                write!(f, "predicted from `{by}`, because `{service}` was not recorded")
-            }
-            Self::Coarse(coarse) => coarse.fmt(f),
-            Self::Waiting { by, waited } => write!(
-                f,
-                "`{by}` was still waiting when the first recording ended, for {} by then: at least as many misses are to \
-                 be expected as predicted",
-                write(*waited)
-            ),
-            Self::SharesCpu => f.write_str(
-                "a normal thread that computes shares the CPU with others, which its wakeup latency does not tell: expect \
-                 more misses than predicted",
-            ),
-            Self::LongWork { took, asked } => write!(
-                f,
-                "its work took {} in the median instead of {}: a slower or shared processor, or interruptions",
-                write(*took),
-                write(*asked)
-            ),
-            Self::PageFaults(faults) => write!(f, "it had {faults} page faults"),
-            Self::Beside(names) => write!(
-                f,
-                "predicted as if alone, but runs below or beside {} on the same CPU; `analysis` has them",
-                names.join(", ")
-            ),
-        }
-    }
-}
-
-impl Serialize for Remark {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        (!tasks.is_empty()).then_some(Self::Beside { tasks })
     }
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::rank::StandIn;
 use super::runner::Runner;
-use crate::finer::{Finer, two_digits};
+use crate::finer::{FinerPeriod, two_digits};
 use crate::qos::CONFIDENCE;
 
 /// A stall that fits between two activations should take no more than this
@@ -63,7 +63,7 @@ pub enum TaskDoubt {
         /// At most; may be infinite.
         most_ns: f64,
         /// With what they would be near enough.
-        finer: Finer,
+        finer: FinerPeriod,
     },
     /// Too little was recorded for the rate that is permitted.
     Short {
@@ -155,7 +155,7 @@ fn coarse(found: &Found<'_>) -> TaskDoubt {
         apart_ns: found.way.unseen,
         least_ns: found.least,
         most_ns: found.most,
-        finer: Finer::than(recordings, factor.min(0.5)),
+        finer: FinerPeriod::new(recordings, factor.min(0.5)),
     }
 }
 

@@ -88,6 +88,7 @@ pub struct SchedReport {
     #[schemars(with = "Vec<String>")]
     pub remarks: Vec<TaskRemark>,
     /// What is missing from the recording, or spoils the answer.
+    #[serde(serialize_with = "crate::note::as_text")]
     #[schemars(with = "Vec<String>")]
     pub notes: Vec<Note>,
 }

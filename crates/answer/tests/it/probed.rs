@@ -386,7 +386,7 @@ fn what_was_seen_to_stall_fails_however_coarse_the_probe() {
 fn a_stricter_application_is_never_judged_better() {
     let rank = |fitness| match fitness {
         Fitness::NotFit => 0,
-        Fitness::Undecided => 1,
+        Fitness::Unknown => 1,
         Fitness::Fit => 2,
     };
     // From JACK with 32 frames to a video call.

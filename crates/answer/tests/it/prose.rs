@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use laggard_answer::qos::QosReport;
 use laggard_answer::rtos::RtosReport;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -33,6 +34,26 @@ fn rtos_has_no_prose() {
         .map(|name| (*name).into())
         .collect();
     assert_eq!(free_strings::<RtosReport>(), expected);
+}
+
+#[test]
+fn qos_has_no_prose() {
+    let expected: BTreeSet<String> = [
+        // Names, and text from the user or the catalogue.
+        "Application.name",
+        "Application.source",
+        "LoadOutlook.load",
+        "LoadOutlook.recordings",
+        "Note.recording",
+        // Text of the trust in a recording.
+        "Doubt.detail",
+        "Caveat.advice",
+        "Caveat.what",
+    ]
+    .map(String::from)
+    .into();
+
+    assert_eq!(free_strings::<QosReport>(), expected);
 }
 
 /// Returns each property that is a string with any content, as `Type.property`.

@@ -7,22 +7,22 @@ use laggard_model::{Nanos, Service, UsagePattern};
 
 use crate::completion;
 
-/// The application is named from the catalogue (--list), read from a TOML
-/// file, or given by its buffers; without any, a few of the catalogue have a
-/// line each. Recordings of the same load count together.
+/// An xrun is a buffer that is not filled in time. Name an application of the
+/// catalogue (--list) or a TOML file, or give its buffers. Without an
+/// application, laggard evaluates seven typical ones. Recordings under the same
+/// load count together. FIT: at most one xrun per hour (95 % confidence).
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  laggard qos --list                            applications that are known
-  laggard qos busy.laggard                      a few of them
-  laggard qos busy.laggard --app modem          is it fit?
-  laggard qos busy.laggard --app modem --curve  what more buffers buy
+  laggard qos --list                            list the catalogue
+  laggard qos busy.laggard                      evaluate seven applications
+  laggard qos busy.laggard --app modem          evaluate one
+  laggard qos busy.laggard --app modem --curve  show the effect of more buffers
   laggard qos idle.laggard busy.laggard --app jack-128 --service fifo:90
   laggard qos busy.laggard --buffers 3 --buffer 6ms --compute 1.5ms
   laggard qos busy.laggard --app modem --policy drop
-                                                what is late is given up
 
-An application's file:
+File of an application:
   name = \"my mixer\"
   buffers = 3
   buffer = \"6ms\"
@@ -46,11 +46,11 @@ pub(crate) struct QosArgs {
     /// Work for one buffer
     #[arg(long, value_name = "TIME")]
     pub(crate) compute: Option<Nanos>,
-    /// Only this service [default: every one recorded; the sentence is on that
-    /// which would run the application]
+    /// Service that runs the application [default: that of the application, or the
+    /// nearest recorded one]
     #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
-    /// What becomes of the buffers after a miss
+    /// What happens to the buffers after an xrun
     #[arg(
         long,
         value_name = "WHAT",
@@ -58,9 +58,12 @@ pub(crate) struct QosArgs {
         conflicts_with = "list"
     )]
     pub(crate) policy: PolicyArg,
-    /// Every service, over the number of buffers, with all caveats
+    /// Show all services over the number of buffers, with all warnings
     #[arg(long)]
     pub(crate) curve: bool,
+    /// Write Markdown, for an issue tracker
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
     /// Write JSON; `laggard schema qos` describes it
     #[arg(long)]
     pub(crate) json: bool,
@@ -106,11 +109,11 @@ pub(crate) struct ForecastArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PolicyArg {
-    /// A late buffer is filled all the same, and those behind it wait
+    /// A late buffer is still filled, and later buffers wait for it
     Late,
-    /// A buffer is given up when its time is over; a dummy is played for it
+    /// A buffer is dropped at its deadline, and a dummy is played
     Drop,
-    /// What was due is thrown away, and the stream begins anew
+    /// All due buffers are discarded, and the stream restarts
     Reset,
 }
 

@@ -75,7 +75,7 @@ fn what_becomes_of_a_miss_decides_how_many_buffers_a_stall_takes() {
     let words: Vec<&str> = text.split_whitespace().collect();
     let said = words.join(" ");
     assert!(
-        said.contains("a buffer is dropped when its time is over"),
+        said.contains("the buffer is dropped at its deadline"),
         "{said}"
     );
     let wrong = ask(&dir, "qos", &["--policy=later"]);
@@ -139,7 +139,7 @@ fn very_many_buffers_end_and_very_short_ones_are_refused_with_the_limit() {
         let text = String::from_utf8(refused.stderr).unwrap();
         assert_eq!(refused.status.code(), Some(2), "{text}");
         assert!(
-            text.contains("the limit for these recordings is `--buffer "),
+            text.contains("the shortest for these recordings is `--buffer "),
             "{text}"
         );
         // And that is accepted.

@@ -52,7 +52,7 @@ fn an_application_of_the_catalogue_or_a_file_is_answered_for_first_and_alone() {
     for (application, name, stalls, verdict) in [
         ("jack-128", "jack-128", 8, "NOT FIT for jack-128"),
         ("mixer.toml", "my mixer", 8, "NOT FIT for my mixer"),
-        ("mixer.toml", "my mixer", 0, "NOT DECIDED for my mixer"),
+        ("mixer.toml", "my mixer", 0, "UNKNOWN for my mixer"),
     ] {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join("mixer.toml"), MIXER).unwrap();
@@ -64,7 +64,7 @@ fn an_application_of_the_catalogue_or_a_file_is_answered_for_first_and_alone() {
         let text = screen(&output);
         let verdicts: Vec<&str> = text
             .lines()
-            .filter(|line| line.contains("FIT for") || line.contains("DECIDED for"))
+            .filter(|line| line.contains("FIT for") || line.contains("UNKNOWN for"))
             .collect();
         assert_eq!(verdicts.len(), 1, "{text}");
         assert!(verdicts[0].starts_with(verdict), "{text}");

@@ -155,7 +155,7 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
         screen.starts_with("4 s, no load of ours, 64 CPUs,"),
         "{screen}"
     );
-    for (line, service) in [("RT thread (90)", "fifo:90"), ("normal thread", "other")] {
+    for (line, service) in [("SCHED_FIFO 90", "fifo:90"), ("SCHED_OTHER", "other")] {
         let row = format!("{line} 16.0 us 16.0 us 16.0 us 5.00 ms");
         assert!(screen.contains(&row), "{screen}");
         let services = found["services"].as_array().unwrap();
@@ -200,9 +200,10 @@ fn what_still_waits_is_told_with_the_limit_that_decides_against_it() {
     assert_eq!(fit["verdict"], "not_fit");
     let most = fit["figures"]["mttf_high_ns"].as_f64().unwrap();
     let most = laggard_model::text::rough_time(most, 2);
-    let sentence = format!("NOT FIT: jack-128 as fifo:90 runs dry every {most} or more often: it");
+    let sentence =
+        format!("NOT FIT `jack-128` as SCHED_FIFO 90: 1 xrun per {most} or more often (it was");
     assert!(said_of_it.starts_with(&sentence), "{said_of_it}");
-    let row = format!("jack-128 1.87 ms fifo:90 NOT FIT <= {most} ");
+    let row = format!("jack-128 1.87 ms SCHED_FIFO 90 NOT FIT <= {most}");
     assert!(table.contains(&row), "{table}");
     assert!(curve.contains(&format!("<= {most}")), "{curve}");
 }
@@ -286,10 +287,7 @@ fn nothing_and_zero_are_told_apart() {
         let found = overview(&recording);
 
         if largest == 0 {
-            assert!(
-                screen.contains(&format!("RT thread (90) {row}")),
-                "{screen}"
-            );
+            assert!(screen.contains(&format!("SCHED_FIFO 90 {row}")), "{screen}");
             assert_eq!(found["services"][0]["largest_ns"], 0);
         } else {
             assert!(screen.contains("no activation was recorded"), "{screen}");

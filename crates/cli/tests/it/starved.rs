@@ -182,7 +182,7 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
         for part in [
             "  >= ",
             "<= ",
-            "fifo:90 was still waiting when measuring ended, for ",
+            "SCHED_FIFO 90 was still waiting when measuring ended, for ",
         ] {
             assert!(said.contains(part), "{part} in\n{said}");
         }

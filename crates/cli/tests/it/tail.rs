@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use crate::scripted::{LINE, laggard, often, record, script, stall};
 
-/// The figures of the application's own buffers for `fifo:90`, and why they are coarse.
-fn qos(dir: &TempDir, recording: &str, buffers: &[&str]) -> (Value, String) {
+/// Returns the figures of the application's own buffers for `fifo:90`, and the resolution.
+fn qos(dir: &TempDir, recording: &str, buffers: &[&str]) -> (Value, Value) {
     let output = laggard()
         .args(["qos", "--json"])
         .args(buffers)
@@ -18,8 +18,7 @@ fn qos(dir: &TempDir, recording: &str, buffers: &[&str]) -> (Value, String) {
     let services = report["loads"][0]["services"].as_array().unwrap();
     let fifo = services.iter().find(|one| one["service"] == "fifo:90");
     let fifo = fifo.unwrap();
-    let coarse = fifo["coarse"].as_str().unwrap_or_default();
-    (fifo["outlook"].clone(), coarse.into())
+    (fifo["outlook"].clone(), fifo["resolution"].clone())
 }
 
 /// A recording of 60 s kept whole, and as a tail.
@@ -65,7 +64,7 @@ fn a_tail_gives_the_whole_recordings_failures_or_an_interval_that_holds_them() {
             ["--buffers=2", "--buffer=250us", "--compute=60us"],
             ["--buffers=2", "--buffer=200ms", "--compute=20ms"],
         ] {
-            let ((whole, _), (tail, coarse)) =
+            let ((whole, _), (tail, resolution)) =
                 (qos(&dir, "all", &buffers), qos(&dir, "tail", &buffers));
 
             let what = format!("{name}, {buffers:?}: {whole:#}\nfrom the tail: {tail:#}");
@@ -74,7 +73,7 @@ fn a_tail_gives_the_whole_recordings_failures_or_an_interval_that_holds_them() {
                 assert!(least <= failures && failures <= most, "{what}");
             }
             if tail["failures"].is_null() {
-                assert!(!coarse.is_empty(), "{what}");
+                assert_ne!(resolution["kind"], "full", "{what}");
             } else {
                 let of_whole = interval(&whole);
                 assert!(
@@ -99,7 +98,7 @@ fn a_latency_that_is_always_the_same_fails_nothing() {
     .assert()
     .success();
 
-    let (figures, coarse) = qos(
+    let (figures, resolution) = qos(
         &dir,
         "r",
         &["--buffers=2", "--buffer=100us", "--compute=20us"],
@@ -109,5 +108,6 @@ fn a_latency_that_is_always_the_same_fails_nothing() {
     let (least, most) = interval(&figures);
     assert!(least <= 0.0 && most < 200.0, "{figures:#}");
     assert_eq!(figures["failures"], Value::Null);
-    assert!(coarse.contains("record with `--period 19us`"), "{coarse}");
+    assert_eq!(resolution["kind"], "too_coarse");
+    assert_eq!(resolution["finer"]["period_ns"], 19_000);
 }

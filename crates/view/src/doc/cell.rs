@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use laggard_model::Nanos;
 use laggard_model::text::{Unit, count, rough_time};
+use laggard_model::{Nanos, whole};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,6 +30,8 @@ pub enum Cell {
     MeanTime(f64),
     /// A number of things.
     Count(u64),
+    /// A mean number of things, which need not be whole.
+    MeanCount(f64),
     /// A share of a whole, 0 to 1.
     Share(f64),
     /// A quotient of two figures.
@@ -40,6 +42,8 @@ pub enum Cell {
     Estimate(Box<Self>, Box<(Self, Self)>),
     /// A lower bound.
     AtLeast(Box<Self>),
+    /// An upper bound.
+    AtMost(Box<Self>),
     /// A value that is not known.
     Unknown(Reason),
 }
@@ -54,6 +58,10 @@ pub enum Reason {
     TooFewSamples,
     /// The recording is too coarse.
     TooCoarse,
+    /// The recording is too short.
+    TooShort,
+    /// The service was still waiting when measuring ended.
+    StillWaiting,
     /// The clock that counts the time of the hypervisor cannot be read.
     NoStealClock,
     /// The row has no such value.
@@ -67,6 +75,8 @@ impl Reason {
             Self::NotMeasured => "not measured",
             Self::TooFewSamples => "too few samples",
             Self::TooCoarse => "the recording is too coarse",
+            Self::TooShort => "the recording is too short",
+            Self::StillWaiting => "still waiting when measuring ended",
             Self::NoStealClock => "the steal clock cannot be read",
             Self::NotApplicable => "does not apply",
         }
@@ -82,6 +92,7 @@ impl Cell {
             Self::Time(time) => unit.write_nanos(*time),
             Self::MeanTime(ns) => rough_time(*ns, ESTIMATE_DIGITS),
             Self::Count(number) => count(*number),
+            Self::MeanCount(mean) => mean_count(*mean),
             Self::Share(share) => percentage(*share),
             Self::Ratio(ratio) => quotient(*ratio),
             Self::Interval(low, high) => format!("{} to {}", low.text(unit), high.text(unit)),
@@ -91,6 +102,7 @@ impl Cell {
                 format!("{value} ({low} to {high})")
             }
             Self::AtLeast(bound) => format!(">= {}", bound.text(unit)),
+            Self::AtMost(bound) => format!("<= {}", bound.text(unit)),
             Self::Unknown(_) => "-".into(),
         }
     }
@@ -100,12 +112,16 @@ impl Cell {
     pub fn value(&self) -> Option<f64> {
         match self {
             Self::Time(time) => Some(time.as_f64()),
-            Self::MeanTime(value) | Self::Share(value) | Self::Ratio(value) => Some(*value),
+            Self::MeanTime(value)
+            | Self::MeanCount(value)
+            | Self::Share(value)
+            | Self::Ratio(value) => Some(*value),
             #[expect(clippy::cast_precision_loss, reason = "only the order matters")]
             Self::Count(number) => Some(*number as f64),
-            Self::Interval(value, _) | Self::Estimate(value, _) | Self::AtLeast(value) => {
-                value.value()
-            }
+            Self::Interval(value, _)
+            | Self::Estimate(value, _)
+            | Self::AtLeast(value)
+            | Self::AtMost(value) => value.value(),
             Self::Empty | Self::Text(_) | Self::Status(..) | Self::Unknown(_) => None,
         }
     }
@@ -172,6 +188,16 @@ fn percentage(share: f64) -> String {
     }
 }
 
+/// Writes a mean number so that a value below 1 looks neither like 0 nor like 1.
+fn mean_count(mean: f64) -> String {
+    match mean {
+        mean if mean.fract() == 0.0 => count(whole(mean)),
+        ..1.0 => ((100.0 * mean).floor().max(1.0) / 100.0).to_string(),
+        ..10.0 => format!("{mean:.1}"),
+        _ => count(whole(mean.round())),
+    }
+}
+
 /// Writes a quotient with two digits.
 fn quotient(ratio: f64) -> String {
     match ratio {
@@ -215,6 +241,17 @@ mod tests {
                 "2.8 (2.1 to 3.4)",
             ),
             (Cell::AtLeast(time(10)), ">= 10.0 us"),
+            (Cell::AtMost(time(10)), "<= 10.0 us"),
+            (Cell::MeanCount(0.0), "0"),
+            (Cell::MeanCount(0.001), "0.01"),
+            (Cell::MeanCount(0.0625), "0.06"),
+            (Cell::MeanCount(0.4), "0.4"),
+            (Cell::MeanCount(0.999), "0.99"),
+            (Cell::MeanCount(1.0), "1"),
+            (Cell::MeanCount(1.25), "1.2"),
+            (Cell::MeanCount(16.6), "17"),
+            (Cell::MeanCount(1_116.9), "1,117"),
+            (Cell::MeanCount(13_491.0), "13,491"),
             (Cell::Unknown(Reason::TooFewSamples), "-"),
         ] {
             assert_eq!(cell.to_string(), text);

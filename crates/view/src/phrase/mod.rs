@@ -3,6 +3,8 @@
 //! `laggard-answer` returns kinds and numbers. The functions here turn them into text, in
 //! one place for all output formats.
 
+pub(crate) mod qos;
+pub(crate) mod rehearsal;
 pub(crate) mod rtos;
 
 use laggard_model::{Caveat, CompetingThread, Host, Nanos};

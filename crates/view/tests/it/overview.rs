@@ -40,7 +40,7 @@ fn the_first_screen_for_an_application() {
     let none = figures(0.0, [0.0, 20.0, 0.0]);
     let fits = [
         fit("jack-128", Fitness::NotFit, often),
-        fit("jack-1024", Fitness::Undecided, none.clone()),
+        fit("jack-1024", Fitness::Unknown, none.clone()),
         fit("jack-1024", Fitness::Fit, none),
     ];
     let screens = fits.map(|fit| verdicts_in(&plain(&made_for(fit), Look::default())));
@@ -59,7 +59,7 @@ fn two_recordings_are_beside_each_other() {
         path: "idle.laggard".into(),
         fits: vec![fit(
             "jack-128",
-            Fitness::Undecided,
+            Fitness::Unknown,
             figures(0.0, [0.0, 20.0, 0.0]),
         )],
         ..made()
@@ -79,13 +79,13 @@ fn what_is_known_between_two_times_or_not_at_all_is_said_so() {
 
     let screen = plain(&overview, Look::default());
 
-    let row = screen.lines().find(|line| line.starts_with("RT thread"));
+    let row = screen.lines().find(|line| line.starts_with("SCHED_FIFO"));
     let cells: Vec<&str> = row.unwrap().split("  ").map(str::trim).collect();
     let cells: Vec<&str> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
     assert_eq!(
         cells,
         [
-            "RT thread (90)",
+            "SCHED_FIFO 90",
             ">= 15.0 us",
             ">= 54.0 us",
             "-",
@@ -216,7 +216,7 @@ fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
     };
     let open = |name, figures| Fit {
         decided_by_ns: None,
-        ..fit(name, Fitness::Undecided, figures)
+        ..fit(name, Fitness::Unknown, figures)
     };
     let mut overview = made();
     // Room for all of them.
@@ -224,11 +224,7 @@ fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
     overview.fits = vec![
         open("jack-64", coarse(1.0, 7_200.0)),
         open("jack-128", coarse(2.9, 0.0)),
-        fit(
-            "jack-512",
-            Fitness::Undecided,
-            figures(0.0, [0.0, 20.0, 0.0]),
-        ),
+        fit("jack-512", Fitness::Unknown, figures(0.0, [0.0, 20.0, 0.0])),
         open("jack-1024", figures(0.4, [0.0, 20.0, 0.0])),
         Fit {
             waited_ns: Some(Nanos::from_secs(1)),
@@ -242,8 +238,8 @@ fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
     overview.conditions.kernel = "Windows 10.0.19045".into();
     let on_windows = plain(&overview, WIDE);
     let said_there = [
-        "NOT DECIDED for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s; a shorter --period tells more",
-        "NOT DECIDED for jack-128: cannot tell; record with a shorter --period",
+        "UNKNOWN for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s; a shorter --period tells more",
+        "UNKNOWN for jack-128: cannot tell; record with a shorter --period",
     ];
     assert!(!on_windows.contains("--for"), "{on_windows}");
     for expected in said_there {
@@ -253,11 +249,11 @@ fn applications_with_the_same_verdict_for_other_reasons_are_told_apart() {
         );
     }
     for expected in [
-        "NOT DECIDED for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s;",
-        "NOT DECIDED for jack-128: cannot tell; laggard record --for jack-128",
-        "NOT DECIDED for jack-512: none seen; 1.5 h would decide",
-        "NOT DECIDED for jack-1024: 0.4 dropouts on average, at most one every 20 s",
-        "NOT DECIDED for sdr: still waiting when measuring ended",
+        "UNKNOWN for jack-64: at least one dropout every 2.0 h, at most one every 1.0 s;",
+        "UNKNOWN for jack-128: cannot tell; laggard record --for jack-128",
+        "UNKNOWN for jack-512: none seen; 1.5 h would decide",
+        "UNKNOWN for jack-1024: 0.4 dropouts on average, at most one every 20 s",
+        "UNKNOWN for sdr: still waiting when measuring ended",
     ] {
         assert!(said.contains(expected), "{expected} in\n{said}");
     }

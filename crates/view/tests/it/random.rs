@@ -6,8 +6,8 @@ use laggard_analyze::exceedance::Collector;
 use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSource, predict};
 use laggard_answer::overview::{Fit, Overview};
 use laggard_answer::qos::{
-    Application, Coarse, CoarseReason, Fitness, MissPolicy, QOS_SCHEMA, QosError, QosReport,
-    assess, choose, examples,
+    Application, Fitness, MissPolicy, QOS_SCHEMA, QosError, QosReport, Resolution, assess,
+    assess_profiles, profiles,
 };
 use laggard_answer::sched::{SchedQuestion, TaskAsked, TaskRank, Verdict, analyse};
 use laggard_answer::show::Waiting;
@@ -17,6 +17,8 @@ use laggard_model::{
     Activation, Batch, Cpu, Line, LineId, LoadLabel, Nanos, ProbePlan, Route, STAGES, Service,
     Stage, State, UsagePattern,
 };
+use laggard_view::doc::{self, Detail};
+use laggard_view::qos;
 use laggard_view::text::{self, Look};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
@@ -242,13 +244,16 @@ proptest! {
         }
         let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
-        for curve in [false, true] {
-            let text = text::qos(&report, curve, look);
+        let outlooks = assess_profiles(&load, &profiles().unwrap(), None);
+        for document in [
+            qos::document(&report, Detail::Short),
+            qos::document(&report, Detail::Full),
+            qos::profiles(&Vec::from_iter(outlooks)),
+        ] {
+            let text = doc::terminal(&document, look).plain();
             assert_clean(&text, false);
             assert_fits(&text, look);
         }
-        let choices = choose(&load, &examples().unwrap(), None);
-        assert_fits(&text::choices(&Vec::from_iter(choices), look), look);
     }
 
     #[test]
@@ -332,7 +337,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn verdict() -> impl Strategy<Value = Fitness> {
-    prop::sample::select(vec![Fitness::Fit, Fitness::NotFit, Fitness::Undecided])
+    prop::sample::select(vec![Fitness::Fit, Fitness::NotFit, Fitness::Unknown])
 }
 
 prop_compose! {
@@ -368,11 +373,11 @@ prop_compose! {
             .iter()
             .map(|(verdict, is_coarse)| Fit {
                 verdict: *verdict,
-                coarse: is_coarse.then(|| Coarse {
-                    slack: Nanos::from_ns(times[0]),
-                    reason: CoarseReason::Before { apart_ns: times[1] as f64 },
-                    policy: MissPolicy::Late,
-                }),
+                resolution: if *is_coarse {
+                    Resolution::TailOnly { sample_interval_ns: times[1] as f64 }
+                } else {
+                    Resolution::Full
+                },
                 application: Application { name: names[5].clone(), ..overview::application("jack-128") },
                 ..overview::fit(
                     "jack-128",

@@ -6,8 +6,9 @@ use laggard_answer::qos::Fitness;
 use laggard_model::text::mean_time;
 
 use super::super::screen::{Room, Screen, Tone, width};
-use super::often::{at_best, at_most, at_worst, dropouts, is_any, narrowed, tone};
+use super::often::{at_best, at_most, at_worst, dropouts, is_any, narrowed};
 use super::{Look, Measure};
+use crate::phrase::qos::{tone, verdict as verdict_word};
 
 /// A family of applications with fewer members in a group is named one by one.
 const FAMILY: usize = 3;
@@ -106,11 +107,11 @@ impl Kind {
         match (fit.verdict, figures.failures) {
             (Fitness::NotFit, _) => Self::NotFit,
             (Fitness::Fit, _) => Self::Fit,
-            (Fitness::Undecided, _) if fit.waited_ns.is_some() => Self::Unended,
-            (Fitness::Undecided, _) if is_any(figures) => Self::Seen,
-            (Fitness::Undecided, None) => Self::Coarse,
-            (Fitness::Undecided, Some(0.0)) if fit.decided_by_ns.is_some() => Self::NoneSeen,
-            (Fitness::Undecided, Some(_)) => Self::Few,
+            (Fitness::Unknown, _) if fit.waited_ns.is_some() => Self::Unended,
+            (Fitness::Unknown, _) if is_any(figures) => Self::Seen,
+            (Fitness::Unknown, None) => Self::Coarse,
+            (Fitness::Unknown, Some(0.0)) if fit.decided_by_ns.is_some() => Self::NoneSeen,
+            (Fitness::Unknown, Some(_)) => Self::Few,
         }
     }
 }
@@ -119,7 +120,7 @@ fn of_group(group: &Group<'_>, all: &[Fit], screen: &mut Screen, room: Room) {
     let Some(first) = group.fits.first() else {
         return;
     };
-    let (verdict, tone) = (first.verdict.words(), tone(first.verdict));
+    let (verdict, tone) = (verdict_word(first.verdict), tone(first.verdict));
     let why = why(group, first);
     let head = format!("{verdict} for ");
     let as_what = if group.are_normal {

@@ -3,6 +3,7 @@
 
 mod beside;
 mod contexts;
+mod figures;
 mod groups;
 mod hour;
 mod late;

@@ -1,20 +1,12 @@
 //! How often an application's buffers run dry, in words as sure as the figures.
 
 use laggard_answer::overview::Fit;
-use laggard_answer::qos::{Fitness, MissFigures};
+use laggard_answer::qos::MissFigures;
 use laggard_model::text::rough_time;
 
-use super::super::qos::figures::{estimate, interval, mttf, number, parted};
-use super::super::screen::Tone;
-
-/// What a verdict means to its reader.
-pub(super) const fn tone(verdict: Fitness) -> Tone {
-    match verdict {
-        Fitness::Fit => Tone::Good,
-        Fitness::NotFit => Tone::Bad,
-        Fitness::Undecided => Tone::Open,
-    }
-}
+use super::figures::{estimate, interval, mttf};
+use crate::doc::Cell;
+use crate::phrase::qos::parted;
 
 /// How long a recording narrows a wide interval.
 pub(super) fn narrowed(ns: f64) -> String {
@@ -98,7 +90,7 @@ pub(super) fn at_most(figures: &MissFigures) -> String {
         // A stall at the edge: it fails some phases of the replay only.
         Some(mean) => format!(
             "{} dropouts on average, at most one every {low}",
-            number(mean)
+            Cell::MeanCount(mean)
         ),
         None => format!("at most one dropout every {low}"),
     }

@@ -4,7 +4,7 @@
 use laggard_answer::Trust;
 use laggard_answer::overview::{LateService, Overview};
 use laggard_answer::show::{Share, at_least};
-use laggard_model::name::service_words;
+use laggard_model::name::series_words;
 use laggard_model::text::{Unit, count, span};
 use laggard_model::{Backend, Host, Route, Service, State, printable};
 
@@ -268,10 +268,7 @@ const fn is_wide(look: Look) -> bool {
 }
 
 pub(super) fn name(service: Service, route: Route) -> String {
-    match (service.is_thread(), route) {
-        (true, Route::Deferred) => format!("{}, deferred", service_words(service)),
-        _ => service_words(service),
-    }
+    series_words(service, route)
 }
 
 /// A quantile; of one that is known between two times, the lower.

@@ -5,9 +5,10 @@ use laggard_answer::qos::Fitness;
 use laggard_model::text::{Unit, mean_time};
 
 use super::super::screen::{Room, Screen, Tone, width};
-use super::often::{dropouts, narrowed, tone};
+use super::often::{dropouts, narrowed};
 use super::parts::name;
 use super::{Look, Measure, groups};
+use crate::phrase::qos::{remedy as resolution_remedy, tone, verdict as verdict_word};
 
 /// The verdict on the application that was asked about, or those on the
 /// applications of the catalogue.
@@ -29,7 +30,7 @@ pub(super) fn verdicts(overview: &Overview, look: Look, measure: Measure) -> Scr
 }
 
 fn one(fit: &Fit, screen: &mut Screen, room: Room) {
-    let (verdict, tone) = (fit.verdict.words(), tone(fit.verdict));
+    let (verdict, tone) = (verdict_word(fit.verdict), tone(fit.verdict));
     let head = format!("{verdict} for {}", fit.application.name);
     let text = format!(
         "{head}: {} ({}, slack {})",
@@ -49,15 +50,15 @@ fn what_then(fit: &Fit) -> Option<String> {
     let next = match fit.verdict {
         Fitness::Fit => None,
         Fitness::NotFit => Some(enough(fit)),
-        Fitness::Undecided => fit.decided_by_ns.map(decided).or_else(|| finer(fit)),
+        Fitness::Unknown => fit.decided_by_ns.map(decided).or_else(|| finer(fit)),
     };
     let all: Vec<String> = next.into_iter().chain(narrows).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
 fn finer(fit: &Fit) -> Option<String> {
-    let coarse = fit.coarse.as_ref()?;
-    Some(format!("this recording cannot tell: {}", coarse.advice()))
+    let remedy = resolution_remedy(&fit.resolution)?;
+    Some(format!("this recording cannot tell: {remedy}"))
 }
 
 fn enough(fit: &Fit) -> String {
@@ -83,7 +84,7 @@ fn enough(fit: &Fit) -> String {
             mean_time(record_ns)
         ),
         (None, None) => {
-            let finer = fit.coarse.as_ref().map(|coarse| coarse.advice());
+            let finer = resolution_remedy(&fit.resolution);
             format!(
                 "how many buffers of {length} are enough is not known: {}",
                 finer.unwrap_or_else(|| "laggard qos --curve".into())

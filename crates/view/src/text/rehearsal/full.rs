@@ -172,7 +172,7 @@ fn remarks(tasks: &[TaskRehearsal], look: Look) -> String {
     for task in tasks {
         let name = printable(&task.count.task.name);
         for remark in &task.remarks {
-            let remark = format!("{name}: {}", printable(&remark.to_string()));
+            let remark = format!("{name}: {}", crate::phrase::rehearsal::remark(remark));
             text += &look.hanging("  ", "    ", &remark);
         }
     }

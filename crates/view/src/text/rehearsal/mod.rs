@@ -38,8 +38,8 @@ fn in_short(report: &RehearsalReport, look: Look) -> String {
     for task in &report.tasks {
         let name = printable(&task.count.task.name);
         for remark in &task.remarks {
-            let remark = remark.to_string();
-            text += &look.hanging("  ", "    ", &format!("{name}: {}", printable(&remark)));
+            let remark = crate::phrase::rehearsal::remark(remark);
+            text += &look.hanging("  ", "    ", &format!("{name}: {remark}"));
         }
     }
     text + &look.filled("  ", &basis(report))

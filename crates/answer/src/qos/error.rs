@@ -1,0 +1,118 @@
+//! Errors of `laggard qos`.
+
+#![allow(clippy::disallowed_macros, reason = "an error has a text")]
+
+use laggard_analyze::InputError;
+use laggard_model::text::count;
+use laggard_model::{Meant, Nanos, ParseNanosError, Service};
+
+/// Limit of the number of buffers. A day of more, each as long as allowed, does not fit into
+/// a time.
+pub(super) const MAX_BUFFERS: u32 = 65_536;
+/// Limit of the length of a buffer.
+pub(super) const MAX_BUFFER: Nanos = Nanos::from_secs(86_400);
+/// Limit of the jobs in one replay. An answer takes 48 replays for each point of the curve
+/// (three lists of blackouts, 16 phases).
+pub(super) const MAX_JOBS: u64 = 1_000_000;
+
+/// Reason why an application cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplicationError {
+    /// The catalogue cannot be read.
+    #[error("cannot read the catalogue")]
+    Catalogue(#[source] toml::de::Error),
+    /// The name is neither in the catalogue nor a file.
+    #[error("`{0}` is not in the catalogue; see `laggard qos --list`, or give a TOML file{1}")]
+    Unknown(String, Meant),
+    /// The file cannot be read.
+    #[error("cannot read the application `{file}`")]
+    Read {
+        /// The file, as typed.
+        file: String,
+        /// Reason.
+        source: std::io::Error,
+    },
+    /// The file has something else.
+    #[error(
+        "`{file}` is not an application; write name, buffers, buffer and compute as `laggard qos --help` shows"
+    )]
+    NoApplication {
+        /// The file, as typed.
+        file: String,
+        /// Error in the file.
+        source: toml::de::Error,
+    },
+    /// A time is malformed.
+    #[error("application `{name}`")]
+    Time {
+        /// The application.
+        name: String,
+        /// Error in the time.
+        source: ParseNanosError,
+    },
+    /// One buffer tolerates no latency.
+    #[error("`{name}` has {buffers} buffer(s); it takes 2 or more to tolerate any latency")]
+    FewBuffers {
+        /// The application.
+        name: String,
+        /// Number of buffers that was requested.
+        buffers: u32,
+    },
+    /// There are too many buffers.
+    #[error("`{name}` has {buffers} buffers; the limit of `--buffers` is {MAX_BUFFERS}")]
+    ManyBuffers {
+        /// The application.
+        name: String,
+        /// Number of buffers that was requested.
+        buffers: u32,
+    },
+    /// The buffers are too long.
+    #[error("`{name}` has buffers of {buffer}; the limit of `--buffer` is {MAX_BUFFER}")]
+    LongBuffers {
+        /// The application.
+        name: String,
+        /// Length of one buffer.
+        buffer: Nanos,
+    },
+    /// The work takes longer than the buffer.
+    #[error(
+        "`{name}` computes for {compute} in a buffer of {buffer}; the work must be shorter than the buffer"
+    )]
+    TooMuchWork {
+        /// The application.
+        name: String,
+        /// Work for one buffer.
+        compute: Nanos,
+        /// Length of one buffer.
+        buffer: Nanos,
+    },
+}
+
+/// Reason for a missing answer.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QosError {
+    /// A figure of the application is out of its range.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// No recorded service could run the application.
+    #[error("no recorded thread could run it")]
+    NoThread,
+    /// The buffers are so short that a replay would take too long.
+    #[error(
+        "buffers of {buffer} are too short for a replay: `{service}` was stopped for {} of them (limit {}); the shortest for these recordings is `--buffer {least}`",
+        count(*jobs),
+        count(MAX_JOBS)
+    )]
+    TooShort {
+        /// Length of one buffer.
+        buffer: Nanos,
+        /// Service that was stopped.
+        service: Service,
+        /// Jobs in a replay.
+        jobs: u64,
+        /// Shortest buffer that can be replayed, about.
+        least: Nanos,
+    },
+}

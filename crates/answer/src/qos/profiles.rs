@@ -1,0 +1,102 @@
+//! Outlook of a few profiles of the catalogue, if the user names no application.
+
+use laggard_model::{LoadLabel, Service};
+
+use super::{
+    Application, ApplicationError, QosError, ServiceOutlook, assess_series, by_name, runs,
+};
+use crate::load::Load;
+use crate::note::Note;
+
+/// One profile of each kind, in the order of their slack.
+const PROFILES: [&str; 7] = [
+    "ethercat-1ms",
+    "jack-64",
+    "jack-128",
+    "vr-90",
+    "jack-512",
+    "video-call",
+    "sdr",
+];
+
+/// Outlook of one profile.
+#[derive(Debug)]
+pub struct ProfileOutlook {
+    /// The profile.
+    pub application: Application,
+    /// Outlook as the service that would run it, or the reason why it is unknown.
+    pub outlook: Result<ServiceOutlook, QosError>,
+}
+
+/// Outlook of a few profiles under one load.
+#[derive(Debug)]
+pub struct LoadProfiles {
+    /// The load, or `no load`.
+    pub load: LoadLabel,
+    /// Recordings under this load.
+    pub recordings: Vec<String>,
+    /// The profiles, in the order of their slack.
+    pub profiles: Vec<ProfileOutlook>,
+    /// Doubts about the recordings.
+    pub notes: Vec<Note>,
+}
+
+/// Returns the profiles that are evaluated if the user names no application.
+///
+/// # Errors
+/// When the catalogue is damaged. A test excludes this.
+pub fn profiles() -> Result<Vec<Application>, ApplicationError> {
+    PROFILES.into_iter().map(by_name).collect()
+}
+
+/// Evaluates `profiles` under `load`, each run as its own service, or each as the service
+/// `only`. Returns `None` if that service was not recorded.
+pub fn assess_profiles(
+    load: &Load,
+    profiles: &[Application],
+    only: Option<Service>,
+) -> Option<LoadProfiles> {
+    let mut series = load.lines();
+    series.retain(|(service, _)| only.is_none_or(|only| only == *service));
+    if series.is_empty() {
+        return None;
+    }
+    let outlook = |application: &Application| {
+        let own = runs(only.or(application.service), series.iter().copied());
+        let outlook = assess_series(load, application, own.ok_or(QosError::NoThread)?)?;
+        Ok(ServiceOutlook {
+            is_own: true,
+            ..outlook
+        })
+    };
+    Some(LoadProfiles {
+        load: load.label.clone(),
+        recordings: load.paths(),
+        profiles: profiles
+            .iter()
+            .map(|application| ProfileOutlook {
+                application: application.clone(),
+                outlook: outlook(application),
+            })
+            .collect(),
+        notes: load.notes(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn profiles_are_in_the_catalogue_in_the_order_of_their_slack() {
+        let slacks: Vec<Nanos> = profiles()
+            .unwrap()
+            .iter()
+            .map(|profile| profile.slack_ns)
+            .collect();
+
+        assert!(slacks.is_sorted(), "{slacks:?}");
+    }
+}
