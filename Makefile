@@ -141,6 +141,8 @@ check:
 	@scripts/fleet check
 	CARGO=$(CARGO) scripts/supply check
 	CARGO=$(CARGO) scripts/supply advisories
+	@if command -v cargo-machete >/dev/null; then cargo-machete crates; \
+	else echo 'skipped: unused dependencies: cargo-machete is not installed'; fi
 
 # The programs that the loads of real applications run.
 loads:
