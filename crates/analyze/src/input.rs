@@ -1,47 +1,47 @@
-//! What a formula accepts.
+//! Validation of the inputs of formulas.
 
-/// An input outside the domain of a formula.
+/// Input outside the domain of a formula.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// A number is outside its range, or not a number.
     #[error("{name} is {value}; it must be {range}")]
     OutOfRange {
-        /// The input's name.
+        /// Name of the input.
         name: &'static str,
-        /// What was given.
+        /// Given value.
         value: f64,
-        /// What would be accepted.
+        /// Accepted range.
         range: &'static str,
     },
     /// A sample is too small for the formula.
     #[error("{name} has {len} values; at least {needed} are needed")]
     TooFew {
-        /// The input's name.
+        /// Name of the input.
         name: &'static str,
-        /// How many were given.
+        /// Given number.
         len: usize,
-        /// How many are needed.
+        /// Required number.
         needed: usize,
     },
-    /// Two inputs that belong together differ in length.
+    /// Two related inputs differ in length.
     #[error("{name} has {len} values; it must have {needed}, one for each of {other}")]
     Unpaired {
-        /// The input's name.
+        /// Name of the input.
         name: &'static str,
-        /// How many were given.
+        /// Given number.
         len: usize,
-        /// The input it belongs to.
+        /// Related input.
         other: &'static str,
-        /// How many that has.
+        /// Its number.
         needed: usize,
     },
     /// Values that must ascend do not.
     #[error("{name} does not ascend at index {index}; sort it first")]
     Unsorted {
-        /// The input's name.
+        /// Name of the input.
         name: &'static str,
-        /// The first index whose value is below the one before it.
+        /// First index whose value is below the previous one.
         index: usize,
     },
 }
@@ -69,7 +69,7 @@ pub(crate) fn not_negative(name: &'static str, value: f64) -> Result<f64, InputE
     check(holds, name, value, "zero or positive, and finite")
 }
 
-/// Above `low` and below `high`, limits excluded.
+/// Checks that a value is above `low` and below `high`, limits excluded.
 pub(crate) fn between(
     name: &'static str,
     value: f64,
@@ -79,7 +79,7 @@ pub(crate) fn between(
     check(low < value && value < high, name, value, range)
 }
 
-/// A probability that is neither 0 nor 1.
+/// Checks that a value is a probability other than 0 and 1.
 pub(crate) fn probability(name: &'static str, value: f64) -> Result<f64, InputError> {
     between(name, value, (0.0, 1.0), "above 0 and below 1")
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_which_input_what_it_was_and_what_it_must_be() {
+    fn error_names_the_input_its_value_and_the_range() {
         assert_eq!(
             positive("exposure", -1.0).unwrap_err().to_string(),
             "exposure is -1; it must be positive and finite"

@@ -1,24 +1,24 @@
-//! A confidence interval.
+//! Confidence interval.
 
-/// From `low` to `high`, both of what is estimated: ns, or events per ns.
+/// Interval from `low` to `high` in the unit of the estimate: ns, or events per ns.
 ///
-/// `high` is infinite where the data set no upper limit.
+/// `high` is infinite if the data set no upper limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower limit.
+    /// Lower limit.
     pub low: f64,
-    /// The upper limit; never below `low`.
+    /// Upper limit; never below `low`.
     pub high: f64,
 }
 
 impl Interval {
-    /// Whether `value` lies inside, limits included.
+    /// Returns whether `value` lies inside, limits included.
     pub fn contains(self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// The interval of `1 / x` for an `x` in this interval of positive
-    /// numbers: rates to mean times and back.
+    /// Returns the interval of `1 / x` for an `x` in this interval of positive numbers:
+    /// rates to mean times and back.
     #[must_use]
     pub fn inverse(self) -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! From recordings to answers: pure functions, no I/O.
+//! Statistics of recordings: pure functions, no I/O.
 //!
-//! The mathematics takes plain numbers. A time is in nanoseconds and a rate per
-//! nanosecond, everywhere. Where chance is needed (bootstrap, Monte Carlo), a
-//! seed comes in, and the same seed gives the same answer. `docs/method.md` has
-//! the formulas with their sources; comments cite its sections.
+//! The mathematics takes plain numbers. Times are in nanoseconds and rates per
+//! nanosecond everywhere. Functions that need random numbers (bootstrap, Monte Carlo)
+//! take a seed, and the same seed gives the same answer. `docs/method.md` has the
+//! formulas with their sources; comments cite its sections.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

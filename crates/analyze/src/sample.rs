@@ -1,42 +1,42 @@
-//! Figures of a sample of finite numbers.
+//! Statistics of a sample of finite numbers.
 
-/// The arithmetic mean; not a number for an empty sample.
+/// Returns the arithmetic mean; NaN for an empty sample.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The variance with divisor n - 1; not a number below two values.
+/// Returns the variance with divisor n - 1; NaN below two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     squares / (values.len() as f64 - 1.0)
 }
 
-/// The sample in ascending order.
+/// Returns the sample in ascending order.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// The sample in descending order.
+/// Returns the sample in descending order.
 pub(crate) fn descending(values: &[f64]) -> Vec<f64> {
     let mut sorted = sorted(values);
     sorted.reverse();
     sorted
 }
 
-/// The whole part as an index; zero for what is negative or not a number.
+/// Returns the integer part as an index; zero for negative values and NaN.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "no sample is so large that an index of it would not fit"
+    reason = "the index of a sample fits"
 )]
 pub(crate) const fn index(value: f64) -> usize {
     value as usize
 }
 
-/// The `share` quantile of an ascending, non-empty sample, interpolated
+/// Returns the `share` quantile of an ascending, non-empty sample, interpolated
 /// linearly between order statistics (Hyndman & Fan 1996, type 7).
 pub(crate) fn quantile(ascending: &[f64], share: f64) -> f64 {
     let last = ascending.len() - 1;
@@ -47,7 +47,7 @@ pub(crate) fn quantile(ascending: &[f64], share: f64) -> f64 {
     ascending[below] + part * (ascending[above] - ascending[below])
 }
 
-/// Halfway between the middle values.
+/// Returns the median; the mean of the two middle values for an even number.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)
 }

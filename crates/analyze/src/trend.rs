@@ -1,25 +1,24 @@
-//! Whether figures rise or fall in their order.
+//! Trend of a series of figures.
 
-/// A line through figures in their order that does not mind single ones, and how sure
-/// it is that they do not lie in that order by chance.
+/// Robust line through a series of figures, and its significance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// From one figure to the next: the median of the slopes between all pairs (Sen
-    /// 1968), in the figures' unit.
+    /// Median of the slopes between all pairs, per step (Sen 1968), in the figures'
+    /// unit.
     pub slope: f64,
-    /// How often figures in a random order lie at least as much in one order, rising or
+    /// Probability that figures in random order are at least as ordered, rising or
     /// falling (Kendall 1938; Mann 1945), 0 to 1.
     pub chance: f64,
 }
 
-/// The trend of `figures`; `None`: there are fewer than two, or one is no number.
+/// Returns the trend of `figures`; `None` if there are fewer than two, or one is NaN.
 ///
-/// Pairs of equal figures are in neither order, so that ties make `chance` larger, not
-/// smaller. It is exact for figures that have nothing to do with each other; those that
-/// resemble their neighbours rise and fall by themselves for a while, which this takes
-/// for a trend: give figures of parts that are long against that.
+/// Pairs of equal figures count in neither direction, so ties make `chance` larger, not
+/// smaller. The probability is exact for independent figures. Figures that resemble
+/// their neighbours rise and fall for a while by themselves, which looks like a trend:
+/// pass figures of parts that are long in comparison.
 pub fn trend(figures: &[f64]) -> Option<Trend> {
-    if figures.len() < 2 || figures.iter().any(|one| !one.is_finite()) {
+    if figures.len() < 2 || figures.iter().any(|figure| !figure.is_finite()) {
         return None;
     }
     let mut slopes = Vec::with_capacity(figures.len() * (figures.len() - 1) / 2);
@@ -34,7 +33,7 @@ pub fn trend(figures: &[f64]) -> Option<Trend> {
     let pairs = slopes.len();
     slopes.sort_by(f64::total_cmp);
     let slope = f64::midpoint(slopes[(pairs - 1) / 2], slopes[pairs / 2]);
-    // In a random order without ties so many pairs at most are out of the order.
+    // Maximum number of pairs out of order, if there were no ties.
     let against = (pairs - rising.abs_diff(falling)) / 2;
     let few: f64 = orders_by_inversions(figures.len())[..=against].iter().sum();
     Some(Trend {
@@ -43,8 +42,8 @@ pub fn trend(figures: &[f64]) -> Option<Trend> {
     })
 }
 
-/// What share of all orders of `number` things has 0, 1, 2 .. pairs out of order
-/// (Kendall 1938): the next thing comes before 0 to all of those before it.
+/// Returns the fraction of all orders of `number` items that have 0, 1, 2, ... pairs
+/// out of order (Kendall 1938): the next item precedes 0 to all of the previous ones.
 fn orders_by_inversions(number: usize) -> Vec<f64> {
     let mut shares = vec![1.0];
     for count in 2..=number {
@@ -68,33 +67,39 @@ mod tests {
     }
 
     #[test]
-    fn figures_in_order_are_as_rare_as_that_order() {
-        let rising: Vec<f64> = (0..8).map(|one| 3.0 * f64::from(one)).collect();
+    fn ordered_figures_are_as_rare_as_their_order() {
+        let rising: Vec<f64> = (0..8).map(|figure| 3.0 * f64::from(figure)).collect();
         let mut falling = rising.clone();
         falling.reverse();
 
-        let found = [trend(&rising).unwrap(), trend(&falling).unwrap()];
+        let trends = [trend(&rising).unwrap(), trend(&falling).unwrap()];
 
         // 2 of 8! orders.
-        assert!(found.iter().all(|one| near(one.chance, 2.0 / 40_320.0)));
-        assert_eq!(found.map(|one| one.slope), [3.0, -3.0]);
+        assert!(
+            trends
+                .iter()
+                .all(|trend| near(trend.chance, 2.0 / 40_320.0))
+        );
+        assert_eq!(trends.map(|trend| trend.slope), [3.0, -3.0]);
     }
 
     #[test]
-    fn all_orders_of_five_are_counted_as_they_are() {
+    fn orders_of_five_are_counted_correctly() {
         // Of 120 orders: 1, 4, 9, 15, 20, 22, 20, 15, 9, 4, 1 (Kendall's table).
-        let counts = orders_by_inversions(5).into_iter().map(|one| one * 120.0);
+        let counts = orders_by_inversions(5)
+            .into_iter()
+            .map(|share| share * 120.0);
         let expected = [1., 4., 9., 15., 20., 22., 20., 15., 9., 4., 1.];
-        assert!(counts.zip(expected).all(|(one, other)| near(one, other)));
+        assert!(counts.zip(expected).all(|(a, b)| near(a, b)));
         // Two pairs of ten out of order: 2 * (1 + 4 + 9) / 120.
-        let found = trend(&[2.0, 1.0, 4.0, 3.0, 5.0]).unwrap();
-        assert!(near(found.chance, 28.0 / 120.0), "{found:?}");
+        let trend = trend(&[2.0, 1.0, 4.0, 3.0, 5.0]).unwrap();
+        assert!(near(trend.chance, 28.0 / 120.0), "{trend:?}");
         // -1 -1 1/3 1/2 3/4 1 1 4/3 2 3.
-        assert!(near(found.slope, 0.875), "{found:?}");
+        assert!(near(trend.slope, 0.875), "{trend:?}");
     }
 
     #[test]
-    fn equal_figures_have_no_trend_and_one_has_none_either() {
+    fn equal_figures_have_no_trend_nor_does_a_single_one() {
         let equal = trend(&[1.0; 6]).unwrap();
 
         assert_eq!((equal.slope, equal.chance), (0.0, 1.0));

@@ -295,12 +295,12 @@ fn bumps(row: &ContextRow, turn: TurnEnd, period: Nanos) -> Option<String> {
         if row.context != ContextKind::Plain {
             return None;
         }
-        return Some(if row.samples < bumps::LEAST {
+        return Some(if row.samples < bumps::MIN_LATENCIES {
             format!(
                 "Whether how late the {who} was has bumps cannot be told from {} activations; {} take {}.",
                 count(row.samples),
-                bumps::LEAST,
-                span(period * bumps::LEAST)
+                bumps::MIN_LATENCIES,
+                span(period * bumps::MIN_LATENCIES)
             )
         } else {
             format!(

@@ -1,12 +1,12 @@
-//! How many times lie between any two, by a histogram.
+//! Density of a histogram: counts and moments between any two times.
 
 use laggard_model::{Histogram, whole};
 
-/// A histogram read as a density that is even within each bucket.
+/// Histogram read as a density that is constant within each bucket.
 #[derive(Debug)]
 pub(super) struct Density {
-    /// Lower and upper edge of each bucket that holds something, ns, how many are
-    /// in it, and how many in all before it.
+    /// Non-empty buckets: lower and upper edge, ns, number of times in the bucket, and
+    /// number of times in all buckets before it.
     pieces: Vec<Piece>,
 }
 
@@ -40,12 +40,12 @@ impl Density {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of times.
     pub(super) fn count(&self) -> u64 {
         whole(self.below(f64::INFINITY))
     }
 
-    /// How many are less than `time`.
+    /// Returns the number of times below `time`.
     fn below(&self, time: f64) -> f64 {
         let after = self.pieces.partition_point(|piece| piece.low < time);
         let Some(piece) = after.checked_sub(1).map(|place| self.pieces[place]) else {
@@ -55,19 +55,19 @@ impl Density {
         piece.before + piece.count * share.min(1.0)
     }
 
-    /// How many are between these times.
+    /// Returns the number of times between `from` and `to`.
     pub(super) fn between(&self, from: f64, to: f64) -> f64 {
         (self.below(to) - self.below(from)).max(0.0)
     }
 
-    /// The same as a whole number: of times that touch each other none counts
-    /// twice, nor is any left out.
+    /// Returns the number of times between `from` and `to` as an integer. Adjacent
+    /// intervals neither count a time twice nor omit one.
     pub(super) fn whole_between(&self, from: f64, to: f64) -> u64 {
         whole(self.below(to).round()).saturating_sub(whole(self.below(from).round()))
     }
 
-    /// How many are between these times, their mean, and the variance of one of
-    /// them, ns squared; `None`: there is none.
+    /// Returns the number of times between `from` and `to`, their mean, and the
+    /// variance of a single time, ns squared. Returns `None` for an empty interval.
     pub(super) fn moments(&self, from: f64, to: f64) -> Option<(f64, f64, f64)> {
         let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
         let parts = self.pieces.iter().filter_map(|piece| {

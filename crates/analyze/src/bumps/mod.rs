@@ -1,9 +1,9 @@
-//! Bumps in a distribution of latencies that stand evenly apart (docs/method.md
-//! 12; Heubaum 1995, Fig. 4).
+//! Evenly spaced bumps in a distribution of latencies (docs/method.md 12; Heubaum 1995,
+//! Fig. 4).
 //!
-//! Who waits in a queue for its turn is late by a part of the turn that runs,
-//! and by each whole turn before its own: asked at one instant of a turn, always
-//! the same, its latencies stand a turn apart, a bump for each position.
+//! A thread that waits in a run queue is late by the remainder of the current turn plus
+//! one whole turn for each thread before it. If its timer always expires at the same
+//! phase of a turn, its latencies are one turn apart: one bump per queue position.
 
 mod density;
 mod fit;
@@ -15,59 +15,62 @@ use laggard_model::Histogram;
 use density::Density;
 use fit::{BumpComb, fitted};
 
-/// Bumps that stand evenly apart.
+/// Evenly spaced bumps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bumps {
-    /// From each to the next, ns.
+    /// Distance between neighbouring bumps, ns.
     pub spacing: f64,
-    /// The standard error of that, ns.
+    /// Standard error of the spacing, ns.
     pub error: f64,
-    /// Where the first is, ns: at most a spacing from zero.
+    /// Position of the first bump, ns: at most one spacing from zero.
     pub first: f64,
-    /// How many were before the first: they waited for nothing.
+    /// Number of latencies before the first bump. These wakeups waited for no turn.
     pub at_once: u64,
-    /// How many are in each bump, from the first on: those that waited for one
+    /// Number of latencies in each bump, from the first: wakeups that waited for one
     /// turn to end, for two, and so on.
     pub positions: Vec<u64>,
-    /// How many are beyond the last.
+    /// Number of latencies beyond the last bump.
     pub beyond: u64,
 }
 
-/// Fewer in a distribution show nothing.
-pub const LEAST: u64 = 60;
-/// Evenly apart are at least so many: two always are.
-const LEAST_BUMPS: usize = 3;
-/// A bump holds at least so many, ...
-const LEAST_IN_BUMP: f64 = 8.0;
-/// ... and more than the valley on either side by so many standard deviations of
-/// their difference, were both as high: by chance in 1 of 2,000 cases.
+/// Minimum number of latencies; fewer show nothing.
+pub const MIN_LATENCIES: u64 = 60;
+/// Minimum number of bumps: two are always evenly spaced.
+const MIN_BUMPS: usize = 3;
+/// Minimum number of latencies in a bump.
+const MIN_IN_BUMP: f64 = 8.0;
+/// Minimum excess of a bump over the higher of its two valleys, in standard deviations
+/// of their difference if both were equally high. Chance exceeds it in 1 of 2,000
+/// cases.
 const BEYOND_CHANCE: f64 = 3.3;
-/// More than this share of the teeth between the first bump and the last are
-/// bumps: on a comb of half the spacing every second one is.
-const FILLED: f64 = 0.75;
-/// A bump is no further from its tooth than so much of a spacing.
-const UNEVEN: f64 = 1.0 / 16.0;
-/// Of all between them so many lie in the halves nearer to a tooth; of a flat
-/// distribution half of them do.
-const NEAR: f64 = 0.75;
-/// Spacings that are tried: from the reach of the distribution by the first
-/// number to the second, in steps of the third, each with so many phases.
+/// Minimum fraction of the teeth between the first and the last bump that are bumps. On
+/// a comb of half the spacing only every second tooth is.
+const MIN_FILLED: f64 = 0.75;
+/// Maximum distance of a bump from its tooth, as a fraction of the spacing.
+const MAX_UNEVENNESS: f64 = 1.0 / 16.0;
+/// Minimum fraction of the latencies that lie in the halves nearer to a tooth. In a
+/// flat distribution half of them do.
+const MIN_NEAR_FRACTION: f64 = 0.75;
+/// Range of spacings that the search tries: from the reach of the distribution divided
+/// by the first number to the reach divided by the second, in steps of the third, each
+/// with this number of phases.
 const FEWEST_IN_REACH: f64 = 2.5;
 const MOST_IN_REACH: f64 = 32.0;
 const STEP: f64 = 0.2;
 const PHASES: u32 = 16;
-/// Beyond this quantile nothing is looked for: single stalls would stretch the
-/// reach to where no bump is.
+/// Quantile beyond which the search ends. Single stalls would otherwise extend the
+/// reach to a region without bumps.
 const REACH: f64 = 0.995;
-/// Closer together than this they are no turns of a scheduler, ns.
-const SHORTEST: f64 = 0.2e6;
+/// Minimum spacing, ns. Scheduler turns are not shorter.
+const MIN_SPACING: f64 = 0.2e6;
 
-/// The evenly spaced bumps of `latencies`; `None`: none can be claimed.
+/// Finds the evenly spaced bumps of `latencies`. Returns `None` if the data do not
+/// support any.
 ///
-/// Each is higher than the valleys on its two sides by more than chance, so a
-/// smooth distribution with one peak, or none, has none.
+/// Each bump exceeds the valleys on both sides by more than chance does. A smooth
+/// distribution with at most one peak therefore has none.
 pub fn find_bumps(latencies: &Histogram) -> Option<Bumps> {
-    if latencies.count() < LEAST {
+    if latencies.count() < MIN_LATENCIES {
         return None;
     }
     let density = Density::of(latencies);
@@ -77,7 +80,7 @@ pub fn find_bumps(latencies: &Histogram) -> Option<Bumps> {
     while parts <= MOST_IN_REACH {
         let spacing = reach / parts;
         parts += STEP;
-        if spacing < SHORTEST {
+        if spacing < MIN_SPACING {
             break;
         }
         for phase in 1..=PHASES {
@@ -95,13 +98,13 @@ pub fn find_bumps(latencies: &Histogram) -> Option<Bumps> {
     }
     let (_, comb) = best?;
     let fit = fitted(&density, comb, reach)?;
-    // What was fitted is what is claimed.
+    // The fitted comb must itself pass the test.
     height(&density, fit.comb, reach)?;
     let is_claimed = is_even(&density, fit.comb, reach);
     is_claimed.then(|| counted(&density, fit.comb, fit.error, reach))
 }
 
-/// Whether each bump is where its tooth is, as far as its bucket tells.
+/// Returns whether each bump is at its tooth, within the width of its bucket.
 fn is_even(density: &Density, comb: BumpComb, reach: f64) -> bool {
     let near = comb.spacing / 4.0;
     let mut teeth = comb.teeth(reach);
@@ -109,15 +112,15 @@ fn is_even(density: &Density, comb: BumpComb, reach: f64) -> bool {
         if bump(density, comb, tooth).is_none() {
             return true;
         }
-        let far = UNEVEN * comb.spacing + fit::BUCKET * tooth;
+        let far = MAX_UNEVENNESS * comb.spacing + fit::BUCKET * tooth;
         let from = (tooth - near).max(comb.begin());
         let moments = density.moments(from, tooth + near);
         moments.is_some_and(|(_, mean, _)| (mean - tooth).abs() <= far)
     })
 }
 
-/// By how much all bumps of this comb together are above their valleys; `None`:
-/// they are not bumps, or too few.
+/// Returns the sum by which the bumps of this comb exceed their valleys. Returns `None`
+/// if they are not bumps or if there are too few.
 fn height(density: &Density, comb: BumpComb, reach: f64) -> Option<f64> {
     let heights: Vec<Option<f64>> = comb
         .teeth(reach)
@@ -130,22 +133,23 @@ fn height(density: &Density, comb: BumpComb, reach: f64) -> Option<f64> {
     let bumps = inner.iter().flatten().count();
     let half = comb.spacing / 2.0;
     let from = |place: usize, reach: f64| (comb.tooth(place) - reach).max(comb.begin());
-    let all = density.between(from(begin, half), comb.tooth(end - 1) + half);
+    let total = density.between(from(begin, half), comb.tooth(end - 1) + half);
     let near: f64 = (begin..end)
         .map(|place| density.between(from(place, half / 2.0), comb.tooth(place) + half / 2.0))
         .sum();
-    let is_comb =
-        bumps >= LEAST_BUMPS && bumps as f64 > FILLED * inner.len() as f64 && near >= NEAR * all;
+    let is_comb = bumps >= MIN_BUMPS
+        && bumps as f64 > MIN_FILLED * inner.len() as f64
+        && near >= MIN_NEAR_FRACTION * total;
     is_comb.then(|| inner.iter().flatten().sum())
 }
 
-/// By how much there are more around `tooth` than in the higher of its two
-/// valleys; `None`: chance could do that.
+/// Returns the excess of the count around `tooth` over the higher of its two valleys.
+/// Returns `None` if chance could explain it.
 fn bump(density: &Density, comb: BumpComb, tooth: f64) -> Option<f64> {
     let (eighth, begin) = (comb.spacing / 8.0, comb.begin());
-    let around = |at: f64| density.between((at - eighth).max(begin), at + eighth);
+    let around = |position: f64| density.between((position - eighth).max(begin), position + eighth);
     let here = around(tooth);
-    if here < LEAST_IN_BUMP {
+    if here < MIN_IN_BUMP {
         return None;
     }
     let valley = around(tooth - 4.0 * eighth).max(around(tooth + 4.0 * eighth));

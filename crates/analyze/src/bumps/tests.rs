@@ -6,33 +6,34 @@ use super::*;
 
 const SEEDS: u64 = 100;
 
-/// What `draw` gives, so many times, ns.
+/// Returns a histogram of `count` draws, ns.
 fn histogram(seed: u64, count: u32, mut draw: impl FnMut(&mut Pcg64Mcg) -> f64) -> Histogram {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let mut all = Histogram::default();
+    let mut histogram = Histogram::default();
     for _ in 0..count {
-        all.add(Nanos::from_ns(whole_ns(draw(&mut random))));
+        histogram.add(Nanos::from_ns(whole_ns(draw(&mut random))));
     }
-    all
+    histogram
 }
 
 fn whole_ns(ns: f64) -> u64 {
     laggard_model::whole(ns)
 }
 
-/// Exponential, by inversion.
+/// Draws an exponential value by inversion.
 fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// About normal: the sum of twelve.
+/// Draws an approximately normal value: the sum of twelve uniform ones.
 fn normal(random: &mut Pcg64Mcg, mean: f64, deviation: f64) -> f64 {
     let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();
     (mean + deviation * (sum - 6.0)).max(0.0)
 }
 
-/// What a thread waits that is one of `busy` + 1 in turns of `turn`, asked at one
-/// instant of a turn, on a machine that is stopped for 1 to 13 ms now and then.
+/// Draws the wait of one of `busy` + 1 threads that run in turns of `turn`. The timer
+/// always expires at the same phase of a turn, and the machine stops occasionally for 1
+/// to 13 ms.
 fn queued(random: &mut Pcg64Mcg, busy: u32, turn: f64, phase: f64) -> f64 {
     let place = random.random_range(0..=busy);
     let stall = if random.random::<f64>() < 0.05 {
@@ -48,7 +49,7 @@ fn queued(random: &mut Pcg64Mcg, busy: u32, turn: f64, phase: f64) -> f64 {
 }
 
 #[test]
-fn turns_are_found_with_their_length_and_the_places_in_the_queue() {
+fn turns_have_the_right_length_and_queue_positions() {
     for seed in 0..SEEDS {
         let phase = 0.2 + 0.006 * seed as f64;
         let waits = histogram(seed, 430, |random| queued(random, 4, 10e6, phase));
@@ -62,13 +63,13 @@ fn turns_are_found_with_their_length_and_the_places_in_the_queue() {
             "{bumps:?}"
         );
         assert!((45..130).contains(&bumps.at_once), "{seed}: {bumps:?}");
-        let all = bumps.at_once + bumps.positions.iter().sum::<u64>() + bumps.beyond;
-        assert_eq!(all, 430, "each is counted once");
+        let total = bumps.at_once + bumps.positions.iter().sum::<u64>() + bumps.beyond;
+        assert_eq!(total, 430, "each is counted once");
     }
 }
 
 #[test]
-fn the_length_of_a_turn_is_found_whatever_it_is_and_however_many_wait() {
+fn turn_length_is_found_for_any_length_and_queue() {
     for (busy, turn) in [(3, 1e6), (4, 3e6), (5, 4e6), (8, 4e6), (12, 10e6)] {
         for seed in 0..10 {
             let waits = histogram(seed, 1_000, |random| queued(random, busy, turn, 0.6));
@@ -121,7 +122,7 @@ const SMOOTH: [(&str, Draw); 9] = [
 ];
 
 #[test]
-fn nothing_is_claimed_where_nothing_stands_evenly_apart() {
+fn no_bumps_without_even_spacing() {
     for (name, draw) in SMOOTH {
         for seed in 0..SEEDS {
             let count = if seed % 2 == 0 { 400 } else { 4_000 };
@@ -133,7 +134,7 @@ fn nothing_is_claimed_where_nothing_stands_evenly_apart() {
 }
 
 #[test]
-fn too_few_show_nothing() {
+fn no_bumps_in_too_few_latencies() {
     let few = histogram(1, 50, |random| queued(random, 4, 10e6, 0.5));
 
     assert_eq!(find_bumps(&few), None);

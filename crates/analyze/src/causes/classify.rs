@@ -1,4 +1,4 @@
-//! From a slice of time to the class and culprit that it is counted to.
+//! Attribution of a time slice to a class of causes and a culprit.
 
 use std::sync::Arc;
 
@@ -11,37 +11,39 @@ use super::context::{Context, SAME_INSTANT, Slice, Thread};
 use super::handler::Handler;
 use super::index::EvidenceIndex;
 
-/// `HRTIMER_SOFTIRQ`: the softirq that our deferred callback runs in.
+/// `HRTIMER_SOFTIRQ`: the softirq that runs laggard's deferred callback.
 const HRTIMER_SOFTIRQ: u32 = 8;
-/// A timer's interrupt that comes within this time was delivered as fast as
-/// machines do, also virtual ones.
+/// Maximum delivery time of a timer interrupt on an undisturbed machine, including a
+/// virtual one.
 const DELIVERY: Nanos = Nanos::from_us(20);
-/// A timer's sample that was due while interrupts were disabled comes within
-/// this time after.
+/// Maximum delay of a timer's sample after interrupts are enabled, if it was due while
+/// they were disabled.
 const JUST_AFTER: Nanos = Nanos::from_us(100);
-/// From an interrupt that makes a more urgent thread runnable to the switch to
-/// it, at most; less is not held against the thread that runs meanwhile.
+/// Maximum time from the interrupt that makes a more urgent thread runnable to the
+/// switch to that thread. Shorter times are not attributed to the thread that runs in
+/// between.
 const SWITCHING: Nanos = Nanos::from_us(10);
-/// A CPU that idles for longer though a thread could run does so on purpose.
+/// Maximum time to leave idle. A CPU that idles longer although a thread could run does
+/// so on purpose.
 const LEAVING_IDLE: Nanos = Nanos::from_us(100);
-/// A thread of which so many samples were due and none was taken is not one that
-/// the sampler missed.
+/// Minimum number of due samples. If none of them was taken, the sampler did not merely
+/// miss the thread.
 const SAMPLES_DUE: u64 = 3;
-/// The most urgent priority of normal threads, as the kernel counts.
+/// Kernel priority of the most urgent normal thread.
 const NORMAL: i16 = 100;
-/// The priority of a thread of Windows of which nothing else is known.
+/// Priority assumed for a Windows thread if its switches do not show it.
 const USUAL_OF_WINDOWS: u8 = 8;
-/// The least that MMCSS gives a thread of `Pro Audio`.
+/// Minimum priority that MMCSS gives a `Pro Audio` thread.
 const MMCSS: u8 = 23;
-/// The priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
+/// Priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
 const KTHREAD: i16 = 4;
 
 /// A thread that waits for the CPU.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
-    /// `None`: it has not run, and nobody knows which it is.
+    /// `None`: the thread has not run and is unknown.
     tid: Option<Tid>,
-    /// As the kernel counts: less is more urgent.
+    /// Kernel priority: lower is more urgent.
     priority: i16,
 }
 
@@ -50,23 +52,23 @@ impl Waiter {
         self.tid == Some(thread.tid)
     }
 
-    /// The thread of an episode of `service`. What runs in the end is it only
-    /// if the service was reached: who waits to the end of measuring is not
-    /// the one that runs then.
-    fn of(
+    /// Returns the thread of an episode of `service`. The thread that runs at the end
+    /// is this thread only if the service was reached. If it still waited when the
+    /// measurement ended, another thread runs then.
+    fn from_episode(
         episode: &Episode,
         index: &EvidenceIndex<'_>,
         service: Service,
         at_end: Option<&Context>,
     ) -> Option<Self> {
         let priority = match service {
-            // From when it is asked on, as long as it works.
+            // The priority applies from its request to the end of its work.
             Service::Fifo(priority) | Service::Lent(priority) => NORMAL - 1 - i16::from(priority),
             Service::Kthread => KTHREAD,
-            // As the kernel has it.
+            // The kernel's priority of a deadline thread.
             Service::Deadline => -1,
-            // What it had is told by its switches, if at all.
-            Service::Other if index.is_of_windows => windows_priority(USUAL_OF_WINDOWS),
+            // Only its switches can show the real priority.
+            Service::Other if index.is_windows => windows_priority(USUAL_OF_WINDOWS),
             Service::Realtime(level) | Service::SystemThread(level) => windows_priority(level),
             Service::Mmcss => windows_priority(MMCSS),
             Service::Other
@@ -94,32 +96,33 @@ impl Waiter {
     }
 }
 
-/// What is to be known of an episode to judge its slices.
+/// Facts about an episode that decide the class of its slices.
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     episode: &'a Episode,
-    /// The episode's evidence. Slices are as many as its records: look up, do not
-    /// walk over them.
+    /// Evidence of the episode. It has as many slices as records, so look records up
+    /// instead of iterating.
     index: &'a EvidenceIndex<'a>,
-    /// Who waits for the CPU; `None` for services without a thread, or where
-    /// it was not seen.
+    /// Thread that waits for the CPU; `None` for a service without a thread, or if the
+    /// evidence does not show it.
     ours: Option<Waiter>,
-    /// When the timer's interrupt, or what followed, was first seen.
+    /// Time at which the timer interrupt, or a later stage, first appears.
     interrupted: Nanos,
-    /// From when on the service could have run.
+    /// Time at which the service became able to run.
     ready: Nanos,
     deferred: bool,
-    /// Whether the activation counts until its work is done.
+    /// Whether the activation lasts until its work is done.
     is_watched: bool,
-    /// Who handles the interrupt, where that is a device's and has a thread.
+    /// Threaded handler of the device interrupt, if there is one.
     handler: Option<Handler>,
-    /// Whether the system is Windows: a more urgent thread always goes first there, and
-    /// nothing tells of the timer's interrupt.
+    /// Whether the system is Windows. There a more urgent thread always runs first, and
+    /// no record shows the timer interrupt.
     is_windows: bool,
 }
 
 impl<'a> Judge<'a> {
-    /// `at_end` is the context in which the service ran.
+    /// Creates a judge for an episode. `at_end` is the context in which the service
+    /// ran.
     pub(super) fn new(
         episode: &'a Episode,
         index: &'a EvidenceIndex<'a>,
@@ -139,9 +142,9 @@ impl<'a> Judge<'a> {
             Stage::Waking,
             Stage::Running,
         ]);
-        // A timer's interrupt serves every timer that has expired. If ours was
-        // served later still, its thread had not come to arm it: it could run.
-        // One that another CPU has is not served by any interrupt of this one.
+        // A timer interrupt serves every expired timer. If laggard's timer was served
+        // by a later one, its thread had not armed it yet and could run. A timer that
+        // another CPU holds is not served by any interrupt of this CPU.
         let is_here = episode.at(Stage::IrqElsewhere).is_none();
         let served = episode.evidence.events.iter().find_map(|event| {
             let is_timer = event.what == Happening::Begin(Activity::Vector(Vector::LocalTimer));
@@ -183,17 +186,17 @@ impl<'a> Judge<'a> {
         Self {
             episode,
             index,
-            ours: Waiter::of(episode, index, service, at_end),
+            ours: Waiter::from_episode(episode, index, service, at_end),
             interrupted: interrupted.unwrap_or_else(|| episode.end()),
             ready: ready.unwrap_or_else(|| episode.end()),
             deferred: route == Route::Deferred || service == Service::Softirq,
             is_watched: matches!(service, Service::Task(_)),
-            handler: Handler::of(episode),
-            is_windows: index.is_of_windows,
+            handler: Handler::from_episode(episode),
+            is_windows: index.is_windows,
         }
     }
 
-    /// The class and culprit of a slice; `next` is the slice after.
+    /// Returns the class and culprit of a slice; `next` is the following slice.
     pub(super) fn judge(&self, slice: &Slice, next: Option<&Slice>) -> (CauseClass, Culprit) {
         let context = &slice.context;
         let mut culprit = Culprit {
@@ -302,22 +305,22 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the thread has a real-time priority above the one that it is
-    /// seen with at another time, and it is that of another one: the kernel
-    /// lends the holder of a lock the priority of who waits for it. (That
-    /// somebody made it just as urgent for good just then looks the same.)
+    /// Returns whether the thread has a real-time priority above its priority at
+    /// another time, and equal to the priority of another thread. The kernel lends the
+    /// holder of a lock the priority of the waiter. (A permanent change of priority at
+    /// this moment looks the same.)
     fn is_boosted(&self, thread: &Thread) -> bool {
         let (tid, priority) = (thread.tid, thread.priority);
         priority < NORMAL
-            && self.index.is_seen_less_urgent(tid, priority)
+            && self.index.has_lower_priority(tid, priority)
             && (self.ours.is_some_and(|ours| ours.priority == priority)
                 || self.index.is_priority_of_another(tid, priority))
     }
 
-    /// Whether the timer's interrupt is the activation's, and no other
-    /// timer's function runs in it.
+    /// Returns whether this is the timer interrupt of the activation and no function of
+    /// another timer runs in it.
     fn is_own_timer(&self, slice: &Slice, since: Nanos) -> bool {
-        let near = |at: Nanos| since.ns().abs_diff(at.ns()) <= SAME_INSTANT.ns();
+        let near = |time: Nanos| since.ns().abs_diff(time.ns()) <= SAME_INSTANT.ns();
         let is_interrupt = self.episode.at(Stage::Irq).is_some_and(near);
         match slice.context.function() {
             None => is_interrupt,
@@ -327,24 +330,24 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether this device's interrupt began the activation.
+    /// Returns whether this device interrupt started the activation.
     fn is_own_device(&self, since: Nanos) -> bool {
         let is_timer = [Stage::Expire, Stage::Raise, Stage::Softirq]
             .iter()
             .any(|&stage| self.episode.at(stage).is_some());
-        let near = |at: Nanos| since.ns().abs_diff(at.ns()) <= SAME_INSTANT.ns();
+        let near = |time: Nanos| since.ns().abs_diff(time.ns()) <= SAME_INSTANT.ns();
         !is_timer && self.episode.at(Stage::Irq).is_some_and(near)
     }
 
-    /// Whether this interrupt or DPC of Windows made the thread ready: it is as short as
-    /// that of a timer, and the thread was ready as it ended.
+    /// Returns whether this Windows interrupt or DPC made the thread ready: it is as
+    /// short as a timer's, and the thread was ready when it ended.
     fn made_ready(&self, slice: &Slice, since: Nanos) -> bool {
         let ready = self.episode.at(Stage::Waking);
         slice.to.saturating_sub(since) <= DELIVERY
             && ready.is_some_and(|ready| (since..=slice.to + SAME_INSTANT).contains(&ready))
     }
 
-    /// Whether our deferred callback runs, or what leads to it.
+    /// Returns whether laggard's deferred callback, or the path to it, runs.
     fn is_own_softirq(&self, slice: &Slice) -> bool {
         let ours = self.episode.at(Stage::Softirq);
         self.deferred
@@ -365,7 +368,7 @@ impl<'a> Judge<'a> {
         } else if length(slice) <= LEAVING_IDLE {
             CauseClass::ContextSwitch
         } else if self.ours.is_some_and(|ours| self.is_throttled(slice, ours))
-            // It was not late to leave idle, but went there with a thread that could run.
+            // Not a late exit from idle: the CPU went idle with a runnable thread.
             || self.has_served()
         {
             return self.held_back(slice);
@@ -375,8 +378,9 @@ impl<'a> Judge<'a> {
         (class, Culprit::default())
     }
 
-    /// The scheduler ran a less urgent thread, or none: by which rule depends on how the
-    /// waiting thread is scheduled. Who ran instead does not tell causes apart.
+    /// Attributes a slice in which the scheduler ran a less urgent thread, or none. The
+    /// rule depends on the scheduling of the waiting thread. The thread that ran
+    /// instead does not distinguish causes.
     fn held_back(&self, slice: &Slice) -> (CauseClass, Culprit) {
         let Some(ours) = self.ours else {
             return (CauseClass::Throttled, Culprit::default());
@@ -402,8 +406,9 @@ impl<'a> Judge<'a> {
         (class, culprit)
     }
 
-    /// The fair server runs `thread`, or real-time throttling does so in its place: a
-    /// switch took the CPU from a real-time thread that could go on.
+    /// Attributes time in which the fair server runs `thread`, or real-time throttling
+    /// does in its place: a switch took the CPU from a real-time thread that could
+    /// continue.
     fn judge_held_back(&self, slice: &Slice, thread: &Thread) -> Option<(CauseClass, Culprit)> {
         let ours = self.ours.filter(|ours| ours.priority < NORMAL)?;
         if slice.from < self.ready || thread.priority < NORMAL || ours.is(thread) {
@@ -419,20 +424,22 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// The real-time thread that lost the CPU last though it could go on: the one that
-    /// used up the time of real-time threads.
+    /// Returns the last real-time thread that lost the CPU although it could continue:
+    /// it used up the time of real-time threads.
     fn starving(&self, slice: &Slice) -> Option<Arc<str>> {
         let ours = self.ours.and_then(|ours| ours.tid);
         self.index.last_preempted_real_time(ours, slice.from)
     }
 
-    /// A timer of Windows has not made the thread ready. It may end at a tick, or be held
-    /// up by code at a raised IRQL: what the CPU is at does not tell which.
+    /// Attributes the wait for a Windows timer that has not made the thread ready. The
+    /// timer may expire at a tick, or code at a raised IRQL may delay it. The activity
+    /// of the CPU does not distinguish these.
     fn judge_pending_timer(&self) -> (CauseClass, Culprit) {
         if self.episode.at(Stage::Waking).is_none() {
             return unexplained(Because::WakeUnseen);
         }
-        // As a whole: whatever the CPU is at cuts it, and kept nothing out.
+        // The wait is one part: the activity of the CPU divides it but did not delay
+        // the timer.
         if self.interrupted.saturating_sub(self.episode.due()) <= DELIVERY {
             own()
         } else {
@@ -440,7 +447,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the CPU itself served the interrupt that woke the thread.
+    /// Returns whether this CPU served the interrupt that woke the thread.
     fn has_served(&self) -> bool {
         [
             Stage::Irq,
@@ -453,8 +460,8 @@ impl<'a> Judge<'a> {
         .any(|&stage| self.episode.at(stage).is_some())
     }
 
-    /// The interrupt is due and does not come. Only a sample can tell that a
-    /// thread kept it out: user code cannot, and no sample is no evidence.
+    /// Attributes the wait for an interrupt that is due. Only a sample can show that a
+    /// thread delayed it. User code cannot, and a missing sample is no evidence.
     fn judge_pending(&self, slice: &Slice) -> (CauseClass, Option<Address>) {
         if length(slice) <= DELIVERY {
             return (CauseClass::OwnPath, None);
@@ -467,8 +474,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A sample of the thread that shows what kept an interrupt out: by an NMI
-    /// meanwhile; by a timer, which is kept out too, only just after.
+    /// Returns a sample of the thread that shows the code which delayed the interrupt:
+    /// one taken by an NMI during the delay, or by a timer just after it, because the
+    /// timer is delayed too.
     fn sample_of_pending(&self, slice: &Slice) -> Option<&StackSample> {
         let thread = slice.context.thread.as_ref()?;
         let (from, to) = match self.index.evidence.sampler?.0 {
@@ -480,7 +488,8 @@ impl<'a> Judge<'a> {
         (is_soon && first.tid == thread.tid && first.at_ns >= from).then_some(first)
     }
 
-    /// Between the interrupt and the wakeup, outside both: a softirq waits.
+    /// Attributes the time between the interrupt and the wakeup, outside both: a
+    /// softirq waits.
     fn judge_deferred(&self, slice: &Slice, thread: &Thread) -> (CauseClass, Option<Address>) {
         let sample = self.sample_in(slice);
         if length(slice) <= DELIVERY {
@@ -488,7 +497,7 @@ impl<'a> Judge<'a> {
         } else if thread.priority < NORMAL {
             (CauseClass::HigherPriority, None)
         } else if sample.is_some_and(|(_, in_user)| in_user) {
-            // The softirq was left to its thread, which is a normal one.
+            // The softirq was left to ksoftirqd, a normal thread.
             (CauseClass::Equal, None)
         } else {
             (
@@ -498,7 +507,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The service could run, and `thread` does.
+    /// Attributes a slice in which the service could run but `thread` does.
     fn judge_ready(
         &self,
         slice: &Slice,
@@ -513,7 +522,7 @@ impl<'a> Judge<'a> {
         if handler.is_some_and(|handler| handler.is(thread)) {
             return (CauseClass::OwnPath, None);
         }
-        // Whom everything waits for.
+        // The thread that blocks all others.
         let ours = handler.map_or(ours, |handler| Waiter {
             tid: Some(handler.thread.tid),
             priority: handler.thread.priority,
@@ -523,11 +532,14 @@ impl<'a> Judge<'a> {
         }
         if ours.is(thread) {
             let runs = self.episode.at(Stage::Running);
-            return match runs.is_some_and(|runs| slice.from >= runs) {
-                true if self.is_watched => (CauseClass::OwnWork, None),
-                true => (CauseClass::ReturnToUser, None),
-                false => (CauseClass::ContextSwitch, None),
+            let class = if runs.is_none_or(|runs| slice.from < runs) {
+                CauseClass::ContextSwitch
+            } else if self.is_watched {
+                CauseClass::OwnWork
+            } else {
+                CauseClass::ReturnToUser
             };
+            return (class, None);
         }
         if thread.name.starts_with("migration/") {
             return (CauseClass::Migration, None);
@@ -543,15 +555,15 @@ impl<'a> Judge<'a> {
             return (CauseClass::ContextSwitch, None);
         }
         let follower = next.and_then(|next| next.context.thread.as_ref());
-        // Whoever runs user code, or is followed by another that is less
-        // urgent, did not keep the scheduler from choosing: it would not.
+        // A thread that runs user code, or is followed by a less urgent one, did not
+        // keep the scheduler from choosing: the scheduler would not choose ours.
         let passed_over = follower.is_some_and(|follower| {
             follower.tid != thread.tid && !ours.is(follower) && follower.priority > ours.priority
         });
         match self.sample_in(slice) {
             Some((_, true)) => (CauseClass::Throttled, None),
             _ if passed_over => (CauseClass::Throttled, None),
-            // The sampler would have seen it: what it took is gone.
+            // The sampler would have shown the thread; the record of its time is lost.
             None if self.is_long_without_a_sample(slice) => (CauseClass::Unexplained, None),
             sample => (
                 CauseClass::PreemptionOff,
@@ -560,8 +572,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the service's thread had the CPU before `slice` and gave it away though
-    /// nobody took it: it waits for something, such as a page.
+    /// Returns whether the service's thread had the CPU before `slice` and gave it up
+    /// without preemption: it waits for something, such as a page.
     fn waits_itself(&self, slice: &Slice) -> bool {
         let Some(tid) = self.ours.and_then(|ours| ours.tid) else {
             return false;
@@ -574,14 +586,14 @@ impl<'a> Judge<'a> {
         left.is_some_and(|left| !left.may_be_preempted)
     }
 
-    /// Whether the service's thread, which is not the one that runs, was
-    /// stopped with its control group and has not come back.
+    /// Returns whether the service's thread does not run because its control group was
+    /// throttled and has not been released.
     fn is_throttled(&self, slice: &Slice, ours: Waiter) -> bool {
         self.throttle(slice, ours).is_some()
     }
 
-    /// The newest time that the service's thread, which is not the one that runs, was
-    /// stopped with its control group and has not come back.
+    /// Returns the last throttling that stopped the service's thread with its control
+    /// group, if the thread does not run and has not been released.
     fn throttle(&self, slice: &Slice, ours: Waiter) -> Option<&'a Throttle> {
         let tid = ours.tid?;
         let runs = slice.context.thread.as_ref();
@@ -592,12 +604,12 @@ impl<'a> Judge<'a> {
             .then_some(throttle)
     }
 
-    /// The innermost kernel address of a sample in the slice, and whether it
-    /// was taken in user code.
+    /// Returns the innermost kernel address of a sample in the slice, and whether the
+    /// sample was taken in user code.
     fn sample_in(&self, slice: &Slice) -> Option<(Option<Address>, bool)> {
         let thread = slice.context.thread.as_ref()?;
-        // What a timer's interrupt interrupted is stamped just after; one above all others
-        // stamps what it sees.
+        // A timer's sample is stamped just after the code that it interrupted. An NMI's
+        // sample is stamped within the code.
         let until = if self.is_windows {
             slice.to
         } else {
@@ -605,7 +617,7 @@ impl<'a> Judge<'a> {
         };
         let (tid, from) = (thread.tid, slice.from);
         let first = self.index.first_sample_of(tid, from, until)?;
-        // One in user code tells of all of it that preemption was possible.
+        // One sample in user code shows that the whole slice could be preempted.
         if self.index.has_sample_in_user_code(tid, from, until) {
             Some((None, true))
         } else {
@@ -613,9 +625,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the thread of a slice ran around it, since the expiry, for so long
-    /// that several samples of it were due, and there is none. Interrupts cut
-    /// its stay into slices that are too short to tell.
+    /// Returns whether the thread of a slice ran around it, since the expiry, for
+    /// several sampling periods without a sample. Interrupts divide its stay into
+    /// slices that are too short to decide on their own.
     fn is_long_without_a_sample(&self, slice: &Slice) -> bool {
         let sampler = self.index.evidence.sampler;
         let (Some((_, period)), Some(thread)) = (sampler, &slice.context.thread) else {
@@ -638,8 +650,8 @@ fn own() -> (CauseClass, Culprit) {
     (CauseClass::OwnPath, Culprit::default())
 }
 
-/// What the time from the expiry to the interrupt of the other CPU that had the
-/// timer is: whatever this one did meanwhile, it did not keep it from firing.
+/// Attributes the time from the expiry to the interrupt of the CPU that holds the
+/// timer. The activity of this CPU did not delay it.
 pub(super) fn elsewhere(time: Nanos) -> (CauseClass, Culprit) {
     if time <= DELIVERY {
         own()
@@ -648,7 +660,7 @@ pub(super) fn elsewhere(time: Nanos) -> (CauseClass, Culprit) {
     }
 }
 
-/// The time by which a timer may be late, as its thread allowed.
+/// Attributes the time by which the thread allows its timer to be late.
 pub(super) fn slack() -> (CauseClass, Culprit) {
     let culprit = Culprit {
         because: Some(Because::Slack),

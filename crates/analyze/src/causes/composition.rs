@@ -1,11 +1,11 @@
-//! The latency that the pieces which were seen could make together: a second
-//! estimate, which no tail model enters.
+//! Latency that the recorded pieces could make together: a second estimate, without a
+//! tail model.
 //!
-//! After de Oliveira, Casini, de Oliveira & Cucinotta (ECRTS 2020): a service
-//! waits at most once for code that cannot be preempted, and meanwhile for
-//! everything above it, as much of it as ever came in a window of that length.
-//! Their windows are all of a trace; ours are those of the late activations,
-//! which is where the long pieces are.
+//! After de Oliveira, Casini, de Oliveira & Cucinotta (ECRTS 2020): a service waits at
+//! most once for code that cannot be preempted, and during that wait for all activity
+//! above it, for as much of it as ever occurred in a window of that length. Their
+//! windows cover a whole trace. These cover the late activations, which contain the
+//! long pieces.
 
 use std::collections::BTreeMap;
 
@@ -15,54 +15,54 @@ use super::{Explanation, Part};
 use crate::exceedance::Blackout;
 use crate::sched::blackout_envelope;
 
-/// Windows: from 1 us on, each this many times the one before.
+/// Ratio of consecutive window lengths, which start at 1 us.
 const STEP: f64 = 1.1;
 const SHORTEST: f64 = 1e3;
 const LONGEST: f64 = 10e9;
-/// The sum has settled when it grows by less than this, ns.
+/// Growth of the sum, ns, below which it has settled.
 const SETTLED: f64 = 1.0;
 
-/// Who keeps a service waiting without being stopped by it.
+/// Cause that delays a service without being stopped by it.
 type CauseKey = (CauseClass, Culprit);
 
-/// The pieces of which the latencies of one service were made.
+/// Pieces of the latencies of one service.
 #[derive(Clone, Debug, Default)]
 pub struct Pieces {
     episodes: usize,
-    /// Most time in one activation for which nothing could be preempted.
+    /// Longest time in one activation without preemption.
     blocking: Nanos,
-    /// The largest part of that.
+    /// Cause of the largest part of `blocking`.
     blocked_by: Option<CauseKey>,
     own: Nanos,
     unexplained: Nanos,
-    /// By source: the most time in any window of [`windows`].
+    /// Maximum time of each source in any window of [`windows`].
     above: BTreeMap<CauseKey, Vec<f64>>,
-    /// Whether the service waited for its turn, which no piece bounds.
+    /// Whether the service waited for its turn. No piece bounds that wait.
     took_turns: bool,
 }
 
-/// The latency that pieces could make together.
+/// Latency that the pieces could make together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Composition {
-    /// All together; `None`: what is above the service leaves it no time.
+    /// Sum of all pieces; `None` if the activity above the service leaves it no time.
     pub latency: Option<f64>,
-    /// Waiting for code that cannot be preempted, ns.
+    /// Wait for code that cannot be preempted, ns.
     pub blocking: Nanos,
-    /// The largest part of that.
+    /// Cause of the largest part of `blocking`.
     pub blocked_by: Option<CauseKey>,
-    /// The activation's own interrupt, wakeup, switch and return.
+    /// Interrupt, wakeup, switch and return of the activation itself.
     pub own: Nanos,
-    /// Most time in one activation that nothing explains; left out.
+    /// Longest unexplained time in one activation. It is excluded.
     pub unexplained: Nanos,
-    /// What is above the service, the longest first, ns.
+    /// Activity above the service, ns, longest first.
     pub above: Vec<(CauseKey, f64)>,
-    /// From so many late activations.
+    /// Number of late activations.
     pub episodes: usize,
 }
 
 impl Pieces {
-    /// Takes in an explained activation of a service that does not run by turns
-    /// with its equals, as normal threads do.
+    /// Adds an explained activation of a service that does not share the CPU in turns,
+    /// as normal threads do.
     pub fn add(&mut self, explanation: &Explanation) {
         self.episodes += 1;
         let mut blocking = Nanos::ZERO;
@@ -91,35 +91,35 @@ impl Pieces {
         self.unexplained = self.unexplained.max(unexplained);
         let windows = windows();
         for (source, times) in above(&explanation.parts) {
-            // Parts follow each other, so they do not overlap.
-            let Ok(found) = blackout_envelope(&times, &windows) else {
+            // Consecutive parts do not overlap.
+            let Ok(envelope) = blackout_envelope(&times, &windows) else {
                 continue;
             };
-            let known = self
+            let maxima = self
                 .above
                 .entry(source)
                 .or_insert_with(|| vec![0.0; windows.len()]);
-            for (known, found) in known.iter_mut().zip(found) {
-                *known = known.max(found);
+            for (max, value) in maxima.iter_mut().zip(envelope) {
+                *max = max.max(value);
             }
         }
     }
 
-    /// Puts the pieces together. `None`: there are none, or the service waits
-    /// for its turn, and that nobody bounds.
+    /// Combines the pieces. Returns `None` without pieces, or if the service waits for
+    /// its turn, because that wait has no bound.
     pub fn compose(&self) -> Option<Composition> {
         if self.episodes == 0 || self.took_turns {
             return None;
         }
         let windows = windows();
         let base = (self.blocking + self.own).as_f64();
-        let within = |known: &[f64], window: f64| {
-            let at = windows.partition_point(|one| *one < window);
-            known.get(at).copied()
+        let within = |envelope: &[f64], window: f64| {
+            let position = windows.partition_point(|length| *length < window);
+            envelope.get(position).copied()
         };
         let mut latency = Some(base.max(SHORTEST));
         while let Some(now) = latency {
-            let sums = self.above.values().map(|known| within(known, now));
+            let sums = self.above.values().map(|envelope| within(envelope, now));
             let next = sums.sum::<Option<f64>>().map(|sum| base + sum);
             if next.is_some_and(|next| next <= now + SETTLED) {
                 latency = next;
@@ -131,7 +131,7 @@ impl Pieces {
         let mut above: Vec<(CauseKey, f64)> = self
             .above
             .iter()
-            .filter_map(|(source, known)| Some((source.clone(), within(known, window)?)))
+            .filter_map(|(source, envelope)| Some((source.clone(), within(envelope, window)?)))
             .collect();
         above.sort_by(|a, b| b.1.total_cmp(&a.1));
         Some(Composition {
@@ -146,7 +146,7 @@ impl Pieces {
     }
 }
 
-/// How a part of a latency counts.
+/// Role of a part of a latency.
 enum PieceKind {
     Blocking,
     Own,
@@ -190,9 +190,9 @@ const fn kind(class: CauseClass) -> PieceKind {
     }
 }
 
-/// When each source above the service ran.
+/// Returns the times at which each source above the service ran.
 fn above(parts: &[Part]) -> BTreeMap<CauseKey, Vec<Blackout>> {
-    let mut all: BTreeMap<CauseKey, Vec<Blackout>> = BTreeMap::new();
+    let mut blackouts: BTreeMap<CauseKey, Vec<Blackout>> = BTreeMap::new();
     for part in parts {
         if !matches!(kind(part.class), PieceKind::Above) {
             continue;
@@ -202,14 +202,15 @@ fn above(parts: &[Part]) -> BTreeMap<CauseKey, Vec<Blackout>> {
             activity: part.culprit.activity,
             ..Culprit::default()
         };
-        all.entry((part.class, culprit))
+        blackouts
+            .entry((part.class, culprit))
             .or_default()
             .push(Blackout {
                 start: part.slice.from.as_f64(),
                 end: part.slice.to.as_f64(),
             });
     }
-    all
+    blackouts
 }
 
 fn windows() -> Vec<f64> {
@@ -236,18 +237,18 @@ mod tests {
         }
     }
 
-    /// An explanation of parts one after the other: class, interrupt, us.
+    /// Returns an explanation with consecutive parts: class, interrupt, us.
     fn explained(parts: &[(CauseClass, u32, u64)]) -> Explanation {
-        let mut at = Nanos::from_secs(9);
+        let mut time = Nanos::from_secs(9);
         let parts: Vec<Part> = parts
             .iter()
             .map(|&(class, irq, us)| {
-                let from = at;
-                at += Nanos::from_us(us);
+                let from = time;
+                time += Nanos::from_us(us);
                 Part {
                     slice: Slice {
                         from,
-                        to: at,
+                        to: time,
                         context: Context::default(),
                     },
                     class,
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_never_met_are_put_together() {
+    fn composition_joins_pieces_that_never_met() {
         let mut pieces = Pieces::default();
         pieces.add(&explained(&[
             (CauseClass::PreemptionOff, 0, 4_000),
@@ -282,16 +283,16 @@ mod tests {
             (CauseClass::OwnPath, 0, 10),
         ]));
 
-        let found = pieces.compose().unwrap();
+        let composition = pieces.compose().unwrap();
 
-        assert_eq!(found.latency, Some(5_020_000.0));
-        assert_eq!(found.blocking, Nanos::from_us(4_000));
-        assert_eq!(found.above[0].0, (CauseClass::Interrupt, culprit(7)));
-        assert_eq!(found.episodes, 2);
+        assert_eq!(composition.latency, Some(5_020_000.0));
+        assert_eq!(composition.blocking, Nanos::from_us(4_000));
+        assert_eq!(composition.above[0].0, (CauseClass::Interrupt, culprit(7)));
+        assert_eq!(composition.episodes, 2);
     }
 
     #[test]
-    fn no_explained_activation_is_later_than_its_composition() {
+    fn composition_bounds_every_explained_activation() {
         let late = explained(&[
             (CauseClass::PreemptionOff, 0, 300),
             (CauseClass::Interrupt, 1, 40),
@@ -309,21 +310,21 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_explains_is_left_out_and_told() {
+    fn unexplained_time_is_left_out_and_reported() {
         let mut pieces = Pieces::default();
         pieces.add(&explained(&[
             (CauseClass::Unexplained, 0, 900),
             (CauseClass::OwnPath, 0, 20),
         ]));
 
-        let found = pieces.compose().unwrap();
+        let composition = pieces.compose().unwrap();
 
-        assert_eq!(found.latency, Some(20e3));
-        assert_eq!(found.unexplained, Nanos::from_us(900));
+        assert_eq!(composition.latency, Some(20e3));
+        assert_eq!(composition.unexplained, Nanos::from_us(900));
     }
 
     #[test]
-    fn waiting_for_a_turn_has_no_composition() {
+    fn composition_is_none_after_a_wait_for_a_turn() {
         let mut pieces = Pieces::default();
         pieces.add(&explained(&[(CauseClass::Throttled, 0, 300)]));
 

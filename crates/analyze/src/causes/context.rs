@@ -1,4 +1,4 @@
-//! What a CPU was in the midst of, told from the flight recorder's events.
+//! Activity of a CPU, reconstructed from the flight recorder's events.
 
 use std::collections::HashMap;
 use std::iter::successors;
@@ -9,35 +9,35 @@ use laggard_model::{Activity, FlightEvent, Happening, Nanos, StackSample, Tid};
 
 use super::index::EvidenceIndex;
 
-/// Two programs on one tracepoint stamp it within this time.
+/// Maximum difference between the timestamps of two programs on one tracepoint.
 pub(super) const SAME_INSTANT: Nanos = Nanos::from_us(10);
 
-/// A thread as it was switched in.
+/// Thread at the time of the switch to it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Thread {
-    /// Its number; 0 is the idle thread.
+    /// Thread ID; 0 is the idle thread.
     pub tid: Tid,
-    /// Its name.
+    /// Thread name at that time.
     pub name: Arc<str>,
-    /// As the kernel counts: less is more urgent.
+    /// Kernel priority: lower is more urgent.
     pub priority: i16,
 }
 
-/// An activity that has not ended.
+/// Activity that has not ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Open {
-    /// What the CPU was in the midst of.
+    /// Activity that the CPU has entered.
     pub activity: Activity,
-    /// When it began.
+    /// Time of its start.
     pub since: Nanos,
 }
 
-/// Activities, each within the one before. Contexts share them: there is a context for each
-/// event, and copies would take memory for all their activities.
+/// Nested activities. Contexts share them: each event has a context, and copies of all
+/// activities would need too much memory.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct OpenStack(Option<Arc<Nested>>);
 
-/// An activity within others.
+/// Activity within other activities.
 #[derive(Debug, Eq, PartialEq)]
 struct Nested {
     open: Open,
@@ -46,7 +46,7 @@ struct Nested {
 }
 
 impl OpenStack {
-    /// Levels, innermost first.
+    /// Iterates over the levels, innermost first.
     fn levels(&self) -> impl Iterator<Item = &Nested> {
         successors(self.0.as_deref(), |nested| nested.outer.0.as_deref())
     }
@@ -55,8 +55,8 @@ impl OpenStack {
         self.0.is_none()
     }
 
-    /// Adds an activity. If there are too many, the outer half is dropped: its end was
-    /// missed.
+    /// Adds an activity. If the stack is too deep, drops the outer half, because the
+    /// recorder missed its ends.
     fn push(&mut self, open: Open) {
         if self
             .levels()
@@ -76,8 +76,8 @@ impl OpenStack {
         self.0 = Some(Arc::new(Nested { open, depth, outer }));
     }
 
-    /// Ends the innermost activity of this kind, with those within it. Returns whether there
-    /// was one.
+    /// Ends the innermost activity of this kind and all activities within it. Returns
+    /// whether there was one.
     fn end(&mut self, activity: Activity) -> bool {
         let same =
             |nested: &&Nested| discriminant(&nested.open.activity) == discriminant(&activity);
@@ -89,52 +89,53 @@ impl OpenStack {
     }
 }
 
-/// What a CPU is in the midst of.
+/// Open activities and current thread of a CPU.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Context {
-    /// Who runs, or is interrupted; `None`: not known.
+    /// Thread that runs or is interrupted; `None` if unknown.
     pub thread: Option<Thread>,
-    /// Whether another one may run by now: a switch was not recorded.
+    /// Whether another thread may run because a switch was not recorded.
     pub is_lost: bool,
-    /// Activities of the thread itself.
+    /// Open activities of the thread itself.
     own: OpenStack,
-    /// Interrupts of the thread, and what runs in them.
+    /// Interrupts of the thread and the activities in them.
     interrupts: OpenStack,
 }
 
 impl Context {
-    /// Activities, innermost first.
+    /// Iterates over the activities, innermost first.
     fn innermost_first(&self) -> impl Iterator<Item = &Open> {
         let levels = self.interrupts.levels().chain(self.own.levels());
         levels.map(|nested| &nested.open)
     }
 
-    /// Activities, each within the one before: those of the thread first.
+    /// Returns the nested activities, outermost first. Those of the thread precede its
+    /// interrupts.
     pub fn activities(&self) -> Vec<Open> {
         let mut activities: Vec<Open> = self.innermost_first().copied().collect();
         activities.reverse();
         activities
     }
 
-    /// The interrupt that is served, the innermost one if several.
+    /// Returns the innermost interrupt that is being served.
     pub fn interrupt(&self) -> Option<&Open> {
         self.innermost_first()
             .find(|open| is_interrupt(open.activity))
     }
 
-    /// The deferred procedure call that runs.
+    /// Returns the deferred procedure call that runs.
     pub fn dpc(&self) -> Option<&Open> {
         self.innermost_first()
             .find(|open| matches!(open.activity, Activity::Dpc(_)))
     }
 
-    /// The softirq that runs.
+    /// Returns the softirq that runs.
     pub fn softirq(&self) -> Option<&Open> {
         self.innermost_first()
             .find(|open| matches!(open.activity, Activity::Softirq(_)))
     }
 
-    /// The timer's or work item's function that runs, within the innermost
+    /// Returns the function of a timer or work item that runs in the innermost
     /// interrupt, softirq or thread.
     pub fn function(&self) -> Option<&Open> {
         self.innermost_first().next().filter(|open| {
@@ -145,7 +146,7 @@ impl Context {
         })
     }
 
-    /// Whether the idle thread runs.
+    /// Returns whether the idle thread runs.
     pub fn is_idle(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.tid.0 == 0)
     }
@@ -158,30 +159,30 @@ const fn is_interrupt(activity: Activity) -> bool {
     )
 }
 
-/// A stretch of time in one context.
+/// Interval of time in one context.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Slice {
-    /// From when, `CLOCK_MONOTONIC`.
+    /// Start, `CLOCK_MONOTONIC`.
     pub from: Nanos,
-    /// When it ended.
+    /// End, `CLOCK_MONOTONIC`.
     pub to: Nanos,
-    /// In the midst of what.
+    /// Context during the slice.
     pub context: Context,
 }
 
-/// Maximum number of activities that are open in a thread, or in interrupts of it. The kernel
+/// Maximum number of open activities in a thread, or in its interrupts. The kernel
 /// nests fewer than ten.
 const MAX_OPEN: usize = 16;
 
-/// Follows the events of a CPU.
+/// State of a CPU while its events are read in order.
 #[derive(Debug, Default)]
 struct Follower {
     thread: Option<Thread>,
     interrupts: OpenStack,
-    /// Activities of the thread itself.
+    /// Open activities of the current thread.
     own: OpenStack,
-    /// Those of other threads: a work item and, on some kernels, a softirq can be
-    /// preempted.
+    /// Open activities of other threads: a work item and, on some kernels, a softirq
+    /// can be preempted.
     preempted: HashMap<Tid, OpenStack>,
 }
 
@@ -199,7 +200,7 @@ impl Follower {
                 priority,
                 ..
             } => {
-                // No interrupt lasts across a switch: an end was missed.
+                // An interrupt never spans a switch, so the recorder missed an end.
                 self.interrupts = OpenStack::default();
                 self.change_thread(*tid);
                 self.thread = Some(Thread {
@@ -211,7 +212,7 @@ impl Follower {
         }
     }
 
-    /// Keeps the activities of the thread that leaves, and takes those of `tid`.
+    /// Stores the activities of the outgoing thread and restores those of `tid`.
     fn change_thread(&mut self, tid: Tid) {
         let own = std::mem::take(&mut self.own);
         let is_idle = |tid: Tid| tid == Tid(0);
@@ -251,8 +252,8 @@ impl Follower {
     }
 }
 
-/// The time from `from` to `to`, cut where anything changes and at `cuts`.
-/// Without a gap: the slices add up to the whole.
+/// Divides the time from `from` to `to` at every change and at `cuts`. The slices have
+/// no gaps and add up to the whole.
 pub(super) fn slices(
     index: &EvidenceIndex<'_>,
     from: Nanos,
@@ -267,13 +268,13 @@ pub(super) fn slices(
         .copied()
         .chain(all_events.iter().map(|event| event.at_ns))
         .chain(last_samples_before_lost_switches(index))
-        .filter(|&at| at > from && at < to)
+        .filter(|&time| time > from && time < to)
         .collect();
     cuts.push(to);
     cuts.sort_unstable();
     cuts.dedup();
     let mut slices = Vec::with_capacity(cuts.len());
-    // Switches up to the slice's start.
+    // Number of switches up to the start of the slice.
     let mut switched = 0;
     let mut samples = ThreadSamples::default();
     let mut begin = from;
@@ -283,7 +284,12 @@ pub(super) fn slices(
         }
         let mut context = follower.context();
         if let Some(thread) = &mut context.thread {
-            let is_past = |at: usize| index.switches.get(at).is_some_and(|one| one.at <= begin);
+            let is_past = |position: usize| {
+                index
+                    .switches
+                    .get(position)
+                    .is_some_and(|switch| switch.at <= begin)
+            };
             while is_past(switched) {
                 switched += 1;
             }
@@ -300,11 +306,11 @@ pub(super) fn slices(
             }
             context.is_lost = next.is_some_and(|switch| switch.is_lost)
                 && !samples.has_after(index, begin, until);
-            let known = samples.priority_before(index, since, begin);
-            let known = known.unwrap_or(thread.priority);
+            let sampled = samples.priority_before(index, since, begin);
+            let priority = sampled.unwrap_or(thread.priority);
             thread.priority = samples
                 .priority_from(index, begin, until)
-                .unwrap_or_else(|| left.map_or(known, |left| left.min(known)));
+                .unwrap_or_else(|| left.map_or(priority, |left| left.min(priority)));
         }
         slices.push(Slice {
             from: begin,
@@ -316,14 +322,15 @@ pub(super) fn slices(
     slices
 }
 
-/// Until when a thread still ran, after which a switch was not recorded.
+/// Returns the times of last samples after which a switch was not recorded: the thread
+/// still ran then.
 fn last_samples_before_lost_switches(index: &EvidenceIndex<'_>) -> Vec<Nanos> {
     let lost = index.switches.windows(2).filter(|two| two[1].is_lost);
     let last = lost.filter_map(|two| index.last_sample_of(two[0].tid, two[0].at, two[1].at));
     last.map(|sample| sample.at_ns).collect()
 }
 
-/// The samples of the thread that runs.
+/// Samples of the thread that runs.
 #[derive(Default)]
 struct ThreadSamples<'a> {
     tid: Option<Tid>,
@@ -331,23 +338,22 @@ struct ThreadSamples<'a> {
 }
 
 impl ThreadSamples<'_> {
-    /// Whether there is one after `from` and before `until`.
+    /// Returns whether a sample exists after `from` and before `until`.
     fn has_after(&self, index: &EvidenceIndex<'_>, from: Nanos, until: Nanos) -> bool {
         let last = index.last_among(self.samples, from, until);
         last.is_some_and(|sample| sample.at_ns > from)
     }
 
-    /// The priority that a sample shows from `from` to `until`, the first
-    /// one if several. A thread can be made more or less urgent while it runs, and
-    /// switches tell only what it came with and left with. Where no sample does, the
-    /// more urgent of what was known last and what it leaves with counts: a thread that
-    /// is made more urgent goes on running, one that is made less urgent than another
-    /// that waits does not.
+    /// Returns the priority in the first sample from `from` until `until`. The priority
+    /// of a thread can change while it runs, and switches show only the first and last
+    /// value. Without a sample, returns the more urgent of the last known value and the
+    /// value at the switch out. A thread that becomes more urgent keeps running; one
+    /// that becomes less urgent than a waiting thread does not.
     fn priority_from(&self, index: &EvidenceIndex<'_>, from: Nanos, until: Nanos) -> Option<i16> {
         index.first_among(self.samples, from, until)?.priority
     }
 
-    /// The priority that the last sample since `from` showed before `until`.
+    /// Returns the priority in the last sample from `since` until before `until`.
     fn priority_before(&self, index: &EvidenceIndex<'_>, from: Nanos, until: Nanos) -> Option<i16> {
         index.last_among(self.samples, from, until)?.priority
     }

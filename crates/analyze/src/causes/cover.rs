@@ -1,15 +1,15 @@
-//! Whether spans of time cover a slice, found without a walk over all of them.
+//! Test whether time spans cover a slice, without iterating over all spans.
 
 use laggard_model::{Nanos, Span};
 
 use super::Slice;
 
-/// Spans in any order, indexed.
+/// Indexed time spans in any order.
 #[derive(Debug)]
 pub(super) struct Cover {
-    /// Starts of the spans, in order.
+    /// Starts of the spans, ascending.
     starts: Vec<Nanos>,
-    /// For each start the latest end of the spans that start no later.
+    /// For each start, the latest end of the spans that start no later.
     latest_ends: Vec<Nanos>,
 }
 
@@ -30,7 +30,7 @@ impl Cover {
         }
     }
 
-    /// Whether one of the spans has the whole slice.
+    /// Returns whether a single span covers the slice.
     pub(super) fn has(&self, slice: &Slice) -> bool {
         let next = self.starts.partition_point(|&start| start <= slice.from);
         let latest_end = next.checked_sub(1).map(|last| self.latest_ends[last]);

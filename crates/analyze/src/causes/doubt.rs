@@ -1,22 +1,21 @@
-//! Interrupts and softirqs that took long where the kernel asks the hypervisor
-//! for something: their code, or a stop from outside?
+//! Long interrupts and softirqs at points where the kernel calls the hypervisor. Either
+//! their code took the time, or the CPU was stopped from outside.
 //!
-//! After its last timer's function the timer's interrupt only programs the next
-//! one; a function that wants irq work asks for an interrupt of its own CPU. On
-//! a real machine both are a write to a register and take a microsecond or so.
-//! On a virtual one the CPU leaves the guest for it, and when it comes back is
-//! the hypervisor's affair: 2 to 4 ms were seen of which its steal clock knew
-//! nothing, while the other CPU went on.
+//! After its last timer function, the timer interrupt only programs the next expiry. A
+//! function that queues irq work requests an interrupt of its CPU. On a physical
+//! machine both are a register write and take about a microsecond. On a virtual machine
+//! the CPU exits the guest, and the hypervisor decides when it returns. Exits of 2 to 4
+//! ms were measured that the steal clock did not count, while the other CPU continued.
 
 use laggard_model::{Activity, Because, CauseClass, Happening, Nanos, Vector};
 
 use super::Part;
 use super::index::EvidenceIndex;
 
-/// What the kernel does there takes less, in an emulator too.
+/// Maximum time of these register writes, including in an emulator.
 const ASKING: Nanos = Nanos::from_us(200);
 
-/// Says of such parts that nothing tells who took them.
+/// Marks such parts: the evidence does not show which side took the time.
 pub(super) fn doubt_interrupts(parts: &mut [Part], index: &EvidenceIndex<'_>) {
     for part in parts {
         if part.time() > ASKING
@@ -28,7 +27,7 @@ pub(super) fn doubt_interrupts(parts: &mut [Part], index: &EvidenceIndex<'_>) {
     }
 }
 
-/// Whether nothing better is known of the part than what the CPU was at.
+/// Returns whether the context of the CPU is the only evidence for the part.
 fn is_explained_by_context(part: &Part) -> bool {
     matches!(
         part.class,
@@ -36,7 +35,7 @@ fn is_explained_by_context(part: &Part) -> bool {
     )
 }
 
-/// Whether the part is the end of a timer's interrupt, after its functions.
+/// Returns whether the part is the end of a timer interrupt, after its functions.
 fn programs_timer(part: &Part, index: &EvidenceIndex<'_>) -> bool {
     let context = &part.slice.context;
     let is_timer = context
@@ -49,7 +48,7 @@ fn programs_timer(part: &Part, index: &EvidenceIndex<'_>) -> bool {
             .is_some_and(|event| matches!(event.what, Happening::End(Activity::Hrtimer(_))))
 }
 
-/// Whether the part is a function's, and ends with irq work.
+/// Returns whether the part belongs to a function and ends with irq work.
 fn asks_for_interrupt(part: &Part, index: &EvidenceIndex<'_>) -> bool {
     part.slice.context.function().is_some()
         && index

@@ -1,4 +1,4 @@
-//! Page faults: threads that spent their time in them, by their samples.
+//! Threads that spent their time in page faults, according to their samples.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::Part;
 use super::context::SAME_INSTANT;
 use super::index::EvidenceIndex;
 
-/// Through one of these functions every page fault goes: x86, Arm, both.
+/// Functions that handle every page fault: x86, Arm, both.
 const HANDLERS: [&str; 5] = [
     "exc_page_fault",
     "asm_exc_page_fault",
@@ -17,25 +17,24 @@ const HANDLERS: [&str; 5] = [
     "handle_mm_fault",
 ];
 
-/// Names page faults as what a thread was at, where a third or more of the
-/// samples that show it does. Before, after and between two faults it has
-/// work of its own, or it would have none.
+/// Names page faults as the activity of a thread if at least a third of its samples are
+/// in one. A thread also works before, after and between faults.
 pub(super) fn name_page_faults(parts: &mut [Part], index: &EvidenceIndex<'_>, symbols: &Symbols) {
     let mut samples = index.evidence.samples.iter();
     if !samples.any(|sample| is_in_fault(sample, symbols)) {
         return;
     }
     let mut threads: HashMap<Tid, ThreadFaults<'_>> = HashMap::new();
-    // By class and culprit: samples, and those of them in a page fault.
+    // Samples and samples in a page fault, per class and culprit.
     let mut counts: HashMap<(CauseClass, &Culprit), (usize, usize)> = HashMap::new();
     for part in parts.iter().filter(|part| is_of_thread(part)) {
         let Some(thread) = &part.slice.context.thread else {
             continue;
         };
-        let known = threads.entry(thread.tid);
-        let known = known.or_insert_with(|| ThreadFaults::new(index.samples(thread.tid), symbols));
-        // Its timer's interrupt, which is a part of its own, takes the sample.
-        let (samples, faults) = known.count(part.slice.from, part.slice.to + SAME_INSTANT);
+        let entry = threads.entry(thread.tid);
+        let entry = entry.or_insert_with(|| ThreadFaults::new(index.samples(thread.tid), symbols));
+        // The sample is taken in the timer interrupt, which is a separate part.
+        let (samples, faults) = entry.count(part.slice.from, part.slice.to + SAME_INSTANT);
         let count = counts.entry((part.class, &part.culprit)).or_default();
         *count = (count.0 + samples, count.1 + faults);
     }
@@ -50,10 +49,10 @@ pub(super) fn name_page_faults(parts: &mut [Part], index: &EvidenceIndex<'_>, sy
     }
 }
 
-/// Whether a sample was taken in a page fault.
+/// Returns whether a sample was taken in a page fault.
 fn is_in_fault(sample: &StackSample, symbols: &Symbols) -> bool {
-    let is_handler = |at: &Address| {
-        let symbol = symbols.kernel.get(at);
+    let is_handler = |address: &Address| {
+        let symbol = symbols.kernel.get(address);
         symbol
             .and_then(|symbol| symbol.name.as_deref())
             .is_some_and(|name| HANDLERS.contains(&name))
@@ -61,10 +60,10 @@ fn is_in_fault(sample: &StackSample, symbols: &Symbols) -> bool {
     sample.kernel.iter().any(is_handler)
 }
 
-/// Samples of a thread, with those counted that were taken in a page fault.
+/// Samples of a thread, with a running count of those in page faults.
 struct ThreadFaults<'a> {
     samples: &'a [&'a StackSample],
-    /// How many of the samples before each, and of all, were.
+    /// Number of page-fault samples before each sample, and in total.
     before: Vec<usize>,
 }
 
@@ -79,7 +78,8 @@ impl<'a> ThreadFaults<'a> {
         Self { samples, before }
     }
 
-    /// Counts samples from `from` to `to`, both included, and page faults in them.
+    /// Counts samples from `from` to `to`, both included, and the page faults among
+    /// them.
     fn count(&self, from: Nanos, to: Nanos) -> (usize, usize) {
         let first = self.samples.partition_point(|sample| sample.at_ns < from);
         let end = self.samples.partition_point(|sample| sample.at_ns <= to);
@@ -88,7 +88,7 @@ impl<'a> ThreadFaults<'a> {
     }
 }
 
-/// Whether a thread's own work took the part.
+/// Returns whether the part is execution time of a thread.
 fn is_of_thread(part: &Part) -> bool {
     matches!(
         part.class,

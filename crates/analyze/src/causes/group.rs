@@ -1,5 +1,5 @@
-//! Control groups of threads that compete for a CPU: which of them a quota stopped, and
-//! between which levels the weights decide.
+//! Control groups of threads that compete for a CPU: the groups that a quota stopped,
+//! and the levels at which the weights decide.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::Part;
 use super::context::Thread;
 use super::index::EvidenceIndex;
 
-/// Attributes the time in which a thread as urgent had its turn to the control group of
-/// the waiting thread, if its CPU quota was used up or its weight decided.
+/// Attributes the turn of a thread of equal priority to the control group of the
+/// waiting thread, if its CPU quota was used up or its weight decided.
 pub(super) fn name_groups(
     parts: &mut [Part],
     episode: &Episode,
@@ -43,7 +43,7 @@ pub(super) fn name_groups(
         let Some(running) = &part.slice.context.thread else {
             continue;
         };
-        // A thread has a part for each of its records: its words are made once.
+        // A thread has a part for each of its records, so its text is formatted once.
         let key = (running.tid, running.name.clone());
         let weighed = weighed_threads
             .entry(key)
@@ -65,15 +65,15 @@ pub(super) fn name_groups(
     }
 }
 
-/// Stops by the quotas of groups that the waiting thread is in.
+/// Throttlings by the quotas of groups that contain the waiting thread.
 struct OwnQuotas<'a> {
     waiter: Tid,
     index: &'a EvidenceIndex<'a>,
     symbols: &'a Symbols,
-    /// In the order of time.
+    /// In time order.
     throttles: Vec<&'a Throttle>,
-    /// For each group: times at which one of its threads was switched in, in order. Collected
-    /// when first needed.
+    /// For each group, the times at which one of its threads was switched in,
+    /// ascending. Filled on first use.
     arrivals: HashMap<u64, Vec<Nanos>>,
 }
 
@@ -101,12 +101,12 @@ impl<'a> OwnQuotas<'a> {
         }
     }
 
-    /// The quota that stopped another thread of a group that the waiting thread is in, and
-    /// with it the waiting thread: no thread of the group has run from then to `at`.
-    fn stopped(&mut self, at: Nanos) -> Option<&'a Throttle> {
+    /// Returns the quota that stopped the waiting thread together with another thread
+    /// of a common group: no thread of the group has run from the throttling to `time`.
+    fn stopped(&mut self, time: Nanos) -> Option<&'a Throttle> {
         let next = self
             .throttles
-            .partition_point(|throttle| throttle.at_ns <= at);
+            .partition_point(|throttle| throttle.at_ns <= time);
         let newest = *self.throttles.get(next.checked_sub(1)?)?;
         let group = newest.group?;
         let (waiter, index, symbols) = (self.waiter, self.index, self.symbols);
@@ -115,12 +115,13 @@ impl<'a> OwnQuotas<'a> {
             .entry(group)
             .or_insert_with(|| arrivals(waiter, group, index, symbols));
         let first = arrivals.partition_point(|&arrival| arrival <= newest.at_ns);
-        let has_run = arrivals.get(first).is_some_and(|&arrival| arrival <= at);
+        let has_run = arrivals.get(first).is_some_and(|&arrival| arrival <= time);
         (!has_run).then_some(newest)
     }
 }
 
-/// Times at which a thread of `group`, or the waiting thread, was switched in.
+/// Returns the times at which a thread of `group`, or the waiting thread, was switched
+/// in.
 fn arrivals(waiter: Tid, group: u64, index: &EvidenceIndex<'_>, symbols: &Symbols) -> Vec<Nanos> {
     let throttles = index.evidence.throttles.iter();
     let stopped = throttles.filter(|throttle| throttle.group == Some(group));
@@ -146,22 +147,22 @@ fn arrivals(waiter: Tid, group: u64, index: &EvidenceIndex<'_>, symbols: &Symbol
 enum Weighed {
     /// The thread or its group is lighter than the other.
     Lighter {
-        /// The group that decides, and its weight.
+        /// Deciding group and its weight.
         weight: Arc<str>,
-        /// The thread that ran.
+        /// Thread that ran.
         contender: Arc<str>,
     },
-    /// The groups are no disadvantage, and the larger nice weight of the waiting thread has
-    /// no effect outside of its own.
+    /// The groups are no disadvantage, and the larger nice weight of the waiting thread
+    /// has no effect outside its group.
     NiceWithoutEffect,
 }
 
-/// Compares the weights of the waiting thread and of the one that ran. `None`: the groups
-/// have no effect, since both threads are in the same.
+/// Compares the weights of the waiting thread and of the thread that ran. Returns
+/// `None` if the groups have no effect because both threads are in the same one.
 fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighed> {
     let other = symbols.entities.get(&running.tid)?;
     let mut levels = own.iter().zip(other);
-    // Below the groups that both are in.
+    // First level below the common groups.
     let (own_level, other_level) =
         levels.find(|(own, other)| own.group.is_empty() || own.group != other.group)?;
     let (own_thread, other_thread) = (own.last()?, other.last()?);
@@ -174,8 +175,8 @@ fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<W
             contender: format!("{} ({})", running.name, entity_words(other_level)).into(),
         });
     }
-    // By its nice value the waiting thread would have a larger share than by the groups. The
-    // nice value of a thread outside of all groups counts.
+    // The nice value alone would give the waiting thread a larger share than the groups
+    // do. The nice value of a thread outside all groups counts.
     let is_levelled = !own_level.group.is_empty()
         && own_thread.weight > other_thread.weight
         && u128::from(own_level.weight) * u128::from(other_thread.weight)

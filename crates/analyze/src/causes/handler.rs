@@ -1,27 +1,26 @@
-//! The threads that handle a device's interrupt, where they do.
+//! Threads that handle a device interrupt.
 //!
-//! Until they have woken the service's thread, that one cannot run: what holds
-//! a handler up holds the service up, and what a handler does itself is the
-//! activation's own path.
+//! The service's thread cannot run until they have woken it. A delay of a handler
+//! delays the service, and the execution of a handler is the activation's wakeup path.
 
 use laggard_model::{Episode, Happening, Nanos, Stage};
 
 use super::context::SAME_INSTANT;
 use super::context::Thread;
 
-/// The first thread of the activation's interrupt to be switched in.
+/// First thread of the activation's interrupt that was switched in.
 #[derive(Debug)]
 pub(super) struct Handler {
     pub(super) thread: Thread,
-    /// When the service's thread was woken.
+    /// Time at which the service's thread was woken.
     woken: Nanos,
 }
 
 impl Handler {
-    /// The handler of the episode's interrupt, if that ran in a thread.
-    pub(super) fn of(episode: &Episode) -> Option<Self> {
-        let at = episode.at(Stage::IrqThread)?;
-        let near = |time: Nanos| time.ns().abs_diff(at.ns()) <= SAME_INSTANT.ns();
+    /// Returns the handler of the episode's interrupt, if it ran in a thread.
+    pub(super) fn from_episode(episode: &Episode) -> Option<Self> {
+        let arrival = episode.at(Stage::IrqThread)?;
+        let near = |time: Nanos| time.ns().abs_diff(arrival.ns()) <= SAME_INSTANT.ns();
         let thread = episode.evidence.events.iter().find_map(|event| {
             let Happening::Switch {
                 tid,
@@ -47,19 +46,20 @@ impl Handler {
         })
     }
 
-    /// Whether the interrupt is still to be handled at `time`.
+    /// Returns whether the interrupt has not been handled at `time`.
     pub(super) fn is_awaited(&self, time: Nanos) -> bool {
         time < self.woken
     }
 
-    /// Whether `thread` handles the same interrupt; there can be several.
+    /// Returns whether `thread` handles the same interrupt. There can be several such
+    /// threads.
     pub(super) fn is(&self, thread: &Thread) -> bool {
         group_of(&thread.name) == group_of(&self.thread.name)
     }
 }
 
-/// The common beginning of the names of an interrupt's threads, such as
-/// `irq/21-uio` and `irq/21-s-uio`: `irq/21`.
+/// Returns the common prefix of the names of an interrupt's threads: `irq/21` for
+/// `irq/21-uio` and `irq/21-s-uio`.
 fn group_of(name: &str) -> Option<&str> {
     let (begin, _) = name.split_once('-')?;
     begin.starts_with("irq/").then_some(begin)

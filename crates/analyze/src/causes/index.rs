@@ -1,9 +1,8 @@
 //! Lookups in the evidence of one episode, each in logarithmic time.
 //!
-//! An episode can have hundreds of thousands of records and as many slices. A
-//! search for each slice that walks over all records makes the time grow with the
-//! square of their number, so that every search goes through this index. It relies
-//! on the order of time that [`Evidence`] promises.
+//! An episode can have hundreds of thousands of records and as many slices. Iterating
+//! over all records for each slice would take quadratic time, so every search uses this
+//! index. It relies on the time order that [`Evidence`] guarantees.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -14,67 +13,68 @@ use laggard_model::{
     Evidence, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, windows_level,
 };
 
-/// Priorities of real-time threads of Linux, as a switch has them: less is more urgent.
+/// Kernel priorities of real-time threads of Linux: lower is more urgent.
 const REAL_TIME: std::ops::Range<i16> = 0..100;
 
-/// A switch of threads.
+/// Context switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switch {
     pub(super) at: Nanos,
-    /// The thread that was switched in.
+    /// Thread that was switched in.
     pub(super) tid: Tid,
-    /// The priority with which the thread left that had come last.
+    /// Priority at the switch out of the previously recorded thread.
     pub(super) left: Option<i16>,
-    /// Whether another thread left: the switch to it was not recorded.
+    /// Whether a different thread was switched out, because the switch to it was not
+    /// recorded.
     pub(super) is_lost: bool,
-    /// Whether the thread that left could have gone on. True also where another
-    /// thread left than the one that had come last.
+    /// Whether the outgoing thread could have continued. Also true if it is not the
+    /// thread that was recorded last.
     pub(super) may_be_preempted: bool,
 }
 
-/// Records of one thread, each list in the order of time.
+/// Records of one thread, each list in time order.
 #[derive(Debug, Default)]
 struct ThreadRecords<'a> {
-    /// The least urgent priority with which it was switched in.
+    /// Least urgent priority with which the thread was switched in.
     least_urgent: Option<i16>,
-    /// Switches to it, as positions in [`EvidenceIndex::switches`].
+    /// Switches to the thread, as positions in [`EvidenceIndex::switches`].
     arrivals: Vec<usize>,
     samples: Vec<&'a StackSample>,
-    /// For each of `samples` the position of the first sample from there that was
-    /// taken in user code.
+    /// For each of `samples`, the position of the next sample, including itself, taken
+    /// in user code.
     next_in_user: Vec<usize>,
-    /// Times at which it was stopped with its control group.
+    /// Times at which the thread was stopped with its control group.
     throttles: Vec<&'a Throttle>,
 }
 
-/// A real-time thread that lost the CPU although it could go on.
+/// Real-time thread that lost the CPU although it could continue.
 #[derive(Clone, Debug)]
 struct Preempted {
     at: Nanos,
     tid: Tid,
     name: Arc<str>,
-    /// Position of the newest entry before this one that is of another thread.
+    /// Position of the newest earlier entry of another thread.
     previous_other: Option<usize>,
 }
 
-/// The evidence of an episode, indexed once.
+/// Evidence of an episode with its indices.
 #[derive(Debug)]
 pub(super) struct EvidenceIndex<'a> {
     pub(super) evidence: &'a Evidence,
-    /// Whether it is Windows' own record of what a CPU did.
-    pub(super) is_of_windows: bool,
-    /// In the order of time.
+    /// Whether the evidence is Windows' record of a CPU.
+    pub(super) is_windows: bool,
+    /// In time order.
     pub(super) switches: Vec<Switch>,
-    /// Times at which the CPU left a record, in order; see [`signs`].
+    /// Times at which the CPU wrote a record, ascending; see [`signs`].
     pub(super) signs: Vec<Nanos>,
     threads: HashMap<Tid, ThreadRecords<'a>>,
-    /// By priority: the thread that was switched in with it. `None`: several were.
+    /// Thread that was switched in with each priority; `None` if there were several.
     priorities: HashMap<i16, Option<Tid>>,
-    /// In the order of time.
+    /// In time order.
     preempted: Vec<Preempted>,
     /// Times of switches to threads that the fair server chose.
     served: HashSet<Nanos>,
-    /// Records that searches have looked at.
+    /// Number of records that searches have visited.
     #[cfg(test)]
     visits: Cell<usize>,
 }
@@ -83,7 +83,7 @@ impl<'a> EvidenceIndex<'a> {
     pub(super) fn new(evidence: &'a Evidence) -> Self {
         let mut index = Self {
             evidence,
-            is_of_windows: false,
+            is_windows: false,
             switches: Vec::new(),
             signs: signs(evidence),
             threads: HashMap::new(),
@@ -138,17 +138,17 @@ impl<'a> EvidenceIndex<'a> {
             is_lost: before.is_some(),
             may_be_preempted: preempted || before.is_some(),
         });
-        self.is_of_windows |= windows_level(priority).is_some();
+        self.is_windows |= windows_level(priority).is_some();
         let thread = self.thread_mut(tid);
         thread.arrivals.push(position);
         thread.least_urgent = thread.least_urgent.max(Some(priority));
         self.priorities
             .entry(priority)
-            .and_modify(|known| *known = known.filter(|known| *known == tid))
+            .and_modify(|holder| *holder = holder.filter(|unique| *unique == tid))
             .or_insert(Some(tid));
     }
 
-    /// Notes the real-time thread that came with `last` and that `event` took the CPU from.
+    /// Stores the real-time thread of `last` if `event` took the CPU from it.
     fn add_preempted(&mut self, event: &FlightEvent, last: Option<&'a FlightEvent>) {
         let is_left_runnable = matches!(
             event.what,
@@ -187,14 +187,14 @@ impl<'a> EvidenceIndex<'a> {
         });
     }
 
-    /// Name of the last real-time thread, other than `except`, that lost the CPU up to `at`
-    /// although it could go on.
+    /// Returns the name of the last real-time thread, other than `except`, that lost
+    /// the CPU up to `time` although it could continue.
     pub(super) fn last_preempted_real_time(
         &self,
         except: Option<Tid>,
-        at: Nanos,
+        time: Nanos,
     ) -> Option<Arc<str>> {
-        let next = self.position(&self.preempted, |preempted| preempted.at <= at);
+        let next = self.position(&self.preempted, |preempted| preempted.at <= time);
         let last = self.preempted.get(next.checked_sub(1)?)?;
         if Some(last.tid) != except {
             return Some(last.name.clone());
@@ -203,82 +203,84 @@ impl<'a> EvidenceIndex<'a> {
         Some(other.name.clone())
     }
 
-    /// Whether the fair server chose the thread that was switched in at `at`.
-    pub(super) fn is_served(&self, at: Nanos) -> bool {
-        self.served.contains(&at)
+    /// Returns whether the fair server chose the thread that was switched in at `time`.
+    pub(super) fn is_served(&self, time: Nanos) -> bool {
+        self.served.contains(&time)
     }
 
-    /// Whether the thread was switched in with a less urgent priority than this.
-    pub(super) fn is_seen_less_urgent(&self, tid: Tid, priority: i16) -> bool {
+    /// Returns whether the thread was switched in with a less urgent priority than
+    /// `priority`.
+    pub(super) fn has_lower_priority(&self, tid: Tid, priority: i16) -> bool {
         let thread = self.threads.get(&tid);
         thread.is_some_and(|thread| thread.least_urgent > Some(priority))
     }
 
-    /// Whether a thread other than `tid` was switched in with this priority.
+    /// Returns whether a thread other than `tid` was switched in with this priority.
     pub(super) fn is_priority_of_another(&self, tid: Tid, priority: i16) -> bool {
-        let known = self.priorities.get(&priority);
-        known.is_some_and(|known| *known != Some(tid))
+        let holder = self.priorities.get(&priority);
+        holder.is_some_and(|owner| *owner != Some(tid))
     }
 
-    /// The last event up to `at`.
-    pub(super) fn last_event(&self, at: Nanos) -> Option<&'a FlightEvent> {
+    /// Returns the last event up to `time`.
+    pub(super) fn last_event(&self, time: Nanos) -> Option<&'a FlightEvent> {
         let events = &self.evidence.events;
-        let next = self.position(events, |event| event.at_ns <= at);
+        let next = self.position(events, |event| event.at_ns <= time);
         events.get(next.checked_sub(1)?)
     }
 
-    /// The first event from `at`.
-    pub(super) fn first_event(&self, at: Nanos) -> Option<&'a FlightEvent> {
+    /// Returns the first event from `time`.
+    pub(super) fn first_event(&self, time: Nanos) -> Option<&'a FlightEvent> {
         let events = &self.evidence.events;
-        events.get(self.position(events, |event| event.at_ns < at))
+        events.get(self.position(events, |event| event.at_ns < time))
     }
 
-    /// The last switch up to `at`.
-    pub(super) fn last_switch(&self, at: Nanos) -> Option<Switch> {
-        let next = self.position(&self.switches, |switch| switch.at <= at);
+    /// Returns the last switch up to `time`.
+    pub(super) fn last_switch(&self, time: Nanos) -> Option<Switch> {
+        let next = self.position(&self.switches, |switch| switch.at <= time);
         self.switches.get(next.checked_sub(1)?).copied()
     }
 
-    /// The first switch from `at`.
-    pub(super) fn first_switch(&self, at: Nanos) -> Option<Switch> {
-        let first = self.position(&self.switches, |switch| switch.at < at);
+    /// Returns the first switch from `time`.
+    pub(super) fn first_switch(&self, time: Nanos) -> Option<Switch> {
+        let first = self.position(&self.switches, |switch| switch.at < time);
         self.switches.get(first).copied()
     }
 
-    /// The last switch to a thread up to `at`, and the switch after it.
-    pub(super) fn last_arrival(&self, tid: Tid, at: Nanos) -> Option<(Switch, Option<Switch>)> {
+    /// Returns the last switch to a thread up to `time`, and the switch after it.
+    pub(super) fn last_arrival(&self, tid: Tid, time: Nanos) -> Option<(Switch, Option<Switch>)> {
         let arrivals = &self.threads.get(&tid)?.arrivals;
-        let next = self.position(arrivals, |&place| self.switches[place].at <= at);
+        let next = self.position(arrivals, |&place| self.switches[place].at <= time);
         let place = *arrivals.get(next.checked_sub(1)?)?;
         Some((self.switches[place], self.switches.get(place + 1).copied()))
     }
 
-    /// The last stop, up to `at`, of the thread with its control group.
-    pub(super) fn last_throttle(&self, tid: Tid, at: Nanos) -> Option<&'a Throttle> {
+    /// Returns the last throttling, up to `time`, that stopped the thread with its
+    /// control group.
+    pub(super) fn last_throttle(&self, tid: Tid, time: Nanos) -> Option<&'a Throttle> {
         let throttles = &self.threads.get(&tid)?.throttles;
-        let next = self.position(throttles, |throttle| throttle.at_ns <= at);
+        let next = self.position(throttles, |throttle| throttle.at_ns <= time);
         throttles.get(next.checked_sub(1)?).copied()
     }
 
-    /// The first record of the CPU from `at`.
-    pub(super) fn first_sign(&self, at: Nanos) -> Option<Nanos> {
-        let first = self.position(&self.signs, |&sign| sign < at);
+    /// Returns the first record of the CPU from `time`.
+    pub(super) fn first_sign(&self, time: Nanos) -> Option<Nanos> {
+        let first = self.position(&self.signs, |&sign| sign < time);
         self.signs.get(first).copied()
     }
 
-    /// The first sample of any thread from `at`.
-    pub(super) fn first_sample(&self, at: Nanos) -> Option<&'a StackSample> {
+    /// Returns the first sample of any thread from `time`.
+    pub(super) fn first_sample(&self, time: Nanos) -> Option<&'a StackSample> {
         let samples = &self.evidence.samples;
-        samples.get(self.position(samples, |sample| sample.at_ns < at))
+        samples.get(self.position(samples, |sample| sample.at_ns < time))
     }
 
-    /// All samples of a thread, in the order of time.
+    /// Returns all samples of a thread in time order.
     pub(super) fn samples(&self, tid: Tid) -> &[&'a StackSample] {
         let thread = self.threads.get(&tid);
         thread.map_or(&[], |thread| thread.samples.as_slice())
     }
 
-    /// The first sample of a thread from `from` until before `until`.
+    /// Returns the first sample of a thread from `from` until before `until`.
     pub(super) fn first_sample_of(
         &self,
         tid: Tid,
@@ -288,7 +290,7 @@ impl<'a> EvidenceIndex<'a> {
         self.first_among(self.samples(tid), from, until)
     }
 
-    /// The last sample of a thread from `from` until before `until`.
+    /// Returns the last sample of a thread from `from` until before `until`.
     pub(super) fn last_sample_of(
         &self,
         tid: Tid,
@@ -298,7 +300,7 @@ impl<'a> EvidenceIndex<'a> {
         self.last_among(self.samples(tid), from, until)
     }
 
-    /// The first of the samples of a thread from `from` until before `until`.
+    /// Returns the first of a thread's samples from `from` until before `until`.
     pub(super) fn first_among<'s>(
         &self,
         samples: &[&'s StackSample],
@@ -310,7 +312,7 @@ impl<'a> EvidenceIndex<'a> {
         sample.filter(|sample| sample.at_ns < until)
     }
 
-    /// The last of the samples of a thread from `from` until before `until`.
+    /// Returns the last of a thread's samples from `from` until before `until`.
     pub(super) fn last_among<'s>(
         &self,
         samples: &[&'s StackSample],
@@ -322,8 +324,8 @@ impl<'a> EvidenceIndex<'a> {
         sample.filter(|sample| sample.at_ns >= from)
     }
 
-    /// Whether a sample of a thread from `from` until before `until` was taken in
-    /// user code.
+    /// Returns whether a sample of a thread from `from` until before `until` was taken
+    /// in user code.
     pub(super) fn has_sample_in_user_code(&self, tid: Tid, from: Nanos, until: Nanos) -> bool {
         let Some(thread) = self.threads.get(&tid) else {
             return false;
@@ -335,7 +337,7 @@ impl<'a> EvidenceIndex<'a> {
             .is_some_and(|sample| sample.at_ns < until)
     }
 
-    /// The number of records before the first that is not `is_before`.
+    /// Returns the number of records before the first that fails `is_before`.
     fn position<T>(&self, records: &[T], is_before: impl Fn(&T) -> bool) -> usize {
         records.partition_point(|record| {
             #[cfg(test)]
@@ -344,7 +346,7 @@ impl<'a> EvidenceIndex<'a> {
         })
     }
 
-    /// The number of records that searches have looked at.
+    /// Returns the number of records that searches have visited.
     #[cfg(test)]
     pub(super) fn visits(&self) -> usize {
         self.visits.get()
@@ -356,17 +358,17 @@ impl ThreadRecords<'_> {
         let mut next = self.samples.len();
         self.next_in_user = vec![next; self.samples.len()];
         let samples = self.samples.iter().enumerate().rev();
-        for ((place, sample), known) in samples.zip(self.next_in_user.iter_mut().rev()) {
+        for ((place, sample), next_in_user) in samples.zip(self.next_in_user.iter_mut().rev()) {
             if sample.kernel.is_empty() {
                 next = place;
             }
-            *known = next;
+            *next_in_user = next;
         }
     }
 }
 
-/// Times at which the CPU left a record, in order. The ends of a gap are among
-/// them: its records are lost, so that no silence starts or ends in it.
+/// Returns the times at which the CPU wrote a record, ascending. They include the ends
+/// of a gap: its records are lost, so no silence starts or ends in it.
 fn signs(evidence: &Evidence) -> Vec<Nanos> {
     let events = evidence.events.iter().map(|event| event.at_ns);
     let samples = evidence.samples.iter().map(|sample| sample.at_ns);

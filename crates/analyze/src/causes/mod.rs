@@ -1,10 +1,10 @@
-//! Causes: to whom each nanosecond of a late activation went, and which
-//! causes matter over many of them.
+//! Causes: the attribution of each nanosecond of a late activation, and the ranking of
+//! causes over many activations.
 //!
-//! [`explain`] cuts an episode where anything changed on its CPU and counts
-//! every slice to exactly one cause, so the parts add up to the latency. What
-//! the evidence does not tell is `unexplained`, not somebody's. Durations are
-//! net: an interrupt within a thread's time is the interrupt's.
+//! [`explain`] divides an episode at every change on its CPU and attributes every slice
+//! to exactly one cause, so the parts add up to the latency. A slice without evidence
+//! is `unexplained`. Durations are net: an interrupt during a thread's time is
+//! attributed to the interrupt.
 
 mod classify;
 mod composition;
@@ -47,43 +47,43 @@ pub use samples::samples_by_part;
 pub use spell::{Spell, Watched};
 pub use timeline::{CpuTimeline, timelines};
 
-/// A slice of an episode and to whom it was counted.
+/// Slice of an episode with its cause.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Part {
-    /// When, and in which context.
+    /// Interval and context.
     pub slice: Slice,
-    /// What kind of thing took it.
+    /// Class of the cause.
     pub class: CauseClass,
-    /// Who took the time.
+    /// Culprit: the thread, interrupt or code that took the time.
     pub culprit: Culprit,
 }
 
 impl Part {
-    /// How long it took.
+    /// Returns the duration.
     pub const fn time(&self) -> Nanos {
         self.slice.to.saturating_sub(self.slice.from)
     }
 }
 
-/// An episode, explained.
+/// Explained episode.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Explanation {
-    /// In order of time, without a gap, from the expiry to the service.
+    /// Parts in time order, without gaps, from the expiry to the service.
     pub parts: Vec<Part>,
-    /// The same by cause, largest first. They add up to the latency.
+    /// Parts summed per cause, largest first. They add up to the latency.
     pub causes: Vec<Cause>,
-    /// For each of `causes`, its share in the expiries that passed during the episode. Empty:
-    /// no expiry passed.
+    /// For each of `causes`, its share in the expiries that passed during the episode.
+    /// Empty if none passed.
     pub passed: Vec<PassedShare>,
 }
 
-/// Explains an episode of a line of `service` and `route`.
+/// Explains an episode of a series of `service` and `route`.
 pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation {
     let index = EvidenceIndex::new(&episode.evidence);
     Explanation::new(episode, parts(episode, &index, service, route))
 }
 
-/// Divides the time from the expiry to the service.
+/// Divides the time from the expiry to the service into parts.
 fn parts(
     episode: &Episode,
     index: &EvidenceIndex<'_>,
@@ -146,7 +146,7 @@ fn parts(
     let mut silences = silences.iter().peekable();
     let mut slices = slices.into_iter().skip(here).peekable();
     while let Some(slice) = slices.next() {
-        let known = first_known.is_some_and(|first| slice.from >= first);
+        let is_after = first_known.is_some_and(|first| slice.from >= first);
         while silences
             .next_if(|silence| silence.span.to_ns < slice.to)
             .is_some()
@@ -158,9 +158,9 @@ fn parts(
             (CauseClass::Stolen, Culprit::default())
         } else if gaps.has(&slice) {
             classify::unexplained(Because::Lost)
-        } else if !known && evidence.overwritten {
+        } else if !is_after && evidence.overwritten {
             classify::unexplained(Because::Overwritten)
-        } else if !known {
+        } else if !is_after {
             classify::unexplained(Because::NothingKnown)
         } else {
             silent
@@ -177,7 +177,8 @@ fn parts(
     parts
 }
 
-/// As [`explain`], and says what the names of functions tell of a culprit.
+/// Explains an episode as [`explain`] does, and uses function names to describe the
+/// culprits.
 pub fn explain_named(
     episode: &Episode,
     service: Service,
@@ -205,7 +206,7 @@ impl Explanation {
     }
 }
 
-/// Says which culprits are threads of the laggard that recorded.
+/// Marks the culprits that are threads of the laggard that recorded.
 fn mark_ours(parts: &mut [Part], symbols: &Symbols) {
     for part in parts {
         let thread = part.slice.context.thread.as_ref();
@@ -217,12 +218,12 @@ fn mark_ours(parts: &mut [Part], symbols: &Symbols) {
 /// Name of a culprit's thread, if it has one.
 type ThreadName = Option<Arc<str>>;
 
-/// Interrupts cut the stay of a thread that cannot be preempted into many
-/// slices, each with samples of its own or none. The code that is named is one
-/// for the whole stay: where most samples were, the first of several.
+/// Assigns one code location to the whole stay of a thread that cannot be preempted.
+/// Interrupts divide the stay into many slices, with or without samples. The location
+/// is the one with the most samples, or the first of several.
 fn name_one_place(parts: &mut [Part]) {
     let is_stay = |part: &&Part| part.class == CauseClass::PreemptionOff;
-    // By thread and code: the number of parts, and the first of them.
+    // Number of parts and first part, per thread and code.
     let mut places: HashMap<(&ThreadName, Address), (usize, usize)> = HashMap::new();
     for (first, part) in parts.iter().enumerate().filter(|(_, part)| is_stay(part)) {
         if let Some(frame) = part.culprit.frame {
@@ -233,8 +234,8 @@ fn name_one_place(parts: &mut [Part]) {
     let mut best: HashMap<ThreadName, (usize, usize, Address)> = HashMap::new();
     for ((thread, frame), (count, first)) in places {
         match best.get_mut(thread) {
-            Some(known) if (known.0, first) >= (count, known.1) => {}
-            Some(known) => *known = (count, first, frame),
+            Some(best) if (best.0, first) >= (count, best.1) => {}
+            Some(best) => *best = (count, first, frame),
             None => {
                 best.insert(thread.clone(), (count, first, frame));
             }
@@ -246,13 +247,13 @@ fn name_one_place(parts: &mut [Part]) {
     }
 }
 
-/// Adds up parts with the same cause, those with most time first.
+/// Sums the parts per cause, largest first.
 fn sum(parts: &[Part]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
-    let mut known: HashMap<(CauseClass, &Culprit), usize> = HashMap::new();
+    let mut positions: HashMap<(CauseClass, &Culprit), usize> = HashMap::new();
     for part in parts {
         let next = causes.len();
-        let place = *known.entry((part.class, &part.culprit)).or_insert(next);
+        let place = *positions.entry((part.class, &part.culprit)).or_insert(next);
         if place == next {
             causes.push(Cause {
                 class: part.class,

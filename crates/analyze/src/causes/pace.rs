@@ -1,36 +1,36 @@
-//! A rhythm, and what visits must be to have one.
+//! Rhythm of a cause, and the requirements on its visits.
 
 use laggard_model::Nanos;
 
 use super::spell::Spell;
 
-/// Episodes nearer to each other than this are one visit of the cause, which
-/// made several lines late.
-pub(super) const ONE_VISIT: Nanos = Nanos::from_ms(25);
-/// Fewer visits cannot tell a rhythm from chance.
-pub(super) const FEWEST_VISITS: usize = 3;
-/// How far a visit may be from when it is due, ns: what timers of the kernel
-/// miss by, and a few ticks.
+/// Maximum distance of episodes that count as one visit of a cause, which made several
+/// series late.
+pub(super) const MAX_VISIT_GAP: Nanos = Nanos::from_ms(25);
+/// Minimum number of visits; fewer cannot distinguish a rhythm from chance.
+pub(super) const MIN_VISITS: usize = 3;
+/// Maximum distance of a visit from its due time, ns: the error of kernel timers, and a
+/// few ticks.
 pub(super) const TOLERANCES: [f64; 2] = [5e6, 20e6];
-/// And at most this share of its period or step.
-pub(super) const NEAR: f64 = 0.125;
-/// How likely chance alone is to give any of all causes a rhythm.
+/// Maximum of the same distance as a fraction of the period or step.
+pub(super) const MAX_DISTANCE_FRACTION: f64 = 0.125;
+/// Probability that chance alone gives any cause a rhythm.
 pub(super) const ALPHA: f64 = 0.01;
 
-/// A cause that comes again and again.
+/// Cause that recurs at a steady period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rhythm {
-    /// From one time to the next.
+    /// Period.
     pub period: Nanos,
-    /// Standard error of that.
+    /// Standard error of the period.
     pub period_error: Option<Nanos>,
-    /// How often it came when it was due.
+    /// Number of due times at which the cause occurred.
     pub hits: usize,
-    /// How often it was due, in the time that was looked at.
+    /// Number of due times in the observed time.
     pub due: usize,
-    /// How likely chance alone is to give as clear a rhythm to any of the
-    /// causes that were searched.
+    /// Probability that chance alone gives any of the searched causes an equally clear
+    /// rhythm.
     pub p: f64,
-    /// Whether it began or ended while it was watched.
+    /// Start and end of the rhythm, if they were observed.
     pub spell: Spell,
 }

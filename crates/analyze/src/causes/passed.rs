@@ -1,5 +1,5 @@
-//! Expiries that passed during a late wakeup: each is a late wakeup of its own, with the causes
-//! of the time since it was due.
+//! Expiries that passed during a late wakeup. Each is a late wakeup itself, with the
+//! causes of the time since it was due.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ pub struct PassedShare {
     pub total: Nanos,
 }
 
-/// Returns the share of each of `causes`, in their order. Empty: no expiry passed.
+/// Returns the share of each of `causes`, in their order. Empty if no expiry passed.
 ///
-/// The cost grows with the number of parts plus the number of expiries, times the logarithm of
-/// the latter, and not with their product.
+/// The cost is the number of parts plus the number of expiries, times the logarithm of
+/// the latter. It does not grow with their product.
 pub(super) fn passed_shares(
     episode: &Episode,
     parts: &[Part],
@@ -33,11 +33,11 @@ pub(super) fn passed_shares(
     due.sort_unstable();
     // Sums of the first n times, for every n.
     let mut sums = vec![0_u128];
-    for at in &due {
-        sums.push(sums[sums.len() - 1] + u128::from(at.ns()));
+    for expiry in &due {
+        sums.push(sums[sums.len() - 1] + u128::from(expiry.ns()));
     }
-    let known = causes.iter().enumerate();
-    let places: HashMap<(CauseClass, &Culprit), usize> = known
+    let indexed = causes.iter().enumerate();
+    let places: HashMap<(CauseClass, &Culprit), usize> = indexed
         .map(|(place, cause)| ((cause.class, &cause.culprit), place))
         .collect();
     let mut shares = vec![PassedShare::default(); causes.len()];
@@ -49,9 +49,9 @@ pub(super) fn passed_shares(
         if to <= from {
             continue;
         }
-        let before = due.partition_point(|&at| at <= from);
-        let until = due.partition_point(|&at| at < to);
-        // Expiries within the part have the rest of it.
+        let before = due.partition_point(|&expiry| expiry <= from);
+        let until = due.partition_point(|&expiry| expiry < to);
+        // Expiries within the part get the rest of it.
         let within = (until - before) as u128;
         let rest = u128::from(to.ns()) * within - (sums[until] - sums[before]);
         let rest = Nanos::from_ns(u64::try_from(rest).unwrap_or(u64::MAX));

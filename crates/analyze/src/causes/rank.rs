@@ -1,4 +1,4 @@
-//! Which causes matter, over all episodes of a recording.
+//! Ranking of causes over all episodes of a recording.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -7,84 +7,82 @@ use laggard_model::{CauseClass, Cpu, Culprit, Episode, Nanos};
 
 use super::Explanation;
 
-/// What is the same in all episodes that have one cause: its class and its
-/// culprit, by name.
+/// Class and named culprit, which identify a cause across episodes.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Signature {
-    /// What kind of thing.
+    /// Class of the cause.
     pub class: CauseClass,
-    /// Who, in words; `None` where the class says it all.
+    /// Culprit as text; `None` if the class is sufficient.
     pub who: Option<String>,
 }
 
-/// A cause over all episodes.
+/// Cause over all episodes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RankedCause {
-    /// What tells this cause from others.
+    /// Identity of the cause.
     pub signature: Signature,
-    /// In how many episodes it took part.
+    /// Number of episodes in which it took part.
     pub episodes: usize,
-    /// In how many no other cause took more.
+    /// Number of episodes in which no other cause took more time.
     pub first_in: usize,
-    /// Late wakeups in which it took part: the episodes, and expiries that passed during
+    /// Late wakeups in which it took part: episodes, and expiries that passed during
     /// them.
     pub wakeups: u64,
     /// Time in all of these wakeups.
     pub total: Nanos,
-    /// Most time in one.
+    /// Longest time in one wakeup.
     pub largest: Nanos,
-    /// The number of that one.
+    /// Number of the episode with the longest time.
     pub largest_episode: u64,
-    /// Whether it is at least these times: one of its episodes had not ended when
-    /// measuring did.
+    /// Whether the times are lower bounds, because an episode had not ended when the
+    /// measurement did.
     pub is_at_least: bool,
-    /// On which CPUs: those on which it took no less than a tenth of what it took
-    /// on the one with most. Whoever made CPU 1 late for 7 ms is not looked for on
-    /// CPU 0 for 2 us.
+    /// CPUs on which it took at least a tenth of its time on the CPU with the most. A
+    /// cause that delayed CPU 1 by 7 ms is not reported for CPU 0 because of 2 us.
     pub cpus: Vec<Cpu>,
-    /// The largest latency of any episode, had this cause taken no time.
+    /// Largest latency of any episode if this cause had taken no time.
     pub largest_without: Nanos,
     /// Its episodes.
     pub met: Vec<Met>,
 }
 
-/// A cause in one episode.
+/// Cause in one episode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Met {
-    /// When the episode expired, `CLOCK_MONOTONIC`.
+    /// Expiry of the episode, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// How much of it the cause took.
+    /// Time of the episode that the cause took.
     pub took: Nanos,
     /// Whether no other cause took more.
     pub is_first: bool,
-    /// Where.
+    /// CPU of the episode.
     pub cpu: Cpu,
 }
 
-/// A CPU on which a cause took less than this part of what it took on the one with
-/// most is not one of its CPUs.
-const LEAST_OF_CPU: u64 = 10;
+/// Minimum time of a cause on one of its CPUs: the time on the CPU with the most,
+/// divided by this number.
+const MAX_CPU_RATIO: u64 = 10;
 
-/// The causes of a recording's episodes, those with most time first.
+/// Causes of a recording's episodes, largest total time first.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Ranking {
-    /// Every cause, the one with most time first.
+    /// Every cause, largest total time first.
     pub causes: Vec<RankedCause>,
-    /// How many episodes there are.
+    /// Number of episodes.
     pub episodes: usize,
-    /// Late wakeups: the episodes, and expiries that passed during them.
+    /// Late wakeups: episodes, and expiries that passed during them.
     pub wakeups: u64,
     /// Sum of the latencies of these wakeups.
     pub total: Nanos,
-    /// The largest of them.
+    /// Largest of these latencies.
     pub largest: Nanos,
-    /// Whether the largest is at least that, with each cause and without: an
-    /// episode had not ended when measuring did.
+    /// Whether the largest latency is a lower bound, with and without each cause,
+    /// because an episode had not ended when the measurement did.
     pub is_at_least: bool,
 }
 
-/// Ranks the causes of explained episodes. `who` puts a culprit in words; equal
-/// words are one culprit.
+/// Ranks the causes of explained episodes. `who` formats a culprit; equal text means
+/// the same culprit.
 pub fn rank<'a>(
     explained: impl IntoIterator<Item = (&'a Episode, &'a Explanation)>,
     who: impl Fn(&Culprit) -> Option<String>,
@@ -96,7 +94,7 @@ pub fn rank<'a>(
     ranks.into_ranking()
 }
 
-/// Causes as they are counted.
+/// Causes during counting.
 #[derive(Default)]
 struct Ranks<'a> {
     /// Positions in `causes`.
@@ -109,7 +107,7 @@ struct Ranks<'a> {
     is_at_least: bool,
 }
 
-/// A cause, and where it took part.
+/// Cause with its positions.
 struct CountedCause {
     ranked: RankedCause,
     /// Positions of its episodes among all, ascending; one for each of
@@ -148,7 +146,7 @@ impl<'a> Ranks<'a> {
             });
             episodes.push(self.latencies.len());
         }
-        // Causes with the same words: all expiries up to the end of the last of them.
+        // Causes with the same text: all expiries up to the end of the last of them.
         let mut passed_wakeups: BTreeMap<usize, u64> = BTreeMap::new();
         for (cause, passed) in explanation.causes.iter().zip(&explanation.passed) {
             let place = self.place(cause.class, &cause.culprit, who);
@@ -168,7 +166,8 @@ impl<'a> Ranks<'a> {
         self.is_at_least |= episode.censored;
     }
 
-    /// The position of a culprit's cause. Words are found once for each culprit.
+    /// Returns the position of a culprit's cause. The text of each culprit is formatted
+    /// once.
     fn place(
         &mut self,
         class: CauseClass,
@@ -203,9 +202,9 @@ impl<'a> Ranks<'a> {
             ..cause.ranked
         };
         let mut causes: Vec<RankedCause> = self.causes.into_iter().map(complete).collect();
-        causes.sort_by(|one, other| {
-            let by_time = other.total.cmp(&one.total);
-            by_time.then_with(|| one.signature.cmp(&other.signature))
+        causes.sort_by(|a, b| {
+            let by_time = b.total.cmp(&a.total);
+            by_time.then_with(|| a.signature.cmp(&b.signature))
         });
         Ranking {
             causes,
@@ -219,9 +218,9 @@ impl<'a> Ranks<'a> {
 }
 
 impl CountedCause {
-    /// The largest latency of any episode, had this cause taken no time. Of the
-    /// episodes without it only the latest counts, and no more of them are looked at
-    /// than it has episodes itself.
+    /// Returns the largest latency of any episode if this cause had taken no time. Of
+    /// the episodes without the cause only the latest matters, and the search looks at
+    /// no more of them than the cause has episodes.
     fn largest_without(&self, latencies: &[Nanos], latest_first: &[usize]) -> Nanos {
         let is_without = |episode: &usize| self.episodes.binary_search(episode).is_err();
         let without = latest_first.iter().copied().find(is_without);
@@ -232,16 +231,16 @@ impl CountedCause {
     }
 }
 
-/// The CPUs on which a cause took most, and those on which it took not much less.
+/// Returns the CPUs on which a cause took the most time or not much less.
 fn cpus_of(met: &[Met]) -> Vec<Cpu> {
     let mut by_cpu: BTreeMap<Cpu, Nanos> = BTreeMap::new();
-    for one in met {
-        *by_cpu.entry(one.cpu).or_default() += one.took;
+    for episode in met {
+        *by_cpu.entry(episode.cpu).or_default() += episode.took;
     }
     let most = by_cpu.values().copied().max().unwrap_or_default();
     by_cpu
         .into_iter()
-        .filter(|(_, time)| *time * LEAST_OF_CPU >= most)
+        .filter(|(_, time)| *time * MAX_CPU_RATIO >= most)
         .map(|(cpu, _)| cpu)
         .collect()
 }

@@ -1,48 +1,49 @@
-//! Whether causes come again and again at a steady pace (docs/method.md 7).
+//! Search for causes that recur at a steady period (docs/method.md 7).
 //!
-//! Many causes are searched at once, so each is held to a part of the chance of
-//! a false alarm ([`held_together`]); those of one stall depend on each other.
+//! The search covers many causes, so each gets a part of the permitted probability of a
+//! false alarm ([`held_together`]). Causes of one stall depend on each other.
 
 use laggard_model::Nanos;
 
 use super::finer::finest;
-use super::pace::{ALPHA, FEWEST_VISITS, NEAR, ONE_VISIT, Rhythm, TOLERANCES};
+use super::pace::{ALPHA, MAX_DISTANCE_FRACTION, MAX_VISIT_GAP, MIN_VISITS, Rhythm, TOLERANCES};
 use super::spell::{Spell, Watched, spell};
 use super::{Met, RankedCause};
 use crate::period::{SourceSearch, held_together, periodic_sources};
 use crate::sample::index;
 
-/// Only times at which the cause took at least this part of its largest: a
-/// short stay of the same culprit has another reason.
-const LIKE_THE_LARGEST: f64 = 0.25;
-/// The search takes time with the cube of the number of visits, so it is in the
-/// first ones: a choice of single ones would hide a rhythm.
-const MOST_VISITS: usize = 60;
-/// The shortest period that is looked for, ns: two visits.
-const SHORTEST: f64 = 50e6;
+/// Minimum time of a visit, as a fraction of the cause's largest: a short stay of the
+/// same culprit has another reason.
+const MIN_FRACTION_OF_LARGEST: f64 = 0.25;
+/// Maximum number of visits. The search takes cubic time, so it uses the first ones: a
+/// selection would hide a rhythm.
+const MAX_VISITS: usize = 60;
+/// Shortest searched period, ns: two visits.
+const MIN_PERIOD: f64 = 50e6;
 const SEED: u64 = 1999;
-/// Rounds of the Monte Carlo per false alarm that would be permitted: with two
-/// searches a p-value of half the permitted one can be told.
+/// Monte Carlo rounds per permitted false alarm. With two searches they resolve half
+/// the permitted p-value.
 const ROUNDS_PER_ALARM: f64 = 4.0;
 
-/// The rhythm of each cause, if chance does not explain it: chance alone gives
-/// any of them one in at most 1 % of all recordings. Where `watched` tells, also
-/// whether it began or ended meanwhile: said of any that did not in at most as many.
+/// Returns the rhythm of each cause, if chance does not explain it. Chance alone gives
+/// any cause a rhythm in at most 1 % of all recordings. If `watched` permits, also
+/// returns whether the rhythm started or ended during the recording, with at most the
+/// same error.
 ///
-/// Each is searched in its large visits and, where these are others, in those in
-/// which it was the largest part of what was late: one culprit by name can be
-/// several (a timer's callback of anybody's), of which one is what matters.
+/// Each cause is searched in its large visits and, if they differ, in the visits in
+/// which it was the largest part. One culprit by name can be several sources (a timer
+/// callback that many arm), and only one of them may matter.
 pub fn rhythms(causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>> {
     rhythms_at(ALPHA, causes, watched)
 }
 
 fn rhythms_at(alpha: f64, causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>> {
     let of_all = |is_one: &dyn Fn(&RankedCause, &Met) -> bool| -> Vec<Vec<f64>> {
-        let of = |cause: &&RankedCause| visits(cause, |met| is_one(cause, met));
-        causes.iter().map(of).collect()
+        let visits_of = |cause: &&RankedCause| visits(cause, |met| is_one(cause, met));
+        causes.iter().map(visits_of).collect()
     };
     let large = of_all(&|cause, met| {
-        met.took.as_secs_f64() >= cause.largest.as_secs_f64() * LIKE_THE_LARGEST
+        met.took.as_secs_f64() >= cause.largest.as_secs_f64() * MIN_FRACTION_OF_LARGEST
     });
     let mut first = of_all(&|_, met| met.is_first);
     for (first, large) in first.iter_mut().zip(&large) {
@@ -53,36 +54,36 @@ fn rhythms_at(alpha: f64, causes: &[&RankedCause], watched: &Watched) -> Vec<Opt
     let mut searched = [large, first].concat();
     searched
         .iter_mut()
-        .for_each(|one| one.truncate(MOST_VISITS));
-    let mut found = rhythms_below(alpha, &searched);
-    let of_first = found.split_off(causes.len());
+        .for_each(|times| times.truncate(MAX_VISITS));
+    let mut raw = rhythms_below(alpha, &searched);
+    let of_first = raw.split_off(causes.len());
     let clearer = |(large, first): (Option<Rhythm>, Option<Rhythm>)| match (large, first) {
         (Some(large), Some(first)) if first.p < large.p => Some(first),
         (large, first) => large.or(first),
     };
-    let found: Vec<Option<Rhythm>> = found.into_iter().zip(of_first).map(clearer).collect();
+    let rhythms: Vec<Option<Rhythm>> = raw.into_iter().zip(of_first).map(clearer).collect();
     // Both ends of each.
-    let ends = 2 * found.iter().flatten().count().max(1);
-    // A rhythm of the large visits only may be a part of that of all.
+    let ends = 2 * rhythms.iter().flatten().count().max(1);
+    // A rhythm of only the large visits may be a part of the rhythm of all.
     let with_short = of_all(&|_, _| true);
-    let finer = |(found, visits): (Option<Rhythm>, &Vec<f64>)| {
-        let first = &visits[..visits.len().min(MOST_VISITS)];
-        let found = finest(found?, first);
-        let period = found.period.as_f64();
+    let finer = |(rhythms, visits): (Option<Rhythm>, &Vec<f64>)| {
+        let first = &visits[..visits.len().min(MAX_VISITS)];
+        let rhythm = finest(rhythms?, first);
+        let period = rhythm.period.as_f64();
         let [_, widest] = TOLERANCES;
-        let near = widest.min(period * NEAR);
+        let near = widest.min(period * MAX_DISTANCE_FRACTION);
         Some(Rhythm {
             spell: spell(visits, (period, near), watched, alpha / ends as f64),
-            ..found
+            ..rhythm
         })
     };
-    found.into_iter().zip(&with_short).map(finer).collect()
+    rhythms.into_iter().zip(&with_short).map(finer).collect()
 }
 
-/// As [`rhythms`], of causes that came at these times, s.
+/// Searches causes with these visit times, s, as [`rhythms`] does.
 fn rhythms_below(alpha: f64, visits: &[Vec<f64>]) -> Vec<Option<Rhythm>> {
     let searched: Vec<usize> = (0..visits.len())
-        .filter(|&index| visits[index].len() >= FEWEST_VISITS)
+        .filter(|&index| visits[index].len() >= MIN_VISITS)
         .collect();
     let held = held_together(alpha, searched.len(), |index, alpha| {
         rhythm(&visits[searched[index]], alpha)
@@ -90,38 +91,41 @@ fn rhythms_below(alpha: f64, visits: &[Vec<f64>]) -> Vec<Option<Rhythm>> {
     let mut passed: Vec<(usize, Rhythm, f64)> = searched
         .iter()
         .zip(held)
-        .filter_map(|(&index, one)| one.map(|(rhythm, tests)| (index, rhythm, tests as f64)))
+        .filter_map(|(&index, result)| result.map(|(rhythm, tests)| (index, rhythm, tests as f64)))
         .collect();
     passed.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.1.p.total_cmp(&b.1.p)));
-    // The p-values of what passes later are not below those of what passed.
+    // The p-values must not decrease in the order of acceptance.
     let mut largest = 0.0_f64;
-    let mut found = vec![None; visits.len()];
+    let mut rhythms = vec![None; visits.len()];
     for (index, rhythm, tests) in passed {
         largest = largest.max((rhythm.p * tests).min(1.0));
-        found[index] = Some(Rhythm {
+        rhythms[index] = Some(Rhythm {
             p: largest,
             ..rhythm
         });
     }
-    found
+    rhythms
 }
 
-/// The rhythm of `visits`, ns, if chance gives as clear a one in at most a share
-/// `alpha` of all cases.
+/// Returns the rhythm of `visits`, ns, if chance gives an equally clear one in at most
+/// a fraction `alpha` of all cases.
 fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
     let (first, last) = (*visits.first()?, *visits.last()?);
     let gap = (last - first) / (visits.len() - 1) as f64;
-    let times: Vec<f64> = visits.iter().map(|at| at - first + gap / 2.0).collect();
+    let times: Vec<f64> = visits
+        .iter()
+        .map(|visit| visit - first + gap / 2.0)
+        .collect();
     let exposure = last - first + gap;
     let rounds = index(ROUNDS_PER_ALARM / alpha) - 1;
     let how = SourceSearch {
         most: 1,
         alpha,
         rounds,
-        ..SourceSearch::new(exposure, &TOLERANCES, SHORTEST, SEED)
+        ..SourceSearch::new(exposure, &TOLERANCES, MIN_PERIOD, SEED)
     };
-    // The times ascend within the exposure; a search of less than its
-    // shortest period is refused, and there is no rhythm to find then.
+    // The times ascend within the exposure. Too short an exposure for the shortest
+    // period is refused, and then there is no rhythm.
     let source = periodic_sources(&times, &how).ok()?.into_iter().next()?;
     Some(Rhythm {
         period: nanos(source.comb.period)?,
@@ -133,25 +137,25 @@ fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
     })
 }
 
-/// When the cause came, as far as `is_one` of those times, ns.
+/// Returns the times of visits, ns, that satisfy `is_one`.
 fn visits(cause: &RankedCause, is_one: impl Fn(&Met) -> bool) -> Vec<f64> {
     let met = cause.met.iter().filter(|met| is_one(met));
     let mut times: Vec<Nanos> = met.map(|met| met.expiry).collect();
     times.sort_unstable();
-    // As long as episodes follow each other that near it is one visit: cut at a
-    // fixed length, what is quicker than that would seem to come at its pace.
+    // Consecutive episodes at short distances are one visit. A visit of fixed maximum
+    // length would impose its length as the period of a faster source.
     let mut visits: Vec<Nanos> = Vec::new();
     let mut before: Option<Nanos> = None;
-    for at in times {
-        if before.is_none_or(|before| at > before + ONE_VISIT) {
-            visits.push(at);
+    for time in times {
+        if before.is_none_or(|before| time > before + MAX_VISIT_GAP) {
+            visits.push(time);
         }
-        before = Some(at);
+        before = Some(time);
     }
-    visits.iter().map(|at| at.as_f64()).collect()
+    visits.iter().map(|time| time.as_f64()).collect()
 }
 
-/// A length of time, as far as it is one.
+/// Converts to a duration if the value is one.
 fn nanos(ns: f64) -> Option<Nanos> {
     (0.0..1e18)
         .contains(&ns)
@@ -186,7 +190,7 @@ mod tests {
         }
     }
 
-    /// At so many ms; of what was late the largest part.
+    /// Returns a visit at `ms` in which the cause is the largest part.
     fn met(ms: u64, took: Nanos) -> Met {
         Met {
             expiry: Nanos::from_ms(90_000 + ms),
@@ -197,20 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_every_five_seconds_that_makes_two_lines_late_is_a_rhythm() {
+    fn rhythm_of_visits_every_five_seconds_on_two_series() {
         let met: Vec<u64> = (0..8)
             .flat_map(|turn| [turn * 5_000 + turn % 3, turn * 5_000 + 4])
             .collect();
 
-        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
+        let rhythm = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
 
-        assert!(found.period.ns().abs_diff(5_000_000_000) < 5_000_000);
-        assert_eq!((found.hits, found.due), (8, 8));
-        assert!(found.p <= 0.01);
+        assert!(rhythm.period.ns().abs_diff(5_000_000_000) < 5_000_000);
+        assert_eq!((rhythm.hits, rhythm.due), (8, 8));
+        assert!(rhythm.p <= 0.01);
     }
 
     #[test]
-    fn what_two_lines_saw_is_one_visit_and_a_short_stay_is_none() {
+    fn visits_of_two_series_count_once_and_short_stays_do_not_count() {
         let mut cause = cause(&[0, 4, 5_000, 5_024, 10_000, 10_026]);
         cause.met.push(Met {
             is_first: false,
@@ -219,7 +223,7 @@ mod tests {
 
         let visits: Vec<f64> = visits(&cause, |met| met.is_first)
             .iter()
-            .map(|at| at - 90e9)
+            .map(|time| time - 90e9)
             .collect();
 
         let expected = [0.0, 5e9, 10e9, 10.026e9];
@@ -229,9 +233,9 @@ mod tests {
         }
     }
 
-    /// Every 0.5 s, 28 ms long every other time and 4 ms between.
+    /// Every 0.5 s, alternately 28 ms and 4 ms long.
     #[test]
-    fn the_long_visits_do_not_hide_the_short_ones_between() {
+    fn rhythm_includes_short_visits_between_long_ones() {
         let mut cause = cause(&[]);
         cause.largest = Nanos::from_ms(28);
         cause.met = (0..14)
@@ -241,17 +245,17 @@ mod tests {
             })
             .collect();
 
-        let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
+        let rhythm = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
         assert!(
-            found.period.ns().abs_diff(500_000_000) < 2_000_000,
-            "{found:?}"
+            rhythm.period.ns().abs_diff(500_000_000) < 2_000_000,
+            "{rhythm:?}"
         );
-        assert_eq!((found.hits, found.due), (14, 14));
+        assert_eq!((rhythm.hits, rhythm.due), (14, 14));
     }
 
     #[test]
-    fn a_few_short_visits_elsewhere_do_not_halve_a_period() {
+    fn period_is_not_halved_by_a_few_short_visits() {
         let mut cause = cause(&[0, 1_000, 2_000, 3_001, 4_000, 5_002, 6_000, 7_000]);
         let short = Nanos::from_ms(1);
         for ms in [1_500, 2_480, 3_730, 5_210] {
@@ -261,47 +265,47 @@ mod tests {
             });
         }
 
-        let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
+        let rhythm = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
         assert!(
-            found.period.ns().abs_diff(1_000_000_000) < 2_000_000,
-            "{found:?}"
+            rhythm.period.ns().abs_diff(1_000_000_000) < 2_000_000,
+            "{rhythm:?}"
         );
     }
 
-    /// Every 0.5 s, of which few delay anybody: six even ones, and two others.
+    /// Every 0.5 s, of which few delay a thread: six even visits and two others.
     #[test]
-    fn what_delays_seldom_is_not_told_by_the_even_visits_that_do() {
+    fn rhythm_of_rarely_delaying_visits_is_not_the_even_ones_only() {
         let turns = [0, 2, 4, 6, 9, 10, 13, 14];
         let met: Vec<u64> = turns.iter().map(|turn| turn * 500 + turn % 3).collect();
 
-        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
+        let rhythm = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
 
         assert!(
-            found.period.ns().abs_diff(500_000_000) < 2_000_000,
-            "{found:?}"
+            rhythm.period.ns().abs_diff(500_000_000) < 2_000_000,
+            "{rhythm:?}"
         );
-        assert_eq!((found.hits, found.due), (8, 15));
+        assert_eq!((rhythm.hits, rhythm.due), (8, 15));
     }
 
-    /// Every second, from a timer that is set anew after three of them, 125 ms later.
+    /// Every second, from a timer that is set again after three of them, 125 ms later.
     #[test]
-    fn a_source_that_was_reset_keeps_its_period() {
+    fn period_survives_a_reset_of_the_source() {
         let turns = (0..12).map(|turn| turn * 1_000 + if turn < 3 { 0 } else { 124 });
-        let met: Vec<u64> = turns.map(|at| at + at % 3).collect();
+        let met: Vec<u64> = turns.map(|time| time + time % 3).collect();
 
-        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
+        let rhythm = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
 
         assert!(
-            found.period.ns().abs_diff(1_000_000_000) < 2_000_000,
-            "{found:?}"
+            rhythm.period.ns().abs_diff(1_000_000_000) < 2_000_000,
+            "{rhythm:?}"
         );
-        assert_eq!(found.hits, 9);
+        assert_eq!(rhythm.hits, 9);
     }
 
     /// Every 350 ms, every fifth as long as the longest or half of it.
     #[test]
-    fn of_five_lengths_that_take_turns_all_count() {
+    fn rhythm_includes_visits_of_five_alternating_lengths() {
         let mut cause = cause(&[]);
         cause.largest = Nanos::from_ms(25);
         cause.met = (0..22)
@@ -311,33 +315,33 @@ mod tests {
             })
             .collect();
 
-        let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
+        let rhythm = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
         assert!(
-            found.period.ns().abs_diff(350_000_000) < 1_000_000,
-            "{found:?}"
+            rhythm.period.ns().abs_diff(350_000_000) < 1_000_000,
+            "{rhythm:?}"
         );
-        assert_eq!((found.hits, found.due), (22, 22));
+        assert_eq!((rhythm.hits, rhythm.due), (22, 22));
     }
 
     #[test]
-    fn a_period_below_the_shortest_is_not_told_as_its_double() {
+    fn period_below_the_shortest_is_not_reported_as_its_double() {
         let met: Vec<u64> = (0..40).map(|turn| turn * 40 + turn % 2).collect();
 
-        let found = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
+        let rhythm = rhythms(&[&cause(&met)], &Watched::default())[0].unwrap();
 
         assert!(
-            found.period.ns().abs_diff(40_000_000) < 1_000_000,
-            "{found:?}"
+            rhythm.period.ns().abs_diff(40_000_000) < 1_000_000,
+            "{rhythm:?}"
         );
-        // Nearer to each other than one visit: no pace can be told.
+        // Closer together than one visit, so no period can be found.
         let quick: Vec<u64> = (0..120).map(|turn| turn * 13).collect();
         assert_eq!(rhythms(&[&cause(&quick)], &Watched::default()), [None]);
     }
 
-    /// So many that most instants have one near.
+    /// The visits are dense enough that most times have one nearby.
     #[test]
-    fn many_short_visits_at_random_do_not_make_a_period_finer() {
+    fn period_is_not_divided_by_many_short_random_visits() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
         for _ in 0..20 {
             let mut cause = cause(&[0, 500, 1_001, 1_500, 2_000, 2_500, 3_001, 3_500]);
@@ -348,11 +352,11 @@ mod tests {
                 ..met(ms, short)
             }));
 
-            let found = rhythms(&[&cause], &Watched::default())[0].unwrap();
+            let rhythm = rhythms(&[&cause], &Watched::default())[0].unwrap();
 
             assert!(
-                found.period.ns().abs_diff(500_000_000) < 2_000_000,
-                "{found:?}"
+                rhythm.period.ns().abs_diff(500_000_000) < 2_000_000,
+                "{rhythm:?}"
             );
         }
     }
@@ -366,16 +370,17 @@ mod tests {
         assert_eq!(rhythms(&[], &Watched::default()), []);
     }
 
-    /// Visits at random times within 60 s.
+    /// Returns visits at random times within 60 s.
     fn random_visits(random: &mut rand_pcg::Pcg64Mcg, count: usize) -> Vec<f64> {
         let mut visits: Vec<f64> = (0..count).map(|_| 60e9 * random.random::<f64>()).collect();
         visits.sort_by(f64::total_cmp);
         visits
     }
 
-    /// Each cause by itself at 10 % would give 57 % of all recordings one.
+    /// Searching each cause on its own at 10 % would report one in 57 % of all
+    /// recordings.
     #[test]
-    fn chance_gives_any_of_many_causes_a_rhythm_as_seldom_as_is_said() {
+    fn false_alarm_rate_holds_for_many_causes() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(41);
         let (alpha, recordings) = (0.1, 150);
         let alarms = (0..recordings)
@@ -387,11 +392,12 @@ mod tests {
             })
             .count();
 
-        // More than 25 of 150 at 10 % has a chance of 0.4 %.
+        // More than 25 of 150 at 10 % has a probability of 0.4 %.
         assert!(alarms <= 25, "{alarms} of {recordings}");
     }
 
-    /// At random times within 60 s, so long, and so often the largest part.
+    /// Returns a cause with visits at random times within 60 s, with this duration,
+    /// that is the largest part at this rate.
     fn random_cause(random: &mut rand_pcg::Pcg64Mcg, count: usize) -> RankedCause {
         let mut cause = cause(&[]);
         for _ in 0..count {
@@ -404,9 +410,10 @@ mod tests {
         cause
     }
 
-    /// Each cause is searched twice, if its large visits are not its first ones.
+    /// Each cause is searched twice if its large visits differ from those in which it
+    /// is the largest part.
     #[test]
-    fn chance_gives_any_a_rhythm_as_seldom_of_the_large_and_of_the_first_together() {
+    fn false_alarm_rate_holds_for_two_searches_per_cause() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(43);
         let (alpha, recordings) = (0.1, 150);
         let alarms = (0..recordings)
@@ -415,19 +422,19 @@ mod tests {
                     .map(|index| random_cause(&mut random, 9 + index % 4))
                     .collect();
                 let causes: Vec<&RankedCause> = causes.iter().collect();
-                let found = rhythms_at(alpha, &causes, &Watched::default());
-                found.iter().any(Option::is_some)
+                let rhythms = rhythms_at(alpha, &causes, &Watched::default());
+                rhythms.iter().any(Option::is_some)
             })
             .count();
 
-        // More than 25 of 150 at 10 % has a chance of 0.4 %.
+        // More than 25 of 150 at 10 % has a probability of 0.4 %.
         assert!(alarms <= 25, "{alarms} of {recordings}");
     }
 
-    /// A timer's callback is named alike whoever armed it: seven hits of one, each
-    /// the largest part of what it made late, among many stays of others.
+    /// A timer callback has one name for all its timers: seven visits of one timer,
+    /// each the largest part of a latency, among many visits of others.
     #[test]
-    fn the_hits_of_one_are_not_hidden_by_the_stays_of_others_of_its_name() {
+    fn rhythm_is_found_among_visits_of_other_sources_of_the_same_name() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(47);
         let mut hits = random_cause(&mut random, 150);
         hits.met.iter_mut().for_each(|met| met.is_first = false);
@@ -438,25 +445,28 @@ mod tests {
         let others: Vec<RankedCause> = (0..9).map(|_| random_cause(&mut random, 12)).collect();
         let causes: Vec<&RankedCause> = std::iter::once(&hits).chain(&others).collect();
 
-        let found = rhythms(&causes, &Watched::default());
+        let rhythms = rhythms(&causes, &Watched::default());
 
-        let period = found[0].map(|one| one.period.ns());
+        let period = rhythms[0].map(|rhythm| rhythm.period.ns());
         assert!(
             period.is_some_and(|ns| ns.abs_diff(5_000_000_000) < 5_000_000),
-            "{found:?}"
+            "{rhythms:?}"
         );
-        assert!(found[1..].iter().all(Option::is_none), "{found:?}");
+        assert!(rhythms[1..].iter().all(Option::is_none), "{rhythms:?}");
     }
 
     #[test]
-    fn a_rhythm_is_found_among_many_causes_without_one() {
+    fn rhythm_is_found_among_many_causes_without_one() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(29);
         let mut causes: Vec<Vec<f64>> = (0..15).map(|_| random_visits(&mut random, 8)).collect();
         causes.push((0..12).map(|turn| 2.5e9 + 5e9 * f64::from(turn)).collect());
 
-        let found = rhythms_below(ALPHA, &causes);
+        let rhythms = rhythms_below(ALPHA, &causes);
 
-        assert!(found[..15].iter().all(Option::is_none), "{found:?}");
-        assert!(found[15].is_some_and(|one| one.p <= ALPHA), "{found:?}");
+        assert!(rhythms[..15].iter().all(Option::is_none), "{rhythms:?}");
+        assert!(
+            rhythms[15].is_some_and(|rhythm| rhythm.p <= ALPHA),
+            "{rhythms:?}"
+        );
     }
 }

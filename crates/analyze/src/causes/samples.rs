@@ -1,17 +1,17 @@
-//! To which part of an episode each stack sample belongs.
+//! Assignment of stack samples to the parts of an episode.
 
 use laggard_model::{CauseClass, Episode, Nanos, Sampler, StackSample};
 
 use super::Part;
 
-/// The samples of an episode that show a part of it, each with that part's
-/// index in `parts`, in order of time.
+/// Returns the samples that show a part of the episode, each with the index of its part
+/// in `parts`, in time order.
 ///
-/// A sample by a timer is stamped within that timer's interrupt and shows what was
-/// interrupted: the part before. One by an interrupt above that of timers shows the
-/// part that it is stamped in. What the CPU was in the midst of when it was stopped
-/// from outside did not take the time of the stop: samples that would show one are
-/// left out, as are those from before another CPU fired the timer.
+/// A timer's sample is stamped within the timer interrupt and shows the interrupted
+/// code: the part before. An NMI's sample shows the part in which it is stamped. The
+/// function omits two kinds of samples: those that would show a stop from outside,
+/// because the interrupted code did not take that time, and those from before another
+/// CPU fired the timer.
 pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, &'a StackSample)> {
     let sampler = episode.evidence.sampler.map(|(sampler, _)| sampler);
     let is_above = matches!(sampler, Some(Sampler::Nmi | Sampler::Profile));
@@ -29,18 +29,18 @@ pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, 
     episode.evidence.samples.iter().filter_map(shown).collect()
 }
 
-/// Whether no code took this time: the machine itself stood still.
+/// Returns whether no code took this time because the machine itself was stopped.
 const fn is_stop(class: CauseClass) -> bool {
     matches!(class, CauseClass::Stolen | CauseClass::Stall)
 }
 
-/// The instant before `at`.
-fn before(at: Nanos) -> Option<Nanos> {
-    Nanos::between(Nanos::from_ns(1), at)
+/// Returns the time one nanosecond before `time`.
+fn before(time: Nanos) -> Option<Nanos> {
+    Nanos::between(Nanos::from_ns(1), time)
 }
 
-fn part_at(parts: &[Part], at: Nanos) -> Option<usize> {
-    let next = parts.partition_point(|part| part.slice.from <= at);
+fn part_at(parts: &[Part], time: Nanos) -> Option<usize> {
+    let next = parts.partition_point(|part| part.slice.from <= time);
     let index = next.checked_sub(1)?;
-    (at < parts[index].slice.to).then_some(index)
+    (time < parts[index].slice.to).then_some(index)
 }

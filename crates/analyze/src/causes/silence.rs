@@ -1,10 +1,8 @@
-//! Silent stretches: times in which a CPU that should have shown signs of
-//! life showed none.
+//! Silences: intervals in which a CPU should have written a record but did not.
 //!
-//! The sampler interrupts every CPU at a steady rate. Where neither it nor
-//! anything else left a record, the CPU either stood still (hypervisor,
-//! firmware), or had interrupts disabled, or the recorder was silent. Which of
-//! them is said only when something tells.
+//! The sampler interrupts every CPU at a steady rate. If no record exists, either the
+//! CPU was stopped (hypervisor, firmware), or interrupts were disabled, or the recorder
+//! did not work. The cause is named only if there is evidence for it.
 
 use std::collections::HashMap;
 
@@ -14,28 +12,29 @@ use super::classify::unexplained;
 use super::context::Context;
 use super::index::EvidenceIndex;
 
-/// A busy CPU without a sampler leaves a record at least at each tick.
+/// Maximum distance of the records of a busy CPU without a sampler: it has at least its
+/// ticks.
 const WITHOUT_SAMPLER: Nanos = Nanos::from_ms(11);
 
-/// A silent stretch, and what is known of it whatever the CPU was at.
+/// Silence, with the facts that do not depend on the context of the CPU.
 #[derive(Debug)]
 pub(super) struct Silence<'a> {
     pub(super) span: Span,
     /// Cause outside the kernel.
     outside: Option<(CauseClass, Culprit)>,
-    /// The sample that a disabled interrupt would have delayed.
+    /// Sample that disabled interrupts would have delayed.
     delayed: Option<&'a StackSample>,
-    is_of_windows: bool,
+    is_windows: bool,
 }
 
-/// The silent stretches that touch the window, in order. What is known to be
-/// stolen, at their ends, is not part of them.
+/// Returns the silences that touch the window, in time order, without known stolen time
+/// at their ends.
 pub(super) fn silences<'a>(index: &EvidenceIndex<'a>, stolen: &[Span]) -> Vec<Silence<'a>> {
     let evidence = index.evidence;
     let longest = match evidence.sampler {
         Some((_, period)) => Nanos::from_ns(period.ns().saturating_mul(5) / 2),
-        // No record is made of its tick.
-        None if index.is_of_windows => return Vec::new(),
+        // Windows records no tick.
+        None if index.is_windows => return Vec::new(),
         None => WITHOUT_SAMPLER,
     };
     let mut stolen_until: HashMap<Nanos, Nanos> = HashMap::new();
@@ -63,11 +62,11 @@ impl<'a> Silence<'a> {
             span,
             outside: outside(&span, index.evidence),
             delayed: first_after(&span, index),
-            is_of_windows: index.is_of_windows,
+            is_windows: index.is_windows,
         }
     }
 
-    /// Explains why nothing happened. `None`: the context tells, for idle CPUs
+    /// Explains the silence. Returns `None` if the context decides, because idle CPUs
     /// and interrupt handlers may be silent for long.
     pub(super) fn explain(&self, context: &Context) -> Option<(CauseClass, Culprit)> {
         if let Some(outside) = &self.outside {
@@ -90,8 +89,8 @@ impl<'a> Silence<'a> {
                     activity: context.softirq().map(|open| open.activity),
                     function: context.function().map(|open| open.activity),
                     frame: sample.kernel.first().copied(),
-                    // There nothing counts what stops whole CPUs.
-                    because: self.is_of_windows.then_some(Because::OrOutside),
+                    // Windows has no counter of stops of whole CPUs.
+                    because: self.is_windows.then_some(Because::OrOutside),
                     ..Culprit::default()
                 },
             ),
@@ -100,19 +99,20 @@ impl<'a> Silence<'a> {
     }
 }
 
-/// What the counters of hypervisor and firmware, and the other CPUs, say.
+/// Returns the cause that the counters of hypervisor and firmware, and the other CPUs,
+/// show.
 fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)> {
     let length = silence.to_ns.saturating_sub(silence.from_ns);
-    // The counter moves in steps, and at the next tick only. Where the
-    // hypervisor's clock can be read, that one tells, and this one nothing more.
+    // The counter advances in steps and only at the next tick. If the hypervisor's
+    // clock is readable, it decides, and the counter adds no information.
     let stolen = evidence.stolen.is_some_and(|stolen| {
         stolen.time_ns > Nanos::ZERO && length <= stolen.time_ns + stolen.step_ns * 2
     });
     if stolen && evidence.steals.is_none() {
         return Some((CauseClass::Stolen, Culprit::default()));
     }
-    // One stop from outside does not end at the same time for all CPUs. The spans
-    // are in order and do not overlap.
+    // A stop from outside does not end at the same time on all CPUs. The spans are
+    // ordered and do not overlap.
     let first = evidence
         .still
         .partition_point(|span| span.to_ns <= silence.from_ns);
@@ -133,17 +133,17 @@ fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)>
     Some((CauseClass::Stall, culprit))
 }
 
-/// For how long both last.
-fn common(one: &Span, other: &Span) -> Nanos {
-    let from = one.from_ns.max(other.from_ns);
-    one.to_ns.min(other.to_ns).saturating_sub(from)
+/// Returns the duration of the overlap.
+fn common(first: &Span, second: &Span) -> Nanos {
+    let from = first.from_ns.max(second.from_ns);
+    first.to_ns.min(second.to_ns).saturating_sub(from)
 }
 
-/// The sample that a disabled interrupt would have delayed. An NMI is not
-/// delayed, so its silence says nothing of interrupts.
+/// Returns the sample that disabled interrupts would have delayed. An NMI is not
+/// delayed, so its silence does not show disabled interrupts.
 fn first_after<'a>(silence: &Span, index: &EvidenceIndex<'a>) -> Option<&'a StackSample> {
     let (sampler, period) = index.evidence.sampler?;
-    // What was stolen at its end comes before the next record.
+    // Stolen time at the end of the silence precedes the next record.
     let soon = index.first_sign(silence.to_ns)? + period;
     index
         .first_sample(silence.to_ns)

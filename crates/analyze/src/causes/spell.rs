@@ -1,49 +1,49 @@
-//! Whether a rhythm began or ended while it was watched (docs/method.md 7.5).
+//! Start and end of a rhythm within the recording (docs/method.md 7.5).
 //!
-//! A rhythm that goes on is sometimes not seen when it is due. How often is known
-//! from the visits next to the stretch without any; the chance that as many in a
-//! row as were due in that stretch were all unseen is the posterior predictive of
-//! that share, under Jeffreys's prior for it, Beta(1/2, 1/2).
+//! A recurring cause is not seen at every due time. The visits next to a stretch
+//! without visits show how often it is seen. The probability that all due visits of the
+//! stretch were unseen is the posterior predictive of that fraction, with Jeffreys's
+//! prior Beta(1/2, 1/2).
 
 use laggard_model::Nanos;
 
-/// Number of visits for which the chance that all are unseen is multiplied one by one.
+/// Number of visits up to which the probability that all are unseen is multiplied
+/// factor by factor.
 const MAX_TURNS: f64 = 10_000.0;
-/// How often a visit was seen when it was due is taken from so many visits: too
-/// few to kept ones are spread unevenly over a recording.
-const NEAREST: usize = 20;
-/// Where too many were late for all to be kept, fewer than this part as many a
-/// second were kept in a stretch that had room for all.
-const HAD_ROOM: f64 = 0.5;
+/// Number of visits from which the fraction of seen visits is estimated. If too many
+/// episodes were late to keep all, the kept ones are spread unevenly over a recording.
+const RATE_VISITS: usize = 20;
+/// Maximum rate of kept episodes in a stretch that had room for all, relative to the
+/// rest, if not all episodes were kept.
+const MAX_RATE_WITH_ROOM: f64 = 0.5;
 
-/// From when to when visits would have been seen.
+/// Interval in which visits would have been seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
-    /// Since when whatever was late was kept; `None`: not known.
+    /// Time since which late activations were kept; `None` if unknown.
     pub from: Option<Nanos>,
-    /// Until when; `None`: not known.
+    /// End of that interval; `None` if unknown.
     pub to: Option<Nanos>,
-    /// Late activations that do not tell who made them late: lost, or without
-    /// evidence.
+    /// Late activations without a known cause: lost, or without evidence.
     pub hidden: u64,
-    /// Where there were too many to keep: when those that were kept expired, in
-    /// order. `None`: all were kept.
+    /// Expiries of the kept episodes, ascending, if there were too many to keep; `None`
+    /// if all were kept.
     pub kept: Option<Vec<Nanos>>,
 }
 
-/// The part of the time watched that a rhythm was there in.
+/// Part of the watched time in which a rhythm was present.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Spell {
-    /// The first visit, where chance does not explain that none came before.
+    /// First visit, if chance does not explain that none came before.
     pub from: Option<Nanos>,
-    /// The last one, where chance does not explain that none came after.
+    /// Last visit, if chance does not explain that none came after.
     pub to: Option<Nanos>,
 }
 
-/// When a rhythm of this `period` began and ended that has these `visits`, in
-/// order of time, each no farther than `near` from when it was due; all in ns. A
-/// rhythm that is there throughout is said to begin, or to end, in at most a share
-/// `alpha` of all cases each.
+/// Returns the start and end of a rhythm of this `period`. `visits` are in time order,
+/// each at most `near` from its due time; all in ns. For a rhythm that is always
+/// present, a start or an end is reported in at most a fraction `alpha` of all cases
+/// each.
 pub(super) fn spell(
     visits: &[f64],
     (period, near): (f64, f64),
@@ -53,14 +53,14 @@ pub(super) fn spell(
     let (Some(&first), Some(&last)) = (visits.first(), visits.last()) else {
         return Spell::default();
     };
-    let nearest = visits.len().min(NEAREST);
-    let is_over = |(from, to): (f64, f64), seen: &[f64]| {
+    let nearest = visits.len().min(RATE_VISITS);
+    let is_over = |(from, to): (f64, f64), visits: &[f64]| {
         let due = ((to - from - near) / period).floor().max(0.0) - watched.hidden as f64;
         let has_room = watched
             .kept
             .as_ref()
             .is_none_or(|kept| had_room(kept, (from, to), (first, last)));
-        has_room && unseen(due, rate(seen, period, near), alpha) < alpha
+        has_room && unseen(due, rate(visits, period, near), alpha) < alpha
     };
     let began = watched
         .from
@@ -74,22 +74,25 @@ pub(super) fn spell(
     }
 }
 
-/// How many of the visits that were due after the first of `visits`, up to the
-/// last, came, and how many did not.
+/// Returns the numbers of seen and unseen visits among those due after the first of
+/// `visits`, up to the last.
 fn rate(visits: &[f64], period: f64, near: f64) -> (f64, f64) {
-    let tooth = |at: f64, origin: f64| {
-        let turns = (at - origin) / period;
+    let tooth = |visit: f64, origin: f64| {
+        let turns = (visit - origin) / period;
         let is_on = (turns - turns.round()).abs() * period <= near;
         is_on.then_some(turns.round())
     };
     let teeth = |origin: f64| {
-        let mut teeth: Vec<f64> = visits.iter().filter_map(|&at| tooth(at, origin)).collect();
+        let mut teeth: Vec<f64> = visits
+            .iter()
+            .filter_map(|&visit| tooth(visit, origin))
+            .collect();
         teeth.dedup();
         teeth
     };
-    // The visit from which most others are whole periods away.
-    let all = visits.iter().map(|&origin| teeth(origin));
-    let Some(on) = all.max_by_key(Vec::len) else {
+    // The visit that is a whole number of periods from most others.
+    let candidates = visits.iter().map(|&origin| teeth(origin));
+    let Some(on) = candidates.max_by_key(Vec::len) else {
         return (0.0, 0.0);
     };
     let due = on.last().unwrap_or(&0.0) - on.first().unwrap_or(&0.0);
@@ -97,11 +100,11 @@ fn rate(visits: &[f64], period: f64, near: f64) -> (f64, f64) {
     (came, (due - came).max(0.0))
 }
 
-/// The chance that none of the next `due` visits are seen; only as far as it is
-/// at least `least`.
+/// Returns the probability that none of the next `due` visits are seen. Values below
+/// `least` are not computed exactly.
 ///
-/// A recording can claim any number of visits that were due. From [`MAX_TURNS`], the product
-/// is that of the ratios of gamma functions (Tricomi & Erdelyi 1951, its first term).
+/// A recording can claim any number of due visits. Beyond [`MAX_TURNS`], the product is
+/// the ratio of gamma functions (Tricomi & Erdelyi 1951, its first term).
 fn unseen(due: f64, (came, missing): (f64, f64), least: f64) -> f64 {
     let mut chance = 1.0;
     let mut turn = 0.0;
@@ -116,13 +119,14 @@ fn unseen(due: f64, (came, missing): (f64, f64), least: f64) -> f64 {
     chance
 }
 
-/// Whether whatever was late in a stretch found room, though not all did.
+/// Returns whether all late episodes of a stretch had room, although not all of the
+/// recording did.
 fn had_room(kept: &[Nanos], stretch: (f64, f64), rhythm: (f64, f64)) -> bool {
     let each = |(from, to): (f64, f64)| {
-        let within = |at: &&Nanos| (from..=to).contains(&at.as_f64());
+        let within = |expiry: &&Nanos| (from..=to).contains(&expiry.as_f64());
         kept.iter().filter(within).count() as f64 / (to - from).max(1.0)
     };
-    each(stretch) < HAD_ROOM * each(rhythm)
+    each(stretch) < MAX_RATE_WITH_ROOM * each(rhythm)
 }
 
 #[cfg(test)]
@@ -134,12 +138,12 @@ mod tests {
     const MS: f64 = 1e6;
     const ALPHA: f64 = 0.01;
 
-    fn ms(at: u64) -> Nanos {
-        Nanos::from_ms(at)
+    fn ms(ms: u64) -> Nanos {
+        Nanos::from_ms(ms)
     }
 
     #[test]
-    fn unseen_takes_no_longer_for_more_visits_that_were_due() {
+    fn unseen_takes_constant_time_for_many_due_visits() {
         let exact = |due: u32, came: f64, missing: f64| {
             let factor = |turn: u32| {
                 let turn = f64::from(turn);
@@ -149,22 +153,22 @@ mod tests {
         };
         for (came, missing) in [(1.0, 0.0), (5.0, 1e4), (100.0, 1e7)] {
             for due in [10, 9_999, 10_001, 3_000_000] {
-                let (found, exact) = (
+                let (product, exact) = (
                     unseen(f64::from(due), (came, missing), 0.0),
                     exact(due, came, missing),
                 );
                 assert!(
-                    (found - exact).abs() <= 0.01 * exact,
-                    "{came} {missing} {due}: {found} {exact}"
+                    (product - exact).abs() <= 0.01 * exact,
+                    "{came} {missing} {due}: {product} {exact}"
                 );
             }
         }
-        // One by one, this would take months.
+        // One factor at a time would take months.
         assert!(unseen(1e15, (100.0, 1e15), 0.01) < 0.01);
         assert!(unseen(1e15, (1.0, 1e17), 0.01) > 0.9);
     }
 
-    /// Every 40 ms from one turn to another, each early or late by a millisecond.
+    /// Returns visits every 40 ms for these turns, each early or late by a millisecond.
     fn every_40_ms(turns: std::ops::Range<u64>) -> Vec<f64> {
         turns
             .map(|turn| ((1_000 + 40 * turn + turn % 2) as f64) * MS)
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stops_a_third_through_is_said_to_have_ended_and_not_to_have_begun() {
+    fn rhythm_that_stops_after_a_third_has_an_end_and_no_start() {
         let visits = every_40_ms(0..500);
 
         let spell = found(&visits, &watched(980, 61_000));
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_late_is_said_to_have_begun() {
+    fn rhythm_that_starts_late_has_a_start() {
         let visits = every_40_ms(500..1_000);
 
         let spell = found(&visits, &watched(980, 41_010));
@@ -202,9 +206,9 @@ mod tests {
     }
 
     #[test]
-    fn the_more_often_it_is_not_seen_when_due_the_longer_it_must_be_away() {
+    fn rhythm_that_is_often_unseen_needs_a_longer_absence() {
         // Every visit seen, and one of five.
-        let (all, few) = (every_40_ms(0..20), every_40_ms(0..100));
+        let (every, few) = (every_40_ms(0..20), every_40_ms(0..100));
         let few: Vec<f64> = few.into_iter().step_by(5).collect();
         let ended = |visits: &[f64], periods: u64| {
             let last = Nanos::from_f64(*visits.last().unwrap());
@@ -216,52 +220,52 @@ mod tests {
             found(visits, &watched).to.is_some()
         };
 
-        assert!(!ended(&all, 1) && ended(&all, 3));
+        assert!(!ended(&every, 1) && ended(&every, 3));
         assert!(!ended(&few, 15) && ended(&few, 40));
     }
 
     #[test]
-    fn where_visits_would_not_have_been_seen_nothing_is_said() {
+    fn spell_is_unknown_if_visits_would_not_have_been_seen() {
         let visits = every_40_ms(0..500);
-        let all = watched(980, 61_000);
+        let complete = watched(980, 61_000);
         let kept = |after: u64| {
-            let before = visits.iter().map(|&at| Nanos::from_f64(at));
+            let before = visits.iter().map(|&visit| Nanos::from_f64(visit));
             let after = (0..after).map(|turn| ms(21_000 + 40 * turn));
             Watched {
                 kept: Some(before.chain(after).collect()),
-                ..all.clone()
+                ..complete.clone()
             }
         };
 
         assert_eq!(found(&visits, &Watched::default()), Spell::default());
-        // As many were lost as were due.
+        // As many visits were lost as were due.
         let lost = Watched {
             hidden: 1_000,
-            ..all.clone()
+            ..complete.clone()
         };
         assert_eq!(found(&visits, &lost).to, None);
-        // Others took the room of those that were not kept.
+        // Other episodes took the room of those that were not kept.
         assert_eq!(found(&visits, &kept(900)).to, None);
         assert!(found(&visits, &kept(10)).to.is_some());
     }
 
-    /// Each visit is unseen with the same chance, and the rhythm goes on beyond the
-    /// time watched.
+    /// Each visit is unseen with the same probability, and the rhythm continues beyond
+    /// the watched time.
     #[test]
-    fn a_rhythm_that_goes_on_is_seldom_said_to_have_ended() {
+    fn continuing_rhythm_rarely_has_an_end() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(23);
-        for seen in [1.0, 0.7, 0.3] {
+        for share in [1.0, 0.7, 0.3] {
             let rounds = 2_000;
             let ended = (0..rounds).filter(|_| {
                 let mut visits = every_40_ms(0..200);
-                visits.retain(|_| random.random::<f64>() < seen);
+                visits.retain(|_| random.random::<f64>() < share);
                 let spell = spell(&visits, (40.0 * MS, 5.0 * MS), &watched(960, 9_000), 0.05);
                 spell.to.is_some()
             });
             let ended = ended.count();
 
-            // More than 140 of 2,000 at 5 % has a chance of 4 in 100,000.
-            assert!(ended <= 140, "{ended} of {rounds} at {seen}");
+            // More than 140 of 2,000 at 5 % has a probability of 4 in 100,000.
+            assert!(ended <= 140, "{ended} of {rounds} at {share}");
         }
     }
 }

@@ -1,20 +1,18 @@
-//! When the hypervisor had the CPU, told from its clock and from the CPU's
-//! signs of life.
+//! Intervals in which the hypervisor had the CPU, from its clock and the CPU's records.
 //!
-//! A reading says how much was stolen since the reading before, not when. But
-//! a CPU without its hypervisor's favour leaves no record, so the time lies
-//! in the gaps between records: in the longest ones, and at their ends, for
-//! what wakes a CPU or waits for it leaves a record at once.
+//! A reading gives the amount of stolen time since the previous reading, not its
+//! position. A CPU that the hypervisor stopped writes no record, so the stolen time
+//! lies in the gaps between records: in the longest ones, and at their ends, because
+//! whatever wakes the CPU or waits for it leaves a record at once.
 
 use laggard_model::{Nanos, Span, Steal};
 
 use super::index::EvidenceIndex;
 
-/// Gaps shorter than this are the work between two records.
-const SHORTEST: Nanos = Nanos::from_us(50);
+/// Minimum gap. Shorter ones are the work between two records.
+const MIN_GAP: Nanos = Nanos::from_us(50);
 
-/// When the CPU was stolen, in order of time; `None`: there is no clock that
-/// tells.
+/// Returns the stolen intervals in time order; `None` if there is no steal clock.
 pub(super) fn stolen(index: &EvidenceIndex<'_>) -> Option<Vec<Span>> {
     let steals = index.evidence.steals.as_ref()?;
     let mut spans: Vec<Span> = Vec::new();
@@ -25,9 +23,9 @@ pub(super) fn stolen(index: &EvidenceIndex<'_>) -> Option<Vec<Span>> {
     Some(spans)
 }
 
-/// Where the time of one reading was taken.
+/// Returns the intervals of the stolen time of one reading.
 fn place(steal: &Steal, signs: &[Nanos]) -> Vec<Span> {
-    // From the last sign before the reading's time to the first after it.
+    // From the last record before the reading's interval to the first after it.
     let first = signs.partition_point(|&sign| sign <= steal.since_ns);
     let end = signs.partition_point(|&sign| sign < steal.at_ns) + 1;
     let signs = signs.get(first.saturating_sub(1)..end.min(signs.len()));
@@ -38,14 +36,14 @@ fn place(steal: &Steal, signs: &[Nanos]) -> Vec<Span> {
             from_ns: two[0].max(steal.since_ns),
             to_ns: two[1].min(steal.at_ns),
         })
-        .filter(|gap| length(gap) >= SHORTEST)
+        .filter(|gap| length(gap) >= MIN_GAP)
         .collect();
     gaps.sort_by_key(|gap| std::cmp::Reverse(length(gap)));
     let mut left = steal.time_ns;
     let mut spans = Vec::new();
     for gap in gaps {
         let taken = left.min(length(&gap));
-        if taken < SHORTEST {
+        if taken < MIN_GAP {
             break;
         }
         spans.push(Span {
@@ -57,7 +55,7 @@ fn place(steal: &Steal, signs: &[Nanos]) -> Vec<Span> {
     spans
 }
 
-/// How long a span is; nothing where it ends before it begins.
+/// Returns the length of a span, or zero if it ends before its start.
 const fn length(span: &Span) -> Nanos {
     span.to_ns.saturating_sub(span.from_ns)
 }

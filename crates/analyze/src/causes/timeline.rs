@@ -1,4 +1,4 @@
-//! What a CPU did around several episodes, told once.
+//! Activity of a CPU around several episodes, without duplicates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,45 +8,45 @@ use super::Slice;
 use super::context::slices;
 use super::index::EvidenceIndex;
 
-/// A span in which a CPU's flight recorder was kept, without a gap.
+/// Interval without gaps for which a CPU's flight recorder data was kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CpuTimeline {
-    /// The CPU whose flight recorder it is.
+    /// CPU of the flight recorder.
     pub cpu: Cpu,
-    /// What the CPU was in the midst of, in order of time.
+    /// Context of the CPU in time order.
     pub slices: Vec<Slice>,
-    /// When a thread that could have gone on was taken off the CPU.
+    /// Times at which a thread that could continue lost the CPU.
     pub preemptions: BTreeSet<Nanos>,
-    /// In order of time.
+    /// Samples in time order.
     pub samples: Vec<StackSample>,
 }
 
-/// The timelines of every CPU, by CPU and time. A stall makes several services
-/// late, and each episode has a copy of what it saw: here it stands once.
+/// Returns the timelines of every CPU, ordered by CPU and time. A stall makes several
+/// services late, and each episode has a copy of the data; a timeline contains it once.
 pub fn timelines<'a>(episodes: impl IntoIterator<Item = &'a Episode>) -> Vec<CpuTimeline> {
     let mut by_cpu: BTreeMap<Cpu, Vec<&Evidence>> = BTreeMap::new();
     for episode in episodes {
-        let known = by_cpu.entry(episode.cpu).or_default();
-        known.push(&episode.evidence);
+        let spans = by_cpu.entry(episode.cpu).or_default();
+        spans.push(&episode.evidence);
     }
-    let mut all = Vec::new();
+    let mut timelines = Vec::new();
     for (cpu, mut evidence) in by_cpu {
-        evidence.sort_by_key(|one| (one.from_ns, one.to_ns));
+        evidence.sort_by_key(|span| (span.from_ns, span.to_ns));
         let mut spans: Vec<Evidence> = Vec::new();
-        for one in evidence {
+        for span in evidence {
             match spans.last_mut() {
-                Some(last) if one.from_ns <= last.to_ns => join(last, one),
-                _ => spans.push(one.clone()),
+                Some(last) if span.from_ns <= last.to_ns => join(last, span),
+                _ => spans.push(span.clone()),
             }
         }
-        all.extend(spans.into_iter().map(|span| CpuTimeline {
+        timelines.extend(spans.into_iter().map(|span| CpuTimeline {
             cpu,
             slices: slices(&EvidenceIndex::new(&span), span.from_ns, span.to_ns, &[]),
             preemptions: preemptions(&span),
             samples: within(&span),
         }));
     }
-    all
+    timelines
 }
 
 fn preemptions(span: &Evidence) -> BTreeSet<Nanos> {
@@ -58,22 +58,23 @@ fn preemptions(span: &Evidence) -> BTreeSet<Nanos> {
     events.map(|event| event.at_ns).collect()
 }
 
-/// The samples of a span: evidence has some from before and after it too.
+/// Returns the samples of a span. Evidence also has some from before and after it.
 fn within(span: &Evidence) -> Vec<StackSample> {
-    let is_within = |one: &&StackSample| one.at_ns >= span.from_ns && one.at_ns <= span.to_ns;
+    let is_within =
+        |sample: &&StackSample| sample.at_ns >= span.from_ns && sample.at_ns <= span.to_ns;
     span.samples.iter().filter(is_within).cloned().collect()
 }
 
-/// Appends what `more`, which overlaps, knows beyond `evidence`.
+/// Appends the records that `more`, which overlaps, has beyond `evidence`.
 fn join(evidence: &mut Evidence, more: &Evidence) {
-    let last = |at: Option<Nanos>| at.unwrap_or(Nanos::ZERO);
-    let events_to = last(evidence.events.last().map(|one| one.at_ns));
-    let samples_to = last(evidence.samples.last().map(|one| one.at_ns));
-    let newer = |one: &&FlightEvent| one.at_ns > events_to;
+    let last = |time: Option<Nanos>| time.unwrap_or(Nanos::ZERO);
+    let events_to = last(evidence.events.last().map(|event| event.at_ns));
+    let samples_to = last(evidence.samples.last().map(|sample| sample.at_ns));
+    let newer = |event: &&FlightEvent| event.at_ns > events_to;
     evidence
         .events
         .extend(more.events.iter().filter(newer).cloned());
-    let newer = |one: &&StackSample| one.at_ns > samples_to;
+    let newer = |sample: &&StackSample| sample.at_ns > samples_to;
     evidence
         .samples
         .extend(more.samples.iter().filter(newer).cloned());

@@ -1,9 +1,9 @@
-//! Which of two systems is better, and whether that is significant
-//! (docs/method.md 10; OSDI'99 section 4.2).
+//! Comparison of two systems and its significance (docs/method.md 10; OSDI'99 section
+//! 4.2).
 //!
-//! The primary comparison is of rates of declustered exceedances of the slack
-//! that an application has. Quantiles come second, because late activations come
-//! in bursts and defeat tests of independent values.
+//! The primary comparison is of the rates of declustered exceedances of the slack that
+//! an application has. Quantiles come second, because late activations come in bursts
+//! and violate the assumption of independent values.
 
 mod length;
 mod looks;

@@ -1,14 +1,14 @@
-//! Several tests at once.
+//! Correction for multiple tests.
 
 use crate::InputError;
 use crate::input::finite;
 
-/// p-values adjusted for their number (Holm 1979), in the order given: reject
-/// those at or below the level, and the chance of any wrong rejection is at
-/// most that level.
+/// Returns the p-values adjusted for their number (Holm 1979), in the given order.
+/// Rejecting all values at or below the level gives any wrong rejection a probability
+/// of at most that level.
 ///
 /// # Errors
-/// When a p-value is not finite.
+/// If a p-value is not finite.
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, InputError> {
     finite("p-values", p_values)?;
     let mut order: Vec<usize> = (0..p_values.len()).collect();
@@ -30,7 +30,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn adjusting_raises_p_values_and_keeps_their_order(
+        fn adjustment_raises_p_values_and_keeps_their_order(
             p in proptest::collection::vec(0.0..1.0_f64, 0..10),
         ) {
             let adjusted = holm(&p).unwrap();

@@ -1,31 +1,31 @@
-//! The order in which the recordings of two sides were made (docs/method.md 10.10).
+//! Order in which the recordings of two sides were made (docs/method.md 10.10).
 //!
-//! A job that runs in every fourth recording is in recordings of one side only, if the
-//! order is A B B A again and again. Such an order cannot distinguish the job from the
-//! change. So orders are drawn at random, and those that repeat themselves are
-//! recognised.
+//! With the order A B B A repeated, a job that runs in every fourth recording occurs in
+//! recordings of one side only. Such an order cannot distinguish the job from the
+//! change. Orders are therefore drawn at random, and periodic ones are recognised.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Orders that are drawn, of which the most balanced is taken.
+/// Number of random orders, of which the most balanced is used.
 const DRAWS: usize = 64;
 
-/// Sides of recordings, in the order in which they were made: 0 or 1 for each.
+/// Side of each recording, 0 or 1, in the order in which they were made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RecordingOrder {
     sides: Vec<usize>,
 }
 
 impl RecordingOrder {
-    /// The order of recordings that were made: the side of each, 0 or 1.
+    /// Creates the order of existing recordings from their sides, 0 or 1.
     pub fn new(sides: Vec<usize>) -> Self {
         Self { sides }
     }
 
-    /// Draws an order of this number of rounds from a seed. Each round has a recording
-    /// of each side. Of 64 random orders it is the one in which a job of any period falls
-    /// most evenly on both sides, after all rounds and after four or more.
+    /// Draws an order of this number of rounds from a seed. Each round has one
+    /// recording of each side. Of 64 random orders, this is the one in which a job of
+    /// any period falls most evenly on both sides, after all rounds and after four or
+    /// more.
     pub fn from_seed(rounds: usize, seed: u64) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut draw = || {
@@ -49,13 +49,13 @@ impl RecordingOrder {
         best.1
     }
 
-    /// The side of each recording, 0 or 1.
+    /// Returns the side of each recording, 0 or 1.
     pub fn sides(&self) -> &[usize] {
         &self.sides
     }
 
-    /// Number of recordings after which the order repeats itself, if it does from the
-    /// first recording to the last, twice or more. One recording may be missing.
+    /// Returns the period of the order in recordings, if the order repeats at least
+    /// twice from the first recording to the last. One recording may be missing.
     pub fn repeats_after(&self) -> Option<usize> {
         self.repetition().map(|repetition| repetition.period)
     }
@@ -68,14 +68,14 @@ impl RecordingOrder {
                 missing: None,
             })
             .find(|repetition| self.is_of(*repetition));
-        let all = whole.into_iter().chain(self.incomplete());
-        all.filter(|_| is_both)
+        let candidates = whole.into_iter().chain(self.incomplete());
+        candidates
+            .filter(|_| is_both)
             .min_by_key(|repetition| repetition.period)
     }
 
-    /// The repetition of an order with as many recordings of one side as of the other, of
-    /// which one is missing. It must be there three times: an order that was drawn looks
-    /// like fewer by chance.
+    /// Returns the repetition of a balanced order that lacks one recording. It must
+    /// occur three times: random orders can look like two repetitions by chance.
     fn incomplete(&self) -> Option<Repetition> {
         let slots = self.sides.len() + 1;
         let seconds: usize = self.sides.iter().sum();
@@ -83,42 +83,44 @@ impl RecordingOrder {
             return None;
         }
         let periods = (2..=slots / 3).step_by(2);
-        let mut all = periods.flat_map(|period| {
+        let mut candidates = periods.flat_map(|period| {
             (1..slots - 1).map(move |missing| Repetition {
                 period,
                 missing: Some(missing),
             })
         });
-        all.find(|repetition| self.is_of(*repetition) && self.is_balanced(*repetition))
+        candidates.find(|repetition| self.is_of(*repetition) && self.is_balanced(*repetition))
     }
 
     fn is_of(&self, repetition: Repetition) -> bool {
         let mut pattern = vec![None; repetition.period];
-        self.sides.iter().enumerate().all(|(at, &side)| {
-            let known = &mut pattern[repetition.position(at)];
-            *known.get_or_insert(side) == side
+        self.sides.iter().enumerate().all(|(index, &side)| {
+            let side_of = &mut pattern[repetition.position(index)];
+            *side_of.get_or_insert(side) == side
         })
     }
 
-    /// Whether the repetition has as many recordings of one side as of the other.
+    /// Returns whether the repetition has as many recordings of one side as of the
+    /// other.
     fn is_balanced(&self, repetition: Repetition) -> bool {
         let first = (0..repetition.period).filter(|&position| {
             let mut sides = self.sides.iter().enumerate();
-            sides.any(|(at, &side)| side == 0 && repetition.position(at) == position)
+            sides.any(|(index, &side)| side == 0 && repetition.position(index) == position)
         });
         2 * first.count() == repetition.period
     }
 
-    /// For each position within a repetition: its side, and the indices of its
-    /// recordings among those of that side. Empty if the order does not repeat itself.
+    /// Returns, for each position within a repetition, its side and the indices of its
+    /// recordings among the recordings of that side. Empty if the order does not
+    /// repeat.
     pub(super) fn positions(&self) -> Vec<(usize, Vec<usize>)> {
         let Some(repetition) = self.repetition() else {
             return Vec::new();
         };
         let mut positions = vec![(0, Vec::new()); repetition.period];
         let mut counts = [0, 0];
-        for (at, &side) in self.sides.iter().enumerate() {
-            let position = &mut positions[repetition.position(at)];
+        for (index, &side) in self.sides.iter().enumerate() {
+            let position = &mut positions[repetition.position(index)];
             position.0 = side;
             position.1.push(counts[side]);
             counts[side] += 1;
@@ -126,8 +128,8 @@ impl RecordingOrder {
         positions
     }
 
-    /// Imbalance of the whole order and of its beginnings from eight recordings, at
-    /// which verdicts may be looked for.
+    /// Returns the imbalance of the whole order and of its prefixes of eight or more
+    /// recordings, after which verdicts are possible.
     fn imbalance_of_parts(&self) -> f64 {
         let count = self.sides.len();
         let parts = (8..count).step_by(4).chain([count]);
@@ -135,26 +137,27 @@ impl RecordingOrder {
     }
 }
 
-/// How an order repeats itself.
+/// Repetition of an order.
 #[derive(Clone, Copy, Debug)]
 struct Repetition {
-    /// Number of recordings, with the missing one.
+    /// Number of recordings, including the missing one.
     period: usize,
-    /// Place of a recording that is missing, counted with it.
+    /// Position of a missing recording, included in the period.
     missing: Option<usize>,
 }
 
 impl Repetition {
-    /// Position within the repetition of the recording at this place in the order.
-    fn position(self, at: usize) -> usize {
-        let is_after = self.missing.is_some_and(|missing| at >= missing);
-        (at + usize::from(is_after)) % self.period
+    /// Returns the position within the repetition of the recording at position `index` of
+    /// the order.
+    fn position(self, index: usize) -> usize {
+        let is_after = self.missing.is_some_and(|missing| index >= missing);
+        (index + usize::from(is_after)) % self.period
     }
 }
 
-/// How unevenly jobs of each period and phase fall on the sides: the squared difference
-/// of the recordings with the job on both sides over their number is about what a job
-/// adds to the square of Student's t.
+/// Returns how unevenly jobs of each period and phase fall on the sides. The squared
+/// difference of the numbers of recordings with the job, divided by their sum, is
+/// approximately the job's contribution to the square of Student's t.
 fn imbalance(sides: &[usize]) -> f64 {
     let mut sum = 0.0;
     for period in 2..=sides.len() / 2 {
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn order_that_repeats_itself_is_recognised() {
+    fn repeated_order_is_recognised() {
         for (letters, period) in [
             ("ABBAABBA", Some(4)),
             ("ABBAABBAABBA", Some(4)),
@@ -190,7 +193,7 @@ mod tests {
             ("ABBABAAB", None),
             ("ABABBABA", None),
             ("AAAABBBB", None),
-            // One of four times A B B A or A B, of which any is missing.
+            // One recording of a fourfold A B B A or A B is missing.
             ("ABBABBAABBAABBA", Some(4)),
             ("ABBAABBABBAABBA", Some(4)),
             ("ABBAABBAABBAABB", Some(4)),
@@ -220,10 +223,10 @@ mod tests {
         assert!(order("ABABBABA").positions().is_empty());
     }
 
-    /// Complete orders that were drawn keep their power. One that lacks a recording can be
-    /// the same as a fixed order that lacks one; such an order counts as fixed.
+    /// Complete random orders keep their power. A random order that lacks one recording
+    /// can equal a fixed order that lacks one, and counts as fixed.
     #[test]
-    fn drawn_orders_do_not_look_like_repetitions() {
+    fn random_orders_do_not_look_like_repetitions() {
         for rounds in [4, 6, 8] {
             for seed in 0..500 {
                 let drawn = RecordingOrder::from_seed(rounds, seed);
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_orders_are_of_rounds_balanced_and_the_same_for_the_same_seed() {
+    fn random_orders_are_balanced_and_reproducible() {
         let mut orders = std::collections::BTreeSet::new();
         for seed in 0..50 {
             for rounds in [1, 4, 6, 8, 16] {
@@ -243,7 +246,7 @@ mod tests {
                 assert_eq!(drawn.sides().len(), 2 * rounds);
                 assert!(drawn.sides().chunks(2).all(|round| round[0] != round[1]));
                 assert!(rounds == 1 || drawn.repeats_after().is_none(), "{drawn:?}");
-                // No job in every fourth recording is in those of one side only.
+                // A job in every fourth recording is in recordings of both sides.
                 for phase in 0..4 {
                     let of_job: Vec<usize> = drawn
                         .sides()

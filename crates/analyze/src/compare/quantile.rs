@@ -11,38 +11,37 @@ use crate::input::{at_least, probability};
 use crate::sample::{index, quantile, sorted};
 use crate::{InputError, Interval};
 
-/// How bootstrap samples are drawn, block by block.
+/// Parameters of bootstrap samples that are drawn block by block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockBootstrap {
-    /// How many samples; 999 by default is enough for 95 %.
+    /// Number of samples. The default, 999, is enough for 95 %.
     pub rounds: usize,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// The ratio of a quantile of the second sample to that of the first.
+/// Ratio of a quantile of the second sample to the same quantile of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuantileRatio {
-    /// Both quantiles, by rank: each is a value that was seen.
+    /// Both quantiles, rank-based: each is an observed value.
     pub quantiles: [f64; 2],
-    /// The second over the first.
+    /// Second quantile divided by the first.
     pub ratio: f64,
-    /// Its interval.
+    /// Interval of the ratio.
     pub interval: Interval,
 }
 
-/// The ratio of the `share` quantiles of two sets of repetitions: of each side
-/// its repetitions, of each repetition the latencies in consecutive blocks of the
-/// same length of time, longer than any cluster. Quantiles are upper edges of
-/// buckets, at most 1.09 % high.
+/// Computes the ratio of the `share` quantiles of two sides. Each side has repetitions,
+/// and each repetition has the latencies in consecutive blocks of equal duration,
+/// longer than any cluster. Quantiles are upper edges of buckets, at most 1.09 % high.
 ///
-/// The interval is by a bootstrap in two stages (Davison & Hinkley 1997, 3.8):
-/// repetitions are drawn, then blocks of each drawn one (Carlstein 1986), which
-/// keeps clusters whole and what repetitions differ in.
+/// The interval comes from a two-stage bootstrap (Davison & Hinkley 1997, 3.8): it
+/// draws repetitions, then blocks of each repetition (Carlstein 1986). This preserves
+/// clusters and the differences between repetitions.
 ///
 /// # Errors
-/// When a side has no repetition, one of them no latency, or a number is out of
-/// its range.
+/// If a side has no repetition, a repetition has no latency, or a number is out of its
+/// range.
 pub fn quantile_ratio(
     first: &[Vec<Histogram>],
     second: &[Vec<Histogram>],
@@ -74,13 +73,13 @@ pub fn quantile_ratio(
     })
 }
 
-/// The blocks of all repetitions of a side.
+/// Blocks of all repetitions of a side.
 struct CountedSide {
-    /// Bucket, block and count, the latest bucket first.
+    /// Bucket, block and count, latest bucket first.
     counts: Vec<(usize, usize, u64)>,
-    /// Latencies in each block.
+    /// Number of latencies in each block.
     blocks: Vec<u64>,
-    /// The blocks of each repetition.
+    /// Blocks of each repetition.
     repetitions: Vec<Range<usize>>,
 }
 
@@ -90,7 +89,7 @@ impl CountedSide {
         let (mut counts, mut blocks, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
         for repetition in side {
             let from = blocks.len();
-            for histogram in repetition.iter().filter(|one| one.count() > 0) {
+            for histogram in repetition.iter().filter(|histogram| histogram.count() > 0) {
                 let block = blocks.len();
                 counts.extend(histogram.buckets().map(|(bucket, n)| (bucket, block, n)));
                 blocks.push(histogram.count());
@@ -106,12 +105,12 @@ impl CountedSide {
         })
     }
 
-    /// Every block as it was seen.
+    /// Returns each block once, as observed.
     fn once(&self) -> Vec<u64> {
         vec![1; self.blocks.len()]
     }
 
-    /// How often each block was drawn.
+    /// Draws blocks and returns how often each was drawn.
     fn drawn(&self, random: &mut Pcg64Mcg) -> Vec<u64> {
         let mut times = vec![0; self.blocks.len()];
         for _ in &self.repetitions {
@@ -123,26 +122,26 @@ impl CountedSide {
         times
     }
 
-    /// The latency by rank where each block counts so many times, ns; at least
-    /// 1, so that it has a ratio.
+    /// Returns the rank-based latency, ns, if each block counts `times` times; at least
+    /// 1, so that a ratio exists.
     fn quantile(&self, times: &[u64], share: f64) -> f64 {
-        let all: u64 = self
+        let total: u64 = self
             .blocks
             .iter()
             .zip(times)
             .map(|(n, times)| n * times)
             .sum();
-        let above = all - (index((share * all as f64).ceil()) as u64).clamp(1, all);
+        let above = total - (index((share * total as f64).ceil()) as u64).clamp(1, total);
         let mut passed = 0;
-        let mut at = 0;
+        let mut index = 0;
         for &(bucket, block, count) in &self.counts {
             passed += count * times[block];
             if passed > above {
-                at = bucket;
+                index = bucket;
                 break;
             }
         }
-        Histogram::upper_edge(at).as_f64().max(1.0)
+        Histogram::upper_edge(index).as_f64().max(1.0)
     }
 }
 
@@ -163,43 +162,43 @@ mod tests {
         seed: 1,
     };
 
-    /// `series`, in ms, as counts of 100 blocks.
+    /// Converts `series`, in ms, to counts of 100 blocks.
     fn counted(series: &[f64]) -> Vec<Histogram> {
         let blocks = series.chunks(series.len().div_ceil(100));
         let histogram = |block: &[f64]| {
-            let mut one = Histogram::default();
+            let mut histogram = Histogram::default();
             let latencies = block.iter().map(|ms| Nanos::from_f64(ms * 1e6));
-            latencies.for_each(|latency| one.add(latency));
-            one
+            latencies.for_each(|latency| histogram.add(latency));
+            histogram
         };
         blocks.map(histogram).collect()
     }
 
     fn ratio(first: &[Vec<f64>], second: &[Vec<f64>], share: f64) -> QuantileRatio {
         let [first, second] = [first, second].map(|side| {
-            let all = side.iter().map(|one| counted(one));
-            all.collect::<Vec<_>>()
+            let repetitions = side.iter().map(|series| counted(series));
+            repetitions.collect::<Vec<_>>()
         });
         quantile_ratio(&first, &second, share, 0.95, BOOTSTRAP).unwrap()
     }
 
     #[test]
-    fn a_doubled_latency_is_found() {
-        let found = ratio(&[series(1, 1.0)], &[series(2, 2.0)], 0.9);
+    fn ratio_of_doubled_latency_is_two() {
+        let result = ratio(&[series(1, 1.0)], &[series(2, 2.0)], 0.9);
 
-        assert!(found.interval.contains(2.0), "{found:?}");
-        assert!(!found.interval.contains(1.0));
+        assert!(result.interval.contains(2.0), "{result:?}");
+        assert!(!result.interval.contains(1.0));
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval() {
-        let found = || ratio(&[series(1, 1.0)], &[series(2, 1.0)], 0.9);
+    fn interval_is_reproducible_with_the_same_seed() {
+        let result = || ratio(&[series(1, 1.0)], &[series(2, 1.0)], 0.9);
 
-        assert_eq!(found(), found());
+        assert_eq!(result(), result());
     }
 
     #[test]
-    fn what_repetitions_differ_in_widens_the_interval() {
+    fn interval_is_wider_if_repetitions_differ() {
         let alike: Vec<Vec<f64>> = (1..4).map(|seed| series(seed, 1.0)).collect();
         let apart: Vec<Vec<f64>> = [(4, 0.5), (5, 1.0), (6, 2.0)]
             .into_iter()
@@ -207,15 +206,15 @@ mod tests {
             .collect();
 
         let width = |second: &[Vec<f64>]| {
-            let found = ratio(&alike, second, 0.9);
-            found.interval.high / found.interval.low
+            let result = ratio(&alike, second, 0.9);
+            result.interval.high / result.interval.low
         };
 
         assert!(width(&apart) > 2.0 * width(&alike));
     }
 
     #[test]
-    fn a_repetition_without_a_latency_has_no_quantile() {
+    fn repetition_without_a_latency_has_no_quantile() {
         let some = vec![counted(&[1.0; 10])];
         let none = vec![vec![Histogram::default(); 3]];
 
@@ -228,17 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_that_of_the_quantiles_by_rank() {
+    fn ratio_is_of_the_rank_based_quantiles() {
         let first: Vec<f64> = (1..=1_000).map(f64::from).collect();
         let second = first.iter().map(|value| 3.0 * value).collect();
 
-        let found = ratio(&[first], &[second], 0.999);
+        let result = ratio(&[first], &[second], 0.999);
 
         // Upper edges of buckets.
-        for (quantile, ms) in found.quantiles.iter().zip([999.0, 2_997.0]) {
+        for (quantile, ms) in result.quantiles.iter().zip([999.0, 2_997.0]) {
             let high = quantile / (ms * 1e6);
-            assert!((1.0..1.0109).contains(&high), "{found:?}");
+            assert!((1.0..1.0109).contains(&high), "{result:?}");
         }
-        assert!((found.ratio / 3.0 - 1.0).abs() < 0.011, "{found:?}");
+        assert!((result.ratio / 3.0 - 1.0).abs() < 0.011, "{result:?}");
     }
 }

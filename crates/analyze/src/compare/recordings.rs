@@ -1,11 +1,12 @@
-//! Two sets of recordings: which is late more often (docs/method.md 10.1).
+//! Comparison of two sets of recordings: which side is late more often (docs/method.md
+//! 10.1).
 //!
-//! Late activations come in bursts, and one recording differs from the next
-//! also where nothing was changed. So counts weigh as many independent events
-//! as are behind them within a recording, and less again where recordings of
-//! one side vary more than that; and the ratio must hold recording by recording
-//! as well. Whether recordings vary is not asked first: what few of them do not
-//! show tells one of many services from itself all the same.
+//! Late activations come in bursts, and recordings differ even without a change. Counts
+//! are therefore weighted as the number of independent events behind them within a
+//! recording, and further reduced if recordings of one side vary more than that. The
+//! ratio must also hold recording by recording. No preliminary test decides whether
+//! recordings vary: it would miss variation in a few recordings, which still makes one
+//! of many services look different.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
@@ -16,36 +17,40 @@ use crate::input::{at_least, not_negative, positive, probability};
 use crate::sample::{mean, variance};
 use crate::{InputError, Interval};
 
-/// Recordings are said to differ by themselves where chance alone gives as much in
-/// fewer than so many comparisons. No verdict depends on it.
-const VARIES: f64 = 0.1;
-/// One pair in so many may contradict the others.
-const CONTRADICTING_IN: usize = 3;
+/// Level below which the variation between recordings is reported. No verdict depends
+/// on it.
+const VARIATION_LEVEL: f64 = 0.1;
+/// Number of pairs of which one may contradict the others.
+const PAIRS_PER_CONTRADICTION: usize = 3;
 
-/// How often one recording was late.
+/// Number of late activations in a recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecordingCount {
     /// Clusters of late activations.
     pub events: f64,
-    /// Their variance over that of as many independent ones. That of a few can be
-    /// below 1; of those of a side together, that counts as 1.
+    /// Variance of `events`, divided by the variance of the same number of independent
+    /// events. It can be below 1 for a few events; the value for a whole side counts as
+    /// at least 1.
     pub dispersion: f64,
-    /// In which time, of all CPUs.
+    /// Observed time of all CPUs.
     pub exposure: f64,
 }
 
 impl RecordingCount {
-    /// Of clusters at `times` since a recording began that lasted `duration`,
-    /// on CPUs whose times add up to `exposure`.
+    /// Counts clusters at `times` since the start of a recording that lasted
+    /// `duration`, on CPUs whose times add up to `exposure`.
     ///
     /// # Errors
-    /// When a cluster lies outside the recording, or that has no length.
+    /// If a cluster lies outside the recording, or the recording has no duration.
     pub fn of(mut times: Vec<f64>, duration: f64, exposure: f64) -> Result<Self, InputError> {
         times.sort_by(f64::total_cmp);
-        let event = |&at: &f64| Event { at, size: 1.0 };
-        let all: Vec<Event> = times.iter().map(event).collect();
-        let events = all.len() as f64;
-        let clusters = Clusters::of(&all, duration)?;
+        let event = |&time: &f64| Event {
+            at: time,
+            size: 1.0,
+        };
+        let raw: Vec<Event> = times.iter().map(event).collect();
+        let events = raw.len() as f64;
+        let clusters = Clusters::of(&raw, duration)?;
         Ok(Self {
             events,
             dispersion: clusters
@@ -55,9 +60,9 @@ impl RecordingCount {
     }
 }
 
-/// By how much [`Clusters::dispersion`] is above 1 on average for `events` that are
-/// independent: it is never below 1, so that no single recording is thought more
-/// regular than chance. By simulation, within .03 for 1 to 400 events.
+/// Returns the mean excess of [`Clusters::dispersion`] over 1 for `events` independent
+/// events. Dispersion is never below 1, so no single recording counts as more regular
+/// than chance. By simulation, within .03 for 1 to 400 events.
 fn excess(events: f64) -> f64 {
     match events {
         2.0.. => 0.14 + 1.05 / events,
@@ -65,35 +70,35 @@ fn excess(events: f64) -> f64 {
     }
 }
 
-/// Two sets of recordings compared.
+/// Comparison of two sets of recordings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetsCompared {
-    /// The second's rate over the first's, and what that means.
+    /// Rate of the second side divided by the rate of the first, with the verdict.
     pub comparison: Comparison,
-    /// Events of each side that count as one independent.
+    /// Number of events of each side that count as one independent event.
     pub dispersions: [f64; 2],
-    /// How many times more recordings vary than their own events explain; 1 where
-    /// they vary no more.
+    /// Variation between recordings, as a multiple of the variation that their own
+    /// events explain; 1 if it is not larger.
     pub between: f64,
     /// Whether that is more than chance.
     pub varies: bool,
-    /// Whether the order alone keeps this from a verdict: it repeats itself, so that a
-    /// regular job could be the difference, or hide one.
+    /// Whether only the order prevents a verdict: it repeats itself, so a periodic job
+    /// could be the difference, or hide one.
     pub is_of_order: bool,
-    /// Pairs (the first recording of each side, the second of each ...) whose
-    /// difference has the other sign than that of all; `None` where the sides
-    /// differ in number.
+    /// Number of pairs (first recording of each side, second of each, ...) whose
+    /// difference has the opposite sign of the total; `None` if the sides differ in
+    /// number.
     pub contradicting: Option<usize>,
-    /// Whether no more than one pair in four does so; of sides that differ in
-    /// number nothing contradicts.
+    /// Whether at most one pair in four contradicts. True if the sides differ in
+    /// number.
     pub pairs_agree: bool,
 }
 
-/// Compares the rates of two sets of recordings, each in the order in which
-/// they were made. Ratios within 1 / `margin` and `margin` count as equal.
+/// Compares the rates of two sets of recordings, each in the order in which they were
+/// made. Ratios within 1 / `margin` and `margin` count as equal.
 ///
 /// # Errors
-/// When a side has no recording, or a number is out of its range.
+/// If a side has no recording, or a number is out of its range.
 pub fn compare_recordings(
     first: &[RecordingCount],
     second: &[RecordingCount],
@@ -109,7 +114,7 @@ pub fn compare_recordings(
 /// Then the ratio must also hold with each position of the order as one observation.
 ///
 /// # Errors
-/// As [`compare_recordings`].
+/// As for [`compare_recordings`].
 pub fn compare_recordings_in_order(
     first: &[RecordingCount],
     second: &[RecordingCount],
@@ -120,10 +125,10 @@ pub fn compare_recordings_in_order(
     let sides = [first, second];
     for (name, side) in [("first recordings", first), ("second recordings", second)] {
         at_least(name, side, 1)?;
-        for one in side {
-            not_negative("events", one.events)?;
-            not_negative("dispersion", one.dispersion)?;
-            positive("exposure", one.exposure)?;
+        for recording in side {
+            not_negative("events", recording.events)?;
+            not_negative("dispersion", recording.dispersion)?;
+            positive("exposure", recording.exposure)?;
         }
     }
     let dispersions = dispersions(sides);
@@ -137,7 +142,7 @@ pub fn compare_recordings_in_order(
     let by_recordings = judged(ratio, margin)?.verdict;
     match order.positions() {
         positions if positions.is_empty() => {}
-        // One position of each side: a regular job may be all of the difference.
+        // With one position per side, a periodic job may be the whole difference.
         positions if positions.len() == 2 => {
             ratio.interval = Interval {
                 low: 0.0,
@@ -160,45 +165,48 @@ pub fn compare_recordings_in_order(
         varies,
         is_of_order: by_recordings != comparison.verdict,
         contradicting,
-        pairs_agree: contradicting.is_none_or(|pairs| pairs <= first.len() / CONTRADICTING_IN),
+        pairs_agree: contradicting
+            .is_none_or(|pairs| pairs <= first.len() / PAIRS_PER_CONTRADICTION),
     })
 }
 
 fn events(side: &[RecordingCount]) -> f64 {
-    side.iter().map(|one| one.events).sum()
+    side.iter().map(|recording| recording.events).sum()
 }
 
 fn exposure(side: &[RecordingCount]) -> f64 {
-    side.iter().map(|one| one.exposure).sum()
+    side.iter().map(|recording| recording.exposure).sum()
 }
 
-/// Of each side, the mean of its recordings weighted by their events; of one
-/// without any, the other's.
+/// Returns for each side the mean dispersion of its recordings, weighted by their
+/// events. A side without events gets the value of the other.
 fn dispersions(sides: [&[RecordingCount]; 2]) -> [f64; 2] {
-    let of = sides.map(|side| {
-        let weighed = side.iter().map(|one| one.events * one.dispersion);
-        let all = events(side);
-        (all > 0.0).then(|| (weighed.sum::<f64>() / all).max(1.0))
+    let dispersion = sides.map(|side| {
+        let weighed = side
+            .iter()
+            .map(|recording| recording.events * recording.dispersion);
+        let total = events(side);
+        (total > 0.0).then(|| (weighed.sum::<f64>() / total).max(1.0))
     });
-    [0, 1].map(|side| of[side].or(of[1 - side]).unwrap_or(1.0))
+    [0, 1].map(|side| dispersion[side].or(dispersion[1 - side]).unwrap_or(1.0))
 }
 
-/// How many times more the recordings vary than `dispersions` explain, and whether
-/// that is more than chance.
+/// Returns how many times more the recordings vary than `dispersions` explain, and
+/// whether that is more than chance.
 fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, bool) {
     let (statistic, freedom) = within(sides, dispersions);
     if freedom < 1.0 {
         return (1.0, false);
     }
-    let seen = statistic / freedom;
+    let ratio = statistic / freedom;
     let chance = ChiSquared::new(freedom).map_or(1.0, |chi| chi.sf(statistic));
-    (seen.max(1.0), chance < VARIES)
+    (ratio.max(1.0), chance < VARIATION_LEVEL)
 }
 
-/// The squares of what recordings are off their side's rate, over their
-/// variances; and how many of them are free. What the two of a pair share, such as
-/// an hour, counts too: differences of pairs are half as many, and tell what
-/// varies from chance too seldom to be worth it (docs/validation/compare.md has both).
+/// Returns the squared deviations of the recordings from the rate of their side,
+/// divided by their variances, and the degrees of freedom. Common factors of a pair,
+/// such as the hour, count too. Differences of pairs have half the degrees of freedom
+/// and detect variation too rarely (docs/validation/compare.md has both).
 fn within(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
     let (mut statistic, mut freedom) = (0.0, 0.0);
     for (side, dispersion) in sides.into_iter().zip(dispersions) {
@@ -207,22 +215,23 @@ fn within(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, f64) {
             freedom += side.len() as f64 - 1.0;
             statistic += side
                 .iter()
-                .map(|one| (rate * one.exposure, one.events))
-                .map(|(expected, seen)| (seen - expected).powi(2) / (expected * dispersion))
+                .map(|recording| (rate * recording.exposure, recording.events))
+                .map(|(expected, events)| (events - expected).powi(2) / (expected * dispersion))
                 .sum::<f64>();
         }
     }
     (statistic, freedom)
 }
 
-/// Logarithms of the rates of recordings. Half an event is added to each count, so that
-/// none is without a logarithm.
+/// Returns the logarithms of the rates of the recordings. Half an event is added to
+/// each count so that every logarithm exists.
 fn logarithms(sides: [&[RecordingCount]; 2]) -> [Vec<f64>; 2] {
-    let log = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
+    let log = |recording: &RecordingCount| ((recording.events + 0.5) / recording.exposure).ln();
     sides.map(|side| side.iter().map(log).collect())
 }
 
-/// Mean logarithms of the recordings at each position of an order that repeats itself.
+/// Returns the mean logarithms of the recordings at each position of an order that
+/// repeats itself.
 fn means_of_positions(
     sides: [&[RecordingCount]; 2],
     positions: &[(usize, Vec<usize>)],
@@ -233,7 +242,7 @@ fn means_of_positions(
         let mean_of = |(_, recordings): &(usize, Vec<usize>)| {
             let logs: Vec<f64> = recordings
                 .iter()
-                .filter_map(|&at| logs[side].get(at).copied())
+                .filter_map(|&index| logs[side].get(index).copied())
                 .collect();
             mean(&logs)
         };
@@ -241,9 +250,10 @@ fn means_of_positions(
     })
 }
 
-/// The ratio must hold recording by recording, too, by Student's interval of the
-/// difference of the means of their rates' logarithms, which assumes nothing of why
-/// they differ. Of one recording each there is no such interval.
+/// Widens the interval so that the ratio also holds recording by recording: by
+/// Student's interval of the difference of the means of the rates' logarithms, which
+/// makes no assumption about the reason for the variation. Single recordings have no
+/// such interval.
 fn widen(ratio: &mut RateRatio, logs: &[Vec<f64>; 2], confidence: f64) {
     let free = |side: &Vec<f64>| side.len() as f64 - 1.0;
     let freedom = free(&logs[0]) + free(&logs[1]);
@@ -252,7 +262,7 @@ fn widen(ratio: &mut RateRatio, logs: &[Vec<f64>; 2], confidence: f64) {
     };
     let middle = mean(&logs[1]) - mean(&logs[0]);
     let squares = |side: &Vec<f64>| match side.len() {
-        // One recording varies from nothing.
+        // A single recording has no deviation.
         1 => 0.0,
         _ => variance(side) * free(side),
     };
@@ -268,18 +278,19 @@ fn widen(ratio: &mut RateRatio, logs: &[Vec<f64>; 2], confidence: f64) {
 }
 
 fn contradicting(first: &[RecordingCount], second: &[RecordingCount]) -> usize {
-    let difference = |one: f64, per: f64, other: f64, of: f64| (other / of).total_cmp(&(one / per));
-    let all = difference(
+    let difference = |count: f64, per: f64, other: f64, other_exposure: f64| {
+        (other / other_exposure).total_cmp(&(count / per))
+    };
+    let total = difference(
         events(first),
         exposure(first),
         events(second),
         exposure(second),
     );
     let pairs = first.iter().zip(second);
-    let signs = pairs
-        .map(|(one, other)| difference(one.events, one.exposure, other.events, other.exposure));
+    let signs = pairs.map(|(a, b)| difference(a.events, a.exposure, b.events, b.exposure));
     signs
-        .filter(|sign| *sign == all.reverse() && !all.is_eq())
+        .filter(|sign| *sign == total.reverse() && !total.is_eq())
         .count()
 }
 
@@ -292,99 +303,103 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     fn counts(events: &[u32]) -> Vec<RecordingCount> {
-        let one = |&events: &u32| RecordingCount {
+        let recording = |&events: &u32| RecordingCount {
             events: f64::from(events),
             dispersion: 1.0,
             exposure: 60.0,
         };
-        events.iter().map(one).collect()
+        events.iter().map(recording).collect()
     }
 
     fn compared(first: &[u32], second: &[u32]) -> SetsCompared {
         compare_recordings(&counts(first), &counts(second), 1.25, 0.95).unwrap()
     }
 
-    /// Else every comparison would pay for bursts that there are not.
+    /// Otherwise every comparison would pay for bursts that do not exist.
     #[test]
-    fn independent_events_have_the_dispersion_of_such_on_average() {
+    fn dispersion_of_independent_events_is_one_on_average() {
         let mut random = Pcg64Mcg::seed_from_u64(7);
         for count in [1, 2, 5, 10, 20, 60, 200] {
             let mut dispersion = || {
                 let times = (0..count).map(|_| random.random::<f64>() * 300.0);
-                let found = RecordingCount::of(times.collect(), 300.0, 300.0).unwrap();
-                found.dispersion
+                let count = RecordingCount::of(times.collect(), 300.0, 300.0).unwrap();
+                count.dispersion
             };
-            let all: Vec<f64> = (0..600).map(|_| dispersion()).collect();
+            let dispersions: Vec<f64> = (0..600).map(|_| dispersion()).collect();
 
-            assert!((mean(&all) - 1.0).abs() < 0.06, "{count}: {}", mean(&all));
+            assert!(
+                (mean(&dispersions) - 1.0).abs() < 0.06,
+                "{count}: {}",
+                mean(&dispersions)
+            );
         }
     }
 
     #[test]
-    fn independent_events_that_agree_are_compared_as_their_sums() {
-        let found = compared(&[10, 9, 11], &[21, 19, 20]);
+    fn agreeing_independent_events_are_compared_as_their_sums() {
+        let result = compared(&[10, 9, 11], &[21, 19, 20]);
 
         let sums = effective_ratio((30.0, 180.0), (60.0, 180.0), 0.95).unwrap();
-        assert_eq!(found.comparison.verdict, ComparisonVerdict::Worse);
-        assert_eq!((found.between, found.contradicting), (1.0, Some(0)));
-        let low = found.comparison.ratio.interval.low;
+        assert_eq!(result.comparison.verdict, ComparisonVerdict::Worse);
+        assert_eq!((result.between, result.contradicting), (1.0, Some(0)));
+        let low = result.comparison.ratio.interval.low;
         assert!((low / sums.interval.low - 1.0).abs() < 1e-6);
     }
 
     #[test]
-    fn recordings_that_vary_more_than_their_events_are_no_verdict() {
-        // As many in all as above.
-        let found = compared(&[2, 3, 25], &[40, 18, 2]);
+    fn recordings_that_vary_more_than_their_events_have_no_verdict() {
+        // The same totals as above.
+        let result = compared(&[2, 3, 25], &[40, 18, 2]);
 
-        assert_eq!(found.comparison.verdict, ComparisonVerdict::Inconclusive);
-        assert_eq!(found.contradicting, Some(1));
-        assert!(found.between > 10.0, "{found:?}");
+        assert_eq!(result.comparison.verdict, ComparisonVerdict::Inconclusive);
+        assert_eq!(result.contradicting, Some(1));
+        assert!(result.between > 10.0, "{result:?}");
     }
 
-    /// Tenfold, by recordings of which each varies by a factor of two.
+    /// A tenfold difference, with recordings that vary by a factor of two.
     #[test]
-    fn recordings_that_vary_and_differ_by_far_more_are_a_verdict() {
-        let found = compared(&[5, 9, 2, 7, 4, 12], &[50, 90, 20, 70, 40, 120]);
+    fn difference_far_above_the_variation_is_a_verdict() {
+        let result = compared(&[5, 9, 2, 7, 4, 12], &[50, 90, 20, 70, 40, 120]);
 
-        assert!(found.between > 1.0, "{found:?}");
-        assert_eq!(found.comparison.verdict, ComparisonVerdict::Worse);
-        let p = found.comparison.ratio.p;
+        assert!(result.between > 1.0, "{result:?}");
+        assert_eq!(result.comparison.verdict, ComparisonVerdict::Worse);
+        let p = result.comparison.ratio.p;
         assert!((1e-6..1e-3).contains(&p), "{p}");
     }
 
     #[test]
-    fn what_varies_counts_also_where_both_of_a_pair_share_it() {
+    fn variation_common_to_a_pair_counts() {
         for second in [&[10, 100, 1_000][..], &[10, 100, 1_000, 500]] {
-            let found = compared(&[5, 50, 500], second);
+            let result = compared(&[5, 50, 500], second);
 
-            assert!(found.between > 100.0, "{found:?}");
-            assert_eq!(found.comparison.verdict, ComparisonVerdict::Inconclusive);
-            assert_eq!(found.contradicting, (second.len() == 3).then_some(0));
+            assert!(result.between > 100.0, "{result:?}");
+            assert_eq!(result.comparison.verdict, ComparisonVerdict::Inconclusive);
+            assert_eq!(result.contradicting, (second.len() == 3).then_some(0));
         }
     }
 
     #[test]
-    fn one_pair_of_four_may_contradict_the_others_and_two_may_not() {
-        let one = compared(&[10, 12, 21, 9], &[24, 22, 20, 26]);
+    fn one_pair_of_four_may_contradict_and_two_may_not() {
+        let single = compared(&[10, 12, 21, 9], &[24, 22, 20, 26]);
         let two = compared(&[10, 23, 21, 9], &[24, 22, 20, 26]);
 
-        assert_eq!((one.contradicting, one.pairs_agree), (Some(1), true));
+        assert_eq!((single.contradicting, single.pairs_agree), (Some(1), true));
         assert_eq!((two.contradicting, two.pairs_agree), (Some(2), false));
     }
 
     #[test]
-    fn one_storm_in_one_of_three_recordings_is_no_change() {
-        let found = compared(&[0, 0, 0], &[30, 0, 0]);
+    fn storm_in_one_of_three_recordings_is_no_change() {
+        let result = compared(&[0, 0, 0], &[30, 0, 0]);
 
         assert_eq!(
-            found.comparison.verdict,
+            result.comparison.verdict,
             ComparisonVerdict::Inconclusive,
-            "{found:?}"
+            "{result:?}"
         );
     }
 
     #[test]
-    fn a_burst_counts_as_one_also_on_the_side_without_any() {
+    fn burst_counts_as_one_event_on_a_side_without_events_too() {
         let burst = RecordingCount {
             events: 64.0,
             dispersion: 96.0,
@@ -395,10 +410,10 @@ mod tests {
             ..burst
         };
 
-        let found = compare_recordings(&[none], &[burst], 1.25, 0.95).unwrap();
+        let result = compare_recordings(&[none], &[burst], 1.25, 0.95).unwrap();
 
-        assert_eq!(found.comparison.verdict, ComparisonVerdict::Inconclusive);
-        assert_eq!(found.dispersions, [96.0, 96.0]);
+        assert_eq!(result.comparison.verdict, ComparisonVerdict::Inconclusive);
+        assert_eq!(result.dispersions, [96.0, 96.0]);
     }
 
     /// A job in every fourth recording, in the order A B B A of eight rounds.
@@ -421,7 +436,8 @@ mod tests {
         let changed = compared(&without, &doubled, &"ABBA".repeat(4));
         let alternating = compared(&without, &doubled, &"AB".repeat(8));
 
-        let verdicts = [fixed, random, changed, alternating].map(|one| one.comparison.verdict);
+        let verdicts =
+            [fixed, random, changed, alternating].map(|result| result.comparison.verdict);
         assert_eq!(
             verdicts,
             [
@@ -437,14 +453,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_recording_there_is_nothing_to_compare() {
+    fn comparison_without_recordings_is_refused() {
         assert!(compare_recordings(&[], &counts(&[1]), 1.25, 0.95).is_err());
         assert!(compare_recordings(&counts(&[1]), &counts(&[1]), 1.0, 0.95).is_err());
     }
 
     proptest! {
         #[test]
-        fn swapping_the_sides_swaps_the_verdict(
+        fn verdict_swaps_with_the_sides(
             a in prop::collection::vec(0..200_u32, 1..5), b in prop::collection::vec(0..200_u32, 1..5),
         ) {
             let (there, back) = (compared(&a, &b), compared(&b, &a));
@@ -457,29 +473,29 @@ mod tests {
             prop_assert_eq!(there.contradicting, back.contradicting);
         }
 
-        /// However alike the recordings of a side are by Student's interval.
+        /// Applies even if Student's interval finds the recordings of a side alike.
         #[test]
-        fn what_varies_so_many_times_more_tells_as_much_as_so_many_times_fewer_events(
+        fn variation_by_a_factor_equals_fewer_events_by_that_factor(
             a in prop::collection::vec(0..200_u32, 2..5), b in prop::collection::vec(0..200_u32, 2..5),
         ) {
-            let found = compared(&a, &b);
-            let side = |all: &[u32]| {
-                let events = f64::from(all.iter().sum::<u32>());
-                (events / found.between, 60.0 * all.len() as f64 / found.between)
+            let result = compared(&a, &b);
+            let side = |counts: &[u32]| {
+                let events = f64::from(counts.iter().sum::<u32>());
+                (events / result.between, 60.0 * counts.len() as f64 / result.between)
             };
             let fewer = effective_ratio(side(&a), side(&b), 0.95).unwrap();
 
-            let (seen, least) = (found.comparison.ratio.interval, fewer.interval);
-            prop_assert!(seen.low <= least.low && least.high <= seen.high, "{found:?}");
+            let (interval, least) = (result.comparison.ratio.interval, fewer.interval);
+            prop_assert!(interval.low <= least.low && least.high <= interval.high, "{result:?}");
         }
 
         #[test]
-        fn what_was_seen_lies_in_its_interval(
+        fn interval_contains_the_estimate(
             a in prop::collection::vec(0..200_u32, 1..5), b in prop::collection::vec(0..200_u32, 1..5),
         ) {
-            let found = compared(&a, &b).comparison.ratio;
-            if let Some(ratio) = found.ratio {
-                prop_assert!(found.interval.contains(ratio), "{found:?}");
+            let result = compared(&a, &b).comparison.ratio;
+            if let Some(ratio) = result.ratio {
+                prop_assert!(result.interval.contains(ratio), "{result:?}");
             }
         }
     }

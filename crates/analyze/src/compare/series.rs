@@ -1,14 +1,15 @@
-//! Where a series of figures changes: E-divisive means (Matteson & James 2014, a
-//! nonparametric analysis of multiple change points), as the performance tests of
-//! `MongoDB` (Daly et al. 2020) and of Apache Cassandra (Fleming et al. 2023) use it.
+//! Changes in a series of figures: E-divisive means (Matteson & James 2014, a
+//! nonparametric analysis of multiple change points). The performance tests of
+//! `MongoDB` (Daly et al. 2020) and Apache Cassandra (Fleming et al. 2023) use the same
+//! method.
 //!
-//! Between two parts of a series of n and m values lies the energy distance (Székely
-//! & Rizzo 2013) of exponent 1: twice the mean distance of a value of the one to
-//! one of the other, less the mean distance of two of the same part, of each. That,
-//! times n m / (n + m), is largest where the series changes most; the second part may
-//! end before the series does, or else a change that is undone later would hide. The
-//! series is cut there, and each part again, for as long as fewer than the wanted
-//! share of 999 permutations of the values within parts give as much.
+//! The distance of two parts with n and m values is the energy distance (Székely &
+//! Rizzo 2013) of exponent 1: twice the mean distance between values of different
+//! parts, minus the mean distance of two values within each part. Multiplied by n m /
+//! (n + m), it is largest at the largest change. The second part may end before the
+//! series does, because otherwise a change that is reverted later would remain hidden.
+//! The series is divided there, and each part again, while fewer than the wanted
+//! fraction of 999 permutations of the values within parts have an equal distance.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt as _, SeedableRng as _};
@@ -18,31 +19,30 @@ use crate::InputError;
 use crate::input::{finite, probability};
 use crate::sample::index;
 
-/// Orders that are tried, which tells a share of 0.001.
+/// Number of permutations, which resolves a fraction of 0.001.
 const PERMUTATIONS: usize = 999;
-/// Series that are drawn for where a change is.
+/// Number of series that are drawn to locate a change.
 const DRAWS: usize = 500;
-/// Where it is, it is found in all but so many of 100 of these draws, half on
-/// either side.
+/// Percentage of these draws outside the interval of the position, half on either side.
 const OUTSIDE: f64 = 5.0;
 
-/// A change in a series.
+/// Change in a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePoint {
-    /// The first value behind it, from 0.
+    /// Index of the first value after the change, from 0.
     pub at: usize,
-    /// As early as this it may have been, and as late as that, at 95 %.
+    /// Earliest and latest index of the change (95 %).
     pub between: (usize, usize),
-    /// How often chance alone gives as much.
+    /// Probability that chance alone gives an equal distance.
     pub p: f64,
 }
 
-/// The changes of a series of `values`, ascending; each part between two has
-/// `least` values or more, 2 at least. Where there is none, one is found in
-/// no more than the share `wrong` of series.
+/// Finds the changes of a series of `values`, ascending. Each part between two changes
+/// has at least `least` values, and at least 2. In a series without a change, one is
+/// found with probability at most `wrong`.
 ///
 /// # Errors
-/// When a value is not finite, or `wrong` is no probability.
+/// If a value is not finite, or `wrong` is not a probability.
 pub fn change_points(
     values: &[f64],
     least: usize,
@@ -53,9 +53,9 @@ pub fn change_points(
     probability("share of wrong changes", wrong)?;
     let least = least.max(2);
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let mut found: Vec<(usize, f64)> = Vec::new();
+    let mut changes: Vec<(usize, f64)> = Vec::new();
     loop {
-        let parts = parts(values.len(), found.iter().map(|one| one.0));
+        let parts = parts(values.len(), changes.iter().map(|change| change.0));
         let Some(cut) = best_of(values, &parts, least) else {
             break;
         };
@@ -63,17 +63,17 @@ pub fn change_points(
         if p > wrong {
             break;
         }
-        found.push((cut.at, p));
-        found.sort_unstable_by_key(|one| one.0);
+        changes.push((cut.at, p));
+        changes.sort_unstable_by_key(|change| change.0);
     }
-    let all = parts(values.len(), found.iter().map(|one| one.0));
-    let around = all.windows(2).zip(&found);
+    let parts = parts(values.len(), changes.iter().map(|change| change.0));
+    let around = parts.windows(2).zip(&changes);
     Ok(around
-        .map(|(around, &(at, p))| {
-            let (before, behind) = (&values[around[0].0..at], &values[at..around[1].1]);
+        .map(|(around, &(index, p))| {
+            let (before, behind) = (&values[around[0].0..index], &values[index..around[1].1]);
             let (first, last) = place(before, behind, least, &mut random);
             ChangePoint {
-                at,
+                at: index,
                 between: (around[0].0 + first, around[0].0 + last),
                 p,
             }
@@ -81,25 +81,26 @@ pub fn change_points(
         .collect())
 }
 
-/// The parts of a series of `count` values that is cut at `cuts`, ascending.
+/// Returns the parts of a series of `count` values that is divided at `cuts`,
+/// ascending.
 fn parts(count: usize, cuts: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut from = 0;
     let mut parts = Vec::new();
-    for at in cuts.chain(std::iter::once(count)) {
-        parts.push((from, at));
-        from = at;
+    for cut in cuts.chain(std::iter::once(count)) {
+        parts.push((from, cut));
+        from = cut;
     }
     parts
 }
 
-/// Where to cut, and how far apart the two sides are.
+/// Position of a cut, and the distance of its sides.
 #[derive(Clone, Copy, Debug)]
 struct SeriesCut {
     at: usize,
     distance: f64,
 }
 
-/// The best cut of all parts.
+/// Returns the best cut of all parts.
 fn best_of(values: &[f64], parts: &[(usize, usize)], least: usize) -> Option<SeriesCut> {
     let each = parts.iter().filter_map(|&(from, to)| {
         let cut = best(&values[from..to], least)?;
@@ -108,26 +109,30 @@ fn best_of(values: &[f64], parts: &[(usize, usize)], least: usize) -> Option<Ser
             ..cut
         })
     });
-    each.max_by(|one, other| one.distance.total_cmp(&other.distance))
+    each.max_by(|a, b| a.distance.total_cmp(&b.distance))
 }
 
-/// The best cut of one part; `None` where it is too short for any.
+/// Returns the best cut of a part; `None` if the part is too short.
 fn best(values: &[f64], least: usize) -> Option<SeriesCut> {
     let count = values.len();
     let sums = DistanceSums::of(values);
-    let mut found: Option<SeriesCut> = None;
-    for at in least..=count.checked_sub(least)? {
-        for end in at + least..=count {
-            let distance = sums.energy(at, end);
-            if found.is_none_or(|found| distance > found.distance) {
-                found = Some(SeriesCut { at, distance });
+    let mut best_cut: Option<SeriesCut> = None;
+    for index in least..=count.checked_sub(least)? {
+        for end in index + least..=count {
+            let distance = sums.energy(index, end);
+            if best_cut.is_none_or(|best| distance > best.distance) {
+                best_cut = Some(SeriesCut {
+                    at: index,
+                    distance,
+                });
             }
         }
     }
-    found
+    best_cut
 }
 
-/// Sums of the distances of all pairs of values: of the first i and the first j.
+/// Sums of the distances of all pairs: one of the first i values and one of the first
+/// j.
 struct DistanceSums {
     sums: Vec<f64>,
     width: usize,
@@ -137,10 +142,10 @@ impl DistanceSums {
     fn of(values: &[f64]) -> Self {
         let width = values.len() + 1;
         let mut sums = vec![0.0; width * width];
-        for (i, one) in values.iter().enumerate() {
+        for (i, value) in values.iter().enumerate() {
             let mut row = 0.0;
             for (j, other) in values.iter().enumerate() {
-                row += (one - other).abs();
+                row += (value - other).abs();
                 sums[(i + 1) * width + j + 1] = sums[i * width + j + 1] + row;
             }
         }
@@ -151,20 +156,21 @@ impl DistanceSums {
         self.sums[i * self.width + j]
     }
 
-    /// How far the values before `at` are from those from `at` to `end`.
-    fn energy(&self, at: usize, end: usize) -> f64 {
-        let (n, m) = (at as f64, (end - at) as f64);
-        let first = self.upto(at, at);
-        let across = self.upto(at, end) - first;
-        let second = self.upto(end, end) - 2.0 * self.upto(at, end) + first;
+    /// Returns the distance of the values before `cut` from those between `cut` and
+    /// `end`.
+    fn energy(&self, cut: usize, end: usize) -> f64 {
+        let (n, m) = (cut as f64, (end - cut) as f64);
+        let first = self.upto(cut, cut);
+        let across = self.upto(cut, end) - first;
+        let second = self.upto(end, end) - 2.0 * self.upto(cut, end) + first;
         // Each pair is in the sums of one part twice.
         let energy = 2.0 * across / (n * m) - first / (n * (n - 1.0)) - second / (m * (m - 1.0));
         energy * n * m / (n + m)
     }
 }
 
-/// How often the values in another order, each part's within it, can be cut as
-/// far apart.
+/// Returns the fraction of permutations within the parts that allow a cut with an equal
+/// distance.
 fn chance(
     values: &[f64],
     parts: &[(usize, usize)],
@@ -173,7 +179,7 @@ fn chance(
     random: &mut Pcg64Mcg,
 ) -> f64 {
     let mut order = values.to_vec();
-    // What rounding makes of the same values in another order is as far.
+    // Allow for the rounding of the same values in another order.
     let as_far = distance * (1.0 - 1e-9);
     let reached = (0..PERMUTATIONS).filter(|_| {
         for &(from, to) in parts {
@@ -184,12 +190,12 @@ fn chance(
     (reached.count() + 1) as f64 / (PERMUTATIONS + 1) as f64
 }
 
-/// Where the cut between two parts may be, from the beginning of the first: as it
-/// is found in series drawn from both (the bootstrap of a change point: Antoch,
-/// Hušková & Veraverbeke 1995).
+/// Returns the range of the cut between two parts, relative to the start of the first.
+/// It is the range in series that are drawn from both parts (the bootstrap of a change
+/// point: Antoch, Hušková & Veraverbeke 1995).
 fn place(before: &[f64], behind: &[f64], least: usize, random: &mut Pcg64Mcg) -> (usize, usize) {
-    let mut draw = |of: &[f64]| of[random.random_range(0..of.len())];
-    let mut found: Vec<usize> = (0..DRAWS)
+    let mut draw = |values: &[f64]| values[random.random_range(0..values.len())];
+    let mut cuts: Vec<usize> = (0..DRAWS)
         .filter_map(|_| {
             let drawn: Vec<f64> = std::iter::repeat_n(before, before.len())
                 .chain(std::iter::repeat_n(behind, behind.len()))
@@ -198,29 +204,29 @@ fn place(before: &[f64], behind: &[f64], least: usize, random: &mut Pcg64Mcg) ->
             best(&drawn, least).map(|cut| cut.at)
         })
         .collect();
-    found.push(before.len());
-    found.sort_unstable();
-    let tail = index(found.len() as f64 * OUTSIDE / 200.0);
-    (found[tail], found[found.len() - 1 - tail])
+    cuts.push(before.len());
+    cuts.sort_unstable();
+    let tail = index(cuts.len() as f64 * OUTSIDE / 200.0);
+    (cuts[tail], cuts[cuts.len() - 1 - tail])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Values that look random, between 0 and 1.
+    /// Returns pseudo-random values between 0 and 1.
     fn noise(count: usize) -> Vec<f64> {
-        let at = |number: usize| (number as f64 * 0.754_877_666).fract();
-        (1..=count).map(at).collect()
+        let value = |number: usize| (number as f64 * 0.754_877_666).fract();
+        (1..=count).map(value).collect()
     }
 
     fn found(values: &[f64]) -> Vec<usize> {
-        let all = change_points(values, 3, 0.01, 1).unwrap();
-        all.iter().map(|one| one.at).collect()
+        let changes = change_points(values, 3, 0.01, 1).unwrap();
+        changes.iter().map(|change| change.at).collect()
     }
 
     #[test]
-    fn a_step_is_found_where_it_is_and_one_that_is_undone_twice() {
+    fn step_is_found_at_its_position_and_reverted_step_twice() {
         let mut values = noise(30);
         assert_eq!(found(&values), Vec::<usize>::new());
 
@@ -239,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_too_short_to_tell_has_no_change() {
+    fn short_series_has_no_change() {
         for values in [&[][..], &[1.0], &[1.0, 9.0], &[1.0, 1.0, 9.0, 9.0, 9.0]] {
             assert_eq!(found(values), Vec::<usize>::new(), "{values:?}");
         }
@@ -247,15 +253,15 @@ mod tests {
         assert!(change_points(&[f64::NAN; 9], 3, 0.05, 1).is_err());
     }
 
-    /// Szekely & Rizzo: of two parts, computed pair by pair.
+    /// Szekely & Rizzo's distance of two parts, computed pair by pair.
     #[test]
-    fn the_energy_is_that_of_its_definition() {
+    fn energy_equals_its_definition() {
         let values = noise(9);
-        let mean = |one: &[f64], other: &[f64], pairs: f64| {
-            let all = one
+        let mean = |first: &[f64], second: &[f64], pairs: f64| {
+            let sum = first
                 .iter()
-                .flat_map(|a| other.iter().map(move |b| (a - b).abs()));
-            all.sum::<f64>() / pairs
+                .flat_map(|a| second.iter().map(move |b| (a - b).abs()));
+            sum.sum::<f64>() / pairs
         };
         let (first, second) = (&values[..4], &values[4..7]);
         let expected = (2.0 * mean(first, second, 12.0)

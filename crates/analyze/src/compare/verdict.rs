@@ -1,52 +1,52 @@
-//! The verdict on two rates of exceedances.
+//! Verdict on two rates of exceedances.
 
 use crate::InputError;
 use crate::counts::RateRatio;
 use crate::input::between;
 
-/// What the data say of the second system, compared with the first.
+/// Verdict on the second system, compared with the first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ComparisonVerdict {
-    /// It is late more often.
+    /// The second system is late more often.
     Worse,
-    /// It is late less often.
+    /// The second system is late less often.
     Better,
-    /// The two are equal within the margin.
+    /// Both are equal within the margin.
     Equivalent,
-    /// The recordings are too short to say.
+    /// The recordings are too short for a verdict.
     Inconclusive,
 }
 
-/// What the data say of a difference by ten times or more (OSDI'99: "an order
-/// of magnitude").
+/// Verdict on a difference by a factor of ten or more (OSDI'99: "an order of
+/// magnitude").
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Magnitude {
-    /// The second is worse by at least ten times.
+    /// The second is worse by a factor of at least ten.
     TenTimesWorse,
-    /// The second is better by at least ten times.
+    /// The second is better by a factor of at least ten.
     TenTimesBetter,
-    /// Ten times is possible, and so is less.
+    /// A factor of ten is possible, and so is less.
     Compatible,
-    /// The difference is less than ten times.
+    /// The difference is less than a factor of ten.
     Less,
 }
 
-/// Two rates compared.
+/// Comparison of two rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The second rate over the first.
+    /// Second rate divided by the first.
     pub ratio: RateRatio,
-    /// What that means.
+    /// Verdict on the ratio.
     pub verdict: ComparisonVerdict,
-    /// Whether it is an order of magnitude.
+    /// Verdict on an order of magnitude.
     pub magnitude: Magnitude,
 }
 
-/// What a ratio means; ratios within 1 / `margin` and `margin` count as equal,
-/// 1.25 being usual.
+/// Judges a ratio. Ratios within 1 / `margin` and `margin` count as equal; 1.25 is
+/// usual.
 ///
 /// # Errors
-/// When the margin is out of its range.
+/// If the margin is out of its range.
 pub(super) fn judged(ratio: RateRatio, margin: f64) -> Result<Comparison, InputError> {
     between("margin", margin, (1.0, f64::INFINITY), "above 1")?;
     let (low, high) = (ratio.interval.low, ratio.interval.high);
@@ -81,7 +81,7 @@ mod tests {
     use crate::counts::effective_ratio;
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    /// Of counts in the same time.
+    /// Compares counts in equal times.
     fn compared(first: f64, second: f64) -> Comparison {
         let ratio = effective_ratio((first, 10.0), (second, 10.0), 0.95).unwrap();
         judged(ratio, 1.25).unwrap()
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn swapping_the_systems_swaps_the_verdict(a in 0..300_u32, b in 0..300_u32) {
+        fn verdict_swaps_with_the_systems(a in 0..300_u32, b in 0..300_u32) {
             let there = compared(a.into(), b.into()).verdict;
             let back = compared(b.into(), a.into()).verdict;
             let swapped = match there {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_event_nothing_can_be_said() {
+    fn verdict_without_events_is_inconclusive() {
         let comparison = compared(0.0, 0.0);
 
         assert_eq!(comparison.verdict, ComparisonVerdict::Inconclusive);

@@ -1,8 +1,8 @@
-//! Binomial probabilities at the edges of their domain.
+//! Binomial probabilities, including the limits of their domain.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// P(X <= k) of a binomial X with `trials` and probability `share`; zero for a
+/// Returns P(X <= k) for a binomial X with `trials` and probability `share`; zero for a
 /// negative `k`.
 pub(super) fn at_most(k: i64, trials: u64, share: f64) -> f64 {
     match (u64::try_from(k), Binomial::new(share, trials)) {
@@ -12,7 +12,7 @@ pub(super) fn at_most(k: i64, trials: u64, share: f64) -> f64 {
     }
 }
 
-/// P(X >= k).
+/// Returns P(X >= k).
 pub(crate) fn at_least(k: i64, trials: u64, share: f64) -> f64 {
     match (u64::try_from(k - 1), Binomial::new(share, trials)) {
         (Err(_), _) => 1.0,
@@ -21,7 +21,7 @@ pub(crate) fn at_least(k: i64, trials: u64, share: f64) -> f64 {
     }
 }
 
-/// The two-sided p-value of `k`: twice the smaller tail, at most 1.
+/// Returns the two-sided p-value of `k`: twice the smaller tail, at most 1.
 pub(super) fn two_sided(k: i64, trials: u64, share: f64) -> f64 {
     let smaller = at_most(k, trials, share).min(at_least(k, trials, share));
     (2.0 * smaller).min(1.0)

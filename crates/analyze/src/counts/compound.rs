@@ -1,5 +1,4 @@
-//! The sum of a number of events that is to come, when each event counts for
-//! more or less.
+//! Sum of a future number of events of varying size.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Binomial, Distribution, Gamma, Poisson};
@@ -8,41 +7,41 @@ use rand_pcg::Pcg64Mcg;
 use crate::input::{not_negative, positive, probability};
 use crate::{InputError, Interval};
 
-/// Sums that are drawn for one interval; always the same ones.
+/// Number of sums that are drawn for one interval, always with the same seed.
 const ROUNDS: usize = 1_000;
 const SEED: u64 = 1982;
-/// The tail of sizes beyond the largest seen: Pareto, of this shape where sizes
-/// vary as much as exponential ones do, less where they vary less. Chosen so
-/// that sums of exponential and of heavier sizes are covered alike.
+/// Shape of the Pareto tail of sizes beyond the largest observed one, if sizes vary as
+/// much as exponential ones do; smaller if they vary less. Chosen for equal coverage of
+/// sums of exponential and of heavier sizes.
 const SHAPE_BEYOND: f64 = 0.4;
 
-/// Events of varying size, as far as they were observed.
+/// Observed events of varying size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizedEvents {
-    /// How many independent ones came; need not be whole.
+    /// Number of independent events; need not be an integer.
     pub seen: f64,
-    /// The mean of their sizes.
+    /// Mean size.
     pub mean: f64,
-    /// The variance of sizes over the square of their mean.
+    /// Variance of the sizes divided by the square of the mean.
     pub variation: f64,
-    /// From so many sizes the two are known.
+    /// Number of sizes from which mean and variation are known.
     pub sizes: f64,
-    /// The largest of them.
+    /// Largest size.
     pub largest: f64,
 }
 
-/// Where the sum of the sizes of the next `future` will lie, rounded to whole
-/// numbers, after `events` in `exposure` at the same rate.
+/// Predicts the sum of the sizes in the next `future`, rounded to integers, after
+/// `events` in `exposure` at the same rate.
 ///
-/// It holds four things that are not known: the rate, how many events come at
-/// that rate, the mean size, and the size of each that comes. Drawn are: a rate
-/// from a gamma distribution (Jeffreys' posterior), a Poisson number, a mean
-/// from an inverse gamma distribution, gamma-distributed sizes; and, because
-/// the next of n + 1 sizes is the largest with a chance of 1 / (n + 1) (Hill
-/// 1968), as often a size beyond the largest that was seen.
+/// The interval covers four unknowns: the rate, the number of events at that rate, the
+/// mean size, and the size of each future event. It draws a rate from a gamma
+/// distribution (Jeffreys' posterior), a Poisson number, a mean from an inverse gamma
+/// distribution, and gamma-distributed sizes. The next of n + 1 sizes is the largest
+/// with probability 1 / (n + 1) (Hill 1968). With that probability, it draws a size
+/// beyond the largest observed one.
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 pub fn predicted_sum(
     events: SizedEvents,
     exposure: f64,
@@ -53,21 +52,21 @@ pub fn predicted_sum(
     let share = positive("future", future)? / positive("exposure", exposure)?;
     let mut sums = Draws::new(events, share)?.sums();
     sums.sort_by(f64::total_cmp);
-    let at = |share: f64| {
+    let quantile = |share: f64| {
         let rank = crate::sample::index((share * ROUNDS as f64).ceil()).saturating_sub(1);
         sums[rank.min(ROUNDS - 1)].round()
     };
     Ok(Interval {
-        low: at(tail),
-        high: at(1.0 - tail),
+        low: quantile(tail),
+        high: quantile(1.0 - tail),
     })
 }
 
 struct Draws {
     events: SizedEvents,
-    /// Of the number that is to come.
+    /// Distribution of the expected future number.
     expected: Gamma<f64>,
-    /// What the mean size is divided by; its own mean is about 1.
+    /// Divisor of the mean size; its mean is about 1.
     error: Gamma<f64>,
     is_beyond: f64,
     shape_beyond: f64,
@@ -93,12 +92,12 @@ impl Draws {
                 range: "positive and finite",
             })
         };
-        // Of fewer than one size, nothing could be drawn.
-        let known = (sizes / variation).max(1.0);
+        // Fewer than one size would leave no distribution.
+        let freedom = (sizes / variation).max(1.0);
         Ok(Self {
             events,
             expected: gamma(not_negative("events seen", seen)? + 0.5, share)?,
-            error: gamma(known, 1.0 / known)?,
+            error: gamma(freedom, 1.0 / freedom)?,
             is_beyond: 1.0 / (sizes + 1.0),
             shape_beyond: SHAPE_BEYOND * variation.min(1.0),
         })
@@ -111,7 +110,7 @@ impl Draws {
 
     fn sum(&self, random: &mut Pcg64Mcg) -> f64 {
         let expected = self.expected.sample(random);
-        // A mean of zero, once in very many draws, brings none.
+        // A mean of zero, once in very many draws, gives no events.
         let count: f64 = Poisson::new(expected).map_or(0.0, |poisson| poisson.sample(random));
         let mean = self.events.mean / self.error.sample(random).max(f64::MIN_POSITIVE);
         let variation = self.events.variation;
@@ -131,12 +130,12 @@ mod tests {
     use super::*;
     use crate::counts::predicted_count;
 
-    fn events(seen: f64, mean: f64, variation: f64) -> SizedEvents {
+    fn events(count: f64, mean: f64, variation: f64) -> SizedEvents {
         SizedEvents {
-            seen,
+            seen: count,
             mean,
             variation,
-            sizes: seen.max(1.0),
+            sizes: count.max(1.0),
             largest: 2.0 * mean,
         }
     }
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_all_count_alike_are_foretold_as_a_count() {
+    fn events_of_equal_size_are_predicted_as_a_count() {
         let alike = SizedEvents {
             sizes: 1e9,
             ..events(40.0, 1.0, 1e-6)
@@ -156,7 +155,7 @@ mod tests {
             predicted_count(40.0, 60.0, 30.0, 1.0, 0.95).unwrap(),
         );
 
-        // The count's limits are conservative.
+        // The limits of the count are conservative.
         assert!(
             count.low <= sum.low && sum.low <= count.low + 2.0,
             "{sum:?}"
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_less_is_known_of_sizes_the_wider_is_the_interval() {
+    fn interval_is_wider_if_fewer_sizes_are_known() {
         let (even, uneven) = (
             interval(events(20.0, 5.0, 0.1)),
             interval(events(20.0, 5.0, 2.0)),
@@ -178,23 +177,23 @@ mod tests {
             ..events(20.0, 5.0, 0.1)
         });
 
-        let width = |one: Interval| one.high - one.low;
+        let width = |interval: Interval| interval.high - interval.low;
         assert!(width(even) < width(few) && width(even) < width(uneven));
         assert!(even.contains(50.0) && uneven.contains(50.0));
     }
 
     #[test]
-    fn of_nothing_seen_a_little_is_possible() {
-        let found = interval(events(0.0, 3.0, 1.0));
+    fn prediction_without_events_allows_a_few() {
+        let sum = interval(events(0.0, 3.0, 1.0));
 
         assert!(
-            found.low == 0.0 && (3.0..100.0).contains(&found.high),
-            "{found:?}"
+            sum.low == 0.0 && (3.0..100.0).contains(&sum.high),
+            "{sum:?}"
         );
     }
 
     #[test]
-    fn sizes_that_are_none_are_refused() {
+    fn invalid_sizes_are_refused() {
         assert!(predicted_sum(events(1.0, 0.0, 1.0), 1.0, 1.0, 0.95).is_err());
         assert!(predicted_sum(events(1.0, 1.0, 0.0), 1.0, 1.0, 0.95).is_err());
         assert!(predicted_sum(events(-1.0, 1.0, 1.0), 1.0, 1.0, 0.95).is_err());

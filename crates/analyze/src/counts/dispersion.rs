@@ -1,4 +1,4 @@
-//! Whether counts vary as Poisson's do (Fisher's index of dispersion).
+//! Test of counts against the Poisson variance (Fisher's index of dispersion).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -6,7 +6,7 @@ use crate::InputError;
 use crate::input::{all_positive, at_least, finite, not_negative};
 use crate::sample::{mean, variance};
 
-/// The variance of counts over their mean.
+/// Variance of counts divided by their mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dispersion {
     /// 1 for a Poisson process, above for bursts, below for regular events.
@@ -15,11 +15,11 @@ pub struct Dispersion {
     pub p: f64,
 }
 
-/// The dispersion of `counts` in windows of equal length; at least 20 windows
+/// Computes the dispersion of `counts` in windows of equal length. At least 20 windows
 /// make it a useful check (docs/method.md 5.3).
 ///
 /// # Errors
-/// With fewer than two windows, a negative count, or no event at all.
+/// If there are fewer than two windows, a negative count, or no events.
 pub fn dispersion_index(counts: &[f64]) -> Result<Dispersion, InputError> {
     at_least("counts", counts, 2)?;
     finite("counts", counts)?;
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bursts_and_regular_events_are_both_noticed() {
+    fn bursts_and_regular_events_are_detected() {
         let bursts: Vec<f64> = (0..30)
             .map(|i| if i % 10 == 0 { 30.0 } else { 0.0 })
             .collect();
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_without_any_event_are_refused() {
+    fn windows_without_events_are_refused() {
         assert!(dispersion_index(&[0.0; 30]).is_err());
     }
 }

@@ -1,34 +1,35 @@
-//! Which events belong together, and how much the sum of all varies.
+//! Groups of events, and the variance of the sum of all events.
 
 use crate::sample::{index, variance};
 
-/// Windows whose sums are compared.
+/// Number of windows whose sums are compared.
 const WINDOWS: usize = 20;
-/// Pairs tell nothing where a group lasts longer than this part of the time.
-const LONG: f64 = 0.25;
+/// Maximum duration of a group, as a fraction of the time, for which pairs are
+/// informative.
+const MAX_GROUP_FRACTION: f64 = 0.25;
 
-/// Distances that differ by less than this part of the time are the same.
+/// Difference of distances, as a fraction of the time, below which they are equal.
 const ROUNDING: f64 = 1e-9;
 
-/// Something that happened.
+/// Event with a time and a size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// When it came.
+    /// Time of the event.
     pub at: f64,
-    /// What it counts for.
+    /// Weight of the event.
     pub size: f64,
 }
 
 /// Events between two of the largest gaps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventGroup {
-    /// What they count for together.
+    /// Sum of the sizes.
     pub(super) size: f64,
-    /// How long from the first to the last.
+    /// Time from the first event to the last.
     lasted: f64,
 }
 
-/// Events that ascend in time, on a circle as long as they were watched.
+/// Events in time order, on a circle whose circumference is the observed time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circle<'a> {
     pub(super) events: &'a [Event],
@@ -36,7 +37,8 @@ pub(super) struct Circle<'a> {
 }
 
 impl Circle<'_> {
-    /// When an event comes, counted on beyond the last one.
+    /// Returns the time of an event; indices beyond the last event continue on the next
+    /// turn.
     fn at(self, event: usize) -> f64 {
         let count = self.events.len();
         match event.checked_sub(count) {
@@ -45,34 +47,34 @@ impl Circle<'_> {
         }
     }
 
-    /// From each event to the next, as a share of the time.
+    /// Returns the gap from each event to the next, as a fraction of the time.
     fn gaps(self) -> Vec<f64> {
         let gap = |event| (self.at(event + 1) - self.at(event)) / self.span;
         (0..self.events.len()).map(gap).collect()
     }
 
-    /// How many events do not come at the instant of the one before: what stops
-    /// several CPUs at once is one. There are no more groups than that.
+    /// Returns the number of distinct times: a stop of several CPUs is one event. There
+    /// are no more groups than that.
     pub(super) fn instants(self) -> usize {
         let gaps = self.gaps().into_iter();
         gaps.filter(|&gap| gap > ROUNDING).count().max(1)
     }
 
-    /// The groups that the largest gaps part, as many as the squares of all
-    /// gaps say. Of events that come more regularly than by chance these say up
-    /// to twice as many as there are.
+    /// Returns the groups that the largest gaps separate; the squares of all gaps give
+    /// their number. For events more regular than chance, these give up to twice the
+    /// number of events.
     pub(super) fn groups(self) -> Vec<EventGroup> {
         let count = self.events.len();
         let gaps = self.gaps();
         let squares: f64 = gaps.iter().map(|gap| gap * gap).sum();
-        let found = index((2.0 / squares - 1.0).round()).clamp(1, self.instants());
+        let number = index((2.0 / squares - 1.0).round()).clamp(1, self.instants());
         let mut widest: Vec<usize> = (0..count).collect();
-        widest.sort_by(|&one, &other| gaps[other].total_cmp(&gaps[one]));
-        let mut last: Vec<usize> = widest.into_iter().take(found).collect();
+        widest.sort_by(|&a, &b| gaps[b].total_cmp(&gaps[a]));
+        let mut last: Vec<usize> = widest.into_iter().take(number).collect();
         last.sort_unstable();
-        // What comes after the last gap belongs to the first group.
-        let before = last[found - 1];
-        let mut groups = Vec::with_capacity(found);
+        // Events after the last gap belong to the first group.
+        let before = last[number - 1];
+        let mut groups = Vec::with_capacity(number);
         let mut begin = if before + 1 == count { 0 } else { before + 1 };
         for end in last {
             let last = if begin > end { end + count } else { end };
@@ -86,12 +88,12 @@ impl Circle<'_> {
         groups
     }
 
-    /// The variance of the sum of all events, which is that of what makes them:
-    /// the products of the sizes of all pairs that are no further apart than the
-    /// longest group lasts, without those that chance puts there.
+    /// Returns the variance of the sum of all events from pairs: the products of the
+    /// sizes of all pairs at most as far apart as the longest group lasts, minus those
+    /// expected by chance.
     pub(super) fn variance_by_pairs(self, groups: &[EventGroup]) -> f64 {
         let reach = groups.iter().map(|group| group.lasted).fold(0.0, f64::max);
-        if reach > LONG * self.span {
+        if reach > MAX_GROUP_FRACTION * self.span {
             return groups.iter().map(|group| group.size.powi(2)).sum();
         }
         let count = self.events.len();
@@ -115,8 +117,8 @@ impl Circle<'_> {
         (pairs - sum * sum * by_chance) / (1.0 - by_chance)
     }
 
-    /// The same by the sums of windows, which notice what crowds over longer
-    /// times than a group lasts.
+    /// Returns the same variance from the sums of windows, which detect clustering on
+    /// longer scales than a group.
     pub(super) fn variance_by_windows(self) -> f64 {
         let mut sums = vec![0.0; WINDOWS];
         for event in self.events {

@@ -1,41 +1,41 @@
-//! A count against its limit: whether what was seen shows that no more is to be
-//! expected, or that more is.
+//! Comparison of a count with its limit: whether the expected count is within it or
+//! beyond.
 //!
-//! Each limit of the expected count is one-sided, so of a count at its limit
-//! either verdict is wrong with at most the chance that the confidence leaves.
-//! They are the widest of three: those of clusters (`clusters.rs`); Garwood's
-//! (1936) of as many independent events as the clusters stand for, which hold
-//! also where those are few; and for the upper one the same of clusters that are
-//! as large as others are.
+//! Each limit of the expected count is one-sided. For a count at its limit, either
+//! verdict is therefore wrong with at most the probability that the confidence leaves.
+//! The limits are the widest of three: the limits of clusters (`clusters.rs`);
+//! Garwood's (1936) limits of the number of independent events behind the clusters,
+//! which also hold for few clusters; and for the upper limit, the limit of clusters of
+//! an assumed size.
 //!
-//! A recording without any event does not show how large a cluster is. Its upper
-//! limit holds only for clusters up to a size that the caller states; zero events
-//! bound a count by 2.9957 clusters at 95 %. [`AgainstLimit::holds_to`] is the
-//! largest size for which the count is still within its limit.
+//! A recording without events does not show how large a cluster is. Its upper limit
+//! holds only for clusters up to a size that the caller states; zero events bound a
+//! count by 2.9957 clusters at 95 %. [`AgainstLimit::holds_to`] is the largest size for
+//! which the count is still within its limit.
 
 use super::clusters::{Clusters, clustered_interval};
 use super::rate::{rate_interval, rate_upper_limit};
 use crate::input::{between, not_negative, positive};
 use crate::{InputError, Interval};
 
-/// Limits that differ by less are the same. With it 299,573 independent samples
-/// without any beyond show at 95 % that no more than one in 100,000 is: -ln 0.05
-/// of 100,000 is 299,573.2.
-const SAME: f64 = 1e-6;
-/// Nobody waits for so many times as long as was recorded.
-const LONGEST: f64 = 1e6;
+/// Relative difference below which limits are equal. With it, 299,573 independent
+/// samples without an exceedance show at 95 % that at most one in 100,000 exceeds: -ln
+/// 0.05 times 100,000 is 299,573.2.
+const MIN_RELATIVE_DIFFERENCE: f64 = 1e-6;
+/// Largest multiple of the recorded time that is reported as the time to a verdict.
+const MAX_TIMES: f64 = 1e6;
 
-/// What was counted.
+/// Observed count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tallied {
-    /// So many surely.
+    /// Certain part of the count.
     pub least: f64,
-    /// So many where all counts that is not known.
+    /// Count including all uncertain events.
     pub most: f64,
-    /// The independent events behind them; `None` where none is known.
+    /// Independent events behind the count; `None` if unknown.
     pub clusters: Option<Clusters>,
-    /// Events in one cluster, at most, for the upper limit. If few or no events were
-    /// seen, they do not show how large their clusters are: the caller must state it.
+    /// Maximum number of events in one cluster, for the upper limit. Few or no events
+    /// do not show the size of their clusters, so the caller must state it.
     pub together: f64,
 }
 
@@ -63,58 +63,59 @@ impl StallSize {
     }
 }
 
-/// What a count says of its limit.
+/// Verdict on a count and its limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LimitVerdict {
-    /// No more is to be expected.
+    /// The expected count is within the limit.
     Within,
-    /// More is.
+    /// The expected count is beyond the limit.
     Beyond,
-    /// Either can be.
+    /// Either is possible.
     Unclear,
 }
 
-/// A count, compared with its limit.
+/// Comparison of a count with its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AgainstLimit {
-    /// The limit.
+    /// Limit of the expected count.
     pub limit: f64,
-    /// Where the expected count lies; each end at the confidence by itself.
+    /// Interval of the expected count; each end separately has the confidence.
     pub interval: Interval,
-    /// What that means.
+    /// Verdict.
     pub verdict: LimitVerdict,
-    /// How many times as long it takes to tell, if it goes on as it was; `None`
-    /// where that is told already, or would take a million times as long.
+    /// Multiple of the recorded time until a verdict, if the rate stays the same;
+    /// `None` if there is a verdict already, or if it would take a million times as
+    /// long.
     pub times: Option<f64>,
     /// Largest cluster, in events, for which the count would be within its limit;
     /// `None` if it is not within it even for clusters of one event.
     pub holds_to: Option<f64>,
 }
 
-/// Compares the expected count behind `seen` with the `limit` of it in the same
+/// Compares the expected count behind `tallied` with the `limit` of it in the same
 /// exposure.
 ///
 /// # Errors
-/// When a number is out of its range; the confidence must be above a half.
+/// If a number is out of its range. The confidence must be above a half.
 pub fn against_limit(
-    seen: &Tallied,
+    tallied: &Tallied,
     limit: f64,
     confidence: f64,
 ) -> Result<AgainstLimit, InputError> {
-    not_negative("least count", seen.least)?;
-    not_negative("largest count", seen.most)?;
+    not_negative("least count", tallied.least)?;
+    not_negative("largest count", tallied.most)?;
     positive("limit", limit)?;
-    positive("how many come together", seen.together)?;
+    positive("how many come together", tallied.together)?;
     between(
         "confidence",
         confidence,
         (0.5, 1.0),
         "above 0.5 and below 1",
     )?;
-    let interval = seen.limits(confidence)?;
+    let interval = tallied.limits(confidence)?;
     let verdict = verdict(interval, limit);
     let times = match verdict {
-        LimitVerdict::Unclear => times(seen, limit, confidence)?,
+        LimitVerdict::Unclear => times(tallied, limit, confidence)?,
         LimitVerdict::Within | LimitVerdict::Beyond => None,
     };
     Ok(AgainstLimit {
@@ -122,18 +123,18 @@ pub fn against_limit(
         interval,
         verdict,
         times,
-        holds_to: holds_to(seen, limit, confidence)?,
+        holds_to: holds_to(tallied, limit, confidence)?,
     })
 }
 
-/// Returns the largest cluster size for which `seen` is within the limit. The upper
-/// limit grows with the size, so that this is a bisection.
-fn holds_to(seen: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, InputError> {
-    let of_seen = seen.limits_of_clusters(confidence)?;
+/// Returns the largest cluster size for which `count` is within the limit. The upper
+/// limit grows with the size, so this is a bisection.
+fn holds_to(count: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, InputError> {
+    let of_seen = count.limits_of_clusters(confidence)?;
     let is_within = |together: f64| -> Result<bool, InputError> {
-        let seen = Tallied { together, ..*seen };
-        let high = of_seen.high.max(seen.limit_of_size(confidence)?);
-        Ok(high <= limit * (1.0 + SAME))
+        let tallied = Tallied { together, ..*count };
+        let high = of_seen.high.max(tallied.limit_of_size(confidence)?);
+        Ok(high <= limit * (1.0 + MIN_RELATIVE_DIFFERENCE))
     };
     if !is_within(1.0)? {
         return Ok(None);
@@ -143,7 +144,7 @@ fn holds_to(seen: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, 
     if is_within(above)? {
         return Ok(Some(above));
     }
-    while above / below > 1.0 + SAME {
+    while above / below > 1.0 + MIN_RELATIVE_DIFFERENCE {
         let middle = f64::midpoint(below, above);
         if is_within(middle)? {
             below = middle;
@@ -155,25 +156,25 @@ fn holds_to(seen: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, 
 }
 
 fn verdict(interval: Interval, limit: f64) -> LimitVerdict {
-    if interval.high <= limit * (1.0 + SAME) {
+    if interval.high <= limit * (1.0 + MIN_RELATIVE_DIFFERENCE) {
         LimitVerdict::Within
-    } else if interval.low > limit * (1.0 + SAME) {
+    } else if interval.low > limit * (1.0 + MIN_RELATIVE_DIFFERENCE) {
         LimitVerdict::Beyond
     } else {
         LimitVerdict::Unclear
     }
 }
 
-/// How many times as much must be seen of the same.
-fn times(seen: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, InputError> {
+/// Returns the multiple of the same data that a verdict needs.
+fn times(tallied: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, InputError> {
     let is_told = |times: f64| -> Result<bool, InputError> {
-        let interval = seen.repeated(times).limits(confidence)?;
+        let interval = tallied.repeated(times).limits(confidence)?;
         Ok(verdict(interval, limit * times) != LimitVerdict::Unclear)
     };
     let (mut below, mut above) = (1.0, 2.0);
     while !is_told(above)? {
         (below, above) = (above, 2.0 * above);
-        if above > LONGEST {
+        if above > MAX_TIMES {
             return Ok(None);
         }
     }
@@ -193,10 +194,10 @@ impl Tallied {
         Self {
             least: self.least * times,
             most: self.most * times,
-            clusters: self.clusters.map(|one| Clusters {
-                count: one.count * times,
-                freedom: one.freedom * times,
-                ..one
+            clusters: self.clusters.map(|clusters| Clusters {
+                count: clusters.count * times,
+                freedom: clusters.freedom * times,
+                ..clusters
             }),
             together: self.together,
         }
@@ -210,13 +211,13 @@ impl Tallied {
         })
     }
 
-    /// Upper limit for clusters of the size `together`.
+    /// Returns the upper limit for clusters of the size `together`.
     fn limit_of_size(&self, confidence: f64) -> Result<f64, InputError> {
         let clusters = rate_upper_limit(self.most / self.together, 1.0, confidence)?;
         Ok(clusters * self.together)
     }
 
-    /// Limits from the clusters that were seen; from 0 to 0 without any.
+    /// Returns the limits from the observed clusters; from 0 to 0 without any.
     fn limits_of_clusters(&self, confidence: f64) -> Result<Interval, InputError> {
         let both = 2.0 * confidence - 1.0;
         let Some(clusters) = self.clusters else {
@@ -227,11 +228,15 @@ impl Tallied {
         };
         let independent = clusters.count / (1.0 + clusters.variation);
         let exact = rate_interval(independent, 1.0, both)?;
-        let of = |sum: f64| clustered_interval(sum, Some(clusters), both);
+        let interval_of = |sum: f64| clustered_interval(sum, Some(clusters), both);
         let each = |sum: f64| sum / independent;
         Ok(Interval {
-            low: of(self.least)?.low.min(exact.low * each(self.least)),
-            high: of(self.most)?.high.max(exact.high * each(self.most)),
+            low: interval_of(self.least)?
+                .low
+                .min(exact.low * each(self.least)),
+            high: interval_of(self.most)?
+                .high
+                .max(exact.high * each(self.most)),
         })
     }
 }
@@ -263,13 +268,13 @@ mod tests {
         }
     }
 
-    /// Of `samples` none was beyond, and one in 100,000 may be.
+    /// Of `samples` none exceeded, and one in 100,000 may.
     fn of_none(samples: u32, together: f64) -> AgainstLimit {
         against_limit(&none(together), f64::from(samples) * 1e-5, 0.95).unwrap()
     }
 
     #[test]
-    fn one_in_100_000_takes_299_573_samples_without_any_and_not_one_fewer() {
+    fn one_in_100_000_needs_299_573_samples_without_exceedance() {
         assert_eq!(of_none(299_573, 1.0).verdict, LimitVerdict::Within);
         let fewer = of_none(299_572, 1.0);
         assert_eq!(fewer.verdict, LimitVerdict::Unclear);
@@ -277,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_come_by_threes_count_for_a_third() {
+    fn samples_in_clusters_of_three_count_as_a_third() {
         assert_eq!(of_none(299_573, 3.0).verdict, LimitVerdict::Unclear);
         assert_eq!(of_none(898_719, 3.0).verdict, LimitVerdict::Within);
     }
 
-    /// 60,000 wakeups and a limit of 48 late ones: zero events bound stalls of
-    /// 48 / 2.9957 = 16.02 wakeups, and no longer ones.
+    /// 60,000 wakeups and a limit of 48 late ones: zero events bound stalls of 48 /
+    /// 2.9957 = 16.02 wakeups, and no longer ones.
     #[test]
     fn zero_events_hold_for_clusters_of_a_third_of_the_limit() {
         let verdict = |together: f64| against_limit(&none(together), 48.0, 0.95).unwrap();
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn size_of_a_stall_is_the_wakeups_that_expire_before_its_last_part() {
+    fn stall_size_is_the_wakeups_that_expire_before_its_last_part() {
         let stall = StallSize {
             limit_ns: 20e6,
             apart_ns: 10e6,
@@ -308,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_counts_against_both_verdicts() {
+    fn uncertain_events_count_against_both_verdicts() {
         let lost = |least: f64, most: f64| {
-            let seen = Tallied {
+            let tallied = Tallied {
                 most,
                 ..some(least)
             };
-            against_limit(&seen, 30.0, 0.95).unwrap().verdict
+            against_limit(&tallied, 30.0, 0.95).unwrap().verdict
         };
 
         assert_eq!(lost(10.0, 10.0), LimitVerdict::Within);
@@ -325,34 +330,41 @@ mod tests {
             most: 30.0,
             ..none(1.0)
         };
-        let found = against_limit(&only_lost, 25.0, 0.95).unwrap();
-        assert_eq!(found.verdict, LimitVerdict::Unclear);
+        let verdict = against_limit(&only_lost, 25.0, 0.95).unwrap();
+        assert_eq!(verdict.verdict, LimitVerdict::Unclear);
     }
 
     #[test]
-    fn at_the_limit_itself_no_time_tells() {
-        let found = against_limit(&some(30.0), 30.0, 0.95).unwrap();
+    fn count_at_the_limit_never_gets_a_verdict() {
+        let verdict = against_limit(&some(30.0), 30.0, 0.95).unwrap();
 
-        assert_eq!((found.verdict, found.times), (LimitVerdict::Unclear, None));
+        assert_eq!(
+            (verdict.verdict, verdict.times),
+            (LimitVerdict::Unclear, None)
+        );
     }
 
     #[test]
-    fn so_much_longer_tells_it() {
+    fn reported_multiple_of_the_time_gives_a_verdict() {
         for count in [0.5, 20.0, 45.0] {
-            let found = against_limit(&some(count), 30.0, 0.999).unwrap();
-            let Some(times) = found.times else {
-                assert_ne!(found.verdict, LimitVerdict::Unclear);
+            let verdict = against_limit(&some(count), 30.0, 0.999).unwrap();
+            let Some(times) = verdict.times else {
+                assert_ne!(verdict.verdict, LimitVerdict::Unclear);
                 continue;
             };
 
             let longer = against_limit(&some(count).repeated(times), 30.0 * times, 0.999).unwrap();
 
-            assert_ne!(longer.verdict, LimitVerdict::Unclear, "{count}: {found:?}");
+            assert_ne!(
+                longer.verdict,
+                LimitVerdict::Unclear,
+                "{count}: {verdict:?}"
+            );
         }
     }
 
     #[test]
-    fn numbers_out_of_their_range_are_refused() {
+    fn numbers_out_of_range_are_refused() {
         assert!(against_limit(&none(1.0), 0.0, 0.95).is_err());
         assert!(against_limit(&none(1.0), 1.0, 0.5).is_err());
         assert!(against_limit(&none(0.0), 1.0, 0.95).is_err());
@@ -360,9 +372,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_seen_lies_in_its_interval(count in 0.5..3_000.0_f64) {
-            let found = against_limit(&some(count), 1.0, 0.95).unwrap();
-            prop_assert!(found.interval.contains(count), "{found:?}");
+        fn interval_contains_the_observed_count(count in 0.5..3_000.0_f64) {
+            let verdict = against_limit(&some(count), 1.0, 0.95).unwrap();
+            prop_assert!(verdict.interval.contains(count), "{verdict:?}");
         }
     }
 }

@@ -1,29 +1,28 @@
-//! When to look at what grows, so that looking again and again does not find in
-//! the end what is not there.
+//! Times at which growing data is tested, so that repeated tests do not raise the error
+//! rate.
 //!
-//! Each look at a confidence c is wrong with a chance of 1 - c, and whoever stops
-//! at the first verdict collects these chances: by Boole's inequality the chance
-//! that any of n looks is wrong is n (1 - c) at most, however they depend on each
-//! other. So each look gets the n-th part of what may be wrong in all (Bonferroni;
-//! the plainest of the boundaries that spend it: Lan & `DeMets` 1983). Looks are few,
-//! for each comes when there is twice as much as at the one before: of none seen,
-//! nine take 1.7 times as long as one.
+//! Each look at confidence c is wrong with probability 1 - c, and stopping at the first
+//! verdict collects these probabilities. By Boole's inequality, any of n looks is wrong
+//! with probability at most n (1 - c), for any dependence between them. So each look
+//! gets 1/n of the total error probability (Bonferroni; the simplest of the boundaries
+//! that spend it: Lan & `DeMets` 1983). Looks are few, because each comes when there is
+//! twice as much data as at the previous one. Without any event, nine looks take 1.7
+//! times as long as one.
 
 use laggard_model::Nanos;
 
-/// The last time of all is this many times as long as the one before, or longer.
+/// Minimum ratio of the last length to the one before.
 const LAST: f64 = 1.5;
 
-/// When to look, and how sure each look must be.
+/// Lengths of data at which to look.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Looks {
-    /// How much there is at each, ascending.
+    /// Ascending.
     lengths: Vec<Nanos>,
 }
 
 impl Looks {
-    /// The first after `first`, each next one when there is twice as much, the last
-    /// when there is `at_most`.
+    /// Plans a look at `first`, one at each doubling, and the last at `at_most`.
     pub fn doubling(first: Nanos, at_most: Nanos) -> Self {
         let mut lengths = Vec::new();
         let mut next = first;
@@ -35,13 +34,13 @@ impl Looks {
         Self { lengths }
     }
 
-    /// How much there is at each look.
+    /// Returns the length of the data at each look.
     pub fn lengths(&self) -> &[Nanos] {
         &self.lengths
     }
 
-    /// How sure each of so many looks must be for all of them together to hold at
-    /// `confidence`.
+    /// Returns the confidence of each of `looks` looks for all of them together to hold
+    /// at `confidence`.
     pub fn each_confidence(looks: usize, confidence: f64) -> f64 {
         1.0 - (1.0 - confidence) / looks.max(1) as f64
     }
@@ -52,11 +51,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_look_sees_twice_as_much_and_the_last_all_that_may_be() {
+    fn looks_double_and_end_at_the_maximum() {
         let seconds = |at_most: u64| -> Vec<u64> {
             let looks = Looks::doubling(Nanos::from_secs(30), Nanos::from_secs(at_most));
-            let all = looks.lengths().iter();
-            all.map(|one| one.ns() / 1_000_000_000).collect()
+            let lengths = looks.lengths().iter();
+            lengths.map(|length| length.ns() / 1_000_000_000).collect()
         };
 
         assert_eq!(seconds(10), [10]);
@@ -69,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn all_looks_together_may_be_wrong_as_often_as_one() {
+    fn all_looks_together_have_the_error_of_one() {
         for looks in [1, 2, 9] {
             let each = Looks::each_confidence(looks, 0.95);
 

@@ -1,9 +1,9 @@
-//! Counts of rare events: rates, their ratios, and how long to record
-//! (docs/method.md 5 and 10).
+//! Counts of rare events: rates, their ratios, and recording times (docs/method.md 5
+//! and 10).
 //!
-//! Counts must be of independent events: clusters of exceedances, never the
-//! raw exceedances, which come in bursts and make every interval too narrow.
-//! [`Clusters`] finds what is independent in events that are not.
+//! Counts must be of independent events: clusters of exceedances. Raw exceedances come
+//! in bursts and make every interval too narrow. [`Clusters`] finds the independent
+//! events behind dependent ones.
 
 pub(crate) mod binomial;
 mod clusters;

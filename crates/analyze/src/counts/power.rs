@@ -1,4 +1,4 @@
-//! How many events a comparison needs.
+//! Number of events that a comparison needs.
 
 use statrs::distribution::{Binomial, Discrete, Poisson};
 
@@ -8,14 +8,14 @@ use crate::input::{positive, probability};
 use crate::sample::index;
 use crate::solve::root_between;
 
-/// The power of the two-sided exact test of equal rates at level `alpha`.
+/// Returns the power of the two-sided exact test of equal rates at level `alpha`.
 ///
-/// `expected` is the expected count in the reference arm; the other arm's rate
-/// is `ratio` times as high and its exposure `exposure_share` times as long.
-/// Time grows with the square of the larger expected count.
+/// `expected` is the expected count in the reference arm. The other arm has `ratio`
+/// times the rate and `exposure_share` times the exposure. Computing time grows with
+/// the square of the larger expected count.
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 fn power_of_rate_ratio(
     expected: f64,
     ratio: f64,
@@ -37,7 +37,7 @@ fn power(expected: f64, ratio: f64, exposure_share: f64, alpha: f64) -> f64 {
     let Ok(counts) = Poisson::new(total) else {
         return f64::NAN;
     };
-    // Beyond 8 standard deviations nothing is left that a double would show.
+    // The probability beyond 8 standard deviations is below the precision of a double.
     let reach = 8.0 * total.sqrt() + 10.0;
     let (first, last) = (index(total - reach) as u64, index(total + reach) as u64);
     (first..=last)
@@ -45,13 +45,13 @@ fn power(expected: f64, ratio: f64, exposure_share: f64, alpha: f64) -> f64 {
         .sum()
 }
 
-/// The power when both arms together have `events`.
+/// Returns the power if both arms together have `events`.
 fn power_given(events: u64, share: f64, equal: f64, alpha: f64) -> f64 {
     let Ok(truth) = Binomial::new(share, events) else {
         return f64::NAN;
     };
-    // The p-value rises to the middle and falls after it, so only the two
-    // ends reject: walk inwards from each.
+    // The p-value rises to the middle and falls after it, so only the two ends reject:
+    // walk inwards from each.
     let rejects = |k: &u64| {
         binomial::two_sided(i64::try_from(*k).unwrap_or(i64::MAX), events, equal) <= alpha
     };
@@ -61,13 +61,13 @@ fn power_given(events: u64, share: f64, equal: f64, alpha: f64) -> f64 {
     low.iter().chain(&high).map(|&k| truth.pmf(k)).sum()
 }
 
-/// The smallest expected count in the reference arm at which the rate test
-/// reaches `power`: 24.9 for a doubled rate at 80 %
-/// power, 5 % level and equal exposures.
+/// Returns the smallest expected count in the reference arm at which the rate test
+/// reaches `power`: 24.9 for a doubled rate at 80 % power, 5 % level and equal
+/// exposures.
 ///
 /// # Errors
-/// When a number is out of its range; a `ratio` within 2 % of 1 is refused,
-/// because no practical run shows such a change.
+/// If a number is out of its range. A `ratio` within 2 % of 1 is refused, because no
+/// practical run shows such a change.
 pub fn expected_events_for(
     ratio: f64,
     power_wanted: f64,
@@ -104,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_rates_are_told_apart_no_more_often_than_alpha() {
+    fn power_at_equal_rates_is_at_most_alpha() {
         assert!(power_of_rate_ratio(50.0, 1.0, 1.0, 0.05).unwrap() <= 0.05);
     }
 
     #[test]
-    fn a_ratio_of_one_needs_no_finite_run_and_is_refused() {
+    fn ratio_of_one_is_refused() {
         assert_eq!(
             expected_events_for(1.0, 0.8, 0.05, 1.0)
                 .unwrap_err()

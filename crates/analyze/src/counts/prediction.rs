@@ -1,23 +1,23 @@
-//! A count that is to come (Nelson 1982, "Applied Life Data Analysis", 6.2:
-//! the conditional method for a future Poisson count).
+//! Prediction of a future count (Nelson 1982, "Applied Life Data Analysis", 6.2: the
+//! conditional method for a future Poisson count).
 
 use statrs::function::beta::beta_reg;
 
 use crate::input::{not_negative, positive, probability};
 use crate::{InputError, Interval};
 
-/// No count that is looked for is larger.
-const LARGEST: u64 = 1 << 40;
+/// Maximum count of the search.
+const MAX_COUNT: u64 = 1 << 40;
 
-/// Where the count of the next `future` will lie, after `events` in `exposure`
-/// at the same rate: given the sum of both, how it is shared is binomial. The
-/// coverage is at least `confidence`; it holds whatever the rate.
+/// Predicts the count of the next `future` after `events` in `exposure` at the same
+/// rate. Given the sum of both, the split is binomial. The coverage is at least
+/// `confidence` for any rate.
 ///
-/// Of counts that vary `dispersion` times as much as Poisson's, so many
-/// together are taken as one; below 1 counts as 1.
+/// If counts vary `dispersion` times as much as Poisson counts, that many events count
+/// as one. Values below 1 count as 1.
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 pub fn predicted_count(
     events: f64,
     exposure: f64,
@@ -29,7 +29,7 @@ pub fn predicted_count(
     let before = not_negative("events", events)? / size;
     let share = positive("exposure", exposure)? / (exposure + positive("future", future)?);
     let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
-    // P(the next is `count` or less), and P(it is `count` or more).
+    // P(the next count is `count` or less), and P(it is `count` or more).
     let at_most = |count: f64| {
         if before > 0.0 {
             beta_reg(before, count + 1.0, share)
@@ -52,14 +52,14 @@ pub fn predicted_count(
     })
 }
 
-/// The first whole number from 0 of which `is_reached` holds; it must go on to
-/// hold from there.
+/// Returns the first integer from 0 that satisfies `is_reached`, which must be
+/// monotone.
 fn first(is_reached: impl Fn(f64) -> bool) -> f64 {
     if is_reached(0.0) {
         return 0.0;
     }
     let mut above = 1_u64;
-    while above < LARGEST && !is_reached(above as f64) {
+    while above < MAX_COUNT && !is_reached(above as f64) {
         above *= 2;
     }
     let mut below = above / 2;
@@ -85,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_as_long_a_time_foretells_at_most_five() {
-        // The sixth: 0.5^6 < 2.5 %.
-        let found = predicted_count(0.0, 60.0, 60.0, 1.0, 0.95).unwrap();
+    fn no_events_in_an_equal_time_predict_at_most_five() {
+        // The limit is the sixth: 0.5^6 < 2.5 %.
+        let count = predicted_count(0.0, 60.0, 60.0, 1.0, 0.95).unwrap();
 
         assert_eq!(
-            found,
+            count,
             Interval {
                 low: 0.0,
                 high: 5.0
@@ -99,20 +99,20 @@ mod tests {
     }
 
     #[test]
-    fn the_future_count_is_covered_whatever_the_rate() {
+    fn future_count_is_covered_at_any_rate() {
         for mean in [0.3, 2.0, 7.0, 30.0] {
             let chance = |mean: f64, count: u32| Poisson::new(mean).unwrap().pmf(count.into());
             let covered: f64 = (0..120)
                 .map(|before| {
-                    let said = interval(before.into(), 1.0);
+                    let count = interval(before.into(), 1.0);
                     let inside: f64 = (0..120_u32)
-                        .filter(|&after| said.contains(after.into()))
+                        .filter(|&after| count.contains(after.into()))
                         .map(|after| chance(mean / 2.0, after))
                         .sum();
                     chance(mean, before) * inside
                 })
                 .sum();
-            // Few counts cannot be cut at exactly 2.5 %.
+            // Small counts have no exact 2.5 % limits.
             let most = if mean < 10.0 { 1.0 } else { 0.98 };
             assert!(
                 (0.95..most).contains(&covered),
@@ -122,16 +122,16 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_come_in_bursts_are_foretold_less_exactly() {
+    fn counts_in_bursts_have_a_wider_prediction() {
         let (single, bursts) = (interval(40.0, 1.0), interval(40.0, 4.0));
 
         assert!(bursts.low < single.low && bursts.high > single.high);
         assert_eq!(interval(40.0, 0.3), single);
     }
 
-    /// Ten bursts of four are foretold as ten events, each of them four.
+    /// Ten bursts of four are predicted as ten events of four each.
     #[test]
-    fn a_burst_counts_as_one_event_of_its_size() {
+    fn burst_counts_as_one_event_of_its_size() {
         for (before, size) in [(10.0, 4.0), (3.0, 2.0), (40.0, 7.0)] {
             let (alone, bursts) = (interval(before, 1.0), interval(before * size, size));
 
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_mean_lies_inside_and_more_events_move_both_limits_up(
+        fn mean_is_inside_and_more_events_raise_both_limits(
             events in 0.0..500.0_f64, more in 1.0..50.0_f64, dispersion in 0.0..9.0_f64,
         ) {
             let (fewer, greater) = (interval(events, dispersion), interval(events + more, dispersion));

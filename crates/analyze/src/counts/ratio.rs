@@ -1,5 +1,5 @@
-//! Ratio of two Poisson rates, conditional on the sum of the counts
-//! (Clopper & Pearson 1934; Przyborowski & Wilenski 1940).
+//! Ratio of two Poisson rates, conditional on the sum of the counts (Clopper & Pearson
+//! 1934; Przyborowski & Wilenski 1940).
 
 use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::beta::beta_reg;
@@ -8,31 +8,30 @@ use crate::input::{not_negative, positive, probability};
 use crate::solve::root_between;
 use crate::{InputError, Interval};
 
-/// The ratio of two rates, second over first.
+/// Ratio of two rates, second divided by first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateRatio {
-    /// The estimate; `None` when the first count is zero.
+    /// Estimate; `None` if the first count is zero.
     pub ratio: Option<f64>,
-    /// Its interval; the upper limit is infinite when the first count is zero.
+    /// Interval; the upper limit is infinite if the first count is zero.
     pub interval: Interval,
     /// Two-sided p-value of equal rates.
     pub p: f64,
 }
 
-/// Above this the interval of a ratio of effective counts is the normal one of
-/// its logarithm, which differs by less than 1 % from there on.
+/// Number of events above which the interval of a ratio of effective counts is the
+/// normal interval of its logarithm. The difference is less than 1 % there.
 const MANY: f64 = 2_000.0;
-/// Log odds at which a share is 0 or 1 to the last bit, and more.
+/// Log odds at which a fraction is 0 or 1 in double precision.
 const ODDS: (f64, f64) = (-700.0, 700.0);
 
-/// The ratio of the rate `second.0 / second.1` to `first.0 / first.1`, each a
-/// count of events and the exposure in which they fell. The tails are exact (the
-/// observed count belongs to each): coverage 0.96 to 0.99 at 95 %. Counts need
-/// not be whole: so many independent events tell as much as those that were
-/// counted.
+/// Returns the ratio of the rate `second.0 / second.1` to `first.0 / first.1`, each a
+/// count of events and its exposure. The tails are exact (the observed count belongs to
+/// each): coverage 0.96 to 0.99 at 95 %. Counts need not be integers: they can be
+/// effective numbers of independent events.
 ///
 /// # Errors
-/// When a count, an exposure or the confidence is out of its range.
+/// If a count, an exposure or the confidence is out of its range.
 pub fn effective_ratio(
     first: (f64, f64),
     second: (f64, f64),
@@ -47,7 +46,7 @@ pub fn effective_ratio(
         positive("second exposure", second.1)?,
     );
     let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
-    // From odds of an event to be one of the second's to the ratio of rates.
+    // Factor from the odds that an event is in the second count to the ratio of rates.
     let scale = exposures.0 / exposures.1;
     if before.min(after) > MANY {
         let ratio = after / before * scale;
@@ -63,7 +62,7 @@ pub fn effective_ratio(
             p: 2.0 * normal.sf(ratio.ln().abs() / deviation),
         });
     }
-    // P(the second has so many or more), and P(so many or fewer), by log odds.
+    // P(the second count is this or more) and P(this or fewer), by log odds.
     let share = |log: f64| 1.0 / (1.0 + (-log).exp());
     let or_more = |log: f64| {
         if after > 0.0 {
@@ -84,7 +83,7 @@ pub fn effective_ratio(
     Ok(RateRatio {
         ratio: (before > 0.0).then(|| after / before * scale),
         interval: Interval {
-            // Of far less than one event there is no limit within the odds.
+            // With far less than one event, the limit is outside the range of odds.
             low: if or_more(ODDS.0) < tail {
                 limit(&|log| or_more(log) - tail)
             } else {
@@ -106,7 +105,8 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
     use statrs::distribution::Beta;
 
-    /// The interval of a share from `count` of `events`, `tail` on either side.
+    /// Returns the interval of a fraction from `count` of `events`, with `tail` on
+    /// either side.
     fn clopper_pearson(count: u32, events: u32, tail: f64) -> Interval {
         let (k, rest) = (f64::from(count), f64::from(events - count));
         let limit = |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |d| d.inverse_cdf(p));
@@ -120,43 +120,43 @@ mod tests {
 
     proptest! {
         #[test]
-        fn swapping_the_arms_inverts_the_ratio(
+        fn ratio_is_inverted_if_the_arms_swap(
             a in 0..200_u32, b in 0..200_u32, ta in 0.1..100.0_f64, tb in 0.1..100.0_f64,
         ) {
             let (first, second) = ((f64::from(a), ta), (f64::from(b), tb));
             let there = effective_ratio(first, second, 0.95).unwrap();
             let back = effective_ratio(second, first, 0.95).unwrap().interval.inverse();
-            for (one, other) in [(there.interval.low, back.low), (there.interval.high, back.high)] {
-                prop_assert!(one == other || (one / other - 1.0).abs() < 1e-6, "{one} {other}");
+            for (a, b) in [(there.interval.low, back.low), (there.interval.high, back.high)] {
+                prop_assert!(a == b || (a / b - 1.0).abs() < 1e-6, "{a} {b}");
             }
         }
 
         #[test]
-        fn effective_counts_that_are_whole_give_the_exact_interval(
+        fn integer_effective_counts_give_the_exact_interval(
             a in 0..300_u32, b in 0..300_u32, ta in 0.1..100.0_f64, tb in 0.1..100.0_f64,
         ) {
-            let found = effective_ratio((f64::from(a), ta), (f64::from(b), tb), 0.95).unwrap();
+            let ratio = effective_ratio((f64::from(a), ta), (f64::from(b), tb), 0.95).unwrap();
             let share = clopper_pearson(b, a + b, 0.025);
             let odds = |share: f64| share / (1.0 - share) * ta / tb;
-            let alike = |one: f64, other: f64| one == other || (one / other - 1.0).abs() < 1e-6;
-            prop_assert!(alike(odds(share.low), found.interval.low), "{share:?} {found:?}");
-            prop_assert!(alike(odds(share.high), found.interval.high), "{share:?} {found:?}");
+            let alike = |a: f64, b: f64| a == b || (a / b - 1.0).abs() < 1e-6;
+            prop_assert!(alike(odds(share.low), ratio.interval.low), "{share:?} {ratio:?}");
+            prop_assert!(alike(odds(share.high), ratio.interval.high), "{share:?} {ratio:?}");
         }
 
         #[test]
-        fn the_fewer_independent_events_there_are_the_wider_is_the_interval(
+        fn interval_is_wider_with_fewer_independent_events(
             a in 0.1..500.0_f64, b in 0.1..500.0_f64, fewer in 1.01..50.0_f64,
         ) {
-            let all = effective_ratio((a, 1.0), (b, 1.0), 0.95).unwrap();
+            let ratio = effective_ratio((a, 1.0), (b, 1.0), 0.95).unwrap();
             let less = effective_ratio((a / fewer, 1.0 / fewer), (b / fewer, 1.0 / fewer), 0.95).unwrap();
-            prop_assert!(less.interval.low < all.interval.low && less.interval.high > all.interval.high);
-            prop_assert!(less.p >= all.p * 0.999_999);
+            prop_assert!(less.interval.low < ratio.interval.low && less.interval.high > ratio.interval.high);
+            prop_assert!(less.p >= ratio.p * 0.999_999);
         }
 
         #[test]
-        fn the_step_to_many_events_is_small(ratio in 0.5..2.0_f64) {
-            let at = |count: f64| effective_ratio((count, 1.0), (count * ratio.max(1.0), 1.0), 0.95).unwrap();
-            let (exact, normal) = (at(MANY), at(MANY + 1.0));
+        fn step_to_many_events_is_small(ratio in 0.5..2.0_f64) {
+            let ratio_of = |count: f64| effective_ratio((count, 1.0), (count * ratio.max(1.0), 1.0), 0.95).unwrap();
+            let (exact, normal) = (ratio_of(MANY), ratio_of(MANY + 1.0));
             prop_assert!((exact.interval.low / normal.interval.low - 1.0).abs() < 1e-3);
             prop_assert!((exact.interval.high / normal.interval.high - 1.0).abs() < 1e-3);
         }

@@ -1,23 +1,22 @@
-//! Latencies by block of time, for what is drawn again block by block.
+//! Latencies per block of time, for block bootstraps.
 
 use std::collections::BTreeMap;
 
 use laggard_model::{Batch, Gather, Histogram, Line, Nanos, Route, Service};
 
-/// The latencies of every line, counted in consecutive blocks of the same
-/// length of time.
+/// Latencies of every series, counted in consecutive blocks of equal duration.
 #[derive(Clone, Debug)]
 pub struct LatencyBlocks {
     start: Nanos,
     length: Nanos,
-    /// By line: of its service and of its interrupts, by block.
+    /// Per line, and per block: histograms of its service and of its interrupts.
     lines: Vec<[Vec<Histogram>; 2]>,
     count: usize,
 }
 
 impl LatencyBlocks {
-    /// Empty ones, for a recording of `lines` lines from `start` to `end`, cut
-    /// into `count` blocks, 1 at least.
+    /// Creates empty blocks for a recording of `lines` lines from `start` to `end`,
+    /// divided into `count` blocks, at least 1.
     pub fn new(lines: usize, (start, end): (Nanos, Nanos), count: usize) -> Self {
         let count = count.max(1);
         // One more, so that the end itself is in the last block.
@@ -30,21 +29,22 @@ impl LatencyBlocks {
         }
     }
 
-    /// What was counted of each service by each route, all CPUs together.
+    /// Returns the counts of each service and route, for all CPUs together.
     pub fn by_service(&self, lines: &[Line]) -> BTreeMap<(Service, Route), Vec<Histogram>> {
-        let mut all: BTreeMap<(Service, Route), Vec<Histogram>> = BTreeMap::new();
+        let mut totals: BTreeMap<(Service, Route), Vec<Histogram>> = BTreeMap::new();
         for (line, [service, irq]) in lines.iter().zip(&self.lines) {
-            for (of, blocks) in [(*line, service), (line.interrupts(), irq)] {
+            for (group, blocks) in [(*line, service), (line.interrupts(), irq)] {
                 if !blocks.is_empty() {
-                    let into = all.entry((of.service, of.route)).or_default();
+                    let into = totals.entry((group.service, group.route)).or_default();
                     merge(into, blocks);
                 }
             }
         }
-        all
+        totals
     }
 
-    /// Late expiries after the end count in the last block.
+    /// Returns the block of an expiry. Late expiries after the end count in the last
+    /// block.
     fn block(&self, expiry_ns: u64) -> usize {
         let since = expiry_ns.saturating_sub(self.start.ns()) / self.length.ns();
         usize::try_from(since)
@@ -104,11 +104,12 @@ mod tests {
         route: Route::Direct,
     };
 
-    /// One at each second, the whole late by as many us.
+    /// Returns a batch with an activation at each second, late by its number of seconds
+    /// in us.
     fn batch(seconds: std::ops::Range<u64>) -> Batch {
         let mut batch = Batch::default();
         for seq in seconds {
-            let mut one = Activation {
+            let mut activation = Activation {
                 line: LineId(0),
                 seq,
                 expiry: Nanos::from_secs(100 + seq),
@@ -116,9 +117,9 @@ mod tests {
                 censored: false,
                 steps: [None; STAGES.len()],
             };
-            one.steps[Stage::Irq.index()] = Some(Nanos::from_us(1));
-            one.steps[Stage::User.index()] = Some(Nanos::from_us(seq));
-            batch.push(&one);
+            activation.steps[Stage::Irq.index()] = Some(Nanos::from_us(1));
+            activation.steps[Stage::User.index()] = Some(Nanos::from_us(seq));
+            batch.push(&activation);
         }
         batch
     }
@@ -128,21 +129,22 @@ mod tests {
     }
 
     #[test]
-    fn each_activation_counts_in_its_block_and_what_comes_after_the_end_in_the_last() {
+    fn activations_count_in_their_block_and_late_ones_in_the_last() {
         let mut blocks = new();
         blocks.batch(&batch(0..13));
 
-        let all = blocks.by_service(&[LINE]);
+        let totals = blocks.by_service(&[LINE]);
 
-        let counts =
-            |of: (Service, Route)| -> Vec<u64> { all[&of].iter().map(Histogram::count).collect() };
+        let counts = |group: (Service, Route)| -> Vec<u64> {
+            totals[&group].iter().map(Histogram::count).collect()
+        };
         assert_eq!(counts((Service::Fifo(90), Route::Direct)), [3, 2, 2, 2, 4]);
-        // A missed one has no interrupt of its own.
+        // A missed activation has no interrupt.
         assert_eq!(counts((Service::Irq, Route::Direct)), [3, 1, 2, 1, 3]);
     }
 
     #[test]
-    fn parts_join_to_one_pass_however_they_are_cut() {
+    fn parts_join_to_one_pass_for_any_division() {
         let whole = {
             let mut blocks = new();
             blocks.batch(&batch(0..10));

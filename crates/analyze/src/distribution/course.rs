@@ -1,50 +1,48 @@
-//! Latency over time: what is ordinary in intervals, what was late exactly.
+//! Latency over time: medians and maxima per interval, and exact late samples.
 //!
-//! A picture cannot show a week of samples one by one, and an average hides
-//! what matters. So the ordinary is reduced to the median and largest of each
-//! interval, and everything above a limit is kept as it was.
+//! A picture cannot show each sample of a week, and an average hides the important
+//! ones. Ordinary samples are therefore reduced to the median and max of each interval,
+//! and every sample above a limit is kept exactly.
 
 use laggard_model::{Activation, Cpu, Histogram, Nanos, Route, Service};
 
-/// Intervals that the time of a recording is cut into: about as many as a
-/// screen can tell apart.
+/// Number of intervals of a recording: about the resolution of a screen.
 pub const INTERVALS: u64 = 600;
-/// Shorter intervals would hold a handful of samples each.
-const SHORTEST_INTERVAL: Nanos = Nanos::from_ms(10);
-/// How many samples are kept exactly where none is above the threshold.
-const KEPT: f64 = 2_000.0;
-/// A median's buckets: 16 per octave, four of a [`Histogram`]'s.
+/// Minimum length of an interval. Shorter ones would hold only a few samples.
+const MIN_INTERVAL: Nanos = Nanos::from_ms(10);
+/// Number of exact samples to keep if none is above the threshold.
+const MIN_EXACT_SAMPLES: f64 = 2_000.0;
+/// Buckets of a [`Histogram`] per bucket of a median, which has 16 per octave.
 const MERGED: usize = 4;
 
-/// One late activation.
+/// Late activation.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Point {
-    /// The programmed time, `CLOCK_MONOTONIC`.
+    /// Programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// Where it ran.
+    /// CPU on which the service ran.
     pub cpu: Cpu,
-    /// Its latency, exactly.
+    /// Exact latency.
     pub latency: Nanos,
-    /// Whether it was missed.
+    /// Whether the activation was missed.
     pub missed: bool,
-    /// Whether it was still waiting when measuring ended: its latency is at
-    /// least that.
+    /// Whether the service was still waiting when the measurement ended: the latency is
+    /// a lower bound.
     pub still_waiting: bool,
 }
 
-/// The samples of one interval.
+/// Samples of one interval.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CourseInterval {
-    /// Its number; it begins at this many times the interval's length.
+    /// Number of the interval; it starts at this multiple of the interval length.
     pub number: usize,
-    /// Half of the samples are not later; at most 4.4 % high. `None` where
-    /// only the largest are known.
+    /// Median, at most 4.4 % high; `None` if only the largest samples are known.
     pub median: Option<Nanos>,
-    /// The largest, exactly.
+    /// Exact maximum.
     pub largest: Nanos,
 }
 
-/// How a recording's time is cut into intervals.
+/// Division of a recording's time into intervals.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cut {
     start: Nanos,
@@ -52,56 +50,57 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Intervals from `start` to `end`.
+    /// Divides the time from `start` to `end`.
     pub fn new(start: Nanos, end: Nanos) -> Self {
         let length = Nanos::from_ns(end.saturating_sub(start).ns().div_ceil(INTERVALS));
         Self {
             start,
-            length: length.max(SHORTEST_INTERVAL),
+            length: length.max(MIN_INTERVAL),
         }
     }
 
-    /// How long an interval is.
+    /// Returns the length of an interval.
     const fn length(self) -> Nanos {
         self.length
     }
 
-    /// In which interval `time` lies; what is outside counts to the nearest.
+    /// Returns the interval that contains `time`; times outside count in the nearest
+    /// one.
     fn number(self, time: Nanos) -> usize {
         let number = time.saturating_sub(self.start).ns() / self.length.ns();
         usize::try_from(number.min(INTERVALS - 1)).unwrap_or(0)
     }
 }
 
-/// Above which latency samples of `latency` are kept exactly: `threshold`, or
-/// lower where the largest thousandth (at most about 2,000 samples) is. A
-/// small sample is kept whole.
+/// Returns the latency above which samples are kept exactly: `threshold`, or lower if
+/// the largest thousandth (at most about 2,000 samples) is. A small number of samples
+/// is kept completely.
 pub fn limit(latency: &Histogram, threshold: Nanos) -> Nanos {
     let count = latency.count() as f64;
-    if count <= KEPT {
+    if count <= MIN_EXACT_SAMPLES {
         return Nanos::ZERO;
     }
-    let q = (1.0 - KEPT / count).max(0.999);
+    let q = (1.0 - MIN_EXACT_SAMPLES / count).max(0.999);
     latency
         .quantile(q)
         .map_or(threshold, |tail| tail.min(threshold))
 }
 
-/// What is looked for in the samples of a service.
+/// Selection of samples of a service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Focus {
-    /// The service that ran.
+    /// Service of the samples.
     pub service: Service,
-    /// How it was reached.
+    /// Route to the service.
     pub route: Route,
-    /// Samples above this are kept exactly.
+    /// Samples above this limit are kept exactly.
     pub limit: Nanos,
-    /// The median of all samples; `None` where the samples that will be added
-    /// are only a part, so that medians and a typical one cannot be told.
+    /// Median of all samples; `None` if the added samples are only a part, so that
+    /// neither medians nor a typical sample exist.
     pub median: Option<Nanos>,
 }
 
-/// How one service fared over time.
+/// Latency of one service over time.
 #[derive(Clone, Debug)]
 pub struct Course {
     focus: Focus,
@@ -112,7 +111,7 @@ pub struct Course {
     worst: Option<Activation>,
 }
 
-/// The samples of an interval while they are counted.
+/// Samples of an interval during counting.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     merged: Vec<u32>,
@@ -120,7 +119,7 @@ struct Counts {
 }
 
 impl Course {
-    /// Nothing seen yet.
+    /// Creates an empty course.
     pub const fn new(focus: Focus, cut: Cut) -> Self {
         Self {
             focus,
@@ -132,7 +131,7 @@ impl Course {
         }
     }
 
-    /// Adds one activation that was `latency` late at this service on `cpu`.
+    /// Adds an activation of this service that was `latency` late on `cpu`.
     pub fn add(&mut self, activation: &Activation, cpu: Cpu, latency: Nanos) {
         let interval = self.interval(activation.expiry);
         interval.largest = interval.largest.max(Some(latency));
@@ -154,8 +153,8 @@ impl Course {
         }
     }
 
-    /// Adds a sample of which no stages are known, one of the largest of its
-    /// time. It may have been added with its stages as well.
+    /// Adds one of the largest samples of an interval, without its stages. It may also
+    /// have been added with its stages.
     pub fn add_largest(&mut self, point: Point) {
         let interval = self.interval(point.expiry);
         interval.largest = interval.largest.max(Some(point.latency));
@@ -164,7 +163,7 @@ impl Course {
         }
     }
 
-    /// Adds all that `other`, of the same service, has seen, in any order.
+    /// Adds the samples of `other`, of the same service, in any order.
     pub fn merge(&mut self, other: Self) {
         if other.intervals.len() > self.intervals.len() {
             self.intervals
@@ -178,17 +177,17 @@ impl Course {
         self.keep_worst(other.worst);
     }
 
-    /// What is looked for.
+    /// Returns the selection.
     pub const fn focus(&self) -> Focus {
         self.focus
     }
 
-    /// How long an interval is.
+    /// Returns the length of an interval.
     pub const fn interval_length(&self) -> Nanos {
         self.cut.length()
     }
 
-    /// Intervals in which something was seen, in order.
+    /// Returns the intervals with samples, in order.
     pub fn intervals(&self) -> impl Iterator<Item = CourseInterval> + '_ {
         self.intervals
             .iter()
@@ -202,19 +201,19 @@ impl Course {
             })
     }
 
-    /// Every sample above the limit, in the order of time.
+    /// Returns every sample above the limit, in time order.
     pub fn points(&self) -> Vec<Point> {
         let mut points = self.points.clone();
         points.sort_unstable();
         if self.focus.median.is_none() {
-            // The tail and the largest of a minute overlap.
+            // The tail and the largest samples of a minute overlap.
             points.dedup();
         }
         points
     }
 
-    /// A served activation that was as late as the median, within 1 % where
-    /// there is one, with as many stages seen as possible.
+    /// Returns a served activation with the median latency, within 1 % if possible, and
+    /// with as many stages as possible.
     pub const fn typical(&self) -> Option<&Activation> {
         match self.focus.median {
             Some(_) => self.typical.as_ref(),
@@ -222,7 +221,7 @@ impl Course {
         }
     }
 
-    /// The served activation that was latest; the first of equals.
+    /// Returns the served activation with the largest latency; the first of equals.
     pub const fn worst(&self) -> Option<&Activation> {
         self.worst.as_ref()
     }
@@ -240,16 +239,20 @@ impl Course {
             return;
         };
         let service = self.focus.service;
-        let rank = |one: &Activation| {
-            let away = one
+        let rank = |activation: &Activation| {
+            let away = activation
                 .latency_of(service)
                 .map_or(u64::MAX, |latency| latency.ns().abs_diff(median.ns()));
-            let unseen = one.steps.iter().filter(|step| step.is_none()).count();
+            let unseen = activation
+                .steps
+                .iter()
+                .filter(|step| step.is_none())
+                .count();
             (
                 away.saturating_sub(median.ns() / 100),
                 unseen,
                 away,
-                (one.expiry, one.line, one.seq),
+                (activation.expiry, activation.line, activation.seq),
             )
         };
         self.typical = [self.typical, other].into_iter().flatten().min_by_key(rank);
@@ -257,10 +260,13 @@ impl Course {
 
     fn keep_worst(&mut self, other: Option<Activation>) {
         let service = self.focus.service;
-        self.worst = [self.worst, other].into_iter().flatten().max_by_key(|one| {
-            let first = std::cmp::Reverse((one.expiry, one.line, one.seq));
-            (one.latency_of(service), first)
-        });
+        self.worst = [self.worst, other]
+            .into_iter()
+            .flatten()
+            .max_by_key(|activation| {
+                let first = std::cmp::Reverse((activation.expiry, activation.line, activation.seq));
+                (activation.latency_of(service), first)
+            });
     }
 }
 
@@ -284,11 +290,11 @@ impl Counts {
     }
 
     fn median(&self) -> Option<Nanos> {
-        let all: u64 = self.merged.iter().map(|&count| u64::from(count)).sum();
-        let mut seen = 0;
+        let total: u64 = self.merged.iter().map(|&count| u64::from(count)).sum();
+        let mut passed = 0;
         let bucket = self.merged.iter().position(|&count| {
-            seen += u64::from(count);
-            count > 0 && seen * 2 >= all
+            passed += u64::from(count);
+            count > 0 && passed * 2 >= total
         })?;
         let edge = Histogram::upper_edge(bucket * MERGED);
         Some(self.largest.map_or(edge, |largest| edge.min(largest)))
@@ -308,32 +314,32 @@ mod tests {
         median: Some(Nanos::from_us(10)),
     };
 
-    fn activation(at: Nanos, missed: bool, steps: &[(Stage, u64)]) -> Activation {
-        let mut one = Activation {
+    fn activation(expiry: Nanos, missed: bool, steps: &[(Stage, u64)]) -> Activation {
+        let mut activation = Activation {
             line: LineId(0),
             seq: 0,
-            expiry: at,
+            expiry,
             missed,
             censored: false,
             steps: [None; STAGES.len()],
         };
         for &(stage, us) in steps {
-            one.steps[stage.index()] = Some(Nanos::from_us(us));
+            activation.steps[stage.index()] = Some(Nanos::from_us(us));
         }
-        one
+        activation
     }
 
-    fn course(all: &[Activation]) -> Course {
+    fn course(activations: &[Activation]) -> Course {
         let cut = Cut::new(Nanos::ZERO, Nanos::from_secs(60));
         let mut course = Course::new(FOCUS, cut);
-        for one in all {
-            course.add(one, Cpu(3), one.latency());
+        for activation in activations {
+            course.add(activation, Cpu(3), activation.latency());
         }
         course
     }
 
     #[test]
-    fn every_sample_above_the_limit_is_kept_as_it_was() {
+    fn samples_above_the_limit_are_kept_exactly() {
         let course = course(&[
             activation(Nanos::from_secs(2), true, &[(Stage::User, 900)]),
             activation(Nanos::from_secs(1), false, &[(Stage::User, 101)]),
@@ -351,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_largest_that_is_in_the_tail_too_is_kept_once() {
+    fn largest_sample_in_the_tail_is_kept_once() {
         let partly = Focus {
             median: None,
             ..FOCUS
@@ -374,13 +380,13 @@ mod tests {
         let kept: Vec<u64> = course
             .points()
             .iter()
-            .map(|one| one.latency.ns() / 1_000)
+            .map(|point| point.latency.ns() / 1_000)
             .collect();
         assert_eq!(kept, [800, 900]);
     }
 
     #[test]
-    fn an_interval_has_its_median_and_its_largest() {
+    fn interval_has_its_median_and_its_max() {
         let late = |us| activation(Nanos::from_ms(10), false, &[(Stage::User, us)]);
 
         let intervals: Vec<CourseInterval> = course(&[late(10), late(10), late(50)])
@@ -394,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_typical_one_is_served_and_has_its_stages() {
+    fn typical_activation_is_served_and_has_its_stages() {
         let course = course(&[
             activation(Nanos::from_ms(1), false, &[(Stage::User, 10)]),
             activation(
@@ -415,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_sample_is_kept_whole_and_a_large_one_above_its_tail() {
+    fn few_samples_are_kept_completely_and_many_above_the_tail() {
         let mut histogram = Histogram::default();
         (1..=100).for_each(|us| histogram.add(Nanos::from_us(us)));
         assert_eq!(limit(&histogram, Nanos::from_ms(1)), Nanos::ZERO);
@@ -432,22 +438,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn courses_merge_to_the_course_of_all(
+        fn merged_courses_equal_the_course_of_all(
             rows in prop::collection::vec((0..70_000_u64, 0..2_000_u64, any::<bool>()), 0..60),
             cut in 0..60_usize,
         ) {
-            let all: Vec<Activation> = rows
+            let activations: Vec<Activation> = rows
                 .iter()
                 .map(|&(ms, us, missed)| activation(Nanos::from_ms(ms), missed, &[(Stage::User, us)]))
                 .collect();
-            let cut = cut.min(all.len());
-            let mut merged = course(&all[..cut]);
-            merged.merge(course(&all[cut..]));
-            let whole = course(&all);
+            let cut = cut.min(activations.len());
+            let mut merged = course(&activations[..cut]);
+            merged.merge(course(&activations[cut..]));
+            let whole = course(&activations);
 
             assert_eq!(merged.points(), whole.points());
             assert!(merged.intervals().eq(whole.intervals()));
-            let latency = |one: Option<&Activation>| one.map(Activation::latency);
+            let latency = |activation: Option<&Activation>| activation.map(Activation::latency);
             assert_eq!(latency(merged.typical()), latency(whole.typical()));
             assert_eq!(latency(merged.worst()), latency(whole.worst()));
         }

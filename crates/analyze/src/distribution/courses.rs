@@ -1,4 +1,4 @@
-//! The courses of all services of a recording at once.
+//! Courses of all services of a recording.
 
 use laggard_model::{Activation, Batch, Gather, Line, LineId, Nanos};
 
@@ -6,26 +6,25 @@ use super::course::{Course, Cut, Focus, Point, limit};
 use super::quantile::Quantile;
 use super::{Group, Key};
 
-/// Every service's course over time, fed by batches in any order.
+/// Course of every service, fed by batches in any order.
 #[derive(Clone, Debug)]
 pub struct Courses {
     lines: Vec<Line>,
     courses: Vec<Course>,
-    /// Of each line: its service's course, and that of the interrupts.
+    /// For each line, the course of its service and of its interrupts.
     places: Vec<[Option<usize>; 2]>,
 }
 
 impl Focus {
-    /// What to look for in the samples of `group`: all of them, or where
-    /// `is_partly` only those that the recording kept.
+    /// Selects the samples of `group`: all, or if `is_partly`, only those that the
+    /// recording kept.
     pub fn of(group: &Group, threshold: Nanos, is_partly: bool) -> Self {
         let histogram = group.latency.histogram();
         let median = match group.quantile(0.5) {
             _ if is_partly => None,
             Quantile::Is(median) => Some(median),
-            // Of a few samples the middle one is still an example, and of a
-            // service that was still waiting at the end the middle one of the
-            // others.
+            // The middle of a few samples is still an example. If a service was still
+            // waiting at the end, the median of the others is.
             Quantile::Between(..)
             | Quantile::AtLeast(_)
             | Quantile::Unknown
@@ -41,12 +40,12 @@ impl Focus {
 }
 
 impl Courses {
-    /// Courses of a recording with these `lines`, for every focus.
+    /// Creates courses of a recording with these `lines`, one for every focus.
     pub fn new(lines: &[Line], focuses: &[Focus], cut: Cut) -> Self {
-        let place = |of: Line| {
+        let place = |line: Line| {
             focuses
                 .iter()
-                .position(|focus| focus.service == of.service && focus.route == of.route)
+                .position(|focus| focus.service == line.service && focus.route == line.route)
         };
         Self {
             lines: lines.to_vec(),
@@ -61,8 +60,8 @@ impl Courses {
         }
     }
 
-    /// Adds every activation of a batch, of which all columns were read.
-    /// Lines that the recording does not have are passed over.
+    /// Adds every activation of a batch with all columns. Skips lines that the
+    /// recording does not have.
     pub fn add(&mut self, batch: &Batch) {
         for activation in batch.iter() {
             self.add_one(&activation);
@@ -86,7 +85,7 @@ impl Courses {
         }
     }
 
-    /// Adds one of the largest of a time, of which no stages are known.
+    /// Adds one of the largest samples of an interval, without its stages.
     pub fn add_largest(
         &mut self,
         line: LineId,
@@ -109,7 +108,7 @@ impl Courses {
         }
     }
 
-    /// The courses, in the order of the focuses.
+    /// Returns the courses, in the order of the focuses.
     pub fn into_courses(self) -> Vec<Course> {
         self.courses
     }
@@ -127,8 +126,8 @@ impl Gather for Courses {
     }
 }
 
-/// What to look for in a recording whose groups these are. CPUs and minutes
-/// must be together.
+/// Returns the selections for a recording with these groups. The groups must not be
+/// divided by CPU or minute.
 pub fn focuses(groups: &[Group], threshold: Nanos, is_partly: bool) -> Vec<Focus> {
     groups
         .iter()
@@ -152,7 +151,7 @@ mod tests {
     use laggard_model::{Cpu, Route, STAGES, Service, Stage};
 
     #[test]
-    fn an_activation_counts_for_its_service_and_for_the_interrupt() {
+    fn activation_counts_for_its_service_and_for_the_interrupt() {
         let lines = [Line {
             cpu: Cpu(1),
             service: Service::Fifo(90),
@@ -184,11 +183,17 @@ mod tests {
 
         courses.add(&batch);
 
-        let seen: Vec<Vec<u64>> = courses
+        let points: Vec<Vec<u64>> = courses
             .into_courses()
             .iter()
-            .map(|course| course.points().iter().map(|one| one.latency.ns()).collect())
+            .map(|course| {
+                course
+                    .points()
+                    .iter()
+                    .map(|point| point.latency.ns())
+                    .collect()
+            })
             .collect();
-        assert_eq!(seen, [vec![3_000], vec![7_000, 7_000]]);
+        assert_eq!(points, [vec![3_000], vec![7_000, 7_000]]);
     }
 }

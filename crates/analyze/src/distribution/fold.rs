@@ -1,4 +1,4 @@
-//! Folding activations into tallies, line by line.
+//! Folding of activations into tallies, per line.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,35 @@ use super::line::LineTally;
 use super::tally::Tally;
 use super::{Group, Key, Lost};
 
-/// What activations are kept apart by, besides their line.
+/// Division of the counts, in addition to lines.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Split {
-    /// By nothing else.
+    /// No division.
     #[default]
     Whole,
-    /// By the minute since this instant.
+    /// One part per minute since a time.
     Minutes {
-        /// `CLOCK_MONOTONIC`.
+        /// Start, `CLOCK_MONOTONIC`.
         since: Nanos,
     },
 }
 
-/// The times that a stored histogram counts.
+/// Durations that a stored histogram counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Counted {
-    /// Latencies of activations that were served.
+    /// Latencies of served activations.
     Latency,
     /// Latencies of activations that were missed and served later.
     Missed,
-    /// How long activations had waited that were still waiting at the end.
+    /// Waiting times of activations that were still waiting at the end.
     Censored,
     /// Waking to user.
     Thread,
-    /// From the stage before.
+    /// Time since the previous stage.
     Step(Stage),
 }
 
-/// Activations, counted by line and part of the time.
+/// Activations, counted per line and part of the time.
 #[derive(Clone, Debug)]
 pub struct Fold {
     split: Split,
@@ -45,25 +45,25 @@ pub struct Fold {
     lost: Lost,
 }
 
-/// What was counted of one line in all.
+/// Totals of one line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LineSum {
-    /// Activations that were served.
+    /// Number of served activations.
     pub served: u64,
-    /// Those that were missed, the censored included.
+    /// Number of missed activations, including censored ones.
     pub missed: u64,
-    /// Those that were still waiting at the end.
+    /// Number of activations that were still waiting at the end.
     pub censored: u64,
-    /// How long the one of them had waited that had waited longest.
+    /// Longest waiting time of these.
     pub waited: Option<Nanos>,
-    /// How many of the served have each stage, by [`Stage::index`].
+    /// Number of served activations that have each stage, by [`Stage::index`].
     pub stages: [u64; STAGES.len()],
 }
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
 impl Fold {
-    /// An empty fold for a recording with `lines` lines.
+    /// Creates an empty fold for a recording with `lines` lines.
     pub fn new(lines: usize, split: Split) -> Self {
         Self {
             split,
@@ -73,14 +73,14 @@ impl Fold {
         }
     }
 
-    /// Takes note of what the recording lost: it bounds what quantiles are
-    /// known. Losses have no time, so each part of the time may have had them.
+    /// Sets the lost activations, which bound the quantiles. Losses have no time, so
+    /// each part of the time may have had them.
     pub fn set_lost(&mut self, lost: Lost) {
         self.lost = lost;
     }
 
-    /// Counts every activation of a batch. Lines that the recording does not
-    /// have are passed over; the reader reports them.
+    /// Counts every activation of a batch. Skips lines that the recording does not
+    /// have; the reader reports them.
     pub fn add(&mut self, batch: &Batch) {
         let mut from = 0;
         while from < batch.len() {
@@ -105,7 +105,7 @@ impl Fold {
         }
     }
 
-    /// Adds what was counted of a line when it was recorded.
+    /// Adds the counts of a line that were stored in the recording.
     pub fn add_stored(&mut self, line: LineId, counted: Counted, tally: &Tally) {
         let lines = self.lines;
         let part = self
@@ -137,22 +137,22 @@ impl Fold {
         }
     }
 
-    /// What was counted, by service and route, and by CPU where `by_cpu`; the
-    /// most direct service first, parts of the time in order.
+    /// Returns the counts per service and route, and per CPU if `by_cpu`: the most
+    /// direct service first, parts of the time in order.
     ///
     /// `lines` are the recording's.
     pub fn groups(&self, lines: &[Line], by_cpu: bool) -> Vec<Group> {
         let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
         for (&part, tallies) in &self.parts {
             for (number, (line, tally)) in (0..).zip(lines.iter().zip(tallies)) {
-                let key = |of: Line| Key {
+                let key = |line: Line| Key {
                     part: match self.split {
                         Split::Whole => None,
                         Split::Minutes { .. } => Some(part),
                     },
-                    cpu: by_cpu.then_some(of.cpu),
-                    service: of.service,
-                    route: of.route,
+                    cpu: by_cpu.then_some(line.cpu),
+                    service: line.service,
+                    route: line.route,
                 };
                 let lost = self.lost.of_line(LineId(number));
                 let new = |key| Group::new(key, self.lost.somewhere());
@@ -170,7 +170,7 @@ impl Fold {
         groups.into_values().collect()
     }
 
-    /// What was counted of each line, by its id, in all parts of the time.
+    /// Returns the totals of each line, by its ID, over all parts of the time.
     pub fn sums(&self) -> Vec<LineSum> {
         let mut sums = vec![LineSum::default(); self.lines];
         for tallies in self.parts.values() {
@@ -180,8 +180,8 @@ impl Fold {
                 sum.missed += tally.missed;
                 sum.censored += tally.censored.histogram().count();
                 sum.waited = sum.waited.max(tally.censored.histogram().max());
-                for (seen, step) in sum.stages.iter_mut().zip(&tally.steps) {
-                    *seen += step.histogram().count();
+                for (count, step) in sum.stages.iter_mut().zip(&tally.steps) {
+                    *count += step.histogram().count();
                 }
             }
         }
@@ -268,7 +268,7 @@ mod tests {
     ];
 
     fn activation(line: u16, seq: u64, missed: bool, steps: &[(Stage, u64)]) -> Activation {
-        let mut one = Activation {
+        let mut activation = Activation {
             line: LineId(line),
             seq,
             expiry: Nanos::from_secs(seq),
@@ -277,14 +277,16 @@ mod tests {
             steps: [None; STAGES.len()],
         };
         for &(stage, ns) in steps {
-            one.steps[stage.index()] = Some(Nanos::from_ns(ns));
+            activation.steps[stage.index()] = Some(Nanos::from_ns(ns));
         }
-        one
+        activation
     }
 
-    fn batch(all: &[Activation]) -> Batch {
+    fn batch(activations: &[Activation]) -> Batch {
         let mut batch = Batch::default();
-        all.iter().for_each(|one| batch.push(one));
+        activations
+            .iter()
+            .for_each(|activation| batch.push(activation));
         batch
     }
 
@@ -304,7 +306,7 @@ mod tests {
         let groups = fold.groups(&LINES, false);
         let fifo = groups
             .iter()
-            .find(|one| one.key.service == Service::Fifo(90))
+            .find(|group| group.key.service == Service::Fifo(90))
             .unwrap();
 
         assert_eq!((fifo.latency.histogram().count(), fifo.missed), (2, 1));
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_of_what_was_served_also_as_stored() {
+    fn min_is_of_served_and_of_stored_activations() {
         let late = |ns: u64| {
             let mut tally = Tally::default();
             tally.add(Nanos::from_ns(ns), Nanos::ZERO);
@@ -336,14 +338,14 @@ mod tests {
 
         for fold in [counted, stored] {
             let groups = fold.groups(&LINES, false);
-            let is_fifo = |one: &&Group| one.key.service == Service::Fifo(90);
+            let is_fifo = |group: &&Group| group.key.service == Service::Fifo(90);
             let fifo = groups.iter().find(is_fifo).unwrap();
             assert_eq!(fifo.least, Some(Nanos::from_us(8)));
         }
     }
 
     #[test]
-    fn what_a_line_lost_counts_in_its_groups_and_what_nobody_knows_in_all() {
+    fn losses_count_in_the_groups_of_their_line_or_in_all() {
         let mut fold = Fold::new(2, Split::Whole);
         let count = |lost| LineCount {
             lost,
@@ -363,7 +365,7 @@ mod tests {
 
         let lost = |by_cpu| -> Vec<u64> {
             let groups = fold.groups(&LINES, by_cpu);
-            groups.iter().map(|one| one.lost).collect()
+            groups.iter().map(|group| group.lost).collect()
         };
 
         assert_eq!(lost(false), [9, 10], "of the interrupts and of both lines");
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_s_interrupts_are_samples_of_the_irq_service() {
+    fn interrupts_of_every_line_are_samples_of_the_irq_service() {
         let mut fold = Fold::new(2, Split::Whole);
         fold.add(&batch(&[
             activation(0, 0, false, &[(Stage::Irq, 10), (Stage::User, 7)]),
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn minutes_are_kept_apart() {
+    fn minutes_are_separate() {
         let mut fold = Fold::new(2, Split::Minutes { since: Nanos::ZERO });
         fold.add(&batch(&[
             activation(0, 0, false, &[(Stage::User, 1)]),
@@ -396,8 +398,8 @@ mod tests {
         let parts: Vec<(Option<u64>, u64)> = fold
             .groups(&LINES, true)
             .iter()
-            .filter(|one| one.key.cpu == Some(Cpu(0)))
-            .map(|one| (one.key.part, one.latency.histogram().count()))
+            .filter(|group| group.key.cpu == Some(Cpu(0)))
+            .map(|group| (group.key.part, group.latency.histogram().count()))
             .collect();
 
         assert_eq!(parts, [(Some(0), 2), (Some(1), 1)]);
@@ -405,29 +407,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn folds_merge_to_the_fold_of_all(
+        fn merged_folds_equal_the_fold_of_all(
             rows in prop::collection::vec((0..2_u16, any::<u32>(), any::<bool>()), 0..60),
             cut in 0..60_usize,
         ) {
-            let all: Vec<Activation> = rows
+            let activations: Vec<Activation> = rows
                 .iter()
                 .zip(0..)
                 .map(|(&(line, ns, missed), seq)| {
                     activation(line, seq, missed, &[(Stage::User, ns.into())])
                 })
                 .collect();
-            let cut = cut.min(all.len());
+            let cut = cut.min(activations.len());
             let fold = |rows: &[Activation]| {
                 let mut fold = Fold::new(2, Split::Whole);
                 fold.add(&batch(rows));
                 fold
             };
-            let mut merged = fold(&all[..cut]);
-            merged.join(fold(&all[cut..]));
+            let mut merged = fold(&activations[..cut]);
+            merged.join(fold(&activations[cut..]));
             let latency = |fold: &Fold| -> Vec<Tally> {
-                fold.groups(&LINES, true).iter().map(|one| one.latency.clone()).collect()
+                fold.groups(&LINES, true).iter().map(|group| group.latency.clone()).collect()
             };
-            let (merged, whole) = (latency(&merged), latency(&fold(&all)));
+            let (merged, whole) = (latency(&merged), latency(&fold(&activations)));
             assert_eq!(merged, whole);
         }
     }

@@ -1,4 +1,4 @@
-//! What is shown together: a service reached by a route.
+//! Statistics of a service with its route.
 
 use laggard_model::{Cpu, Histogram, Nanos, Route, STAGES, Service};
 
@@ -6,17 +6,17 @@ use super::line::LineTally;
 use super::quantile::{Quantile, bounded, bucket_at, without};
 use super::tally::Tally;
 
-/// What tells one group from another. Ordered as it is shown: by part of the time, CPU,
-/// then the most direct service first.
+/// Identity of a group. The order is the order of display: part of the time, CPU, then
+/// the most direct service first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Key {
-    /// Which part of the time (minute), where these are kept apart.
+    /// Part of the time (minute), if divided.
     pub part: Option<u64>,
-    /// Which CPU, where these are kept apart.
+    /// CPU, if divided.
     pub cpu: Option<Cpu>,
-    /// The service that ran.
+    /// Service that ran.
     pub service: Service,
-    /// How it was reached.
+    /// Route to the service.
     pub route: Route,
 }
 
@@ -33,29 +33,29 @@ impl PartialOrd for Key {
     }
 }
 
-/// All that was counted of a service reached by a route.
+/// Counts of a service and route.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The service and route that were counted.
+    /// Service and route.
     pub key: Key,
-    /// Expiry to the service's first instruction. Missed activations are in
-    /// it with the time until the service next ran, so that a long stall
-    /// weighs as long as it lasted (docs/method.md 1.2).
+    /// Latency from the expiry to the service's first instruction. A missed activation
+    /// counts with the time until the service next ran, so a long stall has its full
+    /// weight (docs/method.md 1.2).
     pub latency: Tally,
-    /// The smallest latency of those that were served. What a missed one had
-    /// waited for when the service next ran can be any time down to nothing.
+    /// Smallest latency of served activations. The wait of a missed activation until
+    /// the service next ran can be arbitrarily short.
     pub least: Option<Nanos>,
-    /// How many of those were missed.
+    /// Number of missed activations.
     pub missed: u64,
-    /// Those of them that were still waiting at the end, with how long they had
-    /// waited by then: their true latency is at least that.
+    /// Waiting times of missed activations that were still waiting at the end. The true
+    /// latency is at least that.
     pub censored: Tally,
-    /// How many more were lost: where it is not known which line lost them,
-    /// as many as this group can have lost.
+    /// Number of lost activations. If the line of a loss is unknown, the maximum that
+    /// this group can have lost.
     pub lost: u64,
-    /// From the stage before, by [`laggard_model::Stage::index`].
+    /// Time since the previous stage, by [`laggard_model::Stage::index`].
     pub steps: [Tally; STAGES.len()],
-    /// From the wakeup to the first instruction: waking to user.
+    /// Time from the wakeup to the first instruction: waking to user.
     pub thread: Tally,
 }
 
@@ -85,7 +85,7 @@ impl Group {
         }
     }
 
-    /// The interrupts of a line that lost so many activations.
+    /// Adds the interrupts of a line that lost `lost` activations.
     pub(super) fn add_interrupts(&mut self, irq: &Tally, lost: u64) {
         self.latency.merge(irq);
         self.keep_least(irq.histogram().min());
@@ -96,19 +96,19 @@ impl Group {
         self.least = [self.least, other].into_iter().flatten().min();
     }
 
-    /// The quantile `q` (0 to 1) of the latency, as far as it is known.
+    /// Returns the quantile `q` (0 to 1) of the latency, as far as it is known.
     pub fn quantile(&self, q: f64) -> Quantile {
-        let (all, censored) = (self.latency.histogram(), self.censored.histogram());
-        bounded(all, censored, self.lost, q)
+        let (latency, censored) = (self.latency.histogram(), self.censored.histogram());
+        bounded(latency, censored, self.lost, q)
     }
 
-    /// The median latency of those that did not wait to the end, at most 1.09 %
-    /// high: what is ordinary. `None` without any.
+    /// Returns the median latency of activations that ended, at most 1.09 % high;
+    /// `None` without any.
     pub fn ordinary(&self) -> Option<Nanos> {
-        let (all, censored) = (self.latency.histogram(), self.censored.histogram());
-        let known = all.count().saturating_sub(censored.count());
-        let bucket = bucket_at(without(all, censored), known.div_ceil(2).max(1))?;
+        let (latency, censored) = (self.latency.histogram(), self.censored.histogram());
+        let ended = latency.count().saturating_sub(censored.count());
+        let bucket = bucket_at(without(latency, censored), ended.div_ceil(2).max(1))?;
         let edge = Histogram::upper_edge(bucket);
-        all.max().map(|max| edge.min(max))
+        latency.max().map(|max| edge.min(max))
     }
 }

@@ -1,74 +1,73 @@
-//! Intervals between the runs of a service: Jones & Regehr 1999, section 3, count
-//! those between the callbacks of a periodic timer.
+//! Intervals between the runs of a service. Jones & Regehr 1999, section 3, count the
+//! intervals between callbacks of a periodic timer.
 
 use std::collections::BTreeMap;
 
 use laggard_model::{Batch, Gather, Nanos};
 
-/// Bins to each side of 0 that are told apart.
+/// Number of separate bins on each side of 0.
 const BINS: i64 = 2_000;
 
-/// What is counted of two runs that follow each other.
+/// Quantity that is counted for two consecutive runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Between {
-    /// The time from the one to the other.
+    /// Time between the runs.
     Runs,
-    /// By how much that is longer than between the times that were programmed;
-    /// negative: shorter.
+    /// Excess of that time over the programmed interval; negative if shorter.
     BeyondPlan,
 }
 
-/// A run of a service.
+/// Run of a service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct ServedRun {
-    /// Its number in the line.
+    /// Sequence number in the line.
     seq: u64,
     expiry: u64,
-    /// When the service ran.
+    /// Time at which the service ran.
     at: u64,
 }
 
-/// The intervals of one line.
+/// Intervals of one line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineIntervals {
-    /// How many are counted.
+    /// Number of counted intervals.
     pub count: u64,
-    /// Those that are not, because what lies between them was lost or not kept.
+    /// Number of intervals that are not counted, because an activation between the runs
+    /// was lost or not kept.
     pub unknown: u64,
-    /// Activations that were missed: the service did not run for each of them, so
-    /// that they are within an interval.
+    /// Number of missed activations. The service did not run for each of them, so they
+    /// lie within an interval.
     pub missed: u64,
-    /// The shortest and the longest, ns.
+    /// Shortest and longest interval, ns.
     pub extremes: Option<(i64, i64)>,
-    /// How many are in each bin that is not empty, by the number of the bin: bin 0
-    /// begins at 0.
+    /// Number of intervals in each non-empty bin, by bin number: bin 0 starts at 0.
     pub bins: BTreeMap<i64, u64>,
-    /// Those before the first bin, and after the last.
+    /// Number of intervals before the first bin and after the last.
     pub outside: (u64, u64),
     sum: i128,
     squares: u128,
     first: Option<ServedRun>,
     last: Option<ServedRun>,
-    /// Activations after the last run, all of them missed.
+    /// Activations after the last run, all missed.
     since: u64,
-    /// The same before the first.
+    /// Activations before the first run, all missed.
     before: u64,
 }
 
 /// Intervals of every line, in bins of equal width.
 #[derive(Clone, Debug)]
 pub struct RunIntervals {
-    /// By line.
+    /// Per line.
     pub lines: Vec<LineIntervals>,
     between: Between,
     width: i64,
 }
 
 impl RunIntervals {
-    /// Of so many lines, in bins of `width`, which is more than 0.
+    /// Creates empty intervals for this number of lines, in bins of `width`.
     ///
     /// # Panics
-    /// When it is 0.
+    /// If `width` is 0.
     pub fn new(lines: usize, between: Between, width: Nanos) -> Self {
         assert!(width > Nanos::ZERO, "a bin has a width");
         Self {
@@ -80,19 +79,19 @@ impl RunIntervals {
 }
 
 impl LineIntervals {
-    /// Their mean, ns; `None`: there is none.
+    /// Returns the mean, ns; `None` without intervals.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Their standard deviation, ns; `None`: there are fewer than two.
+    /// Returns the standard deviation, ns; `None` for fewer than two intervals.
     pub fn deviation(&self) -> Option<f64> {
         if self.count < 2 {
             return None;
         }
         let count = self.count as f64;
         let mean = self.mean()?;
-        // Exact sums, so that only this difference is rounded.
+        // The sums are exact, so only this difference is rounded.
         let variance = (self.squares as f64 - count * mean * mean) / (count - 1.0);
         Some(variance.max(0.0).sqrt())
     }
@@ -111,19 +110,19 @@ impl LineIntervals {
         }
     }
 
-    /// Two runs, with `missed` activations between them.
+    /// Counts the interval between two runs with `missed` activations in between.
     fn follow(
         &mut self,
-        one: ServedRun,
+        previous: ServedRun,
         next: ServedRun,
         missed: u64,
         between: Between,
         width: i64,
     ) {
-        let is_next = next.seq.checked_sub(one.seq) == missed.checked_add(1);
+        let is_next = next.seq.checked_sub(previous.seq) == missed.checked_add(1);
         let (ran, planned) = (
-            difference(one.at, next.at),
-            difference(one.expiry, next.expiry),
+            difference(previous.at, next.at),
+            difference(previous.expiry, next.expiry),
         );
         let value = match between {
             Between::Runs => ran,
@@ -138,9 +137,9 @@ impl LineIntervals {
     }
 }
 
-/// From `one` to `next`, ns; `None`: beyond what is a time.
-fn difference(one: u64, next: u64) -> Option<i64> {
-    i64::try_from(i128::from(next) - i128::from(one)).ok()
+/// Returns the difference, ns; `None` if it is not representable.
+fn difference(previous: u64, next: u64) -> Option<i64> {
+    i64::try_from(i128::from(next) - i128::from(previous)).ok()
 }
 
 impl Gather for RunIntervals {
@@ -193,8 +192,8 @@ impl Gather for RunIntervals {
                 *line.bins.entry(bin).or_default() += count;
             }
             line.extremes = match (line.extremes, later.extremes) {
-                (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
-                (one, other) => one.or(other),
+                (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+                (a, b) => a.or(b),
             };
             match (line.last, later.first) {
                 (_, None) if line.last.is_some() => line.since += later.before,
@@ -231,9 +230,9 @@ mod tests {
     }
 
     fn counted(rows: &[Activation], between: Between) -> LineIntervals {
-        let mut all = RunIntervals::new(1, between, Nanos::from_us(100));
-        all.batch(&batch(rows));
-        all.lines.remove(0)
+        let mut intervals = RunIntervals::new(1, between, Nanos::from_us(100));
+        intervals.batch(&batch(rows));
+        intervals.lines.remove(0)
     }
 
     fn batch(rows: &[Activation]) -> Batch {
@@ -243,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_between_runs_in_bins_of_their_width() {
+    fn intervals_between_runs_are_in_bins_of_their_width() {
         let rows = [(0, 10), (1_000, 40), (2_000, 10), (3_000, 10)];
         let rows = (0..).zip(rows);
         let rows: Vec<_> = rows
-            .map(|(seq, (at, late))| activation(seq, at, late, false))
+            .map(|(seq, (expiry, late))| activation(seq, expiry, late, false))
             .collect();
 
         let ran = counted(&rows, Between::Runs);
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_within_an_interval_and_what_was_lost_leaves_it_unknown() {
+    fn missed_activation_is_inside_an_interval_and_lost_one_makes_it_unknown() {
         let rows = [
             activation(0, 0, 3_500, false),
             activation(1, 1_000, 2_500, true),
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_beyond_the_last_bin_is_counted_there() {
+    fn interval_beyond_the_last_bin_is_counted_outside() {
         let rows = [activation(0, 0, 0, false), activation(1, 900_000, 0, false)];
 
         let ran = counted(&rows, Between::Runs);
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_no_clock_has_are_not_counted() {
+    fn impossible_times_are_not_counted() {
         let far = |ns| Activation {
             expiry: Nanos::from_ns(ns),
             ..activation(u64::from(ns > 0), 0, 0, false)
@@ -304,9 +303,9 @@ mod tests {
     }
 
     proptest! {
-        /// However it is cut, the same is counted: [`Gather`]'s promise.
+        /// The contract of [`Gather`]: any division of the data gives the same counts.
         #[test]
-        fn any_cut_counts_the_same(
+        fn counts_are_equal_for_any_division(
             rows in proptest::collection::vec((1_u64..4, 0_u64..900, any::<bool>()), 1..40),
             cuts in proptest::collection::vec(0_usize..40, 0..4),
         ) {
@@ -314,7 +313,7 @@ mod tests {
             let rows: Vec<Activation> = rows
                 .into_iter()
                 .map(|(step, late, missed)| {
-                    // Now and then one is lost.
+                    // Occasionally an activation is lost.
                     seq += step.max(2) - 1;
                     activation(seq, seq * 1_000, late, missed)
                 })
@@ -329,9 +328,9 @@ mod tests {
                 part.batch(&batch(&rows[ends[0]..ends[1]]));
                 part
             });
-            let joined = parts.reduce(|mut one, next| {
-                one.join(next);
-                one
+            let joined = parts.reduce(|mut joined, next| {
+                joined.join(next);
+                joined
             });
 
             prop_assert_eq!(&joined.unwrap().lines[0], &whole);

@@ -1,8 +1,8 @@
-//! When the last activation was due.
+//! Expiry of the last activation.
 
 use laggard_model::{Batch, Gather, Nanos};
 
-/// The latest expiry of any line; `None` where there is no activation.
+/// Latest expiry of any line; `None` without activations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Latest(pub Option<Nanos>);
 

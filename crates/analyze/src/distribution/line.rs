@@ -1,21 +1,21 @@
-//! What is counted of one line.
+//! Counts of one line.
 
 use laggard_model::{Nanos, STAGES};
 
 use super::tally::Tally;
 
-/// All that is counted of one line in one part of the time.
+/// Counts of one line in one part of the time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineTally {
-    /// Expiry to last stage, the missed included.
+    /// Time from expiry to last stage, including missed activations.
     pub(super) latency: Tally,
-    /// The smallest of those that were served.
+    /// Smallest latency of served activations.
     pub(super) least: Option<Nanos>,
-    /// How many of those were missed.
+    /// Number of missed activations.
     pub(super) missed: u64,
-    /// How long those of them had waited that were still waiting at the end.
+    /// Waiting times of activations that were still waiting at the end.
     pub(super) censored: Tally,
-    /// From the stage before, by [`laggard_model::Stage::index`].
+    /// Time since the previous stage, by [`laggard_model::Stage::index`].
     pub(super) steps: [Tally; STAGES.len()],
     /// Waking to user.
     pub(super) thread: Tally,

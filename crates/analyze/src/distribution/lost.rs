@@ -1,8 +1,8 @@
-//! Activations that were lost, line by line.
+//! Lost activations per line.
 
 use laggard_model::{LineCount, LineId, Losses};
 
-/// How many activations each line lost.
+/// Number of lost activations per line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Lost {
     lines: Vec<u64>,
@@ -10,25 +10,25 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// What a recording lost, from the counts of its lines and its `losses`.
-    /// What was planned and is in no count was lost too. What no line's count
-    /// has (a recording of an earlier version) may be any line's.
+    /// Computes the losses of a recording from the counts of its lines and its
+    /// `losses`. Planned activations that are in no count were lost too. Losses that no
+    /// line counts (recordings of an earlier version) may belong to any line.
     pub fn of(counts: &[LineCount], losses: &Losses) -> Self {
         let lines: Vec<u64> = counts.iter().map(of_count).collect();
-        let known: u64 = lines.iter().sum();
+        let counted: u64 = lines.iter().sum();
         Self {
             lines,
-            somewhere: losses.activations().saturating_sub(known),
+            somewhere: losses.activations().saturating_sub(counted),
         }
     }
 
-    /// How many that line lost for certain.
+    /// Returns the number of certain losses of a line.
     pub fn of_line(&self, line: LineId) -> u64 {
         let lost = self.lines.get(usize::from(line.0));
         lost.copied().unwrap_or_default()
     }
 
-    /// How many were lost of which the line is not known.
+    /// Returns the number of losses whose line is unknown.
     pub const fn somewhere(&self) -> u64 {
         self.somewhere
     }

@@ -1,8 +1,8 @@
-//! Distributions of latency: by service, route and stage.
+//! Distributions of latency per service, route and stage.
 //!
-//! A [`Fold`] takes batches of activations, on as many threads as wanted
-//! (folds join), and [`Fold::groups`] sorts the result by service. A
-//! [`Course`] follows one service over time, [`Courses`] all of them.
+//! A [`Fold`] takes batches of activations on any number of threads (folds merge), and
+//! [`Fold::groups`] sorts the result by service. A [`Course`] follows one service over
+//! time, [`Courses`] all of them.
 
 mod blocks;
 mod course;

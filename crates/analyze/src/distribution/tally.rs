@@ -1,8 +1,8 @@
-//! A histogram that remembers when its largest time was.
+//! Histogram that stores the time of its largest value.
 
 use laggard_model::{Histogram, Nanos};
 
-/// How often each time was seen, and when the largest was.
+/// Histogram of times, with the expiry of the largest.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Tally {
     histogram: Histogram,
@@ -10,8 +10,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts `time`, whose activation was due at `expiry`. Of two largest
-    /// that are equal, the earlier counts.
+    /// Counts `time`, whose activation expired at `expiry`. Of equal largest times, the
+    /// earlier one counts.
     pub fn add(&mut self, time: Nanos, expiry: Nanos) {
         if self.histogram.max().is_none_or(|max| time >= max) {
             let is_equal = self.histogram.max() == Some(time);
@@ -21,7 +21,7 @@ impl Tally {
         self.histogram.add(time);
     }
 
-    /// Adds all of `other`, in any order.
+    /// Adds the counts of `other`, in any order.
     pub fn merge(&mut self, other: &Self) {
         let ours = (self.histogram.max(), self.largest_at);
         let theirs = (other.histogram.max(), other.largest_at);
@@ -33,7 +33,7 @@ impl Tally {
         self.histogram.merge(&other.histogram);
     }
 
-    /// A tally of stored parts.
+    /// Creates a tally from stored parts.
     pub const fn from_parts(histogram: Histogram, largest_at: Option<Nanos>) -> Self {
         Self {
             histogram,
@@ -41,12 +41,12 @@ impl Tally {
         }
     }
 
-    /// The counts.
+    /// Returns the counts.
     pub const fn histogram(&self) -> &Histogram {
         &self.histogram
     }
 
-    /// When the activation with the largest time was due; `None` when empty.
+    /// Returns the expiry of the activation with the largest time; `None` if empty.
     pub const fn largest_at(&self) -> Option<Nanos> {
         self.largest_at
     }

@@ -1,4 +1,4 @@
-//! From late activations to blackouts (docs/method.md 6.3).
+//! Stalls of a service, derived from late activations (docs/method.md 6.3).
 
 use laggard_model::Nanos;
 
@@ -6,17 +6,17 @@ use super::{Exceedance, Stream};
 use crate::InputError;
 use crate::input::{ascending, finite};
 
-/// From `start` to `end`, ns, a service could not run.
+/// Interval, ns, in which a service could not run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blackout {
-    /// When it began.
+    /// Start.
     pub start: f64,
-    /// When it ended; never before `start`.
+    /// End; never before `start`.
     pub end: f64,
 }
 
-/// Blackouts of these lengths, each so long after the end of the one before, and
-/// when the last ends: for tests.
+/// Returns blackouts from pairs of gap since the previous end and length, and the end
+/// of the last one: for tests.
 #[cfg(test)]
 pub(crate) fn in_a_row(gaps: Vec<(f64, f64)>) -> (Vec<Blackout>, f64) {
     let mut now = 0.0;
@@ -28,62 +28,62 @@ pub(crate) fn in_a_row(gaps: Vec<(f64, f64)>) -> (Vec<Blackout>, f64) {
     (gaps.into_iter().map(after).collect(), now)
 }
 
-/// That blackouts ascend and do not overlap.
+/// Checks that blackouts ascend and do not overlap.
 pub(crate) fn check_blackouts(blackouts: &[Blackout]) -> Result<(), InputError> {
     let edges: Vec<f64> = blackouts.iter().flat_map(|b| [b.start, b.end]).collect();
     finite("blackouts", &edges)?;
     ascending("edges of blackouts", &edges)
 }
 
-/// The blackouts behind a stream, in ns since the start of the observation.
+/// Blackouts behind a stream, in ns since the start of the observation.
 ///
-/// A late activation shows when its blackout ended: as long before it was
-/// served as an activation ordinarily takes on a free CPU. It does not show
-/// when the blackout began: somewhere between the last time the service ran
-/// and the expiry. One that is no later than ordinary shows none: it found the
-/// CPU free, though not what was between it and the one before.
+/// A late activation shows when its blackout ended: before it was served, by the
+/// latency of an ordinary activation on a free CPU. It does not show when the blackout
+/// started: between the last run of the service and the expiry. An activation with an
+/// ordinary latency shows no blackout: it found the CPU free. It does not show the time
+/// between it and the previous one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamBlackouts {
-    /// Each begins at the first expiry that felt it: never too long.
+    /// Blackouts from the first expiry that was late: never too long.
     pub inner: Vec<Blackout>,
-    /// Each begins halfway between the two: the estimate.
+    /// Blackouts from halfway between `inner` and `outer`: the estimate.
     pub middle: Vec<Blackout>,
-    /// Each begins where the service last ran: never too short.
+    /// Blackouts from the last run of the service: never too short.
     pub outer: Vec<Blackout>,
 }
 
 impl Stream {
-    /// The blackouts that are proved by latencies more than `least` above the
-    /// `ordinary` one, in an observation that began at `start`. The ordinary
-    /// latency is in none of them: whoever replays them pays it once for each
-    /// wakeup. What is below the stream's own floor is not known, and in none.
+    /// Returns the blackouts that are proved by latencies more than `least` above the
+    /// `ordinary` one, in an observation that started at `start`. The ordinary latency
+    /// is not part of a blackout: a replay adds it once per wakeup. Latencies below the
+    /// stream's floor are unknown and in no blackout.
     pub fn blackouts(&self, start: Nanos, ordinary: Nanos, least: Nanos) -> StreamBlackouts {
-        let since = |at: Nanos| at.saturating_sub(start).as_f64();
-        let mut all = StreamBlackouts::default();
+        let since = |time: Nanos| time.saturating_sub(start).as_f64();
+        let mut blackouts = StreamBlackouts::default();
         let is_late = |late: &&Exceedance| late.waited() > ordinary + least;
         for late in self.exceedances.iter().filter(is_late) {
             let (free, felt) = (since(late.free_until), since(late.felt()));
             let end = since(late.felt() + late.waited().saturating_sub(ordinary));
-            append(&mut all.inner, Blackout { start: felt, end });
+            append(&mut blackouts.inner, Blackout { start: felt, end });
             let start = (free + felt) / 2.0;
-            append(&mut all.middle, Blackout { start, end });
-            append(&mut all.outer, Blackout { start: free, end });
+            append(&mut blackouts.middle, Blackout { start, end });
+            append(&mut blackouts.outer, Blackout { start: free, end });
         }
-        all
+        blackouts
     }
 }
 
-/// Appends a blackout, joined with those before that it touches.
-fn append(all: &mut Vec<Blackout>, mut blackout: Blackout) {
-    while let Some(last) = all.last() {
+/// Appends a blackout, merged with the preceding ones that it touches.
+fn append(blackouts: &mut Vec<Blackout>, mut blackout: Blackout) {
+    while let Some(last) = blackouts.last() {
         if blackout.start > last.end {
             break;
         }
         blackout.start = blackout.start.min(last.start);
         blackout.end = blackout.end.max(last.end);
-        all.pop();
+        blackouts.pop();
     }
-    all.push(blackout);
+    blackouts.push(blackout);
 }
 
 #[cfg(test)]
@@ -92,13 +92,13 @@ mod tests {
     use laggard_model::{Cpu, Route, Service};
 
     #[test]
-    fn an_ordinary_latency_is_no_blackout_however_long_it_is() {
+    fn ordinary_latency_is_no_blackout_at_any_length() {
         let probed = |latency: u64| {
             let exceedances = (1..1_000)
-                .map(|at| Exceedance {
-                    expiry: Nanos::from_ms(at),
+                .map(|second| Exceedance {
+                    expiry: Nanos::from_ms(second),
                     latency: Nanos::from_us(latency),
-                    free_until: Nanos::from_ms(at - 1) + Nanos::from_us(latency),
+                    free_until: Nanos::from_ms(second - 1) + Nanos::from_us(latency),
                 })
                 .collect();
             let stream = Stream {
@@ -113,7 +113,8 @@ mod tests {
         };
 
         assert_eq!(probed(19), StreamBlackouts::default());
-        // What is more than ordinary is one, and ends where the CPU was free.
+        // The excess over the ordinary latency is a blackout. It ends when the CPU was
+        // free.
         let first = probed(40).inner[0];
         assert_eq!((first.start, first.end), (1e6, 1.021e6));
     }

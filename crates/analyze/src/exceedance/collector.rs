@@ -1,4 +1,4 @@
-//! Keeping the latest activations of every stream.
+//! Collection of the latest activations of every stream.
 
 use std::collections::BTreeMap;
 
@@ -7,43 +7,43 @@ use laggard_model::{Batch, Cpu, Gather, Line, Nanos, Route, Service};
 use super::Stream;
 use super::kept::{Kept, One};
 
-/// Exceedances kept in all streams together: 24 bytes each.
-const MOST_KEPT: usize = 1 << 20;
-/// No stream keeps fewer, however many streams there are.
-const LEAST_KEPT: usize = 4_096;
+/// Maximum number of exceedances in all streams together: 24 bytes each.
+const MAX_KEPT: usize = 1 << 20;
+/// Minimum number of exceedances per stream, for any number of streams.
+const MIN_KEPT: usize = 4_096;
 
-/// Collects the latest activations of a recording.
+/// Collector of the latest activations of a recording.
 #[derive(Clone, Debug)]
 pub struct Collector {
-    /// By line: of its service, and of its interrupts.
+    /// Per line: exceedances of its service and of its interrupts.
     lines: Vec<[Kept; 2]>,
-    /// By line: the longest time between two activations, if none is lost.
+    /// Per line: maximum time between two consecutive activations.
     gaps: Vec<Nanos>,
     most: usize,
-    /// Of the rows of a batch, ns.
+    /// Latencies of the rows of a batch, ns; reused.
     latencies: Vec<u64>,
 }
 
 impl Collector {
-    /// An empty collector for a recording of `lines` lines whose activations
-    /// are at most `gap` apart: the period, or twice that with dither.
+    /// Creates an empty collector for a recording of `lines` lines whose activations
+    /// are at most `gap` apart: the period, or twice the period with dither.
     pub fn new(lines: usize, gap: Nanos) -> Self {
         Self::of(vec![gap; lines])
     }
 
-    /// The same where each line has a gap of its own.
+    /// Creates a collector with a separate gap for each line.
     pub fn of(gaps: Vec<Nanos>) -> Self {
         let lines = gaps.len();
         Self {
             lines: vec![<[Kept; 2]>::default(); lines],
             gaps,
             latencies: Vec::new(),
-            most: (MOST_KEPT / (2 * lines).max(1)).max(LEAST_KEPT),
+            most: (MAX_KEPT / (2 * lines).max(1)).max(MIN_KEPT),
         }
     }
 
-    /// Takes in a batch, whose rows are in order of sequence number within
-    /// each line. Lines that the recording does not have are passed over.
+    /// Adds a batch, whose rows are in order of sequence number within each line. Skips
+    /// lines that the recording does not have.
     pub fn add(&mut self, batch: &Batch) {
         batch.latencies(&mut self.latencies);
         let latencies = &self.latencies;
@@ -53,14 +53,14 @@ impl Collector {
             Some(_) if batch.missed[row] => None,
             Some(&latency) => Some(latency),
         };
-        let of = |row: usize, latency: u64| One {
+        let entry = |row: usize, latency: u64| One {
             seq: batch.seq[row],
             expiry: Nanos::from_ns(batch.expiry_ns[row]),
             latency: Nanos::from_ns(latency),
             missed: batch.missed[row],
         };
         let mut from = 0;
-        for rows in batch.line.chunk_by(|one, other| one == other) {
+        for rows in batch.line.chunk_by(|a, b| a == b) {
             let line = usize::from(rows[0].0);
             let rows = from..from + rows.len();
             from = rows.end;
@@ -69,24 +69,30 @@ impl Collector {
             else {
                 continue;
             };
-            service.add(rows.clone(), |row| Some(latencies[row]), of, gap, self.most);
+            service.add(
+                rows.clone(),
+                |row| Some(latencies[row]),
+                entry,
+                gap,
+                self.most,
+            );
             if !irqs.is_empty() {
-                interrupts.add(rows, irq, of, gap, self.most);
+                interrupts.add(rows, irq, entry, gap, self.most);
             }
         }
     }
 
-    /// The streams of the recording's `lines`, the interrupts of all lines of
-    /// a CPU as one: whatever was served there, by any line, shows that the
-    /// CPU was free then. Streams without activations are left out.
+    /// Returns the streams of the recording's `lines`. The interrupts of all lines of a
+    /// CPU are one stream, because an interrupt of any line shows that the CPU was
+    /// free. Streams without activations are omitted.
     pub fn streams(self, lines: &[Line]) -> Vec<Stream> {
         let mut streams: BTreeMap<(Service, Route, Cpu), Kept> = BTreeMap::new();
         let most = self.most;
         let each = lines.iter().zip(self.lines).zip(self.gaps);
         for ((line, [service, irq]), gap) in each {
-            for (of, mut kept) in [(*line, service), (line.interrupts(), irq)] {
+            for (group, mut kept) in [(*line, service), (line.interrupts(), irq)] {
                 kept.end(gap, most);
-                let key = (of.service, of.route, of.cpu);
+                let key = (group.service, group.route, group.cpu);
                 streams.entry(key).or_default().absorb(kept, most);
             }
         }
@@ -111,11 +117,11 @@ impl Collector {
     }
 }
 
-/// An interrupt is not served late because the CPU was taken before another
-/// line's was served there, or before any code of a service ran: until then
-/// it was free. Of stalls longer than a period all rows are kept that tell; of
-/// shorter ones in very long recordings some were pruned, and they stay as
-/// long as their own line tells.
+/// Limits stalls of interrupts with the other lines of the CPU. An interrupt's stall
+/// starts after the last interrupt of another line on that CPU, or the last code of a
+/// service: until then the CPU was free. For stalls longer than a period, all relevant
+/// rows are kept. For shorter ones in very long recordings some were pruned, and these
+/// stalls keep the length that their own line shows.
 fn free_by_all(streams: &mut BTreeMap<(Service, Route, Cpu), Kept>) {
     let mut served: BTreeMap<Cpu, Vec<Nanos>> = BTreeMap::new();
     for ((.., cpu), kept) in streams.iter() {
@@ -130,7 +136,7 @@ fn free_by_all(streams: &mut BTreeMap<(Service, Route, Cpu), Kept>) {
         let Some(proofs) = served.get(cpu) else {
             continue;
         };
-        // What one interrupt served was free until the same instant.
+        // All expiries that one interrupt served have the same free time.
         let mut free: BTreeMap<Nanos, Nanos> = BTreeMap::new();
         for late in &kept.late {
             let end = late.expiry + late.latency;
@@ -182,7 +188,7 @@ mod tests {
     ];
 
     fn activation(seq: u64, irq_ns: u64, user_ns: u64) -> Activation {
-        let mut one = Activation {
+        let mut activation = Activation {
             line: LineId(0),
             seq,
             expiry: Nanos::from_ms(seq),
@@ -190,19 +196,20 @@ mod tests {
             censored: false,
             steps: [None; STAGES.len()],
         };
-        one.steps[Stage::Irq.index()] = Some(Nanos::from_ns(irq_ns));
-        one.steps[Stage::User.index()] = Some(Nanos::from_ns(user_ns));
-        one
+        activation.steps[Stage::Irq.index()] = Some(Nanos::from_ns(irq_ns));
+        activation.steps[Stage::User.index()] = Some(Nanos::from_ns(user_ns));
+        activation
     }
 
     fn batch(rows: impl IntoIterator<Item = Activation>) -> Batch {
         let mut batch = Batch::default();
-        rows.into_iter().for_each(|one| batch.push(&one));
+        rows.into_iter()
+            .for_each(|activation| batch.push(&activation));
         batch
     }
 
     #[test]
-    fn a_service_was_free_until_the_activation_before_was_served() {
+    fn service_was_free_until_the_previous_activation_was_served() {
         let mut collector = Collector::new(1, Nanos::from_ms(2));
         collector.add(&batch([
             activation(5, 10, 90),
@@ -224,15 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_of_any_line_proves_that_the_cpu_was_free() {
+    fn interrupt_of_any_line_proves_a_free_cpu() {
         let both = [LINES[0], LINES[0]];
         let row = |line: u16, seq: u64, at_ns: u64, irq_ns: u64| {
-            let mut one = activation(seq, irq_ns, 1);
-            (one.line, one.expiry) = (LineId(line), Nanos::from_ns(at_ns));
-            one
+            let mut activation = activation(seq, irq_ns, 1);
+            (activation.line, activation.expiry) = (LineId(line), Nanos::from_ns(at_ns));
+            activation
         };
-        // The first line is asked every 2,000, the second in between; nothing
-        // is served from 4,500 to 6,300.
+        // The first line expires every 2,000, the second in between. Nothing is served
+        // from 4,500 to 6,300.
         let mut collector = Collector::new(2, Nanos::from_ns(2_000));
         collector.add(&batch([
             row(0, 0, 1_000, 10),
@@ -246,13 +253,13 @@ mod tests {
         let streams = collector.streams(&both);
 
         let irq = &streams[0];
-        let all = irq.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(100));
+        let blackouts = irq.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(100));
         let ends = |list: &[crate::exceedance::Blackout]| {
             list.iter().map(|b| (b.start, b.end)).collect::<Vec<_>>()
         };
-        assert_eq!(ends(&all.inner), [(5_000.0, 6_300.0)]);
-        // By its own line alone it would begin at 3,010.
-        assert_eq!(ends(&all.outer), [(4_011.0, 6_300.0)]);
+        assert_eq!(ends(&blackouts.inner), [(5_000.0, 6_300.0)]);
+        // From its line alone, it would start at 3,010.
+        assert_eq!(ends(&blackouts.outer), [(4_011.0, 6_300.0)]);
     }
 
     #[test]
@@ -276,12 +283,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_one_exceedance_however_many_waited_in_it() {
+    fn stall_is_one_exceedance_for_any_number_of_waiting_activations() {
         let missed = |seq: u64, user_ns: u64| Activation {
             missed: true,
             ..activation(seq, 0, user_ns)
         };
-        // Served at 9 ms; what was due meanwhile waited until then.
+        // Served at 9 ms; expiries during the stall waited until then.
         let rows = [activation(2, 0, 7_000_000)]
             .into_iter()
             .chain((3..9).map(|seq| missed(seq, (9 - seq) * 1_000_000)))
@@ -295,7 +302,7 @@ mod tests {
             later.add(&batch(rows[cut..].iter().copied()));
             collector.join(later);
             let streams = collector.streams(&LINES);
-            let service = streams.iter().find(|one| one.service != Service::Irq);
+            let service = streams.iter().find(|stream| stream.service != Service::Irq);
             let service = service.unwrap();
             let late: Vec<u64> = service.exceedances.iter().map(|e| e.latency.ns()).collect();
             assert_eq!(late, [7_000_000, 500, 700], "cut at {cut}");
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_join_knows_what_came_before_its_first_activation() {
+    fn join_knows_the_activation_before_its_first() {
         let mut collector = Collector::new(1, Nanos::from_ms(2));
         collector.add(&batch([activation(5, 10, 90)]));
         let mut later = Collector::new(1, Nanos::from_ms(2));
@@ -334,31 +341,32 @@ mod tests {
     proptest! {
         #[test]
         fn interrupts_never_miss_more_than_a_thread_on_the_same_rows(
-            // Since the one before, until the interrupt, from it to the thread.
+            // Time since the previous expiry, until the interrupt, and from it to the
+            // thread.
             rows in prop::collection::vec((1_000..3_000_u64, 0..900_u64, 0..4_000_u64), 1..120),
             stalls in prop::collection::vec(0..120_usize, 0..12),
             lost in prop::collection::vec(0..120_usize, 0..4),
         ) {
             use crate::qos::{Buffering, late_jobs};
 
-            let (mut at, mut free) = (0, 0);
+            let (mut expiry, mut free) = (0, 0);
             let rows = (0_usize..).zip(rows).map(|(seq, (step, irq, thread))| {
-                at += step;
+                expiry += step;
                 let long = if stalls.contains(&seq) { 40 * irq } else { irq };
-                // Nothing is served before what came before it.
-                let irq = long.max(u64::saturating_sub(free, at) + 1);
-                free = at + irq + thread;
-                let mut one = activation(seq as u64, irq, thread);
-                one.expiry = Nanos::from_ns(at);
-                one
+                // Rows are served in order.
+                let irq = long.max(u64::saturating_sub(free, expiry) + 1);
+                free = expiry + irq + thread;
+                let mut row = activation(seq as u64, irq, thread);
+                row.expiry = Nanos::from_ns(expiry);
+                row
             });
-            let rows: Vec<Activation> = rows.filter(|one| !lost.iter().any(|&seq| seq as u64 == one.seq)).collect();
+            let rows: Vec<Activation> = rows.filter(|row| !lost.iter().any(|&seq| seq as u64 == row.seq)).collect();
             let mut collector = Collector::new(1, Nanos::from_ns(3_000));
             collector.add(&batch(rows));
             let streams = collector.streams(&LINES);
             let misses = |stream: &Stream| {
-                let all = stream.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(500));
-                [all.inner, all.middle, all.outer].map(|list| {
+                let blackouts = stream.blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(500));
+                [blackouts.inner, blackouts.middle, blackouts.outer].map(|list| {
                     let buffering = Buffering::new(2, 6_000.0, 1_500.0).unwrap();
                     let phases = (0..16_u32).map(|phase| 375.0 * (f64::from(phase) + 0.5));
                     phases
@@ -374,59 +382,59 @@ mod tests {
         }
 
         #[test]
-        fn any_cut_into_consecutive_parts_joins_to_one_pass(
+        fn consecutive_parts_join_to_one_pass_for_any_division(
             rows in prop::collection::vec(
                 // Line, step to the next sequence number, latencies, missed.
                 (0..2_u16, 1..3_u64, 0..40_u64, 0..40_u64, any::<bool>()),
                 0..200,
             ),
             cuts in prop::collection::vec(0..200_usize, 0..6),
-            // How the parts are put together: from the left, or pairs first.
+            // Order of merging: from the left, or pairs first.
             pairs_first in any::<bool>(),
         ) {
             let mut seq = [0, 0];
-            let all: Vec<Activation> = rows
+            let activations: Vec<Activation> = rows
                 .iter()
                 .map(|&(line, step, irq, user, missed)| {
                     let own = &mut seq[usize::from(line)];
                     *own += step;
-                    let mut one = activation(*own, irq, user);
-                    (one.line, one.missed) = (LineId(line), missed);
-                    one
+                    let mut row = activation(*own, irq, user);
+                    (row.line, row.missed) = (LineId(line), missed);
+                    row
                 })
                 .collect();
             let empty = || {
-                let mut one = Collector::new(2, Nanos::from_ms(1));
-                one.most = 10;
-                one
+                let mut collector = Collector::new(2, Nanos::from_ms(1));
+                collector.most = 10;
+                collector
             };
             let collect = |rows: &[Activation]| {
-                let mut one = empty();
-                rows.chunks(7).for_each(|rows| one.add(&batch(rows.iter().copied())));
-                one
+                let mut collector = empty();
+                rows.chunks(7).for_each(|rows| collector.add(&batch(rows.iter().copied())));
+                collector
             };
-            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(all.len())).collect();
-            cuts.push(all.len());
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(activations.len())).collect();
+            cuts.push(activations.len());
             cuts.sort_unstable();
             let mut from = 0;
             let mut parts: Vec<Collector> = cuts
                 .into_iter()
-                .map(|until| collect(&all[std::mem::replace(&mut from, until)..until]))
+                .map(|until| collect(&activations[std::mem::replace(&mut from, until)..until]))
                 .collect();
             if pairs_first {
                 parts = parts
                     .chunks(2)
                     .map(|pair| {
-                        let mut one = pair[0].clone();
-                        pair.iter().skip(1).for_each(|next| one.join(next.clone()));
-                        one
+                        let mut joined = pair[0].clone();
+                        pair.iter().skip(1).for_each(|next| joined.join(next.clone()));
+                        joined
                     })
                     .collect();
             }
             let mut joined = empty();
             parts.into_iter().for_each(|part| joined.join(part));
 
-            assert_eq!(joined.streams(&TWO_CPUS), collect(&all).streams(&TWO_CPUS));
+            assert_eq!(joined.streams(&TWO_CPUS), collect(&activations).streams(&TWO_CPUS));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What is kept of one line: its latest activations, and its edges, which only
-//! its neighbours in time explain.
+//! Exceedances of one line: its latest activations, and its first and last, which need
+//! the neighbouring parts.
 
 use std::ops::Range;
 
@@ -7,21 +7,21 @@ use laggard_model::Nanos;
 
 use super::Exceedance;
 
-/// The activations of one line, or its interrupts.
+/// Activations of one line, or its interrupts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     pub(super) samples: u64,
     pub(super) floor: Nanos,
-    /// Without the first.
+    /// Late activations without the first.
     pub(super) late: Vec<Exceedance>,
-    /// The first activation, which waits here: only a join, or the end, tells
-    /// whether the one before it is known.
+    /// First activation. Only a join or the end shows whether the previous one is
+    /// known.
     first: Option<One>,
-    /// The last activation.
+    /// Last activation.
     last: Option<One>,
 }
 
-/// An activation, as far as its neighbours are concerned.
+/// Activation as its neighbours need it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct One {
     pub(super) seq: u64,
@@ -35,21 +35,20 @@ impl One {
         self.expiry + self.latency
     }
 
-    /// Whether it waited in the same stall as the one before it, which waited
-    /// longer.
+    /// Returns whether it waited in the same stall as `before`, which waited longer.
     fn shares_the_stall_of(self, before: Self) -> bool {
         self.missed && self.served() == before.served() && self.expiry >= before.expiry
     }
 }
 
 impl Kept {
-    /// Adds those of `rows` that have a `latency`, ns, each of which is `of` its
-    /// row. Almost all are no later than the floor: of these only the last counts.
+    /// Adds the activations of `rows` that have a `latency`, ns. `entry` converts a row.
+    /// Almost all are below the floor: of these only the last one matters.
     pub(super) fn add(
         &mut self,
         rows: Range<usize>,
         latency: impl Fn(usize) -> Option<u64>,
-        of: impl Fn(usize, u64) -> One,
+        entry: impl Fn(usize, u64) -> One,
         gap: Nanos,
         most: usize,
     ) {
@@ -61,39 +60,41 @@ impl Kept {
             self.samples += 1;
             let is_first = before.is_none() && self.last.is_none();
             if is_first {
-                self.first = Some(of(row, latency));
+                self.first = Some(entry(row, latency));
             } else if latency > self.floor.ns() {
-                let last = before.map(|(row, latency)| of(row, latency));
-                self.keep(of(row, latency), last.or(self.last), gap, most);
+                let last = before.map(|(row, latency)| entry(row, latency));
+                self.keep(entry(row, latency), last.or(self.last), gap, most);
             }
             before = Some((row, latency));
         }
         if let Some((row, latency)) = before {
-            self.last = Some(of(row, latency));
+            self.last = Some(entry(row, latency));
         }
     }
 
-    /// Keeps `one`, which came after `before`, if it is late enough.
-    fn keep(&mut self, one: One, before: Option<One>, gap: Nanos, most: usize) {
-        if one.latency <= self.floor || before.is_some_and(|it| one.shares_the_stall_of(it)) {
+    /// Keeps `activation`, which came after `before`, if it is late enough.
+    fn keep(&mut self, activation: One, before: Option<One>, gap: Nanos, most: usize) {
+        if activation.latency <= self.floor
+            || before.is_some_and(|before| activation.shares_the_stall_of(before))
+        {
             return;
         }
         let free_until = match before {
-            Some(before) if before.seq.checked_add(1) == Some(one.seq) => before.served(),
-            _ => one.expiry.saturating_sub(gap),
+            Some(before) if before.seq.checked_add(1) == Some(activation.seq) => before.served(),
+            _ => activation.expiry.saturating_sub(gap),
         };
         self.late.push(Exceedance {
-            expiry: one.expiry,
-            latency: one.latency,
-            free_until: free_until.min(one.expiry),
+            expiry: activation.expiry,
+            latency: activation.latency,
+            free_until: free_until.min(activation.expiry),
         });
-        // A little room, so that it is seldom sorted out.
+        // Leave some room so that pruning is rare.
         if self.late.len() > most + most / 4 {
             self.prune(most);
         }
     }
 
-    /// Adds what came right after.
+    /// Appends the directly following part.
     pub(super) fn join(&mut self, mut later: Self, gap: Nanos, most: usize) {
         let Some(first) = later.first.take() else {
             return;
@@ -106,15 +107,15 @@ impl Kept {
         self.absorb(later, most);
     }
 
-    /// Nothing came before the first.
+    /// Ends the collection: nothing precedes the first activation.
     pub(super) fn end(&mut self, gap: Nanos, most: usize) {
         if let Some(first) = self.first.take() {
             self.keep(first, None, gap, most);
         }
     }
 
-    /// Keeps the `most` latest; what is as late as the first that goes, goes
-    /// too, so that the floor tells exactly what is kept.
+    /// Keeps the `most` latest. Removes all activations with the same latency as the
+    /// first removed one, so that the floor is exact.
     pub(super) fn prune(&mut self, most: usize) {
         if self.late.len() <= most {
             return;
@@ -126,9 +127,9 @@ impl Kept {
         self.late.retain(|late| late.latency > self.floor);
     }
 
-    /// Adds all that `other` counted and kept. Which floor comes out does not
-    /// depend on the order: with more than `most` in all it is the latency of
-    /// the first that is not among the `most` latest.
+    /// Merges the activations of `other`. The resulting floor does not depend on the
+    /// order: with more than `most` in all it is the latency of the first activation
+    /// outside the `most` latest.
     pub(super) fn absorb(&mut self, other: Self, most: usize) {
         self.samples += other.samples;
         self.floor = self.floor.max(other.floor);

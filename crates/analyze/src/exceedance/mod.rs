@@ -1,8 +1,8 @@
-//! The late activations of a recording: what forecasts and replays start from.
+//! Late activations of a recording: the input of forecasts and replays.
 //!
-//! A [`Collector`] takes batches of activations, on as many threads as wanted,
-//! and keeps the latest of every stream in bounded memory; [`Stream`] is one
-//! service on one CPU. Below its floor a stream knows nothing.
+//! A [`Collector`] takes batches of activations on any number of threads and keeps the
+//! latest activations of every stream in bounded memory. A [`Stream`] is one service on
+//! one CPU. It contains no activation below its floor.
 
 mod blackouts;
 mod collector;
@@ -16,66 +16,65 @@ pub(crate) use blackouts::in_a_row;
 pub use blackouts::{Blackout, StreamBlackouts};
 pub use collector::Collector;
 
-/// An activation whose latency lies above its stream's floor.
+/// Activation with a latency above its stream's floor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Exceedance {
-    /// Its programmed time, `CLOCK_MONOTONIC`.
+    /// Programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// From then until the service ran.
+    /// Time until the service ran.
     pub latency: Nanos,
-    /// The last instant before `expiry` at which the service is known to have
-    /// run. Where the activation before was lost, the earliest instant at
-    /// which it can have been due. An interrupt's may lie after `expiry`: the
-    /// CPU served another one then.
+    /// Last time before `expiry` at which the service is known to have run. If the
+    /// previous activation was lost, its earliest possible expiry. For an interrupt,
+    /// this time may lie after `expiry`: the CPU served another interrupt then.
     pub free_until: Nanos,
 }
 
 impl Exceedance {
-    /// From when it waited for the CPU: its expiry, or what came before it
-    /// there.
+    /// Returns the start of the wait for the CPU: the expiry, or the end of the
+    /// previous activity there.
     pub fn felt(&self) -> Nanos {
         self.expiry.max(self.free_until)
     }
 
-    /// How long it waited for the CPU.
+    /// Returns the duration of the wait for the CPU.
     pub fn waited(&self) -> Nanos {
         (self.expiry + self.latency).saturating_sub(self.felt())
     }
 }
 
-/// The late activations of one service on one CPU, reached by one route.
+/// Late activations of one service on one CPU by one route.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stream {
-    /// Where it ran.
+    /// CPU on which the service ran.
     pub cpu: Cpu,
-    /// The service that ran.
+    /// Service that ran.
     pub service: Service,
-    /// How it was reached.
+    /// Route to the service.
     pub route: Route,
-    /// How many activations there were, late or not.
+    /// Number of activations, late or not.
     pub samples: u64,
-    /// Every activation with a latency above this is in `exceedances`; of those
-    /// that waited in one stall, the first alone, which waited longest. So a
-    /// stall of a second does not push a thousand others out.
+    /// Latency above which every activation is in `exceedances`. Of the activations in
+    /// one stall, only the first is, which waited longest. A stall of a second
+    /// therefore does not displace a thousand others.
     pub floor: Nanos,
-    /// The late activations, by expiry.
+    /// Late activations, by expiry.
     pub exceedances: Vec<Exceedance>,
 }
 
-/// A time in which whatever expired was late.
+/// Interval in which every expiry was late.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LateStretch {
-    /// The expiry of the first activation that waited in it.
+    /// First expiry that waited in it.
     pub from: Nanos,
-    /// The last instant at which an activation was, or would have been, too
-    /// late: the service ran soon after.
+    /// Last time at which an activation was, or would have been, too late: the service
+    /// ran soon after.
     pub until: Nanos,
-    /// How late the first was, and no other was later.
+    /// Latency of the first activation, the largest in the interval.
     pub latency: Nanos,
 }
 
 impl Stream {
-    /// The stalls in which activations were, or would have been, more than
+    /// Returns the stalls in which activations were, or would have been, more than
     /// `threshold` late, in order of their first expiry.
     pub fn stalls_beyond(&self, threshold: Nanos) -> Vec<LateStretch> {
         let least = threshold + Nanos::from_ns(1);

@@ -1,4 +1,4 @@
-//! Tails redrawn as other observations might have given them (docs/method.md 8.7).
+//! Tails drawn as other observations might have given them (docs/method.md 8.7).
 
 use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;
@@ -7,13 +7,12 @@ use super::{Tail, pareto};
 use crate::InputError;
 use crate::sample::index;
 
-/// How bootstrap samples are drawn.
+/// Parameters of bootstrap samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
-    /// How many samples; 499 by default. With 199 a seed can cost 2 % of
-    /// coverage.
+    /// Number of samples; 499 by default. With 199 a seed can cost 2 % of coverage.
     pub rounds: usize,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -26,10 +25,10 @@ impl Default for Bootstrap {
     }
 }
 
-/// Below so few peaks no sample is drawn, so that each can be fitted.
-const FEWEST: f64 = 5.0;
+/// Minimum number of peaks of a sample, so that each can be fitted.
+const MIN_PEAKS: f64 = 5.0;
 
-/// A tail as another observation of `exposure` might have given it.
+/// Returns a tail as another observation of `exposure` might have given it.
 pub(super) fn redrawn(
     tail: Tail,
     exposure: f64,
@@ -41,7 +40,7 @@ pub(super) fn redrawn(
         value: expected,
         range: "positive and finite",
     })?;
-    let count = counts.sample(random).max(FEWEST);
+    let count = counts.sample(random).max(MIN_PEAKS);
     let mut excesses: Vec<f64> = (0..index(count))
         // A zero excess, once in 2^53 draws, could not be fitted.
         .map(|_| tail.excess.sample(random).max(f64::MIN_POSITIVE))

@@ -1,11 +1,10 @@
-//! The return level of peaks that several causes made (docs/method.md 8.7).
+//! Return level of peaks that several causes made (docs/method.md 8.7).
 //!
-//! Peaks are put together by cause, a cause with too few by its class, and
-//! what still has too few with all others, and so have those of unknown cause.
-//! Each group is periodic, or has a Pareto tail, or the forecast is refused;
-//! together they are a [`Mixture`]. For that, a group need not be one cause: it
-//! must come at random, at a steady rate, with a tail of one form, and that is
-//! tested.
+//! Peaks are grouped by cause. A cause with too few peaks is grouped by class. The
+//! rest, and peaks of unknown cause, form one group. Each group is periodic or has a
+//! Pareto tail; otherwise the forecast is refused. Together they are a [`Mixture`]. A
+//! group need not be a single cause: it must come at random, at a steady rate, with one
+//! form of tail, and this is tested.
 
 use std::collections::BTreeMap;
 
@@ -14,71 +13,69 @@ use super::{Component, Estimate, LevelSettings, Method, Mixture, Observation, Pe
 use crate::period::{SourceSearch, held_together, periodic_sources};
 use crate::sample::index;
 
-/// An upper limit so many times the estimate is of no use.
-const MOST_UNCERTAIN: f64 = 3.0;
-/// From this share of a group's largest peaks on, the group is periodic.
-const PERIODIC: f64 = 0.8;
-/// From this share on, a group is too periodic for a tail.
-const PARTLY_PERIODIC: f64 = 0.2;
-/// How likely chance alone is to make any group of any observation look
-/// periodic.
+/// Maximum ratio of the upper limit to the estimate.
+const MAX_UNCERTAINTY: f64 = 3.0;
+/// Minimum fraction of a group's largest peaks that makes the group periodic.
+const MIN_PERIODIC_SHARE: f64 = 0.8;
+/// Fraction of periodic peaks above which a group does not support a tail.
+const MAX_PERIODIC_SHARE_OF_TAIL: f64 = 0.2;
+/// Probability that chance alone makes any group of any observation look periodic.
 const FALSE_ALARM: f64 = 0.01;
-/// Fewer peaks cannot tell a pace from chance.
-const FEWEST_SEARCHED: usize = 3;
-/// So many peaks that follow each other are searched for a period: the work
-/// grows with the cube.
-const SEARCHED: usize = 60;
-/// How far one may be from when it is due, ns: what timers of a kernel miss
-/// by, and a few ticks.
+/// Minimum number of peaks; fewer cannot distinguish a period from chance.
+const MIN_SEARCHED: usize = 3;
+/// Maximum number of consecutive peaks in a search, because the work is cubic.
+const MAX_SEARCHED: usize = 60;
+/// Maximum distance of a peak from its due time, ns: the error of kernel timers, and a
+/// few ticks.
 const TOLERANCES: [f64; 2] = [5e6, 20e6];
-/// The shortest period that is looked for, ns: several tolerances.
-const SHORTEST: f64 = 0.2e9;
-/// With more peaks of unknown cause than this, and too few of them for a tail
-/// of their own, there is no forecast.
-const MOST_UNKNOWN: f64 = 0.05;
+/// Shortest searched period, ns: several tolerances.
+const MIN_PERIOD: f64 = 0.2e9;
+/// Maximum fraction of peaks of unknown cause, if they are too few for a tail of their
+/// own.
+const MAX_UNKNOWN_SHARE: f64 = 0.05;
 
-/// Peaks and what is known of their causes.
+/// Peaks with their causes.
 #[derive(Clone, Copy, Debug)]
 pub struct ByCause<'a> {
-    /// The peaks.
+    /// All peaks.
     pub peaks: &'a Peaks,
-    /// Where they were observed.
+    /// Observations of the peaks.
     pub observations: &'a [Observation<'a>],
-    /// By peak: its cause, by the caller's number; `None`: not known.
+    /// Per peak: number of its cause, as given by the caller; `None` if unknown.
     pub causes: &'a [Option<usize>],
-    /// By cause: the number of its class.
+    /// Per cause: number of its class.
     pub classes: &'a [usize],
-    /// How many hours of use one measured hour stands for.
+    /// Hours of use per measured hour.
     pub compression: f64,
 }
 
-/// Which peaks a source of the mixture is.
+/// Group of peaks behind a component of the mixture.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum CauseSource {
-    /// Those of one cause.
+    /// Peaks of one cause.
     Cause(usize),
-    /// Those of all causes of a class that have too few alone.
+    /// Peaks of all causes of a class that have too few each.
     Class(usize),
-    /// Those of classes that have too few, and of unknown cause.
+    /// Peaks of classes with too few, and of unknown cause.
     Others,
 }
 
-/// Why there is no forecast by cause.
+/// Reason for a refusal of a forecast by cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CauseRefusal {
-    /// Whose peaks do not allow it; `None`: those of all together.
+    /// Group that does not permit it; `None` for all peaks together.
     pub source: Option<CauseSource>,
-    /// Why it allows no forecast.
+    /// Reason.
     pub reason: Reason,
 }
 
-/// The level that peaks exceed once per `horizon` of measured time on average,
-/// cause by cause, and the sources that it was made of.
+/// Returns the level that peaks exceed once per `horizon` of measured time on average,
+/// computed by cause, and the groups of the mixture.
 ///
 /// # Errors
-/// The first reason found against it, and which cause's it is.
+/// The first reason against it, with its group.
 pub fn level_by_cause(
-    known: ByCause<'_>,
+    input: ByCause<'_>,
     horizon: f64,
     settings: &LevelSettings,
 ) -> Result<(Estimate, Vec<CauseSource>), CauseRefusal> {
@@ -86,22 +83,22 @@ pub fn level_by_cause(
         source: None,
         reason,
     };
-    let unknown = known.causes.iter().filter(|one| one.is_none()).count();
-    let share = unknown as f64 / known.causes.len().max(1) as f64;
-    if share > MOST_UNKNOWN && unknown < settings.fewest_peaks {
+    let unknown = input.causes.iter().filter(|cause| cause.is_none()).count();
+    let share = unknown as f64 / input.causes.len().max(1) as f64;
+    if share > MAX_UNKNOWN_SHARE && unknown < settings.fewest_peaks {
         return Err(of_all(Reason::CausesUnknown { share }));
     }
-    let factor = horizon / known.peaks.exposure();
+    let factor = horizon / input.peaks.exposure();
     if factor > settings.farthest {
         let most = settings.farthest;
         return Err(of_all(Reason::TooFar { factor, most }));
     }
-    let groups = groups(known, settings.fewest_peaks).map_err(of_all)?;
+    let groups = groups(input, settings.fewest_peaks).map_err(of_all)?;
     let (names, groups): (Vec<CauseSource>, Vec<Peaks>) = groups.into_iter().unzip();
-    let shares = periodic_shares(FALSE_ALARM, known.observations, &groups);
+    let shares = periodic_shares(FALSE_ALARM, input.observations, &groups);
     let mut sources = Vec::new();
     for ((&name, peaks), share) in names.iter().zip(&groups).zip(shares) {
-        let source = source(known, (peaks, share), horizon, settings);
+        let source = source(input, (peaks, share), horizon, settings);
         sources.push(source.map_err(|reason| CauseRefusal {
             source: Some(name),
             reason,
@@ -109,14 +106,14 @@ pub fn level_by_cause(
     }
     let periodic = sources
         .iter()
-        .filter(|one| matches!(one, Component::Periodic { .. }))
+        .filter(|component| matches!(component, Component::Periodic { .. }))
         .count();
-    let found = level(sources, known.compression, horizon, settings).map_err(of_all)?;
+    let forecast = level(sources, input.compression, horizon, settings).map_err(of_all)?;
     let method = Method::ByCause {
         sources: names.len(),
         periodic,
     };
-    Ok((Estimate { method, ..found }, names))
+    Ok((Estimate { method, ..forecast }, names))
 }
 
 fn level(
@@ -135,22 +132,22 @@ fn level(
     let interval = mixture.return_level_interval(used, settings.confidence, settings.bootstrap)?;
     Ok(Estimate {
         value,
-        interval: useful(value, interval, MOST_UNCERTAIN)?,
+        interval: useful(value, interval, MAX_UNCERTAINTY)?,
         method: Method::OrderStatistics,
         doubts: Vec::new(),
     })
 }
 
-/// The peaks of each source.
-fn groups(known: ByCause<'_>, fewest: usize) -> Result<BTreeMap<CauseSource, Peaks>, Reason> {
-    let of = |cause: usize| known.classes.get(cause).copied().map(CauseSource::Class);
+/// Groups the peaks.
+fn groups(input: ByCause<'_>, fewest: usize) -> Result<BTreeMap<CauseSource, Peaks>, Reason> {
+    let class_of = |cause: usize| input.classes.get(cause).copied().map(CauseSource::Class);
     let mut causes: BTreeMap<usize, usize> = BTreeMap::new();
     let mut classes: BTreeMap<CauseSource, usize> = BTreeMap::new();
-    for cause in known.causes.iter().flatten() {
+    for cause in input.causes.iter().flatten() {
         *causes.entry(*cause).or_default() += 1;
     }
     for (&cause, &count) in causes.iter().filter(|(_, count)| **count < fewest) {
-        if let Some(class) = of(cause) {
+        if let Some(class) = class_of(cause) {
             *classes.entry(class).or_default() += count;
         }
     }
@@ -161,13 +158,13 @@ fn groups(known: ByCause<'_>, fewest: usize) -> Result<BTreeMap<CauseSource, Pea
         if causes.get(&cause).is_some_and(|&count| count >= fewest) {
             return CauseSource::Cause(cause);
         }
-        of(cause)
+        class_of(cause)
             .filter(|class| classes.get(class).is_some_and(|&count| count >= fewest))
             .unwrap_or(CauseSource::Others)
     };
     let mut parts: BTreeMap<CauseSource, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    let peaks = known.peaks;
-    for ((&time, &size), &cause) in peaks.times().iter().zip(peaks.sizes()).zip(known.causes) {
+    let peaks = input.peaks;
+    for ((&time, &size), &cause) in peaks.times().iter().zip(peaks.sizes()).zip(input.causes) {
         let (times, sizes) = parts.entry(name(cause)).or_default();
         times.push(time);
         sizes.push(size);
@@ -181,78 +178,77 @@ fn groups(known: ByCause<'_>, fewest: usize) -> Result<BTreeMap<CauseSource, Pea
         .collect()
 }
 
-/// By group, the share of its peaks that come at a steady pace: the largest of
-/// all observations. Every group of every observation is searched, and all
-/// together are held to a chance of `alpha` that any of them is a false alarm.
+/// Returns for each group the fraction of its peaks at a steady period: the largest of
+/// all observations. The search covers every group of every observation, and all
+/// searches together have a false-alarm probability of `alpha`.
 fn periodic_shares(alpha: f64, observations: &[Observation<'_>], groups: &[Peaks]) -> Vec<f64> {
     let mut searched: Vec<(usize, Vec<f64>)> = Vec::new();
     for (index, peaks) in groups.iter().enumerate() {
         let mut before = 0.0;
-        for one in observations {
-            let until = before + one.duration.as_f64();
+        for observation in observations {
+            let until = before + observation.duration.as_f64();
             let within = |time: &&f64| (before..until).contains(*time);
             let times: Vec<f64> = peaks.times().iter().filter(within).copied().collect();
             before = until;
-            if times.len() >= FEWEST_SEARCHED {
+            if times.len() >= MIN_SEARCHED {
                 searched.push((index, times));
             }
         }
     }
-    let found = held_together(alpha, searched.len(), |index, alpha| {
+    let periodic = held_together(alpha, searched.len(), |index, alpha| {
         Some(periodic_share(&searched[index].1, alpha)).filter(|share| *share > 0.0)
     });
     let mut shares = vec![0.0_f64; groups.len()];
-    for ((group, _), found) in searched.iter().zip(found) {
-        let share = found.map_or(0.0, |(share, _)| share);
+    for ((group, _), part) in searched.iter().zip(periodic) {
+        let share = part.map_or(0.0, |(share, _)| share);
         shares[*group] = shares[*group].max(share);
     }
     shares
 }
 
-/// The share of peaks at these `times` that come at a steady pace, if chance
-/// gives as clear a one in at most a share `alpha` of all cases. Those that
-/// follow each other are looked at, because a choice of single ones would hide
-/// the pace.
+/// Returns the fraction of peaks at these `times` that have a steady period, if chance
+/// gives an equally clear one in at most a fraction `alpha` of all cases. The search
+/// uses consecutive peaks, because a selection would hide the period.
 fn periodic_share(times: &[f64], alpha: f64) -> f64 {
-    let times = &times[..times.len().min(SEARCHED)];
+    let times = &times[..times.len().min(MAX_SEARCHED)];
     let (Some(first), Some(last)) = (times.first(), times.last()) else {
         return 0.0;
     };
     let gap = (last - first) / (times.len() - 1).max(1) as f64;
-    let times: Vec<f64> = times.iter().map(|at| at - first + gap / 2.0).collect();
+    let times: Vec<f64> = times.iter().map(|time| time - first + gap / 2.0).collect();
     let search = SourceSearch {
         alpha,
-        // As many as one alarm of each search takes.
+        // Enough for one alarm of each search.
         rounds: index((TOLERANCES.len() as f64 / alpha).ceil()),
-        ..SourceSearch::new(last - first + gap, &TOLERANCES, SHORTEST, 1)
+        ..SourceSearch::new(last - first + gap, &TOLERANCES, MIN_PERIOD, 1)
     };
-    // Too close to search: no pace can be told.
-    let found = periodic_sources(&times, &search).unwrap_or_default();
-    let events: usize = found.iter().map(|source| source.comb.events.len()).sum();
+    // Too dense to search, so no period can be found.
+    let sources = periodic_sources(&times, &search).unwrap_or_default();
+    let events: usize = sources.iter().map(|source| source.comb.events.len()).sum();
     events as f64 / times.len() as f64
 }
 
 fn source(
-    known: ByCause<'_>,
+    input: ByCause<'_>,
     (peaks, share): (&Peaks, f64),
     horizon: f64,
     settings: &LevelSettings,
 ) -> Result<Component, Reason> {
-    if share >= PERIODIC {
+    if share >= MIN_PERIODIC_SHARE {
         let (factor, most) = (
-            horizon * known.compression / peaks.exposure(),
+            horizon * input.compression / peaks.exposure(),
             settings.farthest,
         );
         if factor > most {
             return Err(Reason::TooFar { factor, most });
         }
-        // Where it did not come when it was due, its period is longer.
+        // If it was not seen at every due time, its effective period is longer.
         return Ok(Component::Periodic {
             period: peaks.exposure() / peaks.sizes().len() as f64,
             sizes: peaks.sizes().to_vec(),
         });
     }
-    if share > PARTLY_PERIODIC {
+    if share > MAX_PERIODIC_SHARE_OF_TAIL {
         return Err(Reason::Periodic { share });
     }
     let mut reasons = limits(peaks, horizon, settings);
@@ -277,29 +273,29 @@ mod tests {
 
     const SECONDS: f64 = 1e9;
 
-    /// An hour with `random` peaks of one cause and, if asked, another's every
-    /// 5 s: (time, size, cause), in order of time.
+    /// Returns an hour with `random` peaks of one cause and optionally another's every
+    /// 5 s: (time, size, cause), in time order.
     fn hour(random: usize, periodic: bool) -> Vec<(f64, f64, usize)> {
         let mut dice = rand_pcg::Pcg64Mcg::seed_from_u64(5);
         let tail = Pareto {
             scale: 1e6,
             shape: 0.1,
         };
-        let mut all: Vec<(f64, f64, usize)> = (0..random)
+        let mut hour: Vec<(f64, f64, usize)> = (0..random)
             .map(|_| {
                 let time = dice.random::<f64>() * 3_600.0 * SECONDS;
                 (time, 1e6 + tail.sample(&mut dice), 0)
             })
             .collect();
         if periodic {
-            all.extend((0..719).map(|k| (f64::from(k) * 5.0 * SECONDS + 1e9, 18e6, 1)));
+            hour.extend((0..719).map(|k| (f64::from(k) * 5.0 * SECONDS + 1e9, 18e6, 1)));
         }
-        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        all
+        hour.sort_by(|a, b| a.0.total_cmp(&b.0));
+        hour
     }
 
     fn forecast(
-        all: &[(f64, f64, usize)],
+        labelled: &[(f64, f64, usize)],
         causes: &[Option<usize>],
         hours: f64,
         compression: f64,
@@ -307,8 +303,8 @@ mod tests {
         let peaks = Peaks::new(
             1e6,
             3_600.0 * SECONDS,
-            all.iter().map(|one| one.0).collect(),
-            all.iter().map(|one| one.1).collect(),
+            labelled.iter().map(|peak| peak.0).collect(),
+            labelled.iter().map(|peak| peak.1).collect(),
         )
         .unwrap();
         let observations = [Observation {
@@ -316,72 +312,72 @@ mod tests {
             duration: Nanos::from_secs(3_600),
             streams: Vec::new(),
         }];
-        let known = ByCause {
+        let input = ByCause {
             peaks: &peaks,
             observations: &observations,
             causes,
             classes: &[0, 1],
             compression,
         };
-        level_by_cause(known, hours * 3_600.0 * SECONDS, &LevelSettings::default())
+        level_by_cause(input, hours * 3_600.0 * SECONDS, &LevelSettings::default())
     }
 
-    fn known(all: &[(f64, f64, usize)]) -> Vec<Option<usize>> {
-        all.iter().map(|one| Some(one.2)).collect()
+    fn known(peaks: &[(f64, f64, usize)]) -> Vec<Option<usize>> {
+        peaks.iter().map(|peak| Some(peak.2)).collect()
     }
 
     #[test]
-    fn a_periodic_cause_and_a_random_one_are_forecast_together() {
-        let all = hour(300, true);
+    fn periodic_and_random_causes_are_forecast_together() {
+        let peaks = hour(300, true);
 
-        let (found, sources) = forecast(&all, &known(&all), 10.0, 1.0).unwrap();
+        let (estimate, sources) = forecast(&peaks, &known(&peaks), 10.0, 1.0).unwrap();
 
         assert_eq!(
-            found.method,
+            estimate.method,
             Method::ByCause {
                 sources: 2,
                 periodic: 1
             }
         );
         assert_eq!(sources, [CauseSource::Cause(0), CauseSource::Cause(1)]);
-        // 18 ms comes every 5 s; the random tail passes it far later.
-        assert!((found.value - 18e6).abs() < 1e3, "{}", found.value);
-        assert!(found.interval.contains(found.value));
+        // 18 ms occurs every 5 s; the random tail exceeds it only far later.
+        assert!((estimate.value - 18e6).abs() < 1e3, "{}", estimate.value);
+        assert!(estimate.interval.contains(estimate.value));
     }
 
     #[test]
-    fn peaks_of_unknown_cause_refuse_it() {
-        let all = hour(300, false);
-        let mut causes = known(&all);
+    fn unknown_causes_refuse_the_forecast() {
+        let peaks = hour(300, false);
+        let mut causes = known(&peaks);
         causes[..30].fill(None);
 
-        let refused = forecast(&all, &causes, 10.0, 1.0).unwrap_err();
+        let refused = forecast(&peaks, &causes, 10.0, 1.0).unwrap_err();
 
         assert!(matches!(refused.reason, Reason::CausesUnknown { .. }));
     }
 
     #[test]
-    fn enough_peaks_of_unknown_cause_have_a_tail_of_their_own() {
-        let all = hour(400, false);
-        let mut causes = known(&all);
-        for one in causes.iter_mut().step_by(4) {
-            *one = None;
+    fn enough_peaks_of_unknown_cause_have_their_own_tail() {
+        let peaks = hour(400, false);
+        let mut causes = known(&peaks);
+        for cause in causes.iter_mut().step_by(4) {
+            *cause = None;
         }
 
-        let (found, sources) = forecast(&all, &causes, 10.0, 1.0).unwrap();
+        let (estimate, sources) = forecast(&peaks, &causes, 10.0, 1.0).unwrap();
 
         assert_eq!(sources, [CauseSource::Cause(0), CauseSource::Others]);
-        assert!(found.interval.contains(found.value));
+        assert!(estimate.interval.contains(estimate.value));
     }
 
     #[test]
-    fn a_cause_with_few_peaks_refuses_it_and_is_named() {
-        let mut all = hour(300, false);
-        for one in all.iter_mut().step_by(30) {
-            one.2 = 1;
+    fn cause_with_few_peaks_refuses_the_forecast_and_is_named() {
+        let mut peaks = hour(300, false);
+        for peak in peaks.iter_mut().step_by(30) {
+            peak.2 = 1;
         }
 
-        let refused = forecast(&all, &known(&all), 10.0, 1.0).unwrap_err();
+        let refused = forecast(&peaks, &known(&peaks), 10.0, 1.0).unwrap_err();
 
         assert_eq!(refused.source, Some(CauseSource::Others));
         assert!(matches!(
@@ -390,9 +386,9 @@ mod tests {
         ));
     }
 
-    /// Each group by itself at 10 % would give 57 % of all recordings one.
+    /// Testing each group at 10 % would report one in 57 % of all recordings.
     #[test]
-    fn chance_gives_any_of_many_groups_a_pace_as_seldom_as_is_said() {
+    fn false_alarm_rate_holds_for_many_groups() {
         let mut dice = rand_pcg::Pcg64Mcg::seed_from_u64(43);
         let (alpha, recordings) = (0.1, 150);
         let length = 60.0 * SECONDS;
@@ -415,27 +411,27 @@ mod tests {
             })
             .count();
 
-        // More than 25 of 150 at 10 % has a chance of 0.4 %.
+        // More than 25 of 150 at 10 % has a probability of 0.4 %.
         assert!(alarms <= 25, "{alarms} of {recordings}");
     }
 
     #[test]
-    fn a_periodic_cause_is_not_compressed() {
-        let all = hour(0, true);
+    fn periodic_cause_is_not_compressed() {
+        let peaks = hour(0, true);
 
-        // 4 measured hours of a load that compresses tenfold are 40 h by the
-        // clock on the wall: more than 30 times what was seen of the source.
-        assert!(forecast(&all, &known(&all), 2.0, 10.0).is_ok());
-        let refused = forecast(&all, &known(&all), 4.0, 10.0).unwrap_err();
+        // 4 measured hours of a load with compression 10 are 40 h of wall-clock time:
+        // more than 30 times the observed time of the source.
+        assert!(forecast(&peaks, &known(&peaks), 2.0, 10.0).is_ok());
+        let refused = forecast(&peaks, &known(&peaks), 4.0, 10.0).unwrap_err();
 
         assert!(matches!(refused.reason, Reason::TooFar { .. }));
     }
 
     #[test]
-    fn nothing_is_told_of_much_more_time_than_was_seen_whatever_the_causes() {
-        let all = hour(300, true);
+    fn horizon_far_beyond_the_exposure_is_refused() {
+        let peaks = hour(300, true);
 
-        let refused = forecast(&all, &known(&all), 31.0, 1.0).unwrap_err();
+        let refused = forecast(&peaks, &known(&peaks), 31.0, 1.0).unwrap_err();
 
         assert_eq!(refused.source, None);
         let Reason::TooFar { factor, most } = refused.reason else {

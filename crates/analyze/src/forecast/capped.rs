@@ -1,37 +1,36 @@
-//! What the time to come stays below if the tail is no heavier than assumed
-//! (docs/method.md 8.3).
+//! Bound on future latencies if the tail is not heavier than assumed (docs/method.md
+//! 8.3).
 //!
-//! By ranks the largest of T bounds horizons of up to T (1 - q) / q with the chance
-//! q, and nothing longer ones: beyond, an assumption must. Here it is that the level
-//! exceeded once in a time grows no faster than a power of that time, its
-//! *shape*. Then a horizon n times as long as ranks bound stays below n ^ shape
-//! times the largest seen with the chance q: times n it is a horizon of that length in
-//! which levels n ^ shape times as high come as often. Where the tail is a power
-//! law of just that shape the chance is q exactly; where it is lighter, more.
+//! The ranks of an exposure T bound horizons up to T (1 - q) / q with probability q.
+//! Longer horizons need an assumption: the level exceeded once in a time grows no
+//! faster than a power of that time, its *shape*. Then a horizon n times as long as the
+//! ranks bound stays below n ^ shape times the observed maximum with probability q,
+//! because levels n ^ shape times as high are n times as rare. If the tail is a power
+//! law of exactly that shape, the probability is exactly q; for a lighter tail it is
+//! higher.
 //!
-//! The shape is not estimated, since a recording shorter than the horizon does not
-//! tell it. Which one is assumed was chosen by back-tests: docs/validation/forecasts.md.
+//! The shape is not estimated, because a recording shorter than the horizon does not
+//! show it. The assumed value was chosen with back-tests: docs/validation/forecasts.md.
 
 use super::Peaks;
 use crate::InputError;
 use crate::input::{positive, probability};
 
-/// The power of time that the largest latencies are assumed to grow with at
-/// most: the heaviest tail.
+/// Assumed maximum exponent of the growth of the largest latency with time: the
+/// heaviest tail.
 pub const HEAVIEST_SHAPE: f64 = 0.75;
 
-/// For horizons of more exposures than this nothing is told: back-tests reached
-/// no farther.
+/// Maximum horizon in exposures. Back-tests did not cover longer ones.
 pub const FARTHEST_HORIZON: f64 = 150.0;
 
-/// What a time of `horizon` stays below with the chance `confidence`, if the
-/// tail is no heavier than `shape`: the largest of the peaks, or their
-/// threshold where there is none, as much larger as the horizon asks for. No less
-/// than [`super::prediction_bound`]; `None` beyond [`FARTHEST_HORIZON`], and if the
-/// largest is 0: a multiple of it says nothing of larger ones.
+/// Returns a bound that a time of `horizon` stays below with probability `confidence`,
+/// if the tail is no heavier than `shape`: the largest peak, or the threshold without
+/// peaks, scaled for the horizon. The bound is at least [`super::prediction_bound`].
+/// Returns `None` beyond [`FARTHEST_HORIZON`], and if the largest peak is 0, because
+/// multiples of 0 bound nothing.
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 pub fn capped_bound(
     peaks: &Peaks,
     horizon: f64,
@@ -59,12 +58,12 @@ mod tests {
 
     fn peaks(exposure: f64, sizes: Vec<f64>) -> Peaks {
         let apart = exposure / sizes.len() as f64;
-        let times = (0..sizes.len()).map(|at| (at as f64 + 0.5) * apart);
+        let times = (0..sizes.len()).map(|peak| (peak as f64 + 0.5) * apart);
         Peaks::new(0.5, exposure, times.collect(), sizes).unwrap()
     }
 
     #[test]
-    fn beyond_what_ranks_bound_it_grows_with_a_power_of_the_horizon() {
+    fn bound_grows_with_a_power_of_horizons_beyond_the_ranks() {
         let bound = |horizon| {
             let peaks = peaks(90.0, vec![3.0, 8.0, 5.0]);
             capped_bound(&peaks, horizon, 0.9, 0.5).unwrap().unwrap()
@@ -78,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_late_is_bounded_by_the_threshold() {
+    fn bound_without_peaks_is_the_threshold() {
         let never = Peaks::new(0.5, 100.0, Vec::new(), Vec::new()).unwrap();
 
         assert_eq!(capped_bound(&never, 1.0, 0.9, 0.75).unwrap(), Some(0.5));
     }
 
     #[test]
-    fn latencies_of_0_bound_no_horizon() {
+    fn zero_latencies_bound_no_horizon() {
         let zero = Peaks::new(0.0, 100.0, Vec::new(), Vec::new()).unwrap();
 
         assert_eq!(capped_bound(&zero, 1_000.0, 0.9, 0.75).unwrap(), None);
@@ -93,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_longer_horizon_or_a_higher_chance_has_no_lower_bound(
+        fn bound_is_monotone_in_horizon_and_probability(
             sizes in proptest::collection::vec(1.0..100.0_f64, 1..60),
             horizon in 0.01..7e3_f64, confidence in 0.1..0.8_f64,
         ) {
@@ -107,21 +106,21 @@ mod tests {
         }
 
         #[test]
-        fn it_is_no_narrower_than_what_ranks_tell(
+        fn bound_is_at_least_the_bound_of_the_ranks(
             sizes in proptest::collection::vec(1.0..100.0_f64, 1..60),
             horizon in 0.01..1e3_f64, confidence in 0.1..0.95_f64,
         ) {
             let peaks = peaks(100.0, sizes);
             if let Some(ranks) = prediction_bound(&peaks, horizon, 1.0, confidence).unwrap() {
-                let found = capped_bound(&peaks, horizon, confidence, HEAVIEST_SHAPE).unwrap().unwrap();
-                prop_assert!(found >= ranks.bound);
+                let bound = capped_bound(&peaks, horizon, confidence, HEAVIEST_SHAPE).unwrap().unwrap();
+                prop_assert!(bound >= ranks.bound);
             }
         }
     }
 
-    /// 90 % asked, of power laws; shape 0 is an exponential tail.
+    /// Asks for 90 %, with power laws; shape 0 is an exponential tail.
     #[test]
-    fn a_tail_as_heavy_as_assumed_is_covered_as_asked_and_a_lighter_one_more() {
+    fn coverage_is_nominal_at_the_assumed_shape_and_higher_below() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(75);
         for (shape, expected) in [(0.0, 0.95..=1.0), (0.5, 0.93..=1.0), (0.75, 0.88..=0.92)] {
             for ratio in [1_u32, 9, 90] {

@@ -1,34 +1,33 @@
-//! Clusters of exceedances by runs (docs/method.md 8.1).
+//! Runs declustering of exceedances (docs/method.md 8.1).
 
 use crate::InputError;
 use crate::input::{ascending, finite, not_negative, paired};
 
-/// Exceedances that belong together.
+/// Exceedances of one cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cluster {
-    /// When the largest one was.
+    /// Time of the largest value.
     pub time: f64,
-    /// The largest value.
+    /// Largest value.
     pub peak: f64,
-    /// How many exceedances.
+    /// Number of exceedances.
     pub size: usize,
-    /// When the first one was.
+    /// Time of the first exceedance.
     pub first: f64,
-    /// When the last one ended.
+    /// End of the last exceedance.
     pub last: f64,
 }
 
-/// The clusters of `values` above `threshold` that are further than `run`
-/// apart, in time order. Each value lasts from its time in `times` to that in
-/// `ends`: from the end of one to the beginning of the next it is counted how
-/// far they are apart, so that a long stall is one cluster.
+/// Returns the clusters of `values` above `threshold` that are more than `run` apart,
+/// in time order. Each value lasts from its time in `times` to its end in `ends`.
+/// Distances are measured from an end to the next start, so a long stall is one
+/// cluster.
 ///
-/// A good `run` is the time in which a backlog drains: the larger of two ticks
-/// and the buffering n t.
+/// A good `run` is the time in which a backlog drains: the larger of two ticks and the
+/// buffering n t.
 ///
 /// # Errors
-/// When times do not ascend, a number is not finite, or they differ in how many
-/// there are.
+/// If times do not ascend, a number is not finite, or the lengths differ.
 pub fn decluster(
     times: &[f64],
     ends: &[f64],
@@ -75,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_exceedance_is_in_one_cluster_and_the_largest_is_a_peak(
+        fn every_exceedance_is_in_one_cluster_whose_peak_is_its_max(
             steps in proptest::collection::vec((0.0..5.0_f64, 0.0..10.0_f64), 1..60),
             run in 0.0..6.0_f64,
         ) {
@@ -91,7 +90,7 @@ mod tests {
         }
 
         #[test]
-        fn a_longer_run_makes_no_more_clusters(
+        fn longer_run_makes_no_more_clusters(
             steps in proptest::collection::vec(0.1..5.0_f64, 1..60), run in 0.0..6.0_f64,
         ) {
             let mut now = 0.0;

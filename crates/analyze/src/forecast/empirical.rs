@@ -6,35 +6,34 @@ use crate::InputError;
 use crate::input::{finite, positive, probability};
 use crate::sample::{descending, index};
 
-/// A return level as far as the peaks themselves tell it.
+/// Return level as far as the peaks determine it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmpiricalLevel {
-    /// Interpolated between order statistics; `None` when the exposure is
-    /// shorter than the horizon, or there are too few peaks.
+    /// Value interpolated between order statistics; `None` if the exposure is shorter
+    /// than the horizon, or if there are too few peaks.
     pub value: Option<f64>,
-    /// The lower limit; `None` when there are too few peaks.
+    /// Lower limit; `None` if there are too few peaks.
     pub low: Option<f64>,
-    /// The upper limit; `None` when the exposure is too short for one
-    /// ([`exposure_without_model`]) or there are too few peaks.
+    /// Upper limit; `None` if the exposure is too short for one
+    /// ([`exposure_without_model`]) or if there are too few peaks.
     pub high: Option<f64>,
 }
 
-/// The exposure from which the peaks bound the return level of `horizon` from
+/// Returns the exposure from which the peaks bound the return level of `horizon` from
 /// above: -ln((1 - confidence) / 2) horizons, 3.69 at 95 %.
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 pub fn exposure_without_model(horizon: f64, confidence: f64) -> Result<f64, InputError> {
     let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
     Ok(-tail.ln() * positive("horizon", horizon)?)
 }
 
-/// The return level of `horizon` from the `peaks` of independent clusters in
-/// `exposure`: the number of peaks above it is Poisson with mean
-/// exposure / horizon.
+/// Returns the return level of `horizon` from the `peaks` of independent clusters in
+/// `exposure`: the number of peaks above it is Poisson with mean exposure / horizon.
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 pub fn empirical_level(
     peaks: &[f64],
     exposure: f64,
@@ -48,8 +47,8 @@ pub fn empirical_level(
     let peaks = descending(peaks);
     let (lower, upper) = limiting_ranks(expected, tail);
     let ranked = |rank: u64| {
-        let at = usize::try_from(rank.checked_sub(1)?).ok()?;
-        peaks.get(at).copied()
+        let index = usize::try_from(rank.checked_sub(1)?).ok()?;
+        peaks.get(index).copied()
     };
     Ok(EmpiricalLevel {
         value: interpolated(&peaks, expected),
@@ -58,7 +57,7 @@ pub fn empirical_level(
     })
 }
 
-/// The value at the real rank `expected`, 1 for the first of `descending`.
+/// Returns the value at the real rank `expected`, 1 for the first of `descending`.
 fn interpolated(descending: &[f64], expected: f64) -> Option<f64> {
     if expected < 1.0 || expected > descending.len() as f64 {
         return None;
@@ -71,13 +70,13 @@ fn interpolated(descending: &[f64], expected: f64) -> Option<f64> {
     }
 }
 
-/// The rank of the lower limit, and that of the upper one: the largest r with
-/// P(N <= r - 1) <= `tail`, 0 where there is none.
+/// Returns the ranks of the lower and the upper limit: the largest r with P(N <= r - 1)
+/// <= `tail`, 0 if there is none.
 pub(super) fn limiting_ranks(expected: f64, tail: f64) -> (u64, u64) {
     let Ok(count) = Poisson::new(expected) else {
         return (0, 0);
     };
-    // 9 standard deviations below the mean nothing is left to sum.
+    // The sum is complete 9 standard deviations below the mean.
     let mut upper = index(expected - 9.0 * expected.sqrt()) as u64;
     while count.cdf(upper) <= tail {
         upper += 1;
@@ -96,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_level_lies_within_its_limits(
+        fn level_is_within_its_limits(
             peaks in proptest::collection::vec(0.1..100.0_f64, 1..200), expected in 0.1..60.0_f64,
         ) {
             let level = empirical_level(&peaks, expected, 1.0, 0.95).unwrap();
@@ -109,7 +108,7 @@ mod tests {
         }
 
         #[test]
-        fn a_longer_horizon_has_no_lower_level(
+        fn level_does_not_fall_with_the_horizon(
             peaks in proptest::collection::vec(0.1..100.0_f64, 100..200), horizon in 1.0..4.0_f64,
         ) {
             let level = |horizon| empirical_level(&peaks, 50.0, horizon, 0.95).unwrap();
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upper_limit_exists_from_that_exposure_on() {
+    fn upper_limit_exists_from_the_reported_exposure() {
         let needed = exposure_without_model(1.0, 0.95).unwrap();
         let peaks = [9.0, 8.0, 7.0, 6.0, 5.0];
         let high = |exposure| empirical_level(&peaks, exposure, 1.0, 0.95).unwrap().high;

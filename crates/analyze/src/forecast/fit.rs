@@ -8,9 +8,9 @@ use crate::sample::sorted;
 /// Probabilities at which [`anderson_darling_quantile`] is tabulated.
 pub const FIT_LEVELS: [f64; 9] = [0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 0.995];
 
-/// Quantiles of the Anderson-Darling statistic of samples that do follow the
-/// fitted distribution, by shape: 6000 simulations of 200 excesses each, fitted
-/// by likelihood; the error at 95 % is 2 to 3 %. Samples of 50 agree.
+/// Quantiles of the Anderson-Darling statistic of samples that follow the fitted
+/// distribution, per shape: 6000 simulations of 200 excesses each, fitted by
+/// likelihood; the error at 95 % is 2 to 3 %. Samples of 50 agree.
 #[allow(
     clippy::approx_constant,
     reason = "0.7071 is a measured quantile, not the root of a half"
@@ -99,11 +99,11 @@ fn probabilities(excesses: &[f64], pareto: Pareto) -> Result<Vec<f64>, InputErro
         .collect())
 }
 
-/// The Anderson-Darling statistic of `excesses` against `pareto`: a distance
-/// that weighs the tails.
+/// Returns the Anderson-Darling statistic of `excesses` against `pareto`: a distance
+/// with more weight on the tails.
 ///
 /// # Errors
-/// When there is no excess.
+/// If there is no excess.
 pub fn anderson_darling(excesses: &[f64], pareto: Pareto) -> Result<f64, InputError> {
     let z = probabilities(excesses, pareto)?;
     let n = z.len() as f64;
@@ -116,9 +116,9 @@ pub fn anderson_darling(excesses: &[f64], pareto: Pareto) -> Result<f64, InputEr
     Ok(-n - sum / n)
 }
 
-/// The quantiles of the Anderson-Darling statistic at [`FIT_LEVELS`] when the
-/// excesses follow a fitted distribution of this shape; shapes outside -0.4 to
-/// 0.9 get the nearest of these.
+/// Returns the quantiles of the Anderson-Darling statistic at [`FIT_LEVELS`] if the
+/// excesses follow a fitted distribution of this shape. Shapes outside -0.4 to 0.9 get
+/// the nearest tabulated one.
 pub fn anderson_darling_quantile(shape: f64) -> [f64; 9] {
     let above = QUANTILES.partition_point(|row| row.0 <= shape);
     if above == 0 {
@@ -136,9 +136,8 @@ pub fn anderson_darling_quantile(shape: f64) -> [f64; 9] {
     between
 }
 
-/// The p-value of an Anderson-Darling statistic of a distribution of this
-/// shape, fitted by likelihood. Interpolated in the table; beyond it,
-/// exponentially.
+/// Returns the p-value of an Anderson-Darling statistic of a distribution of this
+/// shape, fitted by likelihood. Interpolated in the table; beyond it, exponentially.
 pub fn anderson_darling_p(statistic: f64, shape: f64) -> f64 {
     let quantiles = anderson_darling_quantile(shape);
     let last = quantiles.len() - 1;
@@ -166,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_worse_fit_has_a_smaller_p(
+        fn worse_fit_has_a_smaller_p(
             statistic in 0.0..5.0_f64, more in 0.001..1.0_f64, shape in -0.6..1.2_f64,
         ) {
             let (p, less) = (
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_twenty_samples_that_fit_is_rejected_at_5_percent() {
+    fn fitting_samples_are_rejected_at_the_nominal_rate() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
         let truth = Pareto {
             scale: 1.0,

@@ -1,63 +1,67 @@
-//! Peaks with the causes that made them.
+//! Peaks with their causes.
 
 use laggard_model::Nanos;
 
 use super::{ObservedPeaks, Peaks};
 use crate::InputError;
 
-/// A late activation whose causes are known.
+/// Late activation with known causes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExplainedLatency {
-    /// Its programmed time, `CLOCK_MONOTONIC`.
+    /// Programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// How late the activation was.
+    /// Latency.
     pub latency: Nanos,
-    /// How much of it each cause took, by the caller's numbers for causes.
+    /// Time of each cause, by the caller's numbers for causes.
     pub parts: Vec<(usize, Nanos)>,
 }
 
-/// The explained activations of each peak.
+/// Explained activations of each peak.
 #[derive(Clone, Debug)]
 pub struct Labels<'a> {
     by_peak: Vec<Vec<&'a ExplainedLatency>>,
 }
 
 impl<'a> Labels<'a> {
-    /// Gives each peak of `observed` the activations of `late` that belong to
-    /// its cluster. `late` has the explained activations of one service by
-    /// observation, in order of expiry.
+    /// Assigns to each peak of `observed` the activations of `late` in its cluster.
+    /// `late` has the explained activations of one service per observation, in order of
+    /// expiry.
     pub fn new(observed: &ObservedPeaks, late: &'a [Vec<ExplainedLatency>]) -> Self {
         let by_peak = observed
             .spans
             .iter()
             .map(|span| {
-                let all = late.get(span.observation).map_or(&[][..], Vec::as_slice);
-                let from = all.partition_point(|one| one.expiry < span.from);
-                let to = all.partition_point(|one| one.expiry <= span.to);
-                all.get(from..to).unwrap_or_default().iter().collect()
+                let activations = late.get(span.observation).map_or(&[][..], Vec::as_slice);
+                let from = activations.partition_point(|activation| activation.expiry < span.from);
+                let to = activations.partition_point(|activation| activation.expiry <= span.to);
+                activations
+                    .get(from..to)
+                    .unwrap_or_default()
+                    .iter()
+                    .collect()
             })
             .collect();
         Self { by_peak }
     }
 
-    /// By peak: what took most of the latest of its activations; `None` where
-    /// none was kept.
+    /// Returns for each peak the cause of most of its latest activation; `None` if no
+    /// activation was kept.
     pub fn main_causes(&self) -> Vec<Option<usize>> {
         self.by_peak
             .iter()
             .map(|members| {
-                let latest = members.iter().max_by_key(|one| one.latency)?;
+                let latest = members.iter().max_by_key(|activation| activation.latency)?;
                 let most = latest.parts.iter().max_by_key(|(_, time)| *time)?;
                 Some(most.0)
             })
             .collect()
     }
 
-    /// The peaks above `threshold`, and their [`Labels::main_causes`]: below
-    /// it, no activation was kept.
+    /// Returns the peaks above `threshold` with their [`Labels::main_causes`]. Below
+    /// the threshold, no activation was kept.
     ///
     /// # Errors
-    /// Never for the peaks that the labels were made for.
+    /// Never for the peaks from which the labels were made.
     pub fn above(
         &self,
         peaks: &Peaks,
@@ -67,8 +71,8 @@ impl<'a> Labels<'a> {
         let mut times = Vec::new();
         let mut sizes = Vec::new();
         let mut causes = Vec::new();
-        let all = peaks.times().iter().zip(peaks.sizes());
-        for ((&time, &size), cause) in all.zip(self.main_causes()) {
+        let pairs = peaks.times().iter().zip(peaks.sizes());
+        for ((&time, &size), cause) in pairs.zip(self.main_causes()) {
             if size > threshold {
                 times.push(time);
                 sizes.push(size);
@@ -79,16 +83,19 @@ impl<'a> Labels<'a> {
         Ok((peaks, causes))
     }
 
-    /// The peaks as they would have been had `cause` taken no time. A peak of
-    /// which no activation was kept stays as it is.
+    /// Returns the peaks as if `cause` had taken no time. A peak without a kept
+    /// activation stays unchanged.
     ///
     /// # Errors
-    /// Never for the peaks that the labels were made for.
+    /// Never for the peaks from which the labels were made.
     pub fn without(&self, peaks: &Peaks, cause: usize) -> Result<Peaks, InputError> {
-        let left = |one: &ExplainedLatency| {
-            let own = one.parts.iter().filter(|(number, _)| *number == cause);
+        let left = |activation: &ExplainedLatency| {
+            let own = activation
+                .parts
+                .iter()
+                .filter(|(number, _)| *number == cause);
             let taken = own.fold(Nanos::ZERO, |sum, &(_, time)| sum + time);
-            one.latency.saturating_sub(taken).as_f64()
+            activation.latency.saturating_sub(taken).as_f64()
         };
         let (times, sizes) = peaks
             .times()
@@ -96,7 +103,10 @@ impl<'a> Labels<'a> {
             .zip(peaks.sizes())
             .zip(&self.by_peak)
             .map(|((&time, &size), members)| {
-                let rest = members.iter().map(|one| left(one)).reduce(f64::max);
+                let rest = members
+                    .iter()
+                    .map(|activation| left(activation))
+                    .reduce(f64::max);
                 (time, rest.map_or(size, |rest| rest.min(size)))
             })
             .filter(|(_, size)| *size > peaks.threshold())
@@ -121,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Three peaks, at 1, 2 and 3 s, of 9, 5 and 7 ms.
+    /// Returns three peaks, at 1, 2 and 3 s, of 9, 5 and 7 ms.
     fn observed() -> ObservedPeaks {
         let peaks = Peaks::new(1e6, 10e9, vec![1e9, 2e9, 3e9], vec![9e6, 5e6, 7e6]).unwrap();
         let span = |ms| PeakSpan {
@@ -137,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_has_the_cause_of_the_latest_activation_in_its_cluster() {
+    fn peak_has_the_cause_of_the_latest_activation_in_its_cluster() {
         let late = [vec![
             explained(1_000, 9_000, &[(4, 8_000), (2, 1_000)]),
             explained(1_004, 5_000, &[(2, 5_000)]),
@@ -154,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cause_what_the_others_took_is_left() {
+    fn peak_without_a_cause_keeps_the_time_of_the_others() {
         let late = [vec![
             explained(1_000, 9_000, &[(4, 7_000), (2, 2_000)]),
             explained(1_004, 3_500, &[(2, 3_000), (4, 500)]),

@@ -1,4 +1,4 @@
-//! The return level of a horizon, by the method that the data allow.
+//! Return level of a horizon, by the method that the data permit.
 
 use super::KPSS_CRITICAL_1_PERCENT;
 use super::{
@@ -12,28 +12,27 @@ use crate::{InputError, Interval};
 /// Numbers of largest peaks whose smallest is tried as threshold.
 const CANDIDATES: [usize; 7] = [400, 300, 200, 150, 100, 75, 50];
 
-/// An upper limit so many times the estimate is of no use.
-const MOST_UNCERTAIN: f64 = 10.0;
-/// What a forecast may do.
+/// Maximum ratio of the upper limit to the estimate.
+const MAX_UNCERTAINTY: f64 = 10.0;
+/// Limits of a forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelSettings {
     /// Confidence of the interval.
     pub confidence: f64,
-    /// How the bootstrap draws.
+    /// Parameters of the bootstrap.
     pub bootstrap: Bootstrap,
-    /// The share of exceedances that belong to a detected periodic source.
+    /// Fraction of exceedances that belong to a detected periodic source.
     pub periodic_share: f64,
-    /// Fewest independent peaks for a model.
+    /// Minimum number of independent peaks for a model.
     pub fewest_peaks: usize,
-    /// The longest horizon, in exposures, for a model.
+    /// Longest horizon for a model, in exposures.
     pub farthest: f64,
-    /// From this shape on a tail is too heavy.
+    /// Minimum shape of a tail that is too heavy.
     pub heavy_shape: f64,
-    /// A model's interval is computed for this share of the error that
-    /// `confidence` leaves: what is refused and what is accepted depends on the
-    /// same peaks, tails are not of one form, and a recording is short. With a
-    /// tenth, the intervals of accepted forecasts hold the truth as often as
-    /// asked (`tests/it/coverage.rs`).
+    /// Fraction of the error that `confidence` leaves for which a model's interval is
+    /// computed. The decision to refuse depends on the same peaks, tails are not of one
+    /// form, and a recording is short. With a tenth, the intervals of accepted
+    /// forecasts have the nominal coverage (`tests/it/coverage.rs`).
     pub error_share: f64,
 }
 
@@ -51,50 +50,50 @@ impl Default for LevelSettings {
     }
 }
 
-/// How a return level was found.
+/// Method behind a return level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// From the order statistics of the peaks, without a model.
+    /// Order statistics of the peaks, without a model.
     OrderStatistics,
-    /// From a generalised Pareto distribution of the peaks over a threshold.
+    /// Generalised Pareto distribution of the peaks over a threshold.
     PeaksOverThreshold {
-        /// The tail above the chosen threshold.
+        /// Tail above the chosen threshold.
         tail: Tail,
-        /// How many peaks were above it.
+        /// Number of peaks above it.
         peaks: usize,
     },
-    /// From a mixture of causes, each periodic or with a Pareto tail.
+    /// Mixture of causes, each periodic or with a Pareto tail.
     ByCause {
-        /// How many components the mixture has.
+        /// Number of components of the mixture.
         sources: usize,
-        /// How many of them are periodic.
+        /// Number of periodic components.
         periodic: usize,
     },
 }
 
-/// A return level.
+/// Estimated return level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// The level that peaks exceed once per horizon on average.
+    /// Level that peaks exceed once per horizon on average.
     pub value: f64,
-    /// Its confidence interval.
+    /// Confidence interval.
     pub interval: Interval,
-    /// How it was found.
+    /// Method.
     pub method: Method,
-    /// What speaks against independent peaks of a steady process. A model is
-    /// refused for these; order statistics are only doubtful.
+    /// Doubts about independent peaks of a steady process. They refuse a model, but
+    /// only qualify order statistics.
     pub doubts: Vec<Reason>,
 }
 
-/// The level that peaks exceed once per `horizon` on average.
+/// Returns the level that peaks exceed once per `horizon` on average.
 ///
-/// From order statistics when the exposure is 3.69 horizons or more (at 95 %),
-/// else from a Pareto tail, if all of docs/method.md 8.6 allow it. `horizon` counts in
-/// the time of the exposure: a week of use under a load that compresses time
-/// tenfold is a tenth of that week.
+/// Uses order statistics if the exposure is 3.69 horizons or more (at 95 %), otherwise
+/// a Pareto tail if all conditions of docs/method.md 8.6 hold. `horizon` counts in the
+/// time of the exposure: a week of use under a load that compresses time tenfold is a
+/// tenth of that week.
 ///
 /// # Errors
-/// A [`Refusal`], with every reason found and how long to record.
+/// A [`Refusal`] with every reason and the necessary recording time.
 pub fn return_level(
     peaks: &Peaks,
     horizon: f64,
@@ -121,7 +120,7 @@ fn refusal(reasons: Vec<Reason>, exposure: f64, exposure_without_model: f64) -> 
         .collect();
     Refusal {
         reasons,
-        exposure_for_model: needed.map(|all| all.into_iter().fold(0.0, f64::max)),
+        exposure_for_model: needed.map(|exposures| exposures.into_iter().fold(0.0, f64::max)),
         exposure_without_model,
     }
 }
@@ -140,8 +139,8 @@ fn by_order(
 ) -> Result<Estimate, Reason> {
     let (sizes, exposure) = (peaks.sizes(), peaks.exposure());
     let level = empirical_level(sizes, exposure, horizon, settings.confidence)?;
-    // With fewer peaks than the rank of a limit, that limit lies below the
-    // threshold: the threshold bounds it from above, and zero from below.
+    // With fewer peaks than the rank of a limit, that limit lies below the threshold:
+    // the threshold bounds it from above, and zero from below.
     let high = level.high.unwrap_or(peaks.threshold());
     let Some(value) = level.value else {
         return Err(Reason::BelowThreshold { at_most: high });
@@ -157,7 +156,7 @@ fn by_order(
     })
 }
 
-/// Limits of what a model may extrapolate from.
+/// Checks the preconditions of an extrapolation.
 pub(super) fn limits(peaks: &Peaks, horizon: f64, settings: &LevelSettings) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let (count, needed) = (peaks.sizes().len(), settings.fewest_peaks);
@@ -176,8 +175,7 @@ pub(super) fn limits(peaks: &Peaks, horizon: f64, settings: &LevelSettings) -> V
     reasons
 }
 
-/// What speaks against independent peaks of a steady process; nothing can with
-/// fewer than 20 of them.
+/// Returns doubts about independent peaks of a steady process. Needs at least 20 peaks.
 pub(super) fn doubts(peaks: &Peaks) -> Vec<Reason> {
     let sizes = peaks.sizes();
     let mut doubts = Vec::new();
@@ -190,7 +188,7 @@ pub(super) fn doubts(peaks: &Peaks) -> Vec<Reason> {
     if share > 0.1 {
         doubts.push(Reason::Ties { share });
     }
-    // An error here means that all peaks are equal, which `Ties` says.
+    // An error here means that all peaks are equal, which `Ties` reports.
     if let Ok(test) = ljung_box(sizes, 10.min(sizes.len() / 5))
         && test.p < 0.01
     {
@@ -210,7 +208,7 @@ pub(super) fn doubts(peaks: &Peaks) -> Vec<Reason> {
     doubts
 }
 
-/// The excesses over one candidate threshold.
+/// Excesses over one candidate threshold.
 struct Candidate {
     threshold: f64,
     excesses: Vec<f64>,
@@ -236,7 +234,8 @@ fn candidate(sorted: &[f64], largest: usize) -> Result<Candidate, InputError> {
     })
 }
 
-/// The lowest threshold above which one Pareto distribution fits (docs/method.md 8.5).
+/// Returns the lowest threshold above which one Pareto distribution fits
+/// (docs/method.md 8.5).
 fn chosen(sizes: &[f64]) -> Result<Candidate, Reason> {
     let sorted = descending(sizes);
     let mut counts: Vec<usize> = CANDIDATES
@@ -250,13 +249,13 @@ fn chosen(sizes: &[f64]) -> Result<Candidate, Reason> {
         .into_iter()
         .map(|largest| candidate(&sorted, largest))
         .collect::<Result<_, _>>()?;
-    let p_values: Vec<f64> = candidates.iter().map(|one| one.p).collect();
+    let p_values: Vec<f64> = candidates.iter().map(|candidate| candidate.p).collect();
     let rejected = forward_stop(&p_values, 0.1)?;
     candidates.into_iter().nth(rejected).ok_or(Reason::NoFit)
 }
 
-/// The tail above the lowest threshold that fits, and how many peaks are
-/// above it.
+/// Returns the tail above the lowest threshold that fits, and the number of peaks above
+/// it.
 pub(super) fn tail_of(peaks: &Peaks, settings: &LevelSettings) -> Result<(Tail, usize), Reason> {
     let chosen = chosen(peaks.sizes())?;
     let shape = chosen.likely.shape;
@@ -275,11 +274,11 @@ pub(super) fn tail_of(peaks: &Peaks, settings: &LevelSettings) -> Result<(Tail, 
     Ok((tail, count))
 }
 
-/// The lowest threshold above which peaks have a Pareto tail that a forecast would
-/// be made of.
+/// Returns the lowest threshold above which the peaks have a Pareto tail that a
+/// forecast would use.
 ///
 /// # Errors
-/// Every reason that refuses one, whatever the horizon.
+/// Every reason against such a tail, for any horizon.
 pub(crate) fn tail_threshold(peaks: &Peaks) -> Result<f64, Vec<Reason>> {
     let settings = LevelSettings::default();
     let mut reasons = limits(peaks, peaks.exposure(), &settings);
@@ -293,8 +292,7 @@ pub(crate) fn tail_threshold(peaks: &Peaks) -> Result<f64, Vec<Reason>> {
     }
 }
 
-/// Refuses an interval whose upper limit is more than `most` times the
-/// estimate.
+/// Refuses an interval whose upper limit is more than `most` times the estimate.
 pub(super) fn useful(value: f64, interval: Interval, most: f64) -> Result<Interval, Reason> {
     let high = interval.high;
     if !high.is_finite() || high > most * value {
@@ -314,15 +312,15 @@ fn by_model(peaks: &Peaks, horizon: f64, settings: &LevelSettings) -> Result<Est
     };
     Ok(Estimate {
         value,
-        interval: useful(value, interval, MOST_UNCERTAIN)?,
+        interval: useful(value, interval, MAX_UNCERTAINTY)?,
         method: Method::PeaksOverThreshold { tail, peaks: count },
         doubts: Vec::new(),
     })
 }
 
-/// By profile likelihood (Coles 2001, 4.3.3); the upper limit is not
-/// below the level of an exponential tail, for that a tail is bounded cannot be
-/// told from the peaks of one recording.
+/// Returns the profile-likelihood interval (Coles 2001, 4.3.3). Its upper limit is at
+/// least the level of an exponential tail, because the peaks of one recording do not
+/// prove that a tail is bounded.
 fn model_interval(
     peaks: &Peaks,
     tail: Tail,

@@ -1,4 +1,4 @@
-//! Forecast of a tail that several causes make (docs/method.md 8.7).
+//! Forecast of a tail with several causes (docs/method.md 8.7).
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -10,32 +10,31 @@ use crate::sample::{quantile, sorted};
 use crate::solve::root_between;
 use crate::{InputError, Interval};
 
-/// One cause of late activations.
+/// Cause of late activations.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Component {
-    /// It comes by the clock on the wall, not by the load: its times are never
-    /// compressed. Its sizes are taken as they were seen, so it never exceeds
-    /// the largest of them.
+    /// Periodic cause. It follows wall-clock time, not the load, so its times are never
+    /// compressed. Its sizes are the observed ones, so it never exceeds their maximum.
     Periodic {
-        /// Its period, in wall-clock time.
+        /// Period in wall-clock time.
         period: f64,
-        /// The latency of each occurrence.
+        /// Latency of each occurrence.
         sizes: Vec<f64>,
     },
-    /// It comes at random, more often under a heavier load.
+    /// Random cause, more frequent under a heavier load.
     Random {
-        /// Its tail.
+        /// Tail of its latencies.
         tail: Tail,
-        /// The exposure in which it was seen, for the interval.
+        /// Exposure of its observation, for the interval.
         exposure: f64,
     },
 }
 
-/// Independent causes together.
+/// Mixture of independent causes.
 ///
 /// Exact for independent causes, by simulation (`tests/it/mixture.rs`). Causes that
-/// come together and whose latencies add up exceed the level more often: twice
-/// as often where the rarer never comes alone.
+/// come together and whose latencies add up exceed the level more often: twice as often
+/// if the rarer one never comes alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture {
     components: Vec<Component>,
@@ -43,11 +42,11 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// These `components`, recorded under a load that drives the machine
+    /// Creates a mixture of `components`, recorded under a load that drives the machine
     /// `compression` times as fast as its use does.
     ///
     /// # Errors
-    /// When there is no component, a periodic one has no size, or a number is not
+    /// If there is no component, a periodic one has no size, or a number is not
     /// positive.
     pub fn new(components: Vec<Component>, compression: f64) -> Result<Self, InputError> {
         at_least("components", &components, 1)?;
@@ -72,10 +71,10 @@ impl Mixture {
         })
     }
 
-    /// The level that is exceeded once per `horizon` of use on average.
+    /// Returns the level that is exceeded once per `horizon` of use on average.
     ///
     /// # Errors
-    /// When `horizon` is not positive, or the level lies below every threshold.
+    /// If `horizon` is not positive, or the level lies below every threshold.
     pub fn return_level(&self, horizon: f64) -> Result<f64, InputError> {
         positive("horizon", horizon)?;
         let excess = |level| self.expected_above(level, horizon) - 1.0;
@@ -92,11 +91,11 @@ impl Mixture {
         Ok(root_between(excess, floor, high))
     }
 
-    /// The percentile interval of [`Mixture::return_level`]: random components are
-    /// drawn and fitted again; periodic ones stay as seen.
+    /// Returns the percentile interval of [`Mixture::return_level`]: random components
+    /// are drawn and fitted again; periodic ones stay as observed.
     ///
     /// # Errors
-    /// As [`Mixture::return_level`].
+    /// As for [`Mixture::return_level`].
     pub fn return_level_interval(
         &self,
         horizon: f64,
@@ -113,7 +112,7 @@ impl Mixture {
                     *tail = redrawn(*tail, *exposure, &mut random)?;
                 }
             }
-            // A level below the threshold is known no better than that.
+            // A level below the threshold is known only as such.
             levels.push(
                 drawn
                     .return_level(horizon)
@@ -129,7 +128,7 @@ impl Mixture {
         })
     }
 
-    /// How many latencies above `level` are expected in `horizon` of use.
+    /// Returns the expected number of latencies above `level` in `horizon` of use.
     pub fn expected_above(&self, level: f64, horizon: f64) -> f64 {
         let compressed = horizon / self.compression;
         let expected = |component: &Component| match component {
@@ -139,7 +138,7 @@ impl Mixture {
         self.components.iter().map(expected).sum()
     }
 
-    /// The level from which on every random component is known.
+    /// Returns the lowest level at which every random component is known.
     pub(super) fn floor(&self) -> f64 {
         self.components
             .iter()
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_random_component_is_its_own_forecast() {
+    fn single_random_component_is_its_own_forecast() {
         let mixture = Mixture::new(vec![random()], 1.0).unwrap();
 
         for horizon in [1.0, 10.0, 100.0] {
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_component_sets_the_level_until_random_ones_pass_it() {
+    fn periodic_component_sets_the_level_until_random_ones_exceed_it() {
         let mixture = Mixture::new(vec![random(), periodic(9.0)], 1.0).unwrap();
 
         let short = mixture.return_level(1.0).unwrap();
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_level_and_repeats_with_its_seed() {
+    fn interval_contains_the_level_and_is_reproducible() {
         let mixture = Mixture::new(vec![random(), periodic(4.0)], 1.0).unwrap();
         let interval = || {
             mixture

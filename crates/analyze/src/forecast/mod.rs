@@ -1,9 +1,9 @@
-//! How bad latencies will get in an hour, a day, a week (docs/method.md 8; OSDI'99
+//! Expected worst latencies in an hour, a day, a week (docs/method.md 8; OSDI'99
 //! section 4.3).
 //!
-//! [`return_level`] is the way in: it takes the peaks of clusters of
-//! exceedances and gives the level exceeded once per horizon on average, with
-//! an interval, or refuses and says why. The rest are its parts.
+//! The entry point is [`return_level`]: it takes the peaks of clusters of exceedances
+//! and returns the level exceeded once per horizon on average, with an interval, or
+//! refuses with the reasons. The other items are its parts.
 
 mod bootstrap;
 mod by_cause;
@@ -47,6 +47,6 @@ pub use stationarity::{
 };
 pub use threshold::forward_stop;
 
-/// The smallest shape that a likelihood fit may take: below it the usual
-/// asymptotics fail (Smith 1985).
+/// Smallest shape of a likelihood fit. Below it the usual asymptotics fail (Smith
+/// 1985).
 pub const SHAPE_FLOOR: f64 = -0.5;

@@ -1,4 +1,4 @@
-//! From the late activations of recordings to peaks of independent clusters.
+//! Peaks of independent clusters from the late activations of recordings.
 
 use laggard_model::Nanos;
 
@@ -8,91 +8,94 @@ use crate::exceedance::{LateStretch, Stream};
 use crate::period::{PeriodicSource, SourceSearch, periodic_sources_by_size};
 use crate::sample::{descending, index};
 
-/// Exceedances this close belong together: two ticks of a slow kernel (HZ 250)
+/// Maximum distance of exceedances in one cluster: two ticks of a slow kernel (HZ 250)
 /// and a little more.
 const RUN_NS: f64 = 10e6;
-/// Fewest peaks that are kept, where there are as many.
-const LEAST_KEPT: usize = 500;
-/// Mean distance of exceedances, in runs, below which clusters grow together.
-const APART: f64 = 5.0;
-/// Largest peaks of a recording of which the share that periodic sources own is told.
-const LARGEST: usize = 30;
-/// Among so many searches (recordings x services) the level of significance is
-/// shared out; for each more, a search would take longer.
-const MOST_PAID: usize = 100;
+/// Minimum number of peaks to keep, if there are that many.
+const MIN_KEPT: usize = 500;
+/// Mean distance of exceedances, in runs, below which clusters merge.
+const MIN_MEAN_DISTANCE: f64 = 5.0;
+/// Number of largest peaks of a recording whose periodic fraction is computed.
+const LARGEST_PEAKS: usize = 30;
+/// Maximum number of searches (recordings x services) that share the level of
+/// significance. Each additional one would make a search slower.
+const MAX_SEARCHES: usize = 100;
 
-/// What one recording saw of one service: the streams of all CPUs.
+/// Observation of one service in one recording: the streams of all CPUs.
 #[derive(Clone, Debug)]
 pub struct Observation<'a> {
-    /// When it began, `CLOCK_MONOTONIC`.
+    /// Start, `CLOCK_MONOTONIC`.
     pub start: Nanos,
-    /// How long it lasted.
+    /// Duration.
     pub duration: Nanos,
-    /// The service on every CPU, by one route.
+    /// Streams of the service on every CPU, by one route.
     pub streams: Vec<&'a Stream>,
 }
 
-/// The peaks of observations, and where each came from.
+/// Peaks of observations, with their origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedPeaks {
-    /// The peaks, one observation after the other.
+    /// Peaks, one observation after the other.
     pub peaks: Peaks,
-    /// By peak: from when to when its cluster was late.
+    /// Per peak: time span of its cluster.
     pub spans: Vec<PeakSpan>,
-    /// Time and peak of every cluster, also of those below the threshold of the peaks,
-    /// one observation after the other.
+    /// Time and peak of every cluster, including those below the threshold of the
+    /// peaks, one observation after the other.
     pub events: Vec<(f64, f64)>,
 }
 
-/// When something of a peak's cluster was late.
+/// Time span of a peak's cluster.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PeakSpan {
-    /// Which observation, counted from 0.
+    /// Index of the observation, from 0.
     pub observation: usize,
-    /// The first expiry, `CLOCK_MONOTONIC`.
+    /// First expiry, `CLOCK_MONOTONIC`.
     pub from: Nanos,
-    /// The last instant at which one was, or would have been, late.
+    /// Last time at which an activation was, or would have been, late.
     pub to: Nanos,
 }
 
-/// The largest peaks of `observations`, one after the other, in ns: what is
-/// late on several CPUs at once is one peak, so that levels are those of the
-/// worst CPU. At least twice as many are kept as `horizon` fits into the
-/// exposure, and 500.
+/// Returns the largest peaks of `observations`, one after the other, in ns.
+/// Simultaneous latencies on several CPUs are one peak, so levels are those of the
+/// worst CPU. Keeps at least 500 peaks and at least twice the number of horizons in the
+/// exposure.
 ///
 /// # Errors
-/// When there is no observation, or one has no length.
+/// If there is no observation, or an observation has no duration.
 pub fn peaks_of(observations: &[Observation<'_>], horizon: f64) -> Result<Peaks, InputError> {
     Ok(observe(observations, horizon)?.peaks)
 }
 
-/// The peaks of [`peaks_of`], and where each came from.
+/// Returns the peaks of [`peaks_of`] with their origin.
 ///
 /// # Errors
-/// As [`peaks_of`].
+/// As for [`peaks_of`].
 pub fn observe(
     observations: &[Observation<'_>],
     horizon: f64,
 ) -> Result<ObservedPeaks, InputError> {
-    let exposure: f64 = observations.iter().map(|one| one.duration.as_f64()).sum();
+    let exposure: f64 = observations
+        .iter()
+        .map(|observation| observation.duration.as_f64())
+        .sum();
     crate::input::positive("exposure", exposure)?;
-    let most = LEAST_KEPT.max(2 * index((exposure / horizon).min(1e6)) + 20);
+    let most = MIN_KEPT.max(2 * index((exposure / horizon).min(1e6)) + 20);
     let threshold = threshold(observations, exposure, most);
     let mut clusters: Vec<(Cluster, PeakSpan)> = Vec::new();
     let mut before = 0.0;
-    for (observation, one) in observations.iter().enumerate() {
-        let [times, ends, latencies] = late_of(one, threshold);
-        let found = decluster(&times, &ends, &latencies, threshold, RUN_NS)?;
-        clusters.extend(found.into_iter().map(|cluster| {
+    for (observation, seen_by) in observations.iter().enumerate() {
+        let [times, ends, latencies] = late_of(seen_by, threshold);
+        let declustered = decluster(&times, &ends, &latencies, threshold, RUN_NS)?;
+        clusters.extend(declustered.into_iter().map(|cluster| {
             let span = PeakSpan {
                 observation,
-                from: one.start + Nanos::from_f64(cluster.first),
-                to: one.start + Nanos::from_f64(cluster.last),
+                from: seen_by.start + Nanos::from_f64(cluster.first),
+                to: seen_by.start + Nanos::from_f64(cluster.last),
             };
             let time = (before + cluster.time).min(exposure);
             (Cluster { time, ..cluster }, span)
         }));
-        before += one.duration.as_f64();
+        before += seen_by.duration.as_f64();
     }
     let events = clusters.iter();
     let events = events.map(|(cluster, _)| (cluster.time, cluster.peak));
@@ -108,17 +111,16 @@ pub fn observe(
     })
 }
 
-/// Returns the periodic sources among the `events` of each recording by itself (time
-/// and size, as in [`ObservedPeaks::events`]), and the largest share of its 30 largest
-/// events that a recording owes to them.
+/// Returns the periodic sources among the `events` of each recording (time and size, as
+/// in [`ObservedPeaks::events`]), and the largest fraction of the 30 largest events of
+/// a recording that belongs to them.
 ///
-/// The level of significance is shared out evenly (Bonferroni; Holm 1979,
-/// section 2) among these recordings and so many `services` that are searched: up to
-/// a hundred searches together find a period by chance in 1 % of all cases, and
-/// p is of all of them.
+/// The level of significance is divided evenly (Bonferroni; Holm 1979, section 2) among
+/// these recordings and `services` searched services. Up to a hundred searches together
+/// find a period by chance in 1 % of all cases, and p refers to all of them.
 ///
 /// # Errors
-/// When a recording has no length.
+/// If a recording has no duration.
 pub fn periodic_share(
     observations: &[Observation<'_>],
     events: &[(f64, f64)],
@@ -127,9 +129,9 @@ pub fn periodic_share(
     let mut sources = Vec::new();
     let mut largest_share = 0.0_f64;
     let mut before = 0.0;
-    let searched = (observations.len() * services).clamp(1, MOST_PAID);
-    for one in observations {
-        let length = one.duration.as_f64();
+    let searched = (observations.len() * services).clamp(1, MAX_SEARCHES);
+    for observation in observations {
+        let length = observation.duration.as_f64();
         let mut within: Vec<(f64, f64)> = events
             .iter()
             .map(|&(time, size)| (time - before, size))
@@ -143,15 +145,15 @@ pub fn periodic_share(
             rounds: 200 * searched,
             ..SourceSearch::new(length, &[5e6, 20e6], 0.2e9, 1)
         };
-        let found = periodic_sources_by_size(&times, &sizes, &search)?;
+        let periodic = periodic_sources_by_size(&times, &sizes, &search)?;
         let largest = descending(&sizes);
-        let least = largest.get(LARGEST - 1).or(largest.last()).copied();
+        let least = largest.get(LARGEST_PEAKS - 1).or(largest.last()).copied();
         let is_large = |size: f64| least.is_some_and(|least| size >= least);
         let large = sizes.iter().filter(|&&size| is_large(size)).count();
-        let owned = found.iter().flat_map(|source| &source.comb.events);
+        let owned = periodic.iter().flat_map(|source| &source.comb.events);
         let owned = owned.filter(|&&index| is_large(sizes[index])).count();
         largest_share = largest_share.max(owned as f64 / large.max(1) as f64);
-        sources.extend(found.into_iter().map(|source| PeriodicSource {
+        sources.extend(periodic.into_iter().map(|source| PeriodicSource {
             p: (source.p * searched as f64).min(1.0),
             ..source
         }));
@@ -159,30 +161,37 @@ pub fn periodic_share(
     Ok((sources, largest_share))
 }
 
-/// The latency above which exceedances are far enough apart and many enough;
-/// never below what every stream knows.
+/// Returns the latency above which exceedances are sparse and numerous enough; never
+/// below the floor of a stream.
 fn threshold(observations: &[Observation<'_>], exposure: f64, most: usize) -> f64 {
-    let streams = || observations.iter().flat_map(|one| &one.streams);
-    let floor = streams().map(|one| one.floor).max().unwrap_or_default();
+    let streams = || {
+        observations
+            .iter()
+            .flat_map(|observation| &observation.streams)
+    };
+    let floor = streams()
+        .map(|stream| stream.floor)
+        .max()
+        .unwrap_or_default();
     let latencies: Vec<f64> = streams()
-        .flat_map(|one| &one.exceedances)
+        .flat_map(|stream| &stream.exceedances)
         .filter(|late| late.latency > floor)
         .map(|late| late.latency.as_f64())
         .collect();
-    let wanted = (20 * most).min(index(exposure / (APART * RUN_NS)));
-    let at = descending(&latencies).get(wanted).copied();
-    at.unwrap_or(0.0).max(floor.as_f64())
+    let wanted = (20 * most).min(index(exposure / (MIN_MEAN_DISTANCE * RUN_NS)));
+    let candidate = descending(&latencies).get(wanted).copied();
+    candidate.unwrap_or(0.0).max(floor.as_f64())
 }
 
-/// When each stall began and ended, since the start of the recording, and its
-/// latency, in order of when they began.
-fn late_of(one: &Observation<'_>, threshold: f64) -> [Vec<f64>; 3] {
-    let streams = one.streams.iter();
+/// Returns start and end of each stall since the start of the recording, and its
+/// latency, in order of the starts.
+fn late_of(observation: &Observation<'_>, threshold: f64) -> [Vec<f64>; 3] {
+    let streams = observation.streams.iter();
     let mut stalls: Vec<LateStretch> = streams
         .flat_map(|stream| stream.stalls_beyond(Nanos::from_f64(threshold)))
         .collect();
     stalls.sort_by_key(|stall| stall.from);
-    let since = |at: Nanos| at.saturating_sub(one.start).as_f64();
+    let since = |time: Nanos| time.saturating_sub(observation.start).as_f64();
     [
         stalls.iter().map(|stall| since(stall.from)).collect(),
         stalls.iter().map(|stall| since(stall.until)).collect(),
@@ -223,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_of_two_cpus_is_one_peak_of_the_larger_latency() {
+    fn stall_of_two_cpus_is_one_peak_of_the_larger_latency() {
         let (first, second) = (
             stream(0, &[(1_000, 80), (9_000, 50)]),
             stream(1, &[(1_003, 90)]),
@@ -236,46 +245,47 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_one_peak_however_long_with_what_follows_it_at_once() {
-        // 2 s; 5 ms after its end what waited behind it, and 10 s later another.
+    fn stall_with_its_immediate_followers_is_one_peak() {
+        // 2 s; an activation that waited behind it 5 ms after its end, and another 10 s
+        // later.
         let late = stream(0, &[(1_000, 2_000_000), (3_005, 300), (13_000, 700)]);
 
-        let found = observe(&[observation(&[&late])], 3.6e12).unwrap();
+        let peaks = observe(&[observation(&[&late])], 3.6e12).unwrap();
 
-        assert_eq!(found.peaks.sizes(), [2e9, 7e5]);
-        assert_eq!(found.spans[0].from, Nanos::from_secs(1));
-        assert!(found.spans[0].to > Nanos::from_ms(3_005), "{found:?}");
+        assert_eq!(peaks.peaks.sizes(), [2e9, 7e5]);
+        assert_eq!(peaks.spans[0].from, Nanos::from_secs(1));
+        assert!(peaks.spans[0].to > Nanos::from_ms(3_005), "{peaks:?}");
     }
 
     #[test]
     fn recordings_follow_each_other() {
         let late = stream(0, &[(1_000, 80)]);
-        let one = observation(&[&late]);
+        let recording = observation(&[&late]);
 
-        let peaks = peaks_of(&[one.clone(), one], 3.6e12).unwrap();
+        let peaks = peaks_of(&[recording.clone(), recording], 3.6e12).unwrap();
 
         assert_eq!(peaks.times(), [1e9, 61e9]);
         assert_eq!(peaks.exposure(), 120e9);
     }
 
     #[test]
-    fn a_stall_every_five_seconds_is_found_and_owns_its_share() {
+    fn stall_every_five_seconds_is_found_with_its_share() {
         let regular: Vec<(u64, u64)> = (1..12).map(|k| (5_000 * k, 7_700)).collect();
         let late = stream(0, &regular);
         let observations = [observation(&[&late])];
-        let found = observe(&observations, 3.6e12).unwrap();
+        let peaks = observe(&observations, 3.6e12).unwrap();
 
-        let (sources, share) = periodic_share(&observations, &found.events, 8).unwrap();
+        let (sources, share) = periodic_share(&observations, &peaks.events, 8).unwrap();
 
         assert_eq!((sources.len(), share), (1, 1.0));
         assert!((sources[0].comb.period - 5e9).abs() < 1e6);
         assert!(sources[0].p <= 0.01, "{}", sources[0].p);
     }
 
-    /// At 1 % for each of ten services, a tenth of all recordings would have a
-    /// period by chance.
+    /// At 1 % for each of ten services, a tenth of all recordings would have a period
+    /// by chance.
     #[test]
-    fn chance_gives_any_of_many_services_a_period_as_seldom_as_one() {
+    fn false_alarm_rate_holds_for_many_services() {
         use rand::{RngExt, SeedableRng};
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(29);
         let services = 10;
@@ -286,17 +296,17 @@ mod tests {
                 let mut times: Vec<u64> =
                     (0..24).map(|_| random.random_range(100..60_000)).collect();
                 times.sort_unstable();
-                let late: Vec<(u64, u64)> = times.into_iter().map(|at| (at, 7_700)).collect();
+                let late: Vec<(u64, u64)> = times.into_iter().map(|time| (time, 7_700)).collect();
                 let late = stream(0, &late);
                 let observations = [observation(&[&late])];
-                let seen = observe(&observations, 3.6e12).unwrap();
-                let (found, _) = periodic_share(&observations, &seen.events, services).unwrap();
-                is_alarm |= !found.is_empty();
+                let peaks = observe(&observations, 3.6e12).unwrap();
+                let (sources, _) = periodic_share(&observations, &peaks.events, services).unwrap();
+                is_alarm |= !sources.is_empty();
             }
             alarms += u32::from(is_alarm);
         }
 
-        // Four or more of 50 at 1 % have a chance of 0.2 %.
+        // Four or more of 50 at 1 % have a probability of 0.2 %.
         assert!(alarms <= 3, "{alarms} of 50");
     }
 }

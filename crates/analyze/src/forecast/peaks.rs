@@ -1,10 +1,10 @@
-//! Peaks over a threshold, with the time in which they were seen.
+//! Peaks over a threshold, with their exposure.
 
 use super::Cluster;
 use crate::InputError;
 use crate::input::{finite, not_negative, paired, positive};
 
-/// The peaks of independent clusters above a threshold.
+/// Peaks of independent clusters above a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peaks {
     threshold: f64,
@@ -14,12 +14,12 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// `sizes` above `threshold`, seen at `times` (in that order) after the
-    /// start of an observation that lasted `exposure`.
+    /// Creates peaks from `sizes` above `threshold`, at `times` (in the same order)
+    /// after the start of an observation that lasted `exposure`.
     ///
     /// # Errors
-    /// When a time lies outside the exposure, a size is not above the
-    /// threshold, or the two differ in length.
+    /// If a time lies outside the exposure, a size is not above the threshold, or the
+    /// two differ in length.
     pub fn new(
         threshold: f64,
         exposure: f64,
@@ -45,37 +45,37 @@ impl Peaks {
         })
     }
 
-    /// The peaks of clusters whose times count from the start of `exposure`.
+    /// Returns the peaks of clusters whose times count from the start of `exposure`.
     ///
     /// # Errors
-    /// As [`Peaks::new`].
+    /// As for [`Peaks::new`].
     pub fn of(clusters: &[Cluster], threshold: f64, exposure: f64) -> Result<Self, InputError> {
         let times = clusters.iter().map(|cluster| cluster.time).collect();
         let sizes = clusters.iter().map(|cluster| cluster.peak).collect();
         Self::new(threshold, exposure, times, sizes)
     }
 
-    /// The threshold.
+    /// Returns the threshold.
     pub const fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// How long was observed.
+    /// Returns the duration of the observation.
     pub const fn exposure(&self) -> f64 {
         self.exposure
     }
 
-    /// When each peak was.
+    /// Returns the time of each peak.
     pub fn times(&self) -> &[f64] {
         &self.times
     }
 
-    /// The size of each peak, in time order.
+    /// Returns the size of each peak, in time order.
     pub fn sizes(&self) -> &[f64] {
         &self.sizes
     }
 
-    /// The largest seen; not a forecast of anything.
+    /// Returns the observed maximum. It is not a forecast.
     pub fn largest(&self) -> Option<f64> {
         self.sizes.iter().copied().max_by(f64::total_cmp)
     }

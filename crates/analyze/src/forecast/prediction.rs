@@ -1,11 +1,11 @@
-//! What the time to come brings, from ranks alone (docs/method.md 8.3).
+//! Prediction from ranks alone (docs/method.md 8.3).
 //!
-//! Past and future are cut into blocks of equal length. If these are
-//! exchangeable (no order of them is likelier than another), the r blocks with the
-//! largest values are any r of the N past and H future ones alike, whatever
-//! the distribution: C(N + H, r) choices, of which C(N, r) have past ones only.
-//! Then, and only then, all of the future stays at or below the r-th largest seen.
-//! (For N = H it is Epstein 1954, "Tables for the Distribution of the Number of
+//! Past and future are divided into blocks of equal length. Assume that they are
+//! exchangeable (no order of them is more likely than another). Then the r blocks with
+//! the largest values are equally likely any r of the N past and H future ones, for any
+//! distribution. Of these C(N + H, r) choices, C(N, r) contain past blocks only.
+//! Exactly in those cases, the whole future stays at or below the r-th largest observed
+//! value. (For N = H it is Epstein 1954, "Tables for the Distribution of the Number of
 //! Exceedances", equation 2 with no exceedance.)
 
 use super::{Peaks, ljung_box};
@@ -13,50 +13,50 @@ use crate::InputError;
 use crate::input::{positive, probability};
 use crate::sample::index;
 
-/// Fewer blocks than these tell nothing of whether they depend on each other.
-const LEAST_BLOCKS: f64 = 20.0;
-/// So many neighbours of a block are looked at.
+/// Minimum number of blocks for a test of their dependence.
+const MIN_BLOCKS: f64 = 20.0;
+/// Number of neighbours of a block in the test.
 const LAGS: usize = 3;
-/// Blocks are made longer where chance gives as much dependence less often.
-const DEPENDENT: f64 = 0.05;
+/// Level of the test below which blocks are made longer.
+const DEPENDENCE_LEVEL: f64 = 0.05;
 
 /// Past and future in blocks of equal length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockCounts {
-    /// Blocks that were seen; the last one has what is left over too.
+    /// Number of observed blocks; the last one includes the remainder.
     pub past: u64,
-    /// Blocks to come.
+    /// Number of future blocks.
     pub future: u64,
-    /// How long each is.
+    /// Length of a block.
     pub length: f64,
 }
 
-/// How long a block must be.
+/// Necessary length of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockLength {
-    /// The shortest length at which the largest values of neighbouring blocks
-    /// do not depend on each other, or a twentieth of the exposure.
+    /// Shortest length at which the largest values of neighbouring blocks do not depend
+    /// on each other, or a twentieth of the exposure.
     pub length: f64,
-    /// Whether they depend on each other all the same.
+    /// Whether they still depend on each other.
     pub is_dependent: bool,
 }
 
-/// A limit that the largest value of the time to come stays at or below.
+/// Limit that the largest future value does not exceed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PredictionBound {
     /// The limit.
     pub bound: f64,
-    /// It is the largest of the block with this rank, 1 for the largest.
+    /// Rank of the block whose maximum is the limit, 1 for the largest.
     pub rank: u64,
-    /// The chance that it holds; no less than was asked.
+    /// Probability that the limit holds; at least the requested one.
     pub chance: f64,
 }
 
-/// The chance that a time of `horizon` brings a value larger than all of
-/// `exposure`: h / (T + h), the share of the future in all time.
+/// Returns the probability that a time of `horizon` brings a value larger than all of
+/// `exposure`: h / (T + h), the future's fraction of the total time.
 ///
 /// # Errors
-/// When a time is not positive.
+/// If a time is not positive.
 pub fn chance_of_new_largest(exposure: f64, horizon: f64) -> Result<f64, InputError> {
     let (exposure, horizon) = (
         positive("exposure", exposure)?,
@@ -65,22 +65,22 @@ pub fn chance_of_new_largest(exposure: f64, horizon: f64) -> Result<f64, InputEr
     Ok(horizon / (exposure + horizon))
 }
 
-/// The exposure from which on the largest value seen is a bound for `horizon`
-/// with the chance `confidence`: 1 horizon at .5, 9 at .9.
+/// Returns the exposure from which the largest observed value is a bound for `horizon`
+/// with probability `confidence`: 1 horizon at .5, 9 at .9.
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 pub fn exposure_for_bound(horizon: f64, confidence: f64) -> Result<f64, InputError> {
     let confidence = probability("confidence", confidence)?;
     Ok(positive("horizon", horizon)? * confidence / (1.0 - confidence))
 }
 
 impl BlockCounts {
-    /// Blocks of `least` or longer, a whole number of them in `horizon`; a
-    /// horizon shorter than a block counts as one.
+    /// Divides the times into blocks of `least` or longer, a whole number of them in
+    /// `horizon`. A horizon shorter than a block counts as one.
     ///
     /// # Errors
-    /// When a time is not positive.
+    /// If a time is not positive.
     pub fn new(exposure: f64, horizon: f64, least: f64) -> Result<Self, InputError> {
         positive("exposure", exposure)?;
         positive("horizon", horizon)?;
@@ -94,32 +94,32 @@ impl BlockCounts {
         })
     }
 
-    /// The last rank that still is a bound with the chance `confidence`, and
-    /// its chance; `None` where the largest is none.
+    /// Returns the last rank that is a bound with probability `confidence`, and its
+    /// probability; `None` if even the largest value is not.
     pub fn rank(&self, confidence: f64) -> Option<(u64, f64)> {
-        // What is exactly as likely as asked must not fall to rounding.
-        let asked = confidence * (1.0 - 1e-12);
-        let mut found = None;
+        // Rounding must not reject a probability that is exactly the requested one.
+        let wanted = confidence * (1.0 - 1e-12);
+        let mut last = None;
         let mut chance = 1.0;
         for rank in 1..=self.past {
             let left = self.past - (rank - 1);
             chance *= left as f64 / (left + self.future) as f64;
-            if chance < asked {
+            if chance < wanted {
                 break;
             }
-            found = Some((rank, chance));
+            last = Some((rank, chance));
         }
-        found
+        last
     }
 }
 
-/// The smallest value seen that a time of `horizon` stays at or below with the
-/// chance `confidence`, in blocks of `least` or longer; the threshold of the
-/// peaks where that lies below it. `None` where the peaks' exposure is too
-/// short for one ([`exposure_for_bound`]).
+/// Returns the smallest observed value that a time of `horizon` stays at or below with
+/// probability `confidence`, in blocks of `least` or longer, or the threshold of the
+/// peaks if it is higher. Returns `None` if the peaks' exposure is too short
+/// ([`exposure_for_bound`]).
 ///
 /// # Errors
-/// When a number is out of its range.
+/// If a number is out of its range.
 pub fn prediction_bound(
     peaks: &Peaks,
     horizon: f64,
@@ -128,7 +128,7 @@ pub fn prediction_bound(
 ) -> Result<Option<PredictionBound>, InputError> {
     let confidence = probability("confidence", confidence)?;
     let blocks = BlockCounts::new(peaks.exposure(), horizon, least)?;
-    let found = blocks.rank(confidence).map(|(rank, chance)| {
+    let bound = blocks.rank(confidence).map(|(rank, chance)| {
         let mut largest = block_maxima(peaks, blocks.past, blocks.length);
         largest.sort_by(|a, b| b.total_cmp(a));
         PredictionBound {
@@ -137,20 +137,20 @@ pub fn prediction_bound(
             chance,
         }
     });
-    Ok(found)
+    Ok(bound)
 }
 
-/// The length of blocks, `shortest` or longer, doubled until the ranks of
-/// neighbours' largest values do not depend on each other (Ljung & Box 1978,
-/// three lags, 5 %) or only 20 blocks would be left.
+/// Returns the length of blocks, `shortest` or longer. It is doubled until the ranks of
+/// neighbours' largest values do not depend on each other (Ljung & Box 1978, three
+/// lags, 5 %), or until only 20 blocks would be left.
 ///
 /// # Errors
-/// When a time is not positive.
+/// If a time is not positive.
 pub fn block_length(peaks: &Peaks, shortest: f64) -> Result<BlockLength, InputError> {
-    let most = peaks.exposure() / LEAST_BLOCKS;
+    let most = peaks.exposure() / MIN_BLOCKS;
     let mut length = positive("shortest block", shortest)?;
     if length > most {
-        // Too few blocks to see a dependence: none is claimed to be absent.
+        // Too few blocks to detect a dependence, and none is ruled out.
         return Ok(BlockLength {
             length,
             is_dependent: false,
@@ -169,14 +169,14 @@ pub fn block_length(peaks: &Peaks, shortest: f64) -> Result<BlockLength, InputEr
     }
 }
 
-/// Whether neighbours are more alike than chance makes them.
+/// Returns whether neighbours are more alike than by chance.
 fn depends(maxima: &[f64]) -> bool {
-    // Where all are equal nothing can depend on anything.
-    ljung_box(&ranks(maxima), LAGS).is_ok_and(|test| test.p < DEPENDENT)
+    // Equal values have no dependence.
+    ljung_box(&ranks(maxima), LAGS).is_ok_and(|test| test.p < DEPENDENCE_LEVEL)
 }
 
-/// The largest value of each of `count` blocks, the threshold where there is no
-/// peak; what is left over belongs to the last one.
+/// Returns the largest value of each of `count` blocks, or the threshold for a block
+/// without a peak. The last block includes the remainder.
 fn block_maxima(peaks: &Peaks, count: u64, length: f64) -> Vec<f64> {
     let mut maxima = vec![peaks.threshold(); index(count as f64)];
     let Some(last) = maxima.len().checked_sub(1) else {
@@ -189,22 +189,22 @@ fn block_maxima(peaks: &Peaks, count: u64, length: f64) -> Vec<f64> {
     maxima
 }
 
-/// The rank of each value, equal ones sharing their mean rank.
+/// Returns the rank of each value. Equal values share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];
     let mut before = 0;
     for tied in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        for &at in tied {
-            ranks[at] = before as f64 + (tied.len() as f64 + 1.0) / 2.0;
+        for &index in tied {
+            ranks[index] = before as f64 + (tied.len() as f64 + 1.0) / 2.0;
         }
         before += tied.len();
     }
     ranks
 }
 
-/// How many whole parts, allowing for rounding.
+/// Returns the number of whole parts, allowing for rounding.
 fn whole(ratio: f64) -> u64 {
     index(ratio * (1.0 + 1e-12)) as u64
 }
@@ -216,8 +216,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     impl BlockCounts {
-        /// The chance that all of the future stays at or below the largest value of
-        /// the past block of `rank`: 1 at rank 0, which bounds nothing.
+        /// Returns the probability that the whole future stays at or below the largest
+        /// value of the past block of `rank`: 1 at rank 0, which bounds nothing.
         fn chance_below(&self, rank: u64) -> f64 {
             (0..rank)
                 .map(|before| {
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rank_is_the_last_one_that_carries_the_chance(
+        fn rank_is_the_last_one_with_the_probability(
             past in 1..400_u64, future in 1..200_u64, confidence in 0.05..0.99_f64,
         ) {
             let blocks = BlockCounts { past, future, length: 1.0 };
@@ -240,7 +240,7 @@ mod tests {
         }
 
         #[test]
-        fn more_past_bounds_no_worse_and_more_future_no_better(
+        fn bound_improves_with_the_past_and_not_with_the_future(
             past in 1..400_u64, future in 1..200_u64, rank in 1..20_u64,
         ) {
             let chance = |past, future| BlockCounts { past, future, length: 1.0 }.chance_below(rank);
@@ -249,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn the_first_rank_is_what_is_no_new_largest(
+        fn first_rank_has_the_probability_of_no_new_maximum(
             past in 1..400_u64, future in 1..200_u64, length in 0.1..1e12_f64,
         ) {
             let blocks = BlockCounts { past, future, length };
@@ -260,15 +260,15 @@ mod tests {
         }
 
         #[test]
-        fn a_higher_chance_or_a_longer_horizon_has_no_lower_bound(
+        fn bound_is_monotone_in_probability_and_horizon(
             sizes in proptest::collection::vec(1.0..100.0_f64, 1..100),
             horizon in 1.0..20.0_f64, confidence in 0.1..0.7_f64,
         ) {
-            let times = (0..sizes.len()).map(|at| at as f64 + 0.5).collect();
+            let times = (0..sizes.len()).map(|time| time as f64 + 0.5).collect();
             let peaks = Peaks::new(0.0, 100.0, times, sizes).unwrap();
             let bound = |horizon, confidence| {
-                let found = prediction_bound(&peaks, horizon, 1.0, confidence).unwrap();
-                found.map_or(f64::INFINITY, |found| found.bound)
+                let result = prediction_bound(&peaks, horizon, 1.0, confidence).unwrap();
+                result.map_or(f64::INFINITY, |limit| limit.bound)
             };
             prop_assert!(bound(horizon, confidence) <= bound(horizon, confidence + 0.2));
             prop_assert!(bound(horizon.floor(), confidence) <= bound(2.0 * horizon.floor(), confidence));
@@ -285,16 +285,16 @@ mod tests {
         }
     }
 
-    /// All orders of 4 past and 3 future blocks: 35 choices of who is past.
+    /// All orders of 4 past and 3 future blocks: 35 choices of the past ones.
     #[test]
-    fn the_chance_is_that_of_counting_all_orders() {
+    fn probability_equals_counting_all_orders() {
         let (past, future) = (4, 3);
-        let choices = (0..1_u32 << (past + future)).filter(|one| one.count_ones() == past);
+        let choices = (0..1_u32 << (past + future)).filter(|mask| mask.count_ones() == past);
         let choices: Vec<u32> = choices.collect();
         for rank in 1..=past {
             // Bit 0 is the largest of all: the first `rank` must be past ones.
             let top = (1 << rank) - 1;
-            let below = choices.iter().filter(|&&one| one & top == top).count();
+            let below = choices.iter().filter(|&&mask| mask & top == top).count();
             let blocks = BlockCounts {
                 past: u64::from(past),
                 future: u64::from(future),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_horizons_and_no_less_carry_nine_of_ten() {
+    fn exposure_of_nine_horizons_is_needed_for_nine_of_ten() {
         let needed = exposure_for_bound(3.0, 0.9).unwrap();
         let peaks = |exposure| Peaks::new(1.0, exposure, vec![0.5, 7.0], vec![8.0, 5.0]).unwrap();
         let bound = |exposure| prediction_bound(&peaks(exposure), 3.0, 1.0, 0.9).unwrap();
@@ -314,29 +314,29 @@ mod tests {
         assert!((needed - 27.0).abs() < 1e-12);
         assert_eq!(bound(needed - 1.0), None);
         assert_eq!(
-            bound(needed).map(|one| (one.rank, one.bound)),
+            bound(needed).map(|limit| (limit.rank, limit.bound)),
             Some((1, 8.0))
         );
         assert_eq!(exposure_for_bound(3.0, 0.5).unwrap(), 3.0);
     }
 
     #[test]
-    fn a_bound_below_the_threshold_is_told_as_the_threshold() {
+    fn bound_below_the_threshold_is_the_threshold() {
         let peaks = Peaks::new(1.0, 100.0, vec![0.5], vec![8.0]).unwrap();
 
-        let found = prediction_bound(&peaks, 1.0, 1.0, 0.9).unwrap().unwrap();
+        let bound = prediction_bound(&peaks, 1.0, 1.0, 0.9).unwrap().unwrap();
 
-        assert!(found.rank > 1);
-        assert_eq!(found.bound, 1.0);
+        assert!(bound.rank > 1);
+        assert_eq!(bound.bound, 1.0);
     }
 
-    /// Exchangeable blocks of a Pareto tail of shape .5, past and future drawn
-    /// afresh: the share of futures at or below the bound. One rank further, .90
-    /// is asked and .86 covered in the first setting.
+    /// Exchangeable blocks of a Pareto tail of shape .5, with new draws of past and
+    /// future: the fraction of futures at or below the bound. One rank further, .90 is
+    /// requested and .86 covered in the first setting.
     #[test]
-    fn nine_of_ten_futures_stay_below_where_nine_of_ten_were_asked() {
+    fn nine_of_ten_futures_stay_below_the_bound() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(14);
-        for (past, future, asked) in [
+        for (past, future, confidence) in [
             (60_u32, 3, 0.9),
             (120, 3, 0.9),
             (200, 2, 0.9),
@@ -348,15 +348,19 @@ mod tests {
                 let mut pareto = || (1.0 - random.random::<f64>()).powf(-0.5);
                 let sizes: Vec<f64> = (0..past).map(|_| pareto()).collect();
                 let largest = (0..future).map(|_| pareto()).fold(0.0, f64::max);
-                let times = (0..past).map(|at| f64::from(at) + 0.5).collect();
+                let times = (0..past).map(|time| f64::from(time) + 0.5).collect();
                 let peaks = Peaks::new(0.5, f64::from(past), times, sizes).unwrap();
-                let found = prediction_bound(&peaks, f64::from(future), 1.0, asked).unwrap();
-                let found = found.unwrap();
-                below += u32::from(largest <= found.bound);
-                promised = found.chance;
+                let result = prediction_bound(&peaks, f64::from(future), 1.0, confidence).unwrap();
+                let limit = result.unwrap();
+                below += u32::from(largest <= limit.bound);
+                promised = limit.chance;
             }
             let covered = f64::from(below) / f64::from(rounds);
-            let within = if asked == 0.9 { 0.88..0.96 } else { 0.48..0.62 };
+            let within = if confidence == 0.9 {
+                0.88..0.96
+            } else {
+                0.48..0.62
+            };
             let is_near = (covered - promised).abs() < 0.02;
             assert!(
                 is_near && within.contains(&covered),
@@ -368,19 +372,20 @@ mod tests {
     #[test]
     fn blocks_grow_until_bursts_fit_into_them() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(15);
-        // Bursts of 8 s, each of its own height, on 1,600 s; and the same without.
+        // Bursts of 8 s, each with its own height, in 1,600 s; and the same values
+        // without bursts.
         let mut sizes = |burst: u32| -> Vec<f64> {
             let mut height = 1.0;
             (0..1_600_u32)
-                .map(|at| {
-                    if at % burst == 0 {
+                .map(|time| {
+                    if time % burst == 0 {
                         height = 1.0 + 50.0 * random.random::<f64>();
                     }
                     height + random.random::<f64>()
                 })
                 .collect()
         };
-        let times: Vec<f64> = (0..1_600_u32).map(|at| f64::from(at) + 0.5).collect();
+        let times: Vec<f64> = (0..1_600_u32).map(|time| f64::from(time) + 0.5).collect();
         let length = |sizes| {
             let peaks = Peaks::new(0.0, 1_600.0, times.clone(), sizes).unwrap();
             block_length(&peaks, 1.0).unwrap()
@@ -390,8 +395,8 @@ mod tests {
 
         assert_eq!((alone.length, alone.is_dependent), (1.0, false));
         assert!(bursts.length >= 8.0 && !bursts.is_dependent, "{bursts:?}");
-        // A height that never changes back: no length mends a drift.
-        let drift = length((0..1_600).map(f64::from).map(|at| at + 1.0).collect());
+        // A height that never returns: no block length removes a drift.
+        let drift = length((0..1_600).map(f64::from).map(|time| time + 1.0).collect());
         assert!(drift.is_dependent, "{drift:?}");
     }
 }

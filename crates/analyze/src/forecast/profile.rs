@@ -1,5 +1,5 @@
-//! Profile likelihood of a return level (docs/method.md 8.4): the reference that the
-//! bootstrap is checked against.
+//! Profile likelihood of a return level (docs/method.md 8.4): the reference for checks
+//! of the bootstrap.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -8,16 +8,16 @@ use crate::input::{positive, probability};
 use crate::solve::{Simplex, lowest, minimum_on_grid};
 use crate::{InputError, Interval};
 
-/// Whether the rate of clusters is estimated too or taken as known.
+/// Treatment of the rate of clusters: estimated or known.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RateUncertainty {
-    /// It is a nuisance parameter; changes the limits by less than 1 %.
+    /// Nuisance parameter; changes the limits by less than 1 %.
     Included,
-    /// It is the observed one.
+    /// The observed rate.
     Ignored,
 }
 
-/// The likelihood of a return level, the excesses being data.
+/// Likelihood of a return level, given the excesses.
 struct Profile<'a> {
     excesses: &'a [f64],
     threshold: f64,
@@ -29,14 +29,14 @@ struct Profile<'a> {
 /// Shape and logarithm of the rate.
 type Nuisance = [f64; 2];
 
-/// The interval of the return level of `horizon` by profile likelihood, for
-/// `excesses` of cluster peaks over `threshold` seen in `exposure`.
+/// Returns the interval of the return level of `horizon` by profile likelihood, for
+/// `excesses` of cluster peaks over `threshold` observed in `exposure`.
 ///
-/// Coverage 0.93 to 0.98 at 95 % for 50 to 200 excesses. The upper limit is
-/// infinite where the likelihood never falls far enough.
+/// Coverage 0.93 to 0.98 at 95 % for 50 to 200 excesses. The upper limit is infinite if
+/// the likelihood never falls far enough.
 ///
 /// # Errors
-/// When the excesses cannot be fitted, or the level lies below the threshold.
+/// If the excesses cannot be fitted, or the level lies below the threshold.
 pub fn profile_interval(
     excesses: &[f64],
     threshold: f64,
@@ -73,7 +73,7 @@ pub fn profile_interval(
 }
 
 impl Profile<'_> {
-    /// The negative log-likelihood of `level` and the nuisance parameters.
+    /// Returns the negative log-likelihood of `level` and the nuisance parameters.
     fn loss(&self, level: f64, [shape, log_rate]: Nuisance) -> f64 {
         let rate = log_rate.exp();
         let times = rate * self.horizon;
@@ -87,7 +87,7 @@ impl Profile<'_> {
         Pareto { scale, shape }.loss(self.excesses) + rate * self.exposure - count * log_rate
     }
 
-    /// The lowest loss of `level`, searched from the nuisance parameters of a
+    /// Returns the lowest loss of `level`, searched from the nuisance parameters of a
     /// neighbouring level.
     fn lowest(&self, level: f64, near: Nuisance) -> (f64, Nuisance) {
         let log_rate = near[1];
@@ -95,21 +95,22 @@ impl Profile<'_> {
             .map(|i| near[0] - 0.3 + 0.8 * f64::from(i) / 32.0)
             .map(|shape| shape.max(SHAPE_FLOOR))
             .collect();
-        let found = minimum_on_grid(|shape| self.loss(level, [shape, log_rate]), &grid);
-        let at = [found.at, log_rate];
-        if self.rate_uncertainty == RateUncertainty::Ignored || !found.value.is_finite() {
-            return (found.value, at);
+        let minimum = minimum_on_grid(|shape| self.loss(level, [shape, log_rate]), &grid);
+        let start = [minimum.at, log_rate];
+        if self.rate_uncertainty == RateUncertainty::Ignored || !minimum.value.is_finite() {
+            return (minimum.value, start);
         }
         let search = Simplex {
             distance: 1e-7,
             difference: 1e-8,
             steps: 2000,
         };
-        let (at, value) = lowest(|p| self.loss(level, *p), at, search);
-        (value, at)
+        let (point, value) = lowest(|p| self.loss(level, *p), start, search);
+        (value, point)
     }
 
-    /// Where the loss passes `cut`, going from `from` by growing steps.
+    /// Returns the level at which the loss exceeds `cut`, starting from `from` with
+    /// growing steps.
     fn limit(&self, from: f64, best: Nuisance, cut: f64, mut step: f64) -> f64 {
         let (mut inside, mut near) = (from, best);
         for _ in 0..400 {
@@ -117,11 +118,11 @@ impl Profile<'_> {
             if level <= self.threshold {
                 return self.threshold;
             }
-            let (loss, at) = self.lowest(level, near);
+            let (loss, point) = self.lowest(level, near);
             if loss > cut {
                 return self.between(inside, level, near, cut);
             }
-            (inside, near) = (level, at);
+            (inside, near) = (level, point);
             step *= 1.15;
         }
         if step > 0.0 {
@@ -134,11 +135,11 @@ impl Profile<'_> {
     fn between(&self, mut inside: f64, mut outside: f64, mut near: Nuisance, cut: f64) -> f64 {
         for _ in 0..26 {
             let middle = f64::midpoint(inside, outside);
-            let (loss, at) = self.lowest(middle, near);
+            let (loss, point) = self.lowest(middle, near);
             if loss > cut {
                 outside = middle;
             } else {
-                (inside, near) = (middle, at);
+                (inside, near) = (middle, point);
             }
         }
         f64::midpoint(inside, outside)

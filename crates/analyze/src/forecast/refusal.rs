@@ -1,42 +1,42 @@
-//! Why a return level is not forecast.
+//! Reasons for not forecasting a return level.
 
 use std::fmt;
 
-/// One reason to refuse a forecast, or to doubt one (docs/method.md 8.6).
+/// Reason to refuse or to doubt a forecast (docs/method.md 8.6).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
-    /// There are too few independent peaks.
+    /// Too few independent peaks.
     TooFewPeaks {
-        /// So many there are.
+        /// Number of peaks.
         peaks: usize,
-        /// So many are needed.
+        /// Number of peaks that are needed.
         needed: usize,
     },
-    /// The level lies below the threshold of the peaks, where nothing is known.
+    /// The level lies below the threshold of the peaks, where no data exist.
     BelowThreshold {
-        /// An upper limit of the level, ns.
+        /// Upper limit of the level, ns.
         at_most: f64,
     },
-    /// The horizon is too many times the exposure.
+    /// The horizon is too long for the exposure.
     TooFar {
-        /// Horizon over exposure.
+        /// Horizon divided by exposure.
         factor: f64,
-        /// The largest factor allowed.
+        /// Maximum of this factor.
         most: f64,
     },
     /// A periodic source made too many of the exceedances.
     Periodic {
-        /// Its share, 0 to 1.
+        /// Its fraction, 0 to 1.
         share: f64,
     },
-    /// Of too many peaks nobody knows the cause.
+    /// The cause of too many peaks is unknown.
     CausesUnknown {
-        /// Their share, 0 to 1.
+        /// Their fraction, 0 to 1.
         share: f64,
     },
     /// Too many peaks are equal.
     Ties {
-        /// Their share, 0 to 1.
+        /// Their fraction, 0 to 1.
         share: f64,
     },
     /// Peaks depend on each other.
@@ -44,54 +44,53 @@ pub enum Reason {
         /// p-value of Ljung's and Box's test.
         p: f64,
     },
-    /// The rate of peaks changes in time.
+    /// The rate of peaks changes over time.
     RateChanges {
-        /// The smaller p-value of the tests.
+        /// Smaller p-value of the tests.
         p: f64,
     },
-    /// The size of peaks changes in time.
+    /// The size of peaks changes over time.
     SizeChanges {
-        /// The KPSS statistic.
+        /// KPSS statistic.
         statistic: f64,
     },
     /// No threshold gives excesses that follow a Pareto distribution.
     NoFit,
     /// The tail is too heavy for a useful forecast.
     HeavyTail {
-        /// The fitted shape.
+        /// Fitted shape.
         shape: f64,
     },
-    /// The tail ends at a bound, which says more than a model would.
+    /// The tail ends at a bound, which is more informative than a model.
     BoundedTail,
-    /// The service was still waiting when an observation ended: a peak is at
-    /// least this, and its rank is not known.
+    /// The service was still waiting when an observation ended: a peak is a lower
+    /// bound, and its rank is unknown.
     StillWaiting {
-        /// How late it was by then, ns.
+        /// Latency at that time, ns.
         at_least: f64,
     },
-    /// The upper limit is useless.
+    /// The upper limit is too high to be useful.
     Uncertain {
-        /// The estimate.
+        /// Estimate.
         value: f64,
-        /// Its upper limit.
+        /// Upper limit.
         high: f64,
-        /// How many times the estimate that may be.
+        /// Maximum ratio of both.
         most: f64,
     },
-    /// An input is not one that a formula accepts.
+    /// A formula does not accept an input.
     Unusable,
 }
 
-/// No forecast, for these reasons.
+/// Refusal of a forecast with its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// All reasons found; never empty.
+    /// All reasons; never empty.
     pub reasons: Vec<Reason>,
-    /// The exposure from which on a model may do, as far as that can be said
-    /// from the rate of peaks so far; `None` when longer recording alone does
-    /// not help the model.
+    /// Exposure from which a model may be possible, at the rate of peaks so far; `None`
+    /// if longer recording alone does not help.
     pub exposure_for_model: Option<f64>,
-    /// The exposure from which on no model is needed.
+    /// Exposure from which no model is needed.
     pub exposure_without_model: f64,
 }
 
@@ -107,22 +106,22 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// A reason in words.
+/// Reason as text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReasonWords {
-    /// The reason.
+    /// Reason.
     pub what: String,
-    /// The same whatever the figures of one recording.
+    /// Reason without the figures of one recording.
     pub in_short: String,
-    /// The figure of a statistical test, where one found it.
+    /// Figure of a statistical test, if there is one.
     pub figure: Option<String>,
-    /// What would help, or how much is known in spite of it.
+    /// Remedy, or the known part of the answer.
     pub then: Option<String>,
 }
 
 impl ReasonWords {
-    /// Without the figure of a test, so that the same reason reads the same for
-    /// every service.
+    /// Removes the figure of a test, so that a reason has the same text for every
+    /// service.
     #[must_use]
     pub fn without_figure(self) -> Self {
         Self {
@@ -145,7 +144,7 @@ impl fmt::Display for ReasonWords {
     }
 }
 
-/// Its times in ns, without a unit.
+/// Formats times in ns, without a unit.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.words(|ns| ns.to_string()).fmt(f)
@@ -153,7 +152,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// In words; `time` writes ns.
+    /// Returns the reason as text; `time` formats ns.
     pub fn words(&self, time: impl Fn(f64) -> String) -> ReasonWords {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let (what, figure, then) = match *self {
@@ -259,7 +258,7 @@ impl Reason {
         }
     }
 
-    /// An upper limit of the level, where the reason tells one.
+    /// Returns an upper limit of the level, if the reason has one.
     pub const fn at_most(&self) -> Option<f64> {
         if let Self::BelowThreshold { at_most } = self {
             return Some(*at_most);
@@ -267,14 +266,14 @@ impl Reason {
         None
     }
 
-    /// The exposure from which on this reason is gone, at the rate of peaks so
-    /// far; `None` when it does not go by recording longer.
+    /// Returns the exposure from which this reason disappears, at the rate of peaks so
+    /// far; `None` if longer recording does not remove it.
     pub fn exposure_needed(&self, exposure: f64) -> Option<f64> {
         match *self {
             Self::TooFewPeaks { peaks: 0, .. } => None,
             Self::TooFewPeaks { peaks, needed } => Some(exposure * needed as f64 / peaks as f64),
             Self::TooFar { factor, most } => Some(exposure * factor / most),
-            // Widths shrink with the root of the number of peaks.
+            // Widths shrink with the square root of the number of peaks.
             Self::Uncertain { value, high, most } => high
                 .is_finite()
                 .then(|| exposure * ((high - value) / ((most - 1.0) * value)).powi(2)),

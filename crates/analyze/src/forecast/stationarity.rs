@@ -1,5 +1,4 @@
-//! Whether peaks are independent and their process does not change
-//! (docs/method.md 8.6).
+//! Tests of the independence of peaks and of a steady process (docs/method.md 8.6).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, Uniform};
 use statrs::stats_tests::NaNPolicy;
@@ -9,18 +8,18 @@ use crate::InputError;
 use crate::input::{at_least, finite, positive};
 use crate::sample::{index, mean, variance};
 
-/// Above this, [`kpss`] rejects a constant level at 1 %.
+/// Critical value at which [`kpss`] rejects a constant level at 1 %.
 pub const KPSS_CRITICAL_1_PERCENT: f64 = 0.739;
-/// A test statistic and its p-value.
+/// Test statistic with its p-value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistic {
-    /// The statistic.
+    /// Value of the statistic.
     pub value: f64,
-    /// Its two-sided p-value.
+    /// Two-sided p-value.
     pub p: f64,
 }
 
-/// Values less their mean, which must not all be equal.
+/// Returns the values minus their mean. They must not all be equal.
 fn deviations(values: &[f64], needed: usize) -> Result<Vec<f64>, InputError> {
     at_least("values", values, needed.max(2))?;
     finite("values", values)?;
@@ -29,16 +28,16 @@ fn deviations(values: &[f64], needed: usize) -> Result<Vec<f64>, InputError> {
     Ok(values.iter().map(|value| value - mean).collect())
 }
 
-/// The sum of products of values `lag` apart.
+/// Returns the sum of products of values `lag` apart.
 fn lagged(values: &[f64], lag: usize) -> f64 {
     let pairs = values.iter().zip(&values[lag..]);
     pairs.map(|(early, late)| early * late).sum()
 }
 
-/// Autocorrelation up to `lags` (Ljung & Box 1978).
+/// Tests autocorrelation up to `lags` (Ljung & Box 1978).
 ///
 /// # Errors
-/// When there are not more values than lags, or all are equal.
+/// If there are not more values than lags, or all are equal.
 pub fn ljung_box(values: &[f64], lags: usize) -> Result<Statistic, InputError> {
     let values = deviations(values, lags + 1)?;
     let n = values.len() as f64;
@@ -51,12 +50,12 @@ pub fn ljung_box(values: &[f64], lags: usize) -> Result<Statistic, InputError> {
     Ok(Statistic { value, p })
 }
 
-/// The statistic of a constant level (Kwiatkowski, Phillips, Schmidt & Shin
+/// Returns the statistic of a constant level (Kwiatkowski, Phillips, Schmidt & Shin
 /// 1992) with a Bartlett window of 4 (n / 100)^(1/4) lags; compare it with
 /// [`KPSS_CRITICAL_1_PERCENT`].
 ///
 /// # Errors
-/// With fewer than 10 values, or all equal.
+/// With fewer than 10 values, or if all are equal.
 pub fn kpss(values: &[f64]) -> Result<f64, InputError> {
     let values = deviations(values, 10)?;
     let n = values.len() as f64;
@@ -79,14 +78,12 @@ fn two_sided_normal(deviate: f64) -> f64 {
     2.0 * Normal::standard().sf(deviate.abs())
 }
 
-/// Whether event times are those of a process of constant rate, given how
-/// many there are.
+/// Test of event times against a process of constant rate, given their number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Uniformity {
-    /// p-value of Kolmogorov's and Smirnov's test against a uniform
-    /// distribution.
+    /// p-value of the Kolmogorov-Smirnov test against a uniform distribution.
     pub uniform_p: f64,
-    /// p-value of Laplace's test of a trend.
+    /// p-value of Laplace's test for a trend.
     pub trend_p: f64,
 }
 
@@ -115,11 +112,11 @@ mod tests {
     use super::*;
     use rand::{RngExt, SeedableRng};
 
-    /// Above this, KPSS rejects at 5 % (Kwiatkowski et al. 1992, table 1).
+    /// Critical value of KPSS at 5 % (Kwiatkowski et al. 1992, table 1).
     const KPSS_CRITICAL_5_PERCENT: f64 = 0.463;
 
     #[test]
-    fn tests_reject_about_as_often_as_they_say() {
+    fn tests_reject_at_about_their_nominal_rate() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(2);
         let runs = 500;
         let mut rejected = [0; 4];
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_rate_is_noticed() {
+    fn growing_rate_is_detected() {
         let late: Vec<f64> = (0..200).map(|i| f64::from(i).sqrt()).collect();
 
         let uniformity = uniform_times(&late, 200_f64.sqrt()).unwrap();

@@ -3,13 +3,13 @@
 use crate::InputError;
 use crate::input::{finite, probability};
 
-/// How many leading hypotheses to reject, of ordered p-values, such that the
-/// expected share of wrong rejections is at most `rate` (`ForwardStop`; G'Sell,
-/// Wager, Chouldechova & Tibshirani 2016): the largest k whose mean of
-/// -ln(1 - p) over the first k is at most `rate`.
+/// Returns the number of leading hypotheses to reject, from ordered p-values, so that
+/// the expected fraction of wrong rejections is at most `rate` (`ForwardStop`; G'Sell,
+/// Wager, Chouldechova & Tibshirani 2016): the largest k whose mean of -ln(1 - p) over
+/// the first k is at most `rate`.
 ///
 /// # Errors
-/// When `rate` is not a probability or a p-value is not finite.
+/// If `rate` is not a probability or a p-value is not finite.
 pub fn forward_stop(p_values: &[f64], rate: f64) -> Result<usize, InputError> {
     finite("p-values", p_values)?;
     probability("rate", rate)?;
@@ -30,13 +30,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_rejected_when_every_hypothesis_fits() {
+    fn hypotheses_that_all_fit_are_not_rejected() {
         assert_eq!(forward_stop(&[0.5, 0.7, 0.9], 0.1), Ok(0));
         assert_eq!(forward_stop(&[], 0.1), Ok(0));
     }
 
     #[test]
-    fn everything_is_rejected_when_none_fits() {
+    fn hypotheses_that_never_fit_are_all_rejected() {
         assert_eq!(forward_stop(&[0.001; 7], 0.1), Ok(7));
     }
 }

@@ -1,12 +1,13 @@
-//! Periodic sources among all events of a recording, largest first (docs/method.md 7.4).
+//! Periodic sources among all events of a recording, largest first (docs/method.md
+//! 7.4).
 //!
 //! A recording has far more small events than large ones, and a periodic source has
-//! events of many sizes. So the search is repeated for the k largest events, for k from
-//! 24 to all in steps of a half. Every search is paid for in the p-values.
+//! events of many sizes. The search is therefore repeated for the k largest events, for
+//! k from 24 to all in steps of a half. The p-values account for every search.
 //!
-//! Kernel timers are rounded to whole seconds (`round_jiffies`) and expire together. So
-//! events at random whole seconds lie on combs far more often than events at random
-//! times. A comb is a source only if events on the teeth of a finer comb, at random,
+//! Kernel timers are rounded to whole seconds (`round_jiffies`) and expire together.
+//! Events at random whole seconds therefore lie on combs far more often than events at
+//! random times. A comb is a source only if random events on the teeth of a finer comb
 //! do not explain it either ([`Lattices`]).
 
 use super::alarm::{alarm_below, can_be_drawn, most_likely_alarm};
@@ -17,24 +18,24 @@ use super::{Comb, CombSearch, find_comb};
 use crate::InputError;
 use crate::input::{at_least, paired, probability};
 
-/// Events in the smallest search, unless there are fewer in all.
+/// Number of events in the smallest search, unless there are fewer in all.
 const MIN_EVENTS: usize = 24;
-/// Each search has this many times the events of the one before.
+/// Ratio of the numbers of events of consecutive searches.
 const STEP: f64 = 1.5;
-/// Events in the largest search: the work grows with the square.
+/// Maximum number of events in a search, because the work is quadratic.
 const MAX_EVENTS: usize = 8_192;
-/// Largest part of the time that is near an event. Among more of them, chance fills
-/// the teeth of most combs.
+/// Maximum fraction of the time that is close to an event. With more events, chance
+/// fills the teeth of most combs.
 const MAX_COVERED: f64 = 0.25;
-/// Up to this many events, all combs through two of them are compared.
+/// Maximum number of events for comparing all combs through two of them.
 const MAX_EXHAUSTIVE: usize = 30;
 
 /// Returns the periodic sources among events at `times`, which ascend, with these
-/// `sizes`; the most significant first. The events of a source are removed before
-/// the next search.
+/// `sizes`; the most significant first. The events of a source are removed before the
+/// next search.
 ///
 /// # Errors
-/// As [`find_comb`], or when the numbers of times and sizes differ.
+/// As for [`find_comb`], or if the numbers of times and sizes differ.
 pub fn periodic_sources_by_size(
     times: &[f64],
     sizes: &[f64],
@@ -67,7 +68,7 @@ pub fn periodic_sources_by_size(
     Ok(sources)
 }
 
-/// Numbers of events to search, ascending.
+/// Returns the numbers of events to search, ascending.
 fn bands(count: usize, how: &SourceSearch) -> Vec<usize> {
     let exposure = how.searches.iter().map(|search| search.exposure);
     let exposure = exposure.fold(f64::INFINITY, f64::min);
@@ -85,7 +86,7 @@ fn bands(count: usize, how: &SourceSearch) -> Vec<usize> {
     bands
 }
 
-/// The most significant comb of all searches, if it is significant.
+/// Returns the most significant comb of all searches, if it is significant.
 fn most_significant(
     times: &[f64],
     sizes: &[f64],
@@ -93,7 +94,7 @@ fn most_significant(
     how: &SourceSearch,
 ) -> Result<Option<PeriodicSource>, InputError> {
     let mut by_size = left.to_vec();
-    by_size.sort_by(|&one, &other| sizes[other].total_cmp(&sizes[one]));
+    by_size.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
     let bands = bands(left.len(), how);
     let paid = (how.searches.len() * bands.len()) as f64;
     let mut best: Option<(f64, PeriodicSource)> = None;
@@ -114,8 +115,8 @@ fn most_significant(
     Ok(best.map(|(_, source)| source))
 }
 
-/// The best comb of one search and the logarithm (base 10) of its p-value among `paid`
-/// searches, if chance explains it in no more than the share `how.alpha`.
+/// Returns the best comb of one search and the logarithm (base 10) of its p-value among
+/// `paid` searches, if chance explains it in at most a fraction `how.alpha`.
 fn significant(
     times: &[f64],
     search: &CombSearch,
@@ -123,7 +124,7 @@ fn significant(
     paid: f64,
 ) -> Result<Option<(Comb, f64)>, InputError> {
     let is_small = times.len() <= MAX_EXHAUSTIVE;
-    let found = if is_small {
+    let best = if is_small {
         find_comb(times, search)?
     } else {
         let rate = times.len() as f64 / search.exposure;
@@ -132,7 +133,7 @@ fn significant(
         }
         comb_among(times, search)
     };
-    let Some(comb) = found else {
+    let Some(comb) = best else {
         return Ok(None);
     };
     let most = how.alpha / paid;
@@ -167,40 +168,40 @@ mod tests {
         Normal::new(0.0, 1.0).unwrap().sample(random)
     }
 
-    /// A source of this period: jitter of 2 ms, sizes that differ (log-normal).
+    /// Returns the events of a source of this period: jitter of 2 ms, log-normal sizes.
     fn source(period: f64, exposure: f64, random: &mut Pcg64Mcg) -> Events {
         let mut events = Vec::new();
-        let mut at = random.random::<f64>() * period;
-        while at < exposure - 0.1 {
-            let time = (at + 0.002 * normal(random)).max(0.0);
+        let mut tooth = random.random::<f64>() * period;
+        while tooth < exposure - 0.1 {
+            let time = (tooth + 0.002 * normal(random)).max(0.0);
             events.push((time, 5.0 * (0.5 * normal(random)).exp()));
-            at += period;
+            tooth += period;
         }
         events
     }
 
-    /// Events at random times, as large as those of a source.
+    /// Returns events at random times, with the sizes of a source's events.
     fn noise(count: usize, exposure: f64, random: &mut Pcg64Mcg) -> Events {
         let event = |_| {
-            let at = random.random::<f64>() * (exposure - 0.1);
-            (at, 2.0 + 8.0 * random.random::<f64>())
+            let time = random.random::<f64>() * (exposure - 0.1);
+            (time, 2.0 + 8.0 * random.random::<f64>())
         };
         (0..count).map(event).collect()
     }
 
-    /// What has no period.
+    /// Kind of events without a period.
     #[derive(Clone, Copy, Debug)]
     enum Aperiodic {
         Uniform,
-        /// At random whole seconds, 2 ms off.
+        /// Random whole seconds, with an error of 2 ms.
         Seconds,
-        /// At random ticks of 4 ms.
+        /// Random ticks of 4 ms.
         Ticks,
         /// Bursts of about 5 within 2 s.
         Bursts,
-        /// The rate of each minute differs by exp(normal).
+        /// Rate per minute that varies by exp(normal).
         Minutes,
-        /// Random whole seconds, in minutes of which some are busy.
+        /// Random whole seconds, with some busy minutes.
         BusySeconds,
     }
 
@@ -238,10 +239,10 @@ mod tests {
                     .iter_mut()
                     .for_each(|event| event.0 = (event.0 / 0.004).floor() * 0.004),
                 Self::Bursts => {
-                    for at in 0..events.len() {
-                        if at % 5 > 0 {
-                            let near = events[at - 1].0 + 0.5 * random.random::<f64>();
-                            events[at].0 = near.min(exposure - 0.1);
+                    for index in 0..events.len() {
+                        if index % 5 > 0 {
+                            let near = events[index - 1].0 + 0.5 * random.random::<f64>();
+                            events[index].0 = near.min(exposure - 0.1);
                         }
                     }
                 }
@@ -250,10 +251,10 @@ mod tests {
         }
     }
 
-    /// The periods that are found, as of one of `services`.
+    /// Returns the periods that are found, for one of `services`.
     fn periods(mut events: Events, exposure: f64, services: usize) -> Vec<f64> {
-        events.sort_by(|one, other| one.0.total_cmp(&other.0));
-        events.dedup_by(|one, other| one.0 - other.0 < 0.01);
+        events.sort_by(|a, b| a.0.total_cmp(&b.0));
+        events.dedup_by(|a, b| a.0 - b.0 < 0.01);
         let (times, sizes): (Vec<f64>, Vec<f64>) = events.into_iter().unzip();
         let how = SourceSearch {
             second: 1.0,
@@ -261,27 +262,27 @@ mod tests {
             rounds: 200 * services,
             ..SourceSearch::new(exposure, &[0.005, 0.02], 0.2, 1)
         };
-        let found = periodic_sources_by_size(&times, &sizes, &how).unwrap();
-        found.iter().map(|source| source.comb.period).collect()
+        let sources = periodic_sources_by_size(&times, &sizes, &how).unwrap();
+        sources.iter().map(|source| source.comb.period).collect()
     }
 
-    /// Of `runs` recordings with a source of this period among `foreign` events: in how
-    /// many that period is found, and in how many another one.
+    /// Simulates `runs` recordings with a source of this period among `foreign` events.
+    /// Returns the number with that period, and with another one.
     fn found(period: f64, exposure: f64, foreign: usize, runs: u64) -> [u64; 2] {
-        let mut told = [0; 2];
+        let mut counts = [0; 2];
         for seed in 0..runs {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             let mut events = source(period, exposure, &mut random);
             events.extend(noise(foreign, exposure, &mut random));
-            let found = periods(events, exposure, 4);
-            let is_right = |found: &f64| (found / period - 1.0).abs() < 0.002;
-            told[0] += u64::from(found.iter().any(is_right));
-            told[1] += u64::from(!found.iter().all(is_right));
+            let periods = periods(events, exposure, 4);
+            let is_right = |periods: &f64| (periods / period - 1.0).abs() < 0.002;
+            counts[0] += u64::from(periods.iter().any(is_right));
+            counts[1] += u64::from(!periods.iter().all(is_right));
         }
-        told
+        counts
     }
 
-    /// In how many of `runs` recordings without a period one is found.
+    /// Returns the number of `runs` recordings without a period in which one is found.
     fn alarms(kind: Aperiodic, count: usize, exposure: f64, runs: u64) -> u64 {
         (0..runs)
             .filter(|&seed| {
@@ -325,7 +326,7 @@ mod tests {
         for kind in Aperiodic::ALL {
             let alarms = alarms(kind, 60, 600.0, 30);
 
-            // Four or more of 30 at 1 % have a chance of 0.02 %.
+            // Four or more of 30 at 1 % have a probability of 0.02 %.
             assert!(alarms <= 3, "{kind:?}: {alarms} of 30");
         }
     }

@@ -6,23 +6,23 @@ use statrs::function::factorial::ln_binomial;
 use crate::InputError;
 use crate::input::{ascending, finite, not_negative, positive};
 
-/// Which periods are searched for.
+/// Limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CombSearch {
     /// The events lie within 0 and this time.
     pub exposure: f64,
-    /// An event this near to a tooth hits it. Two ticks, or 5 and 20 ms in
-    /// turn.
+    /// Maximum distance of an event from the tooth that it hits: two ticks, or 5 and 20
+    /// ms in separate searches.
     pub tolerance: f64,
-    /// The shortest period.
+    /// Shortest period.
     pub shortest: f64,
-    /// The longest period; half the exposure at most.
+    /// Longest period; at most half of the exposure.
     pub longest: f64,
-    /// The least number of teeth that are hit.
+    /// Minimum number of hit teeth.
     pub least_hits: usize,
-    /// The least share of teeth that are hit.
+    /// Minimum fraction of hit teeth.
     pub least_fill: f64,
-    /// Two events may be up to so many periods apart.
+    /// Maximum distance in periods of two events.
     pub most_teeth_apart: u32,
 }
 
@@ -30,8 +30,8 @@ pub struct CombSearch {
 const SMALLEST_TAIL: f64 = 1e-200;
 
 impl CombSearch {
-    /// A search with the usual limits: 3 hits, 60 % of the teeth, periods up
-    /// to half of `exposure`.
+    /// Creates a search with the usual limits: 3 hits, 60 % of the teeth, periods up to
+    /// half of `exposure`.
     pub fn new(exposure: f64, tolerance: f64, shortest: f64) -> Self {
         Self {
             exposure,
@@ -54,36 +54,36 @@ impl CombSearch {
     }
 }
 
-/// A periodic source.
+/// Periodic source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comb {
     /// Its period.
     pub period: f64,
-    /// The time of a tooth, from 0 to the period.
+    /// Time of a tooth, from 0 to the period.
     pub phase: f64,
-    /// Teeth that were hit.
+    /// Number of hit teeth.
     pub hits: usize,
-    /// Teeth within the exposure.
+    /// Number of teeth within the exposure.
     pub teeth: usize,
-    /// -log10 of the probability that random events hit as many teeth of one
-    /// given comb; not a p-value of the search.
+    /// -log10 of the probability that random events hit as many teeth of one given
+    /// comb; not a p-value of the search.
     pub score: f64,
     /// Standard error of the period; `None` with fewer than three events.
     pub period_error: Option<f64>,
     /// Standard deviation of the events around the teeth.
     pub jitter: Option<f64>,
-    /// Indices of its events.
+    /// Indices of the events on the comb.
     pub events: Vec<usize>,
 }
 
-/// The comb among `times` that is least likely by chance, if any has enough
-/// teeth hit. Missing and foreign events do no harm.
+/// Returns the comb among `times` that is least likely by chance, if any has enough hit
+/// teeth. Missing and foreign events are allowed.
 ///
-/// Of cluster times only (one per cluster, else bursts look periodic), at most
-/// about 200: the work grows with the cube of their number.
+/// Pass cluster times only (one per cluster, because bursts look periodic), at most
+/// about 200: the work is cubic.
 ///
 /// # Errors
-/// When times do not ascend within the exposure, or a limit is not positive.
+/// If times do not ascend within the exposure, or a limit is not positive.
 pub fn find_comb(times: &[f64], search: &CombSearch) -> Result<Option<Comb>, InputError> {
     search.check()?;
     finite("times", times)?;
@@ -96,12 +96,12 @@ pub fn find_comb(times: &[f64], search: &CombSearch) -> Result<Option<Comb>, Inp
     Ok(best.map(|fit| fit.comb(times, search)))
 }
 
-/// The highest score, or the first one found that reaches `enough`.
+/// Returns the highest score, or the first one that reaches `enough`.
 pub(super) fn best_score(times: &[f64], search: &CombSearch, enough: f64) -> Option<f64> {
     best_fit(times, search, enough).map(|fit| fit.score)
 }
 
-/// Teeth at `phase` and every `period` from there, both ways.
+/// Comb with teeth at `phase` and at every `period` from there, in both directions.
 #[derive(Clone, Copy)]
 pub(super) struct CombFit {
     pub(super) period: f64,
@@ -116,8 +116,8 @@ fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<CombFit> 
     if count < search.least_hits {
         return None;
     }
-    // More teeth than this cannot be filled by so few events. The margin of a
-    // hundredth is for the refinement of the period.
+    // More teeth than this cannot be filled by this number of events. The margin of a
+    // hundredth allows for the refinement of the period.
     let shortest = 0.99 * search.exposure / (count as f64 / search.least_fill + 1.0);
     let shortest = search.shortest.max(shortest).max(10.0 * search.tolerance);
     let mut best: Option<CombFit> = None;
@@ -146,7 +146,7 @@ fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<CombFit> 
     best
 }
 
-/// The comb near `period` and `phase`, refined twice by least squares.
+/// Scores the comb near `period` and `phase`, refined twice by least squares.
 fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<CombFit> {
     let (mut period, mut phase) = (period, phase);
     for _ in 0..2 {
@@ -178,8 +178,8 @@ fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option
     })
 }
 
-/// -log10 of the probability that `hits` or more of `teeth` teeth are hit, each with
-/// the probability `by_chance`. Two hits are spent on period and phase.
+/// Returns -log10 of the probability that `hits` or more of `teeth` teeth are hit, each
+/// with the probability `by_chance`. Two hits are spent on period and phase.
 pub(super) fn score(hits: usize, teeth: usize, by_chance: f64) -> f64 {
     let (Some(below), Some(teeth)) = (hits.checked_sub(3), teeth.checked_sub(2)) else {
         return 0.0;
@@ -201,15 +201,15 @@ pub(super) fn score(hits: usize, teeth: usize, by_chance: f64) -> f64 {
     -(term - (1.0 - ratio).ln()) / std::f64::consts::LN_10
 }
 
-/// The whole number nearest to `turns`, of less than 2^51: a sum this large has no
-/// digits below one. `round_ties_even` is a function call on x86-64 without SSE 4.1,
-/// and most of the search was spent in it.
+/// Returns the integer nearest to `turns`, for values below 2^51: a sum of this size
+/// has no fraction digits. `round_ties_even` is a function call on x86-64 without SSE
+/// 4.1 and took most of the search time.
 fn nearest_whole(turns: f64) -> f64 {
     const NO_FRACTION: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
     (turns + NO_FRACTION) - NO_FRACTION
 }
 
-/// The number of the tooth and the time of each event that hits one.
+/// Returns the tooth number and the time of each event that hits a tooth.
 fn hits(
     times: &[f64],
     period: f64,
@@ -223,7 +223,7 @@ fn hits(
     })
 }
 
-/// The tooth and the time of the first event at each tooth that is hit.
+/// Returns the tooth number and the time of the first event at each hit tooth.
 fn firsts(
     times: &[f64],
     period: f64,
@@ -238,8 +238,8 @@ fn firsts(
     })
 }
 
-/// Sums for a straight line through (tooth, time) points, relative to the
-/// first of them so that no digits are lost.
+/// Sums for a straight line through (tooth, time) points, relative to the first point
+/// to preserve precision.
 pub(super) struct StraightLine {
     origin: (f64, f64),
     pub(super) points: f64,
@@ -273,7 +273,7 @@ impl StraightLine {
         line
     }
 
-    /// The sum of squares of teeth around their mean.
+    /// Returns the sum of squared deviations of the teeth from their mean.
     fn spread(&self) -> f64 {
         self.xx - self.x * self.x / self.points
     }
@@ -282,7 +282,7 @@ impl StraightLine {
         (self.xy - self.x * self.y / self.points) / self.spread()
     }
 
-    /// The time of tooth 0.
+    /// Returns the time of tooth 0.
     pub(super) fn start(&self) -> f64 {
         let (x, y) = (self.x / self.points, self.y / self.points);
         self.origin.1 + y - self.slope() * (self.origin.0 + x)
@@ -291,11 +291,11 @@ impl StraightLine {
 
 impl CombFit {
     pub(super) fn comb(self, times: &[f64], search: &CombSearch) -> Comb {
-        let found: Vec<(usize, f64, f64)> =
+        let hits: Vec<(usize, f64, f64)> =
             hits(times, self.period, self.phase, search.tolerance).collect();
-        let line = StraightLine::through(found.iter().map(|&(_, tooth, time)| (tooth, time)));
+        let line = StraightLine::through(hits.iter().map(|&(_, tooth, time)| (tooth, time)));
         let (slope, start) = (line.slope(), line.start());
-        let squares: f64 = found
+        let squares: f64 = hits
             .iter()
             .map(|(_, tooth, time)| (time - start - slope * tooth).powi(2))
             .sum();
@@ -308,7 +308,7 @@ impl CombFit {
             score: self.score,
             period_error: jitter.map(|jitter| jitter / line.spread().sqrt()),
             jitter,
-            events: found.into_iter().map(|(index, _, _)| index).collect(),
+            events: hits.into_iter().map(|(index, _, _)| index).collect(),
         }
     }
 }
@@ -320,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_clean_comb_is_found_wherever_it_starts(
+        fn clean_comb_is_found_for_any_start(
             period in 2.0..7.0_f64, start in 0.0..1.0_f64,
         ) {
             let times: Vec<f64> = (0..)
@@ -333,15 +333,15 @@ mod tests {
         }
 
         #[test]
-        fn the_unit_of_time_does_not_matter(unit in 1e-3..1e3_f64) {
+        fn unit_of_time_does_not_matter(unit in 1e-3..1e3_f64) {
             let times = [1.2, 3.3, 6.2, 9.9, 11.2, 16.2, 17.7, 21.2, 26.2];
             let scaled = times.map(|time| time * unit);
             let seconds = CombSearch::new(30.0, 0.02, 0.5);
             let other = CombSearch::new(30.0 * unit, 0.02 * unit, 0.5 * unit);
-            let one = find_comb(&times, &seconds).unwrap().unwrap();
+            let comb = find_comb(&times, &seconds).unwrap().unwrap();
             let two = find_comb(&scaled, &other).unwrap().unwrap();
-            prop_assert!((two.period / unit / one.period - 1.0).abs() < 1e-9);
-            prop_assert!((two.score - one.score).abs() < 1e-6);
+            prop_assert!((two.period / unit / comb.period - 1.0).abs() < 1e-9);
+            prop_assert!((two.score - comb.score).abs() < 1e-6);
         }
     }
 

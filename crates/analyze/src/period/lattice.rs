@@ -1,45 +1,44 @@
-//! Whether events on the teeth of a finer comb, at random, explain a comb.
+//! Test whether random events on the teeth of a finer comb explain a comb.
 
 use statrs::function::factorial::ln_binomial;
 
 use super::{Comb, CombSearch};
 
-/// Least share of the teeth of a period of one second, or a whole part of it, that
-/// must be hit: events at random whole seconds hit fewer.
+/// Minimum fraction of hit teeth for a period of one second or a unit fraction of it:
+/// events at random whole seconds hit fewer.
 const MIN_FILL_OF_SECOND: f64 = 0.8;
-/// Tolerances between two teeth of the finest lattice that is compared.
+/// Minimum distance of the teeth of the finest compared lattice, in tolerances.
 const MIN_STEP: f64 = 10.0;
 /// Relative error of a step that counts as a part of a second.
 const ABOUT: f64 = 0.01;
 /// Parts of a second to which timers are rounded or that programs choose as periods.
 const PARTS_OF_SECOND: [f64; 5] = [1.0, 2.0, 4.0, 5.0, 10.0];
-/// Largest chance by which events on a lattice coarser than a second may give a comb.
+/// Maximum probability that events on a lattice coarser than a second give a comb.
 const MAX_CHANCE: f64 = 0.05;
-/// Teeth of the shortest comb that coarse lattices can explain: fewer teeth never
-/// exclude the comb of half the period.
+/// Minimum number of teeth of a comb that coarse lattices can explain: fewer teeth
+/// never exclude the comb of half the period.
 const MIN_TEETH: usize = 4;
 
-/// A comb among lattices: combs of a half, a third, ... of its period, with the same
-/// teeth and more between them. Under the null hypothesis, the teeth of a lattice that
-/// are hit are any of them. Given their number, the number that lies on the comb is
-/// hypergeometric.
+/// Comb compared with lattices: combs of a half, a third, ... of its period, with the
+/// same teeth and more between them. Under the null hypothesis, the hit teeth of a
+/// lattice are random. Given their number, the number on the comb is hypergeometric.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lattices {
-    /// Largest chance, log 10, of lattices with a step of at most a second, for all
-    /// combs on them together.
+    /// Largest probability, log 10, for lattices with a step of at most a second, for
+    /// all combs on them together.
     plausible: f64,
-    /// The same of coarser lattices: no kernel rounds to them, but an unseen periodic
-    /// source of which only some events are large is such a lattice.
+    /// Largest probability for coarser lattices. No kernel rounds to them, but an
+    /// unseen periodic source with only some large events is such a lattice.
     coarse: f64,
-    /// Whether the period is a second or a part of it, and too few teeth are hit.
+    /// Whether the period is a second or a part of it and too few teeth are hit.
     is_thin_second: bool,
 }
 
 impl Lattices {
-    /// Compares a `comb` among `times` with its lattices; a `second` is that long in the
-    /// unit of `times`.
+    /// Compares a `comb` among `times` with its lattices. `second` is the length of a
+    /// second in the unit of `times`.
     pub(super) fn new(times: &[f64], comb: &Comb, search: &CombSearch, second: f64) -> Self {
-        let mut found = Self {
+        let mut lattices = Self {
             plausible: f64::NEG_INFINITY,
             coarse: f64::NEG_INFINITY,
             is_thin_second: is_thin_second(comb, search, second),
@@ -50,32 +49,32 @@ impl Lattices {
             let is_part = (step(steps) * parts / second - 1.0).abs() < ABOUT;
             if steps >= 2.0 && is_part && step(steps) >= MIN_STEP * search.tolerance {
                 let chance = chance(times, comb, search, step(steps));
-                found.plausible = found.plausible.max(chance);
+                lattices.plausible = lattices.plausible.max(chance);
             }
         }
         if comb.teeth >= MIN_TEETH {
             let coarse = (2_u32..).map(|parts| step(f64::from(parts)));
             for step in coarse.take_while(|&step| step > second * (1.0 + ABOUT)) {
-                found.coarse = found.coarse.max(chance(times, comb, search, step));
+                lattices.coarse = lattices.coarse.max(chance(times, comb, search, step));
             }
         }
-        found
+        lattices
     }
 
-    /// Logarithm (base 10) of the largest chance of a lattice to which the kernel may
-    /// round timers.
+    /// Returns the logarithm (base 10) of the largest probability for a lattice to
+    /// which the kernel may round timers.
     pub(super) fn log_p_if_plausible(&self) -> f64 {
         self.plausible
     }
 
-    /// Whether another lattice explains the comb.
+    /// Returns whether another lattice explains the comb.
     pub(super) fn explain(&self) -> bool {
         self.is_thin_second || self.coarse > MAX_CHANCE.log10()
     }
 }
 
-/// Whether the period divides a second and events at random whole parts of it would
-/// hit as many teeth.
+/// Returns whether the period divides a second and events at random whole parts of it
+/// would hit as many teeth.
 fn is_thin_second(comb: &Comb, search: &CombSearch, second: f64) -> bool {
     let parts = (second / comb.period).round();
     let off = (parts * comb.period - second).abs();
@@ -83,8 +82,8 @@ fn is_thin_second(comb: &Comb, search: &CombSearch, second: f64) -> bool {
     is_part && (comb.hits as f64) < MIN_FILL_OF_SECOND * comb.teeth as f64
 }
 
-/// Logarithm (base 10) of the chance that any comb on the lattice of this `step` has as
-/// many hits as `comb`, if the events are on any of its teeth.
+/// Returns the logarithm (base 10) of the probability that any comb on the lattice of
+/// this `step` has as many hits as `comb`, if the events are on random teeth.
 fn chance(times: &[f64], comb: &Comb, search: &CombSearch, step: f64) -> f64 {
     let number = |time: f64| ((time - comb.phase) / step).round();
     let first = ((-comb.phase - search.tolerance) / step).ceil();
@@ -107,19 +106,19 @@ fn chance(times: &[f64], comb: &Comb, search: &CombSearch, step: f64) -> f64 {
     log_tail(teeth, occupied.max(hits), comb.teeth as u64, hits) + combs.log10()
 }
 
-/// Logarithm (base 10) of the chance that of `drawn` out of `all`, of which `special`
-/// are special, at least `hits` are special (hypergeometric).
-fn log_tail(all: u64, special: u64, drawn: u64, hits: u64) -> f64 {
+/// Returns the logarithm (base 10) of the probability of at least `hits` special items
+/// among `drawn` of `total`, of which `special` are special (hypergeometric).
+fn log_tail(total: u64, special: u64, drawn: u64, hits: u64) -> f64 {
     let most = drawn.min(special);
     if hits > most {
         return f64::NEG_INFINITY;
     }
     let ln = |hits: u64| {
         let rest = drawn - hits;
-        if rest > all - special {
+        if rest > total - special {
             return f64::NEG_INFINITY;
         }
-        ln_binomial(special, hits) + ln_binomial(all - special, rest) - ln_binomial(all, drawn)
+        ln_binomial(special, hits) + ln_binomial(total - special, rest) - ln_binomial(total, drawn)
     };
     let terms: Vec<f64> = (hits..=most).map(ln).collect();
     let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -139,8 +138,8 @@ mod tests {
         // 6 of 12 teeth hit, and all 6 on one of two combs: 1 / C(12, 6).
         assert!((log_tail(12, 6, 6, 6) + 924_f64.log10()).abs() < 1e-9);
         assert!(log_tail(60, 30, 12, 0).abs() < 1e-9);
-        // Summed with Python's `math.comb`.
-        let found = 10_f64.powf(log_tail(60, 20, 12, 5));
-        assert!((found - 0.358_847_869).abs() < 1e-8, "{found}");
+        // Sum computed with Python's `math.comb`.
+        let tail = 10_f64.powf(log_tail(60, 20, 12, 5));
+        assert!((tail - 0.358_847_869).abs() < 1e-8, "{tail}");
     }
 }

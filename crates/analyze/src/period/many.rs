@@ -1,33 +1,35 @@
 //! Search for one comb among hundreds or thousands of events (docs/method.md 7.4).
 //!
-//! Comparing all combs through two events takes time with the cube of their number. So
-//! candidates are the distances at which most pairs of events lie, and a half to an
-//! eighth of them. Each is followed from pairs at that distance, over twice as many
-//! teeth each time: the period must be known as exactly as the comb is long.
+//! Comparing all combs through two events takes cubic time. Candidates are therefore
+//! the distances at which most pairs of events lie, and one half to one eighth of them.
+//! Each candidate is extended from pairs at that distance, over twice as many teeth at
+//! each step, because the precision of the period must increase with the length of the
+//! comb.
 
 use super::comb::{CombFit, StraightLine, score};
 use super::{Comb, CombSearch};
 
-/// Distances that are followed: those with most pairs beyond their neighbours.
+/// Maximum number of distances: those with the most pairs in excess of their
+/// neighbours.
 const MAX_DISTANCES: usize = 40;
-/// Pairs from which each distance is followed.
+/// Maximum number of pairs per distance.
 const MAX_PAIRS: usize = 12;
-/// Cells of a tolerance each whose pairs are summed: two events off by one tolerance
-/// each way.
-const NEAR: usize = 2;
-/// Cells on either side from which the ordinary number of pairs is known.
-const AROUND: usize = 40;
-/// Teeth on either side of the first pair that are followed first.
+/// Number of cells, one tolerance each, whose pairs are summed: each of two events can
+/// be off by one tolerance.
+const NEAR_CELLS: usize = 2;
+/// Number of cells on either side for the expected number of pairs.
+const AROUND_CELLS: usize = 40;
+/// Number of teeth on either side of the first pair in the first step.
 const FIRST_TEETH: f64 = 4.0;
-/// Least share of the teeth that must be hit while a comb is followed.
+/// Minimum fraction of hit teeth while a comb is extended.
 const MIN_LOCAL_FILL: f64 = 0.4;
-/// Time around a tooth in which the local rate of events is counted, as parts of the
-/// period, and at most this number of tolerances.
+/// Range around a tooth for the local rate of events, as a fraction of the period, and
+/// at most this number of tolerances.
 const LOCAL_PART: f64 = 0.5;
 const MAX_LOCAL: f64 = 1_000.0;
 
 /// Returns the comb among `times`, which ascend within the exposure, that is least
-/// likely by chance, if any has enough teeth hit.
+/// likely by chance, if any has enough hit teeth.
 pub(super) fn comb_among(times: &[f64], search: &CombSearch) -> Option<Comb> {
     let mut best: Option<CombFit> = None;
     for distance in distances(times, search) {
@@ -50,14 +52,15 @@ pub(super) fn comb_among(times: &[f64], search: &CombSearch) -> Option<Comb> {
     best.map(|fit| fit.comb(times, search))
 }
 
-/// Distances at which more pairs of events lie than at those around.
+/// Returns the distances at which more pairs of events lie than at neighbouring
+/// distances.
 fn distances(times: &[f64], search: &CombSearch) -> Vec<f64> {
     let cell = search.tolerance;
     let longest = search.longest.min(search.exposure);
     let cells = crate::sample::index(longest / cell) + 1;
     let mut pairs = vec![0_u32; cells + 1];
-    for (at, &first) in times.iter().enumerate() {
-        for &other in &times[at + 1..] {
+    for (index, &first) in times.iter().enumerate() {
+        for &other in &times[index + 1..] {
             let distance = other - first;
             if distance >= longest {
                 break;
@@ -66,43 +69,46 @@ fn distances(times: &[f64], search: &CombSearch) -> Vec<f64> {
         }
     }
     let mut until = vec![0_u64; pairs.len() + 1];
-    for (at, &count) in pairs.iter().enumerate() {
-        until[at + 1] = until[at] + u64::from(count);
+    for (cell, &count) in pairs.iter().enumerate() {
+        until[cell + 1] = until[cell] + u64::from(count);
     }
     let sum = |from: usize, to: usize| {
         let (from, to) = (from.min(pairs.len()), to.min(pairs.len()));
         (until[to] - until[from], to - from)
     };
     let shortest = crate::sample::index(search.shortest / cell);
-    let excess = |at: usize| {
-        let (near, cells) = sum(at.saturating_sub(NEAR), at + NEAR + 1);
-        let (around, others) = sum(at.saturating_sub(AROUND), at + AROUND + 1);
+    let excess = |cell: usize| {
+        let (near, cells) = sum(cell.saturating_sub(NEAR_CELLS), cell + NEAR_CELLS + 1);
+        let (around, others) = sum(cell.saturating_sub(AROUND_CELLS), cell + AROUND_CELLS + 1);
         let ordinary = (around - near) as f64 / (others - cells).max(1) as f64 * cells as f64;
         (near as f64 - ordinary) / (ordinary + 1.0).sqrt()
     };
-    let mut found: Vec<(f64, usize)> = (shortest.max(1)..pairs.len())
-        .filter(|&at| pairs[at] > 0)
-        .map(|at| (excess(at), at))
+    let mut candidates: Vec<(f64, usize)> = (shortest.max(1)..pairs.len())
+        .filter(|&cell| pairs[cell] > 0)
+        .map(|cell| (excess(cell), cell))
         .collect();
-    found.sort_by(|one, other| other.0.total_cmp(&one.0));
+    candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut chosen: Vec<usize> = Vec::new();
-    for (excess, at) in found {
+    for (excess, cell) in candidates {
         if excess <= 0.0 || chosen.len() >= MAX_DISTANCES {
             break;
         }
-        if chosen.iter().all(|&other| other.abs_diff(at) > 2 * NEAR) {
-            chosen.push(at);
+        if chosen
+            .iter()
+            .all(|&other| other.abs_diff(cell) > 2 * NEAR_CELLS)
+        {
+            chosen.push(cell);
         }
     }
     chosen
         .into_iter()
-        .map(|at| (at as f64 + 0.5) * cell)
+        .map(|number| (number as f64 + 0.5) * cell)
         .collect()
 }
 
-/// Pairs of events at about this distance.
+/// Returns pairs of events at about this distance.
 fn pairs_at(times: &[f64], distance: f64, tolerance: f64) -> Vec<(f64, f64)> {
-    let near = (NEAR as f64 + 0.5) * tolerance;
+    let near = (NEAR_CELLS as f64 + 0.5) * tolerance;
     times
         .iter()
         .filter_map(|&first| {
@@ -112,18 +118,18 @@ fn pairs_at(times: &[f64], distance: f64, tolerance: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The event nearest to this time.
-fn nearest(times: &[f64], at: f64) -> Option<f64> {
-    let behind = times.partition_point(|&time| time < at);
+/// Returns the event nearest to this time.
+fn nearest(times: &[f64], target: f64) -> Option<f64> {
+    let behind = times.partition_point(|&time| time < target);
     let before = behind.checked_sub(1).map(|index| times[index]);
     let behind = times.get(behind).copied();
     match (before, behind) {
-        (Some(before), Some(behind)) if at - before <= behind - at => Some(before),
+        (Some(before), Some(behind)) if target - before <= behind - target => Some(before),
         (before, behind) => behind.or(before),
     }
 }
 
-/// Hits of the teeth from number `from` to number `to`: number and time.
+/// Returns number and time of the hit teeth from number `from` to number `to`.
 fn hits_between(
     times: &[f64],
     search: &CombSearch,
@@ -144,7 +150,7 @@ fn hits_between(
     hits
 }
 
-/// Follows a comb from a tooth at `phase` to both ends of the recording.
+/// Extends a comb from a tooth at `phase` to both ends of the recording.
 fn follow(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<CombFit> {
     let (mut period, mut phase) = (period, phase);
     let mut reach = FIRST_TEETH;
@@ -171,7 +177,7 @@ fn follow(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option
     }
 }
 
-/// The comb through all teeth, if enough are hit.
+/// Returns the comb through all teeth, if enough are hit.
 fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<CombFit> {
     if period < search.shortest.max(10.0 * search.tolerance) || period > search.longest {
         return None;
@@ -196,9 +202,10 @@ fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option
     })
 }
 
-/// Mean probability that a tooth is hit by chance, from the events around each tooth:
-/// in a busy minute it is larger. Of different probabilities, the sum of hits exceeds
-/// its mean no more often than with the mean probability at each tooth (Hoeffding 1956).
+/// Returns the mean probability that a tooth is hit by chance, from the events around
+/// each tooth: it is larger in a busy minute. With different probabilities, the number
+/// of hits exceeds its mean no more often than with the mean probability at each tooth
+/// (Hoeffding 1956).
 fn local_chance(
     times: &[f64],
     search: &CombSearch,
@@ -206,13 +213,13 @@ fn local_chance(
     (first, last): (f64, f64),
 ) -> f64 {
     let around = (LOCAL_PART * period).min(MAX_LOCAL * search.tolerance);
-    let before = |at: f64| times.partition_point(|&time| time < at) as f64;
+    let before = |limit: f64| times.partition_point(|&time| time < limit) as f64;
     let (mut sum, mut tooth) = (0.0, first);
     while tooth <= last {
         let due = phase + tooth * period;
-        let all = before(due + around) - before(due - around);
+        let nearby = before(due + around) - before(due - around);
         let on = before(due + search.tolerance) - before(due - search.tolerance);
-        let rate = (all - on).max(0.0) / (2.0 * (around - search.tolerance));
+        let rate = (nearby - on).max(0.0) / (2.0 * (around - search.tolerance));
         sum += -(-rate * 2.0 * search.tolerance).exp_m1();
         tooth += 1.0;
     }

@@ -1,9 +1,8 @@
-//! Periodic sources of latency, and timer ticks that hide (docs/method.md 7 and 11;
-//! Jones & Regehr 1999, sections 3 and 4).
+//! Periodic sources of latency, and hidden timer ticks (docs/method.md 7 and 11; Jones
+//! & Regehr 1999, sections 3 and 4).
 //!
-//! [`periodic_sources`] looks for combs among the times of late activations,
-//! one time per cluster. [`find_tick`] looks for the grid on which wake-ups
-//! really happen.
+//! [`periodic_sources`] searches combs among the times of late activations, one time
+//! per cluster. [`find_tick`] searches the grid of actual wakeup times.
 
 mod alarm;
 mod bands;

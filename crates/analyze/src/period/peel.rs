@@ -5,28 +5,28 @@ use super::{Comb, CombSearch, find_comb};
 use crate::InputError;
 use crate::input::{at_least, probability};
 
-/// How to look for sources.
+/// Parameters of a search for sources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceSearch {
-    /// One search per tolerance; each is paid for in the p-values.
+    /// One search per tolerance; the p-values account for each.
     pub searches: Vec<CombSearch>,
-    /// Report sources up to this p-value.
+    /// Maximum p-value of a reported source.
     pub alpha: f64,
-    /// At most so many sources.
+    /// Maximum number of sources.
     pub most: usize,
-    /// Rounds of the Monte Carlo for false alarms. With k searches at least
-    /// k / `alpha` - 1 are needed to find what only drawing can tell; so many that
-    /// they would take long are not drawn.
+    /// Monte Carlo rounds for false alarms. With k searches at least k / `alpha` - 1
+    /// are needed for decisions by drawing. Numbers that would take too long are not
+    /// drawn.
     pub rounds: usize,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// Length of a second in the unit of the times: the kernel rounds timers to whole
-    /// ones. By default, times are in ns.
+    /// seconds. By default, times are in ns.
     pub second: f64,
 }
 
 impl SourceSearch {
-    /// Searches with each of `tolerances` at 1 %, for up to 5 sources.
+    /// Creates searches with each of `tolerances` at 1 %, for up to 5 sources.
     pub fn new(exposure: f64, tolerances: &[f64], shortest: f64, seed: u64) -> Self {
         Self {
             searches: tolerances
@@ -42,20 +42,20 @@ impl SourceSearch {
     }
 }
 
-/// A periodic source that chance does not explain.
+/// Periodic source that chance does not explain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeriodicSource {
-    /// Its comb; the events are indices into the times given.
+    /// Comb; the events are indices into the given times.
     pub comb: Comb,
-    /// How likely chance alone is to give one as good.
+    /// Probability that chance alone gives an equally good comb.
     pub p: f64,
 }
 
-/// The periodic sources among cluster `times`, the clearest first; the events
-/// of each are taken away before the next is looked for.
+/// Returns the periodic sources among cluster `times`, the clearest first. The events
+/// of each source are removed before the next search.
 ///
 /// # Errors
-/// As [`find_comb`], or when there is no search.
+/// As for [`find_comb`], or if there is no search.
 pub fn periodic_sources(
     times: &[f64],
     how: &SourceSearch,
@@ -70,16 +70,16 @@ pub fn periodic_sources(
             break;
         };
         let taken = source.comb.events.clone();
-        source.comb.events = taken.iter().map(|&at| left[at]).collect();
-        for at in taken.into_iter().rev() {
-            left.remove(at);
+        source.comb.events = taken.iter().map(|&index| left[index]).collect();
+        for index in taken.into_iter().rev() {
+            left.remove(index);
         }
         sources.push(source);
     }
     Ok(sources)
 }
 
-/// The most significant comb of all searches, if it is significant at all.
+/// Returns the most significant comb of all searches, if it is significant at all.
 fn clearest(times: &[f64], how: &SourceSearch) -> Result<Option<PeriodicSource>, InputError> {
     let mut best: Option<PeriodicSource> = None;
     for search in &how.searches {
@@ -88,7 +88,7 @@ fn clearest(times: &[f64], how: &SourceSearch) -> Result<Option<PeriodicSource>,
         };
         let paid = how.searches.len() as f64;
         let most = how.alpha / paid;
-        // A clear comb need not be drawn against, which takes longest.
+        // A clear comb needs no draws, which take most of the time.
         let limit = most_likely_alarm(comb.score, times.len(), search);
         let alone = if limit > most && can_be_drawn(most, times.len(), how.rounds) {
             let draws = (how.rounds, how.seed);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sources_and_noise_are_told_apart() {
+    fn two_sources_and_noise_are_distinguished() {
         let mut times = [comb(5.0, 1.2), comb(3.1, 0.7), vec![8.8, 14.1, 22.9]].concat();
         times.sort_by(f64::total_cmp);
 
@@ -138,16 +138,16 @@ mod tests {
         }
     }
 
-    /// docs/method.md 7.1: P = 5 s with 10 foreign events in 30 s is found always.
+    /// docs/method.md 7.1: P = 5 s with 10 foreign events in 30 s is always found.
     #[test]
-    fn a_source_of_5_s_is_found_among_10_foreign_events() {
+    fn source_of_5_s_is_found_among_10_foreign_events() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(4);
         let how = SourceSearch {
             rounds: 199,
             ..SourceSearch::new(30.0, &[0.005], 0.5, 9)
         };
         let runs = 12;
-        let found = (0..runs)
+        let successes = (0..runs)
             .filter(|_| {
                 let mut times = comb(5.0, 5.0 * random.random::<f64>());
                 times.extend((0..10).map(|_| 30.0 * random.random::<f64>()));
@@ -159,11 +159,11 @@ mod tests {
             })
             .count();
 
-        assert!(found >= runs - 1, "{found} of {runs}");
+        assert!(successes >= runs - 1, "{successes} of {runs}");
     }
 
     #[test]
-    fn chance_alone_is_seldom_called_a_source() {
+    fn chance_alone_is_rarely_a_source() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(8);
         let how = SourceSearch {
             rounds: 199,

@@ -1,5 +1,4 @@
-//! The grid on which wake-ups really happen (docs/method.md 11; Jones & Regehr 1999,
-//! section 3).
+//! Grid of the actual wakeup times (docs/method.md 11; Jones & Regehr 1999, section 3).
 
 use std::f64::consts::{PI, TAU};
 
@@ -7,9 +6,9 @@ use crate::InputError;
 use crate::input::{at_least, finite, positive};
 use crate::sample::index;
 
-/// How concentrated `times` are on a grid of `frequency`: the square of their
-/// mean resultant (Mardia 1972, 2.3), 1 when all lie on it, about 1 / n for
-/// random times.
+/// Returns the concentration of `times` on a grid of `frequency`: the square of their
+/// mean resultant (Mardia 1972, 2.3). It is 1 if all lie on the grid and about 1 / n
+/// for random times.
 fn power(times: &[f64], frequency: f64) -> f64 {
     let (sin, cos) = times
         .iter()
@@ -19,41 +18,41 @@ fn power(times: &[f64], frequency: f64) -> f64 {
     (sin / n).powi(2) + (cos / n).powi(2)
 }
 
-/// Which ticks are searched for.
+/// Range of a tick search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TickSearch {
-    /// The shortest tick.
+    /// Shortest tick.
     pub shortest: f64,
-    /// The longest tick.
+    /// Longest tick.
     pub longest: f64,
-    /// The period that was requested, whose own comb must not be taken for a
-    /// tick; `None` when requests were dithered.
+    /// Requested period, whose own comb must not count as a tick; `None` for dithered
+    /// requests.
     pub requested: Option<f64>,
 }
 
-/// A tick.
+/// Tick of a timer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
     /// Its period.
     pub period: f64,
-    /// How concentrated the times are on it, 0 to 1.
+    /// Concentration of the times on the tick, 0 to 1.
     pub power: f64,
-    /// How likely chance is to give one as good; 1 when the requests
-    /// themselves explain it.
+    /// Probability that chance gives an equally good tick; 1 if the requests themselves
+    /// explain it.
     pub p: f64,
 }
 
-/// Frequencies tried per independent one.
+/// Number of tried frequencies per independent one.
 const OVERSAMPLING: f64 = 5.0;
 
-/// The best tick for ascending, absolute wake-up `times`.
+/// Finds the best tick for ascending, absolute wakeup `times`.
 ///
-/// 50 to 300 times are enough; the work grows with their number and span. A
-/// tick that divides the requested period cannot be seen: dither the requests.
+/// 50 to 300 times are enough; the work grows with their number and span. A tick that
+/// divides the requested period is invisible: dither the requests.
 ///
 /// # Errors
-/// With fewer than two times, an empty range of ticks, or more than ten
-/// million frequencies to try.
+/// With fewer than two times, an empty range of ticks, or more than ten million
+/// frequencies to try.
 pub fn find_tick(times: &[f64], search: TickSearch) -> Result<Tick, InputError> {
     at_least("times", times, 2)?;
     finite("times", times)?;
@@ -75,7 +74,7 @@ pub fn find_tick(times: &[f64], search: TickSearch) -> Result<Tick, InputError> 
         });
     }
     let powers: Vec<f64> = (0..index(count))
-        .map(|at| power(&times, first + at as f64 * step))
+        .map(|step_number| power(&times, first + step_number as f64 * step))
         .collect();
     let best = (0..powers.len())
         .max_by(|&a, &b| powers[a].total_cmp(&powers[b]))
@@ -93,16 +92,16 @@ pub fn find_tick(times: &[f64], search: TickSearch) -> Result<Tick, InputError> 
     })
 }
 
-/// Where the parabola through the best point and its neighbours peaks, in
-/// steps from the best.
+/// Returns the position of the maximum of the parabola through the best point and its
+/// neighbours, in steps from the best point.
 fn offset(powers: &[f64], best: usize) -> f64 {
-    let Some([before, at, after]) = best
+    let Some([before, middle, after]) = best
         .checked_sub(1)
         .and_then(|start| powers.get(start..start + 3))
     else {
         return 0.0;
     };
-    let curve = before - 2.0 * at + after;
+    let curve = before - 2.0 * middle + after;
     if curve < 0.0 {
         0.5 * (before - after) / curve
     } else {
@@ -110,9 +109,9 @@ fn offset(powers: &[f64], best: usize) -> f64 {
     }
 }
 
-/// Whether a side lobe of the comb of requests explains this power: within
-/// three resolutions of a multiple of its frequency, or below four times the
-/// envelope of its lobes.
+/// Returns whether a side lobe of the comb of requests explains this power: within
+/// three resolutions of a multiple of its frequency, or below four times the envelope
+/// of its lobes.
 fn leaks(frequency: f64, power: f64, requested: f64, span: f64) -> bool {
     let multiple = (frequency * requested).round_ties_even().max(1.0);
     let distance = (frequency - multiple / requested).abs() * span;
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
     use rand::{RngExt, SeedableRng};
 
-    /// Wake-ups of a dithered request that a timer of period `tick` serves.
+    /// Returns wakeups of a dithered request that a timer of period `tick` serves.
     fn served(tick: f64, seed: u64) -> Vec<f64> {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
         let mut now: f64 = 0.0;
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn wake_ups_without_a_tick_show_none() {
+    fn wakeups_without_a_tick_show_none() {
         let search = TickSearch {
             shortest: 800.0,
             longest: 1_200.0,
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_range_of_ticks_is_refused() {
+    fn empty_range_of_ticks_is_refused() {
         let search = TickSearch {
             shortest: 900.0,
             longest: 900.0,

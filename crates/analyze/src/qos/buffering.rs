@@ -1,29 +1,28 @@
-//! An application's buffers (OSDI'99 Table 1).
+//! Buffers of an application (OSDI'99 Table 1).
 
 use crate::InputError;
 use crate::input::{between, not_negative, positive};
 
-/// How much later than the tolerance, as a share of it, a response must be to
-/// miss: rounding in sums of times must not decide.
-const ROUNDING: f64 = 1e-12;
+/// Minimum excess of a response over the tolerance, as a fraction of it, for a miss.
+/// Rounding in sums of times must not decide.
+const ROUNDING_FRACTION: f64 = 1e-12;
 
-/// What becomes of the buffers after a miss: what does not end in time need not
-/// be for nothing, or can be given up (OSDI'99 5.1, footnote 6).
+/// Handling of the buffers after a miss: late work may still be useful, or it can be
+/// dropped (OSDI'99 5.1, footnote 6).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum AfterMiss {
-    /// A late job is done to its end, and those behind it wait for that.
+    /// A late job runs to its end, and the jobs behind it wait.
     #[default]
     Late,
-    /// A job is given up when its time is over, and the next one begins: something
-    /// else is played in its place.
+    /// A job is dropped at its deadline, and the next one starts: the output has a gap.
     Drop,
-    /// When the late job has ended, all that was due meanwhile is thrown away, and
-    /// the stream begins anew: the next job is due then, with all of its time.
+    /// After the late job, all jobs due before its end are dropped, and the stream
+    /// restarts: the next job is due then, with all of its time.
     Reset,
 }
 
-/// `buffers` buffers of `period` each, every one filled by `compute` of work,
-/// or a periodic job with a deadline; all times in ns.
+/// `buffers` buffers of `period` each, every one filled by `compute` of work, or a
+/// periodic job with a deadline; all times in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Buffering {
     period: f64,
@@ -33,11 +32,11 @@ pub struct Buffering {
 }
 
 impl Buffering {
-    /// A stream with these buffers.
+    /// Creates a stream with these buffers.
     ///
     /// # Errors
-    /// With fewer than two buffers, a period that is not positive, or a
-    /// compute time that is negative or as long as the period.
+    /// With fewer than two buffers, a period that is not positive, or a compute time
+    /// that is negative or as long as the period.
     pub fn new(buffers: u32, period: f64, compute: f64) -> Result<Self, InputError> {
         if buffers < 2 {
             return Err(InputError::OutOfRange {
@@ -50,12 +49,12 @@ impl Buffering {
         Self::with_deadline(period, compute, tolerance)
     }
 
-    /// A stream of jobs, one each `period`, that miss when they end more than
-    /// `deadline` after they were due.
+    /// Creates a stream of jobs, one each `period`, that miss if they end more than
+    /// `deadline` after their due time.
     ///
     /// # Errors
-    /// With a period that is not positive, a compute time that is negative or
-    /// as long as the period, or a deadline shorter than the compute time.
+    /// With a period that is not positive, a compute time that is negative or as long
+    /// as the period, or a deadline shorter than the compute time.
     pub fn with_deadline(period: f64, compute: f64, deadline: f64) -> Result<Self, InputError> {
         positive("buffer period", period)?;
         not_negative("compute time", compute)?;
@@ -65,7 +64,7 @@ impl Buffering {
             return Err(InputError::OutOfRange {
                 name: "deadline",
                 value: deadline,
-                range: "as long as the compute time or longer",
+                range: "at least the compute time",
             });
         }
         Ok(Self {
@@ -76,7 +75,7 @@ impl Buffering {
         })
     }
 
-    /// The same stream that goes on so after a miss.
+    /// Returns the same stream with this handling of misses.
     #[must_use]
     pub const fn after_miss(self, after: AfterMiss) -> Self {
         Self { after, ..self }
@@ -86,33 +85,33 @@ impl Buffering {
         self.after
     }
 
-    /// The length of one buffer: a job starts every so often.
+    /// Returns the length of one buffer, the period of the jobs.
     pub const fn period(self) -> f64 {
         self.period
     }
 
-    /// The work of one job.
+    /// Returns the compute time of one job.
     pub const fn compute(self) -> f64 {
         self.compute
     }
 
-    /// The latency tolerance, (n - 1) t or the deadline: a job that responds
+    /// Returns the latency tolerance, (n - 1) t or the deadline: a job that responds
     /// later misses.
     pub const fn tolerance(self) -> f64 {
         self.tolerance
     }
 
-    /// Whether a job that takes `response` from its due start misses.
+    /// Returns whether a job that takes `response` from its due start misses.
     pub(super) fn is_missed(self, response: f64) -> bool {
         response > self.tolerance() + self.rounding()
     }
 
-    /// How much longer than the tolerance a response may be that is no miss.
+    /// Returns the maximum excess of a response over the tolerance that is no miss.
     pub(super) fn rounding(self) -> f64 {
-        self.tolerance() * ROUNDING
+        self.tolerance() * ROUNDING_FRACTION
     }
 
-    /// The slack, tolerance - c: a start later than this makes a job miss.
+    /// Returns the slack, tolerance - c: a start later than this makes a job miss.
     pub fn slack(self) -> f64 {
         self.tolerance() - self.compute
     }
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_buffer_or_too_much_work_is_refused() {
+    fn single_buffer_or_too_much_work_is_refused() {
         assert_eq!(
             Buffering::new(1, 6.0, 1.0).unwrap_err().to_string(),
             "number of buffers is 1; it must be 2 or more"
@@ -136,15 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_a_tolerance_of_any_length() {
-        let one = Buffering::with_deadline(6.0, 1.0, 2.5).unwrap();
+    fn deadline_is_a_tolerance_of_any_length() {
+        let buffering = Buffering::with_deadline(6.0, 1.0, 2.5).unwrap();
 
-        assert_eq!((one.tolerance(), one.slack()), (2.5, 1.5));
+        assert_eq!((buffering.tolerance(), buffering.slack()), (2.5, 1.5));
         assert_eq!(
             Buffering::with_deadline(6.0, 1.0, 0.5)
                 .unwrap_err()
                 .to_string(),
-            "deadline is 0.5; it must be as long as the compute time or longer"
+            "deadline is 0.5; it must be at least the compute time"
         );
         let buffers = Buffering::new(3, 6.0, 1.0).unwrap();
         assert_eq!(Buffering::with_deadline(6.0, 1.0, 12.0), Ok(buffers));

@@ -1,11 +1,11 @@
-//! What blackouts leave of a processor.
+//! Processor time that blackouts leave.
 
 use crate::exceedance::Blackout;
 
-/// A processor that does nothing in a blackout.
+/// Processor that stops during blackouts.
 pub(super) struct StalledCpu<'a> {
     blackouts: &'a [Blackout],
-    /// The first blackout that ends after `now`.
+    /// Index of the first blackout that ends after `now`.
     next: usize,
     now: f64,
 }
@@ -23,7 +23,8 @@ impl<'a> StalledCpu<'a> {
         self.now
     }
 
-    /// When the next blackout begins; after [`StalledCpu::start`] none is on.
+    /// Returns the start of the next blackout. After [`StalledCpu::start`], none is
+    /// active.
     pub(super) fn next_blackout(&self) -> Option<f64> {
         self.blackouts.get(self.next).map(|blackout| blackout.start)
     }
@@ -46,8 +47,8 @@ impl<'a> StalledCpu<'a> {
         }
     }
 
-    /// Works for as long as `left`, and gives up at `deadline` where it cannot end
-    /// by then, or later by no more than `rounding`; whether it ended.
+    /// Works for `left`, but stops at `deadline` if the work cannot end by then or
+    /// within `rounding` after it. Returns whether it ended.
     pub(super) fn work_before(&mut self, mut left: f64, deadline: f64, rounding: f64) -> bool {
         while left > 0.0 {
             let end = self.now + left;
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_as_a_blackout_begins_does_not_wait_for_its_end() {
+    fn work_that_ends_at_the_start_of_a_blackout_does_not_wait() {
         let blackouts = [Blackout {
             start: 5.0,
             end: 9.0,

@@ -1,25 +1,24 @@
-//! How much work a replay is, before it is done.
+//! Estimate of the work of a replay.
 
 use super::{Buffering, Observed};
 
-/// Jobs that one replay of everything `observed` plays, at most: those near
-/// blackouts, or all, where the work and ordinary latency of a job take the
-/// whole period.
+/// Returns the maximum number of jobs in a replay of everything `observed`: those near
+/// blackouts, or all if the work and ordinary latency of a job take the whole period.
 pub fn jobs_to_play(observed: &[Observed], buffering: Buffering) -> f64 {
     let period = buffering.period();
-    let of_cpu = |one: &Observed| {
-        let all = one.exposure / period + 1.0;
-        let idle = period - buffering.compute() - one.base;
+    let of_cpu = |cpu: &Observed| {
+        let jobs = cpu.exposure / period + 1.0;
+        let idle = period - buffering.compute() - cpu.base;
         if idle <= 0.0 {
-            return all;
+            return jobs;
         }
-        // While a blackout lasts a backlog grows, and then goes by what is
-        // idle in each period; three more are played around it.
-        let blackouts = one.blackouts.outer.iter();
+        // During a blackout a backlog grows; afterwards the idle part of each period
+        // drains it. Three more jobs are played around it.
+        let blackouts = cpu.blackouts.outer.iter();
         let near: f64 = blackouts
             .map(|blackout| (blackout.end - blackout.start) / idle + 3.0)
             .sum();
-        near.min(all)
+        near.min(jobs)
     };
     observed.iter().map(of_cpu).sum()
 }
@@ -47,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn only_jobs_near_blackouts_count_unless_every_job_is_late() {
+    fn jobs_near_blackouts_count_unless_every_job_is_late() {
         let buffering = Buffering::new(2, 4.0, 1.0).unwrap();
 
         assert_eq!(jobs_to_play(&observed(0.0), buffering), 23.0);

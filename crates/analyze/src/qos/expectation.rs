@@ -1,4 +1,4 @@
-//! How many failures a run of known length will count, with an interval.
+//! Prediction of the number of failures in a run of known length.
 
 use super::observed::Pick;
 use super::outlook::dispersion;
@@ -8,35 +8,35 @@ use crate::counts::{SizedEvents, predicted_count, predicted_sum};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
-/// A predicted count.
+/// Predicted count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PredictedCount {
-    /// Its mean, by the estimate of the blackouts.
+    /// Mean, from the estimated blackouts.
     pub mean: f64,
-    /// Where the count will lie. Not only the rate is uncertain: also an
-    /// exactly known rate gives a count that varies.
+    /// Prediction interval. It covers the uncertain rate and the variation of a count
+    /// at a known rate.
     pub interval: Interval,
 }
 
-/// What a run of known length will count.
+/// Prediction for a run of known length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expectation {
-    /// Failures: runs of late jobs, one of more than 100 once per 100.
+    /// Failures: runs of late jobs; a run of more than 100 counts once per 100.
     pub failures: PredictedCount,
     /// Late jobs.
     pub misses: PredictedCount,
 }
 
-/// What a stream of jobs will count in `horizon`, one CPU, after what was
-/// `observed`, if nothing else changes.
+/// Predicts the counts of a stream of jobs in `horizon` on one CPU, from `observed`, if
+/// nothing changes.
 ///
-/// The intervals reach from the prediction limit of a count by blackouts that
-/// are never too long to that by those never too short. That of failures holds
-/// how little is known of their rate, how a count varies even at a known one,
-/// and that they come in bursts; that of late jobs also how long runs are.
+/// The intervals extend from the prediction limit with blackouts that are never too
+/// long to the limit with blackouts that are never too short. The interval of failures
+/// covers the uncertainty of their rate, the variation of a count at a known rate, and
+/// bursts; the interval of late jobs also covers the length of runs.
 ///
 /// # Errors
-/// When there is nothing observed or a number is out of its range.
+/// If nothing was observed or a number is out of its range.
 pub fn expectation(
     observed: &[Observed],
     buffering: Buffering,
@@ -45,8 +45,12 @@ pub fn expectation(
 ) -> Result<Expectation, InputError> {
     at_least("observed CPUs", observed, 1)?;
     positive("horizon", horizon)?;
-    let exposure = positive("exposure", observed.iter().map(|one| one.exposure).sum())?;
-    let picks: [Pick; 3] = [|all| &all.inner, |all| &all.middle, |all| &all.outer];
+    let exposure = positive("exposure", observed.iter().map(|cpu| cpu.exposure).sum())?;
+    let picks: [Pick; 3] = [
+        |blackouts| &blackouts.inner,
+        |blackouts| &blackouts.middle,
+        |blackouts| &blackouts.outer,
+    ];
     let [inner, middle, outer] = picks.map(|pick| {
         let list = List::of(observed, pick, buffering)?;
         let failures = list.failures(exposure, horizon, confidence)?;
@@ -56,13 +60,16 @@ pub fn expectation(
     let (inner, (runs, failures, misses), outer) = (inner?, middle?, outer?);
     let expected = |mean: f64, intervals: [Interval; 3]| PredictedCount {
         mean: mean / exposure * horizon,
-        // Longer blackouts can join two episodes to one.
+        // Longer blackouts can merge two episodes.
         interval: Interval {
             low: intervals
                 .iter()
-                .map(|one| one.low)
+                .map(|interval| interval.low)
                 .fold(f64::INFINITY, f64::min),
-            high: intervals.iter().map(|one| one.high).fold(0.0, f64::max),
+            high: intervals
+                .iter()
+                .map(|interval| interval.high)
+                .fold(0.0, f64::max),
         },
     };
     Ok(Expectation {
@@ -71,21 +78,21 @@ pub fn expectation(
     })
 }
 
-/// What one list of blackouts brings.
+/// Counts from one list of blackouts.
 struct List {
     pick: Pick,
     runs: Runs,
-    /// How much more than Poisson's the counts of runs vary.
+    /// Variance of the counts of runs, relative to Poisson.
     bursts: f64,
-    /// The same of late jobs.
+    /// Variance of the counts of late jobs, relative to Poisson.
     dispersion: f64,
 }
 
 impl List {
     fn of(observed: &[Observed], pick: Pick, buffering: Buffering) -> Result<Self, InputError> {
         let index = |what: fn(&LateJobs) -> &[f64]| {
-            let found = dispersion(observed, pick, buffering, what)?;
-            Ok::<_, InputError>(found.map_or(1.0, |found| found.index))
+            let variance = dispersion(observed, pick, buffering, what)?;
+            Ok::<_, InputError>(variance.map_or(1.0, |dispersion| dispersion.index))
         };
         Ok(Self {
             pick,
@@ -108,7 +115,7 @@ impl List {
         let bursts = SizedEvents {
             seen: failures / self.bursts,
             mean: self.bursts,
-            // How many runs a burst has varies as a geometric number.
+            // The number of runs in a burst varies as a geometric number.
             variation: 1.0 - 1.0 / self.bursts,
             sizes: failures.max(1.0) / self.bursts,
             largest: self.bursts,
@@ -124,7 +131,7 @@ impl List {
         confidence: f64,
     ) -> Result<Interval, InputError> {
         let misses = self.runs.misses;
-        // Where to be late is the rule, it does not come in runs.
+        // If most jobs are late, they do not come in runs.
         if misses > exposure / buffering.period() / 2.0 {
             return predicted_count(misses, exposure, horizon, self.dispersion, confidence);
         }
@@ -148,7 +155,7 @@ mod tests {
         Buffering::new(2, 5.0, 1.0).unwrap()
     }
 
-    /// Isolated stalls of 8 on average, every 300 on average, known exactly.
+    /// Returns isolated stalls of 8 on average, every 300 on average, known exactly.
     fn history(random: &mut rand_pcg::Pcg64Mcg) -> Observed {
         let mut exponential = |mean: f64| -mean * (1.0 - random.random::<f64>()).ln();
         let mut blackouts = Vec::new();
@@ -171,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_lies_in_the_interval_as_often_as_it_says() {
+    fn prediction_interval_has_its_nominal_coverage() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(11);
         let rounds = 400;
         let inside = (0..rounds)
             .filter(|_| {
                 let (before, after) = (history(&mut random), history(&mut random));
                 let horizon = LENGTH / 2.0;
-                let said = expectation(&[before], buffering(), horizon, 0.95).unwrap();
+                let prediction = expectation(&[before], buffering(), horizon, 0.95).unwrap();
                 let blackouts = &after.blackouts.middle;
                 let late = late_jobs(blackouts, horizon, buffering(), 2.5, 0.0).unwrap();
                 let counted = late.episodes.len() as f64;
-                said.failures.interval.contains(counted)
+                prediction.failures.interval.contains(counted)
             })
             .count();
 
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn without_blackouts_nothing_is_expected_and_little_is_possible() {
+    fn prediction_without_blackouts_allows_a_few() {
         let none = Observed {
             recording: 0,
             blackouts: StreamBlackouts::default(),
@@ -199,11 +206,11 @@ mod tests {
             base: 0.1,
         };
 
-        let said = expectation(&[none], buffering(), 1_000.0, 0.95).unwrap();
+        let prediction = expectation(&[none], buffering(), 1_000.0, 0.95).unwrap();
 
-        assert_eq!(said.failures.mean, 0.0);
+        assert_eq!(prediction.failures.mean, 0.0);
         assert_eq!(
-            said.failures.interval,
+            prediction.failures.interval,
             Interval {
                 low: 0.0,
                 high: 5.0

@@ -1,4 +1,4 @@
-//! When a stream of jobs failed, and how many independent failures that is.
+//! Times of failures of a stream of jobs, and the number of independent failures.
 
 use super::late::Stalls;
 use super::observed::Pick;
@@ -6,28 +6,28 @@ use super::{Buffering, LateJobs, Observed};
 use crate::InputError;
 use crate::counts::{Clusters, Event};
 
-/// Phases over which each replay is averaged.
+/// Number of phases over which each replay is averaged.
 pub(super) const PHASES: u32 = 16;
-/// A run of more late jobs than this counts once per so many: an application
-/// that is always late does not fail once.
+/// Number of late jobs that count as one failure in a longer run: an application that
+/// is always late does not fail once.
 pub(super) const LONG_RUN: f64 = 100.0;
 
-/// The failures that `episodes` runs of late jobs with `misses` jobs in all
-/// count as: a run of more than 100 counts once per 100.
+/// Returns the number of failures for `episodes` runs of late jobs with `misses` jobs
+/// in all: a run of more than 100 counts once per 100.
 pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
     episodes.max(misses / LONG_RUN)
 }
 
-/// The failures of one list of blackouts, all CPUs together, means over phases.
+/// Failures from one list of blackouts, all CPUs together, averaged over phases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failures {
-    /// Failures.
+    /// Number of failures.
     pub(super) count: f64,
-    /// Late jobs.
+    /// Number of late jobs.
     pub(super) misses: f64,
-    /// What is independent in them; `None` without any.
+    /// Independent clusters of failures; `None` without failures.
     pub(super) clusters: Option<Clusters>,
-    /// How long was observed by the clock on the wall.
+    /// Observed wall-clock time.
     pub(super) span: f64,
 }
 
@@ -40,18 +40,18 @@ impl Failures {
         let (starts, span) = recordings(observed);
         let (mut count, mut misses) = (0.0, 0.0);
         let mut events = Vec::new();
-        for (one, start) in observed.iter().zip(starts) {
-            let found = of_cpu(one, pick, buffering)?;
-            count += found.count;
-            misses += found.misses;
+        for (cpu, start) in observed.iter().zip(starts) {
+            let late = of_cpu(cpu, pick, buffering)?;
+            count += late.count;
+            misses += late.misses;
             let since = |event: Event| Event {
                 // A job that is due at the very end belongs to this recording.
-                at: start + event.at.min(one.exposure),
+                at: start + event.at.min(cpu.exposure),
                 ..event
             };
-            events.extend(found.events.into_iter().map(since));
+            events.extend(late.events.into_iter().map(since));
         }
-        events.sort_by(|one: &Event, other| one.at.total_cmp(&other.at));
+        events.sort_by(|a: &Event, b| a.at.total_cmp(&b.at));
         Ok(Self {
             count,
             misses,
@@ -61,22 +61,25 @@ impl Failures {
     }
 }
 
-/// When the recording of each began, were they made one after the other, and
-/// how long all take. CPUs of one recording began together.
+/// Returns the start of each recording if they had been made one after the other, and
+/// their total duration. CPUs of one recording start together.
 fn recordings(observed: &[Observed]) -> (Vec<f64>, f64) {
-    let mut known: Vec<(usize, f64)> = Vec::new();
-    for one in observed {
-        match known.iter_mut().find(|(name, _)| *name == one.recording) {
-            Some((_, length)) => *length = length.max(one.exposure),
-            None => known.push((one.recording, one.exposure)),
+    let mut recordings: Vec<(usize, f64)> = Vec::new();
+    for cpu in observed {
+        match recordings
+            .iter_mut()
+            .find(|(name, _)| *name == cpu.recording)
+        {
+            Some((_, length)) => *length = length.max(cpu.exposure),
+            None => recordings.push((cpu.recording, cpu.exposure)),
         }
     }
     let before = |recording: usize| -> f64 {
-        let earlier = known.iter().take_while(|(name, _)| *name != recording);
+        let earlier = recordings.iter().take_while(|(name, _)| *name != recording);
         earlier.map(|(_, length)| length).sum()
     };
-    let starts = observed.iter().map(|one| before(one.recording)).collect();
-    (starts, known.iter().map(|(_, length)| length).sum())
+    let starts = observed.iter().map(|cpu| before(cpu.recording)).collect();
+    (starts, recordings.iter().map(|(_, length)| length).sum())
 }
 
 struct OfCpu {
@@ -85,11 +88,11 @@ struct OfCpu {
     events: Vec<Event>,
 }
 
-fn of_cpu(one: &Observed, pick: Pick, buffering: Buffering) -> Result<OfCpu, InputError> {
+fn of_cpu(cpu: &Observed, pick: Pick, buffering: Buffering) -> Result<OfCpu, InputError> {
     let share = 1.0 / f64::from(PHASES);
     let (mut episodes, mut misses) = (0, 0);
     let mut pieces = Vec::new();
-    let stalls = Stalls::new(pick(&one.blackouts), one.exposure, buffering, one.base)?;
+    let stalls = Stalls::new(pick(&cpu.blackouts), cpu.exposure, buffering, cpu.base)?;
     for index in 0..PHASES {
         let phase = (f64::from(index) + 0.5) * share * buffering.period();
         let late = stalls.late_jobs(phase)?;
@@ -97,7 +100,7 @@ fn of_cpu(one: &Observed, pick: Pick, buffering: Buffering) -> Result<OfCpu, Inp
         misses += late.misses.len();
         pieces_of(&late, share, &mut pieces);
     }
-    pieces.sort_by(|one: &Event, other| one.at.total_cmp(&other.at));
+    pieces.sort_by(|a: &Event, b| a.at.total_cmp(&b.at));
     let misses = misses as f64 * share;
     Ok(OfCpu {
         count: failures_of_counts(episodes as f64 * share, misses),
@@ -106,8 +109,8 @@ fn of_cpu(one: &Observed, pick: Pick, buffering: Buffering) -> Result<OfCpu, Inp
     })
 }
 
-/// The runs of late jobs, a long one in pieces of 100 jobs.
-fn pieces_of(late: &LateJobs, share: f64, all: &mut Vec<Event>) {
+/// Appends the runs of late jobs; long ones in pieces of 100 jobs.
+fn pieces_of(late: &LateJobs, share: f64, pieces: &mut Vec<Event>) {
     let mut begin = 0;
     for length in late.runs() {
         let jobs = &late.misses[begin..begin + length];
@@ -118,23 +121,23 @@ fn pieces_of(late: &LateJobs, share: f64, all: &mut Vec<Event>) {
             } else {
                 piece.len() as f64 / LONG_RUN
             };
-            let at = piece[0];
+            let time = piece[0];
             let size = size * share;
-            all.push(Event { at, size });
+            pieces.push(Event { at: time, size });
         }
         begin += length;
     }
 }
 
-/// The same failure in several phases as one: its first late jobs are due
-/// within one period, two failures of one phase are not.
+/// Merges the same failure in several phases: its first late jobs are due within one
+/// period, and two failures of one phase are not.
 fn incidents(pieces: Vec<Event>, period: f64) -> Vec<Event> {
-    let mut found: Vec<Event> = Vec::new();
+    let mut incidents: Vec<Event> = Vec::new();
     for piece in pieces {
-        match found.last_mut() {
+        match incidents.last_mut() {
             Some(last) if piece.at < last.at + period => last.size += piece.size,
-            _ => found.push(piece),
+            _ => incidents.push(piece),
         }
     }
-    found
+    incidents
 }

@@ -1,4 +1,4 @@
-//! Counting late jobs without playing those that nothing hinders.
+//! Count of late jobs without playing the undisturbed ones.
 
 use super::cpu::StalledCpu;
 use super::{AfterMiss, Buffering};
@@ -6,48 +6,48 @@ use crate::InputError;
 use crate::exceedance::{Blackout, check_blackouts};
 use crate::input::{not_negative, positive};
 
-/// What missed in one replay.
+/// Misses in one replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LateJobs {
-    /// When each job that missed was due.
+    /// Due times of the missed jobs.
     pub misses: Vec<f64>,
-    /// When the first late job of each run of consecutive misses was due.
+    /// Due time of the first late job of each run of consecutive misses.
     pub episodes: Vec<f64>,
 }
 
 impl LateJobs {
-    /// The length of each run of consecutive misses.
+    /// Returns the length of each run of consecutive misses.
     pub(super) fn runs(&self) -> impl Iterator<Item = usize> + '_ {
         let begins = self.episodes.iter();
         let ends = self.episodes.iter().skip(1).copied().chain([f64::INFINITY]);
-        let before = |at: f64| self.misses.partition_point(|&miss| miss < at);
+        let before = |time: f64| self.misses.partition_point(|&miss| miss < time);
         begins
             .zip(ends)
             .map(move |(&begin, end)| before(end) - before(begin))
     }
 }
 
-/// Blackouts among which streams of jobs are played, each with another phase.
+/// Blackouts for replays of job streams with different phases.
 #[derive(Clone, Debug)]
 pub(super) struct Stalls {
-    /// Those that can make a job late.
+    /// Blackouts that can make a job late.
     blackouts: Vec<Blackout>,
     until: f64,
     buffering: Buffering,
-    /// What a job takes, with the ordinary latency.
+    /// Time of a job, including the ordinary latency.
     cost: f64,
 }
 
-/// A time that is shorter than a deadline by less than this part of it may be as
-/// long: rounding must not decide what is left out of a replay.
-const NEARLY: f64 = 1e-6;
+/// Relative difference below which a time counts as equal to a deadline. Rounding must
+/// not decide which blackouts a replay omits.
+const EQUAL_FRACTION: f64 = 1e-6;
 
 impl Stalls {
-    /// Of `blackouts` from time 0 to `until`, what matters to jobs that take the
-    /// compute time and `base` more (the ordinary latency).
+    /// Selects the relevant part of `blackouts` from time 0 to `until` for jobs that
+    /// take the compute time plus `base` (the ordinary latency).
     ///
     /// # Errors
-    /// When the blackouts do not ascend or overlap, or a time is out of its range.
+    /// If the blackouts do not ascend or overlap, or a time is out of its range.
     pub(super) fn new(
         blackouts: &[Blackout],
         until: f64,
@@ -68,7 +68,7 @@ impl Stalls {
     /// Plays jobs that are due at `phase` and every buffer period after it.
     ///
     /// # Errors
-    /// When the phase is out of its range.
+    /// If the phase is out of its range.
     pub(super) fn late_jobs(&self, phase: f64) -> Result<LateJobs, InputError> {
         not_negative("phase", phase)?;
         let (until, cost, buffering) = (self.until, self.cost, self.buffering);
@@ -77,7 +77,7 @@ impl Stalls {
         let mut cpu = StalledCpu::new(&self.blackouts);
         let mut late = LateJobs::default();
         let mut before = false;
-        // The stream began then: it can begin anew.
+        // Start of the stream, which can restart.
         let mut begun = phase;
         let mut job = 0.0_f64;
         loop {
@@ -90,8 +90,8 @@ impl Stalls {
             let is_unhindered = cpu.now() <= due && cost < period && due + cost < free_until;
             if is_unhindered && !always_late {
                 before = false;
-                // The last job that ends before the blackout is played again:
-                // rounding must not decide which one that is.
+                // The last job before the blackout is played again, because rounding
+                // must not decide which one that is.
                 job = (job + 1.0).max(((free_until - cost - begun) / period).floor() - 1.0);
                 continue;
             }
@@ -114,7 +114,7 @@ impl Stalls {
             before = missed;
             job += 1.0;
             if missed && buffering.after() == AfterMiss::Reset {
-                // What was due meanwhile is thrown away: it misses too.
+                // Jobs due before the restart are dropped: they miss too.
                 let thrown = |job: f64| begun + job * period;
                 while thrown(job) < cpu.now().min(until) {
                     late.misses.push(thrown(job));
@@ -126,17 +126,16 @@ impl Stalls {
     }
 }
 
-/// Replays `blackouts` from time 0 to `until`: jobs are due at `phase` and
-/// every buffer period after it, are served in order, each takes the compute
-/// time and `base` more (the ordinary latency), and nothing runs in a blackout.
-/// Exact for any number of buffers, bursts included (docs/method.md 6.4), and for
-/// each [`AfterMiss`].
+/// Replays `blackouts` from time 0 to `until`. Jobs are due at `phase` and every buffer
+/// period after it and are served in order. Each takes the compute time plus `base`
+/// (the ordinary latency), and nothing runs in a blackout. Exact for any number of
+/// buffers, including bursts (docs/method.md 6.4), and for each [`AfterMiss`].
 ///
-/// Only the jobs near a blackout are played: the work grows with the blackouts,
+/// Only the jobs near a blackout are played, so the work grows with the blackouts and
 /// not with the jobs, unless every job is late.
 ///
 /// # Errors
-/// When the blackouts do not ascend or overlap, or a time is out of its range.
+/// If the blackouts do not ascend or overlap, or a time is out of its range.
 pub fn late_jobs(
     blackouts: &[Blackout],
     until: f64,
@@ -147,40 +146,40 @@ pub fn late_jobs(
     Stalls::new(blackouts, until, buffering, base)?.late_jobs(phase)
 }
 
-/// The blackouts that can make a job late which takes `cost`.
+/// Returns the blackouts that can make a job late which takes `cost`.
 ///
-/// A job responds no later than it takes and all blackouts since the processor was
-/// last idle: those before it in the same busy period were due as much earlier as
-/// they take, or more. So blackouts between two instants at which the processor is
-/// idle for certain, which are too short together, can be left out.
+/// The response of a job is at most its cost plus all blackouts since the processor was
+/// last idle. Jobs before it in the same busy period were due earlier by at least their
+/// cost. Blackouts between two times at which the processor is certainly idle can
+/// therefore be omitted if their sum is too short.
 ///
-/// That holds whatever becomes of a job that misses: one that is given up leaves
-/// its time to others, and where the stream begins anew nothing is left to do.
+/// This holds for any handling of misses: a dropped job leaves its time to others, and
+/// a stream that restarts has no backlog.
 fn harmful(blackouts: &[Blackout], buffering: Buffering, cost: f64) -> Vec<Blackout> {
     let period = buffering.period();
-    // How much work each ns brings, on average.
+    // Average work per ns.
     let load = cost / period;
-    let least = buffering.tolerance() * (1.0 - NEARLY) - cost;
+    let least = buffering.tolerance() * (1.0 - EQUAL_FRACTION) - cost;
     if load >= 1.0 || least <= 0.0 {
         return blackouts.to_vec();
     }
     let mut kept = Vec::new();
     let mut first = 0;
-    // Work that may wait, and blackouts since the processor was idle.
+    // Maximum backlog, and blackouts since the processor was idle.
     let (mut waiting, mut length) = (cost, 0.0);
-    for (at, blackout) in blackouts.iter().enumerate() {
+    for (index, blackout) in blackouts.iter().enumerate() {
         let stopped = blackout.end - blackout.start;
         length += stopped;
         waiting += load * stopped + cost;
-        let free = match blackouts.get(at + 1) {
+        let free = match blackouts.get(index + 1) {
             Some(next) => (next.start - blackout.end) * (1.0 - load),
             None => f64::INFINITY,
         };
         if free > waiting + cost {
             if length > least {
-                kept.extend_from_slice(&blackouts[first..=at]);
+                kept.extend_from_slice(&blackouts[first..=index]);
             }
-            (first, waiting, length) = (at + 1, cost, 0.0);
+            (first, waiting, length) = (index + 1, cost, 0.0);
         } else {
             waiting = (waiting - free + cost).max(cost);
         }
@@ -195,15 +194,15 @@ mod tests {
     use proptest::prelude::{prop, prop_assert_eq, proptest};
     use rand::{RngExt, SeedableRng};
 
-    /// How many runs of misses there are.
+    /// Returns the number of runs of misses.
     fn episodes_of(missed: &[bool]) -> usize {
         missed
-            .chunk_by(|one, next| one == next)
+            .chunk_by(|previous, next| previous == next)
             .filter(|run| run[0])
             .count()
     }
 
-    /// Which jobs miss, each of them played.
+    /// Returns the missed jobs when every job is played.
     fn every_job(
         blackouts: &[Blackout],
         until: f64,
@@ -223,9 +222,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn skipping_unhindered_jobs_changes_no_count(
+        fn skipping_undisturbed_jobs_changes_no_count(
             gaps in prop::collection::vec((0.0..200.0_f64, 0.1..40.0_f64), 0..20),
-            // A deadline shorter than the period lets a late job be followed by an unhindered one.
+            // With a deadline shorter than the period, an undisturbed job can follow a
+            // late one.
             slack in 0.0..24.0_f64, compute in 0.0..5.9_f64, base in 0.0..2.0_f64, phase in 0.0..6.0_f64,
         ) {
             let (blackouts, now) = in_a_row(gaps);
@@ -234,12 +234,12 @@ mod tests {
 
             let late = late_jobs(&blackouts, now + 100.0, buffering, phase, base).unwrap();
 
-            prop_assert_eq!((late.misses.len(), late.episodes.len()), (missed.iter().filter(|&&one| one).count(), episodes_of(&missed)));
+            prop_assert_eq!((late.misses.len(), late.episodes.len()), (missed.iter().filter(|&&is_missed| is_missed).count(), episodes_of(&missed)));
         }
     }
 
-    /// When the jobs that miss were due, and the first of each run of them: time
-    /// by time, by nothing but the words of [`AfterMiss`]; whole numbers.
+    /// Returns the due times of the missed jobs, and of the first of each run, in
+    /// integer time steps that follow the definition of [`AfterMiss`] literally.
     fn step_by_step(
         blackouts: &[(u32, u32)],
         until: u32,
@@ -295,22 +295,22 @@ mod tests {
     }
 
     #[test]
-    fn whatever_becomes_of_a_miss_the_replay_is_what_happens_step_by_step() {
+    fn replay_equals_stepping_for_every_handling_of_misses() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(16);
         let mut differ = 0;
         for _ in 0..600 {
-            let mut at = 0;
+            let mut time = 0;
             let mut blackouts = Vec::new();
             for _ in 0..random.random_range(1..12_u32) {
-                let from = at + random.random_range(1..40_u32);
-                at = from + random.random_range(1..50_u32);
-                blackouts.push((from, at));
+                let from = time + random.random_range(1..40_u32);
+                time = from + random.random_range(1..50_u32);
+                blackouts.push((from, time));
             }
             let period = random.random_range(2..9_u32);
             let compute = random.random_range(1..period);
             let deadline = compute + random.random_range(0..20_u32);
             let phase = random.random_range(0..period);
-            let until = at + random.random_range(0..40_u32);
+            let until = time + random.random_range(0..40_u32);
             let stalls: Vec<Blackout> = blackouts
                 .iter()
                 .map(|&(start, end)| Blackout {
@@ -341,7 +341,7 @@ mod tests {
 
     /// Two buffers of 4, 1 of work each; nothing runs from 9 to 29.
     #[test]
-    fn what_is_dropped_makes_nothing_behind_it_late_and_a_reset_begins_anew() {
+    fn dropped_job_delays_no_other_and_reset_restarts() {
         let blackout = [Blackout {
             start: 9.0,
             end: 29.0,
@@ -354,15 +354,15 @@ mod tests {
                 .misses
         };
 
-        // That due at 28 ends at 34, behind four others; alone it ends at 30.
+        // The job due at 28 ends at 34, behind four others; alone it ends at 30.
         assert_eq!(missed(AfterMiss::Late), [12.0, 16.0, 20.0, 24.0, 28.0]);
         assert_eq!(missed(AfterMiss::Drop), [12.0, 16.0, 20.0, 24.0]);
         assert_eq!(missed(AfterMiss::Reset), [12.0, 16.0, 20.0, 24.0, 28.0]);
     }
 
-    /// A job is given up only when its time is over.
+    /// A job is dropped only when its time is over.
     #[test]
-    fn a_job_that_ends_at_its_deadline_is_not_dropped() {
+    fn job_that_ends_at_its_deadline_is_not_dropped() {
         let blackout = [Blackout {
             start: 0.1,
             end: 3.3,
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_a_replay_makes_nothing_late() {
+    fn omitted_blackouts_make_no_job_late() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(3);
         let mut left_out = 0;
         for _ in 0..300 {
@@ -399,18 +399,18 @@ mod tests {
             let (until, phase) = (end + 30.0, 6.0 * random.random::<f64>());
             let stalls = Stalls::new(&blackouts, until, buffering, base).unwrap();
             left_out += blackouts.len() - stalls.blackouts.len();
-            let all = Stalls {
+            let unpruned = Stalls {
                 blackouts,
                 ..stalls.clone()
             };
 
-            assert_eq!(stalls.late_jobs(phase), all.late_jobs(phase));
+            assert_eq!(stalls.late_jobs(phase), unpruned.late_jobs(phase));
         }
         assert!(left_out > 500, "{left_out}");
     }
 
     #[test]
-    fn a_blackout_that_begins_while_a_job_computes_delays_it() {
+    fn blackout_during_the_work_of_a_job_delays_it() {
         let blackout = [Blackout {
             start: 1.0,
             end: 3.0,

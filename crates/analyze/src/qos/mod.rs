@@ -1,9 +1,9 @@
-//! How often an application with n buffers misses its deadline
-//! (docs/method.md 6; OSDI'99 section 5).
+//! Deadline misses of an application with n buffers (docs/method.md 6; OSDI'99 section
+//! 5).
 //!
-//! A stream of jobs, one per buffer period, each needing some compute time.
-//! With n buffers job k, due to start at k periods, must have finished n - 1
-//! periods later. It misses when it finishes after that.
+//! The model is a stream of jobs, one per buffer period, each with a compute time. With
+//! n buffers, job k is due to start at k periods and must finish n - 1 periods later.
+//! It misses if it finishes after that.
 
 mod buffering;
 mod cpu;

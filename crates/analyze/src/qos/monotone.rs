@@ -1,24 +1,22 @@
-//! Failures over more and more buffers: a curve that never falls.
+//! Failures as a function of the number of buffers: a curve that never rises.
 
 use super::Outlook;
 
-/// Makes `outlooks`, of one recording with more and more buffers, agree that
-/// more buffers never fail more often. No job is late that is not with fewer;
-/// but a long run that comes apart counts as several failures, so that counts
-/// as they are can rise.
+/// Makes `outlooks` of one recording, ordered by number of buffers, agree that more
+/// buffers never fail more often. No job is late that is on time with fewer buffers.
+/// But a long run that splits counts as several failures, so raw counts can rise.
 ///
-/// The estimate becomes the isotonic one: neighbours in the wrong order are
-/// pooled (Barlow, Bartholomew, Bremner & Brunk 1972, section 1.2; Robertson,
-/// Wright & Dykstra 1988, section 1.4), with equal weights, because the
-/// exposure is the same. It is the nearest that is in order, and nearer to the
-/// truth than what it is made of. Intervals only become wider: each lower end
-/// is the lowest of all with as many buffers or more, each upper end the
-/// highest of all with as many or fewer.
+/// The estimate becomes the isotonic one: neighbours in the wrong order are pooled
+/// (Barlow, Bartholomew, Bremner & Brunk 1972, section 1.2; Robertson, Wright & Dykstra
+/// 1988, section 1.4), with equal weights because the exposure is the same. It is the
+/// nearest ordered estimate, and closer to the truth than the raw one. Intervals only
+/// become wider: each lower end is the lowest of all with the same number of buffers or
+/// more, each upper end the highest of all with the same number or fewer.
 pub fn monotone(outlooks: &mut [Outlook]) {
-    // Pools: the sum of failures in each, and how many outlooks it holds.
+    // Pools: sum of failures and number of outlooks in each.
     let mut pools: Vec<(f64, usize)> = Vec::new();
-    for one in outlooks.iter() {
-        let mut pool = (one.failures, 1);
+    for outlook in outlooks.iter() {
+        let mut pool = (outlook.failures, 1);
         while let Some(&(sum, size)) = pools.last()
             && sum / (size as f64) < pool.0 / pool.1 as f64
         {
@@ -30,19 +28,19 @@ pub fn monotone(outlooks: &mut [Outlook]) {
     let failures = pools
         .into_iter()
         .flat_map(|(sum, size)| std::iter::repeat_n(sum / size as f64, size));
-    for (one, failures) in outlooks.iter_mut().zip(failures) {
-        one.failures = failures;
-        one.mean_time = (failures >= 1.0).then(|| one.exposure / failures);
+    for (outlook, failures) in outlooks.iter_mut().zip(failures) {
+        outlook.failures = failures;
+        outlook.mean_time = (failures >= 1.0).then(|| outlook.exposure / failures);
     }
     let mut low = f64::INFINITY;
-    for one in outlooks.iter_mut().rev() {
-        low = low.min(one.mean_time_interval.low);
-        one.mean_time_interval.low = low;
+    for outlook in outlooks.iter_mut().rev() {
+        low = low.min(outlook.mean_time_interval.low);
+        outlook.mean_time_interval.low = low;
     }
     let mut high = 0.0_f64;
-    for one in outlooks {
-        high = high.max(one.mean_time_interval.high);
-        one.mean_time_interval.high = high;
+    for outlook in outlooks {
+        high = high.max(outlook.mean_time_interval.high);
+        outlook.mean_time_interval.high = high;
     }
 }
 
@@ -67,25 +65,28 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_rise_are_pooled_and_intervals_only_become_wider() {
-        let mut all = [
+    fn rising_counts_are_pooled_and_intervals_only_become_wider() {
+        let mut outlooks = [
             of(8.0, 5.0, 30.0),
             of(2.0, 20.0, 200.0),
             of(4.0, 10.0, 90.0),
             of(0.0, 33.0, f64::INFINITY),
         ];
 
-        monotone(&mut all);
+        monotone(&mut outlooks);
 
-        assert_eq!(all.map(|one| one.failures), [8.0, 3.0, 3.0, 0.0]);
-        assert_eq!(all[1].mean_time, Some(100.0 / 3.0));
-        assert_eq!(all[1].mean_time_interval.low, 10.0);
-        assert_eq!(all[2].mean_time_interval.high, 200.0);
+        assert_eq!(
+            outlooks.map(|outlook| outlook.failures),
+            [8.0, 3.0, 3.0, 0.0]
+        );
+        assert_eq!(outlooks[1].mean_time, Some(100.0 / 3.0));
+        assert_eq!(outlooks[1].mean_time_interval.low, 10.0);
+        assert_eq!(outlooks[2].mean_time_interval.high, 200.0);
     }
 
     proptest! {
         #[test]
-        fn more_buffers_never_fail_more_often(
+        fn failures_never_rise_with_the_number_of_buffers(
             gaps in prop::collection::vec((0.5..60.0_f64, 0.1..90.0_f64), 1..60),
         ) {
             let (blackouts, now) = in_a_row(gaps);
@@ -99,25 +100,25 @@ mod tests {
                 exposure: now + 50.0,
                 base: 0.0,
             }];
-            let mut all: Vec<Outlook> = (2..10)
+            let mut outlooks: Vec<Outlook> = (2..10)
                 .map(|buffers| {
                     let buffering = Buffering::new(buffers, 6.0, 4.5).unwrap();
                     outlook(&observed, buffering, 0.95).unwrap()
                 })
                 .collect();
 
-            monotone(&mut all);
+            monotone(&mut outlooks);
 
-            for pair in all.windows(2) {
+            for pair in outlooks.windows(2) {
                 let [fewer, more] = pair else { unreachable!("windows of two") };
                 prop_assert!(more.failures <= fewer.failures * (1.0 + 1e-12));
                 prop_assert!(fewer.mean_time_interval.low <= more.mean_time_interval.low);
                 prop_assert!(fewer.mean_time_interval.high <= more.mean_time_interval.high);
-                for one in pair {
-                    let time = one.mean_time.unwrap_or(f64::INFINITY) * (1.0 + 1e-12);
-                    prop_assert!(one.mean_time_interval.low <= time);
-                    if let Some(time) = one.mean_time {
-                        prop_assert!(time <= one.mean_time_interval.high * (1.0 + 1e-12));
+                for outlook in pair {
+                    let time = outlook.mean_time.unwrap_or(f64::INFINITY) * (1.0 + 1e-12);
+                    prop_assert!(outlook.mean_time_interval.low <= time);
+                    if let Some(time) = outlook.mean_time {
+                        prop_assert!(time <= outlook.mean_time_interval.high * (1.0 + 1e-12));
                     }
                 }
             }

@@ -1,20 +1,19 @@
-//! What was observed of a CPU.
+//! Observation of a CPU.
 
 use crate::exceedance::{Blackout, StreamBlackouts};
 
-/// The blackouts of one CPU, and what jobs find there between them.
+/// Blackouts of one CPU, and the latency between them.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Which recording this is of: CPUs of one were observed at the same time.
+    /// Number of the recording. CPUs of one recording were observed at the same time.
     pub recording: usize,
-    /// The blackouts, since the start of the observation.
+    /// Blackouts since the start of the observation.
     pub blackouts: StreamBlackouts,
-    /// How long was observed.
+    /// Duration of the observation.
     pub exposure: f64,
-    /// The ordinary latency, which every job pays.
+    /// Ordinary latency, which every job has.
     pub base: f64,
 }
 
-/// Which of the lists of blackouts: those never too long, the likely ones, or
-/// those never too short.
+/// Selects a list of blackouts: never too long, likely, or never too short.
 pub(super) type Pick = fn(&StreamBlackouts) -> &[Blackout];

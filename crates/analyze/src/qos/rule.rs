@@ -15,16 +15,16 @@ fn probability(value: f64) -> Result<f64, InputError> {
     )
 }
 
-/// The papers' own rule: (n - 1) t / P(latency > slack), infinite for a
-/// probability of zero (OSDI'99 section 5.1).
+/// Returns the papers' rule: (n - 1) t / P(latency > slack), infinite for a probability
+/// of zero (OSDI'99 section 5.1).
 ///
-/// It counts one trial per (n - 1) t although there is one per t, needs an
-/// open-loop probability and isolated stalls, and forgets stalls that begin
-/// while the job computes. Mostly it is optimistic, by up to 56 times
-/// (docs/method.md 6.2): show it beside the replay, labelled, never instead of it.
+/// The rule counts one trial per (n - 1) t although there is one per t, needs an
+/// open-loop probability and isolated stalls, and ignores stalls that start while the
+/// job computes. It is usually optimistic, by a factor of up to 56 (docs/method.md
+/// 6.2). Show it next to the replay, with a label, never in its place.
 ///
 /// # Errors
-/// When the probability is not one.
+/// If the probability is not one.
 pub fn paper_mean_time(buffering: Buffering, exceedance: f64) -> Result<f64, InputError> {
     Ok(buffering.tolerance() / probability(exceedance)?)
 }
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_never_exceeds_never_fails() {
+    fn probability_of_zero_never_fails() {
         let buffering = Buffering::new(2, 16.0, 1.0).unwrap();
 
         assert_eq!(paper_mean_time(buffering, 0.0), Ok(f64::INFINITY));

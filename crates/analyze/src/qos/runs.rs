@@ -1,4 +1,4 @@
-//! How long runs of late jobs are.
+//! Length of runs of late jobs.
 
 use super::failures::{LONG_RUN, PHASES, failures_of_counts};
 use super::late::Stalls;
@@ -8,18 +8,18 @@ use crate::InputError;
 use crate::counts::SizedEvents;
 use crate::sample::descending;
 
-/// Runs from which their length can be told; with fewer, those of a shorter
-/// deadline are looked at.
-const ENOUGH: f64 = 5.0;
-/// The slack of shorter deadlines, as a share of the slack. Blackouts below a
-/// tenth of it are not known.
-const SHORTER: [f64; 5] = [0.8, 0.65, 0.5, 0.35, 0.25];
+/// Minimum number of runs for an estimate of their length; with fewer, runs of a
+/// shorter deadline are used.
+const MIN_RUNS: f64 = 5.0;
+/// Slack of shorter deadlines, as a fraction of the slack. Blackouts below a tenth of
+/// it are unknown.
+const SHORTER_SLACKS: [f64; 5] = [0.8, 0.65, 0.5, 0.35, 0.25];
 
-/// Runs of late jobs, means over phases. A long run is cut into pieces of 100.
+/// Runs of late jobs, averaged over phases. A long run is divided into pieces of 100.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Runs {
     episodes: f64,
-    /// Pieces.
+    /// Number of pieces.
     count: f64,
     pub(super) misses: f64,
     squares: f64,
@@ -34,8 +34,8 @@ impl Runs {
     ) -> Result<Self, InputError> {
         let mut runs = Self::default();
         let share = 1.0 / f64::from(PHASES);
-        for one in observed {
-            let stalls = Stalls::new(pick(&one.blackouts), one.exposure, buffering, one.base)?;
+        for cpu in observed {
+            let stalls = Stalls::new(pick(&cpu.blackouts), cpu.exposure, buffering, cpu.base)?;
             for index in 0..PHASES {
                 let phase = (f64::from(index) + 0.5) * share * buffering.period();
                 let late = stalls.late_jobs(phase)?;
@@ -57,38 +57,38 @@ impl Runs {
         self.largest = self.largest.max(length.min(LONG_RUN));
     }
 
-    /// How many failures they are, by the mean.
+    /// Returns the mean number of failures.
     pub(super) const fn failures(self) -> f64 {
         failures_of_counts(self.episodes, self.misses)
     }
 
-    /// What is known of the lengths. What is longer than one deadline is,
-    /// beyond it, as long as beyond another, if lengths of stalls are
-    /// exponential: so runs of a shorter deadline stand in for too few.
+    /// Returns the lengths of runs. If the lengths of stalls are exponential, the
+    /// excess over one deadline has the same distribution as over another. Runs of a
+    /// shorter deadline therefore replace too few runs.
     fn lengths(
         self,
         observed: &[Observed],
         pick: Pick,
         buffering: Buffering,
     ) -> Result<Self, InputError> {
-        let mut known = self;
-        let base = descending(&observed.iter().map(|one| one.base).collect::<Vec<_>>());
+        let mut runs = self;
+        let base = descending(&observed.iter().map(|cpu| cpu.base).collect::<Vec<_>>());
         let base = base.first().copied().unwrap_or(0.0);
-        for share in SHORTER {
+        for share in SHORTER_SLACKS {
             let slack = share * buffering.slack();
             // With less, every job would be late.
-            if known.count >= ENOUGH || slack <= 2.0 * base {
+            if runs.count >= MIN_RUNS || slack <= 2.0 * base {
                 break;
             }
             let compute = buffering.compute();
             let shorter = Buffering::with_deadline(buffering.period(), compute, compute + slack)?;
-            known = Self::of(observed, pick, shorter)?;
+            runs = Self::of(observed, pick, shorter)?;
         }
-        Ok(known)
+        Ok(runs)
     }
 
-    /// The late jobs of bursts, when runs come in bursts of `burst` on average
-    /// and windows of the time vary `dispersion` times as much as Poisson's.
+    /// Returns the late jobs of bursts, if runs come in bursts of `burst` on average
+    /// and windows of the time have `dispersion` times the Poisson variance.
     pub(super) fn bursts(
         self,
         observed: &[Observed],
@@ -96,12 +96,12 @@ impl Runs {
         buffering: Buffering,
         (burst, dispersion): (f64, f64),
     ) -> Result<SizedEvents, InputError> {
-        let known = self.lengths(observed, pick, buffering)?;
-        let (mean, variation) = if known.count > 0.0 {
-            let mean = known.misses / known.count;
-            let variance = (known.squares / known.count - mean * mean).max(0.0);
-            // As if one exponential length more had been seen.
-            let variation = (variance / (mean * mean) * known.count + 1.0) / (known.count + 1.0);
+        let runs = self.lengths(observed, pick, buffering)?;
+        let (mean, variation) = if runs.count > 0.0 {
+            let mean = runs.misses / runs.count;
+            let variance = (runs.squares / runs.count - mean * mean).max(0.0);
+            // As if one more exponential length had been observed.
+            let variation = (variance / (mean * mean) * runs.count + 1.0) / (runs.count + 1.0);
             (mean, variation)
         } else {
             (1.0, 1.0)
@@ -111,10 +111,10 @@ impl Runs {
         Ok(SizedEvents {
             seen: self.count / burst,
             mean: burst * mean,
-            // How many runs a burst has varies as a geometric number.
+            // The number of runs in a burst varies as a geometric number.
             variation: (1.0 - 1.0 / burst) + variation / burst,
-            sizes: known.count.max(1.0) / burst,
-            largest: burst * known.largest.max(1.0),
+            sizes: runs.count.max(1.0) / burst,
+            largest: burst * runs.largest.max(1.0),
         })
     }
 }
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
     use crate::exceedance::{Blackout, StreamBlackouts};
 
-    /// Stalls of these lengths, one every 1,000.
+    /// Returns stalls of these lengths, one every 1,000.
     fn observed(lengths: &[f64]) -> [Observed; 1] {
         let stalls = (1_u32..).zip(lengths);
         let middle: Vec<Blackout> = stalls
-            .map(|(at, length)| {
-                let start = f64::from(at) * 1_000.0;
+            .map(|(time, length)| {
+                let start = f64::from(time) * 1_000.0;
                 let end = start + length;
                 Blackout { start, end }
             })
@@ -149,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_a_shorter_deadline_stand_in_for_too_few() {
-        let pick: Pick = |all| &all.middle;
+    fn runs_of_a_shorter_deadline_replace_too_few() {
+        let pick: Pick = |blackouts| &blackouts.middle;
         // A deadline of 40: one of 100 stalls is longer, many are longer than 20.
         let buffering = Buffering::with_deadline(10.0, 0.0, 40.0).unwrap();
         let few = observed(&[&[25.0; 99][..], &[75.0]].concat());
@@ -162,7 +162,7 @@ mod tests {
 
         let (few, many) = (bursts(&few), bursts(&many));
 
-        // How many came is of this deadline, how long they are of the shorter.
+        // The number of runs is of this deadline, their length of the shorter one.
         assert!((few.seen - 1.0).abs() < 0.1, "{few:?}");
         assert!(few.sizes > 50.0, "{few:?}");
         assert!((many.seen - 20.0).abs() < 0.1 && (many.sizes - 20.0).abs() < 0.1);

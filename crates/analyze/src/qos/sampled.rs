@@ -1,16 +1,15 @@
-//! How often a stream of jobs fails, where the times of stalls are not known:
-//! the probe is too coarse to see them, or did not keep them.
+//! Failure rate of a stream of jobs without known times of stalls, because the probe is
+//! too coarse or did not store them.
 //!
-//! Stalls of length S come at a rate r, one at a time. An open-loop probe finds
-//! one of them with more than x to come with the probability r E (S - x)+,
-//! however seldom it looks, and so does a job (docs/method.md 1.2). So a stall longer
-//! than s, of which half of s or more is to come in half of it or more, has a
-//! rate of 2 P(more than s / 2 to come) / s at most (the bound of Markov on the
-//! residual). Where it is known which activations met the same stall, stalls can
-//! be counted too: the half of one is hit with three quarters of its share of
-//! the probe's period or more, if each period has one expiry at random. A stall
-//! makes a job late that it finds at work, or that finds more than s of it to
-//! come (docs/method.md 6.6, closed form).
+//! Stalls of length S come at a rate r, one at a time. An open-loop probe finds one
+//! with more than x remaining with probability r E (S - x)+, for any probe rate, and so
+//! does a job (docs/method.md 1.2). A stall longer than s has a remainder of s / 2 or
+//! more for at least half of its length, so its rate is at most 2 P(remainder > s / 2)
+//! / s (the bound of Markov on the residual). If it is known which activations met the
+//! same stall, stalls can be counted too: half of a stall is hit with at least three
+//! quarters of its fraction of the probe's period, if each period has one expiry at
+//! random. A stall makes a job late if it starts during the job, or if more than s of
+//! it remains when the job is due (docs/method.md 6.6, closed form).
 
 use super::failures::{Failures, LONG_RUN};
 use super::{Buffering, Observed};
@@ -18,65 +17,65 @@ use crate::counts::{clustered_interval, dispersion_index, rate_interval};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
-/// Windows in which late activations are counted to see whether they come in
-/// bursts.
+/// Number of windows in which late activations are counted to detect bursts.
 const WINDOWS: usize = 20;
 
-/// How many times more than Poisson's counts are taken to vary, where it is not
-/// known when what is counted came.
-const ASSUMED: f64 = 4.0;
+/// Assumed variance relative to Poisson, if the times of the counted events are
+/// unknown.
+const ASSUMED_DISPERSION: f64 = 4.0;
 
-/// The chance that an interval is hit, over its share of the period, at least:
-/// with one expiry at random in each period, it can lie half in one, half in
-/// the next.
-const HIT: f64 = 0.75;
+/// Minimum probability that an interval is hit, divided by its fraction of the period:
+/// with one random expiry per period, half of it can lie in one period and half in the
+/// next.
+const MIN_HIT_RATIO: f64 = 0.75;
 
-/// What was counted of a service's latencies, all CPUs together.
+/// Counts of a service's latencies, all CPUs together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
-    /// Activations.
+    /// Number of activations.
     pub samples: f64,
-    /// Of these, later than the slack.
+    /// Number of activations later than the slack.
     pub beyond: f64,
-    /// Of these, later than halfway from the ordinary latency to the slack.
+    /// Number of activations later than halfway from the ordinary latency to the slack.
     pub halfway: f64,
-    /// The largest latency.
+    /// Largest latency.
     pub largest: f64,
-    /// When the stalls began that made them later than halfway, as a share of
-    /// the observation; `None` where not all are known.
+    /// Starts of the stalls that caused the `halfway` latencies, as a fraction of the
+    /// observation; `None` if not all are known.
     pub stalls: Option<Vec<f64>>,
-    /// Where stalls were not kept: how many activations there were that a
-    /// stall worth replaying made late.
+    /// If stalls were not stored, the number of activations that a relevant stall made
+    /// late.
     pub hidden: Option<f64>,
 }
 
-/// What is known of failures in the time observed.
+/// Bounds on the failures in the observed time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// How long was observed, all CPUs together.
+    /// Observed time, summed over all CPUs.
     pub exposure: f64,
-    /// How many failures there were, as an interval of what was observed.
+    /// Number of failures, as an interval of the observation.
     pub failures: Interval,
-    /// How many jobs found a latency beyond the slack, by the share of
-    /// activations that did.
+    /// Number of jobs with a latency beyond the slack, from the fraction of such
+    /// activations.
     pub late: f64,
 }
 
-/// Bounds on failures of `buffering` from what was `sampled`, and from the
-/// blackouts in `observed` that are known, which are never too long.
+/// Computes bounds on failures of `buffering` from the counts in `sampled` and from the
+/// known blackouts in `observed`, which are never too long.
 ///
-/// A late activation shows a stall from its expiry, or from when the service last
-/// ran, until it was served. A job that is due in it, and finds more than its slack
-/// to come, is late whatever the probe does; one is due then in every phase if that
-/// part is a whole buffer long, else as often as it is a share of one.
+/// A late activation shows a stall from its expiry, or from the last run of the
+/// service, until it was served. A job that is due in it with more than its slack
+/// remaining is late, independent of the probe. If that part is as long as a whole
+/// buffer, such a job exists in every phase; otherwise in a corresponding fraction of
+/// phases.
 ///
-/// Where stalls were not kept, each late activation may have been a failure.
-/// Where the probe is too coarse, the limits are those of rates from samples;
-/// stalls that are each shorter than the slack and meet in one job are in them
-/// only as far as they were seen.
+/// If stalls were not stored, each late activation may have been a failure. If the
+/// probe is too coarse, the limits are those of rates from samples. Several stalls in
+/// one job, each shorter than the slack, are included only as far as they were
+/// observed.
 ///
 /// # Errors
-/// When there is nothing observed or a number is out of its range.
+/// If nothing was observed or a number is out of its range.
 pub fn failure_bounds(
     observed: &[Observed],
     sampled: &Sampled,
@@ -84,35 +83,35 @@ pub fn failure_bounds(
     confidence: f64,
 ) -> Result<Bounds, InputError> {
     at_least("observed CPUs", observed, 1)?;
-    let exposure = positive("exposure", observed.iter().map(|one| one.exposure).sum())?;
+    let exposure = positive("exposure", observed.iter().map(|cpu| cpu.exposure).sum())?;
     positive("samples", sampled.samples)?;
-    let base = observed.iter().map(|one| one.base).fold(0.0, f64::max);
-    let seen = Failures::of(observed, |all| &all.inner, buffering)?;
-    // What stops all CPUs at once counts once.
-    let at_once = exposure / seen.span;
+    let base = observed.iter().map(|cpu| cpu.base).fold(0.0, f64::max);
+    let replayed = Failures::of(observed, |blackouts| &blackouts.inner, buffering)?;
+    // A simultaneous stop of all CPUs counts once.
+    let at_once = exposure / replayed.span;
     let bursts = at_once
         * match &sampled.stalls {
             Some(stalls) => bursts(stalls)?,
-            None => ASSUMED,
+            None => ASSUMED_DISPERSION,
         };
-    // Two limits of shares are used at a time.
-    let limits = |count: f64, of: f64, together: f64| -> Result<Interval, InputError> {
+    // Two limits of fractions are used at a time.
+    let limits = |count: f64, total: f64, together: f64| -> Result<Interval, InputError> {
         let confidence = 0.5 + confidence / 2.0;
-        let found = rate_interval(count / together, of / together, confidence)?;
-        // Less than one of what comes together shows that there is a rate, not which.
+        let rate = rate_interval(count / together, total / together, confidence)?;
+        // A count below one cluster shows that a rate exists, not its value.
         let is_one = count >= together;
-        let low = if is_one { found.low } else { 0.0 };
-        Ok(Interval { low, ..found })
+        let low = if is_one { rate.low } else { 0.0 };
+        Ok(Interval { low, ..rate })
     };
-    // Of one stall as many activations tell as expired in it.
+    // The number of activations that report one stall is the number that expired in it.
     let apart = exposure / sampled.samples;
     let each = ((sampled.largest - base) / apart + 1.0).max(1.0);
     let share = |count: f64| limits(count, sampled.samples, each * bursts);
-    let known = limits(seen.count, exposure, bursts)?;
-    // A stall that was seen fails for certain, however coarsely it was looked for:
-    // as of what is replayed, so many came, in so many clusters.
-    let sure = if seen.count >= 1.0 {
-        clustered_interval(seen.count, seen.clusters, confidence)?.low
+    let observed_limits = limits(replayed.count, exposure, bursts)?;
+    // An observed stall certainly fails, even with coarse probing: the count and
+    // clusters of the replay are a lower bound.
+    let sure = if replayed.count >= 1.0 {
+        clustered_interval(replayed.count, replayed.clusters, confidence)?.low
     } else {
         0.0
     };
@@ -129,7 +128,7 @@ pub fn failure_bounds(
             let sampled_rate = 2.0 * halfway.high / slack;
             let counted_rate = match &sampled.stalls {
                 Some(stalls) => {
-                    let hit = HIT * (slack / 2.0 / apart).min(1.0);
+                    let hit = MIN_HIT_RATIO * (slack / 2.0 / apart).min(1.0);
                     limits(stalls.len() as f64, exposure, bursts)?.high / hit
                 }
                 None => f64::INFINITY,
@@ -143,33 +142,36 @@ pub fn failure_bounds(
         exposure,
         failures: Interval {
             low,
-            high: high.max(known.high * exposure).max(low).min(jobs.max(low)),
+            high: high
+                .max(observed_limits.high * exposure)
+                .max(low)
+                .min(jobs.max(low)),
         },
         late: jobs * sampled.beyond / sampled.samples,
     })
 }
 
-/// What a job leaves of its period.
+/// Returns the idle part of a job's period.
 fn idle(buffering: Buffering, base: f64) -> f64 {
     let left = buffering.period() - buffering.compute() - base;
     left.max(1e-3 * buffering.period())
 }
 
-/// Failures for each job at most, from the share of activations that find more
-/// than the slack to come, and the rate of stalls longer than it.
+/// Returns the maximum number of failures per job, from the fraction of activations
+/// with more than the slack remaining, and the rate of longer stalls.
 fn most_by_job(beyond: f64, rate: f64, buffering: Buffering, base: f64) -> f64 {
     if buffering.slack() <= base {
         return 1.0;
     }
     let stalls = rate * buffering.period();
     let work = buffering.compute() + base;
-    // A stall is one failure, if it does not last for a hundred jobs.
+    // A stall is one failure unless it lasts for a hundred jobs.
     let failures = stalls.min(work * rate + beyond);
     let late = beyond * buffering.period() / idle(buffering, base) + stalls;
     failures.max(late / LONG_RUN)
 }
 
-/// How many jobs in a row the largest stall makes late, at most.
+/// Returns the maximum number of consecutive jobs that the largest stall makes late.
 fn longest_run(sampled: &Sampled, buffering: Buffering, base: f64) -> f64 {
     let left = idle(buffering, base) - buffering.period() * sampled.halfway / sampled.samples;
     if left <= 0.0 {
@@ -179,8 +181,8 @@ fn longest_run(sampled: &Sampled, buffering: Buffering, base: f64) -> f64 {
     run.clamp(1.0, LONG_RUN)
 }
 
-/// How much more than Poisson's the counts of what came at `times` vary, where
-/// that is noticed; else 1.
+/// Returns the variance of the counts at `times` relative to Poisson if it is
+/// significant, otherwise 1.
 fn bursts(times: &[f64]) -> Result<f64, InputError> {
     if times.is_empty() {
         return Ok(1.0);
@@ -190,9 +192,9 @@ fn bursts(times: &[f64]) -> Result<f64, InputError> {
         let window = crate::sample::index(time.max(0.0) * WINDOWS as f64);
         counts[window.min(WINDOWS - 1)] += 1.0;
     }
-    let found = dispersion_index(&counts)?;
-    Ok(if found.p < 0.01 {
-        found.index.max(1.0)
+    let dispersion = dispersion_index(&counts)?;
+    Ok(if dispersion.p < 0.01 {
+        dispersion.index.max(1.0)
     } else {
         1.0
     })
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_activation_was_late_there_may_have_been_none_or_as_many_as_samples_miss() {
+    fn bounds_without_late_activations_reach_from_zero_to_the_missed() {
         let short = Buffering::new(2, 100e3, 20e3).unwrap();
         let long = Buffering::new(2, 1333e3, 400e3).unwrap();
 
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_beyond_the_slack_shows_failures() {
+    fn fraction_beyond_the_slack_shows_failures() {
         let buffering = Buffering::new(2, 1333e3, 400e3).unwrap();
         let late = Sampled {
             largest: 2e6,
@@ -251,16 +253,16 @@ mod tests {
             ..sampled(600.0, 900.0)
         };
 
-        let found = bounds(&late, buffering);
+        let result = bounds(&late, buffering);
 
-        // 1 % of 45,000 jobs, of which one stall takes 3 at most.
-        assert!((found.late - 450.0).abs() < 1.0, "{found:?}");
-        assert!((80.0..200.0).contains(&found.failures.low), "{found:?}");
-        assert!(found.failures.high > 450.0, "{found:?}");
+        // 1 % of 45,000 jobs, of which one stall takes at most 3.
+        assert!((result.late - 450.0).abs() < 1.0, "{result:?}");
+        assert!((80.0..200.0).contains(&result.failures.low), "{result:?}");
+        assert!(result.failures.high > 450.0, "{result:?}");
     }
 
     #[test]
-    fn an_hour_on_many_cpus_is_no_longer_than_on_one() {
+    fn hour_on_many_cpus_is_no_longer_than_on_one() {
         let buffering = Buffering::new(2, 1333e3, 400e3).unwrap();
         let cpus = vec![nothing(); 64];
         let sampled = Sampled {
@@ -268,19 +270,19 @@ mod tests {
             ..sampled(0.0, 0.0)
         };
 
-        let found = failure_bounds(&cpus, &sampled, buffering, 0.95).unwrap();
+        let result = failure_bounds(&cpus, &sampled, buffering, 0.95).unwrap();
 
         // The rule of three, on one CPU.
-        assert!(found.exposure / found.failures.high <= 60e9 / 2.9957);
+        assert!(result.exposure / result.failures.high <= 60e9 / 2.9957);
     }
 
     #[test]
-    fn what_comes_in_bursts_tells_less() {
+    fn bursts_carry_less_information() {
         let buffering = Buffering::new(2, 1333e3, 400e3).unwrap();
         let times = |each: &dyn Fn(f64) -> f64| -> Vec<f64> {
-            (0..100).map(|at| each(f64::from(at) / 100.0)).collect()
+            (0..100).map(|time| each(f64::from(time) / 100.0)).collect()
         };
-        let at = |times: Vec<f64>| {
+        let sampled_at = |times: Vec<f64>| {
             let late = Sampled {
                 stalls: Some(times),
                 ..sampled(50.0, 100.0)
@@ -288,14 +290,14 @@ mod tests {
             bounds(&late, buffering).failures
         };
 
-        let steady = at(times(&|at| at));
-        let burst = at(times(&|at| 0.5 + at / 50.0));
+        let steady = sampled_at(times(&|sampled_at| sampled_at));
+        let burst = sampled_at(times(&|sampled_at| 0.5 + sampled_at / 50.0));
 
         assert!(burst.low < steady.low && steady.high < burst.high);
     }
 
     #[test]
-    fn where_stalls_were_not_kept_each_may_have_been_a_failure() {
+    fn activation_may_be_a_failure_if_stalls_were_not_kept() {
         let buffering = Buffering::new(3, 6e6, 1.5e6).unwrap();
         let late = Sampled {
             hidden: Some(40.0),
@@ -303,9 +305,9 @@ mod tests {
             ..sampled(0.0, 10.0)
         };
 
-        let found = bounds(&late, buffering).failures;
+        let failures = bounds(&late, buffering).failures;
 
-        assert_eq!(found.low, 0.0);
-        assert!(found.high > 40.0, "{found:?}");
+        assert_eq!(failures.low, 0.0);
+        assert!(failures.high > 40.0, "{failures:?}");
     }
 }

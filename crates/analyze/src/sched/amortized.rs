@@ -1,20 +1,20 @@
-//! A task with n buffers on a system that is rarely very late (docs/method.md 9.4,
+//! Task with n buffers on a system with rare, very long latencies (docs/method.md 9.4,
 //! after Cota-Robles, Held & Barnes 1997 and OSDI'99 section 5.2).
 
 use super::{ROUNDING, Response, Supply, Task, response_time};
 use crate::InputError;
 use crate::input::not_negative;
 
-/// The latency that a task with buffers must expect.
+/// Latency that a task with buffers must expect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyBudget {
     /// Buffers n, 2 or more; the deadline is n - 1 periods.
     pub buffers: u32,
-    /// The latency exceeded as rarely as the application may fail: a return
-    /// level. At most one per busy period.
+    /// Latency that is exceeded at the permitted failure rate: a return level. At most
+    /// one per busy period.
     pub rare: f64,
-    /// What each of the other latencies amounts to: for soundness the p99 of
-    /// sums of n - 2 of them, over n - 2; never the mean.
+    /// Amount of each of the other latencies. For soundness, the p99 of sums of n - 2
+    /// latencies, divided by n - 2; never the mean.
     pub ordinary: f64,
 }
 
@@ -30,7 +30,7 @@ impl LatencyBudget {
         crate::input::positive("buffers, less one", cycles)
     }
 
-    /// The pseudo worst case: the rare latency amortised over the n - 1 cycles
+    /// Returns the pseudo worst case: the rare latency amortised over the n - 1 cycles
     /// of buffering, (rare + (n - 2) ordinary) / (n - 1).
     ///
     /// # Errors
@@ -42,27 +42,27 @@ impl LatencyBudget {
     }
 }
 
-/// A test of a task with buffers.
+/// Test of a task with buffers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BufferTest {
-    /// The worst response of the task as the test models it.
+    /// Worst response of the task in the model.
     pub response: Response,
-    /// The deadline that it is held against.
+    /// Deadline of the test.
     pub deadline: f64,
 }
 
 impl BufferTest {
-    /// Whether the deadline is met.
+    /// Returns whether the deadline is met.
     pub fn passes(self) -> bool {
         self.response.time <= self.deadline + ROUNDING
     }
 }
 
-/// The amortised test: the task's cost grows by the pseudo worst case and its
+/// Runs the amortised test: the task's cost grows by the pseudo worst case and its
 /// deadline is its period. Sound, and more pessimistic than [`exact_test`].
 ///
 /// # Errors
-/// As [`LatencyBudget::pseudo_worst_case`], or when a task is not valid.
+/// As for [`LatencyBudget::pseudo_worst_case`], or if a task is not valid.
 pub fn amortized_test(
     tasks: &[Task],
     index: usize,
@@ -81,11 +81,11 @@ pub fn amortized_test(
     Ok(BufferTest { response, deadline })
 }
 
-/// The exact test: one job of a busy period pays the rare latency, the others
-/// the ordinary one, and the deadline is n - 1 periods.
+/// Runs the exact test: one job of a busy period has the rare latency, the others the
+/// ordinary one, and the deadline is n - 1 periods.
 ///
 /// # Errors
-/// As [`amortized_test`].
+/// As for [`amortized_test`].
 pub fn exact_test(
     tasks: &[Task],
     index: usize,
@@ -113,7 +113,7 @@ mod tests {
     proptest! {
         /// docs/method.md 9.4: soundness of the amortised test.
         #[test]
-        fn the_exact_test_passes_whatever_the_amortised_one_passes(
+        fn exact_test_passes_if_the_amortised_one_does(
             high in 0.1..3.0_f64, cost in 0.5..4.0_f64, period in 5.0..20.0_f64,
             buffers in 2..6_u32, rare in 1.0..40.0_f64, ordinary in 0.0..1.0_f64,
         ) {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn one_buffer_or_a_rare_latency_below_the_ordinary_is_refused() {
+    fn single_buffer_or_rare_latency_below_the_ordinary_is_refused() {
         let tasks = [Task::new(1.0, 6.0)];
         let budget = |buffers, rare| LatencyBudget {
             buffers,
@@ -139,10 +139,10 @@ mod tests {
         assert!(exact_test(&tasks, 1, budget(2, 5.0)).is_err());
     }
 
-    /// Sums of costs are not exact, and a task that ends just at its deadline has
-    /// not missed it.
+    /// Sums of costs are inexact, and a task that ends exactly at its deadline has not
+    /// missed it.
     #[test]
-    fn an_end_at_the_very_deadline_is_in_time() {
+    fn end_exactly_at_the_deadline_is_in_time() {
         let ends = |time| {
             let response = Response { time, job: 0 };
             let deadline = 4e6;

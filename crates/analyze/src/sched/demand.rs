@@ -1,5 +1,4 @@
-//! Processor demand under earliest deadline first (Baruah, Rosier & Howell
-//! 1990).
+//! Processor demand under earliest deadline first (Baruah, Rosier & Howell 1990).
 
 use super::task::check_all;
 use super::{ROUNDING, Task, utilization};
@@ -7,40 +6,39 @@ use crate::InputError;
 use crate::input::not_negative;
 use crate::sample::index;
 
-/// So many deadlines are checked at most.
-const MOST_POINTS: f64 = 2e6;
+/// Maximum number of deadlines to check.
+const MAX_POINTS: f64 = 2e6;
 
-/// The demand up to one absolute deadline.
+/// Demand up to one absolute deadline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DemandPoint {
-    /// The deadline, from the start of a busy period.
+    /// Deadline, from the start of a busy period.
     pub deadline: f64,
-    /// The work that must be done by then.
+    /// Work that must be done by then.
     pub demand: f64,
 }
 
-/// The outcome of the processor-demand test.
+/// Result of the processor-demand test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
-    /// The share of the processor that all tasks use.
+    /// Total utilisation of the processor.
     pub utilization: f64,
-    /// The last deadline that had to be checked; `None` when the processor is
-    /// overloaded.
+    /// Last deadline that had to be checked; `None` if the processor is overloaded.
     pub horizon: Option<f64>,
-    /// The demand at every deadline up to there.
+    /// Demand at every deadline up to `horizon`.
     pub points: Vec<DemandPoint>,
-    /// The first deadline that is missed.
+    /// First missed deadline.
     pub violation: Option<DemandPoint>,
 }
 
 impl Demand {
-    /// Whether every deadline is met.
+    /// Returns whether every deadline is met.
     pub const fn is_schedulable(&self) -> bool {
         self.horizon.is_some() && self.violation.is_none()
     }
 }
 
-/// The work of jobs that arrive and are due within any window of `length`.
+/// Returns the work of jobs that arrive and are due within any window of `length`.
 fn demand_of(tasks: &[Task], length: f64) -> f64 {
     let jobs = |task: &Task| {
         let window = length + task.jitter - task.deadline;
@@ -49,12 +47,12 @@ fn demand_of(tasks: &[Task], length: f64) -> f64 {
     tasks.iter().map(|task| jobs(task) * task.cost).sum()
 }
 
-/// Whether `tasks` meet their deadlines under earliest deadline first, with
-/// `blocking` once per busy period; the tasks' own blocking is not used.
+/// Tests `tasks` under earliest deadline first, with `blocking` once per busy period.
+/// The blocking of the tasks is not used.
 ///
 /// # Errors
-/// When a task is not valid, or more than two million deadlines would have to
-/// be checked: with a utilisation this close to 1 there is no practical test.
+/// If a task is not valid, or more than two million deadlines would have to be checked:
+/// with a utilisation this close to 1 there is no practical test.
 pub fn edf_demand(tasks: &[Task], blocking: f64) -> Result<Demand, InputError> {
     check_all(tasks)?;
     not_negative("blocking", blocking)?;
@@ -69,7 +67,7 @@ pub fn edf_demand(tasks: &[Task], blocking: f64) -> Result<Demand, InputError> {
     }
     let horizon = horizon(tasks, utilization, blocking);
     let expected: f64 = tasks.iter().map(|task| horizon / task.period + 1.0).sum();
-    if expected.is_nan() || expected > MOST_POINTS {
+    if expected.is_nan() || expected > MAX_POINTS {
         return Err(InputError::OutOfRange {
             name: "utilisation",
             value: utilization,
@@ -95,7 +93,7 @@ pub fn edf_demand(tasks: &[Task], blocking: f64) -> Result<Demand, InputError> {
     })
 }
 
-/// Beyond this deadline none can be missed first.
+/// Returns the deadline beyond which none can be missed first.
 fn horizon(tasks: &[Task], utilization: f64, blocking: f64) -> f64 {
     if utilization > 1.0 - 1e-9 {
         return hyperperiod(tasks);
@@ -108,8 +106,8 @@ fn horizon(tasks: &[Task], utilization: f64, blocking: f64) -> f64 {
     longest.max((early + blocking) / (1.0 - utilization))
 }
 
-/// The least common multiple of the periods; infinite when a period is not
-/// a whole number of ns.
+/// Returns the least common multiple of the periods; infinite if a period is not an
+/// integer number of ns.
 fn hyperperiod(tasks: &[Task]) -> f64 {
     fn divisor(a: f64, b: f64) -> f64 {
         if b == 0.0 { a } else { divisor(b, a % b) }
@@ -122,7 +120,7 @@ fn hyperperiod(tasks: &[Task]) -> f64 {
     })
 }
 
-/// Every absolute deadline up to `horizon`, ascending, each once.
+/// Returns every absolute deadline up to `horizon`, ascending, each once.
 fn deadlines(tasks: &[Task], horizon: f64) -> Vec<f64> {
     let mut deadlines: Vec<f64> = Vec::new();
     for task in tasks {
@@ -143,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_processor_with_whole_periods_is_decided() {
+    fn full_processor_with_integer_periods_is_decided() {
         let full = [Task::new(2.0, 4.0), Task::new(3.0, 6.0)];
 
         assert!(edf_demand(&full, 0.0).unwrap().is_schedulable());
@@ -151,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn an_overload_is_not_schedulable() {
+    fn overload_is_not_schedulable() {
         let over = [Task::new(3.0, 4.0), Task::new(3.0, 6.0)];
 
         assert!(!edf_demand(&over, 0.0).unwrap().is_schedulable());
     }
 
     #[test]
-    fn a_full_processor_with_odd_periods_is_refused() {
+    fn full_processor_with_odd_periods_is_refused() {
         let odd = [Task::new(0.5, 1.0), Task::new(0.7, 1.4)];
 
         assert!(edf_demand(&odd, 0.0).is_err());

@@ -1,17 +1,17 @@
-//! The blackout envelope: how much of any window can be blacked out
+//! Blackout envelope: the largest part of any window that is blacked out
 //! (docs/method.md 9.5).
 
 use crate::InputError;
 use crate::exceedance::{Blackout, check_blackouts};
 use crate::input::not_negative;
 
-/// For each of `windows` the longest time that `blackouts` took in any window
-/// of that length: the largest seen, not a return level.
+/// Returns for each of `windows` the longest time that `blackouts` took in any window
+/// of that length: the observed maximum, not a return level.
 ///
 /// Time grows with blackouts times windows.
 ///
 /// # Errors
-/// When blackouts do not ascend or overlap, or a window is negative.
+/// If blackouts do not ascend or overlap, or a window is negative.
 pub fn blackout_envelope(blackouts: &[Blackout], windows: &[f64]) -> Result<Vec<f64>, InputError> {
     check_blackouts(blackouts)?;
     let mut before = vec![0.0];
@@ -28,8 +28,8 @@ pub fn blackout_envelope(blackouts: &[Blackout], windows: &[f64]) -> Result<Vec<
         .collect()
 }
 
-/// `before[i]` is the time taken by the blackouts before `blackouts[i]`. The
-/// fullest window starts where some blackout does.
+/// Returns the longest blackout time in any window. `before[i]` is the time taken by
+/// the blackouts before `blackouts[i]`. The fullest window starts with a blackout.
 fn longest(blackouts: &[Blackout], before: &[f64], window: f64) -> f64 {
     let mut next = 0;
     let mut longest = 0.0_f64;
@@ -38,7 +38,7 @@ fn longest(blackouts: &[Blackout], before: &[f64], window: f64) -> f64 {
         while blackouts.get(next).is_some_and(|b| b.start < end) {
             next += 1;
         }
-        // The last blackout of the window may reach beyond it.
+        // The last blackout of the window may extend beyond it.
         let beyond = next
             .checked_sub(1)
             .map_or(0.0, |last| (blackouts[last].end - end).max(0.0));
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_window_holds_more_than_the_envelope(
+        fn windows_hold_at_most_the_envelope(
             gaps in proptest::collection::vec((0.0..10.0_f64, 0.0..5.0_f64), 1..20),
             start in 0.0..50.0_f64, window in 0.0..30.0_f64,
         ) {

@@ -1,9 +1,8 @@
-//! Whether a set of periodic tasks meets its deadlines (docs/method.md 9; OSDI'99
-//! section 5.2).
+//! Schedulability of a set of periodic tasks (docs/method.md 9; OSDI'99 section 5.2).
 //!
-//! One processor, fixed priorities or earliest deadline first, preemptive.
-//! Measured latencies enter as release jitter, as blocking, as top-priority
-//! tasks, or as a blackout envelope: each once, never in two of these.
+//! One processor, fixed priorities or earliest deadline first, preemptive. Measured
+//! latencies enter as release jitter, as blocking, as top-priority tasks, or as a
+//! blackout envelope: each in one of these, never in two.
 
 mod amortized;
 mod bound;
@@ -23,5 +22,5 @@ pub use response::{Response, Supply, is_schedulable, response_time, response_tim
 pub use supply::{Envelope, breakdown_utilization};
 pub use task::Task;
 
-/// Rounding in sums of times must not decide about a deadline.
+/// Relative error of sums of times, which must not decide about a deadline.
 const ROUNDING: f64 = 1e-9;

@@ -1,11 +1,10 @@
-//! The blackout envelope at a permitted rate of failure (docs/method.md 9.6).
+//! Blackout envelope at a permitted failure rate (docs/method.md 9.6).
 //!
-//! The plain envelope is the largest seen, however rare; this one is the level
-//! that sums of blackouts in a window exceed once per permitted time, so it
-//! can be lower, for a rate that was observed often, or higher, for a rarer
-//! one. By simulation (`tests/it/envelope.rs`) it lies above the level in 98 to
-//! 99 % of all recordings for rates that were observed ten times, and in 98 to
-//! 100 % for one in five recordings.
+//! The plain envelope is the observed maximum. This one is the level that sums of
+//! blackouts in a window exceed once per permitted time. It can be lower, for a rate
+//! that was observed often, or higher, for a rarer one. By simulation
+//! (`tests/it/envelope.rs`) it lies above the level in 98 to 99 % of all recordings for
+//! rates that were observed ten times, and in 98 to 100 % for one in five recordings.
 
 use std::collections::BTreeSet;
 
@@ -17,37 +16,37 @@ use crate::input::positive;
 
 /// Ratio of neighbouring windows.
 const STEP: f64 = 1.1;
-/// So many of the largest sums are kept for each window.
-const MOST: usize = 2_000;
+/// Number of largest sums to keep for each window.
+const MAX_SUMS: usize = 2_000;
 
-/// What was observed of one CPU.
+/// Observation of one CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuBlackouts<'a> {
-    /// How long was observed.
+    /// Duration of the observation.
     pub exposure: f64,
-    /// Its blackouts, since the start of that.
+    /// Blackouts since its start.
     pub blackouts: &'a [Blackout],
 }
 
-/// An envelope, and how well it is known.
+/// Envelope with its reliability.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RatedEnvelope {
-    /// The envelope: the upper limits of levels.
+    /// Upper limits of the levels.
     pub envelope: Envelope,
-    /// Windows in it.
+    /// Number of windows.
     pub windows: usize,
-    /// Windows of which no level could be told: there it is the largest seen.
+    /// Number of windows without a level, which have the observed maximum.
     pub as_seen: usize,
-    /// Windows shorter than this have a level; infinite where all have one.
+    /// Length of windows below which each has a level; infinite if all have one.
     pub told_below: f64,
 }
 
-/// The time that blackouts take in any window, exceeded once per `permitted`
-/// on average on the worst of `cpus`, for windows from `shortest` to `longest`:
-/// the upper limits at 95 %.
+/// Returns the time that blackouts take in any window, exceeded once per `permitted` on
+/// average on the worst of `cpus`, for windows from `shortest` to `longest`: the upper
+/// limits at 95 %.
 ///
 /// # Errors
-/// When blackouts overlap or a length is not positive.
+/// If blackouts overlap or a length is not positive.
 pub fn rated_envelope(
     cpus: &[CpuBlackouts<'_>],
     (shortest, longest): (f64, f64),
@@ -68,7 +67,7 @@ pub fn rated_envelope(
         let mut is_known = true;
         for cpu in cpus {
             let sums = apart(&sums(cpu.blackouts, window), window);
-            let largest = sums.first().map_or(0.0, |one| one.1);
+            let largest = sums.first().map_or(0.0, |sum| sum.1);
             let level = level(&sums, cpu.exposure, permitted)?;
             is_known &= level.is_some();
             highest = highest.max(level.unwrap_or(largest).min(window));
@@ -91,31 +90,30 @@ pub fn rated_envelope(
     })
 }
 
-/// For each window that starts with a blackout: when, and how much of it is
-/// blacked out.
+/// Returns start and blackout time of each window that starts with a blackout.
 fn sums(blackouts: &[Blackout], window: f64) -> Vec<(f64, f64)> {
     let mut next = 0;
     let mut whole = 0.0;
     let mut sums = Vec::with_capacity(blackouts.len());
     for blackout in blackouts {
         let end = blackout.start + window;
-        while let Some(one) = blackouts.get(next).filter(|one| one.start < end) {
-            whole += one.end - one.start;
+        while let Some(inside) = blackouts.get(next).filter(|blackout| blackout.start < end) {
+            whole += inside.end - inside.start;
             next += 1;
         }
-        let last = next.checked_sub(1).and_then(|at| blackouts.get(at));
-        let beyond = last.map_or(0.0, |one| (one.end - end).max(0.0));
+        let last = next.checked_sub(1).and_then(|index| blackouts.get(index));
+        let beyond = last.map_or(0.0, |blackout| (blackout.end - end).max(0.0));
         sums.push((blackout.start, whole - beyond));
         whole -= blackout.end - blackout.start;
     }
     sums
 }
 
-/// The largest sums whose windows do not overlap, largest first.
+/// Returns the largest sums whose windows do not overlap, largest first.
 fn apart(sums: &[(f64, f64)], window: f64) -> Vec<(f64, f64)> {
     let mut sorted = sums.to_vec();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
-    // Times are not negative, so their bits are in their order.
+    // Times are not negative, so their bits have the same order.
     let mut taken: BTreeSet<u64> = BTreeSet::new();
     let mut apart = Vec::new();
     for (start, sum) in sorted {
@@ -124,17 +122,17 @@ fn apart(sums: &[(f64, f64)], window: f64) -> Vec<(f64, f64)> {
             taken.insert(start.to_bits());
             apart.push((start, sum));
         }
-        if apart.len() >= MOST {
+        if apart.len() >= MAX_SUMS {
             break;
         }
     }
     apart
 }
 
-/// The upper limit of the level, where it can be told.
+/// Returns the upper limit of the level, if there is one.
 fn level(sums: &[(f64, f64)], exposure: f64, permitted: f64) -> Result<Option<f64>, InputError> {
-    // With fewer sums, none was left out: what is not here is zero.
-    let threshold = match sums.get(MOST - 1) {
+    // With fewer sums, none was omitted: missing sums are zero.
+    let threshold = match sums.get(MAX_SUMS - 1) {
         Some(last) => last.1,
         None => 0.0,
     };
@@ -146,15 +144,15 @@ fn level(sums: &[(f64, f64)], exposure: f64, permitted: f64) -> Result<Option<f6
     kept.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (times, sizes) = kept.into_iter().unzip();
     let peaks = Peaks::new(threshold, exposure, times, sizes)?;
-    // Where it is refused the largest seen stands in, so that nothing depends
-    // on what is accepted.
+    // If the model refuses, the observed maximum is used, so that no decision depends
+    // on acceptance.
     let settings = LevelSettings {
         error_share: 1.0,
         ..LevelSettings::default()
     };
     Ok(match return_level(&peaks, permitted, &settings) {
         Ok(estimate) => Some(estimate.interval.high),
-        // So few blackouts in so long a time: the level lies below them all.
+        // Too few blackouts for the time: the level lies below all of them.
         Err(refusal) => refusal.reasons.iter().find_map(Reason::at_most),
     })
 }
@@ -163,7 +161,7 @@ fn level(sums: &[(f64, f64)], exposure: f64, permitted: f64) -> Result<Option<f6
 mod tests {
     use super::*;
 
-    /// A blackout of 1 every 10, and once one of 5, in 1000.
+    /// Returns a blackout of 1 every 10, and once one of 5, in 1000.
     fn blackouts() -> Vec<Blackout> {
         (0..100)
             .map(|k| {
@@ -192,25 +190,25 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_once_is_left_out_where_failures_are_permitted_more_often() {
-        let found = envelope(50.0);
+    fn single_maximum_is_omitted_if_failures_are_permitted_more_often() {
+        let rated = envelope(50.0);
 
-        assert_eq!(found.as_seen, 0);
-        let in_eight = found.envelope.at(8.0);
+        assert_eq!(rated.as_seen, 0);
+        let in_eight = rated.envelope.at(8.0);
         assert!((1.0..1.2).contains(&in_eight), "{in_eight}");
     }
 
     #[test]
-    fn where_no_level_can_be_told_it_is_the_largest_seen() {
-        let found = envelope(10_000.0);
+    fn envelope_without_a_level_is_the_observed_maximum() {
+        let rated = envelope(10_000.0);
 
-        assert_eq!((found.as_seen, found.told_below), (found.windows, 0.5));
-        assert!((found.envelope.at(8.0) - 5.0).abs() < 1e-9);
+        assert_eq!((rated.as_seen, rated.told_below), (rated.windows, 0.5));
+        assert!((rated.envelope.at(8.0) - 5.0).abs() < 1e-9);
     }
 
     #[test]
-    fn a_long_time_without_a_blackout_tells_that_its_level_is_nothing() {
-        let told = |permitted: f64| {
+    fn long_time_without_a_blackout_has_level_zero() {
+        let limit = |permitted: f64| {
             let cpu = CpuBlackouts {
                 exposure: 1_000.0,
                 blackouts: &[],
@@ -219,14 +217,14 @@ mod tests {
         };
 
         assert_eq!(
-            (told(200.0).as_seen, told(200.0).envelope.at(8.0)),
+            (limit(200.0).as_seen, limit(200.0).envelope.at(8.0)),
             (0, 0.0)
         );
-        assert_eq!(told(300.0).as_seen, told(300.0).windows);
+        assert_eq!(limit(300.0).as_seen, limit(300.0).windows);
     }
 
     #[test]
-    fn blackouts_that_overlap_are_refused() {
+    fn overlapping_blackouts_are_refused() {
         let blackouts = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout { start, end });
         let cpu = CpuBlackouts {
             exposure: 10.0,
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_overlap_count_once() {
+    fn overlapping_windows_count_once() {
         let sums = [(0.0, 3.0), (4.0, 5.0), (8.0, 4.0), (20.0, 1.0)];
 
         assert_eq!(apart(&sums, 6.0), [(4.0, 5.0), (20.0, 1.0)]);

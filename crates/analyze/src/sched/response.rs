@@ -1,21 +1,21 @@
-//! Response-time analysis of fixed priorities (Joseph & Pandya 1986; Audsley
-//! et al. 1993; Tindell, Burns & Wellings 1994).
+//! Response-time analysis of fixed priorities (Joseph & Pandya 1986; Audsley et al.
+//! 1993; Tindell, Burns & Wellings 1994).
 
 use super::task::check_all;
 use super::{ROUNDING, Task, utilization};
 use crate::InputError;
 use crate::input::{not_negative, positive};
 
-/// So many jobs or steps without an end are taken as unbounded.
-const MOST_STEPS: usize = 1_000_000;
+/// Number of jobs or steps after which a response counts as unbounded.
+const MAX_STEPS: usize = 1_000_000;
 
-/// What takes the processor away besides the tasks.
+/// Losses of processor time in addition to the tasks.
 #[derive(Clone, Copy, Default)]
 pub struct Supply<'a> {
-    /// Added to the cost of every job, for its two context switches.
+    /// Time added to the cost of every job, for its two context switches.
     pub overhead: f64,
-    /// The longest time that blackouts can take in a window of the given
-    /// length; must not fall as the window grows.
+    /// Longest time that blackouts can take in a window of the given length; must not
+    /// fall as the window grows.
     pub envelope: Option<&'a dyn Fn(f64) -> f64>,
 }
 
@@ -28,25 +28,25 @@ impl std::fmt::Debug for Supply<'_> {
     }
 }
 
-/// The worst response of a task.
+/// Worst response of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Response {
-    /// From a job's arrival to its end, at worst; infinite when the task is
+    /// Time from a job's arrival to its end in the worst case; infinite if the task is
     /// not bounded, or not within a million steps of the analysis.
     pub time: f64,
-    /// Which job of the busy period has it, from 0.
+    /// Job of the busy period with the worst response, from 0.
     pub job: u64,
 }
 
-/// The worst response of task `index` of `tasks`, highest priority first, for
+/// Returns the worst response of task `index` of `tasks`, highest priority first, for
 /// any deadline:
 ///
-/// w(q) = B + (q + 1) C + sum over higher priorities of ceil((w + J) / T) C
-/// and the envelope of w; the response is the largest w(q) - q T + J over the
-/// jobs q of the busy period.
+/// w(q) = B + (q + 1) C + sum over higher priorities of ceil((w + J) / T) C and the
+/// envelope of w; the response is the largest w(q) - q T + J over the jobs q of the
+/// busy period.
 ///
 /// # Errors
-/// When a task is not valid or there is none at `index`.
+/// If a task is not valid or there is none at `index`.
 pub fn response_time(
     tasks: &[Task],
     index: usize,
@@ -55,7 +55,7 @@ pub fn response_time(
     check_all(tasks)?;
     not_negative("overhead", supply.overhead)?;
     positive(
-        "tasks from this index on",
+        "tasks from this index",
         tasks[index.min(tasks.len())..].len() as f64,
     )?;
     let task = tasks[index];
@@ -72,8 +72,9 @@ pub fn response_time(
     let interference = |window: f64| {
         let tasks: f64 = higher
             .iter()
-            .map(|one| {
-                ((window + one.jitter) / one.period - 1e-12).ceil() * (one.cost + supply.overhead)
+            .map(|task| {
+                ((window + task.jitter) / task.period - 1e-12).ceil()
+                    * (task.cost + supply.overhead)
             })
             .sum();
         tasks + supply.envelope.map_or(0.0, |envelope| envelope(window))
@@ -91,7 +92,7 @@ pub fn response_time(
             }
             window = next;
             steps += 1;
-            if steps > MOST_STEPS || !window.is_finite() {
+            if steps > MAX_STEPS || !window.is_finite() {
                 return Ok(UNBOUNDED);
             }
         }
@@ -103,7 +104,7 @@ pub fn response_time(
             break;
         }
         steps += 1;
-        if steps > MOST_STEPS {
+        if steps > MAX_STEPS {
             return Ok(UNBOUNDED);
         }
     }
@@ -115,7 +116,7 @@ const UNBOUNDED: Response = Response {
     job: 0,
 };
 
-/// The worst response of every task, in the order of `tasks`.
+/// Returns the worst response of every task, in the order of `tasks`.
 ///
 /// # Errors
 /// When a task is not valid.
@@ -125,7 +126,7 @@ pub fn response_times(tasks: &[Task], supply: Supply<'_>) -> Result<Vec<Response
         .collect()
 }
 
-/// Whether every task meets its deadline.
+/// Returns whether every task meets its deadline.
 ///
 /// # Errors
 /// When a task is not valid.
@@ -167,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_bound_accepts_the_analysis_accepts(tasks in tasks()) {
+        fn analysis_accepts_all_that_a_bound_accepts(tasks in tasks()) {
             let mut plain: Vec<Task> = tasks.iter().map(|t| Task::new(t.cost, t.period)).collect();
             plain.sort_by(|a, b| a.period.total_cmp(&b.period));
             let schedulable = is_schedulable(&plain, Supply::default()).unwrap();
@@ -181,7 +182,7 @@ mod tests {
         }
 
         #[test]
-        fn an_envelope_of_nothing_changes_nothing(tasks in tasks()) {
+        fn empty_envelope_changes_nothing(tasks in tasks()) {
             let nothing = |_: f64| 0.0;
             let supply = Supply { envelope: Some(&nothing), ..Supply::default() };
             prop_assert!(
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overloaded_task_has_no_bound_but_those_above_it_have() {
+    fn overloaded_task_is_unbounded_but_not_those_above_it() {
         let tasks = [Task::new(3.0, 5.0), Task::new(3.0, 6.0)];
 
         let responses = response_times(&tasks, Supply::default()).unwrap();
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blackout_delays_a_job_by_its_length() {
+    fn blackout_delays_a_job_by_its_length() {
         let once = |_: f64| 2.0;
         let supply = Supply {
             envelope: Some(&once),
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_not_there_or_not_valid_is_refused() {
+    fn missing_or_invalid_task_is_refused() {
         let tasks = [Task::new(1.0, 0.0)];
 
         assert!(response_time(&tasks, 0, Supply::default()).is_err());

@@ -1,18 +1,16 @@
-//! What measured blackouts leave of the processor, as a function of the window.
+//! Processor time that measured blackouts leave, as a function of the window.
 
 use super::{Supply, Task, blackout_envelope, is_schedulable};
 use crate::InputError;
 use crate::exceedance::Blackout;
 use crate::input::positive;
 
-/// Ratio of neighbouring windows: the envelope is at most this much pessimistic
-/// in the window.
+/// Ratio of neighbouring windows: the maximum pessimism of the envelope in the window.
 const STEP: f64 = 1.02;
-/// How exactly the breakdown is found, as a share of it.
+/// Relative precision of the breakdown utilisation.
 const CLOSE: f64 = 1e-4;
 
-/// The largest time that blackouts took in any window: a step function above
-/// the true one.
+/// Largest time that blackouts took in any window: a step function above the true one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
     /// Ascending windows, and the longest blackout time in each.
@@ -20,11 +18,11 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The envelope over windows from `shortest` to `longest`: of the worst of
+    /// Computes the envelope over windows from `shortest` to `longest` for the worst of
     /// `cpus`, each with its own blackouts.
     ///
     /// # Errors
-    /// When blackouts overlap or a window is not positive.
+    /// If blackouts overlap or a window is not positive.
     pub fn new(
         cpus: &[Vec<Blackout>],
         (shortest, longest): (f64, f64),
@@ -39,21 +37,21 @@ impl Envelope {
         }
         let mut worst = vec![0.0_f64; windows.len()];
         for blackouts in cpus {
-            let found = blackout_envelope(blackouts, &windows)?;
-            for (worst, found) in worst.iter_mut().zip(found) {
-                *worst = worst.max(found);
+            let longest_times = blackout_envelope(blackouts, &windows)?;
+            for (worst, longest) in worst.iter_mut().zip(longest_times) {
+                *worst = worst.max(longest);
             }
         }
         let steps = windows.into_iter().zip(worst).collect();
         Ok(Self { steps })
     }
 
-    /// The envelope of these windows, ascending, and the blackout time in each.
+    /// Creates an envelope from ascending windows and the blackout time in each.
     pub(super) const fn from_steps(steps: Vec<(f64, f64)>) -> Self {
         Self { steps }
     }
 
-    /// The longest blackout time in a window; infinite beyond the longest.
+    /// Returns the longest blackout time in a window; infinite beyond the longest.
     pub fn at(&self, window: f64) -> f64 {
         let next = self.steps.partition_point(|(length, _)| *length < window);
         self.steps
@@ -62,12 +60,12 @@ impl Envelope {
     }
 }
 
-/// The utilisation at which `tasks`, all costs scaled alike, just stay
-/// schedulable: the breakdown utilisation (Lehoczky, Sha & Ding 1989). Zero
-/// when blackouts alone make a task miss.
+/// Returns the utilisation at which `tasks`, all costs scaled alike, just stay
+/// schedulable: the breakdown utilisation (Lehoczky, Sha & Ding 1989). Zero if
+/// blackouts alone make a task miss.
 ///
 /// # Errors
-/// When a task is not valid.
+/// If a task is not valid.
 pub fn breakdown_utilization(tasks: &[Task], supply: Supply<'_>) -> Result<f64, InputError> {
     let now = super::utilization(tasks);
     positive("utilisation", now)?;
@@ -101,12 +99,12 @@ mod tests {
     use super::*;
 
     fn blackouts(stalls: &[(f64, f64)]) -> Vec<Blackout> {
-        let one = |&(start, end)| Blackout { start, end };
-        stalls.iter().map(one).collect()
+        let blackout = |&(start, end)| Blackout { start, end };
+        stalls.iter().map(blackout).collect()
     }
 
     #[test]
-    fn the_envelope_is_that_of_the_worst_cpu_and_never_below_the_truth() {
+    fn envelope_is_of_the_worst_cpu_and_never_below_the_truth() {
         let cpus = [
             blackouts(&[(0.0, 1.0), (10.0, 13.0)]),
             blackouts(&[(0.0, 2.0), (4.0, 6.0)]),
@@ -114,22 +112,22 @@ mod tests {
         let envelope = Envelope::new(&cpus, (0.5, 100.0)).unwrap();
 
         for (window, truth) in [(0.5, 0.5), (2.9, 2.9), (6.0, 4.0), (50.0, 4.0)] {
-            let found = envelope.at(window);
+            let time = envelope.at(window);
             assert!(
-                (truth..=truth * 1.03).contains(&found),
-                "{found} for {window}"
+                (truth..=truth * 1.03).contains(&time),
+                "{time} for {window}"
             );
         }
         assert_eq!(envelope.at(1e9), f64::INFINITY);
     }
 
     #[test]
-    fn harmonic_tasks_break_down_at_a_full_processor_and_blackouts_take_from_it() {
+    fn harmonic_tasks_fill_the_processor_minus_the_blackouts() {
         let tasks = [Task::new(1.0, 4.0), Task::new(1.0, 8.0)];
         let envelope = Envelope::new(&[blackouts(&[(0.0, 1.0)])], (0.01, 1_000.0)).unwrap();
-        let at = |window| envelope.at(window);
+        let blackout_time = |window| envelope.at(window);
         let supply = Supply {
-            envelope: Some(&at),
+            envelope: Some(&blackout_time),
             ..Supply::default()
         };
 
@@ -141,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn a_blackout_longer_than_a_deadline_leaves_nothing() {
+    fn blackout_longer_than_a_deadline_leaves_zero() {
         let envelope = Envelope::new(&[blackouts(&[(0.0, 5.0)])], (0.01, 1_000.0)).unwrap();
-        let at = |window| envelope.at(window);
+        let blackout_time = |window| envelope.at(window);
         let supply = Supply {
-            envelope: Some(&at),
+            envelope: Some(&blackout_time),
             ..Supply::default()
         };
 

@@ -1,26 +1,26 @@
-//! A periodic task.
+//! Periodic task.
 
 use crate::InputError;
 use crate::input::{not_negative, positive};
 
-/// A periodic or sporadic task; all times in ns.
+/// Periodic or sporadic task; all times in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Task {
     /// Worst-case execution time C of one job.
     pub cost: f64,
-    /// Period T, or least time between two jobs.
+    /// Period T, or minimum time between two jobs.
     pub period: f64,
     /// Deadline D of a job after its arrival; may exceed the period.
     pub deadline: f64,
     /// Release jitter J: the longest time from arrival to release.
     pub jitter: f64,
-    /// Blocking B: the longest time for which lower priorities hold it up,
-    /// once per busy period.
+    /// Blocking B: the longest time for which lower priorities block the task, once per
+    /// busy period.
     pub blocking: f64,
 }
 
 impl Task {
-    /// A task with its period as deadline, no jitter and no blocking.
+    /// Creates a task with its period as deadline, no jitter and no blocking.
     pub const fn new(cost: f64, period: f64) -> Self {
         Self {
             cost,
@@ -31,15 +31,15 @@ impl Task {
         }
     }
 
-    /// The share of the processor that it uses.
+    /// Returns the utilisation of the task.
     pub fn utilization(self) -> f64 {
         self.cost / self.period
     }
 
-    /// Whether every time is in its range.
+    /// Checks that every time is in its range.
     ///
     /// # Errors
-    /// When one is not.
+    /// If one is not.
     pub fn check(self) -> Result<(), InputError> {
         positive("cost of a task", self.cost)?;
         positive("period of a task", self.period)?;

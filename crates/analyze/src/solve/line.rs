@@ -1,20 +1,20 @@
 //! Minima along a line.
 
-/// The inverse of the golden ratio.
+/// Inverse of the golden ratio.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// Enough steps to shrink a bracket by 1e-14.
+/// Number of steps that shrinks a bracket by 1e-14.
 const STEPS: usize = 68;
 
-/// Where a function is lowest, and how low.
+/// Position and value of a minimum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Minimum {
     pub(crate) at: f64,
     pub(crate) value: f64,
 }
 
-/// The minimum between `low` and `high` by golden section; the global one only
-/// where `f` falls and then rises.
+/// Finds the minimum between `low` and `high` by golden section. It is the global
+/// minimum only if `f` falls and then rises.
 pub(crate) fn minimum_between(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> Minimum {
     let (mut left, mut right) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
     let (mut at_left, mut at_right) = (f(left), f(right));
@@ -44,18 +44,18 @@ pub(crate) fn minimum_between(f: impl Fn(f64) -> f64, mut low: f64, mut high: f6
     }
 }
 
-/// The minimum near the best point of an ascending, non-empty `grid`: it may be
-/// anywhere between that point's neighbours.
+/// Finds the minimum near the best point of an ascending, non-empty `grid`, between the
+/// neighbours of that point.
 pub(crate) fn minimum_on_grid(f: impl Fn(f64) -> f64, grid: &[f64]) -> Minimum {
     let mut best = Minimum {
         at: grid[0],
         value: f64::INFINITY,
     };
     let mut index = 0;
-    for (i, &at) in grid.iter().enumerate() {
-        let value = f(at);
+    for (i, &point) in grid.iter().enumerate() {
+        let value = f(point);
         if value < best.value {
-            best = Minimum { at, value };
+            best = Minimum { at: point, value };
             index = i;
         }
     }
@@ -77,12 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grid_finds_the_deeper_of_two_valleys() {
+    fn grid_finds_the_deeper_of_two_valleys() {
         let grid: Vec<f64> = (-20..=20).map(|i| f64::from(i) / 4.0).collect();
 
-        let found = minimum_on_grid(|x| (x * x - 4.0).powi(2) + x, &grid);
+        let minimum = minimum_on_grid(|x| (x * x - 4.0).powi(2) + x, &grid);
 
-        let slope = 4.0 * found.at * (found.at * found.at - 4.0) + 1.0;
-        assert!(found.at < 0.0 && slope.abs() < 1e-5, "at {}", found.at);
+        let slope = 4.0 * minimum.at * (minimum.at * minimum.at - 4.0) + 1.0;
+        assert!(minimum.at < 0.0 && slope.abs() < 1e-5, "at {}", minimum.at);
     }
 }

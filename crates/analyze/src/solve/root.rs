@@ -1,14 +1,14 @@
-//! Roots by bisection: slow, and cannot miss.
+//! Roots by bisection: slow, but reliable.
 
-/// Enough halvings to exhaust the 53 bits of a double, with some to spare for
-/// a root much smaller than the bracket.
+/// Number of halvings that exhausts the 53 bits of a double, with a reserve for a root
+/// much smaller than the bracket.
 const HALVINGS: usize = 200;
 
-/// Where `f` changes sign between `low` and `high`, to the last bit.
+/// Returns the point between `low` and `high` at which `f` changes sign, to the last
+/// bit.
 ///
-/// `f(low)` and `f(high)` must differ in sign; otherwise the answer is the end
-/// towards which `f` gets nearest to a change, which is what a confidence
-/// limit at the edge of its range should be.
+/// `f(low)` and `f(high)` must differ in sign. Otherwise the result is the end at which
+/// `f` is nearest to a change, as a confidence limit at the edge of its range requires.
 pub(crate) fn root_between(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let negative_below = f(low) < 0.0;
     for _ in 0..HALVINGS {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_found_to_the_last_bits() {
+    fn root_is_found_to_the_last_bits() {
         assert!((root_between(|x| x * x - 2.0, 0.0, 2.0) - 2_f64.sqrt()).abs() < 1e-15);
         assert!((root_between(|x| 2.0 - x * x, 0.0, 2.0) - 2_f64.sqrt()).abs() < 1e-15);
     }

@@ -1,13 +1,13 @@
 //! Minima in a few dimensions (Nelder & Mead 1965).
 
-/// How far the search goes on.
+/// Termination of the search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simplex {
-    /// Stop when all corners are this near to the best one ...
+    /// Maximum distance of all corners from the best one at the end ...
     pub(crate) distance: f64,
-    /// ... and their values too.
+    /// ... and maximum difference of their values.
     pub(crate) difference: f64,
-    /// Stop after so many steps in any case.
+    /// Maximum number of steps.
     pub(crate) steps: usize,
 }
 
@@ -23,7 +23,7 @@ impl Default for Simplex {
 
 type Corner<const N: usize> = ([f64; N], f64);
 
-/// The lowest point found from `start`, and its value. `f` may be infinite
+/// Returns the lowest point found from `start`, and its value. `f` may be infinite
 /// where it is not defined, but not at `start`.
 pub(crate) fn lowest<const N: usize>(
     f: impl Fn(&[f64; N]) -> f64,
@@ -62,7 +62,7 @@ fn has_converged<const N: usize>(corners: &[Corner<N>], simplex: Simplex) -> boo
     })
 }
 
-/// One reflection, expansion, contraction or shrinkage of sorted corners.
+/// Reflects, expands, contracts or shrinks sorted corners once.
 fn step<const N: usize>(f: &impl Fn(&[f64; N]) -> f64, corners: &mut [Corner<N>]) {
     let (worst, at_worst) = corners[N];
     let mut centre = [0.0; N];
@@ -114,12 +114,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bottom_of_a_bent_valley_is_found() {
+    fn bottom_of_a_bent_valley_is_found() {
         let rosenbrock = |p: &[f64; 2]| (1.0 - p[0]).powi(2) + 100.0 * (p[1] - p[0] * p[0]).powi(2);
 
-        let (at, value) = lowest(rosenbrock, [-1.2, 1.0], Simplex::default());
+        let (point, value) = lowest(rosenbrock, [-1.2, 1.0], Simplex::default());
 
         assert!(value < 1e-12, "value {value}");
-        assert!((at[0] - 1.0).abs() < 1e-5 && (at[1] - 1.0).abs() < 1e-5);
+        assert!((point[0] - 1.0).abs() < 1e-5 && (point[1] - 1.0).abs() < 1e-5);
     }
 }

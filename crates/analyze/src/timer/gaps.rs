@@ -1,24 +1,24 @@
-//! Intervals between the callbacks of a periodic timer (Jones & Regehr 1999,
-//! section 3).
+//! Intervals between the callbacks of a periodic timer (Jones & Regehr 1999, section
+//! 3).
 
 use std::collections::BTreeMap;
 
 use crate::sample::{index, mean, median, variance};
 
-/// What Jones & Regehr's Table 1 says of intervals, ns.
+/// Statistics of intervals as in Jones & Regehr's Table 1, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Intervals {
-    /// The shortest.
+    /// Shortest interval.
     pub least: f64,
-    /// The longest.
+    /// Longest interval.
     pub largest: f64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// Their standard deviation.
+    /// Standard deviation.
     pub deviation: f64,
 }
 
-/// Of `gaps`; `None`: there are fewer than two.
+/// Computes the statistics of `gaps`; `None` if there are fewer than two.
 pub fn intervals(gaps: &[f64]) -> Option<Intervals> {
     (gaps.len() > 1).then(|| Intervals {
         least: gaps.iter().copied().fold(f64::INFINITY, f64::min),
@@ -28,9 +28,9 @@ pub fn intervals(gaps: &[f64]) -> Option<Intervals> {
     })
 }
 
-/// The share of `gaps` next to nothing, each right after one of about two
-/// periods: a timer that waits too long by one and then fires twice. After a
-/// stall several such gaps follow one that is long, which is none of it.
+/// Returns the fraction of `gaps` near zero that directly follow one of about two
+/// periods: the timer waits one period too long and then fires twice. After a stall,
+/// several such gaps follow a long one; these do not count.
 pub fn paired(gaps: &[f64], period: f64) -> f64 {
     let is_double = |gap: f64| (1.5..2.5).contains(&(gap / period));
     let is_none = |gap: f64| gap < period / 5.0;
@@ -41,11 +41,11 @@ pub fn paired(gaps: &[f64], period: f64) -> f64 {
     pairs as f64 / gaps.len().max(1) as f64
 }
 
-/// Of a timer whose intervals are longer than the period, the share of those next to
-/// nothing, by which it makes up for it: it owes more with each callback, until one comes
-/// at once. One that follows a stall is none of it. 0: it makes up for nothing.
+/// Returns the fraction of intervals near zero with which a timer of too long intervals
+/// catches up: its debt grows with each callback until one comes at once. Intervals
+/// after a stall do not count. 0 if the timer does not catch up.
 pub fn caught_up(gaps: &[f64], period: f64) -> f64 {
-    let is_none = |gap: f64| gap < AT_ONCE * period;
+    let is_none = |gap: f64| gap < MAX_NEAR_ZERO * period;
     let mut is_after_stall = true;
     let mut caught_up = 0_usize;
     for gap in gaps {
@@ -56,30 +56,30 @@ pub fn caught_up(gaps: &[f64], period: f64) -> f64 {
         }
     }
     let others: Vec<f64> = gaps.iter().copied().filter(|gap| !is_none(*gap)).collect();
-    if !others.is_empty() && median(&others) > OWES * period {
+    if !others.is_empty() && median(&others) > MIN_DEBT_RATIO * period {
         caught_up as f64 / gaps.len() as f64
     } else {
         0.0
     }
 }
 
-/// The tick behind a timer that waits two of them and then fires twice, from the
-/// share of intervals that are next to nothing: of all intervals the others
-/// last two ticks, and their mean is the period (docs/method.md 11).
+/// Returns the tick behind a timer that waits two ticks and then fires twice, from the
+/// fraction of intervals near zero. The other intervals last two ticks, and the mean of
+/// all is the period (docs/method.md 11).
 pub fn tick_from_none(period: f64, share: f64) -> f64 {
     period / (2.0 * (1.0 - share))
 }
 
-/// The tick behind a timer that waits one of them, and two where one falls within
-/// the period, from the share of intervals of two: their mean is the period
+/// Returns the tick behind a timer that waits one tick, or two if a tick falls within
+/// the period, from the fraction of intervals of two. Their mean is the period
 /// (docs/method.md 11).
 fn tick_from_doubled(period: f64, share: f64) -> f64 {
     period / (1.0 + share)
 }
 
-/// The tick that the intervals of a timer tell that keeps time, ns; `None`: they
-/// tell none. Most intervals are shorter than the period then, by just what the
-/// double ones are longer; after a stall they are not.
+/// Returns the tick behind the intervals of a timer without drift, ns; `None` if they
+/// do not show one. Most intervals are then shorter than the period, by the same total
+/// as the double ones are longer. After a stall they are not.
 pub fn tick_of_doubled(gaps: &[f64], period: f64) -> Option<f64> {
     let share = |from: f64, to: f64| {
         let within = gaps
@@ -88,31 +88,31 @@ pub fn tick_of_doubled(gaps: &[f64], period: f64) -> Option<f64> {
         within.count() as f64 / gaps.len().max(1) as f64
     };
     let tick = tick_from_doubled(period, share(1.5, 2.5));
-    let is_shorter = tick < NOT_THE_PERIOD * period;
-    let is_seen = !gaps.is_empty() && (median(gaps) / tick - 1.0).abs() < AGREES;
+    let is_shorter = tick < MAX_TICK_FRACTION * period;
+    let is_seen = !gaps.is_empty() && (median(gaps) / tick - 1.0).abs() < MAX_DISAGREEMENT;
     let is_caught_up = share(0.0, 0.2) > share(1.5, 2.5) / 4.0;
     (is_shorter && is_seen && !is_caught_up).then_some(tick)
 }
 
-/// Intervals shorter than this share of a period are next to nothing; as long as so many
-/// of them, a stall.
-const AT_ONCE: f64 = 0.2;
+/// Fraction of a period below which an interval is near zero. An interval of as many
+/// periods as intervals near zero follow it is a stall.
+const MAX_NEAR_ZERO: f64 = 0.2;
 const STALL: f64 = 1.5;
 
-/// A timer owes more with each callback whose intervals are longer than the period by this,
-/// in the median of those that are not next to nothing.
-const OWES: f64 = 1.01;
+/// Minimum median, in periods, of the intervals not near zero, for a timer whose debt
+/// grows with each callback.
+const MIN_DEBT_RATIO: f64 = 1.01;
 
-/// A tick closer to the period than this share of it is none that can be told.
-const NOT_THE_PERIOD: f64 = 0.995;
-/// The median interval and the share of double ones tell the same tick.
-const AGREES: f64 = 2e-3;
+/// Maximum tick as a fraction of the period. A closer one cannot be detected.
+const MAX_TICK_FRACTION: f64 = 0.995;
+/// Maximum relative difference of the tick by the median interval and by the fraction
+/// of double ones.
+const MAX_DISAGREEMENT: f64 = 2e-3;
 
-/// The width of the bins of Jones & Regehr's tables, ns.
+/// Width of the bins of Jones & Regehr's tables, ns.
 const BIN_NS: u64 = 100_000;
 
-/// How many of `gaps` fall into each bin of 100 us, by where it begins, ns; no bin
-/// is empty.
+/// Counts `gaps` in bins of 100 us, by the start of the bin, ns; without empty bins.
 pub fn binned(gaps: &[f64]) -> Vec<(u64, usize)> {
     let mut bins = BTreeMap::new();
     for gap in gaps {
@@ -126,8 +126,8 @@ pub fn binned(gaps: &[f64]) -> Vec<(u64, usize)> {
 mod tests {
     use super::*;
 
-    /// Jones & Regehr 1999, Tables 2 and 3: intervals of the 1 ms timer, by where
-    /// their bins of 100 us begin.
+    /// Jones & Regehr 1999, Tables 2 and 3: intervals of the 1 ms timer, by the start
+    /// of their 100 us bins.
     const TABLE_2_P2_NT4: [(u32, u32); 5] =
         [(0, 4880), (1700, 2), (1800, 9), (1900, 5107), (2100, 2)];
     const TABLE_2_P2_NT5: [(u32, u32); 8] = [
@@ -156,14 +156,14 @@ mod tests {
     ];
 
     fn share_of(table: &[(u32, u32)], bin: u32) -> f64 {
-        let all: u32 = table.iter().map(|(_, count)| count).sum();
-        assert_eq!(all, 10_000, "each table is of so many");
-        let of = table.iter().filter(|one| one.0 == bin);
-        f64::from(of.map(|(_, count)| count).sum::<u32>()) / f64::from(all)
+        let total: u32 = table.iter().map(|(_, count)| count).sum();
+        assert_eq!(total, 10_000, "total of each table");
+        let matching = table.iter().filter(|entry| entry.0 == bin);
+        f64::from(matching.map(|(_, count)| count).sum::<u32>()) / f64::from(total)
     }
 
     #[test]
-    fn the_tick_of_the_papers_machine_comes_from_each_of_its_tables() {
+    fn tick_of_the_papers_machine_follows_from_each_of_its_tables() {
         for ticks in [
             tick_from_none(1_000.0, share_of(&TABLE_2_P2_NT4, 0)),
             tick_from_none(1_000.0, share_of(&TABLE_2_P2_NT5, 0)),
@@ -174,18 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_sometimes_waits_two_ticks_shows_its_tick() {
+    fn timer_that_sometimes_waits_two_ticks_shows_its_tick() {
         let tick = 976_562.5;
         // Served at the first tick after each whole millisecond.
         let served: Vec<f64> = (1..10_000)
-            .map(|at| (f64::from(at) * 1e6 / tick).ceil() * tick)
+            .map(|expiry| (f64::from(expiry) * 1e6 / tick).ceil() * tick)
             .collect();
         let gaps: Vec<f64> = served.windows(2).map(|two| two[1] - two[0]).collect();
 
-        let found = tick_of_doubled(&gaps, 1e6).unwrap();
+        let result = tick_of_doubled(&gaps, 1e6).unwrap();
 
-        assert!((found / tick - 1.0).abs() < 1e-3, "{found}");
-        // One that keeps its period, but for stalls of a period.
+        assert!((result / tick - 1.0).abs() < 1e-3, "{result}");
+        // A timer that keeps its period, except for stalls of a period.
         let mut kept = vec![1e6; 1_000];
         kept.extend([2e6; 25]);
         assert_eq!(tick_of_doubled(&kept, 1e6), None);
@@ -201,8 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_fires_twice_is_told_from_one_that_catches_up_after_a_stall() {
-        let twice: Vec<f64> = (0..100).map(|at| f64::from(1 - at % 2) * 1.95).collect();
+    fn double_firing_is_distinguished_from_catching_up_after_a_stall() {
+        let twice: Vec<f64> = (0..100)
+            .map(|index| f64::from(1 - index % 2) * 1.95)
+            .collect();
         let mut caught_up = vec![1.0; 90];
         caught_up.extend([6.0, 0.01, 0.01, 0.01, 0.01, 0.01, 1.0]);
 
@@ -214,22 +216,22 @@ mod tests {
         assert!(paired(&[], 1.0) < 0.02);
     }
 
-    /// Under Wine: 1.09 ms each, and none once in eleven.
+    /// Seen under Wine: 1.09 ms each, and one interval near zero in eleven.
     #[test]
-    fn a_timer_that_owes_more_with_each_callback_is_told_from_stalls_and_from_noise() {
+    fn growing_debt_is_distinguished_from_stalls_and_noise() {
         let owes: Vec<f64> = (0..2_200)
-            .map(|at| if at % 11 == 10 { 2e4 } else { 1.098e6 })
+            .map(|index| if index % 11 == 10 { 2e4 } else { 1.098e6 })
             .collect();
         // Late by less than half a period, and then in time.
         let noisy: Vec<f64> = (0..999)
-            .map(|at| [1.4e6, 1.45e6, 0.15e6][at % 3])
+            .map(|index| [1.4e6, 1.45e6, 0.15e6][index % 3])
             .chain([1e6; 3_000])
             .collect();
-        // One expiry at once for each that passed in a stall.
+        // One immediate callback for each expiry that passed in a stall.
         let stalled: Vec<f64> = (0..1_000)
-            .map(|at| [6e6, 1e4, 1e4, 1e4, 1e4, 1e4, 1e6, 1e6][at % 8])
+            .map(|index| [6e6, 1e4, 1e4, 1e4, 1e4, 1e4, 1e6, 1e6][index % 8])
             .collect();
-        let twice: Vec<f64> = (0..1_000).map(|at| [1.95e6, 1e4][at % 2]).collect();
+        let twice: Vec<f64> = (0..1_000).map(|index| [1.95e6, 1e4][index % 2]).collect();
 
         assert!((caught_up(&owes, 1e6) - 1.0 / 11.0).abs() < 1e-3);
         assert_eq!(caught_up(&noisy, 1e6), 0.0);
@@ -245,10 +247,13 @@ mod tests {
 
     #[test]
     fn two_intervals_have_all_four_figures() {
-        let found = intervals(&[1.0, 3.0]).unwrap();
+        let figures = intervals(&[1.0, 3.0]).unwrap();
 
-        assert_eq!((found.least, found.largest, found.mean), (1.0, 3.0, 2.0));
-        assert!((found.deviation - 2.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(
+            (figures.least, figures.largest, figures.mean),
+            (1.0, 3.0, 2.0)
+        );
+        assert!((figures.deviation - 2.0_f64.sqrt()).abs() < 1e-12);
         assert_eq!(intervals(&[1.0]), None);
     }
 }

@@ -1,81 +1,90 @@
-//! The unit to which a timer rounds the times that it is asked for.
+//! Unit to which a timer rounds the requested times.
 
 use super::Waits;
 use crate::sample::{quantile, sorted};
 
-/// Which way a timer rounds.
+/// Direction of rounding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RoundingWay {
-    /// To what is not longer.
+    /// Rounds down.
     Down,
-    /// To what is not shorter.
+    /// Rounds up.
     Up,
 }
 
-/// To what a timer rounds.
+/// Rounding of a timer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundsTo {
-    /// The unit, ns.
+    /// Unit, ns.
     pub unit: f64,
-    /// Which way.
+    /// Direction.
     pub way: RoundingWay,
 }
 
 impl RoundsTo {
-    /// What becomes of a time, ns.
-    pub fn of(&self, asked: f64) -> f64 {
+    /// Returns the rounded time, ns.
+    pub fn of(&self, request: f64) -> f64 {
         match self.way {
-            RoundingWay::Down => (asked / self.unit).floor() * self.unit,
-            RoundingWay::Up => (asked / self.unit).ceil() * self.unit,
+            RoundingWay::Down => (request / self.unit).floor() * self.unit,
+            RoundingWay::Up => (request / self.unit).ceil() * self.unit,
         }
     }
 }
 
-/// Units that calls have, ns.
+/// Units of the known calls, ns.
 const UNITS: [f64; 3] = [10e3, 100e3, 1e6];
-/// Fewer waits cannot show one.
-const LEAST: usize = 30;
-/// What is left beside the rounded times spreads by less than this part of what is
-/// left beside those that were asked for.
-const LEFT: f64 = 0.25;
-/// What is cut off spreads over its unit, so much of the waits over as much of it.
-const CUT_OFF: f64 = 0.2;
-/// The part of the waits that is looked at, from the quickest on: what disturbs a
-/// wait makes it longer.
-const QUICK: (f64, f64) = (0.05, 0.4);
+/// Minimum number of waits.
+const MIN_WAITS: usize = 30;
+/// Maximum spread of the residuals after rounding, relative to the spread before it.
+const MAX_RESIDUAL: f64 = 0.25;
+/// Minimum fraction of the waits per fraction of the unit: a truncated part is spread
+/// evenly over its unit.
+const MIN_EVENNESS: f64 = 0.2;
+/// Range of quantiles that is used, from the shortest wait: disturbances lengthen a
+/// wait.
+const QUANTILE_RANGE: (f64, f64) = (0.05, 0.4);
 
-/// The unit that explains how long these waits took; `None`: none does.
+/// Returns the unit that explains the durations of these waits; `None` if none does.
 pub fn find_rounding(waits: &Waits) -> Option<RoundsTo> {
-    if waits.asked.len() < LEAST {
+    if waits.asked.len() < MIN_WAITS {
         return None;
     }
     let waited = waits.waited();
     let beside = |by: &dyn Fn(f64) -> f64| {
         let pairs = waited.iter().zip(&waits.asked);
-        let left: Vec<f64> = pairs.map(|(waited, asked)| waited - by(*asked)).collect();
+        let left: Vec<f64> = pairs
+            .map(|(waited, request)| waited - by(*request))
+            .collect();
         let left = sorted(&left);
-        quantile(&left, QUICK.1) - quantile(&left, QUICK.0)
+        quantile(&left, QUANTILE_RANGE.1) - quantile(&left, QUANTILE_RANGE.0)
     };
     let plain = beside(&|asked| asked);
-    let ways = UNITS
-        .into_iter()
-        .flat_map(|unit| [RoundingWay::Down, RoundingWay::Up].map(|way| RoundsTo { unit, way }));
-    // Whether a time that lies between is cut or rounded up is a matter of a
-    // constant, which is part of every wait: what is not early is rounded up.
-    let explains = |one: &RoundsTo| {
-        beside(&|asked| one.of(asked)) < LEFT * plain && plain > CUT_OFF * one.unit
+    let ways = UNITS.into_iter().flat_map(|unit| {
+        [RoundingWay::Down, RoundingWay::Up].map(|direction| RoundsTo {
+            unit,
+            way: direction,
+        })
+    });
+    // Truncation and rounding up differ by a constant, which is part of every wait.
+    // Waits that are never early are rounded up.
+    let explains = |candidate: &RoundsTo| {
+        beside(&|asked| candidate.of(asked)) < MAX_RESIDUAL * plain
+            && plain > MIN_EVENNESS * candidate.unit
     };
-    ways.filter(explains).find(|one| {
-        let late = |way| {
-            let of = RoundsTo { way, ..*one };
+    ways.filter(explains).find(|candidate| {
+        let late = |direction| {
+            let rounding = RoundsTo {
+                way: direction,
+                ..*candidate
+            };
             let pairs = waited.iter().zip(&waits.asked);
             let left: Vec<f64> = pairs
-                .map(|(waited, asked)| waited - of.of(*asked))
+                .map(|(waited, request)| waited - rounding.of(*request))
                 .collect();
             quantile(&sorted(&left), 0.1)
         };
-        // Rounded down, and a unit late, would be the same as rounded up.
-        match one.way {
+        // Rounding down and one unit late would equal rounding up.
+        match candidate.way {
             RoundingWay::Down => late(RoundingWay::Up) < 0.0,
             RoundingWay::Up => true,
         }
@@ -90,28 +99,28 @@ mod tests {
     fn waits(seed: u64, served: impl Fn(f64) -> f64) -> Waits {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
         let mut waits = Waits::default();
-        for at in 0..150 {
-            let called = 5e12 + 10e6 * f64::from(at);
-            let asked = 1e6 + 2e6 * random.random::<f64>();
+        for index in 0..150 {
+            let called = 5e12 + 10e6 * f64::from(index);
+            let request = 1e6 + 2e6 * random.random::<f64>();
             let late = 40e3 + 40e3 * random.random::<f64>();
             let stall = if random.random::<f64>() < 0.1 {
                 7e6
             } else {
                 0.0
             };
-            waits.asked.push(asked);
+            waits.asked.push(request);
             waits.called.push(called);
-            waits.woke.push(called + served(asked) + late + stall);
+            waits.woke.push(called + served(request) + late + stall);
         }
         waits
     }
 
     #[test]
-    fn times_cut_to_milliseconds_and_times_rounded_up_are_told_apart() {
+    fn truncated_and_rounded_up_times_are_distinguished() {
         for seed in 0..20 {
-            let cut = find_rounding(&waits(seed, |asked| (asked / 1e6).floor() * 1e6));
-            let up = find_rounding(&waits(seed, |asked| (asked / 1e6).ceil() * 1e6));
-            let exact = find_rounding(&waits(seed, |asked| asked));
+            let cut = find_rounding(&waits(seed, |request| (request / 1e6).floor() * 1e6));
+            let up = find_rounding(&waits(seed, |request| (request / 1e6).ceil() * 1e6));
+            let exact = find_rounding(&waits(seed, |request| request));
 
             let unit = 1e6;
             assert_eq!(

@@ -5,18 +5,20 @@ use laggard_analyze::qos::{Buffering, late_jobs};
 use laggard_model::{Cpu, Nanos, Route, Service};
 use proptest::prelude::{prop, prop_assert, proptest};
 
-/// What an open-loop probe at these times sees of `truth`.
+/// Returns the latencies that an open-loop probe at these times measures of `truth`.
 fn probed(truth: &[(u64, u64)], times: &[u64]) -> Stream {
     let mut served = 0;
     let exceedances = times
         .iter()
-        .map(|&at| {
-            let hit = truth.iter().find(|(start, end)| *start <= at && at < *end);
-            let end = hit.map_or(at + 1, |(_, end)| *end);
+        .map(|&expiry| {
+            let hit = truth
+                .iter()
+                .find(|(start, end)| *start <= expiry && expiry < *end);
+            let end = hit.map_or(expiry + 1, |(_, end)| *end);
             let late = Exceedance {
-                expiry: Nanos::from_ns(at),
-                latency: Nanos::from_ns(end - at),
-                free_until: Nanos::from_ns(served.min(at)),
+                expiry: Nanos::from_ns(expiry),
+                latency: Nanos::from_ns(end - expiry),
+                free_until: Nanos::from_ns(served.min(expiry)),
             };
             served = end;
             late
@@ -34,7 +36,7 @@ fn probed(truth: &[(u64, u64)], times: &[u64]) -> Stream {
 
 proptest! {
     #[test]
-    fn the_true_number_of_misses_lies_between_the_bounds(
+    fn true_number_of_misses_is_between_the_bounds(
         gaps in prop::collection::vec((1_000..60_000_u64, 1_100..25_000_u64), 1..20),
         steps in prop::collection::vec(1..1_000_u64, 2_000..2_001),
     ) {
@@ -47,12 +49,12 @@ proptest! {
                 (start, now)
             })
             .collect();
-        let mut at = 0;
-        let times: Vec<u64> = steps.iter().map(|step| { at += step; at }).collect();
+        let mut time = 0;
+        let times: Vec<u64> = steps.iter().map(|step| { time += step; time }).collect();
         let end = times[times.len() - 1];
-        let seen: Vec<(u64, u64)> = truth.into_iter().filter(|(_, e)| e + 60_000 < end).collect();
-        let all = probed(&seen, &times).blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(1));
-        let exact: Vec<Blackout> = seen
+        let stalls: Vec<(u64, u64)> = truth.into_iter().filter(|(_, e)| e + 60_000 < end).collect();
+        let lists = probed(&stalls, &times).blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(1));
+        let exact: Vec<Blackout> = stalls
             .iter()
             .map(|&(start, end)| Blackout { start: start as f64, end: end as f64 })
             .collect();
@@ -61,7 +63,7 @@ proptest! {
             late_jobs(blackouts, end as f64, buffering, 300.0, 0.0).unwrap().misses.len()
         };
         let count = misses(&exact);
-        prop_assert!(misses(&all.inner) <= count);
-        prop_assert!(count <= misses(&all.outer));
+        prop_assert!(misses(&lists.inner) <= count);
+        prop_assert!(count <= misses(&lists.outer));
     }
 }

@@ -1,4 +1,4 @@
-//! Comments that cite a section of `docs/method.md` cite one that is there.
+//! Sections of `docs/method.md` that comments cite exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The numbers of the headings of `text`: `6`, `6.4`.
+/// Returns the section numbers of the headings of `text`: `6`, `6.4`.
 fn sections(text: &str) -> BTreeSet<&str> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings
@@ -16,13 +16,12 @@ fn sections(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The sections that `text` cites: the numbers behind `docs/method.md`, also
-/// where the comment breaks between the two, and several joined by commas
-/// and `and`.
+/// Returns the sections that `text` cites: the numbers after `docs/method.md`, also
+/// across a line break in the comment, and several joined by commas and `and`.
 fn citations(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, name) in text.match_indices("docs/method.md") {
-        let words = text[at + name.len()..].split_whitespace();
+    let mut sections = Vec::new();
+    for (position, name) in text.match_indices("docs/method.md") {
+        let words = text[position + name.len()..].split_whitespace();
         let mut goes_on = true;
         for word in words.filter(|word| !["//", "///", "//!", "*", "#"].contains(word)) {
             if word == "and" {
@@ -36,30 +35,30 @@ fn citations(text: &str) -> Vec<String> {
             if !is_number || !goes_on {
                 break;
             }
-            found.push(number.to_owned());
+            sections.push(number.to_owned());
             goes_on = word.ends_with(',');
         }
     }
-    found
+    sections
 }
 
-fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy();
         if path.is_dir() && !["target", "node_modules", "dist", ".node"].contains(&&*name) {
-            sources(&path, found);
+            sources(&path, files);
         } else if ["rs", "c", "h", "ts", "js", "py", "md"]
             .iter()
-            .any(|&kind| path.extension().is_some_and(|one| one == kind))
+            .any(|&kind| path.extension().is_some_and(|extension| extension == kind))
         {
-            found.push(path);
+            files.push(path);
         }
     }
 }
 
 #[test]
-fn every_section_that_is_cited_is_there() {
+fn cited_sections_exist() {
     let method = std::fs::read_to_string(root().join("docs/method.md")).unwrap();
     let sections = sections(&method);
     let mut files = Vec::new();
@@ -83,8 +82,8 @@ fn every_section_that_is_cited_is_there() {
 }
 
 #[test]
-fn no_comment_cites_what_is_not_in_the_repository() {
-    // In two pieces, so that this file has none.
+fn comments_cite_only_files_of_the_repository() {
+    // In two pieces, so that this file has no hit.
     let outside = ["METHO", "DS "].concat();
     let mut files = Vec::new();
     sources(&root().join("crates"), &mut files);

@@ -1,7 +1,7 @@
-//! How often intervals hold the truth, by simulation with fixed seeds.
+//! Coverage of intervals, by simulation with fixed seeds.
 //!
-//! Each figure is compared with the one that the method's specification gives
-//! for the same setting, within the Monte-Carlo error of both.
+//! Each figure is compared with the specification of the method for the same setting,
+//! within the Monte-Carlo error of both.
 
 use laggard_analyze::Interval;
 use laggard_analyze::counts::{effective_ratio, rate_interval};
@@ -13,20 +13,23 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;
 
-/// The share of `runs` whose interval holds `truth`; runs without an interval
-/// do not count.
+/// Returns the fraction of `runs` whose interval contains `truth`. Runs without an
+/// interval do not count.
 fn coverage(runs: u64, truth: f64, interval: impl Fn(&mut Pcg64Mcg) -> Option<Interval>) -> f64 {
     let intervals: Vec<Interval> = (0..runs)
         .filter_map(|run| interval(&mut Pcg64Mcg::seed_from_u64(run)))
         .collect();
-    let covered = intervals.iter().filter(|one| one.contains(truth)).count();
+    let covered = intervals
+        .iter()
+        .filter(|interval| interval.contains(truth))
+        .count();
     covered as f64 / intervals.len() as f64
 }
 
-fn assert_near(what: &str, found: f64, expected: (f64, f64)) {
-    eprintln!("{what}: {found:.3}, specified {expected:?}");
-    let inside = expected.0 <= found && found <= expected.1;
-    assert!(inside, "{what}: {found:.3}, specified {expected:?}");
+fn assert_near(what: &str, value: f64, expected: (f64, f64)) {
+    eprintln!("{what}: {value:.3}, specified {expected:?}");
+    let inside = expected.0 <= value && value <= expected.1;
+    assert!(inside, "{what}: {value:.3}, specified {expected:?}");
 }
 
 fn poisson(mean: f64, random: &mut Pcg64Mcg) -> u64 {
@@ -36,7 +39,7 @@ fn poisson(mean: f64, random: &mut Pcg64Mcg) -> u64 {
 }
 
 #[test]
-fn intervals_of_rates_cover_as_often_as_computed_exactly() {
+fn rate_intervals_have_the_exact_coverage() {
     for (mean, exact) in [
         (0.5, 0.986),
         (1.0, 0.981),
@@ -44,26 +47,26 @@ fn intervals_of_rates_cover_as_often_as_computed_exactly() {
         (10.0, 0.975),
         (100.0, 0.955),
     ] {
-        let found = coverage(4_000, mean, |random| {
+        let covered = coverage(4_000, mean, |random| {
             rate_interval(poisson(mean, random) as f64, 1.0, 0.95).ok()
         });
         assert_near(
             &format!("rate, mean {mean}"),
-            found,
+            covered,
             (exact - 0.012, exact + 0.012),
         );
     }
 }
 
 #[test]
-fn intervals_of_rate_ratios_cover_as_specified() {
+fn rate_ratio_intervals_have_the_specified_coverage() {
     for (first, second) in [(20.0, 40.0), (8.0, 24.0), (50.0, 50.0)] {
-        let found = coverage(1_500, second / first, |random| {
+        let covered = coverage(1_500, second / first, |random| {
             let [first, second] = [first, second].map(|mean| (poisson(mean, random) as f64, 1.0));
             let ratio = effective_ratio(first, second, 0.95);
             ratio.ok().map(|ratio| ratio.interval)
         });
-        assert_near(&format!("ratio, {first} {second}"), found, (0.95, 0.995));
+        assert_near(&format!("ratio, {first} {second}"), covered, (0.95, 0.995));
     }
 }
 
@@ -75,7 +78,7 @@ fn excesses(count: u64, excess: Pareto, random: &mut Pcg64Mcg) -> Vec<f64> {
 }
 
 #[test]
-fn intervals_by_order_statistics_cover_as_specified() {
+fn order_statistic_intervals_have_the_specified_coverage() {
     let excess = Pareto {
         scale: 2.0,
         shape: 0.2,
@@ -87,7 +90,7 @@ fn intervals_by_order_statistics_cover_as_specified() {
     };
     let truth = tail.return_level(1.0).unwrap();
     for (exposure, specified) in [(3.69, 0.962), (5.0, 0.980), (10.0, 0.975), (30.0, 0.958)] {
-        let found = coverage(2_000, truth, |random| {
+        let covered = coverage(2_000, truth, |random| {
             let count = poisson(tail.rate * exposure, random);
             let peaks = excesses(count, excess, random);
             let level = empirical_level(&peaks, exposure, 1.0, 0.95).unwrap();
@@ -95,13 +98,17 @@ fn intervals_by_order_statistics_cover_as_specified() {
             Some(Interval { low, high })
         });
         let expected = (specified - 0.02, specified + 0.02);
-        assert_near(&format!("order statistics, m {exposure}"), found, expected);
+        assert_near(
+            &format!("order statistics, m {exposure}"),
+            covered,
+            expected,
+        );
     }
 }
 
 /// Tails of 50 to 200 peaks in one unit of time.
 const TAILS: [(f64, f64, f64); 5] = [
-    // peaks, shape, horizon
+    // Peaks, shape, horizon.
     (50.0, 0.0, 10.0),
     (100.0, -0.2, 10.0),
     (100.0, 0.2, 10.0),
@@ -110,7 +117,7 @@ const TAILS: [(f64, f64, f64); 5] = [
 ];
 
 #[test]
-fn profile_intervals_of_return_levels_cover_as_specified() {
+fn profile_intervals_have_the_specified_coverage() {
     for (peaks, shape, horizon) in TAILS {
         let excess = Pareto { scale: 2.0, shape };
         let tail = Tail {
@@ -119,22 +126,22 @@ fn profile_intervals_of_return_levels_cover_as_specified() {
             excess,
         };
         let truth = tail.return_level(horizon).unwrap();
-        let found = coverage(400, truth, |random| {
+        let covered = coverage(400, truth, |random| {
             let x = excesses(poisson(peaks, random), excess, random);
             profile_interval(&x, 5.0, 1.0, horizon, 0.95, RateUncertainty::Ignored).ok()
         });
         // 0.93 to 0.98, and 3 % for both simulations.
         let what = format!("profile, {peaks} peaks, shape {shape}, horizon {horizon}");
-        assert_near(&what, found, (0.90, 1.0));
+        assert_near(&what, covered, (0.90, 1.0));
     }
 }
 
-/// Peaks of a steady process of this tail in one unit of time.
+/// Draws peaks of a steady process of this tail in one unit of time.
 fn observed(peaks: f64, excess: Pareto, random: &mut Pcg64Mcg) -> Peaks {
     drawn(peaks, |share| excess.exceeded_once_in(1.0 / share), random)
 }
 
-/// The same where `excess` tells how much is exceeded with a probability.
+/// Draws peaks; `excess` maps a probability to the excess.
 fn drawn(peaks: f64, excess: impl Fn(f64) -> f64, random: &mut Pcg64Mcg) -> Peaks {
     let sizes: Vec<f64> = (0..poisson(peaks, random))
         .map(|_| 5.0 + excess(1.0 - random.random::<f64>()).max(1e-12))
@@ -144,8 +151,8 @@ fn drawn(peaks: f64, excess: impl Fn(f64) -> f64, random: &mut Pcg64Mcg) -> Peak
     Peaks::new(5.0, 1.0, times, sizes).unwrap()
 }
 
-/// How many of `runs` forecasts of `horizon` exposures are accepted, and which
-/// share of these holds the truth.
+/// Returns the fraction of `runs` forecasts of `horizon` exposures that are accepted,
+/// and their coverage.
 fn accepted_and_covered(
     runs: u64,
     peaks: f64,
@@ -160,14 +167,16 @@ fn accepted_and_covered(
         })
         .collect();
     let is_model = |method| matches!(method, Method::PeaksOverThreshold { .. });
-    assert!(estimates.iter().all(|one| is_model(one.method)));
-    let covered = estimates.iter().filter(|one| one.interval.contains(truth));
+    assert!(estimates.iter().all(|estimate| is_model(estimate.method)));
+    let covered = estimates
+        .iter()
+        .filter(|estimate| estimate.interval.contains(truth));
     let accepted = estimates.len() as f64;
     (accepted / runs as f64, covered.count() as f64 / accepted)
 }
 
 #[test]
-fn a_clean_tail_is_forecast_and_covered() {
+fn clean_tail_is_forecast_and_covered() {
     let excess = Pareto {
         scale: 2.0,
         shape: 0.1,
@@ -182,7 +191,7 @@ fn a_clean_tail_is_forecast_and_covered() {
 }
 
 #[test]
-fn what_is_accepted_of_heavy_and_crooked_tails_is_covered() {
+fn accepted_forecasts_of_heavy_and_mixed_tails_are_covered() {
     let pareto = |shape: f64| move |share: f64| 2.0 * (share.powf(-shape) - 1.0) / shape;
     let weibull = |shape: f64| move |share: f64| 2.0 * (-share.ln()).powf(1.0 / shape);
     // Peaks and horizon: many and far, few and near.
@@ -190,7 +199,7 @@ fn what_is_accepted_of_heavy_and_crooked_tails_is_covered() {
         for shape in [0.3, 0.4, 0.5, 0.6] {
             let (accepted, covered) = accepted_and_covered(100, peaks, horizon, pareto(shape));
             let what = format!("Pareto {shape}, {peaks} peaks, accepted {accepted}");
-            // Specified: 0.93. Of 30 that are accepted, 2 may miss by chance.
+            // Specified: 0.93. Of 30 accepted forecasts, 2 may miss by chance.
             let least = if accepted < 0.35 { 0.89 } else { 0.93 };
             assert_near(&what, covered, (least, 1.0));
         }
@@ -202,7 +211,7 @@ fn what_is_accepted_of_heavy_and_crooked_tails_is_covered() {
     }
 }
 
-/// The share of runs in which a forecast of ten exposures is refused.
+/// Returns the share of runs in which a forecast of ten exposures is refused.
 fn refused(peaks: impl Fn(&mut Pcg64Mcg) -> Peaks) -> f64 {
     let runs = 40;
     let refused = (0..runs)
@@ -214,16 +223,16 @@ fn refused(peaks: impl Fn(&mut Pcg64Mcg) -> Peaks) -> f64 {
     refused as f64 / runs as f64
 }
 
-/// `peaks` with `others` besides, at the same exposure.
+/// Adds `others` to `peaks`, at the same exposure.
 fn with(peaks: &Peaks, others: impl Iterator<Item = (f64, f64)>) -> Peaks {
     let own = peaks
         .times()
         .iter()
         .copied()
         .zip(peaks.sizes().iter().copied());
-    let mut all: Vec<(f64, f64)> = own.chain(others).collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (times, sizes) = all.into_iter().unzip();
+    let mut pairs: Vec<(f64, f64)> = own.chain(others).collect();
+    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (times, sizes) = pairs.into_iter().unzip();
     Peaks::new(peaks.threshold(), peaks.exposure(), times, sizes).unwrap()
 }
 
@@ -233,7 +242,7 @@ const LIGHT: Pareto = Pareto {
 };
 
 #[test]
-fn a_very_heavy_tail_is_refused() {
+fn very_heavy_tail_is_refused() {
     let heavy = Pareto {
         scale: 2.0,
         shape: 0.8,
@@ -245,8 +254,8 @@ fn a_very_heavy_tail_is_refused() {
 }
 
 #[test]
-fn a_rare_second_cause_above_the_rest_is_refused() {
-    // Nearer to the rest, a heavy tail would explain it too, and does.
+fn rare_second_cause_above_the_rest_is_refused() {
+    // Closer to the others, a heavy tail would explain it too.
     let light = Pareto {
         scale: 0.5,
         ..LIGHT
@@ -263,7 +272,7 @@ fn a_rare_second_cause_above_the_rest_is_refused() {
 }
 
 #[test]
-fn a_growing_rate_is_refused() {
+fn growing_rate_is_refused() {
     let share = refused(|random| {
         let steady = observed(400.0, LIGHT, random);
         let times: Vec<f64> = steady.times().iter().map(|time| time.sqrt()).collect();
@@ -274,7 +283,7 @@ fn a_growing_rate_is_refused() {
 }
 
 #[test]
-fn a_doubled_level_is_refused() {
+fn doubled_level_is_refused() {
     let share = refused(|random| {
         let steady = observed(400.0, LIGHT, random);
         let doubled = |(time, size): (&f64, &f64)| if *time > 0.5 { 2.0 * size } else { *size };
@@ -291,7 +300,7 @@ fn a_doubled_level_is_refused() {
 }
 
 #[test]
-fn a_coarse_timer_is_refused() {
+fn coarse_timer_is_refused() {
     let share = refused(|random| {
         let fine = observed(400.0, LIGHT, random);
         let coarse = |size: &f64| (size * 4.0).ceil() / 4.0;

@@ -1,5 +1,5 @@
-//! How often the interval of the mean time to failure holds the truth: stalls
-//! in bursts and on many CPUs, and a dithered probe that is all that is known.
+//! Coverage of the interval of the mean time to failure: with stalls in bursts and on
+//! many CPUs, from a dithered probe alone.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const MS: f64 = 1e6;
-/// Mean time between stalls, so long that few meet.
+/// Mean time between stalls, long enough that few overlap.
 const BETWEEN: f64 = 2_000.0 * MS;
 const EXPOSURE: f64 = 100_000.0 * MS;
 const PROBE: f64 = 0.5 * MS;
@@ -24,12 +24,12 @@ fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// Stalls of at least 6 ms, exponential beyond that.
+/// Draws a stall length of at least 6 ms, exponential beyond.
 fn length(random: &mut Pcg64Mcg) -> f64 {
     6.0 * MS + exponential(random, 5.0 * MS)
 }
 
-/// What the probe sees of stalls that come at random.
+/// Draws the probe's view of stalls at random times.
 fn observed(random: &mut Pcg64Mcg) -> Observed {
     let mut exceedances = Vec::new();
     let mut start = exponential(random, BETWEEN);
@@ -68,15 +68,15 @@ fn observed(random: &mut Pcg64Mcg) -> Observed {
     }
 }
 
-/// Stalls of 12 ms in bursts: so many `bursts` expected in 45 s, their distances
-/// exponential, each of `size` stalls within about 0.4 s.
+/// Stalls of 12 ms in bursts: an expected number of `bursts` in 45 s, at exponential
+/// distances, each with `size` stalls within about 0.4 s.
 #[derive(Clone, Copy, Debug)]
 struct Bursts {
     bursts: f64,
     size: f64,
-    /// Whether sizes are all the same, or geometric around that mean.
+    /// Whether all sizes are equal, or geometric around that mean.
     is_even: bool,
-    /// CPUs, all stopped by every stall.
+    /// Number of CPUs, all stopped by every stall.
     cpus: usize,
 }
 
@@ -112,7 +112,7 @@ impl Bursts {
                 blackouts.push(Blackout { start, end });
             }
         }
-        let one = Observed {
+        let cpu = Observed {
             recording: 0,
             blackouts: StreamBlackouts {
                 inner: blackouts.clone(),
@@ -122,7 +122,7 @@ impl Bursts {
             exposure: RECORDED,
             base: 0.0,
         };
-        vec![one; self.cpus]
+        vec![cpu; self.cpus]
     }
 }
 
@@ -134,25 +134,28 @@ fn outlook_of(observed: &[Observed]) -> Outlook {
     outlook(observed, buffering, 0.95).unwrap()
 }
 
-/// The share of `runs` recordings whose interval holds the mean time to
-/// failure, which is that of all of them together; and the median of upper over
-/// lower limits.
+/// Returns the fraction of `runs` recordings whose interval contains the mean time to
+/// failure, computed from all of them, and the median ratio of the limits.
 fn coverage(bursts: Bursts, runs: u32) -> (f64, f64) {
     let mut random = Pcg64Mcg::seed_from_u64(37);
-    let found: Vec<_> = (0..runs)
+    let outlooks: Vec<_> = (0..runs)
         .map(|_| outlook_of(&bursts.come(&mut random)))
         .collect();
-    let failures: f64 = found.iter().map(|one| one.failures).sum();
-    let exposure: f64 = found.iter().map(|one| one.exposure).sum();
+    let failures: f64 = outlooks.iter().map(|outlook| outlook.failures).sum();
+    let exposure: f64 = outlooks.iter().map(|outlook| outlook.exposure).sum();
     let truth = exposure / failures;
-    let intervals = || found.iter().map(|one| one.mean_time_interval);
-    let held = intervals().filter(|one| one.contains(truth)).count();
-    let mut widths: Vec<f64> = intervals().map(|one| one.high / one.low).collect();
+    let intervals = || outlooks.iter().map(|outlook| outlook.mean_time_interval);
+    let held = intervals()
+        .filter(|interval| interval.contains(truth))
+        .count();
+    let mut widths: Vec<f64> = intervals()
+        .map(|interval| interval.high / interval.low)
+        .collect();
     widths.sort_by(f64::total_cmp);
     (held as f64 / f64::from(runs), widths[widths.len() / 2])
 }
 
-/// Stalls a burst, and whether all bursts have as many.
+/// Stalls per burst, and whether all bursts have that number.
 const SIZES: [(f64, bool); 5] = [
     (1.0, true),
     (5.0, true),
@@ -161,13 +164,13 @@ const SIZES: [(f64, bool); 5] = [
     (10.0, false),
 ];
 
-/// Before clusters were looked for, six bursts of ten held .89 here, on 64 CPUs
-/// .83. With the variance of the clusters as they are found, and the normal
-/// distribution, equal bursts held up to .975 and geometric ones .94.
+/// Before clusters were used, six bursts of ten had a coverage of .89 here, and .83 on
+/// 64 CPUs. With the raw variance of the clusters and the normal distribution, equal
+/// bursts had up to .975 and geometric ones .94.
 #[test]
-fn ninety_five_per_cent_are_that_for_bursts() {
-    // Of six, single ones cannot be cut at 2.5 %, and how large bursts get is
-    // hardly known.
+fn coverage_is_95_percent_for_bursts() {
+    // Six single stalls have no exact 2.5 % limits, and the size of bursts is barely
+    // known.
     for (bursts, expected) in [(25.0, 0.93..=0.97), (6.0, 0.93..=0.985)] {
         for (size, is_even) in SIZES {
             let bursts = Bursts {
@@ -184,11 +187,10 @@ fn ninety_five_per_cent_are_that_for_bursts() {
     }
 }
 
-/// So they hold as often as those of one CPU do. The same but for a few per
-/// cent: where gaps say that there are more clusters than events, one CPU has no
-/// more.
+/// The coverage is that of one CPU, within a few percent: if the gaps suggest more
+/// clusters than events, a single CPU has no more.
 #[test]
-fn cpus_that_all_stop_together_have_the_interval_of_one() {
+fn interval_for_cpus_that_stop_together_is_that_of_one() {
     for (size, is_even) in SIZES {
         let mut random = Pcg64Mcg::seed_from_u64(64);
         let bursts = Bursts {
@@ -198,12 +200,12 @@ fn cpus_that_all_stop_together_have_the_interval_of_one() {
             cpus: 1,
         };
         for _ in 0..5 {
-            let one = bursts.come(&mut random);
-            let expected = outlook_of(&one).mean_time_interval;
+            let cpus_observed = bursts.come(&mut random);
+            let expected = outlook_of(&cpus_observed).mean_time_interval;
             for cpus in [8, 64] {
-                let found = outlook_of(&vec![one[0].clone(); cpus]).mean_time_interval;
+                let interval = outlook_of(&vec![cpus_observed[0].clone(); cpus]).mean_time_interval;
 
-                let (low, high) = (found.low / expected.low, found.high / expected.high);
+                let (low, high) = (interval.low / expected.low, interval.high / expected.high);
                 let is_near = (low - 1.0).abs() < 0.03 && (high - 1.0).abs() < 0.03;
                 assert!(is_near, "{bursts:?} on {cpus}: {low} and {high} times");
             }
@@ -212,7 +214,7 @@ fn cpus_that_all_stop_together_have_the_interval_of_one() {
 }
 
 #[test]
-fn intervals_of_the_mean_time_to_failure_hold_the_truth_as_often_as_they_say() {
+fn mean_time_to_failure_has_the_nominal_coverage() {
     let mut random = Pcg64Mcg::seed_from_u64(11);
     for buffers in [3, 4] {
         let buffering = Buffering::new(buffers, 6.0 * MS, 1.5 * MS).unwrap();
@@ -225,15 +227,15 @@ fn intervals_of_the_mean_time_to_failure_hold_the_truth_as_often_as_they_say() {
         let mut held = 0;
         let mut failures = 0.0;
         for _ in 0..runs {
-            let found = outlook(&[observed(&mut random)], buffering, 0.95).unwrap();
-            held += u32::from(found.mean_time_interval.contains(truth));
-            failures += found.failures;
+            let outlook = outlook(&[observed(&mut random)], buffering, 0.95).unwrap();
+            held += u32::from(outlook.mean_time_interval.contains(truth));
+            failures += outlook.failures;
         }
         let mean_time = EXPOSURE * f64::from(runs) / failures;
         let share = f64::from(held) / f64::from(runs);
 
-        // The probe's bounds make intervals wider than 95 % needs, and a mean
-        // over phases varies less than the count of one.
+        // The probe's bounds make intervals wider than 95 % needs, and a mean over
+        // phases varies less than a single count.
         assert!(share >= 0.94, "{buffers} buffers: {share} held {truth}");
         assert!(
             (mean_time / truth - 1.0).abs() < 0.08,
@@ -245,7 +247,7 @@ fn intervals_of_the_mean_time_to_failure_hold_the_truth_as_often_as_they_say() {
 
 /// docs/method.md 6.6: predicted and simulated misses of isolated stalls.
 #[test]
-fn isolated_stalls_fail_as_often_as_the_closed_form_says() {
+fn isolated_stalls_fail_at_the_closed_form_rate() {
     let buffering = Buffering::new(3, 6.0, 1.5).unwrap();
     let mut random = Pcg64Mcg::seed_from_u64(7);
     let (gap, stalls) = (400.0, 2_000);

@@ -1,7 +1,6 @@
-//! How often a count at its limit is said to be within or beyond it: by
-//! simulation with fixed seeds.
+//! Error rates of the verdicts on a count at its limit, by simulation with fixed seeds.
 //!
-//! The figures are those of docs/validation/requirements.md.
+//! The figures are in docs/validation/requirements.md.
 
 use laggard_analyze::counts::{
     Clusters, Event, LimitVerdict, Looks, StallSize, Tallied, against_limit,
@@ -11,15 +10,15 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Poisson};
 use rand_pcg::Pcg64Mcg;
 
-/// Runs of each setting.
+/// Number of runs per setting.
 const RUNS: u64 = 400;
-/// Runs of those who look nine times.
-const LOOKING: u64 = 300;
-/// How long each is, s.
+/// Number of runs with nine looks.
+const LOOK_RUNS: u64 = 300;
+/// Duration of a run, s.
 const SPAN: f64 = 600.0;
-/// No verdict is wrong more often at 95 %.
-const WRONG: f64 = 0.05;
-/// A probe that wakes up every 10 ms, and a latency limit of 20 ms.
+/// Maximum error rate at 95 %.
+const MAX_WRONG: f64 = 0.05;
+/// Probe with a wakeup every 10 ms, and a latency limit of 20 ms.
 const PROBE: StallSize = StallSize {
     limit_ns: 20e6,
     apart_ns: 10e6,
@@ -27,24 +26,25 @@ const PROBE: StallSize = StallSize {
 /// Longest stall that the product covers by default, s.
 const LONGEST: f64 = 1.0;
 
-/// A machine with stalls at random times.
+/// Machine with stalls at random times.
 #[derive(Clone, Copy, Debug)]
 struct Stalls {
-    /// Stalls expected in [`SPAN`] in which a wakeup is late.
+    /// Expected number of stalls in [`SPAN`] with a late wakeup.
     expected: f64,
-    /// Their mean length beyond the latency limit, s (exponential); 0: one late wakeup
-    /// in each.
+    /// Mean length beyond the latency limit, s (exponential); 0: one late wakeup in
+    /// each.
     mean: f64,
 }
 
 impl Stalls {
-    /// Late wakeups expected in [`SPAN`]: the limit at which the machine is.
+    /// Returns the expected number of late wakeups in [`SPAN`], the limit of the
+    /// machine.
     fn late(self) -> f64 {
         self.expected * self.mean_late()
     }
 
-    /// Mean number of late wakeups in a stall: wakeups expire at the distance of the
-    /// probe, the first of them within that distance of the start.
+    /// Returns the mean number of late wakeups in a stall. Wakeups expire at the period
+    /// of the probe, the first within one period of the start.
     fn mean_late(self) -> f64 {
         if self.mean == 0.0 {
             return 1.0;
@@ -53,7 +53,7 @@ impl Stalls {
         1.0 / -(-ratio).exp_m1()
     }
 
-    /// Late wakeups of one run, as a recording has them: one event for each stall.
+    /// Draws the late wakeups of one run, as a recording has them: one event per stall.
     fn events(self, seed: u64) -> Vec<Event> {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut left: f64 = Poisson::new(self.expected).unwrap().sample(&mut random);
@@ -67,13 +67,13 @@ impl Stalls {
                 size: late,
             });
         }
-        events.sort_by(|one, other| one.at.total_cmp(&other.at));
+        events.sort_by(|a, b| a.at.total_cmp(&b.at));
         events
     }
 }
 
-/// The late wakeups among `events` within `span`, with clusters of up to the longest
-/// stall that is covered: the true size is not known to the product.
+/// Returns the late wakeups among `events` within `span`, with clusters of up to the
+/// longest covered stall. The product does not know the true size.
 fn tallied(events: &[Event], span: f64, longest: f64) -> Tallied {
     let until = events.partition_point(|event| event.at <= span);
     let count = events[..until].iter().map(|event| event.size).sum();
@@ -85,39 +85,38 @@ fn tallied(events: &[Event], span: f64, longest: f64) -> Tallied {
     }
 }
 
-/// The shares of runs that are said to be within and beyond the limit that they
-/// are at.
+/// Returns the fractions of runs with the verdicts within and beyond, at the limit.
 fn wrong(stalls: Stalls, longest: f64) -> [f64; 2] {
-    let mut told = [0_u32; 2];
+    let mut counts = [0_u32; 2];
     for seed in 0..RUNS {
-        let seen = tallied(&stalls.events(seed), SPAN, longest);
-        let found = against_limit(&seen, stalls.late(), 0.95).unwrap();
-        told[0] += u32::from(found.verdict == LimitVerdict::Within);
-        told[1] += u32::from(found.verdict == LimitVerdict::Beyond);
+        let count = tallied(&stalls.events(seed), SPAN, longest);
+        let result = against_limit(&count, stalls.late(), 0.95).unwrap();
+        counts[0] += u32::from(result.verdict == LimitVerdict::Within);
+        counts[1] += u32::from(result.verdict == LimitVerdict::Beyond);
     }
-    told.map(|told| f64::from(told) / RUNS as f64)
+    counts.map(|count| f64::from(count) / RUNS as f64)
 }
 
-/// Also if no stall at all was expected in a recording, or one, and if stalls are
-/// longer than the jitter between them by far.
+/// Also for zero or one expected stall per recording, and for stalls much longer than
+/// the jitter between them.
 #[test]
-fn what_is_at_its_limit_is_seldom_called_broken_or_met() {
+fn run_at_its_limit_is_rarely_called_broken_or_met() {
     for mean in [0.0, 0.1, 0.5] {
         for expected in [0.3, 1.0, 3.0, 10.0, 30.0] {
             let stalls = Stalls { expected, mean };
             let [within, beyond] = wrong(stalls, LONGEST);
             eprintln!("{stalls:?}: within {within:.4}, beyond {beyond:.4}");
-            assert!(within <= WRONG && beyond <= WRONG, "{stalls:?}");
+            assert!(within <= MAX_WRONG && beyond <= MAX_WRONG, "{stalls:?}");
         }
     }
 }
 
 /// The requirement may give a shorter longest stall; then shorter recordings suffice.
 #[test]
-fn stalls_that_are_as_long_as_the_requirement_says_are_seldom_called_met() {
+fn run_with_the_longest_covered_stalls_is_rarely_called_met() {
     for longest in [0.03, 0.2] {
         for expected in [1.0, 2.9, 10.0] {
-            // As many late wakeups in each as in the longest stall.
+            // Each stall has as many late wakeups as the longest one.
             let size = PROBE.wakeups(longest * 1e9);
             let isolated = Stalls {
                 expected,
@@ -126,76 +125,80 @@ fn stalls_that_are_as_long_as_the_requirement_says_are_seldom_called_met() {
             let within = (0..RUNS).filter(|&seed| {
                 let mut events = isolated.events(seed);
                 events.iter_mut().for_each(|event| event.size = size);
-                let seen = tallied(&events, SPAN, longest);
-                let found = against_limit(&seen, expected * size, 0.95).unwrap();
-                found.verdict == LimitVerdict::Within
+                let count = tallied(&events, SPAN, longest);
+                let result = against_limit(&count, expected * size, 0.95).unwrap();
+                result.verdict == LimitVerdict::Within
             });
             let within = within.count() as f64 / RUNS as f64;
             eprintln!("{expected} stalls of {longest} s: within {within:.4}");
-            assert!(within <= WRONG, "{expected}, {longest}: {within}");
+            assert!(within <= MAX_WRONG, "{expected}, {longest}: {within}");
         }
     }
 }
 
-/// The first verdict on a run that is at its limit, by whoever looks when there
-/// is twice as much each time, at `confidence`.
+/// Returns the first verdict on a run at its limit, with a look at each doubling, at
+/// `confidence`.
 fn first_verdict(stalls: Stalls, longest: f64, seed: u64, confidence: f64) -> LimitVerdict {
     let events = stalls.events(seed);
     for look in looks().lengths() {
         let span = look.as_secs_f64();
-        let seen = tallied(&events, span, longest);
-        let found = against_limit(&seen, stalls.late() * span / SPAN, confidence).unwrap();
-        if found.verdict != LimitVerdict::Unclear {
-            return found.verdict;
+        let count = tallied(&events, span, longest);
+        let result = against_limit(&count, stalls.late() * span / SPAN, confidence).unwrap();
+        if result.verdict != LimitVerdict::Unclear {
+            return result.verdict;
         }
     }
     LimitVerdict::Unclear
 }
 
-/// Nine of them, as in the two hours that `record --until-decided` takes at most.
+/// Returns nine looks, as in the two-hour maximum of `record --until-decided`.
 fn looks() -> Looks {
     Looks::doubling(Nanos::from_ms(2_500), Nanos::from_secs(600))
 }
 
-/// Whoever stops at the first of nine verdicts at 95 % each has them wrong far
-/// more often: that is what the looks are for.
+/// Stopping at the first of nine verdicts at 95 % each is wrong far more often; the
+/// looks prevent that.
 #[test]
-fn who_looks_again_and_again_is_wrong_no_more_often_than_who_looks_once() {
+fn repeated_looks_have_the_error_rate_of_one() {
     let looks = looks().lengths().len();
     assert_eq!(looks, 9);
     for (expected, mean, longest) in [(60.0, 0.0, 0.03), (20.0, 0.04, 0.12), (1.0, 0.5, LONGEST)] {
         let stalls = Stalls { expected, mean };
         let share = |confidence: f64| {
-            let told = (0..LOOKING).map(|seed| first_verdict(stalls, longest, seed, confidence));
-            let told: Vec<LimitVerdict> = told.collect();
+            let results =
+                (0..LOOK_RUNS).map(|seed| first_verdict(stalls, longest, seed, confidence));
+            let verdicts: Vec<LimitVerdict> = results.collect();
             [LimitVerdict::Within, LimitVerdict::Beyond].map(|is| {
-                let count = told.iter().filter(|one| **one == is).count();
-                count as f64 / LOOKING as f64
+                let count = verdicts.iter().filter(|verdict| **verdict == is).count();
+                count as f64 / LOOK_RUNS as f64
             })
         };
         let promised = share(Looks::each_confidence(looks, 0.95));
         let peeking = share(0.95);
         eprintln!("{stalls:?}: {promised:.3?}, peeking {peeking:.3?}");
-        assert!(promised.iter().all(|wrong| *wrong <= WRONG), "{promised:?}");
-        // One stall is too few to be called met at any look.
+        assert!(
+            promised.iter().all(|wrong| *wrong <= MAX_WRONG),
+            "{promised:?}"
+        );
+        // A single stall is too few for the verdict "met" at any look.
         let worst = peeking[0].max(peeking[1]);
-        assert!(expected < 2.0 || worst > 1.2 * WRONG, "{peeking:?}");
+        assert!(expected < 2.0 || worst > 1.2 * MAX_WRONG, "{peeking:?}");
     }
 }
 
 #[test]
-fn twice_or_half_the_limit_is_told_from_30_events_on() {
+fn twice_or_half_the_limit_is_decided_with_30_events() {
     let share = |expected: f64, limit: f64, is: LimitVerdict| {
-        let told = (0..RUNS).filter(|&seed| {
+        let decided = (0..RUNS).filter(|&seed| {
             let stalls = Stalls {
                 expected,
                 mean: 0.0,
             };
-            let seen = tallied(&stalls.events(seed), SPAN, 0.03);
-            let found = against_limit(&seen, limit, 0.95).unwrap();
-            found.verdict == is
+            let count = tallied(&stalls.events(seed), SPAN, 0.03);
+            let result = against_limit(&count, limit, 0.95).unwrap();
+            result.verdict == is
         });
-        told.count() as f64 / RUNS as f64
+        decided.count() as f64 / RUNS as f64
     };
     let beyond = share(60.0, 30.0, LimitVerdict::Beyond);
     let within = share(15.0, 30.0, LimitVerdict::Within);

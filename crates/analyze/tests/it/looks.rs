@@ -1,7 +1,7 @@
-//! How often a comparison that stops at the first look with a verdict finds a
-//! difference where there is none: by simulation with fixed seeds.
+//! False-alarm rate of a comparison that stops at the first look with a verdict, by
+//! simulation with fixed seeds.
 //!
-//! The figures are those of docs/validation/compare.md.
+//! The figures are in docs/validation/compare.md.
 
 use laggard_analyze::compare::{
     ComparisonVerdict, RecordingCount, RoundLooks, compare_recordings, holm,
@@ -9,53 +9,57 @@ use laggard_analyze::compare::{
 
 use crate::drifting::{Machine, RUNS, STEADY, recorded};
 
-/// The first look is after so many recordings of each side.
+/// Number of recordings of each side before the first look.
 const FIRST: usize = 4;
 
-/// Whether any of some services, tested together, is worse or better at this
-/// confidence, by the first `rounds` recordings of each side.
+/// Returns whether any of several services, tested together, is worse or better at this
+/// confidence after the first `rounds` recordings of each side.
 fn is_told(services: &[[Vec<RecordingCount>; 2]], rounds: usize, confidence: f64) -> bool {
-    let all: Vec<_> = services
+    let comparisons: Vec<_> = services
         .iter()
         .map(|[a, b]| compare_recordings(&a[..rounds], &b[..rounds], 1.25, confidence).unwrap())
         .collect();
-    let p: Vec<f64> = all.iter().map(|one| one.comparison.ratio.p).collect();
+    let p: Vec<f64> = comparisons
+        .iter()
+        .map(|comparison| comparison.comparison.ratio.p)
+        .collect();
     let p = holm(&p).unwrap();
-    all.iter().zip(p).any(|(one, p)| {
+    comparisons.iter().zip(p).any(|(comparison, p)| {
         let is_change = matches!(
-            one.comparison.verdict,
+            comparison.comparison.verdict,
             ComparisonVerdict::Worse | ComparisonVerdict::Better
         );
-        is_change && one.pairs_agree && p <= 1.0 - confidence
+        is_change && comparison.pairs_agree && p <= 1.0 - confidence
     })
 }
 
-/// Of comparisons of A with A: the share that finds a difference at any of our
-/// looks, at one of the same looks each at 95 %, and after any round at 95 %.
+/// Returns the fractions of comparisons of A with A that find a difference: at any of
+/// the planned looks, at any of the same looks at 95 % each, and after any round at 95
+/// %.
 fn wrong(machine: Machine, rounds: usize, services: u64) -> [f64; 3] {
     let looks = RoundLooks::planned(rounds, FIRST);
     let after = looks.after();
-    let mut told = [0_u32; 3];
+    let mut wrong_counts = [0_u32; 3];
     for run in 0..RUNS {
-        let all: Vec<_> = (0..services)
+        let recorded: Vec<_> = (0..services)
             .map(|service| recorded(machine, rounds, 1.0, run * services + service))
             .collect();
         let ours = |(look, &after): (usize, &usize)| {
-            is_told(&all, after, looks.confidence(look, 0.95).unwrap())
+            is_told(&recorded, after, looks.confidence(look, 0.95).unwrap())
         };
         let peeks: Vec<bool> = (0..=rounds)
-            .map(|after| after >= FIRST && is_told(&all, after, 0.95))
+            .map(|after| after >= FIRST && is_told(&recorded, after, 0.95))
             .collect();
-        told[0] += u32::from(after.iter().enumerate().any(ours));
-        told[1] += u32::from(after.iter().any(|&after| peeks[after]));
-        told[2] += u32::from(peeks.contains(&true));
+        wrong_counts[0] += u32::from(after.iter().enumerate().any(ours));
+        wrong_counts[1] += u32::from(after.iter().any(|&after| peeks[after]));
+        wrong_counts[2] += u32::from(peeks.contains(&true));
     }
-    told.map(|count| f64::from(count) / RUNS as f64)
+    wrong_counts.map(|count| f64::from(count) / RUNS as f64)
 }
 
 #[test]
-fn stopping_at_the_first_verdict_keeps_5_of_100_and_peeking_does_not() {
-    let (mut all, mut sum, mut worst) = (0.0, [0.0; 3], 0.0_f64);
+fn planned_looks_keep_the_error_at_5_percent_and_peeking_does_not() {
+    let (mut total, mut sum, mut worst) = (0.0, [0.0; 3], 0.0_f64);
     for ((drift, bursts, size), (rounds, services)) in [
         ((0.0, 60.0, 1.0), (8, 1)),
         ((0.2, 60.0, 1.0), (8, 1)),
@@ -71,15 +75,15 @@ fn stopping_at_the_first_verdict_keeps_5_of_100_and_peeking_does_not() {
             drift,
             memory: 0.5,
         };
-        let found = wrong(machine, rounds, services);
-        eprintln!("{machine:?}, {rounds} rounds, {services} services: {found:?}");
-        all += 1.0;
-        worst = worst.max(found[0]);
-        for (sum, found) in sum.iter_mut().zip(found) {
-            *sum += found;
+        let shares = wrong(machine, rounds, services);
+        eprintln!("{machine:?}, {rounds} rounds, {services} services: {shares:?}");
+        total += 1.0;
+        worst = worst.max(shares[0]);
+        for (sum, share) in sum.iter_mut().zip(shares) {
+            *sum += share;
         }
     }
-    let [ours, looks, rounds] = sum.map(|sum| sum / all);
+    let [ours, looks, rounds] = sum.map(|sum| sum / total);
     eprintln!(
         "ours {ours:.4}, at worst {worst:.4}; the same looks {looks:.4}; all rounds {rounds:.4}"
     );
@@ -88,7 +92,7 @@ fn stopping_at_the_first_verdict_keeps_5_of_100_and_peeking_does_not() {
 }
 
 #[test]
-fn a_change_is_found_almost_as_often_as_by_one_look_and_sooner() {
+fn change_is_found_sooner_with_looks_and_almost_as_often() {
     for (events, times, least, most) in [
         (25.0, 2.0, 0.55, 7.5),
         (50.0, 2.0, 0.9, 6.5),
@@ -111,10 +115,15 @@ fn a_change_is_found_almost_as_often_as_by_one_look_and_sooner() {
             made += first.map_or(rounds, |(_, &after)| after);
             once += u32::from(is_told(&service, rounds, 0.95));
         }
-        let [found, once] = [found, once].map(|count| f64::from(count) / RUNS as f64);
+        let [with_looks, once] = [found, once].map(|count| f64::from(count) / RUNS as f64);
         let mean = made as f64 / RUNS as f64;
-        eprintln!("{events} events, {times} times: {found:.3} in {mean:.2} rounds; once {once:.3}");
-        assert!(found >= least && mean <= most, "{events}: {found}, {mean}");
-        assert!(found >= once - 0.1, "{events}: {found}, {once}");
+        eprintln!(
+            "{events} events, {times} times: {with_looks:.3} in {mean:.2} rounds; once {once:.3}"
+        );
+        assert!(
+            with_looks >= least && mean <= most,
+            "{events}: {with_looks}, {mean}"
+        );
+        assert!(with_looks >= once - 0.1, "{events}: {with_looks}, {once}");
     }
 }

@@ -1,5 +1,5 @@
-//! The product formula of a forecast by cause against simulated causes: those
-//! that are independent, and those that are not.
+//! Product formula of a forecast by cause, with simulated independent and dependent
+//! causes.
 
 use laggard_analyze::forecast::{
     Bootstrap, ByCause, Component, LevelSettings, Mixture, Observation, Pareto, Peaks, Tail,
@@ -14,8 +14,7 @@ const S: f64 = 1e9;
 const HOUR: f64 = 3_600.0 * S;
 const THRESHOLD: f64 = 1.0;
 
-/// A cause that comes at random, 300 times an hour, and one half as large
-/// that comes more often.
+/// Random cause, 300 times an hour, and a smaller, more frequent one.
 const RARE: (f64, Pareto) = (
     300.0,
     Pareto {
@@ -30,45 +29,45 @@ const OFTEN: (f64, Pareto) = (
         shape: 0.1,
     },
 );
-/// A cause that comes every 5 s with 3 to 9 ms, evenly spread.
+/// Cause with a period of 5 s and latencies evenly spread from 3 to 9 ms.
 const PERIOD: f64 = 5.0 * S;
 const PERIODIC: (f64, f64) = (3.0, 9.0);
 
-/// One visit of a cause: when, how large, which.
+/// Visit of a cause: time, size, number of the cause.
 type Visit = (f64, f64, usize);
 
 fn exponential(mean: f64, random: &mut Pcg64Mcg) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// Above the threshold by an excess.
+/// Draws a size: the threshold plus an excess.
 fn size(excess: Pareto, random: &mut Pcg64Mcg) -> f64 {
     let rarity = 1.0 / (1.0 - random.random::<f64>());
     THRESHOLD + excess.exceeded_once_in(rarity).max(1e-12)
 }
 
-/// Visits of a random cause within `length`.
+/// Draws the visits of a random cause within `length`.
 fn visits(cause: (f64, Pareto), number: usize, length: f64, random: &mut Pcg64Mcg) -> Vec<Visit> {
-    let mut all = Vec::new();
+    let mut visits = Vec::new();
     let between = HOUR / cause.0;
-    let mut at = exponential(between, random);
-    while at < length {
-        all.push((at, size(cause.1, random), number));
-        at += exponential(between, random);
+    let mut time = exponential(between, random);
+    while time < length {
+        visits.push((time, size(cause.1, random), number));
+        time += exponential(between, random);
     }
-    all
+    visits
 }
 
 fn periodic(number: usize, length: f64, random: &mut Pcg64Mcg) -> Vec<Visit> {
-    let mut all = Vec::new();
-    let mut at = PERIOD * random.random::<f64>();
-    while at < length {
+    let mut visits = Vec::new();
+    let mut time = PERIOD * random.random::<f64>();
+    while time < length {
         let (least, most) = PERIODIC;
         let size = least + (most - least) * random.random::<f64>();
-        all.push((at + 1e6 * random.random::<f64>(), size, number));
-        at += PERIOD;
+        visits.push((time + 1e6 * random.random::<f64>(), size, number));
+        time += PERIOD;
     }
-    all
+    visits
 }
 
 fn random_component(cause: (f64, Pareto)) -> Component {
@@ -82,7 +81,7 @@ fn random_component(cause: (f64, Pareto)) -> Component {
     }
 }
 
-/// The truth about each cause.
+/// Returns the true components.
 fn components() -> Vec<Component> {
     let (least, most) = PERIODIC;
     let sizes = (0..600).map(|k| least + (most - least) * (f64::from(k) + 0.5) / 600.0);
@@ -93,13 +92,13 @@ fn components() -> Vec<Component> {
     vec![random_component(RARE), random_component(OFTEN), periodic]
 }
 
-/// The formula, told the truth.
+/// Returns the formula with the true components.
 fn truth() -> Mixture {
     Mixture::new(components(), 1.0).unwrap()
 }
 
-/// The chance that nothing exceeds `level` in `horizon`, of independent causes:
-/// the product of each one's.
+/// Returns the probability that `level` is not exceeded in `horizon`, for independent
+/// causes: the product over all causes.
 fn never_above(components: &[Component], level: f64, horizon: f64) -> f64 {
     let log = |component: &Component| match component {
         Component::Periodic { period, sizes } => {
@@ -111,7 +110,7 @@ fn never_above(components: &[Component], level: f64, horizon: f64) -> f64 {
     components.iter().map(log).sum::<f64>().exp()
 }
 
-/// The median of the largest latency in `horizon`, by bisection.
+/// Returns the median of the largest latency in `horizon`, by bisection.
 fn median_of_largest(components: &[Component], horizon: f64) -> f64 {
     let (mut low, mut high) = (THRESHOLD, 1e6);
     for _ in 0..100 {
@@ -125,15 +124,15 @@ fn median_of_largest(components: &[Component], horizon: f64) -> f64 {
     low
 }
 
-/// The sizes of `all` visits' peaks, when visits of less than 10 ms distance
-/// are one peak: of the larger, or of their sum.
-fn joined(mut all: Vec<Visit>, join: fn(f64, f64) -> f64) -> Vec<f64> {
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+/// Returns the sizes of the peaks of `visits` visits. Visits at a distance below 10 ms are
+/// one peak: the larger size, or the sum.
+fn joined(mut visits: Vec<Visit>, join: fn(f64, f64) -> f64) -> Vec<f64> {
+    visits.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut peaks: Vec<(f64, f64)> = Vec::new();
-    for (at, size, _) in all {
+    for (time, size, _) in visits {
         match peaks.last_mut() {
-            Some(last) if at - last.0 < 10e6 => *last = (at, join(last.1, size)),
-            _ => peaks.push((at, size)),
+            Some(last) if time - last.0 < 10e6 => *last = (time, join(last.1, size)),
+            _ => peaks.push((time, size)),
         }
     }
     peaks.into_iter().map(|(_, size)| size).collect()
@@ -147,13 +146,13 @@ fn sum(a: f64, b: f64) -> f64 {
     a + b
 }
 
-/// How often `peaks` of `horizons` exceed `level`, per horizon.
+/// Returns how often `peaks` of `horizons` exceed `level`, per horizon.
 fn exceedances(peaks: &[f64], level: f64, horizons: f64) -> f64 {
     peaks.iter().filter(|&&size| size > level).count() as f64 / horizons
 }
 
 #[test]
-fn the_formula_is_exact_for_independent_causes() {
+fn formula_is_exact_for_independent_causes() {
     let mut random = Pcg64Mcg::seed_from_u64(27);
     let mixture = truth();
     for horizon in [10.0 * 60.0 * S, HOUR, 10.0 * HOUR] {
@@ -162,10 +161,10 @@ fn the_formula_is_exact_for_independent_causes() {
         let runs = if horizon < HOUR { 6_000 } else { 1_000 };
         let (mut above, mut within) = (0.0, 0);
         for _ in 0..runs {
-            let mut all = visits(RARE, 0, horizon, &mut random);
-            all.extend(visits(OFTEN, 1, horizon, &mut random));
-            all.extend(periodic(2, horizon, &mut random));
-            let peaks = joined(all, larger);
+            let mut visits_seen = visits(RARE, 0, horizon, &mut random);
+            visits_seen.extend(visits(OFTEN, 1, horizon, &mut random));
+            visits_seen.extend(periodic(2, horizon, &mut random));
+            let peaks = joined(visits_seen, larger);
             above += exceedances(&peaks, level, f64::from(runs));
             within += i32::from(exceedances(&peaks, median, 1.0) == 0.0);
         }
@@ -174,14 +173,14 @@ fn the_formula_is_exact_for_independent_causes() {
             "independent, {:.2} h: the level of {level:.2} ms was exceeded {above:.3} times, the median of the largest held {within:.3}",
             horizon / HOUR
         );
-        // Four standard errors, and what clusters of two causes lose.
+        // Four standard errors, and the loss by clusters of two causes.
         assert!((above - 1.0).abs() < 4.0 / f64::from(runs).sqrt() + 0.01);
         assert!((within - 0.5).abs() < 2.0 / f64::from(runs).sqrt() + 0.01);
     }
 }
 
-/// How often the level of an hour, by the formula for independent causes, is
-/// exceeded in an hour, and what the level should have been.
+/// Returns how often the level of an hour by the formula for independent causes is
+/// exceeded in an hour, and the ratio of the true level to it.
 fn dependent(
     what: &str,
     join: fn(f64, f64) -> f64,
@@ -191,34 +190,35 @@ fn dependent(
     let mixture = Mixture::new(vec![random_component(RARE), random_component(OFTEN)], 1.0).unwrap();
     let level = mixture.return_level(HOUR).unwrap();
     let hours = 2_000_usize;
-    let mut all: Vec<f64> = (0..hours)
+    let mut peaks: Vec<f64> = (0..hours)
         .flat_map(|_| joined(come(&mut random), join))
         .collect();
-    let above = exceedances(&all, level, hours as f64);
-    all.sort_by(|a, b| b.total_cmp(a));
-    let should = all[hours - 1];
+    let above = exceedances(&peaks, level, hours as f64);
+    peaks.sort_by(|a, b| b.total_cmp(a));
+    let should = peaks[hours - 1];
     println!("{what}: exceeded {above:.2} times an hour; {level:.1} ms instead of {should:.1} ms");
     (above, level / should)
 }
 
 #[test]
-fn causes_that_come_together_are_forecast_too_high_or_too_low() {
-    // A visit of the rare cause brings one of the other, `share` of the time.
+fn simultaneous_causes_are_forecast_too_high_or_too_low() {
+    // A visit of the rare cause brings a visit of the other with probability `share`.
     let together = |share: f64| {
         move |random: &mut Pcg64Mcg| {
             let rare = visits(RARE, 0, HOUR, random);
-            let mut all = visits((OFTEN.0 - share * RARE.0, OFTEN.1), 1, HOUR, random);
-            for &(at, _, _) in &rare {
+            let mut visits_seen = visits((OFTEN.0 - share * RARE.0, OFTEN.1), 1, HOUR, random);
+            for &(time, _, _) in &rare {
                 if random.random::<f64>() < share {
-                    all.push((at + 1e6, size(OFTEN.1, random), 1));
+                    visits_seen.push((time + 1e6, size(OFTEN.1, random), 1));
                 }
             }
-            all.extend(rare);
-            all
+            visits_seen.extend(rare);
+            visits_seen
         }
     };
 
-    // At once, on two CPUs: one late activation each, the peak is the larger.
+    // At the same time on two CPUs: one late activation each, so the peak is the larger
+    // one.
     let (above, _) = dependent("always together, the larger counts", larger, together(1.0));
     assert!((0.9..=1.05).contains(&above));
     // In one activation: the latencies add up.
@@ -229,31 +229,35 @@ fn causes_that_come_together_are_forecast_too_high_or_too_low() {
 }
 
 #[test]
-fn a_load_that_comes_and_goes_keeps_the_level_but_not_the_odds() {
+fn alternating_load_keeps_the_level_but_not_the_odds() {
     let median = median_of_largest(&[random_component(RARE), random_component(OFTEN)], HOUR);
     let mut random = Pcg64Mcg::seed_from_u64(3);
     let hours = 2_000;
     let mut within = 0;
     let (above, _) = dependent(
-        "both five times as often in every fifth hour",
+        "both at five times the rate in every fifth hour",
         larger,
         |random| {
             if random.random::<f64>() < 0.8 {
                 return Vec::new();
             }
-            let mut all = visits((5.0 * RARE.0, RARE.1), 0, HOUR, random);
-            all.extend(visits((5.0 * OFTEN.0, OFTEN.1), 1, HOUR, random));
-            all
+            let mut visits_seen = visits((5.0 * RARE.0, RARE.1), 0, HOUR, random);
+            visits_seen.extend(visits((5.0 * OFTEN.0, OFTEN.1), 1, HOUR, random));
+            visits_seen
         },
     );
     for _ in 0..hours {
         let busy = random.random::<f64>() < 0.2;
-        let all = if busy {
+        let visits_seen = if busy {
             visits((5.0 * RARE.0, RARE.1), 0, HOUR, &mut random)
         } else {
             Vec::new()
         };
-        within += i32::from(joined(all, larger).iter().all(|&size| size <= median));
+        within += i32::from(
+            joined(visits_seen, larger)
+                .iter()
+                .all(|&size| size <= median),
+        );
     }
     let within = f64::from(within) / f64::from(hours);
     println!("the median of the largest held in {within:.2} of the hours");
@@ -262,22 +266,22 @@ fn a_load_that_comes_and_goes_keeps_the_level_but_not_the_odds() {
     assert!((0.75..0.9).contains(&within));
 }
 
-/// An hour as `level_by_cause` sees it, and what it says about ten.
+/// Draws an hour and returns the ten-hour forecast of `level_by_cause`.
 fn forecast(random: &mut Pcg64Mcg, seed: u64) -> Option<laggard_analyze::Interval> {
-    let mut all = visits(RARE, 0, HOUR, random);
-    all.extend(visits(OFTEN, 1, HOUR, random));
-    all.extend(periodic(2, HOUR, random));
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let causes: Vec<Option<usize>> = all.iter().map(|one| Some(one.2)).collect();
-    let times = all.iter().map(|one| one.0).collect();
-    let sizes = all.iter().map(|one| one.1).collect();
+    let mut visits_seen = visits(RARE, 0, HOUR, random);
+    visits_seen.extend(visits(OFTEN, 1, HOUR, random));
+    visits_seen.extend(periodic(2, HOUR, random));
+    visits_seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let causes: Vec<Option<usize>> = visits_seen.iter().map(|visit| Some(visit.2)).collect();
+    let times = visits_seen.iter().map(|visit| visit.0).collect();
+    let sizes = visits_seen.iter().map(|visit| visit.1).collect();
     let peaks = Peaks::new(THRESHOLD, HOUR, times, sizes).unwrap();
     let observations = [Observation {
         start: Nanos::ZERO,
         duration: Nanos::from_secs(3_600),
         streams: Vec::new(),
     }];
-    let known = ByCause {
+    let input = ByCause {
         peaks: &peaks,
         observations: &observations,
         causes: &causes,
@@ -288,18 +292,21 @@ fn forecast(random: &mut Pcg64Mcg, seed: u64) -> Option<laggard_analyze::Interva
         bootstrap: Bootstrap { rounds: 99, seed },
         ..LevelSettings::default()
     };
-    let found = level_by_cause(known, 10.0 * HOUR, &settings).ok()?;
-    Some(found.0.interval)
+    let estimate = level_by_cause(input, 10.0 * HOUR, &settings).ok()?;
+    Some(estimate.0.interval)
 }
 
 #[test]
-fn a_forecast_by_cause_is_accepted_and_covers() {
+fn forecast_by_cause_is_accepted_and_covers() {
     let truth = truth().return_level(10.0 * HOUR).unwrap();
     let runs = 60;
     let intervals: Vec<_> = (0..runs)
         .filter_map(|run| forecast(&mut Pcg64Mcg::seed_from_u64(run), run))
         .collect();
-    let covered = intervals.iter().filter(|one| one.contains(truth)).count();
+    let covered = intervals
+        .iter()
+        .filter(|interval| interval.contains(truth))
+        .count();
 
     let accepted = intervals.len() as f64 / runs as f64;
     let covered = covered as f64 / intervals.len() as f64;

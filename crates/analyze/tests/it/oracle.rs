@@ -1,5 +1,5 @@
-//! Response times against another implementation: pyRTA, the Python package
-//! `response-time-analysis`. Skipped, with the reason, where that is missing.
+//! Response times compared with another implementation: pyRTA, the Python package
+//! `response-time-analysis`. Skipped, with the reason, if it is missing.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ for tasks in sets:
 json.dump(out, sys.stdout)
 ";
 
-/// What pyRTA answers, or why it cannot be asked.
+/// Returns pyRTA's result, or the reason why it is not available.
 fn ask(sets: &Value) -> Result<Value, String> {
     let has = Command::new("python3")
         .args(["-c", "import response_time_analysis"])
@@ -55,7 +55,7 @@ fn ask(sets: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn response_times_are_those_of_pyrta() {
+fn response_times_equal_pyrta() {
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(3);
     let sets: Vec<Vec<Task>> = (0..60)
         .map(|_| {
@@ -76,17 +76,17 @@ fn response_times_are_those_of_pyrta() {
         clippy::cast_possible_truncation,
         reason = "a few whole numbers"
     )]
-    let asked: Vec<Value> = sets
+    let requests: Vec<Value> = sets
         .iter()
         .map(|set| {
-            let one = |task: &Task| {
+            let task_json = |task: &Task| {
                 let whole = |time: f64| time as i64;
                 json!({ "period": whole(task.period), "cost": whole(task.cost), "jitter": whole(task.jitter) })
             };
-            set.iter().map(one).collect()
+            set.iter().map(task_json).collect()
         })
         .collect();
-    let answers = match ask(&asked.into()) {
+    let answers = match ask(&requests.into()) {
         Ok(answers) => answers,
         Err(why) => {
             eprintln!("skipped: {why}");
@@ -98,8 +98,8 @@ fn response_times_are_those_of_pyrta() {
     for (set, answer) in sets.iter().zip(answers.as_array().unwrap()) {
         let ours: Vec<Option<f64>> = (0..set.len())
             .map(|index| {
-                // pyRTA counts from the release, we from the arrival: the same
-                // for a task without jitter of its own.
+                // pyRTA counts from the release, laggard from the arrival: equal for a
+                // task without jitter.
                 let mut set = set.clone();
                 set[index].jitter = 0.0;
                 let response = response_time(&set, index, Supply::default()).unwrap();

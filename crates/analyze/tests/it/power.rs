@@ -1,15 +1,14 @@
-//! How often a comparison finds a doubled rate, of one service alone and of one of
-//! six, and whether so many events as are said suffice: by simulation with fixed
-//! seeds.
+//! Power to find a doubled rate, for one service alone and for one of six, with the
+//! reported number of events: by simulation with fixed seeds.
 //!
-//! The figures are those of docs/validation/compare.md.
+//! The figures are in docs/validation/compare.md.
 
 use laggard_analyze::compare::{compare_recordings, expected_clusters_for, holm};
 
 use crate::drifting::{Machine, RUNS, STEADY, recorded};
 
-/// The share of comparisons of `services`, each with so many `events` expected in
-/// A, that find that the first of them has twice the rate in B.
+/// Returns the fraction of comparisons of `services`, each with `events` expected in A,
+/// that find twice the rate of the first service in B.
 fn found(events: f64, pairs: usize, services: u64) -> f64 {
     let machine = Machine {
         bursts: events / pairs as f64,
@@ -21,15 +20,18 @@ fn found(events: f64, pairs: usize, services: u64) -> f64 {
             let sides = recorded(machine, pairs, times, run * services + service);
             compare_recordings(&sides[0], &sides[1], 1.25, 0.95).unwrap()
         });
-        let all: Vec<_> = compared.collect();
-        let p: Vec<f64> = all.iter().map(|one| one.comparison.ratio.p).collect();
-        holm(&p).unwrap()[0] <= 0.05 && all[0].pairs_agree
+        let comparisons: Vec<_> = compared.collect();
+        let p: Vec<f64> = comparisons
+            .iter()
+            .map(|comparison| comparison.comparison.ratio.p)
+            .collect();
+        holm(&p).unwrap()[0] <= 0.05 && comparisons[0].pairs_agree
     };
     (0..RUNS).filter(is_found).count() as f64 / RUNS as f64
 }
 
 #[test]
-fn one_service_alone_is_told_sooner_than_one_of_six() {
+fn single_service_is_decided_sooner_than_one_of_six() {
     for (events, least) in [
         (25.0, [0.58, 0.19]),
         (35.0, [0.74, 0.36]),
@@ -45,7 +47,7 @@ fn one_service_alone_is_told_sooner_than_one_of_six() {
 }
 
 #[test]
-fn so_many_events_as_are_said_find_it_in_80_of_100() {
+fn reported_number_of_events_gives_80_percent_power() {
     for services in [1, 6] {
         for pairs in [4, 8] {
             let wrong = 0.05 / services as f64;

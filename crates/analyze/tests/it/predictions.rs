@@ -1,12 +1,11 @@
-//! How often prediction intervals hold the count that comes, by simulation of
-//! stalls before and after.
+//! Coverage of prediction intervals, by simulation of stalls before and after.
 
 use laggard_analyze::exceedance::{Blackout, StreamBlackouts};
 use laggard_analyze::qos::{Buffering, Observed, expectation, late_jobs};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// ms.
+/// In ms.
 const BEFORE: f64 = 60_000.0;
 const AFTER: f64 = 30_000.0;
 
@@ -14,14 +13,14 @@ fn exponential(mean: f64, random: &mut Pcg64Mcg) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// How long stalls are.
+/// Distribution of the stall length.
 #[derive(Clone, Copy, Debug)]
 enum Length {
     Exponential,
     Equal,
-    /// Pareto of shape 0.4: longer ones come, now and then, than ever before.
+    /// Pareto of shape 0.4: occasionally longer than ever before.
     Heavy,
-    /// One in seven ten times as long.
+    /// One in seven is ten times as long.
     Two,
 }
 
@@ -37,8 +36,7 @@ impl Length {
     }
 }
 
-/// Stalls: how long, how often in [`BEFORE`], and how many come together
-/// within half a second on average.
+/// Stalls: length, number in [`BEFORE`], and mean number within half a second.
 #[derive(Clone, Copy, Debug)]
 struct Stalls {
     length: Length,
@@ -52,19 +50,22 @@ impl Stalls {
         let between = BEFORE * self.burst / self.often;
         let mut first = exponential(between, random) - 1_000.0;
         while first < exposure {
-            let mut at = first;
+            let mut time = first;
             loop {
-                starts.push(at);
+                starts.push(time);
                 if random.random::<f64>() < 1.0 / self.burst {
                     break;
                 }
-                at += exponential(500.0 / self.burst, random);
+                time += exponential(500.0 / self.burst, random);
             }
             first += exponential(between, random);
         }
         starts.sort_by(f64::total_cmp);
         let mut blackouts: Vec<Blackout> = Vec::new();
-        for start in starts.into_iter().filter(|at| (0.0..exposure).contains(at)) {
+        for start in starts
+            .into_iter()
+            .filter(|start| (0.0..exposure).contains(start))
+        {
             let free = blackouts.last().map_or(0.0, |last| last.end);
             let start = start.max(free);
             let end = start + self.length.draw(random);
@@ -83,8 +84,8 @@ impl Stalls {
     }
 }
 
-/// The shares of runs in which failures and late jobs were in their intervals,
-/// and the mean number of both.
+/// Returns the fractions of runs with failures and late jobs in their intervals, and
+/// the mean number of both.
 fn coverage(stalls: Stalls, buffering: Buffering, seed: u64) -> ([f64; 2], [f64; 2]) {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let runs = 400;
@@ -93,12 +94,12 @@ fn coverage(stalls: Stalls, buffering: Buffering, seed: u64) -> ([f64; 2], [f64;
     for _ in 0..runs {
         let before = stalls.come(BEFORE, &mut random);
         let after = stalls.come(AFTER, &mut random);
-        let said = expectation(&[before], buffering, AFTER, 0.95).unwrap();
+        let prediction = expectation(&[before], buffering, AFTER, 0.95).unwrap();
         let phase = buffering.period() * random.random::<f64>();
         let late = late_jobs(&after.blackouts.middle, AFTER, buffering, phase, 0.0).unwrap();
         let pairs = [
-            (said.failures, late.episodes.len()),
-            (said.misses, late.misses.len()),
+            (prediction.failures, late.episodes.len()),
+            (prediction.misses, late.misses.len()),
         ];
         for (index, (expected, count)) in pairs.into_iter().enumerate() {
             let count = count as f64;
@@ -111,9 +112,9 @@ fn coverage(stalls: Stalls, buffering: Buffering, seed: u64) -> ([f64; 2], [f64;
 }
 
 #[test]
-fn counts_to_come_lie_in_their_intervals_as_often_as_these_say() {
+fn future_counts_have_the_nominal_coverage() {
     let cases = [
-        // Length, so many in 60 s, burst, deadline (ms).
+        // Length, number in 60 s, burst, deadline (ms).
         (Length::Exponential, 20.0, 1.0, 4.0),
         (Length::Exponential, 300.0, 1.0, 4.0),
         (Length::Exponential, 60.0, 1.0, 16.0),
@@ -140,8 +141,8 @@ fn counts_to_come_lie_in_their_intervals_as_often_as_these_say() {
             counted[0], inside[0], counted[1], inside[1]
         );
         println!("{what}");
-        // 0.95, 0.03 from it at most, and 0.01 for the simulation. A count of
-        // few failures cannot be cut at exactly 2.5 %.
+        // 0.95 with a tolerance of 0.03, and 0.01 for the simulation. Small counts of
+        // failures have no exact 2.5 % limits.
         let most = if counted[0] < 10.0 { 1.0 } else { 0.99 };
         assert!((0.91..=most).contains(&inside[0]), "{what}");
         assert!((0.91..=0.99).contains(&inside[1]), "{what}");

@@ -1,11 +1,11 @@
-//! The response-time analysis against a discrete-event simulation of the same
-//! tasks, which knows nothing of the theory.
+//! Response-time analysis compared with a discrete-event simulation of the same tasks,
+//! which does not use the theory.
 
 use laggard_analyze::sched::{Supply, Task, response_times};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A task in whole ticks.
+/// Task in integer ticks.
 #[derive(Clone, Copy, Debug)]
 struct Spec {
     cost: u32,
@@ -22,7 +22,7 @@ impl Spec {
     }
 }
 
-/// One job in the simulation.
+/// Job in the simulation.
 struct Job {
     released: i64,
     arrived: i64,
@@ -30,8 +30,8 @@ struct Job {
     left: u32,
 }
 
-/// The longest response of each task when all are released together after
-/// their longest jitter, and later jobs as early as they can be.
+/// Returns the longest response of each task if all are released together after their
+/// longest jitter, and later jobs as early as possible.
 fn simulated(specs: &[Spec], until: i64) -> Vec<f64> {
     let mut jobs: Vec<Job> = Vec::new();
     for (task, spec) in specs.iter().enumerate() {
@@ -50,7 +50,7 @@ fn simulated(specs: &[Spec], until: i64) -> Vec<f64> {
     }
     let mut worst = vec![0.0_f64; specs.len()];
     for now in 0..until * 4 {
-        // Lower index, higher priority; jobs of one task in their order.
+        // A lower index has a higher priority; jobs of one task run in order.
         let ready = jobs
             .iter_mut()
             .filter(|job| job.left > 0 && job.released <= now);
@@ -83,14 +83,14 @@ fn random_specs(random: &mut Pcg64Mcg) -> Vec<Spec> {
 }
 
 #[test]
-fn the_analysis_finds_the_response_that_a_simulation_shows() {
+fn analysis_equals_the_simulated_responses() {
     let mut random = Pcg64Mcg::seed_from_u64(1994);
     let mut compared = 0;
     while compared < 300 {
         let specs = random_specs(&mut random);
         let tasks: Vec<Task> = specs.iter().map(|spec| spec.task()).collect();
         let load: f64 = tasks.iter().map(|task| task.utilization()).sum();
-        // Nearer to 1, a busy period can outlast the simulation.
+        // Closer to 1, a busy period can outlast the simulation.
         if load > 0.95 {
             continue;
         }

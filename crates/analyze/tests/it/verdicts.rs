@@ -1,7 +1,7 @@
-//! How often a comparison of sets of recordings finds a difference, where there
-//! is none and where there is one: by simulation with fixed seeds.
+//! False-alarm rate and power of comparisons of sets of recordings, by simulation with
+//! fixed seeds.
 //!
-//! The figures are those of docs/validation/compare.md.
+//! The figures are in docs/validation/compare.md.
 
 use laggard_analyze::compare::{
     ComparisonVerdict, RecordingOrder, compare_recordings, compare_recordings_in_order, holm,
@@ -9,41 +9,46 @@ use laggard_analyze::compare::{
 
 use crate::drifting::{Job, Machine, RUNS, STEADY, recorded, recorded_in};
 
-/// The share of comparisons of `pairs` pairs, recorded A B B A A B ..., that
-/// say that B, with `times` the rate, is worse, and that it is better.
+/// Returns the fractions of comparisons of `pairs` pairs, recorded A B B A A B ..., in
+/// which B, with `times` the rate, is worse and is better.
 fn verdicts(machine: Machine, pairs: usize, times: f64) -> (f64, f64) {
-    let mut told = [0_u32; 2];
+    let mut counts = [0_u32; 2];
     for run in 0..RUNS {
         let sides = recorded(machine, pairs, times, run);
-        let found = compare_recordings(&sides[0], &sides[1], 1.25, 0.95).unwrap();
-        let is_one = found.pairs_agree;
-        told[0] += u32::from(is_one && found.comparison.verdict == ComparisonVerdict::Worse);
-        told[1] += u32::from(is_one && found.comparison.verdict == ComparisonVerdict::Better);
+        let sets = compare_recordings(&sides[0], &sides[1], 1.25, 0.95).unwrap();
+        let is_one = sets.pairs_agree;
+        counts[0] += u32::from(is_one && sets.comparison.verdict == ComparisonVerdict::Worse);
+        counts[1] += u32::from(is_one && sets.comparison.verdict == ComparisonVerdict::Better);
     }
     let share = |count: u32| f64::from(count) / RUNS as f64;
-    (share(told[0]), share(told[1]))
+    (share(counts[0]), share(counts[1]))
 }
 
-/// The share of comparisons of `services` alike, tested together, that tell any of them
-/// apart.
+/// Returns the fraction of comparisons of `services` equal services, tested together,
+/// that find a difference.
 fn any_told(machine: Machine, pairs: usize, services: u64) -> f64 {
     let is_wrong = |run: &u64| {
-        let sides = (0..services).map(|one| recorded(machine, pairs, 1.0, run * services + one));
+        let sides =
+            (0..services).map(|service| recorded(machine, pairs, 1.0, run * services + service));
         let compared = sides.map(|side| compare_recordings(&side[0], &side[1], 1.25, 0.95));
-        let all: Vec<_> = compared.map(Result::unwrap).collect();
-        let p: Vec<f64> = all.iter().map(|one| one.comparison.ratio.p).collect();
-        let mut all = all.iter().zip(holm(&p).unwrap());
-        all.any(|(one, p)| p <= 0.05 && one.pairs_agree)
+        let comparisons: Vec<_> = compared.map(Result::unwrap).collect();
+        let p: Vec<f64> = comparisons
+            .iter()
+            .map(|comparison| comparison.comparison.ratio.p)
+            .collect();
+        let mut pairs_with_p = comparisons.iter().zip(holm(&p).unwrap());
+        pairs_with_p.any(|(comparison, p)| p <= 0.05 && comparison.pairs_agree)
     };
     (0..RUNS).filter(is_wrong).count() as f64 / RUNS as f64
 }
 
-/// So many recordings of each: what `laggard compare` asks for, and more.
+/// Numbers of recordings per side: the number that `laggard compare` requires, and
+/// more.
 const PAIRS: [usize; 2] = [4, 6];
 
 #[test]
-fn a_machine_differs_from_itself_in_5_of_100_comparisons_at_most_however_it_drifts() {
-    let (mut all, mut wrong, mut worst) = (0.0, 0.0, 0.0_f64);
+fn drifting_machine_differs_from_itself_in_at_most_5_percent() {
+    let (mut total, mut wrong, mut worst) = (0.0, 0.0, 0.0_f64);
     for drift in [0.0, 0.2, 0.5, 1.0] {
         for (bursts, size) in [(8.0, 1.0), (8.0, 10.0), (60.0, 1.0), (60.0, 5.0)] {
             for pairs in PAIRS {
@@ -55,20 +60,20 @@ fn a_machine_differs_from_itself_in_5_of_100_comparisons_at_most_however_it_drif
                 };
                 let (worse, better) = verdicts(machine, pairs, 1.0);
                 eprintln!("{machine:?}, {pairs} pairs: {:.3}", worse + better);
-                (all, wrong) = (all + 1.0, wrong + worse + better);
+                (total, wrong) = (total + 1.0, wrong + worse + better);
                 worst = worst.max(worse + better);
             }
         }
     }
-    eprintln!("in all {:.4}, at worst {worst:.3}", wrong / all);
-    assert!(wrong / all <= 0.03, "{}", wrong / all);
+    eprintln!("in all {:.4}, at worst {worst:.3}", wrong / total);
+    assert!(wrong / total <= 0.03, "{}", wrong / total);
     assert!(worst <= 0.05, "{worst}");
 }
 
-/// What is too little to be noticed in eight recordings is enough to tell one of many
-/// services from itself, where each has little that may be wrong.
+/// Variation that is too small to detect in eight recordings suffices to make one of
+/// many services differ from itself, because each has a small error probability.
 #[test]
-fn nine_services_together_differ_from_themselves_in_5_of_100_comparisons_at_most() {
+fn nine_services_differ_from_themselves_in_at_most_5_percent() {
     let mut sum = 0.0;
     let settings = [
         (0.0, 25.0, 0.5),
@@ -87,7 +92,7 @@ fn nine_services_together_differ_from_themselves_in_5_of_100_comparisons_at_most
         };
         let wrong = any_told(machine, PAIRS[0], 9);
         eprintln!("{machine:?}, nine services: {wrong:.3}");
-        // Of 1,200, up to 6.3 % is what chance makes of 5 in 39 of 40 settings.
+        // For 1,200 comparisons, chance gives up to 6.3 % for 5 % in 39 of 40 settings.
         assert!(wrong <= 0.063, "{machine:?}: {wrong}");
         sum += wrong / settings.len() as f64;
     }
@@ -95,7 +100,7 @@ fn nine_services_together_differ_from_themselves_in_5_of_100_comparisons_at_most
 }
 
 #[test]
-fn a_doubled_rate_is_found_in_most_comparisons_of_25_expected_events() {
+fn doubled_rate_is_found_in_most_comparisons_of_25_expected_events() {
     for (events, least) in [(25.0, 0.58), (35.0, 0.74), (50.0, 0.88)] {
         for pairs in PAIRS {
             let machine = Machine {
@@ -113,7 +118,7 @@ fn a_doubled_rate_is_found_in_most_comparisons_of_25_expected_events() {
 }
 
 #[test]
-fn a_doubled_rate_is_found_also_where_the_machine_drifts_slowly() {
+fn doubled_rate_is_found_on_a_slowly_drifting_machine() {
     for (drift, least) in [(0.5, [0.85, 0.95]), (1.0, [0.4, 0.5])] {
         for (pairs, least) in PAIRS.into_iter().zip(least) {
             let machine = Machine {
@@ -129,11 +134,11 @@ fn a_doubled_rate_is_found_also_where_the_machine_drifts_slowly() {
     }
 }
 
-/// Comparisons of each setting with a job.
+/// Number of comparisons per setting with a job.
 const WITH_JOB: u64 = 300;
 
-/// The share of comparisons of this number of rounds that have a verdict, where B has
-/// `times` the rate, in an order that is drawn for each or in A B B A again and again.
+/// Returns the fraction of comparisons of this number of rounds with a verdict, with
+/// `times` the rate in B, in an order that is drawn for each or in A B B A repeated.
 fn told_with_job(
     machine: Machine,
     rounds: usize,
@@ -149,19 +154,19 @@ fn told_with_job(
             RecordingOrder::new((0..2 * rounds).map(side).collect())
         };
         let [a, b] = recorded_in(order.sides(), machine, job, times, *run);
-        let found = compare_recordings_in_order(&a, &b, &order, (1.25, 0.95)).unwrap();
+        let sets = compare_recordings_in_order(&a, &b, &order, (1.25, 0.95)).unwrap();
         let is_change = matches!(
-            found.comparison.verdict,
+            sets.comparison.verdict,
             ComparisonVerdict::Worse | ComparisonVerdict::Better
         );
-        found.pairs_agree && is_change
+        sets.pairs_agree && is_change
     };
     (0..WITH_JOB).filter(is_told).count() as f64 / WITH_JOB as f64
 }
 
 /// In A B B A, each fourth recording is of one side.
 #[test]
-fn a_job_in_each_so_manieth_recording_is_no_change_in_whatever_order() {
+fn periodic_job_is_no_change_in_any_order() {
     let (mut sum, mut settings) = ([0.0; 2], 0.0);
     for rounds in [4, 6, 8, 12] {
         for every in [2, 3, 4, 8] {
@@ -171,7 +176,8 @@ fn a_job_in_each_so_manieth_recording_is_no_change_in_whatever_order() {
                 let wrong = [true, false]
                     .map(|is_drawn| told_with_job(machine, rounds, job, 1.0, is_drawn));
                 eprintln!("{rounds} rounds, {bursts} bursts, {job:?}: drawn, fixed {wrong:.3?}");
-                // Of 300, up to 8 % is what chance makes of 5 in 99 of 100 settings.
+                // For 300 comparisons, chance gives up to 8 % for 5 % in 99 of 100
+                // settings.
                 assert!(
                     wrong.iter().all(|&wrong| wrong <= 0.08),
                     "{rounds}, {job:?}: {wrong:?}"
@@ -188,7 +194,7 @@ fn a_job_in_each_so_manieth_recording_is_no_change_in_whatever_order() {
 
 /// Without a job, and with one in each fourth recording.
 #[test]
-fn a_doubled_rate_is_found_in_an_order_that_is_drawn() {
+fn doubled_rate_is_found_in_a_random_order() {
     for (rounds, events, least) in [(4, 50.0, 0.85), (8, 50.0, 0.9), (8, 400.0, 0.99)] {
         let machine = Machine {
             bursts: events / rounds as f64,
@@ -198,9 +204,12 @@ fn a_doubled_rate_is_found_in_an_order_that_is_drawn() {
             every: 4,
             times: 2.0,
         };
-        let found = |job, is_drawn| told_with_job(machine, rounds, job, 2.0, is_drawn);
-        let (alone, fixed) = (found(None, true), found(None, false));
-        let with_job = found(Some(job), true);
+        let share_with_verdict = |job, is_drawn| told_with_job(machine, rounds, job, 2.0, is_drawn);
+        let (alone, fixed) = (
+            share_with_verdict(None, true),
+            share_with_verdict(None, false),
+        );
+        let with_job = share_with_verdict(Some(job), true);
         eprintln!(
             "{events} events in {rounds}: {alone:.3}; job {with_job:.3}; fixed order {fixed:.3}"
         );

@@ -1,5 +1,5 @@
-//! `web/test/replay.json`: what the port of the replay in `web/src/qos` must
-//! give. Node runs the port on the inputs; here the outputs are held to ours.
+//! `web/test/replay.json`: expected results of the replay port in `web/src/qos`. Node
+//! runs the port on the inputs; this test compares the outputs with the Rust code.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -19,16 +19,16 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-/// Set this to write the file instead of comparing it.
+/// Variable that makes the test write the file instead of comparing it.
 const REWRITE: &str = "LAGGARD_REWRITE_VECTORS";
 const CONFIDENCE: f64 = 0.95;
 
-/// A length of time from `low` to `high`, ns, as likely short as long.
+/// Draws a duration from `low` to `high`, ns, uniform on a logarithmic scale.
 fn length(random: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
     (low * (high / low).powf(random.random::<f64>())).round()
 }
 
-/// Buffers, the length of one, and the work for it, ns.
+/// Draws the number of buffers, the length of one, and its work, ns.
 fn buffering(random: &mut Pcg64Mcg) -> (Value, Buffering) {
     let buffers = random.random_range(2..8_u32);
     let period = length(random, 0.3e6, 30e6);
@@ -39,7 +39,7 @@ fn buffering(random: &mut Pcg64Mcg) -> (Value, Buffering) {
     )
 }
 
-/// Spans in which nothing runs, ascending and apart.
+/// Draws ascending, disjoint blackouts.
 fn blackouts(random: &mut Pcg64Mcg, most: usize) -> Vec<Blackout> {
     let mut now = 0.0;
     (0..random.random_range(0..most))
@@ -57,21 +57,21 @@ fn columns(list: &[Blackout]) -> Value {
 }
 
 fn late(random: &mut Pcg64Mcg) -> Value {
-    let (asked, buffering) = buffering(random);
+    let (request, buffering) = buffering(random);
     let list = blackouts(random, 9);
     let until = list.last().map_or(1e8, |last| last.end) + length(random, 1e6, 1e8);
     let phase = (buffering.period() * random.random::<f64>()).round();
     let base = length(random, 1.0, 5e4);
-    let found = late_jobs(&list, until, buffering, phase, base).unwrap();
+    let late = late_jobs(&list, until, buffering, phase, base).unwrap();
     // A stream that is always late would fill the file.
-    let misses = &found.misses[..found.misses.len().min(5)];
+    let misses = &late.misses[..late.misses.len().min(5)];
     json!({
-        "of": "late", "buffering": asked, "blackouts": columns(&list), "until": until, "phase": phase,
-        "base": base, "count": found.misses.len(), "misses": misses, "episodes": found.episodes.len(),
+        "of": "late", "buffering": request, "blackouts": columns(&list), "until": until, "phase": phase,
+        "base": base, "count": late.misses.len(), "misses": misses, "episodes": late.episodes.len(),
     })
 }
 
-/// The late activations of one CPU, and how they stand in the page.
+/// Draws the late activations of one CPU, with their form in the page.
 fn stream(random: &mut Pcg64Mcg, most: usize, base: u64) -> (Value, Stream, f64) {
     let (mut now, mut before) = (0, 0);
     let (mut after, mut waited, mut free) = (Vec::new(), Vec::new(), Vec::new());
@@ -108,72 +108,72 @@ fn of_stream(random: &mut Pcg64Mcg) -> Value {
     let base = random.random_range(1_000..60_000_u64);
     let (columns_of, stream, _) = stream(random, 7, base);
     let least = length(random, 1e3, 3e7) as u64;
-    let found = stream.blackouts(Nanos::ZERO, Nanos::from_ns(base), Nanos::from_ns(least));
+    let blackouts = stream.blackouts(Nanos::ZERO, Nanos::from_ns(base), Nanos::from_ns(least));
     json!({
         "of": "blackouts", "stream": columns_of, "base": base, "least": least,
-        "inner": columns(&found.inner), "middle": columns(&found.middle), "outer": columns(&found.outer),
+        "inner": columns(&blackouts.inner), "middle": columns(&blackouts.middle), "outer": columns(&blackouts.outer),
     })
 }
 
-fn figures(found: &Outlook) -> Value {
+fn figures(outlook: &Outlook) -> Value {
     // JSON has no infinity: null stands for it.
     json!({
-        "failures": found.failures, "clusters": found.clusters, "misses": found.misses, "mttf": found.mean_time,
-        "low": found.mean_time_interval.low, "high": found.mean_time_interval.high, "dispersion": found.dispersion,
+        "failures": outlook.failures, "clusters": outlook.clusters, "misses": outlook.misses, "mttf": outlook.mean_time,
+        "low": outlook.mean_time_interval.low, "high": outlook.mean_time_interval.high, "dispersion": outlook.dispersion,
     })
 }
 
-/// What was seen on some CPUs of some recordings.
+/// Draws observations of some CPUs of some recordings.
 fn observed(random: &mut Pcg64Mcg, least: f64) -> (u64, Vec<Value>, Vec<Observed>) {
     let base = random.random_range(1_000..60_000_u64);
     let recordings = random.random_range(1..3_usize);
-    let (asked, all): (Vec<Value>, Vec<Observed>) = (0..random.random_range(1..4_usize))
+    let (requests, observed): (Vec<Value>, Vec<Observed>) = (0..random.random_range(1..4_usize))
         .map(|index| {
             let (mut columns, stream, exposure) = stream(random, 9, base);
             let recording = index % recordings;
             columns["recording"] = recording.into();
             let least = Nanos::from_ns(least as u64);
             let blackouts = stream.blackouts(Nanos::ZERO, Nanos::from_ns(base), least);
-            let one = Observed {
+            let cpu = Observed {
                 recording,
                 blackouts,
                 exposure,
                 base: base as f64,
             };
-            (columns, one)
+            (columns, cpu)
         })
         .unzip();
-    (base, asked, all)
+    (base, requests, observed)
 }
 
 fn of_outlook(random: &mut Pcg64Mcg) -> Value {
-    let (asked, buffering) = buffering(random);
+    let (request, buffering) = buffering(random);
     let least = (buffering.slack() / 10.0).floor().max(0.0);
-    let (base, streams, all) = observed(random, least);
-    let found = outlook(&all, buffering, CONFIDENCE).unwrap();
+    let (base, streams, cpus) = observed(random, least);
+    let result = outlook(&cpus, buffering, CONFIDENCE).unwrap();
     json!({
-        "of": "outlook", "buffering": asked, "base": base, "least": least, "streams": streams,
-        "figures": figures(&found),
+        "of": "outlook", "buffering": request, "base": base, "least": least, "streams": streams,
+        "figures": figures(&result),
     })
 }
 
 fn of_curve(random: &mut Pcg64Mcg) -> Value {
-    let (asked, first) = buffering(random);
+    let (request, first) = buffering(random);
     let least = (first.slack() / 10.0).floor().max(0.0);
-    let (_, _, all) = observed(random, least);
-    let mut found: Vec<Outlook> = (2..8)
+    let (_, _, cpus) = observed(random, least);
+    let mut outlooks: Vec<Outlook> = (2..8)
         .map(|buffers| {
             let buffering = Buffering::new(buffers, first.period(), first.compute()).unwrap();
-            outlook(&all, buffering, CONFIDENCE).unwrap()
+            outlook(&cpus, buffering, CONFIDENCE).unwrap()
         })
         .collect();
-    // As they never come, so that there is something to put in order.
-    found.rotate_left(random.random_range(0..5));
-    let exposure = found[0].exposure;
-    let before: Vec<Value> = found.iter().map(figures).collect();
-    monotone(&mut found);
-    let after: Vec<Value> = found.iter().map(figures).collect();
-    json!({ "of": "curve", "buffering": asked, "exposure": exposure, "before": before, "after": after })
+    // In an impossible order, so that the sort has work.
+    outlooks.rotate_left(random.random_range(0..5));
+    let exposure = outlooks[0].exposure;
+    let before: Vec<Value> = outlooks.iter().map(figures).collect();
+    monotone(&mut outlooks);
+    let after: Vec<Value> = outlooks.iter().map(figures).collect();
+    json!({ "of": "curve", "buffering": request, "exposure": exposure, "before": before, "after": after })
 }
 
 fn of_clusters(random: &mut Pcg64Mcg) -> Value {
@@ -181,28 +181,28 @@ fn of_clusters(random: &mut Pcg64Mcg) -> Value {
     let mut times: Vec<f64> = (0..random.random_range(0..14_u32))
         .map(|_| (span * random.random::<f64>()).round())
         .collect();
-    // A burst, now and then.
+    // An occasional burst.
     if let Some(first) = times.first().copied()
         && random.random::<bool>()
     {
         let burst = (1..random.random_range(2..8_u32)).map(|k| first + 1e7 * f64::from(k));
-        times.extend(burst.filter(|&at| at < span));
+        times.extend(burst.filter(|&time| time < span));
     }
     times.sort_by(f64::total_cmp);
     let events: Vec<Event> = times
         .into_iter()
-        .map(|at| Event {
-            at,
+        .map(|time| Event {
+            at: time,
             size: f64::from(random.random_range(1..=16_u32)) / 16.0,
         })
         .collect();
     let sum: f64 = events.iter().map(|event| event.size).sum();
-    let found = Clusters::of(&events, span).unwrap();
-    let interval = clustered_interval(sum, found, CONFIDENCE).unwrap();
+    let result = Clusters::of(&events, span).unwrap();
+    let interval = clustered_interval(sum, result, CONFIDENCE).unwrap();
     json!({
         "of": "clusters", "span": span, "sum": sum,
         "events": events.iter().map(|event| [event.at, event.size]).collect::<Vec<_>>(),
-        "count": found.map(|one| one.count), "variation": found.map(|one| one.variation),
+        "count": result.map(|clusters| clusters.count), "variation": result.map(|clusters| clusters.variation),
         "low": interval.low, "high": interval.high,
     })
 }
@@ -215,43 +215,43 @@ fn of_rate(random: &mut Pcg64Mcg) -> Value {
     };
     let exposure = length(random, 1e6, 1e12);
     let confidence = [0.9, 0.95, 0.975][random.random_range(0..3_usize)];
-    let found = rate_interval(events, exposure, confidence).unwrap();
+    let interval = rate_interval(events, exposure, confidence).unwrap();
     json!({
         "of": "rate", "events": events, "exposure": exposure, "confidence": confidence,
-        "low": found.low, "high": found.high,
+        "low": interval.low, "high": interval.high,
     })
 }
 
-/// When stalls began that made activations later than `limit`, as a share of
-/// the time.
+/// Returns the starts of the stalls that made activations later than `limit`, as a
+/// fraction of the time.
 fn stalls(stream: &Value, limit: f64) -> Vec<f64> {
     let numbers = |key: &str| {
         stream[key]
             .as_array()
             .unwrap()
             .iter()
-            .map(|one| one.as_f64().unwrap())
+            .map(|value| value.as_f64().unwrap())
     };
-    let (mut at, mut end) = (0.0, -1.0);
-    let mut found = Vec::new();
+    let (mut time, mut end) = (0.0, -1.0);
+    let mut list = Vec::new();
     for (after, latency) in numbers("after_ns").zip(numbers("latency_ns")) {
-        at += after;
+        time += after;
         if latency > limit {
-            if at > end {
-                found.push(at / stream["duration_ns"].as_f64().unwrap());
+            if time > end {
+                list.push(time / stream["duration_ns"].as_f64().unwrap());
             }
-            end = f64::max(end, at + latency);
+            end = f64::max(end, time + latency);
         }
     }
-    found
+    list
 }
 
-/// Where the recordings tell an interval only.
+/// Draws a case in which the recordings give only an interval.
 fn of_bounds(random: &mut Pcg64Mcg) -> Value {
-    let (asked, buffering) = buffering(random);
+    let (request, buffering) = buffering(random);
     let least = (buffering.slack() / 10.0).floor().max(0.0);
-    let (base, mut streams, mut all) = observed(random, least);
-    all.truncate(1);
+    let (base, mut streams, mut cpus) = observed(random, least);
+    cpus.truncate(1);
     streams.truncate(1);
     let mut histogram = Histogram::default();
     for _ in 0..random.random_range(20..80_u32) {
@@ -276,11 +276,11 @@ fn of_bounds(random: &mut Pcg64Mcg) -> Value {
         stalls,
         hidden: (!is_between).then(|| later(base_ns + least)),
     };
-    let found = failure_bounds(&all, &sampled, buffering, CONFIDENCE).unwrap();
+    let result = failure_bounds(&cpus, &sampled, buffering, CONFIDENCE).unwrap();
     json!({
-        "of": "bounds", "buffering": asked, "base": base, "exposure": all[0].exposure, "largest": sampled.largest,
+        "of": "bounds", "buffering": request, "base": base, "exposure": cpus[0].exposure, "largest": sampled.largest,
         "is_between": is_between, "is_counted": is_counted, "streams": streams, "ordinary": base_ns + least, "buckets": buckets,
-        "low": found.failures.low, "high": found.failures.high,
+        "low": result.failures.low, "high": result.failures.high,
     })
 }
 
@@ -303,7 +303,7 @@ fn vectors() -> Vec<Value> {
         .collect()
 }
 
-/// The same with twelve digits of every number: more than the port is held to.
+/// Rounds every number to twelve digits, more than the port must match.
 fn shortened(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -311,37 +311,38 @@ fn shortened(value: Value) -> Value {
             let text = format!("{number:.11e}");
             text.parse::<f64>().unwrap().into()
         }
-        Value::Array(all) => all.into_iter().map(shortened).collect(),
-        Value::Object(all) => {
+        Value::Array(values) => values.into_iter().map(shortened).collect(),
+        Value::Object(members) => {
             let shortened = |(key, value)| (key, shortened(value));
-            Value::Object(all.into_iter().map(shortened).collect())
+            Value::Object(members.into_iter().map(shortened).collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }
 
-/// Equal but for what another mathematical library rounds otherwise.
+/// Returns whether both are equal, except for different rounding of mathematical
+/// libraries.
 fn agree(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| agree(a, b))
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(a, b)| agree(a, b))
         }
-        (Value::Object(one), Value::Object(other)) => {
-            one.len() == other.len()
-                && one
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left
                     .iter()
-                    .all(|(key, a)| other.get(key).is_some_and(|b| agree(a, b)))
+                    .all(|(key, a)| right.get(key).is_some_and(|b| agree(a, b)))
         }
         (Value::Number(one), Value::Number(other)) => {
-            let (one, other) = (one.as_f64().unwrap(), other.as_f64().unwrap());
-            (one - other).abs() <= 1e-9 * one.abs().max(1.0)
+            let (left, right) = (one.as_f64().unwrap(), other.as_f64().unwrap());
+            (left - right).abs() <= 1e-9 * left.abs().max(1.0)
         }
-        (one, other) => one == other,
+        (left, right) => left == right,
     }
 }
 
 #[test]
-fn the_vectors_that_the_port_is_held_to_are_what_we_give() {
+fn vectors_of_the_web_port_equal_the_rust_results() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/test/replay.json");
     let expected = vectors();
     if std::env::var_os(REWRITE).is_some() {
@@ -350,19 +351,19 @@ fn the_vectors_that_the_port_is_held_to_are_what_we_give() {
     }
 
     let text = std::fs::read_to_string(&file).unwrap_or_else(|_| "[]".into());
-    let found: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let stored: Vec<Value> = serde_json::from_str(&text).unwrap();
 
     let stale = format!(
         "web/test/replay.json is stale; run `{REWRITE}=1 cargo test -p laggard-analyze --test web_vectors`, \
          and `npm test` in web"
     );
-    assert_eq!(found.len(), expected.len(), "{stale}");
-    for (found, expected) in found.iter().zip(&expected) {
-        assert!(agree(found, expected), "{stale}:\n{found}\n{expected}");
+    assert_eq!(stored.len(), expected.len(), "{stale}");
+    for (actual, expected) in stored.iter().zip(&expected) {
+        assert!(agree(actual, expected), "{stale}:\n{actual}\n{expected}");
     }
-    // Vectors of which nothing fails would hold the port to nothing.
+    // Vectors without failures would test nothing.
     let fail = expected
         .iter()
-        .filter(|one| one["count"].as_f64() > Some(0.0));
+        .filter(|cluster| cluster["count"].as_f64() > Some(0.0));
     assert!(fail.count() > 300);
 }

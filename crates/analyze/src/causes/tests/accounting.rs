@@ -1,4 +1,4 @@
-//! Every latency is accounted for without remainder, and causes are ranked.
+//! Every latency is attributed without remainder, and causes are ranked.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn what_had_been_overwritten_is_unexplained() {
+fn overwritten_time_is_unexplained() {
     let mut scene = late_thread(2_000).ours(2_000);
     scene.episode.evidence.overwritten = true;
 
@@ -19,7 +19,7 @@ fn what_had_been_overwritten_is_unexplained() {
 }
 
 #[test]
-fn without_any_evidence_everything_is_unexplained() {
+fn time_without_evidence_is_unexplained() {
     let scene = late_thread(2_000);
 
     assert_eq!(
@@ -29,7 +29,7 @@ fn without_any_evidence_everything_is_unexplained() {
 }
 
 #[test]
-fn a_cause_is_ranked_by_its_time_and_worth_what_remains_without_it() {
+fn cause_is_ranked_by_its_time_with_the_max_without_it() {
     let hog = late_thread(3_000)
         .switch(-500, 95, "hog", 4)
         .during(10, 15, TIMER)
@@ -44,11 +44,13 @@ fn a_cause_is_ranked_by_its_time_and_worth_what_remains_without_it() {
         .episode;
     let explained: Vec<_> = [&hog, &hog, &cat]
         .into_iter()
-        .map(|one| (one, explain(one, Service::Fifo(90), Route::Direct)))
+        .map(|episode| (episode, explain(episode, Service::Fifo(90), Route::Direct)))
         .collect();
 
     let ranking = rank(
-        explained.iter().map(|(episode, all)| (*episode, all)),
+        explained
+            .iter()
+            .map(|(episode, explanation)| (*episode, explanation)),
         |culprit| culprit.thread.as_deref().map(str::to_owned),
     );
 
@@ -61,10 +63,10 @@ fn a_cause_is_ranked_by_its_time_and_worth_what_remains_without_it() {
     assert_eq!(ranking.largest, Nanos::from_us(3_002));
 }
 
-/// Both grew with the square of the episodes.
+/// Guards against time quadratic in the number of episodes.
 #[test]
-fn a_ranking_finds_words_once_and_the_largest_latency_without_each_cause() {
-    // Who took 1 ms of an episode, and `hog` the rest: 2 ms to 11 ms.
+fn ranking_formats_culprits_once_and_finds_the_max_without_each_cause() {
+    // Each thread takes 1 ms of an episode, and `hog` the rest: 2 ms to 11 ms.
     let scenes: Vec<Episode> = (0..10)
         .map(|number| {
             let by: i64 = 3_000 + 1_000 * number;
@@ -78,46 +80,50 @@ fn a_ranking_finds_words_once_and_the_largest_latency_without_each_cause() {
         .collect();
     let explained: Vec<_> = scenes
         .iter()
-        .map(|one| (one, explain(one, Service::Fifo(90), Route::Direct)))
+        .map(|episode| (episode, explain(episode, Service::Fifo(90), Route::Direct)))
         .collect();
-    let asked = Cell::new(0);
+    let calls = Cell::new(0);
 
     let ranking = rank(
-        explained.iter().map(|(episode, all)| (*episode, all)),
+        explained
+            .iter()
+            .map(|(episode, explanation)| (*episode, explanation)),
         |culprit| {
-            asked.set(asked.get() + 1);
+            calls.set(calls.get() + 1);
             culprit.thread.as_deref().map(str::to_owned)
         },
     );
 
-    let causes = explained.iter().flat_map(|(_, all)| &all.causes);
-    let culprits: HashSet<_> = causes.map(|one| (one.class, &one.culprit)).collect();
-    assert_eq!(asked.into_inner(), culprits.len());
+    let causes = explained
+        .iter()
+        .flat_map(|(_, explanation)| &explanation.causes);
+    let culprits: HashSet<_> = causes.map(|cause| (cause.class, &cause.culprit)).collect();
+    assert_eq!(calls.into_inner(), culprits.len());
     for cause in &ranking.causes {
         let left = explained.iter().map(|(episode, explanation)| {
             let causes = explanation.causes.iter();
-            let its = causes.filter(|one| {
-                (one.class, one.culprit.thread.as_deref())
+            let its = causes.filter(|part| {
+                (part.class, part.culprit.thread.as_deref())
                     == (cause.signature.class, cause.signature.who.as_deref())
             });
-            let taken = its.fold(Nanos::ZERO, |sum, one| sum + one.time_ns);
+            let taken = its.fold(Nanos::ZERO, |sum, cause| sum + cause.time_ns);
             episode.latency().saturating_sub(taken)
         });
         let name = &cause.signature;
         assert_eq!(Some(cause.largest_without), left.max(), "{name:?}");
     }
-    // Of two causes alike the first by name comes first.
+    // Equal causes are ordered by name.
     let totals: Vec<_> = ranking
         .causes
         .iter()
-        .map(|one| (one.total, &one.signature))
+        .map(|cause| (cause.total, &cause.signature))
         .collect();
     assert!(totals.is_sorted_by_key(|(total, name)| (std::cmp::Reverse(*total), *name)));
 }
 
 /// Each expiry that passed has the causes of the time since it was due.
 #[test]
-fn expiries_that_passed_count_to_the_causes_of_the_rest() {
+fn passed_expiries_are_attributed_to_the_rest_of_the_causes() {
     let mut hog = late_thread(3_000)
         .switch(-500, 95, "hog", 4)
         .during(10, 15, TIMER)
@@ -141,12 +147,12 @@ fn expiries_that_passed_count_to_the_causes_of_the_rest() {
     let sum = ranking
         .causes
         .iter()
-        .fold(Nanos::ZERO, |sum, one| sum + one.total);
+        .fold(Nanos::ZERO, |sum, cause| sum + cause.total);
     assert_eq!(sum, ranking.total);
 }
 
 #[test]
-fn a_cause_is_on_the_cpus_where_its_time_went() {
+fn cause_is_on_the_cpus_that_lost_time_to_it() {
     let hog = |cpu: u32, late: i64| {
         let mut scene = late_thread(late.unsigned_abs())
             .switch(-500, 95, "hog", 4)
@@ -157,13 +163,15 @@ fn a_cause_is_on_the_cpus_where_its_time_went() {
         scene.episode.cpu = Cpu(cpu);
         scene.episode
     };
-    let cpus = |all: &[Episode]| -> Vec<u32> {
-        let explained: Vec<_> = all
+    let cpus = |episodes: &[Episode]| -> Vec<u32> {
+        let explained: Vec<_> = episodes
             .iter()
-            .map(|one| (one, explain(one, Service::Fifo(90), Route::Direct)))
+            .map(|episode| (episode, explain(episode, Service::Fifo(90), Route::Direct)))
             .collect();
         let ranking = rank(
-            explained.iter().map(|(episode, all)| (*episode, all)),
+            explained
+                .iter()
+                .map(|(episode, explanation)| (*episode, explanation)),
             |culprit| culprit.thread.as_deref().map(str::to_owned),
         );
         let of_hog = ranking.causes.iter();
@@ -183,8 +191,8 @@ fn activities() -> impl Strategy<Value = Activity> {
         (0..3_u32).prop_map(Activity::Irq),
         Just(TIMER),
         (0..10_u32).prop_map(Activity::Softirq),
-        (0..3_u64).prop_map(|at| Activity::Hrtimer(Address(at))),
-        (0..3_u64).prop_map(|at| Activity::Work(Address(at))),
+        (0..3_u64).prop_map(|address| Activity::Hrtimer(Address(address))),
+        (0..3_u64).prop_map(|address| Activity::Work(Address(address))),
         Just(Activity::Idle(1)),
     ]
 }
@@ -208,7 +216,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
 
 proptest! {
     #[test]
-    fn the_parts_add_up_to_the_latency_whatever_the_evidence(
+    fn parts_add_up_to_the_latency_for_any_evidence(
         mut stages in proptest::collection::vec(0..30_000_u64, 4),
         mut events in proptest::collection::vec((-2_000..40_000_i64, happenings()), 0..60),
         mut samples in proptest::collection::vec((-2_000..40_000_i64, 0..4_u32, any::<bool>()), 0..20),
@@ -220,16 +228,16 @@ proptest! {
         route in prop_oneof![Just(Route::Direct), Just(Route::Deferred)],
     ) {
         stages.sort_unstable();
-        events.sort_by_key(|(at, _)| *at);
+        events.sort_by_key(|(time, _)| *time);
         samples.sort_unstable();
         let order = [Stage::Irq, Stage::Softirq, Stage::Waking, service.last_stage()];
         let stages: Vec<_> = order.into_iter().zip(stages).collect();
         let mut scene = Scene::new(&stages);
-        for (at, what) in events {
-            scene = scene.event(at, what);
+        for (time, what) in events {
+            scene = scene.event(time, what);
         }
-        for (at, tid, in_user) in samples {
-            scene = scene.sample(at, tid, if in_user { &[] } else { &[5] });
+        for (time, tid, in_user) in samples {
+            scene = scene.sample(time, tid, if in_user { &[] } else { &[5] });
         }
         let (overwritten, stolen, sampled) = flags;
         let evidence = &mut scene.episode.evidence;
@@ -239,32 +247,32 @@ proptest! {
             step_ns: Nanos::from_ms(10),
         });
         if !steals.is_empty() {
-            let readings = steals.iter().map(|&(at, time)| stolen_us(at - 5_000, at, time));
+            let readings = steals.iter().map(|&(end, time)| stolen_us(end - 5_000, end, time));
             evidence.steals = Some(readings.collect());
         }
         if !sampled {
             evidence.sampler = None;
         }
 
-        let all = explain(&scene.episode, service, route);
+        let explanation = explain(&scene.episode, service, route);
 
         let latency = scene.episode.latency();
-        let causes: u64 = all.causes.iter().map(|cause| cause.time_ns.ns()).sum();
+        let causes: u64 = explanation.causes.iter().map(|cause| cause.time_ns.ns()).sum();
         prop_assert_eq!(causes, latency.ns());
-        let mut at = EXPIRY;
-        for part in &all.parts {
-            prop_assert_eq!(part.slice.from, at);
-            prop_assert!(part.slice.to > at);
-            at = part.slice.to;
+        let mut time = EXPIRY;
+        for part in &explanation.parts {
+            prop_assert_eq!(part.slice.from, time);
+            prop_assert!(part.slice.to > time);
+            time = part.slice.to;
         }
-        prop_assert_eq!(at, scene.episode.end());
+        prop_assert_eq!(time, scene.episode.end());
     }
 }
 
-/// What a timer's slack takes is the thread's own wish, whatever ran meanwhile; what the
-/// thread does in the end is its work.
+/// Timer slack is requested by the thread itself, whatever runs during it. The thread's
+/// final work is its execution time.
 #[test]
-fn of_a_thread_that_is_watched_slack_and_work_are_its_own() {
+fn slack_and_work_of_a_watched_thread_are_its_own() {
     let mut scene = Scene::new(&[
         (Stage::Irq, 60),
         (Stage::Waking, 62),
@@ -278,28 +286,37 @@ fn of_a_thread_that_is_watched_slack_and_work_are_its_own() {
     scene.episode.slack_ns = Nanos::from_us(50);
     let task = Service::Task("app/timer".parse().unwrap());
 
-    let all = explain(&scene.episode, task, Route::Direct);
+    let explanation = explain(&scene.episode, task, Route::Direct);
 
-    let of = |class, because| -> u64 {
-        let mut causes = all.causes.iter();
-        let found = causes.find(|one| one.class == class && one.culprit.because == because);
-        found.map_or(0, |one| one.time_ns.ns() / 1_000)
+    let time_of = |class, because| -> u64 {
+        let mut causes = explanation.causes.iter();
+        let matching =
+            causes.find(|cause| cause.class == class && cause.culprit.because == because);
+        matching.map_or(0, |cause| cause.time_ns.ns() / 1_000)
     };
-    assert_eq!(of(CauseClass::OwnPath, Some(Because::Slack)), 50);
-    assert_eq!(of(CauseClass::OwnWork, None), 900);
-    assert_eq!(of(CauseClass::Interrupt, None), 100);
-    let sum: u64 = all.causes.iter().map(|one| one.time_ns.ns()).sum();
+    assert_eq!(time_of(CauseClass::OwnPath, Some(Because::Slack)), 50);
+    assert_eq!(time_of(CauseClass::OwnWork, None), 900);
+    assert_eq!(time_of(CauseClass::Interrupt, None), 100);
+    let sum: u64 = explanation
+        .causes
+        .iter()
+        .map(|cause| cause.time_ns.ns())
+        .sum();
     assert_eq!(sum, scene.episode.latency().ns());
 }
 
-/// A recording can say anything.
+/// A recording can contain any value.
 #[test]
-fn slack_is_no_longer_than_the_activation() {
+fn slack_is_at_most_the_activation() {
     let mut scene = late_thread(100).switch(-500, 7, "cat", 120).ours(100);
     scene.episode.slack_ns = Nanos::MAX;
 
-    let all = explain(&scene.episode, Service::Other, Route::Direct);
+    let explanation = explain(&scene.episode, Service::Other, Route::Direct);
 
-    let sum: u64 = all.causes.iter().map(|one| one.time_ns.ns()).sum();
+    let sum: u64 = explanation
+        .causes
+        .iter()
+        .map(|cause| cause.time_ns.ns())
+        .sum();
     assert_eq!(sum, scene.episode.latency().ns());
 }

@@ -1,19 +1,19 @@
-//! The work grows with the number of records, and not with its square.
+//! Cost of an explanation, which must not be quadratic in the number of records.
 
 use super::*;
 
-/// The most records that the searches for one slice look at, by binary logarithm of
-/// the number of records.
+/// Maximum number of records that the searches for one slice visit, per binary
+/// logarithm of the number of records.
 const SEARCHES: usize = 24;
 
-/// A long wait, with an interrupt, a sample and a switch of threads in each 40 us.
-/// Threads are lent priorities, are stopped with their control group, and run as
-/// different threads; switches and whole spans are lost.
+/// Returns a long wait with an interrupt, a sample and a context switch every 40 us.
+/// Threads get lent priorities, are stopped with their control group, and run as
+/// different threads. Switches and whole spans are lost.
 fn crowded(records: u64) -> Scene {
     let turns = records / 4;
     let mut scene = late_thread(turns * 40 + 100);
     for turn in 0..turns {
-        let at = i64::try_from(turn * 40).unwrap();
+        let time = i64::try_from(turn * 40).unwrap();
         let tid = 1_000 + u32::try_from(turn % 50).unwrap();
         let priority = if (turn + turn / 50).is_multiple_of(2) {
             4
@@ -21,19 +21,19 @@ fn crowded(records: u64) -> Scene {
             120
         };
         scene = scene
-            .switch(at, tid, &format!("task {tid}"), priority)
-            .during(at + 5, at + 9, TIMER)
-            .sample(at + 20, tid, &[turn % 300][..usize::from(turn % 3 > 0)]);
+            .switch(time, tid, &format!("task {tid}"), priority)
+            .during(time + 5, time + 9, TIMER)
+            .sample(time + 20, tid, &[turn % 300][..usize::from(turn % 3 > 0)]);
         if turn.is_multiple_of(7) {
             scene.episode.evidence.throttles.push(Throttle {
-                at_ns: us(at),
+                at_ns: us(time),
                 tid: Tid(OURS),
                 group: Some(5),
             });
         }
         if turn.is_multiple_of(11) {
-            let from_ns = us(at + 25);
-            let to_ns = us(at + 27);
+            let from_ns = us(time + 25);
+            let to_ns = us(time + 27);
             scene.episode.evidence.gaps.push(Span { from_ns, to_ns });
         }
     }
@@ -46,7 +46,8 @@ fn crowded(records: u64) -> Scene {
     scene.ours(i64::try_from(turns * 40 + 90).unwrap())
 }
 
-/// The waiting thread is in a group with a quota; the others are in another one.
+/// Returns symbols in which the waiting thread is in a group with a quota and the
+/// others are in another group.
 fn groups() -> Symbols {
     let level = |group: &str, weight| SchedEntity {
         group: group.into(),
@@ -67,7 +68,7 @@ fn groups() -> Symbols {
     }
 }
 
-/// Visited records for each record, and the number of parts.
+/// Returns the number of visited records per record, and the number of parts.
 fn visits(scene: &Scene) -> (usize, usize) {
     let episode = &scene.episode;
     let index = EvidenceIndex::new(&episode.evidence);
@@ -79,9 +80,10 @@ fn visits(scene: &Scene) -> (usize, usize) {
     (index.visits() / records, parts.len())
 }
 
-/// A walk over all records for each slice visits half as many as there are records.
+/// Guards against a walk over all records per slice, which visits half of them on
+/// average.
 #[test]
-fn searches_visit_few_records_however_many_there_are() {
+fn searches_visit_few_of_many_records() {
     for records in [1_000, 10_000, 100_000] {
         let (visits, parts) = visits(&crowded(records));
 
@@ -91,9 +93,9 @@ fn searches_visit_few_records_however_many_there_are() {
     }
 }
 
-/// A sum over every part for every expiry takes their product.
+/// Guards against a sum over every part for every expiry.
 #[test]
-fn shares_in_passed_expiries_are_sums_over_every_expiry() {
+fn passed_shares_equal_the_sums_over_every_expiry() {
     let mut episode = crowded(2_000).episode;
     episode.passed_ns = (1..300).map(|number| Nanos::from_us(number * 61)).collect();
 
@@ -118,10 +120,10 @@ fn shares_in_passed_expiries_are_sums_over_every_expiry() {
 }
 
 #[test]
-fn open_activities_are_bounded_where_no_end_is_recorded() {
+fn open_activities_are_bounded_without_recorded_ends() {
     let mut scene = late_thread(60_000).switch(-500, 7, "hog", 4);
-    for at in 1_000..50_000 {
-        scene = scene.event(at, Happening::Begin(Activity::Softirq(1)));
+    for time in 1_000..50_000 {
+        scene = scene.event(time, Happening::Begin(Activity::Softirq(1)));
     }
 
     let explained = explain(
@@ -140,10 +142,10 @@ fn open_activities_are_bounded_where_no_end_is_recorded() {
 
 /// A thread has a part for each of its records, and a name of up to 1 KiB.
 #[test]
-fn parts_of_one_stay_share_the_name_of_the_thread() {
+fn parts_of_one_stay_share_the_thread_name() {
     let mut scene = late_thread(2_000).switch(-500, 7, "hog", 4);
-    for at in (100..1_900).step_by(20) {
-        scene = scene.during(at, at + 10, TIMER);
+    for time in (100..1_900).step_by(20) {
+        scene = scene.during(time, time + 10, TIMER);
     }
 
     let explained = explain(&scene.ours(2_000).episode, Service::Fifo(90), Route::Direct);

@@ -2,7 +2,8 @@ use super::*;
 
 const NORMAL: i16 = 120;
 
-/// A normal thread of `fifo:90`'s number that waits while `runs` has the CPU.
+/// Returns an episode in which a normal thread with the TID of `fifo:90` waits while
+/// `runs` has the CPU.
 fn waiting(runs: u32) -> Episode {
     let mut scene = late_thread(2_000)
         .switch(-500, runs, "other", NORMAL)
@@ -25,7 +26,8 @@ fn nice(nice: i64, weight: u64) -> SchedEntity {
     level("", &format!("nice {nice}"), weight)
 }
 
-/// The first cause of a thread in these groups, beside one in others.
+/// Returns the first cause of a thread in these groups that competes with a thread in
+/// others.
 fn first(own: &[SchedEntity], other: &[SchedEntity]) -> Cause {
     let symbols = Symbols {
         entities: [(Tid(OURS), own.to_vec()), (Tid(7), other.to_vec())].into(),
@@ -36,7 +38,7 @@ fn first(own: &[SchedEntity], other: &[SchedEntity]) -> Cause {
 }
 
 #[test]
-fn weight_of_the_group_below_the_common_parent_decides() {
+fn group_weight_below_the_common_parent_decides() {
     let parent = level("/p", "cpu.weight 100", 1024);
     let light = level("/p/a", "cpu.weight 1", 10);
     let heavy = level("/p/b", "cpu.weight 10000", 102_400);
@@ -57,10 +59,10 @@ fn weight_of_the_group_below_the_common_parent_decides() {
     }
 }
 
-/// The weight of a group is a cause only if the group is the lighter one. Nice values count
+/// The weight of a group is a cause only if the group is lighter. Nice values count
 /// within a group only.
 #[test]
-fn groups_of_the_same_or_a_larger_weight_are_no_cause() {
+fn groups_of_equal_or_larger_weight_are_no_cause() {
     for (own, other) in [
         ("autogroup, nice 0", 1024),
         ("cpu.weight 100", 1024),
@@ -68,7 +70,7 @@ fn groups_of_the_same_or_a_larger_weight_are_no_cause() {
     ]
     .map(|(setting, other)| (level("/a", setting, 1024), level("/b", setting, other)))
     {
-        let of = |own_nice, other_nice| {
+        let cause = |own_nice, other_nice| {
             let cause = first(&[own.clone(), own_nice], &[other.clone(), other_nice]);
             assert_eq!(cause.class, CauseClass::Equal);
             assert_eq!(cause.culprit.thread, named("other"));
@@ -76,10 +78,10 @@ fn groups_of_the_same_or_a_larger_weight_are_no_cause() {
             cause.culprit.because
         };
 
-        let levelled = of(nice(-20, 88_761), nice(0, 1024));
+        let levelled = cause(nice(-20, 88_761), nice(0, 1024));
         assert_eq!(levelled, Some(Because::NiceInGroup));
-        assert_eq!(of(nice(0, 1024), nice(0, 1024)), None);
-        assert_eq!(of(nice(5, 335), nice(0, 1024)), None);
+        assert_eq!(cause(nice(0, 1024), nice(0, 1024)), None);
+        assert_eq!(cause(nice(5, 335), nice(0, 1024)), None);
     }
 }
 
@@ -102,9 +104,9 @@ fn quota(number: u64, group: &str) -> (u64, GroupQuota) {
     (number, quota)
 }
 
-/// Threads that ran instead do not tell a quota from itself.
+/// The thread that ran does not distinguish one quota from another.
 #[test]
-fn quota_is_one_cause_whichever_thread_ran() {
+fn quota_is_one_cause_for_any_running_thread() {
     let mut episode = waiting(7);
     episode.evidence.throttles = vec![Throttle {
         at_ns: us(-100),
@@ -124,23 +126,26 @@ fn quota_is_one_cause_whichever_thread_ran() {
         ..Symbols::default()
     };
     let explained: Vec<_> = [&episode, &other]
-        .map(|one| {
+        .map(|episode| {
             (
-                one,
-                explain_named(one, Service::Other, Route::Direct, &symbols),
+                episode,
+                explain_named(episode, Service::Other, Route::Direct, &symbols),
             )
         })
         .into();
 
-    let ranking = rank(explained.iter().map(|(one, all)| (*one, all)), |culprit| {
-        laggard_model::name::who(culprit, &symbols)
-    });
+    let ranking = rank(
+        explained
+            .iter()
+            .map(|(episode, explanation)| (*episode, explanation)),
+        |culprit| laggard_model::name::who(culprit, &symbols),
+    );
 
     let first = &ranking.causes[0].signature;
     assert_eq!(first.class, CauseClass::Throttled);
     assert_eq!(first.who, named("CPU quota of control group /a (cpu.max)"));
     assert_eq!(ranking.causes[0].episodes, 2);
-    // Nothing is left of it: what remains is the way of the thread itself.
+    // Without the cause, only the wakeup path remains.
     assert!(ranking.causes[0].largest_without < Nanos::from_us(50));
 }
 
@@ -153,7 +158,7 @@ fn quota_stops_every_thread_below_its_group() {
         tid: Tid(99),
         group: Some(5),
     }];
-    let of = |own: &str, episode: &Episode| {
+    let cause = |own: &str, episode: &Episode| {
         let levels = vec![level("/a", "cpu.weight 100", 1024), level(own, "", 1024)];
         let symbols = Symbols {
             quotas: [quota(5, "/a/b")].into(),
@@ -164,11 +169,11 @@ fn quota_stops_every_thread_below_its_group() {
         explained.causes[0].clone()
     };
 
-    let stopped = of("/a/b", &episode);
+    let stopped = cause("/a/b", &episode);
     assert_eq!(stopped.class, CauseClass::Throttled);
     assert_eq!(stopped.culprit.group, Some(5));
-    assert_eq!(of("/a/c", &episode).class, CauseClass::Equal);
-    // It runs again: the quota was refilled.
+    assert_eq!(cause("/a/c", &episode).class, CauseClass::Equal);
+    // A thread of the group runs again: the quota was refilled.
     let back = Happening::Switch {
         tid: Tid(99),
         name: "member".into(),
@@ -177,16 +182,16 @@ fn quota_stops_every_thread_below_its_group() {
         before: None,
         preempted: true,
     };
-    let at = episode
+    let switch = episode
         .evidence
         .events
         .partition_point(|event| event.at_ns <= us(15));
     episode.evidence.events.insert(
-        at,
+        switch,
         FlightEvent {
             at_ns: us(100),
             what: back,
         },
     );
-    assert_eq!(of("/a/b", &episode).class, CauseClass::Equal);
+    assert_eq!(cause("/a/b", &episode).class, CauseClass::Equal);
 }

@@ -1,9 +1,9 @@
-//! Interrupts and softirqs, late or in the way.
+//! Interrupts and softirqs that are late or that delay a thread.
 
 use super::*;
 
 #[test]
-fn a_softirq_is_named_with_its_callback() {
+fn softirq_is_named_with_its_callback() {
     let callback = Activity::Timer(Address(0x77));
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)
@@ -14,9 +14,9 @@ fn a_softirq_is_named_with_its_callback() {
         .event(1_991, Happening::End(Activity::Softirq(1)))
         .ours(2_000);
 
-    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
-    let worst = &all.causes[0];
+    let worst = &explanation.causes[0];
     assert_eq!(worst.class, CauseClass::Softirq);
     assert_eq!(worst.culprit.activity, Some(Activity::Softirq(1)));
     assert_eq!(worst.culprit.function, Some(callback));
@@ -24,7 +24,7 @@ fn a_softirq_is_named_with_its_callback() {
 }
 
 #[test]
-fn a_late_interrupt_in_kernel_code_is_that_codes() {
+fn late_interrupt_in_kernel_code_is_attributed_to_that_code() {
     let scene = late_interrupt(5_000, 7).sample(5_002, 7, &[0xabc]);
 
     assert_eq!(
@@ -34,7 +34,7 @@ fn a_late_interrupt_in_kernel_code_is_that_codes() {
 }
 
 #[test]
-fn a_late_interrupt_in_user_code_is_unexplained_because_user_code_cannot() {
+fn late_interrupt_in_user_code_is_unexplained() {
     let scene = late_interrupt(5_000, 7).sample(5_002, 7, &[]);
 
     assert_eq!(
@@ -44,14 +44,14 @@ fn a_late_interrupt_in_user_code_is_unexplained_because_user_code_cannot() {
 }
 
 #[test]
-fn a_sign_of_life_in_user_code_while_the_interrupt_is_late_is_unexplained_too() {
+fn late_interrupt_with_a_record_in_user_code_is_unexplained() {
     let scene = late_interrupt(2_000, 7).sample(900, 7, &[]);
 
     assert_eq!(scene.main_causes()[0].0, CauseClass::Unexplained);
 }
 
 #[test]
-fn a_late_interrupt_that_no_sample_shows_is_unexplained() {
+fn late_interrupt_without_a_sample_is_unexplained() {
     let scene = late_interrupt(2_000, 7);
 
     assert_eq!(
@@ -61,7 +61,7 @@ fn a_late_interrupt_that_no_sample_shows_is_unexplained() {
 }
 
 #[test]
-fn an_idle_cpu_that_wakes_late_had_to_leave_idle() {
+fn idle_cpu_that_wakes_late_is_attributed_to_idle_exit() {
     let scene = late_interrupt(300, 0);
 
     assert_eq!(scene.main_causes()[0].0, CauseClass::IdleExit);

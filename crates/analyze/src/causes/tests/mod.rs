@@ -14,16 +14,16 @@ use laggard_model::{
     SchedEntity, Span, StackSample, Stage, Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
 };
 
-/// All scenes expire here; times in them are us after it.
+/// Expiry of all scenes. Other times are in us after it.
 const EXPIRY: Nanos = Nanos::from_secs(1);
 const OURS: u32 = 90;
 const TIMER: Activity = Activity::Vector(Vector::LocalTimer);
 
-fn us(at: i64) -> Nanos {
-    Nanos::from_ns(EXPIRY.ns().saturating_add_signed(at * 1_000))
+fn us(time: i64) -> Nanos {
+    Nanos::from_ns(EXPIRY.ns().saturating_add_signed(time * 1_000))
 }
 
-/// What happened around one late activation of a `fifo:90` thread.
+/// Events around one late activation of a `fifo:90` thread.
 struct Scene {
     episode: Episode,
 }
@@ -40,7 +40,7 @@ impl Scene {
                 slack_ns: Nanos::ZERO,
                 stages: stages
                     .iter()
-                    .map(|&(stage, at)| (stage, Nanos::from_us(at)))
+                    .map(|&(stage, time)| (stage, Nanos::from_us(time)))
                     .collect(),
                 threshold_ns: Nanos::from_us(50),
                 censored: false,
@@ -56,8 +56,8 @@ impl Scene {
         }
     }
 
-    fn event(mut self, at: i64, what: Happening) -> Self {
-        let at_ns = us(at);
+    fn event(mut self, time: i64, what: Happening) -> Self {
+        let at_ns = us(time);
         self.episode
             .evidence
             .events
@@ -65,7 +65,7 @@ impl Scene {
         self
     }
 
-    fn switch(self, at: i64, tid: u32, name: &str, priority: i16) -> Self {
+    fn switch(self, time: i64, tid: u32, name: &str, priority: i16) -> Self {
         let what = Happening::Switch {
             tid: Tid(tid),
             name: name.into(),
@@ -74,11 +74,11 @@ impl Scene {
             before: None,
             preempted: true,
         };
-        self.event(at, what)
+        self.event(time, what)
     }
 
-    fn ours(self, at: i64) -> Self {
-        self.switch(at, OURS, "lag/1/fifo:90", 9)
+    fn ours(self, time: i64) -> Self {
+        self.switch(time, OURS, "lag/1/fifo:90", 9)
     }
 
     fn during(self, from: i64, to: i64, activity: Activity) -> Self {
@@ -86,9 +86,9 @@ impl Scene {
             .event(to, Happening::End(activity))
     }
 
-    fn sample(mut self, at: i64, tid: u32, kernel: &[u64]) -> Self {
+    fn sample(mut self, time: i64, tid: u32, kernel: &[u64]) -> Self {
         self.episode.evidence.samples.push(StackSample {
-            at_ns: us(at),
+            at_ns: us(time),
             tid: Tid(tid),
             process: tid,
             priority: None,
@@ -98,17 +98,22 @@ impl Scene {
         self
     }
 
-    /// Causes with at least 20 us, as class, thread and us.
+    /// Returns causes of at least 20 us as class, thread and us.
     fn main_causes(&self) -> Vec<(CauseClass, Option<Arc<str>>, u64)> {
         self.main_causes_of(Service::Fifo(90))
     }
 
-    /// The same, where the thread is that of another service.
+    /// Returns the same causes for a thread of another service.
     fn main_causes_of(&self, service: Service) -> Vec<(CauseClass, Option<Arc<str>>, u64)> {
-        let all = explain(&self.episode, service, Route::Direct);
-        let sum: u64 = all.causes.iter().map(|cause| cause.time_ns.ns()).sum();
-        assert_eq!(sum, self.episode.latency().ns(), "{:?}", all.causes);
-        all.causes
+        let explanation = explain(&self.episode, service, Route::Direct);
+        let sum: u64 = explanation
+            .causes
+            .iter()
+            .map(|cause| cause.time_ns.ns())
+            .sum();
+        assert_eq!(sum, self.episode.latency().ns(), "{:?}", explanation.causes);
+        explanation
+            .causes
             .into_iter()
             .filter(|cause| cause.time_ns >= Nanos::from_us(20))
             .map(|cause| {
@@ -122,7 +127,7 @@ impl Scene {
     }
 }
 
-/// A timer's interrupt on time, and a thread that gets the CPU late.
+/// Returns a scene with a timer interrupt on time and a thread that gets the CPU late.
 fn late_thread(by: u64) -> Scene {
     Scene::new(&[
         (Stage::Irq, 10),
@@ -137,9 +142,9 @@ fn named<T: for<'a> From<&'a str>>(name: &str) -> Option<T> {
     Some(name.into())
 }
 
-/// A timer's interrupt that comes late, in the midst of a thread.
+/// Returns a scene with a late timer interrupt while a thread runs.
 fn late_interrupt(by: u64, thread: u32) -> Scene {
-    let at = i64::try_from(by).unwrap();
+    let time = i64::try_from(by).unwrap();
     Scene::new(&[
         (Stage::Irq, by),
         (Stage::Expire, by + 1),
@@ -148,14 +153,14 @@ fn late_interrupt(by: u64, thread: u32) -> Scene {
         (Stage::User, by + 9),
     ])
     .switch(-500, thread, "cat", 120)
-    .during(at, at + 5, TIMER)
-    .ours(at + 8)
+    .during(time, time + 5, TIMER)
+    .ours(time + 8)
 }
 
-fn stolen_us(since: i64, at: i64, time: u64) -> Steal {
+fn stolen_us(since: i64, end: i64, time: u64) -> Steal {
     Steal {
         since_ns: us(since),
-        at_ns: us(at),
+        at_ns: us(end),
         time_ns: Nanos::from_us(time),
     }
 }

@@ -1,11 +1,11 @@
-//! What comes from outside the kernel: stolen time, stalls, and doubt whether it did.
+//! Stops from outside the kernel: stolen time, stalls, and doubtful cases.
 
 use laggard_model::{Because, Span, Symbols};
 
 use super::*;
 
 #[test]
-fn a_silence_in_which_the_hypervisors_counter_moved_was_stolen() {
+fn silence_with_an_advanced_steal_counter_is_stolen() {
     let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
     scene.episode.evidence.stolen = Some(Stolen {
         time_ns: Nanos::from_ms(10),
@@ -16,7 +16,7 @@ fn a_silence_in_which_the_hypervisors_counter_moved_was_stolen() {
 }
 
 #[test]
-fn a_counter_that_moved_too_little_does_not_explain_a_long_silence() {
+fn counter_with_a_small_advance_does_not_explain_a_long_silence() {
     let mut scene = late_interrupt(80_000, 7).sample(80_002, 7, &[]);
     scene.episode.evidence.stolen = Some(Stolen {
         time_ns: Nanos::from_ms(10),
@@ -27,9 +27,9 @@ fn a_counter_that_moved_too_little_does_not_explain_a_long_silence() {
 }
 
 #[test]
-fn the_hypervisors_clock_says_how_much_of_a_silence_was_stolen() {
+fn steal_clock_shows_how_much_of_a_silence_was_stolen() {
     let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
-    // The tick that tells comes after the CPU goes on.
+    // The reading comes with the tick after the CPU continues.
     scene.episode.evidence.steals = Some(vec![stolen_us(-50_000, 20_500, 12_000)]);
 
     assert_eq!(
@@ -42,10 +42,10 @@ fn the_hypervisors_clock_says_how_much_of_a_silence_was_stolen() {
 }
 
 #[test]
-fn a_silence_that_the_hypervisors_clock_knows_nothing_of_was_not_stolen() {
+fn silence_without_an_advance_of_the_steal_clock_is_not_stolen() {
     let mut scene = late_interrupt(7_000, 7).sample(7_002, 7, &[0xabc]);
     scene.episode.evidence.steals = Some(vec![stolen_us(-90_000, -60_000, 20_000)]);
-    // The coarse counter, which moved earlier, does not say when.
+    // The coarse counter advanced earlier and does not show the time.
     scene.episode.evidence.stolen = Some(Stolen {
         time_ns: Nanos::from_ms(20),
         step_ns: Nanos::from_ms(10),
@@ -55,7 +55,7 @@ fn a_silence_that_the_hypervisors_clock_knows_nothing_of_was_not_stolen() {
 }
 
 #[test]
-fn a_silence_on_all_cpus_is_a_stall() {
+fn silence_on_all_cpus_is_a_stall() {
     let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[]);
     scene.episode.evidence.still = vec![Span {
         from_ns: us(-500),
@@ -66,7 +66,7 @@ fn a_silence_on_all_cpus_is_a_stall() {
 }
 
 #[test]
-fn a_silence_that_most_of_it_all_cpus_shared_is_a_stall() {
+fn silence_that_all_cpus_mostly_shared_is_a_stall() {
     let class = |from, to| {
         let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
         scene.episode.evidence.still = vec![Span {
@@ -80,8 +80,8 @@ fn a_silence_that_most_of_it_all_cpus_shared_is_a_stall() {
     assert_eq!(class(13_000, 19_000), CauseClass::InterruptsOff);
 }
 
-/// A timer's interrupt in which `function` runs until 12 us, and which then
-/// goes on until `end`.
+/// Returns a scene in which `function` runs in a timer interrupt until 12 us, and the
+/// interrupt continues until `end`.
 fn interrupt_after(function: u64, end: i64) -> Scene {
     let timer = Activity::Hrtimer(Address(function));
     late_thread(9_000)
@@ -95,13 +95,17 @@ fn interrupt_after(function: u64, end: i64) -> Scene {
 fn main_named(scene: &Scene) -> Cause {
     let symbols = Symbols::default();
     let explained = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
-    let sum: u64 = explained.causes.iter().map(|one| one.time_ns.ns()).sum();
+    let sum: u64 = explained
+        .causes
+        .iter()
+        .map(|cause| cause.time_ns.ns())
+        .sum();
     assert_eq!(sum, scene.episode.latency().ns());
     explained.causes[0].clone()
 }
 
 #[test]
-fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside() {
+fn interrupt_that_programs_the_timer_slowly_may_be_a_stop_from_outside() {
     let main = main_named(&interrupt_after(1, 8_990));
 
     assert_eq!(main.class, CauseClass::OwnPath);
@@ -110,11 +114,14 @@ fn an_interrupt_that_takes_long_to_program_the_timer_may_be_a_stop_from_outside(
 }
 
 #[test]
-fn what_takes_no_longer_than_the_code_may_and_what_was_stolen_is_not_doubted() {
+fn short_or_stolen_part_is_not_doubted() {
     let doubted = |scene: &Scene| {
         let symbols = Symbols::default();
-        let all = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
-        let mut whys = all.causes.iter().filter_map(|one| one.culprit.because);
+        let explanation = explain_named(&scene.episode, Service::Fifo(90), Route::Direct, &symbols);
+        let mut whys = explanation
+            .causes
+            .iter()
+            .filter_map(|cause| cause.culprit.because);
         whys.any(|why| why == Because::OrOutside)
     };
     let mut stolen = interrupt_after(1, 8_990);
@@ -126,7 +133,7 @@ fn what_takes_no_longer_than_the_code_may_and_what_was_stolen_is_not_doubted() {
 }
 
 #[test]
-fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_irq_work_follows() {
+fn slow_timer_function_is_doubted_only_before_irq_work() {
     let softirq = Activity::Softirq(8);
     let function = Activity::Hrtimer(Address(5));
     let irq_work = Activity::Vector(Vector::IrqWork);
@@ -152,10 +159,10 @@ fn a_timers_function_that_takes_long_is_accused_without_doubt_unless_irq_work_fo
     assert!(asking.culprit.because.is_some());
 }
 
-/// A timer that another CPU fired `by` us late, while a thread of this one was
-/// in the kernel and this one had a tick.
+/// Returns a scene in which another CPU fired the timer `by` us late, while a thread of
+/// this CPU was in the kernel and this CPU had a tick.
 fn fired_elsewhere(by: u64) -> Scene {
-    let at = i64::try_from(by).unwrap();
+    let time = i64::try_from(by).unwrap();
     Scene::new(&[
         (Stage::IrqElsewhere, by),
         (Stage::Expire, by + 1),
@@ -164,32 +171,32 @@ fn fired_elsewhere(by: u64) -> Scene {
         (Stage::User, by + 9),
     ])
     .switch(-500, 7, "bystander", 120)
-    .during(at / 2, at / 2 + 3, TIMER)
-    .sample(at / 2, 7, &[77])
-    .ours(at + 8)
+    .during(time / 2, time / 2 + 3, TIMER)
+    .sample(time / 2, 7, &[77])
+    .ours(time + 8)
 }
 
 #[test]
-fn what_this_cpu_ran_did_not_keep_another_from_firing_the_timer() {
+fn activity_of_this_cpu_does_not_delay_a_timer_of_another() {
     let scene = fired_elsewhere(3_000);
 
-    let found = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
     assert_eq!(
         scene.main_causes(),
         [(CauseClass::Unexplained, None, 3_000)]
     );
-    let because = found.causes[0].culprit.because;
+    let because = explanation.causes[0].culprit.because;
     assert_eq!(because, Some(Because::Elsewhere));
-    assert_eq!(samples_by_part(&scene.episode, &found.parts), []);
+    assert_eq!(samples_by_part(&scene.episode, &explanation.parts), []);
 }
 
 #[test]
-fn a_timer_that_another_cpu_fired_in_time_is_the_activations_own_path() {
+fn timer_fired_in_time_by_another_cpu_is_the_wakeup_path() {
     let scene = fired_elsewhere(12);
 
-    let found = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
-    assert_eq!(found.parts[0].class, CauseClass::OwnPath);
-    assert_eq!(found.parts[0].time(), Nanos::from_us(12));
+    assert_eq!(explanation.parts[0].class, CauseClass::OwnPath);
+    assert_eq!(explanation.parts[0].time(), Nanos::from_us(12));
 }

@@ -1,11 +1,11 @@
-//! Who has the CPU while a thread waits for it.
+//! Threads that have the CPU while another thread waits for it.
 
 use laggard_model::Because;
 
 use super::*;
 
 #[test]
-fn a_more_urgent_thread_is_named_with_its_net_time() {
+fn more_urgent_thread_is_named_with_its_net_time() {
     let scene = late_thread(3_000)
         .switch(-500, 95, "hog", 4)
         .during(10, 15, TIMER)
@@ -23,8 +23,8 @@ fn a_more_urgent_thread_is_named_with_its_net_time() {
     );
 }
 
-/// A device's interrupt that `irq/21-uio` handles from `handled` on, at
-/// priority 50, and whose thread is woken 30 us later.
+/// Returns a scene with a device interrupt that `irq/21-uio` handles from `handled`, at
+/// priority 50. The waiting thread is woken 30 us later.
 fn threaded(handled: u64) -> Scene {
     Scene::new(&[
         (Stage::Irq, 3),
@@ -36,7 +36,7 @@ fn threaded(handled: u64) -> Scene {
 }
 
 #[test]
-fn the_thread_of_the_interrupt_is_the_activations_own_path() {
+fn interrupt_thread_is_the_wakeup_path() {
     let scene = threaded(40)
         .switch(-500, 7, "load", 120)
         .during(3, 30, Activity::Irq(21))
@@ -51,7 +51,7 @@ fn the_thread_of_the_interrupt_is_the_activations_own_path() {
 }
 
 #[test]
-fn what_holds_up_the_thread_of_the_interrupt_is_named_though_it_is_below_ours() {
+fn delay_of_the_interrupt_thread_is_named_even_with_a_lower_priority() {
     let scene = threaded(800)
         .switch(-500, 70, "middle", 29)
         .during(3, 5, Activity::Irq(21))
@@ -68,45 +68,51 @@ fn what_holds_up_the_thread_of_the_interrupt_is_named_though_it_is_below_ours() 
 }
 
 #[test]
-fn a_less_urgent_thread_in_the_kernel_has_preemption_disabled() {
+fn less_urgent_thread_in_the_kernel_has_preemption_disabled() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)
         .during(10, 15, TIMER)
         .sample(900, 7, &[0xabc, 0xdef])
         .ours(2_000);
 
-    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
-    let worst = &all.causes[0];
+    let worst = &explanation.causes[0];
     assert_eq!(worst.class, CauseClass::PreemptionOff);
     assert_eq!(worst.culprit.thread, named("cat"));
     assert_eq!(worst.culprit.frame, Some(Address(0xabc)));
 }
 
 #[test]
-fn who_ran_long_without_a_sample_is_not_accused_of_what_the_sampler_would_have_seen() {
-    // A sample is due every millisecond, in an interrupt that is recorded.
+fn long_run_without_a_sample_is_not_blamed_on_code_that_the_sampler_would_see() {
+    // A sample is due every millisecond, in a recorded interrupt.
     let causes = |by: i64, sampled_from: i64| {
         let mut scene = late_thread(by.unsigned_abs())
             .switch(-500, 7, "cat", 120)
             .during(10, 15, TIMER);
-        for at in (1_000..by).step_by(1_000) {
-            scene = scene.during(at, at + 5, TIMER);
-            if at >= sampled_from {
-                scene = scene.sample(at, 7, &[0xabc]);
+        for time in (1_000..by).step_by(1_000) {
+            scene = scene.during(time, time + 5, TIMER);
+            if time >= sampled_from {
+                scene = scene.sample(time, 7, &[0xabc]);
             }
         }
-        let all = explain(&scene.ours(by).episode, Service::Fifo(90), Route::Direct);
-        let told = all
-            .causes
-            .into_iter()
-            .filter(|one| one.class != CauseClass::Interrupt && one.time_ns > Nanos::from_us(20));
-        told.map(|one| (one.class, one.culprit.because, one.time_ns.ns() / 1_000))
+        let explanation = explain(&scene.ours(by).episode, Service::Fifo(90), Route::Direct);
+        let causes = explanation.causes.into_iter().filter(|cause| {
+            cause.class != CauseClass::Interrupt && cause.time_ns > Nanos::from_us(20)
+        });
+        causes
+            .map(|cause| {
+                (
+                    cause.class,
+                    cause.culprit.because,
+                    cause.time_ns.ns() / 1_000,
+                )
+            })
             .collect::<Vec<_>>()
     };
     let lost = Some(Because::NoSample);
 
-    // Of two and a half none may be seen.
+    // With two and a half samples due, it can happen that none is seen.
     assert_eq!(
         causes(2_500, 9_999),
         [(CauseClass::PreemptionOff, None, 2_475)]
@@ -115,7 +121,7 @@ fn who_ran_long_without_a_sample_is_not_accused_of_what_the_sampler_would_have_s
         causes(9_000, 99_999),
         [(CauseClass::Unexplained, lost, 8_945)]
     );
-    // What is further than that from the first sample that is left.
+    // The part that is further than that from the first remaining sample.
     assert_eq!(
         causes(20_000, 12_000),
         [
@@ -126,7 +132,7 @@ fn who_ran_long_without_a_sample_is_not_accused_of_what_the_sampler_would_have_s
 }
 
 #[test]
-fn a_stay_that_interrupts_cut_has_one_place_where_most_samples_were() {
+fn stay_divided_by_interrupts_has_the_location_with_most_samples() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)
         .during(10, 15, TIMER)
@@ -138,9 +144,9 @@ fn a_stay_that_interrupts_cut_has_one_place_where_most_samples_were() {
         .sample(1_600, 7, &[0xdef])
         .ours(2_000);
 
-    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
-    let stays: Vec<_> = all
+    let stays: Vec<_> = explanation
         .causes
         .iter()
         .filter(|cause| cause.class == CauseClass::PreemptionOff)
@@ -150,7 +156,7 @@ fn a_stay_that_interrupts_cut_has_one_place_where_most_samples_were() {
 }
 
 #[test]
-fn a_less_urgent_thread_in_user_code_means_that_ours_is_throttled() {
+fn less_urgent_thread_in_user_code_means_throttling() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)
         .during(10, 15, TIMER)
@@ -164,7 +170,7 @@ fn a_less_urgent_thread_in_user_code_means_that_ours_is_throttled() {
 }
 
 #[test]
-fn a_cpu_that_idles_though_a_thread_could_run_throttles_it() {
+fn idle_cpu_with_a_runnable_thread_means_throttling() {
     let scene = late_thread(2_000)
         .switch(-500, 0, "swapper/1", 120)
         .during(10, 15, TIMER)
@@ -173,7 +179,8 @@ fn a_cpu_that_idles_though_a_thread_could_run_throttles_it() {
     assert_eq!(scene.main_causes()[0].0, CauseClass::RtThrottled);
 }
 
-/// A thread that never sleeps has the CPU until normal threads take it.
+/// Returns a scene in which a thread that never sleeps has the CPU until normal threads
+/// take it.
 fn taken_by_normal() -> Scene {
     late_thread(3_000)
         .switch(-900_000, 40, "spinner", 49)
@@ -188,7 +195,7 @@ fn taken_by_normal() -> Scene {
 }
 
 #[test]
-fn fair_server_is_one_cause_with_the_thread_that_starved_the_others() {
+fn fair_server_is_one_cause_with_the_starving_thread() {
     let mut scene = taken_by_normal();
     scene.episode.evidence.served = Some(vec![us(-500), us(1_500)]);
 
@@ -204,7 +211,7 @@ fn fair_server_is_one_cause_with_the_thread_that_starved_the_others() {
 }
 
 #[test]
-fn without_the_fair_server_throttling_stops_real_time_threads() {
+fn throttling_without_the_fair_server_stops_real_time_threads() {
     for served in [None, Some(Vec::new())] {
         let mut scene = taken_by_normal();
         scene.episode.evidence.served = served;
@@ -217,7 +224,7 @@ fn without_the_fair_server_throttling_stops_real_time_threads() {
 }
 
 #[test]
-fn a_deadline_thread_behind_a_normal_one_has_used_up_its_budget() {
+fn deadline_thread_behind_a_normal_one_used_up_its_budget() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)
         .during(10, 15, TIMER)
@@ -230,7 +237,7 @@ fn a_deadline_thread_behind_a_normal_one_has_used_up_its_budget() {
 }
 
 #[test]
-fn a_cpu_that_was_told_from_elsewhere_and_idles_may_be_late_itself() {
+fn idle_cpu_that_another_cpu_notified_may_be_late_itself() {
     let idle = || {
         Scene::new(&[
             (Stage::Waking, 10),
@@ -240,35 +247,35 @@ fn a_cpu_that_was_told_from_elsewhere_and_idles_may_be_late_itself() {
         .switch(-500, 0, "swapper/1", 120)
         .ours(2_000)
     };
-    let of = |scene: &Scene| {
-        let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
-        let first = &all.causes[0];
+    let cause_of = |scene: &Scene| {
+        let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+        let first = &explanation.causes[0];
         (first.class, first.culprit.because)
     };
 
-    let unknown = of(&idle());
-    let mut known = idle();
-    known.episode.thread = Some(Tid(OURS));
-    known.episode.evidence.throttles.push(Throttle {
+    let unknown = cause_of(&idle());
+    let mut notified = idle();
+    notified.episode.thread = Some(Tid(OURS));
+    notified.episode.evidence.throttles.push(Throttle {
         at_ns: us(-400),
         tid: Tid(OURS),
         group: None,
     });
 
     assert_eq!(unknown, (CauseClass::Unexplained, Some(Because::Idled)));
-    assert_eq!(of(&known), (CauseClass::Throttled, None));
+    assert_eq!(cause_of(&notified), (CauseClass::Throttled, None));
 }
 
 #[test]
-fn the_holder_of_a_lock_runs_with_the_priority_of_who_waits_for_it() {
+fn lock_holder_runs_with_the_priority_of_the_waiter() {
     let because = |before: i16| {
         let scene = late_thread(2_000)
             .switch(-500, 50, "holder", before)
             .ours(13)
             .switch(100, 50, "holder", 9)
             .ours(2_000);
-        let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
-        let cause = &all.causes[0];
+        let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+        let cause = &explanation.causes[0];
         assert_eq!(cause.class, CauseClass::Equal);
         assert_eq!(cause.culprit.thread, named("holder"));
         cause.culprit.because
@@ -279,7 +286,7 @@ fn the_holder_of_a_lock_runs_with_the_priority_of_who_waits_for_it() {
 }
 
 #[test]
-fn equals_have_their_turn() {
+fn equal_threads_take_turns() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "other", 9)
         .during(10, 15, TIMER)
@@ -292,7 +299,7 @@ fn equals_have_their_turn() {
 }
 
 #[test]
-fn a_thread_that_could_not_even_arm_its_timer_was_kept_by_who_ran() {
+fn running_thread_delays_a_thread_that_could_not_arm_its_timer() {
     let scene = Scene::new(&[
         (Stage::Irq, 1_900),
         (Stage::Expire, 1_901),
@@ -311,7 +318,7 @@ fn a_thread_that_could_not_even_arm_its_timer_was_kept_by_who_ran() {
 }
 
 #[test]
-fn a_thread_that_was_stopped_with_its_group_is_throttled_whoever_runs_meanwhile() {
+fn thread_stopped_with_its_group_is_throttled_for_any_running_thread() {
     let mut scene = late_thread(100)
         .switch(-500, 7, "cat", 120)
         .during(10, 15, TIMER)
@@ -335,12 +342,12 @@ fn a_thread_that_was_stopped_with_its_group_is_throttled_whoever_runs_meanwhile(
 }
 
 #[test]
-fn a_thread_in_page_faults_is_named_with_them() {
-    let scene = |at: u64| {
+fn thread_in_page_faults_is_named_with_them() {
+    let scene = |time: u64| {
         late_thread(3_000)
             .switch(-500, 95, "hog", 4)
             .during(10, 15, TIMER)
-            .sample(1_000, 95, &[9, at])
+            .sample(1_000, 95, &[9, time])
             .sample(2_000, 95, &[])
             .ours(3_000)
             .episode
@@ -351,8 +358,8 @@ fn a_thread_in_page_faults_is_named_with_them() {
         ..Symbol::default()
     };
     symbols.kernel.insert(Address(5), handler);
-    let named = |at| {
-        explain_named(&scene(at), Service::Fifo(90), Route::Direct, &symbols).causes[0].clone()
+    let named = |time| {
+        explain_named(&scene(time), Service::Fifo(90), Route::Direct, &symbols).causes[0].clone()
     };
 
     assert_eq!(named(5).class, CauseClass::HigherPriority);
@@ -360,8 +367,8 @@ fn a_thread_in_page_faults_is_named_with_them() {
     assert_eq!(named(6).culprit.activity, None);
 }
 
-/// A timer's interrupt on time, and a thread that still waits `by` us later,
-/// when measuring ends.
+/// Returns a scene with a timer interrupt on time and a thread that still waits `by` us
+/// later, at the end of the measurement.
 fn starved(by: u64) -> Scene {
     let mut scene = Scene::new(&[(Stage::User, by)]).during(10, 15, TIMER);
     scene.episode.censored = true;
@@ -369,7 +376,7 @@ fn starved(by: u64) -> Scene {
 }
 
 #[test]
-fn who_runs_as_measuring_ends_is_not_the_thread_that_still_waits() {
+fn running_thread_at_the_end_is_not_the_waiting_thread() {
     for thread in [None, Some(Tid(OURS))] {
         let mut scene = starved(800_000).switch(-500, 95, "hogger", 2);
         scene.episode.evidence.events.rotate_right(1);
@@ -383,7 +390,7 @@ fn who_runs_as_measuring_ends_is_not_the_thread_that_still_waits() {
 }
 
 #[test]
-fn a_thread_of_ours_that_waits_is_known_though_another_one_runs_as_measuring_ends() {
+fn waiting_thread_of_laggard_is_known_at_the_end() {
     let mut scene = starved(3_000)
         .switch(1_000, OURS, "lag/1/fifo:90", 9)
         .switch(1_500, 95, "hogger", 2);
@@ -413,7 +420,7 @@ fn a_thread_of_ours_that_waits_is_known_though_another_one_runs_as_measuring_end
 }
 
 #[test]
-fn a_thread_that_becomes_more_urgent_while_it_runs_has_the_priority_of_its_samples() {
+fn priority_raised_while_running_comes_from_samples() {
     let mut scene = late_thread(3_000)
         .switch(-500, 95, "hogger", 120)
         .during(10, 15, TIMER)
@@ -424,16 +431,16 @@ fn a_thread_that_becomes_more_urgent_while_it_runs_has_the_priority_of_its_sampl
         sample.priority = Some(2);
     }
 
-    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
-    let first = &all.causes[0];
+    let first = &explanation.causes[0];
     assert_eq!(first.class, CauseClass::HigherPriority);
     assert_eq!(first.time_ns, Nanos::from_us(2_985));
-    // Nobody else has that priority, who could have lent it.
+    // No other thread has that priority and could have lent it.
     assert_eq!(first.culprit.because, None);
 }
 
-/// `scene` with what its switches tell of the thread before.
+/// Adds to `scene` the priorities of the outgoing threads at its switches.
 fn leaving_with(mut scene: Scene, priorities: &[i16]) -> Scene {
     let mut left = priorities.iter().copied();
     for event in &mut scene.episode.evidence.events {
@@ -448,7 +455,7 @@ fn leaving_with(mut scene: Scene, priorities: &[i16]) -> Scene {
 }
 
 #[test]
-fn a_thread_that_became_more_urgent_before_it_left_had_that_priority_where_no_sample_tells() {
+fn priority_raised_before_leaving_applies_without_samples() {
     let scene = || {
         late_thread(3_000)
             .switch(-500, 95, "hogger", 120)
@@ -466,13 +473,14 @@ fn a_thread_that_became_more_urgent_before_it_left_had_that_priority_where_no_sa
             (CauseClass::HigherPriority, named("another"), 1_000)
         ]
     );
-    // One that leaves as it came was not preempted by a more urgent one.
+    // A thread that leaves with its first priority was not preempted by a more urgent
+    // one.
     let same = leaving_with(scene(), &[120, 120, 1]);
     assert_ne!(same.main_causes()[0].0, CauseClass::HigherPriority);
 }
 
 #[test]
-fn a_thread_that_leaves_because_it_became_less_urgent_had_the_priority_it_came_with() {
+fn priority_lowered_before_leaving_does_not_apply() {
     let scene = late_thread(2_000)
         .switch(-500, 95, "hogger", 2)
         .during(10, 15, TIMER)
@@ -486,9 +494,10 @@ fn a_thread_that_leaves_because_it_became_less_urgent_had_the_priority_it_came_w
     );
 }
 
-/// It came at 50 and leaves at 50, and was at 95 between: the samples tell.
+/// The thread starts and ends with priority 50 and has 95 in between, which the samples
+/// show.
 #[test]
-fn a_thread_that_was_made_more_and_then_less_urgent_held_us_up_until_it_left() {
+fn priority_raised_and_lowered_again_applies_until_the_switch() {
     let mut scene = late_thread(3_000)
         .switch(-4_000, 95, "climber", 49)
         .during(10, 15, TIMER)
@@ -508,20 +517,20 @@ fn a_thread_that_was_made_more_and_then_less_urgent_held_us_up_until_it_left() {
 }
 
 #[test]
-fn a_priority_that_nobody_else_has_is_no_waiters() {
+fn priority_that_no_other_thread_has_is_not_lent() {
     let scene = late_thread(2_000)
         .switch(-900, 95, "hogger", 120)
         .switch(-500, 95, "hogger", 2)
         .during(10, 15, TIMER)
         .ours(2_000);
 
-    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
-    assert_eq!(all.causes[0].class, CauseClass::HigherPriority);
-    assert_eq!(all.causes[0].culprit.because, None);
+    assert_eq!(explanation.causes[0].class, CauseClass::HigherPriority);
+    assert_eq!(explanation.causes[0].culprit.because, None);
 }
 
-/// `scene` with a last switch from `before`, which was not seen to come.
+/// Adds to `scene` a last switch from `before`, whose start was not recorded.
 fn lost(mut scene: Scene, left: i16) -> Scene {
     let events = &mut scene.episode.evidence.events;
     let last = events.iter_mut().rev();
@@ -539,8 +548,9 @@ fn lost(mut scene: Scene, left: i16) -> Scene {
 }
 
 #[test]
-fn who_ran_before_a_switch_that_was_not_seen_is_nobodys_fault() {
-    // Ours came at some time unseen, and its priority is not the other one's.
+fn thread_before_an_unrecorded_switch_is_not_blamed() {
+    // The start of the waiting thread was not recorded, and its priority differs from
+    // the other's.
     let scene = late_thread(2_000)
         .switch(-900, 50, "agent", 120)
         .switch(-700, 51, "another", 9)
@@ -550,23 +560,23 @@ fn who_ran_before_a_switch_that_was_not_seen_is_nobodys_fault() {
     let mut scene = lost(scene, 9);
     scene.episode.thread = Some(Tid(OURS));
 
-    let all = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
 
-    let cause = &all.causes[0];
+    let cause = &explanation.causes[0];
     assert_eq!(cause.class, CauseClass::Unexplained);
     assert_eq!(cause.culprit.thread, named("agent"));
     assert_eq!(cause.culprit.because, Some(Because::UnseenSwitch));
     assert_eq!(cause.time_ns, Nanos::from_us(1_997));
-    let said = laggard_model::name::who(&cause.culprit, &laggard_model::Symbols::default());
-    let said = said.unwrap();
+    let culprit = laggard_model::name::who(&cause.culprit, &laggard_model::Symbols::default());
+    let text = culprit.unwrap();
     assert!(
-        said.starts_with("agent, or whom it made room for"),
-        "{said}"
+        text.starts_with("agent, or whom it made room for"),
+        "{text}"
     );
 }
 
 #[test]
-fn a_sample_shows_that_a_thread_still_ran_before_a_switch_that_was_not_seen() {
+fn sample_shows_the_thread_before_an_unrecorded_switch() {
     let scene = late_thread(3_000)
         .switch(-500, 50, "agent", 120)
         .during(10, 15, TIMER)

@@ -1,4 +1,4 @@
-//! What the kernel's events of Windows tell.
+//! Attribution from the kernel events of Windows.
 
 use laggard_model::windows_priority;
 
@@ -7,8 +7,8 @@ use super::*;
 const DPC: Activity = Activity::Dpc(Address(0xffff_f801_0000_1000));
 const ISR: Activity = Activity::Isr(Address(0xffff_f801_0000_2000));
 
-/// A `realtime:24` thread that could run `ready` us after its timer's expiry and ran at
-/// `by`.
+/// Returns a `realtime:24` thread that could run `ready` us after its timer's expiry
+/// and ran at `by`.
 fn late(ready: u64, by: u64) -> Scene {
     let mut scene = Scene::new(&[
         (Stage::Waking, ready),
@@ -20,8 +20,8 @@ fn late(ready: u64, by: u64) -> Scene {
     scene
 }
 
-fn switch(scene: Scene, at: i64, tid: u32, name: &str, level: u8) -> Scene {
-    scene.switch(at, tid, name, windows_priority(level))
+fn switch(scene: Scene, time: i64, tid: u32, name: &str, level: u8) -> Scene {
+    scene.switch(time, tid, name, windows_priority(level))
 }
 
 fn causes(scene: &Scene) -> Vec<(CauseClass, Option<Arc<str>>, u64)> {
@@ -29,7 +29,7 @@ fn causes(scene: &Scene) -> Vec<(CauseClass, Option<Arc<str>>, u64)> {
 }
 
 #[test]
-fn a_dpc_and_what_interrupts_it_are_told_apart() {
+fn dpc_and_its_interrupts_are_distinguished() {
     let scene = switch(late(5, 900), -300, 7, "chrome.exe", 8)
         .event(8, Happening::Begin(DPC))
         .during(100, 200, ISR)
@@ -46,7 +46,7 @@ fn a_dpc_and_what_interrupts_it_are_told_apart() {
 }
 
 #[test]
-fn a_thread_above_is_more_urgent_and_one_beside_is_an_equal() {
+fn thread_above_is_more_urgent_and_thread_of_same_level_is_equal() {
     let scene = switch(late(5, 900), -300, 7, "audiodg.exe", 26);
     let scene = switch(scene, 400, 8, "game.exe", 24);
     let scene = switch(scene, 900, OURS, "laggard.exe", 24);
@@ -60,9 +60,9 @@ fn a_thread_above_is_more_urgent_and_one_beside_is_an_equal() {
     );
 }
 
-/// Unlike on Linux, where they share their CPU by weight.
+/// On Linux, such threads share their CPU by weight instead.
 #[test]
-fn of_threads_without_real_time_priority_the_more_urgent_goes_first() {
+fn normal_threads_run_in_order_of_priority() {
     let scene = switch(late(5, 900), -300, 7, "chrome.exe", 10);
     let scene = switch(scene, 900, OURS, "laggard.exe", 8);
 
@@ -73,7 +73,7 @@ fn of_threads_without_real_time_priority_the_more_urgent_goes_first() {
 }
 
 #[test]
-fn a_thread_below_that_goes_on_is_at_a_raised_level_where_a_sample_shows_it() {
+fn lower_thread_that_continues_is_at_a_raised_irql_if_a_sample_shows_it() {
     let scene =
         switch(late(5, 1_400), -300, 7, "System", 8).sample(700, 7, &[0xffff_f801_0000_3000]);
     let scene = switch(scene, 1_400, OURS, "laggard.exe", 24);
@@ -82,16 +82,17 @@ fn a_thread_below_that_goes_on_is_at_a_raised_level_where_a_sample_shows_it() {
         causes(&scene),
         [(CauseClass::PreemptionOff, named("System"), 1_395)]
     );
-    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Realtime(24), Route::Direct);
     assert_eq!(
-        all.causes[0].culprit.frame,
+        explanation.causes[0].culprit.frame,
         Some(Address(0xffff_f801_0000_3000))
     );
 }
 
-/// A timer of Windows may end at a tick: neither who ran nor an idle CPU is to blame.
+/// A Windows timer may expire at a tick. Neither the running thread nor an idle CPU is
+/// the cause.
 #[test]
-fn nobody_is_blamed_for_a_timer_that_ends_late() {
+fn late_timer_has_no_culprit() {
     for (tid, name) in [(0, "Idle"), (7, "chrome.exe")] {
         let scene =
             switch(late(700, 705), -300, tid, name, 0).sample(300, tid, &[0xffff_f801_0000_3000]);
@@ -102,13 +103,16 @@ fn nobody_is_blamed_for_a_timer_that_ends_late() {
             [(CauseClass::Unexplained, None, 700)],
             "{name}"
         );
-        let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
-        assert_eq!(all.causes[0].culprit.because, Some(Because::LateInterrupt));
+        let explanation = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+        assert_eq!(
+            explanation.causes[0].culprit.because,
+            Some(Because::LateInterrupt)
+        );
     }
 }
 
 #[test]
-fn a_dpc_before_the_thread_could_run_is_still_the_dpcs() {
+fn dpc_before_the_thread_was_ready_is_attributed_to_the_dpc() {
     let scene = switch(late(700, 705), -300, 0, "Idle", 0).during(0, 690, DPC);
     let scene = switch(scene, 705, OURS, "laggard.exe", 24);
 
@@ -116,26 +120,27 @@ fn a_dpc_before_the_thread_could_run_is_still_the_dpcs() {
 }
 
 #[test]
-fn the_interrupt_that_made_it_ready_is_its_own_and_a_long_one_is_not() {
+fn interrupt_that_made_the_thread_ready_is_its_own_unless_long() {
     let scene = |from| {
         let scene = switch(late(400, 430), -300, 7, "chrome.exe", 8).during(from, 401, ISR);
         switch(scene, 430, OURS, "laggard.exe", 24)
     };
     let isr_of = |scene: &Scene| {
-        let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
-        all.causes
+        let explanation = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+        explanation
+            .causes
             .iter()
-            .filter(|one| one.class == CauseClass::Interrupt)
-            .fold(Nanos::ZERO, |sum, one| sum + one.time_ns)
+            .filter(|cause| cause.class == CauseClass::Interrupt)
+            .fold(Nanos::ZERO, |sum, cause| sum + cause.time_ns)
     };
 
     assert_eq!(isr_of(&scene(390)), Nanos::ZERO);
     assert_eq!(isr_of(&scene(100)), Nanos::from_us(301));
 }
 
-/// Without the right to sample nothing is recorded for as long as one thread runs.
+/// Without the right to sample, nothing is recorded while one thread runs.
 #[test]
-fn a_long_time_without_a_record_is_no_silence_where_nothing_samples() {
+fn gap_without_records_is_no_silence_without_a_sampler() {
     let mut scene = switch(late(5, 40_000), -300, 7, "audiodg.exe", 26);
     scene.episode.evidence.sampler = None;
     let scene = switch(scene, 40_000, OURS, "laggard.exe", 24);
@@ -147,7 +152,7 @@ fn a_long_time_without_a_record_is_no_silence_where_nothing_samples() {
 }
 
 #[test]
-fn a_late_timer_is_no_shorter_for_what_the_cpu_did_meanwhile() {
+fn late_timer_is_not_shortened_by_activity_of_the_cpu() {
     let mut scene = switch(late(2_000, 2_005), -300, 7, "a.exe", 8);
     for turn in 0..133 {
         let (tid, name) = [(8, "b.exe"), (7, "a.exe")][turn % 2];
@@ -159,7 +164,7 @@ fn a_late_timer_is_no_shorter_for_what_the_cpu_did_meanwhile() {
 }
 
 #[test]
-fn what_was_lost_is_blamed_on_nobody() {
+fn lost_time_has_no_culprit() {
     for sampler in [None, Some((Sampler::Profile, Nanos::from_ms(1)))] {
         let mut scene = late(5, 90_000);
         scene.episode.evidence.sampler = sampler;
@@ -181,62 +186,76 @@ fn what_was_lost_is_blamed_on_nobody() {
     }
 }
 
-/// The stage can be lost, or the session have ended.
+/// The stage may be lost, or the session may have ended.
 #[test]
-fn where_nothing_tells_that_the_thread_could_run_its_timer_is_not_called_late() {
+fn timer_is_not_called_late_if_readiness_is_unknown() {
     let mut scene = late(5, 2_000);
     scene.episode.stages.remove(&Stage::Waking);
     let scene = switch(scene, -300, 7, "audiodg.exe", 26);
     let scene = switch(scene, 2_000, OURS, "laggard.exe", 24);
 
-    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Realtime(24), Route::Direct);
 
-    assert_eq!(all.causes[0].culprit.because, Some(Because::WakeUnseen));
+    assert_eq!(
+        explanation.causes[0].culprit.because,
+        Some(Because::WakeUnseen)
+    );
 }
 
 #[test]
-fn the_dpc_that_made_it_ready_is_its_own() {
+fn dpc_that_made_the_thread_ready_is_its_own() {
     let scene = switch(late(9, 12), -300, 0, "Idle", 0).during(2, 11, DPC);
     let scene = switch(scene, 12, OURS, "laggard.exe", 24);
 
-    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Realtime(24), Route::Direct);
 
-    assert!(all.causes.iter().all(|one| one.class != CauseClass::Dpc));
+    assert!(
+        explanation
+            .causes
+            .iter()
+            .all(|cause| cause.class != CauseClass::Dpc)
+    );
 }
 
 #[test]
-fn the_place_of_a_thread_is_not_that_of_the_dpc_behind_it() {
+fn location_of_a_thread_is_not_the_dpc_after_it() {
     let scene = switch(late(5, 1_500), -300, 7, "System", 8)
         .sample(1_404, 7, &[0xffff_f801_0000_1010])
         .during(1_400, 1_490, DPC);
     let scene = switch(scene, 1_500, OURS, "laggard.exe", 24);
 
-    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Realtime(24), Route::Direct);
 
     assert!(
-        all.causes.iter().all(|one| one.culprit.frame.is_none()),
+        explanation
+            .causes
+            .iter()
+            .all(|cause| cause.culprit.frame.is_none()),
         "{:?}",
-        all.causes
+        explanation.causes
     );
 }
 
-/// Neither a hypervisor's time nor the firmware's is counted there.
+/// Windows counts neither steal time nor firmware time.
 #[test]
-fn a_machine_that_may_have_stood_still_is_said_to() {
+fn possibly_stopped_machine_is_reported_as_such() {
     let scene = switch(late(5, 20_020), -300, 7, "a.exe", 8)
         .sample(-100, 7, &[])
         .sample(20_005, 7, &[0xffff_f801_0000_3000]);
     let scene = switch(scene, 20_020, OURS, "laggard.exe", 24);
 
-    let all = explain(&scene.episode, Service::Realtime(24), Route::Direct);
+    let explanation = explain(&scene.episode, Service::Realtime(24), Route::Direct);
 
-    assert_eq!(all.causes[0].class, CauseClass::InterruptsOff);
-    assert_eq!(all.causes[0].culprit.because, Some(Because::OrOutside));
+    assert_eq!(explanation.causes[0].class, CauseClass::InterruptsOff);
+    assert_eq!(
+        explanation.causes[0].culprit.because,
+        Some(Because::OrOutside)
+    );
 }
 
-/// Its page was on the disk: neither who runs meanwhile nor the idle CPU keeps it.
+/// Its page was on disk: neither the running thread nor the idle CPU is the cause.
 #[test]
-fn a_thread_that_waits_by_itself_after_it_ran_is_kept_by_nobody() {
+fn thread_that_waits_after_it_ran_has_no_culprit() {
     let mut scene = switch(late(5, 10), -300, 7, "chrome.exe", 8);
     scene
         .episode

@@ -1,5 +1,4 @@
-//! Fit by maximum likelihood, profiled to one dimension (Davison 1984;
-//! Grimshaw 1993).
+//! Maximum likelihood fit, profiled to one dimension (Davison 1984; Grimshaw 1993).
 
 use super::{Fitted, Pareto};
 use crate::InputError;
@@ -8,16 +7,16 @@ use crate::input::{all_positive, at_least};
 use crate::sample::{mean, median};
 use crate::solve::{minimum_on_grid, root_between};
 
-/// Below this ratio of shape to scale, times the mean, a fit is exponential.
+/// Ratio of shape to scale, times the mean, below which a fit is exponential.
 const EXPONENTIAL: f64 = 1e-7;
 
-/// The most likely distribution of `excesses` with a shape of
-/// [`SHAPE_FLOOR`] or more.
+/// Returns the most likely distribution of `excesses` with a shape of [`SHAPE_FLOOR`]
+/// or more.
 ///
-/// For a fixed ratio of shape to scale the best shape is the mean of
-/// ln(1 + ratio x), so one dimension is left to search. Where that is below
-/// the floor, the constrained maximum may lie on the floor itself, at a ratio
-/// whose best shape is another: there the scale alone is searched.
+/// For a fixed ratio of shape to scale the best shape is the mean of ln(1 + ratio x),
+/// so the search has one dimension. If that shape is below the floor, the constrained
+/// maximum may lie on the floor, at a ratio with another best shape. The search then
+/// varies the scale alone.
 ///
 /// # Errors
 /// With fewer than two excesses, or one that is not positive.
@@ -62,27 +61,28 @@ pub fn fit_likelihood(excesses: &[f64]) -> Result<Fitted, InputError> {
     })
 }
 
-/// The most likely distribution with the shape [`SHAPE_FLOOR`]. Its support
+/// Returns the most likely distribution with the shape [`SHAPE_FLOOR`]. Its support
 /// ends at scale / -shape, which is beyond the largest excess.
 fn on_the_floor(excesses: &[f64]) -> Pareto {
     let largest = excesses.iter().copied().fold(0.0, f64::max);
-    let of = |beyond: f64| Pareto {
+    let pareto = |beyond: f64| Pareto {
         scale: -SHAPE_FLOOR * largest * (1.0 + beyond.exp()),
         shape: SHAPE_FLOOR,
     };
-    // How far beyond the largest the support ends, as a share of it.
+    // Distance of the end of the support beyond the largest excess, as a fraction of
+    // it.
     let grid: Vec<f64> = (0..=120)
         .map(|i| -21.0 + 28.0 * f64::from(i) / 120.0)
         .collect();
-    of(minimum_on_grid(|beyond| of(beyond).loss(excesses), &grid).at)
+    pareto(minimum_on_grid(|beyond| pareto(beyond).loss(excesses), &grid).at)
 }
 
 fn shape_for(excesses: &[f64], ratio: f64) -> f64 {
     excesses.iter().map(|x| (ratio * x).ln_1p()).sum::<f64>() / excesses.len() as f64
 }
 
-/// Ratios of shape to scale, from the lowest admissible one to far beyond any
-/// that is likely.
+/// Returns ratios of shape to scale, from the lowest admissible one to far beyond any
+/// likely one.
 fn grid(excesses: &[f64], mean: f64) -> Vec<f64> {
     let largest = excesses.iter().copied().fold(0.0, f64::max);
     let mut lowest = -(1.0 - 1e-9) / largest;
@@ -102,7 +102,7 @@ mod tests {
     use rand::SeedableRng;
 
     #[test]
-    fn no_other_estimate_is_more_likely() {
+    fn other_estimates_are_less_likely() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(11);
         for shape in [-0.4, -0.1, 0.0, 0.4, 0.8] {
             let truth = Pareto { scale: 1.5, shape };
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_distribution_within_the_floor_is_more_likely_than_the_fit() {
+    fn distributions_within_the_floor_are_less_likely_than_the_fit() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
         for shape in [-0.9, -0.7, -0.6, -0.5, -0.4, -0.3] {
             let truth = Pareto { scale: 1.0, shape };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uniform_sample_stops_at_the_floor() {
+    fn uniform_sample_has_the_shape_of_the_floor() {
         let x: Vec<f64> = (1..=100).map(f64::from).collect();
 
         let fitted = fit_likelihood(&x).unwrap();

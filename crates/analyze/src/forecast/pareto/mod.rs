@@ -1,5 +1,4 @@
-//! The generalised Pareto distribution of excesses over a threshold
-//! (Pickands 1975).
+//! Generalised Pareto distribution of excesses over a threshold (Pickands 1975).
 
 mod likelihood;
 mod quasi_bayes;
@@ -12,23 +11,23 @@ pub use tail::Tail;
 
 use rand::{Rng, RngExt};
 
-/// Below this distance from zero, a shape is taken as zero (exponential).
+/// Distance from zero below which a shape counts as zero (exponential).
 const SHAPE_OF_ZERO: f64 = 1e-9;
 
-/// P(excess > y) = (1 + shape y / scale)^(-1 / shape).
+/// Distribution with P(excess > y) = (1 + shape y / scale)^(-1 / shape).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pareto {
-    /// The scale, ns; positive.
+    /// Scale, ns; positive.
     pub scale: f64,
-    /// The shape: negative for a bounded tail, 0 for an exponential one,
-    /// positive for a heavy one.
+    /// Shape: negative for a bounded tail, 0 for an exponential one, positive for a
+    /// heavy one.
     pub shape: f64,
 }
 
-/// A fit by likelihood.
+/// Likelihood fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted {
-    /// The distribution.
+    /// Fitted distribution.
     pub pareto: Pareto,
     /// Its negative log-likelihood.
     pub loss: f64,
@@ -39,7 +38,7 @@ impl Pareto {
         self.shape.abs() < SHAPE_OF_ZERO
     }
 
-    /// P(excess > `excess`).
+    /// Returns P(excess > `excess`).
     pub fn survival(self, excess: f64) -> f64 {
         if excess <= 0.0 {
             return 1.0;
@@ -51,12 +50,12 @@ impl Pareto {
         inner.powf(-1.0 / self.shape)
     }
 
-    /// P(excess <= `excess`).
+    /// Returns P(excess <= `excess`).
     pub fn distribution(self, excess: f64) -> f64 {
         1.0 - self.survival(excess)
     }
 
-    /// The excess that is exceeded with probability 1 / `times`, `times` >= 1:
+    /// Returns the excess that is exceeded with probability 1 / `times`, `times` >= 1:
     /// scale (times^shape - 1) / shape.
     pub fn exceeded_once_in(self, times: f64) -> f64 {
         if self.is_exponential() {
@@ -66,7 +65,7 @@ impl Pareto {
         }
     }
 
-    /// The largest possible excess; infinite unless the shape is negative.
+    /// Returns the largest possible excess; infinite unless the shape is negative.
     pub fn limit(self) -> f64 {
         if self.shape < 0.0 {
             -self.scale / self.shape
@@ -75,7 +74,7 @@ impl Pareto {
         }
     }
 
-    /// The negative log-likelihood of `excesses`; infinite where they are
+    /// Returns the negative log-likelihood of `excesses`; infinite if they are
     /// impossible.
     pub fn loss(self, excesses: &[f64]) -> f64 {
         if self.scale.is_nan() || self.scale <= 0.0 {
@@ -97,7 +96,7 @@ impl Pareto {
         count * self.scale.ln() + (1.0 + 1.0 / self.shape) * logs
     }
 
-    /// One random excess.
+    /// Draws a random excess.
     pub(crate) fn sample(self, random: &mut impl Rng) -> f64 {
         // The random number is below 1, so the inverse is finite.
         self.exceeded_once_in(1.0 / (1.0 - random.random::<f64>()))
@@ -111,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_level_exceeded_once_in_so_many_is_exceeded_with_that_probability(
+        fn level_exceeded_once_in_n_has_that_probability(
             scale in 0.01..100.0_f64, shape in -0.45..0.9_f64, times in 1.1..1e5_f64,
         ) {
             let pareto = Pareto { scale, shape };
@@ -120,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn a_vanishing_shape_is_the_exponential_limit(excess in 0.0..20.0_f64) {
+        fn vanishing_shape_is_the_exponential_limit(excess in 0.0..20.0_f64) {
             let exponential = Pareto { scale: 2.0, shape: 0.0 };
             let nearly = Pareto { scale: 2.0, shape: 1e-8 };
             let difference = exponential.survival(excess) - nearly.survival(excess);
@@ -128,7 +127,7 @@ mod tests {
         }
 
         #[test]
-        fn all_estimators_scale_with_the_unit(unit in 1e-3..1e3_f64, seed in 0..20_u64) {
+        fn estimators_scale_with_the_unit(unit in 1e-3..1e3_f64, seed in 0..20_u64) {
             use rand::SeedableRng;
             let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
             let truth = Pareto { scale: 1.0, shape: 0.1 };
@@ -139,9 +138,9 @@ mod tests {
                 |x| fit_likelihood(x).unwrap().pareto,
             ];
             for fit in fits {
-                let (one, other) = (fit(&x), fit(&scaled));
-                prop_assert!((one.shape - other.shape).abs() < 1e-4, "{one:?} {other:?}");
-                prop_assert!((one.scale * unit / other.scale - 1.0).abs() < 1e-4);
+                let (plain, rescaled) = (fit(&x), fit(&scaled));
+                prop_assert!((plain.shape - rescaled.shape).abs() < 1e-4, "{plain:?} {rescaled:?}");
+                prop_assert!((plain.scale * unit / rescaled.scale - 1.0).abs() < 1e-4);
             }
         }
     }

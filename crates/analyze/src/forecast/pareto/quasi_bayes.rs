@@ -1,11 +1,11 @@
-//! The quasi-Bayes fit of Zhang & Stephens (2009): closed, deterministic.
+//! Quasi-Bayes fit of Zhang & Stephens (2009): closed form, deterministic.
 
 use super::Pareto;
 use crate::InputError;
 use crate::input::{all_positive, at_least};
 use crate::sample::{index, mean, sorted};
 
-/// The fit that forecasts use: mildly low in the median, never divergent.
+/// Returns the fit that forecasts use: slightly low in the median, never divergent.
 ///
 /// # Errors
 /// With fewer than five excesses, or one that is not positive.
@@ -15,7 +15,7 @@ pub fn fit_quasi_bayes(excesses: &[f64]) -> Result<Pareto, InputError> {
     Ok(fit(&sorted(excesses)))
 }
 
-/// As [`fit_quasi_bayes`], of ascending, positive excesses.
+/// Fits ascending, positive excesses as [`fit_quasi_bayes`] does.
 pub(crate) fn fit(ascending: &[f64]) -> Pareto {
     let count = ascending.len();
     let n = count as f64;
@@ -60,23 +60,26 @@ mod tests {
     use rand::SeedableRng;
 
     #[test]
-    fn a_large_sample_gives_its_shape_back() {
+    fn large_sample_gives_its_shape_back() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(3);
         for shape in [-0.3, 0.0, 0.3] {
             let truth = Pareto { scale: 2.0, shape };
             let x: Vec<f64> = (0..5_000).map(|_| truth.sample(&mut random)).collect();
 
-            let found = fit_quasi_bayes(&x).unwrap();
+            let pareto = fit_quasi_bayes(&x).unwrap();
 
-            assert!((found.shape - shape).abs() < 0.05, "{found:?} for {shape}");
-            assert!((found.scale - 2.0).abs() < 0.15, "{found:?} for {shape}");
+            assert!(
+                (pareto.shape - shape).abs() < 0.05,
+                "{pareto:?} for {shape}"
+            );
+            assert!((pareto.scale - 2.0).abs() < 0.15, "{pareto:?} for {shape}");
         }
     }
 
     #[test]
     fn equal_excesses_give_a_finite_fit() {
-        let found = fit_quasi_bayes(&[1.0; 20]).unwrap();
+        let pareto = fit_quasi_bayes(&[1.0; 20]).unwrap();
 
-        assert!(found.scale.is_finite() && found.shape.is_finite());
+        assert!(pareto.scale.is_finite() && pareto.shape.is_finite());
     }
 }

@@ -1,27 +1,27 @@
-//! A tail: how often a threshold is passed and by how much.
+//! Tail: rate and size of exceedances of a threshold.
 
 use super::Pareto;
 use crate::InputError;
 use crate::input::positive;
 
-/// Clusters whose peaks pass `threshold` at `rate` per ns, by
-/// excesses that follow `excess`.
+/// Clusters with peaks above `threshold` at `rate` per ns and excesses that follow
+/// `excess`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tail {
-    /// The threshold.
+    /// Threshold, ns.
     pub threshold: f64,
-    /// Clusters above it per ns.
+    /// Clusters above the threshold per ns.
     pub rate: f64,
-    /// Their excesses.
+    /// Distribution of their excesses.
     pub excess: Pareto,
 }
 
 impl Tail {
-    /// The return level: the level that peaks exceed once per `horizon` on
-    /// average. Below the threshold the tail says nothing.
+    /// Returns the return level: the level that peaks exceed once per `horizon` on
+    /// average. The tail does not describe levels below the threshold.
     ///
     /// # Errors
-    /// When `horizon` is so short that the level lies below the threshold.
+    /// If `horizon` is so short that the level lies below the threshold.
     pub fn return_level(self, horizon: f64) -> Result<f64, InputError> {
         let times = self.rate * positive("horizon", horizon)?;
         if times.is_nan() || times < 1.0 {
@@ -34,7 +34,7 @@ impl Tail {
         Ok(self.threshold + self.excess.exceeded_once_in(times))
     }
 
-    /// How many peaks above `level` are expected in `horizon`, for a level at
+    /// Returns the expected number of peaks above `level` in `horizon`, for a level at
     /// or above the threshold.
     pub fn expected_above(self, level: f64, horizon: f64) -> f64 {
         self.rate * horizon * self.excess.survival(level - self.threshold)
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_below_the_threshold_is_refused() {
+    fn level_below_the_threshold_is_refused() {
         let excess = Pareto {
             scale: 2.0,
             shape: 0.0,

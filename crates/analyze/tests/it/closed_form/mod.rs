@@ -2,10 +2,10 @@
 
 use laggard_analyze::qos::Buffering;
 
-/// Points of the phase of a stall over which late buffers are averaged.
+/// Number of phases of a stall over which late buffers are averaged.
 const PHASES: u32 = 64;
 
-/// How often isolated stalls make a stream fail, per ns.
+/// Failure rates by isolated stalls, per ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StallFailures {
     /// Episodes: stalls that make at least one job miss.
@@ -14,12 +14,12 @@ pub(crate) struct StallFailures {
     pub(crate) miss_rate: f64,
 }
 
-/// Failures of `buffering` by stalls that come `rate` times per ns
-/// with these `lengths`, far enough apart that each finds no backlog.
+/// Returns the failures of `buffering` by stalls at a `rate` per ns with these
+/// `lengths`, far enough apart that each starts without a backlog.
 ///
-/// A stall that begins while the job computes delays it whole; one that begins
-/// in the idle part of the cycle delays the next job by what is left of it.
-/// Each job after a late one gains period - compute.
+/// A stall that starts while the job computes delays it by its whole length. A stall in
+/// the idle part of the cycle delays the next job by its remainder. Each job after a
+/// late one gains period - compute.
 pub(crate) fn failures_of_isolated_stalls(
     rate: f64,
     lengths: &[f64],

@@ -1,27 +1,26 @@
-//! Recordings of a machine whose rate of late moments drifts by itself, drawn from
-//! fixed seeds.
+//! Recordings of a machine whose rate of late activations drifts, drawn from fixed
+//! seeds.
 
 use laggard_analyze::compare::RecordingCount;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Normal, Poisson};
 use rand_pcg::Pcg64Mcg;
 
-/// Comparisons of each setting.
+/// Number of comparisons per setting.
 pub(crate) const RUNS: u64 = 1_200;
-/// How long each recording is, s.
+/// Duration of a recording, s.
 const SPAN: f64 = 300.0;
 
-/// What a machine does besides what was changed on it.
+/// Behaviour of a machine apart from the change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
-    /// Bursts expected in a recording.
+    /// Expected number of bursts in a recording.
     pub(crate) bursts: f64,
-    /// Late activations in a burst, on average (geometric).
+    /// Mean number of late activations in a burst (geometric).
     pub(crate) size: f64,
-    /// Standard deviation of the logarithm of the rate, from one recording to
-    /// another.
+    /// Standard deviation of the logarithm of the rate between recordings.
     pub(crate) drift: f64,
-    /// How much of a deviation the next recording keeps.
+    /// Fraction of a deviation that the next recording keeps.
     pub(crate) memory: f64,
 }
 
@@ -32,7 +31,7 @@ pub(crate) const STEADY: Machine = Machine {
     memory: 0.0,
 };
 
-/// Late activations of one recording; the rate also drifts within it.
+/// Draws the late activations of one recording; the rate also drifts within it.
 fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCount {
     let mut events = Vec::new();
     let mean = (machine.bursts * rate).max(1e-9);
@@ -40,21 +39,21 @@ fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCou
     let mut left = bursts;
     while left >= 1.0 {
         left -= 1.0;
-        let mut at = random.random::<f64>() * (SPAN - 1.0);
+        let mut time = random.random::<f64>() * (SPAN - 1.0);
         loop {
-            events.push(at);
+            events.push(time);
             if random.random::<f64>() * machine.size < 1.0 {
                 break;
             }
             let step: f64 = Exp1.sample(random);
-            at = (at + 0.05 + 0.01 * step).min(SPAN);
+            time = (time + 0.05 + 0.01 * step).min(SPAN);
         }
     }
     RecordingCount::of(events, SPAN, SPAN).unwrap()
 }
 
-/// So many recordings of each side, made A B B A A B ..., where B has `times` the
-/// rate: those of the comparison `run`, of which more recordings begin with the same.
+/// Draws `pairs` recordings of each side, made A B B A A B ..., with `times` the rate
+/// in B. Comparison `run` with more recordings starts with the same ones.
 pub(crate) fn recorded(
     machine: Machine,
     pairs: usize,
@@ -67,17 +66,17 @@ pub(crate) fn recorded(
     recorded_in(&order, machine, None, times, run)
 }
 
-/// A job of the machine that comes regularly.
+/// Periodic job of the machine.
 #[allow(dead_code, reason = "not each test program has one")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    /// In every recording of this number.
+    /// Distance of the recordings with the job.
     pub(crate) every: u64,
-    /// The rate with it over that without.
+    /// Rate with the job divided by the rate without it.
     pub(crate) times: f64,
 }
 
-/// The same in another order (0: A, 1: B), with a job or without.
+/// Draws recordings in another order (0: A, 1: B), with or without a job.
 pub(crate) fn recorded_in(
     order: &[usize],
     machine: Machine,

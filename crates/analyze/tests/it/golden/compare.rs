@@ -29,20 +29,20 @@ fn verdict(case: &Vector) {
         exposure: case.number(exposure),
     };
     let (first, second) = (side("kA", "TA"), side("kB", "TB"));
-    let found = compare_recordings(&[first], &[second], case.number("margin"), 0.95).unwrap();
-    let found = found.comparison;
-    case.expect_some("ratio", found.ratio.ratio, case.rtol());
-    case.expect("lo", found.ratio.interval.low, case.rtol());
-    case.expect("hi", found.ratio.interval.high, case.rtol());
-    case.expect("p", found.ratio.p, case.rtol());
-    let verdict = match found.verdict {
+    let sets = compare_recordings(&[first], &[second], case.number("margin"), 0.95).unwrap();
+    let result = sets.comparison;
+    case.expect_some("ratio", result.ratio.ratio, case.rtol());
+    case.expect("lo", result.ratio.interval.low, case.rtol());
+    case.expect("hi", result.ratio.interval.high, case.rtol());
+    case.expect("p", result.ratio.p, case.rtol());
+    let verdict = match result.verdict {
         ComparisonVerdict::Worse => "B worse",
         ComparisonVerdict::Better => "B better",
         ComparisonVerdict::Equivalent => "equivalent",
         ComparisonVerdict::Inconclusive => "inconclusive",
     };
     assert_eq!(verdict, case.text("verdict"));
-    let magnitude = match found.magnitude {
+    let magnitude = match result.magnitude {
         Magnitude::TenTimesWorse => "at least 10x worse",
         Magnitude::TenTimesBetter => "at least 10x better",
         Magnitude::Compatible => "compatible with 10x",

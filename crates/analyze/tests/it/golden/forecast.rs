@@ -72,20 +72,20 @@ fn pareto(case: &Vector) {
 fn clusters(case: &Vector) {
     let (times, values) = (case.numbers("t"), case.numbers("x"));
     let (threshold, run) = (case.number("u"), case.number("r"));
-    let found = decluster(&times, &times, &values, threshold, run).unwrap();
+    let clusters = decluster(&times, &times, &values, threshold, run).unwrap();
     let expected = case.at("clusters").rows();
-    assert_eq!(found.len(), expected.len());
-    for (cluster, row) in found.iter().zip(expected) {
+    assert_eq!(clusters.len(), expected.len());
+    for (cluster, row) in clusters.iter().zip(expected) {
         let row: Vec<f64> = row.rows().iter().map(Vector::value).collect();
         let size = cluster.size as f64;
-        let found = [
+        let figures = [
             cluster.time,
             cluster.peak,
             size,
             cluster.first,
             cluster.last,
         ];
-        assert_eq!(found[..], row);
+        assert_eq!(figures[..], row);
     }
 }
 
@@ -99,17 +99,17 @@ fn stationarity(case: &Vector) {
     assert_eq!(eta > 0.463, case.flag("kpss_reject5"));
 }
 
-/// The table in the code was made from samples of 200; those of 50 agree with
-/// it within their Monte-Carlo error.
+/// The table in the code comes from samples of 200; samples of 50 agree within their
+/// Monte-Carlo error.
 fn fit_table(case: &Vector) {
     assert_eq!(case.numbers("levels"), FIT_LEVELS);
     for row in case.at("rows").rows() {
-        let found = anderson_darling_quantile(row.number("xi"));
+        let quantiles = anderson_darling_quantile(row.number("xi"));
         let tolerance = if row.count("n") == 200 { 1e-12 } else { 0.08 };
-        for (found, expected) in found.iter().zip(row.numbers("A2")) {
+        for (quantile, expected) in quantiles.iter().zip(row.numbers("A2")) {
             assert!(
-                (found / expected - 1.0).abs() <= tolerance,
-                "{found} {expected}"
+                (quantile / expected - 1.0).abs() <= tolerance,
+                "{quantile} {expected}"
             );
         }
     }

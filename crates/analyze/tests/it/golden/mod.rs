@@ -1,4 +1,4 @@
-//! Every published test vector of the mathematics.
+//! Published test vectors of the mathematics.
 
 mod compare;
 mod counts;

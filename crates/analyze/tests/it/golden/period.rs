@@ -22,9 +22,9 @@ fn comb(case: &Vector) {
         longest: case.number("pmax"),
         ..CombSearch::new(case.number("T"), case.number("w"), case.number("pmin"))
     };
-    let found = find_comb(&case.numbers("t"), &search).unwrap();
-    assert_eq!(found.is_some(), case.flag("found"));
-    if let Some(comb) = found {
+    let result = find_comb(&case.numbers("t"), &search).unwrap();
+    assert_eq!(result.is_some(), case.flag("found"));
+    if let Some(comb) = result {
         case.expect("P", comb.period, case.rtol());
         case.expect("phase", comb.phase, case.rtol());
         assert_eq!(comb.hits, case.index("hits"));

@@ -1,15 +1,14 @@
-//! One golden case: reading its inputs, comparing its outputs.
+//! Golden case: reads its inputs and compares its outputs.
 
 use serde_json::Value;
 
-/// A case of a golden file.
+/// Case of a golden file.
 pub(crate) struct Vector<'a> {
     case: &'a Value,
     name: String,
 }
 
-/// Runs `check` on every case of the golden file `text`, of which there must
-/// be `expected`.
+/// Runs `check` on each of the `expected` cases of the golden file `text`.
 pub(crate) fn every_case(text: &str, expected: usize, check: impl Fn(&str, &Vector)) {
     let file: Value = serde_json::from_str(text).unwrap();
     let cases = file["cases"].as_array().unwrap();
@@ -85,13 +84,13 @@ impl<'a> Vector<'a> {
         self.at(key).rows().iter().map(pair).collect()
     }
 
-    /// Relative tolerance of this case.
+    /// Returns the relative tolerance of this case.
     pub(crate) fn rtol(&self) -> f64 {
         self.number("rtol")
     }
 
-    /// Fails unless `actual` is what the case has under `key`, within
-    /// `relative` of it. `null` stands for infinite or undefined.
+    /// Fails unless `actual` equals the case's value of `key`, within `relative`.
+    /// `null` means infinite or undefined.
     pub(crate) fn expect(&self, key: &str, actual: f64, relative: f64) {
         let expected = self.at(key);
         if expected.case.is_null() {
@@ -104,12 +103,12 @@ impl<'a> Vector<'a> {
         assert!(near, "{}: {actual}, not {value}", expected.name);
     }
 
-    /// As `expect`, where `None` is what `null` stands for.
+    /// Checks as `expect` does; `None` corresponds to `null`.
     pub(crate) fn expect_some(&self, key: &str, actual: Option<f64>, relative: f64) {
         self.expect(key, actual.unwrap_or(f64::NAN), relative);
     }
 
-    /// As `expect`, within `absolute`.
+    /// Checks as `expect` does, within `absolute`.
     pub(crate) fn expect_within(&self, key: &str, actual: f64, absolute: f64) {
         let expected = self.at(key);
         if expected.case.is_null() {
@@ -121,7 +120,7 @@ impl<'a> Vector<'a> {
         assert!(near, "{}: {actual}, not {value}", expected.name);
     }
 
-    /// As `expect_within`, for a list.
+    /// Checks a list as `expect_within` does.
     pub(crate) fn expect_list(&self, key: &str, actual: &[f64], absolute: f64) {
         let expected = self.numbers(key);
         assert_eq!(actual.len(), expected.len(), "{}, {key}", self.name);
