@@ -1,5 +1,5 @@
-//! Compiles the BPF programs, and writes the types of what they share with us.
-//! All names must differ: their objects go to one folder.
+//! Compiles the BPF programs and generates the Rust types that they share with the
+//! crate. All object names must differ because they go to one directory.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -17,6 +17,6 @@ fn write_types(folder: &str, names: &[&str], file: &str) -> Result<(), Box<dyn E
     let written = Types::of(&objects)
         .and_then(|types| types.values(names))
         .and_then(|types| types.write(file));
-    // A build script's error is shown as it is for debugging.
+    // A build script prints its error with the debug format.
     Ok(written.map_err(|err| err.to_string())?)
 }

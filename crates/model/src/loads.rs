@@ -3,15 +3,15 @@
 /// Their names, and what each does in a line: a recording that is given away keeps
 /// these names, and a system that cannot run them knows them too.
 pub const LOADS_OF_OURS: [(&str, &str); 10] = [
-    ("idle", "nothing: the machine as it is"),
+    ("idle", "nothing: the idle machine"),
     (
         "draw",
         "16 threads draw curves into memory, compute and sleep 1 ms",
     ),
-    ("fp", "4 threads divide floating-point numbers without end"),
+    ("fp", "4 threads divide floating-point numbers endlessly"),
     (
         "fileio",
-        "4 threads open, read by 1 KB and close a cached 100 KB file",
+        "4 threads open a cached 100 KB file, read it in 1 KB blocks and close it",
     ),
     (
         "office",

@@ -1,4 +1,4 @@
-//! The clock of everything that runs here, and waiting by it.
+//! Clock of everything that runs here, and sleeping until a time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,17 +7,17 @@ use laggard_model::Nanos;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
-/// The time now, `CLOCK_MONOTONIC` as the kernel counts it.
+/// Returns the current time, `CLOCK_MONOTONIC` as the kernel counts it.
 pub(crate) fn now() -> Nanos {
     Nanos::from_ns(of_kernel(read(ClockId::CLOCK_MONOTONIC).ns()))
 }
 
-/// What a timer is to be set to, to expire at `time`.
+/// Returns the timer setting that expires at `time`.
 pub(crate) fn timer_at(time: Nanos) -> TimeSpec {
     TimeSpec::from_duration(Nanos::from_ns(of_process(time.ns())).into())
 }
 
-/// The CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub(crate) fn own_cpu_time() -> Nanos {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -36,7 +36,7 @@ pub(crate) fn spin_until(end: Nanos) {
     }
 }
 
-/// Sleeps until `end`. A signal only makes it look again.
+/// Sleeps until `end`, also across signals.
 pub(crate) fn sleep_until(end: Nanos) {
     let time = timer_at(end);
     while now() < end {
@@ -44,14 +44,15 @@ pub(crate) fn sleep_until(end: Nanos) {
     }
 }
 
-/// The same, but asks the kernel for a timer even where `end` has passed.
+/// Sleeps until `end` or a signal. Asks the kernel for a timer even if `end` has
+/// passed.
 pub(crate) fn sleep_once_until(end: Nanos) {
     sleep_once(&timer_at(end));
     sleep_until(end);
 }
 
 fn sleep_once(end: &TimeSpec) {
-    // Interrupted by a signal: the caller sleeps on. Nothing else can fail
+    // Interrupted by a signal: the caller continues to sleep. Nothing else can fail
     // with a valid time and clock.
     let _ = clock_nanosleep(
         ClockId::CLOCK_MONOTONIC,
@@ -60,10 +61,10 @@ fn sleep_once(end: &TimeSpec) {
     );
 }
 
-/// The longest sleep between two looks at a stop flag.
+/// Longest sleep between two checks of a stop flag.
 const SLICE: Nanos = Nanos::from_ms(50);
 
-/// Sleeps until `end`, or less once `stop` is set: then `false`.
+/// Sleeps until `end`. Returns `false` early if `stop` is set.
 pub(crate) fn sleep_unless(stop: &AtomicBool, end: Nanos) -> bool {
     while now() < end && !stop.load(Ordering::Relaxed) {
         sleep_until(end.min(now() + SLICE));

@@ -1,4 +1,4 @@
-//! What runs on the machine besides the probe: loads, modelled tasks, disturbances.
+//! Activity on the machine next to the probe: loads, modelled tasks, injected faults.
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 

@@ -1,4 +1,4 @@
-//! Where and how the calling thread is scheduled.
+//! Scheduling policy and CPUs of the calling thread.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
-/// A thread's scheduling policy.
+/// Scheduling policy of a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Policy {
     /// Normal: `SCHED_OTHER`.
@@ -16,8 +16,8 @@ pub(crate) enum Policy {
     Fifo(u8),
 }
 
-/// Gives the calling thread this policy; threads and processes that it starts
-/// inherit it.
+/// Sets the policy of the calling thread; threads and processes that it starts inherit
+/// it.
 pub(crate) fn set(policy: Policy) -> io::Result<()> {
     let (number, sched_priority) = match policy {
         Policy::Other => (libc::SCHED_OTHER, 0),
@@ -31,7 +31,7 @@ pub(crate) fn set(policy: Policy) -> io::Result<()> {
     }
 }
 
-/// Keeps the calling thread, and those that it starts, on `cpus`.
+/// Restricts the calling thread, and those that it starts, to `cpus`.
 pub(crate) fn pin(cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.as_slice() {
@@ -40,8 +40,7 @@ pub(crate) fn pin(cpus: &CpuList) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-/// Does `work` with the calling thread on `cpu`, and lets it go back to where
-/// it could run before.
+/// Calls `work` with the calling thread on `cpu`, and restores its CPUs.
 pub(crate) fn on_cpu<T>(cpu: Cpu, work: impl FnOnce() -> T) -> io::Result<T> {
     let own = Pid::from_raw(0);
     let before = sched_getaffinity(own)?;
@@ -51,15 +50,14 @@ pub(crate) fn on_cpu<T>(cpu: Cpu, work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(done)
 }
 
-/// Sets the soft limit on open files of another process, and of what it starts
-/// from then on.
+/// Sets the soft limit on open files of another process, and of its future children.
 pub(crate) fn limit_open_files(pid: u32, most: u64) -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let limit = libc::rlimit {
         rlim_cur: most.min(hard),
         rlim_max: hard,
     };
-    // SAFETY: `limit` is valid for reads; the old limit is not asked for.
+    // SAFETY: `limit` is valid for reads; the old limit is not requested.
     let done = unsafe {
         libc::prlimit(
             pid.cast_signed(),
@@ -74,8 +72,8 @@ pub(crate) fn limit_open_files(pid: u32, most: u64) -> io::Result<()> {
     }
 }
 
-/// Lets timers of the calling thread expire when they were programmed to. The
-/// kernel otherwise delays a normal thread's by up to 50 us to save wakeups.
+/// Makes timers of the calling thread expire at their programmed time. By default, the
+/// kernel delays those of a normal thread by up to 50 us to save wakeups.
 pub(crate) fn refuse_timer_slack() -> io::Result<()> {
     Ok(nix::sys::prctl::set_timerslack(1)?)
 }

@@ -112,7 +112,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["provoke", "queue", "--for", "5s"],
-            "go on for longer than 5s",
+            "run for longer than 5s",
         ),
         (
             vec!["provoke", "tick", "--length", "1ms"],

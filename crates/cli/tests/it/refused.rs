@@ -30,7 +30,7 @@ fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().unwrap();
     let is_root = id.stdout == b"0\n";
     if !is_root {
-        println!("skipped: it takes root to play another machine or user");
+        println!("skipped: it needs root to play another machine or user");
     }
     is_root
 }
@@ -248,7 +248,7 @@ fn a_load_as_another_user_takes_root_and_that_is_said_before_measuring() {
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("takes root; leave out --load-user"), "{said}");
+    assert!(said.contains("needs root; leave out --load-user"), "{said}");
     assert!(!dir.path().join("r.laggard").exists());
 }
 

@@ -1,4 +1,4 @@
-//! The clock of hits, and rounds by it.
+//! Clock of hits, and rounds at planned times.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ pub(super) use crate::clock::{
     now, own_cpu_time, sleep_once_until, sleep_unless, sleep_until, spin_until, timer_at,
 };
 
-/// The hits so far. Each is told to the caller of the fault once it is over.
+/// Hits so far. Each is reported to the caller of the fault when it is over.
 pub(super) struct Log<'a> {
     pub(super) hits: Vec<Hit>,
     tell: &'a Tell<'a>,
@@ -23,19 +23,18 @@ impl Log<'_> {
 }
 
 impl Site<'_> {
-    /// Whether the user wants an end.
+    /// Returns whether the user asked for a stop.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until `end`, or less when the user wants an end: then `false`.
+    /// Sleeps until `end`. Returns `false` early if the user asked for a stop.
     pub(super) fn wait_until(&self, end: Nanos) -> bool {
         sleep_unless(self.stop, end)
     }
 
-    /// Calls `round` with the planned time of each round, once it has come,
-    /// until the plan ends. Rounds whose time has passed are left out, never
-    /// bunched.
+    /// Calls `round` with the planned time of each round, at that time, until the plan
+    /// ends. Skips rounds whose time has passed; they are never bunched.
     pub(super) fn rounds<E>(
         &self,
         mut round: impl FnMut(Nanos) -> Result<Hit, E>,
@@ -43,8 +42,8 @@ impl Site<'_> {
         self.rounds_ahead(Nanos::ZERO, |next| round(next).map(Some))
     }
 
-    /// The same, called `lead` before each round's time; a round may turn out
-    /// to have no hit.
+    /// Calls `round` as `rounds` does, but `lead` before each planned time. A round may
+    /// have no hit.
     pub(super) fn rounds_ahead<E>(
         &self,
         lead: Nanos,
@@ -64,7 +63,7 @@ impl Site<'_> {
         Ok(log.hits)
     }
 
-    /// Room for this plan's hits.
+    /// Creates a log with room for the hits of this plan.
     pub(super) fn log(&self) -> Log<'_> {
         Log {
             hits: Vec::with_capacity(self.expected_hits()),
@@ -72,7 +71,7 @@ impl Site<'_> {
         }
     }
 
-    /// How many hits to make room for, so that no round allocates.
+    /// Returns the number of hits to reserve, so that no round allocates.
     fn expected_hits(&self) -> usize {
         const MOST: u64 = 1 << 20;
         let rounds = self.plan.duration.ns() / self.plan.every.ns().max(1);

@@ -1,4 +1,4 @@
-//! Page faults of a thread above all others, with the pages' clearing.
+//! Page faults of a thread above all others, including the clearing of the pages.
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -11,12 +11,12 @@ use super::{DisturbError, Hit, Site, clock};
 use crate::scheduling::Policy;
 use crate::watchdog::Watchdog;
 
-/// Small enough to be had on any machine; touched again when all is touched.
+/// Size that is available on any machine; touched again when every page was touched.
 const AREA: NonZeroUsize = NonZeroUsize::new(4 << 20).expect("not zero");
 
 const PAGE: usize = 4096;
 
-/// Memory of which every page can be made fresh again.
+/// Memory whose pages can all be discarded.
 struct Area(NonNull<libc::c_void>);
 
 impl Area {
@@ -32,8 +32,8 @@ impl Area {
             )?
         };
         let area = Self(start);
-        // SAFETY: the mapping is ours alone; without huge pages each small
-        //         page has its own fault.
+        // SAFETY: the mapping is exclusively ours; without huge pages each small
+        //         page has a separate fault.
         unsafe { madvise(area.0, AREA.get(), MmapAdvise::MADV_NOHUGEPAGE) }.or_else(
             // A kernel without huge pages.
             |err| {
@@ -47,7 +47,7 @@ impl Area {
         Ok(area)
     }
 
-    /// Forgets all pages, so that each faults again.
+    /// Discards all pages, so that each faults again.
     fn refresh(&self) -> Result<(), Errno> {
         // SAFETY: the mapping is ours, and nothing refers to its content.
         unsafe { madvise(self.0, AREA.get(), MmapAdvise::MADV_DONTNEED) }
@@ -88,7 +88,7 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             }
             Ok(site.hit_since(start))
         });
-        // The pages of the last hit are freed after it: not above all others.
+        // Free the pages of the last hit afterwards, and not above all others.
         site.place(Policy::Other)?;
         hits
     })

@@ -1,4 +1,4 @@
-//! Threads that compute: above all others, or among equals.
+//! Threads that compute: above all others, or with equal priority.
 
 use std::thread;
 
@@ -8,14 +8,14 @@ use super::{DisturbError, Hit, Site, clock};
 use crate::scheduling::Policy;
 use crate::watchdog::Watchdog;
 
-/// Above the measured `fifo:90`, below the kernel's own at 99.
+/// Priority above the measured `fifo:90` and below the kernel's threads at 99.
 pub(super) const ABOVE_ALL: Policy = Policy::Fifo(95);
 
-/// How many normal threads compete: with one measured thread, each gets a
-/// fifth of the CPU.
+/// Number of competing normal threads: one measured thread then gets a fifth of the
+/// CPU.
 const EQUALS: usize = 4;
 
-/// One thread at [`ABOVE_ALL`].
+/// Runs one thread at [`ABOVE_ALL`].
 pub(super) fn thread(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let _watchdog =
         Watchdog::new(site.plan.length).map_err(site.needs("set RLIMIT_RTTIME, the watchdog"))?;
@@ -25,7 +25,7 @@ pub(super) fn thread(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     })
 }
 
-/// Normal threads that all compute at the same time.
+/// Runs normal threads that all compute at the same time.
 pub(super) fn queue(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     site.in_thread(|| {
         site.place(Policy::Other)?;
@@ -54,13 +54,13 @@ fn compute(site: &Site<'_>) -> Hit {
 }
 
 impl Site<'_> {
-    /// The name of a thread of this fault; tools show its first 15 bytes.
+    /// Returns the name of a thread of this fault. Tools show its first 15 bytes.
     pub(super) fn thread_name(&self) -> String {
         format!("lag/{}", self.plan.kind)
     }
 
-    /// Runs `work` in a thread of its own, so that the caller's scheduling
-    /// stays as it is, and that carries the fault's name.
+    /// Runs `work` in a separate thread with the fault's name, so that the scheduling
+    /// of the caller stays unchanged.
     pub(super) fn in_thread<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, DisturbError> + Send,
@@ -76,7 +76,7 @@ impl Site<'_> {
     }
 }
 
-/// Computes for `time` of the calling thread's own CPU time.
+/// Computes for `time` of CPU time of the calling thread.
 pub(super) fn compute_for(time: Nanos) {
     let end = clock::own_cpu_time() + time;
     while clock::own_cpu_time() < end {

@@ -1,4 +1,4 @@
-//! The kinds of faults: names, what each does, what can be chosen.
+//! Kinds of faults: their names, effects and parameters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use laggard_model::Nanos;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A known fault.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -14,32 +14,30 @@ pub enum FaultKind {
     Thread,
     /// Normal threads compete with normal threads.
     Queue,
-    /// A control group uses up its CPU quota and is stopped.
+    /// A control group exhausts its CPU quota and is throttled.
     Throttle,
-    /// Real-time threads use up their share and are stopped.
+    /// Real-time threads exhaust their share and are throttled.
     RtThrottle,
     /// A real-time thread touches fresh memory.
     PageFault,
-    /// Priority inversion: a thread waits for a lock whose holder is kept
-    /// from running by a third.
+    /// Priority inversion: a thread waits for a lock whose holder is preempted by a
+    /// third.
     Lock,
-    /// The same with a mutex that inherits priorities.
+    /// Priority inversion with a mutex that inherits priorities.
     LockPi,
     /// A flood of packets over the loopback device.
     Net,
-    /// A system call that runs long without letting others in, where the
-    /// kernel does not preempt itself.
+    /// A long system call that does not reschedule, on a kernel without preemption.
     PreemptOff,
-    /// A timer's callback in a softirq computes.
+    /// A timer callback computes in a softirq.
     Softirq,
     /// The handler of the timer interrupt computes.
     Irq,
     /// A thread computes with interrupts disabled.
     IrqsOff,
-    /// A timer is served only on a hidden tick.
+    /// A timer expires only on a hidden tick.
     Tick,
-    /// The hypervisor stops the machine. Only made from outside, on a test
-    /// host.
+    /// The hypervisor stops the machine. Only made from outside, on a test host.
     Steal,
 }
 
@@ -62,7 +60,7 @@ impl FaultKind {
         Self::Steal,
     ];
 
-    /// The name by which a user asks for it.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Thread => "thread",
@@ -82,21 +80,21 @@ impl FaultKind {
         }
     }
 
-    /// What it does and whom it makes late, in one line.
+    /// Returns the effect and the affected services in one line.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Thread => "a thread at fifo:95 computes: delays every thread",
             Self::Queue => "four normal threads compute: delay normal threads",
-            Self::Throttle => "a control group beyond its CPU quota: stops the processes in it",
+            Self::Throttle => "a control group beyond its CPU quota: throttles the processes in it",
             Self::RtThrottle => {
-                "a thread at fifo:95 never stops: delays every thread, then is stopped by the kernel"
+                "a thread at fifo:95 never sleeps: delays every thread until the kernel throttles it"
             }
             Self::PageFault => "a thread at fifo:95 has page faults: delays every thread",
             Self::Lock => {
-                "priority inversion at fifo:60, 70 and 80: delays its own waiter and all below"
+                "priority inversion at fifo:60, 70 and 80: delays its waiter and all threads below"
             }
             Self::LockPi => "the same with priority inheritance",
-            Self::Net => "a normal thread sends packets to itself: delays by softirqs",
+            Self::Net => "a normal thread sends packets to itself: delays threads by softirqs",
             Self::PreemptOff => {
                 "a normal thread in a long system call: delays every thread on kernels without preemption"
             }
@@ -107,25 +105,23 @@ impl FaultKind {
             Self::IrqsOff => {
                 "a thread computes with interrupts disabled: delays everything on its CPU"
             }
-            Self::Tick => "a timer is served only on a tick of 976.5625 us: its own waits are late",
+            Self::Tick => "a timer expires only on a tick of 976.5625 us: its waits are late",
             Self::Steal => "the hypervisor stops the machine: only on test hosts, from outside",
         }
     }
 
-    /// Whether its length cannot be chosen: it comes from the kernel's
-    /// settings or the tick.
+    /// Returns whether the length is fixed by the kernel's settings or the tick.
     pub const fn has_own_length(self) -> bool {
         matches!(self, Self::RtThrottle | Self::Tick)
     }
 
-    /// Whether its period cannot be chosen: it comes from the kernel's
-    /// settings.
+    /// Returns whether the period is fixed by the kernel's settings.
     pub const fn has_own_period(self) -> bool {
         matches!(self, Self::RtThrottle)
     }
 
-    /// Length and period unless asked otherwise: where they fit, those of the
-    /// DEC dc21x4 Ethernet driver (Jones and Regehr 1999, 4.4).
+    /// Returns the default length and period: if applicable, those of the DEC dc21x4
+    /// Ethernet driver (Jones and Regehr 1999, 4.4).
     pub const fn usual_times(self) -> (Nanos, Nanos) {
         match self {
             Self::Throttle => (Nanos::from_ms(40), Nanos::from_ms(100)),
@@ -145,12 +141,13 @@ impl FaultKind {
         }
     }
 
-    /// Whether it computes in the kernel, which no thread preempts.
+    /// Returns whether the fault computes in the kernel, which no thread preempts.
     pub(super) const fn is_in_kernel(self) -> bool {
         matches!(self, Self::Softirq | Self::Irq | Self::IrqsOff)
     }
 
-    /// Whether it computes in real-time threads, which nothing preempts.
+    /// Returns whether the fault computes in real-time threads, which normal threads do
+    /// not preempt.
     pub(super) const fn is_real_time(self) -> bool {
         matches!(
             self,
@@ -201,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_is_found_by_its_name_and_named_in_the_error() {
+    fn every_fault_has_a_unique_name_that_errors_list() {
         let err = "flood".parse::<FaultKind>().unwrap_err().to_string();
 
         for kind in FaultKind::ALL {

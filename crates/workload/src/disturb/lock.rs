@@ -1,5 +1,5 @@
-//! Priority inversion: a low thread holds a lock, a high one waits for it,
-//! and a middle one that needs no lock keeps the low one from running.
+//! Priority inversion: a low thread holds a lock, a high one waits for it, and a middle
+//! one, which needs no lock, preempts the low one.
 //!
 //! ```text
 //! low     [holds]  [on]                    [on]
@@ -7,11 +7,11 @@
 //! high           ~waits~~~~~~~~~~~~~~~~~~~~~~~~[runs]
 //! ```
 //!
-//! All three run on one CPU, and together for the length that is asked for:
-//! a fifth under the lock, the rest in the middle thread. The low thread
-//! wakes the others, each a quarter of its work after the one before, so that
-//! the order holds whatever else happens. With priority inheritance the high
-//! thread waits for the low one alone. The hit is the high thread's wait.
+//! All three run on one CPU, and together for the requested length: a fifth under the
+//! lock, the rest in the middle thread. The low thread wakes the others, each a quarter
+//! of its work after the previous one, so that the order is fixed. With priority
+//! inheritance the high thread waits for the low one only. The hit is the wait of the
+//! high thread.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -30,13 +30,13 @@ use crate::watchdog::Watchdog;
 const LOW: Policy = Policy::Fifo(60);
 const MIDDLE: Policy = Policy::Fifo(70);
 const HIGH: Policy = Policy::Fifo(80);
-/// Starts the others, which therefore inherit it at first.
+/// Policy that starts the other threads, which inherit it at first.
 const CONDUCTOR: Policy = Policy::Fifo(85);
 
-/// What the mutex does about inversion.
+/// Protocol of the mutex against inversion.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Protocol {
-    /// The holder keeps its own priority.
+    /// The holder keeps its priority.
     Plain,
     /// The holder inherits the waiter's priority.
     Inherit,
@@ -52,7 +52,7 @@ pub(super) fn run(site: &Site<'_>, protocol: Protocol) -> Result<Vec<Hit>, Distu
     })
 }
 
-/// One inversion, from the start of three threads to the end of the last.
+/// Runs one inversion, from the start of three threads to the end of the last.
 fn round(site: &Site<'_>, mutex: &Mutex) -> Result<Hit, DisturbError> {
     let quarter = Nanos::from_ns(site.plan.length.ns() / 20);
     let (wake_high, high_woken) = mpsc::channel();
@@ -69,8 +69,8 @@ fn round(site: &Site<'_>, mutex: &Mutex) -> Result<Hit, DisturbError> {
             mutex.hold_while(|| {
                 for wake in [wake_high, wake_middle] {
                     compute_for(quarter);
-                    // Nobody listens where the other thread has failed; its
-                    // own error tells why.
+                    // If the other thread failed, it does not receive this; its error
+                    // has the reason.
                     let _ = wake.send(());
                 }
                 compute_for(quarter * 2);
@@ -86,8 +86,8 @@ fn round(site: &Site<'_>, mutex: &Mutex) -> Result<Hit, DisturbError> {
         let high = start("high").spawn_scoped(scope, move || {
             site.place(HIGH)?;
             woken_by(high_woken)?;
-            let asked = clock::now();
-            Ok(mutex.hold_while(|| site.hit_since(asked)))
+            let start = clock::now();
+            Ok(mutex.hold_while(|| site.hit_since(start)))
         });
         let unstarted = || site.needs("start another thread");
         let (low, middle, high) = (
@@ -109,7 +109,7 @@ fn joined<T>(
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A mutex whose protocol can be chosen, which the standard library's cannot.
+/// Mutex with a selectable protocol, which the standard library does not offer.
 struct Mutex(Box<UnsafeCell<libc::pthread_mutex_t>>);
 
 // SAFETY: a pthread mutex is made to be used by many threads; the box keeps
@@ -155,12 +155,12 @@ impl Mutex {
 
 impl Drop for Mutex {
     fn drop(&mut self) {
-        // SAFETY: nobody holds it: all users were joined.
+        // SAFETY: the mutex is not locked: all users were joined.
         unsafe { libc::pthread_mutex_destroy(self.0.get()) };
     }
 }
 
-/// pthread functions return the error instead of setting `errno`.
+/// Converts the error that pthread functions return instead of setting `errno`.
 fn check(code: i32) -> Result<(), Errno> {
     match code {
         0 => Ok(()),

@@ -1,8 +1,8 @@
-//! Disturbances: known faults, made on purpose, so that it can be checked
-//! whether their effect is found and named (Jones and Regehr 1999, 4.4, 4.5).
+//! Injected faults, to test whether laggard finds and names their effect (Jones and
+//! Regehr 1999, 4.4, 4.5).
 //!
-//! Every fault is bounded in length and in time, and is written down as what
-//! really happened: a [`Hit`] has measured times, not those that were asked for.
+//! Every fault is limited in length and duration. A [`Hit`] has the measured times, not
+//! the requested ones.
 
 mod clock;
 mod fault;
@@ -27,45 +27,40 @@ use crate::scheduling::{self, Policy};
 pub use kind::{FaultKind, UnknownKind};
 pub use refusal::DisturbRefused;
 
-/// The fault to make, where, and for how long.
+/// Fault to inject, with its place and times.
 #[derive(Clone, Debug)]
 pub struct Disturbance {
-    /// The fault.
     pub kind: FaultKind,
-    /// The length of one hit. Not for [`FaultKind::has_own_length`].
+    /// Length of a hit. Not for [`FaultKind::has_own_length`].
     pub length: Nanos,
-    /// The time from one hit to the next. Not for [`FaultKind::has_own_period`].
+    /// Period of the hits. Not for [`FaultKind::has_own_period`].
     pub every: Nanos,
-    /// The CPU that is hit.
     pub cpu: Cpu,
-    /// How long in all.
+    /// Total duration.
     pub duration: Nanos,
-    /// For [`FaultKind::Throttle`]: processes (their PIDs) that are stopped
-    /// together with its own. They are put back at the end.
+    /// For [`FaultKind::Throttle`]: PIDs of processes that are throttled together with
+    /// its busy process. They return to their groups at the end.
     pub victims: Vec<u32>,
 }
 
-/// One fault as it really happened.
+/// One injected fault with its measured times.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Hit {
-    /// The kind of fault.
     pub kind: FaultKind,
-    /// When it began, `CLOCK_MONOTONIC`.
+    /// Start, `CLOCK_MONOTONIC`.
     pub start_ns: Nanos,
-    /// How long it lasted.
     pub length_ns: Nanos,
-    /// The CPU that was hit.
     pub cpu: Cpu,
 }
 
-/// A callback that is told of each hit.
+/// Callback that gets each hit.
 pub type Tell<'a> = dyn Fn(&Hit) + Sync + 'a;
 
-/// Why a fault could not be made.
+/// Reason why a fault could not be injected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisturbError {
-    /// It would be dangerous, or makes no sense.
+    /// The fault would be dangerous or has no effect.
     #[error(transparent)]
     Refused(#[from] DisturbRefused),
     /// The thread could not be placed or given its priority.
@@ -73,40 +68,33 @@ pub enum DisturbError {
         "{kind}: cannot run at {policy} on CPU {cpu}; run as root, on a CPU that is online, in a control group that has time for real-time threads"
     )]
     Placement {
-        /// The fault.
         kind: FaultKind,
-        /// What was wanted, as a service is named.
+        /// Requested policy, in the notation of services.
         policy: String,
-        /// The CPU that was to be hit.
         cpu: Cpu,
-        /// What the system said.
         source: io::Error,
     },
-    /// Something that the fault needs is refused.
+    /// The system refuses a prerequisite of the fault.
     #[error("{kind}: cannot {act}")]
     Needs {
-        /// The fault.
         kind: FaultKind,
-        /// What was tried.
+        /// Refused operation.
         act: String,
-        /// What the system said.
         source: io::Error,
     },
-    /// The kernel took the fault and never ran it.
+    /// The kernel accepted the fault and never ran it.
     #[error(
-        "{kind}: the kernel did not run its program in any of {rounds} rounds; see whether `thread` works on this CPU"
+        "{kind}: the kernel did not run its program in any of {rounds} rounds; check whether `thread` works on this CPU"
     )]
     Unseen {
-        /// The fault.
         kind: FaultKind,
-        /// How often it was tried.
+        /// Number of attempts.
         rounds: u64,
     },
 }
 
 impl DisturbError {
-    /// Whether this machine cannot do what was asked, rather than that anything
-    /// went wrong.
+    /// Returns whether this machine lacks a prerequisite, as opposed to a failure.
     #[must_use]
     pub const fn is_unmet(&self) -> bool {
         matches!(
@@ -116,21 +104,20 @@ impl DisturbError {
     }
 }
 
-/// Makes the fault until the plan's end or until `stop` is set. The result is
-/// every hit, in order.
+/// Injects the fault until the end of the plan or until `stop` is set. Returns every
+/// hit, in order.
 ///
 /// # Errors
-/// When the plan is refused, or the system refuses what it needs. Everything
-/// that was changed is put back.
+/// If the plan or the system refuses the fault. All changes are undone.
 pub fn run(plan: &Disturbance, stop: &AtomicBool) -> Result<Vec<Hit>, DisturbError> {
     run_telling(plan, stop, &|_| {})
 }
 
-/// As [`run`], and calls `tell` with each hit once it is over. That is called
-/// in a thread of the fault, so it should return soon.
+/// Injects the fault as [`run`] does, and calls `tell` with each hit when it is over.
+/// The callback runs in a thread of the fault and must return soon.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn run_telling(
     plan: &Disturbance,
     stop: &AtomicBool,
@@ -168,7 +155,7 @@ pub fn write_hits(hits: &[Hit], mut out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// A plan being carried out.
+/// Plan in progress.
 struct Site<'a> {
     plan: &'a Disturbance,
     stop: &'a AtomicBool,
@@ -176,7 +163,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Puts the calling thread on the plan's CPU with this policy.
+    /// Moves the calling thread to the plan's CPU with this policy.
     fn place(&self, policy: Policy) -> Result<(), DisturbError> {
         scheduling::pin(&CpuList::from_iter([self.plan.cpu]))
             .and_then(|()| scheduling::set(policy))
@@ -191,7 +178,7 @@ impl Site<'_> {
             })
     }
 
-    /// An error about something that this fault needs.
+    /// Creates an error about a prerequisite of this fault.
     fn needs<E: Into<io::Error>>(&self, act: impl Into<String>) -> impl FnOnce(E) -> DisturbError {
         let (kind, act) = (self.plan.kind, act.into());
         move |source| DisturbError::Needs {
@@ -201,12 +188,12 @@ impl Site<'_> {
         }
     }
 
-    /// A hit here, from `start` until now.
+    /// Creates a hit on the plan's CPU, from `start` until now.
     fn hit_since(&self, start: Nanos) -> Hit {
         self.hit(start, clock::now().saturating_sub(start))
     }
 
-    /// A hit here.
+    /// Creates a hit on the plan's CPU.
     const fn hit(&self, start_ns: Nanos, length_ns: Nanos) -> Hit {
         Hit {
             kind: self.plan.kind,
@@ -222,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hits_are_written_one_a_line_and_read_back() {
+    fn hits_are_written_one_per_line_and_read_back() {
         let hits = [5, 6].map(|ms| Hit {
             kind: FaultKind::IrqsOff,
             start_ns: Nanos::from_ms(ms),

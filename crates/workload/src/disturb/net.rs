@@ -1,6 +1,6 @@
-//! A flood of packets over the loopback device (Jones and Regehr 1999, 4.3): each is
-//! received in a softirq on the sender's CPU, and dropped when the
-//! receiver's buffer is full.
+//! Flood of packets over the loopback device (Jones and Regehr 1999, 4.3): each is
+//! received in a softirq on the sender's CPU, and dropped if the receiver's buffer is
+//! full.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};

@@ -1,129 +1,122 @@
-//! What is refused, because it would hang a machine or makes no fault.
+//! Refusal of plans that would hang a machine or have no effect.
 
 use laggard_model::Nanos;
 
 use super::{Disturbance, FaultKind};
 
-/// The longest hit: well below the 20 s after which the kernel takes a CPU
-/// for dead, and short enough for a person to keep typing.
-const LONGEST: Nanos = Nanos::from_ms(500);
+/// Longest hit: well below the 20 s of the soft lockup detector, and short enough for a
+/// person to keep typing.
+const MAX_LENGTH: Nanos = Nanos::from_ms(500);
 
-/// The longest hit of real-time threads on the only CPU.
-const LONGEST_ALONE: Nanos = Nanos::from_ms(100);
+/// Longest hit of real-time threads on the only CPU.
+const MAX_LENGTH_ALONE: Nanos = Nanos::from_ms(100);
 
-/// The longest hit inside the kernel, where nothing of the same CPU gets in
-/// and other CPUs may have to wait for it.
-const LONGEST_IN_KERNEL: Nanos = Nanos::from_ms(100);
+/// Longest hit inside the kernel, which nothing on the same CPU interrupts and other
+/// CPUs may have to wait for.
+const MAX_LENGTH_IN_KERNEL: Nanos = Nanos::from_ms(100);
 
-/// The shortest hit that can be told from the clock's own cost.
-const SHORTEST: Nanos = Nanos::from_us(10);
+/// Shortest hit that is distinguishable from the overhead of the clock.
+const MIN_LENGTH: Nanos = Nanos::from_us(10);
 
-/// The largest share of the time that hits may take, in percent.
-const LARGEST_SHARE: u64 = 80;
+/// Maximum part of the time that hits may take, percent.
+const MAX_SHARE: u64 = 80;
 
-/// The same of hits inside the kernel.
-const LARGEST_SHARE_IN_KERNEL: u64 = 50;
+/// Maximum for hits inside the kernel, percent.
+const MAX_SHARE_IN_KERNEL: u64 = 50;
 
-/// Periods of a timer that is served on the hidden tick.
+/// Periods of a timer that expires on the hidden tick.
 const TIMER_PERIODS: [Nanos; 2] = [Nanos::from_us(100), Nanos::from_secs(1)];
 
-/// What the kernel takes as a control group's period (`cpu.cfs_period_us`).
+/// Range of a control group's period in the kernel (`cpu.cfs_period_us`).
 const QUOTA_PERIODS: [Nanos; 2] = [Nanos::from_ms(1), Nanos::from_secs(1)];
 
-/// The smallest quota that the kernel takes (`cpu.cfs_quota_us`).
-const SMALLEST_QUOTA: Nanos = Nanos::from_ms(1);
+/// Smallest quota that the kernel accepts (`cpu.cfs_quota_us`).
+const MIN_QUOTA: Nanos = Nanos::from_ms(1);
 
-/// Why a plan is not carried out.
+/// Reason for refusing a plan.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisturbRefused {
     /// The hit is longer than is safe here.
     #[error("{kind}: hits of {length} could hang this machine of {cpus} CPUs; use at most {most}")]
     TooLong {
-        /// The fault.
         kind: FaultKind,
-        /// What was asked for.
+        /// Requested length.
         length: Nanos,
-        /// How many CPUs there are.
+        /// Number of CPUs.
         cpus: usize,
-        /// The limit.
+        /// Maximum.
         most: Nanos,
     },
-    /// The hit is too short to be made.
-    #[error("{kind}: hits of {length} cannot be made exactly; use at least {SHORTEST}")]
+    /// The hit is too short.
+    #[error("{kind}: hits of {length} cannot be made exactly; use at least {MIN_LENGTH}")]
     TooShort {
-        /// The fault.
         kind: FaultKind,
-        /// What was asked for.
+        /// Requested length.
         length: Nanos,
     },
     /// Hits would follow each other too closely.
     #[error(
-        "{kind}: hits of {length} every {every} leave too little for others; use a period of at least {least}"
+        "{kind}: hits of {length} every {every} leave too little time for other threads; use a period of at least {least}"
     )]
     TooOften {
-        /// The fault.
         kind: FaultKind,
-        /// What was asked for.
+        /// Requested length.
         length: Nanos,
-        /// What was asked for.
+        /// Requested period.
         every: Nanos,
-        /// The limit.
+        /// Minimum.
         least: Nanos,
     },
-    /// There is no way to make so long a hit here.
+    /// A hit of this length cannot be made here.
     #[error(
         "{kind}: hits of {length} cannot be made here; use at most {most}, or allow longer ones with `sysctl -w vm.max_map_count=262144`"
     )]
     Unreachable {
-        /// The fault.
         kind: FaultKind,
-        /// What was asked for.
+        /// Requested length.
         length: Nanos,
-        /// The limit, as just measured.
+        /// Maximum, as just measured.
         most: Nanos,
     },
-    /// There would be no hit.
-    #[error(
-        "{kind}: with a hit every {every} there is none in {duration}; go on for longer than {every}"
-    )]
+    /// The plan ends before its first hit.
+    #[error("{kind}: no hit in {duration} with one every {every}; run for longer than {every}")]
     TooBrief {
-        /// The fault.
         kind: FaultKind,
-        /// What was asked for.
+        /// Requested period.
         every: Nanos,
-        /// What was asked for.
+        /// Requested duration.
         duration: Nanos,
     },
-    /// No such timer.
+    /// The timer of this period does not exist.
     #[error("tick: a timer of {every} is out of range; use {} to {}", TIMER_PERIODS[0], TIMER_PERIODS[1])]
     Timer {
-        /// What was asked for.
+        /// Requested period.
         every: Nanos,
     },
-    /// A machine cannot do that to itself.
+    /// A machine cannot inject this fault into itself.
     #[error(
         "steal: a machine cannot stop itself from inside; stop a test host from outside, with `testhost run --mode smp --stall 2s:20ms --truth hits.jsonl` (docs/reference/faults.md)"
     )]
     FromOutside,
-    /// The kernel has no such quota.
+    /// The kernel does not accept such a quota.
     #[error(
         "throttle: the kernel takes periods from 1ms to 1s that leave at least 1ms for running; {length} every {every} is not one"
     )]
     Quota {
-        /// What was asked for.
+        /// Requested length.
         length: Nanos,
-        /// What was asked for.
+        /// Requested period.
         every: Nanos,
     },
 }
 
 impl Disturbance {
-    /// Whether this is safe on this machine and makes sense. [`super::run`]
+    /// Checks that the plan is safe on this machine and has an effect. [`super::run`]
     /// checks it too.
     ///
     /// # Errors
-    /// When it is not; the text has the limit.
+    /// If it is not; the text has the limit.
     pub fn check(&self) -> Result<(), DisturbRefused> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         check_for(self, cpus)
@@ -168,11 +161,11 @@ fn check_length(
     cpus: usize,
 ) -> Result<(), DisturbRefused> {
     let (most, share) = if kind.is_in_kernel() {
-        (LONGEST_IN_KERNEL, LARGEST_SHARE_IN_KERNEL)
+        (MAX_LENGTH_IN_KERNEL, MAX_SHARE_IN_KERNEL)
     } else if kind.is_real_time() && cpus == 1 {
-        (LONGEST_ALONE, LARGEST_SHARE)
+        (MAX_LENGTH_ALONE, MAX_SHARE)
     } else {
-        (LONGEST, LARGEST_SHARE)
+        (MAX_LENGTH, MAX_SHARE)
     };
     if length > most {
         return Err(DisturbRefused::TooLong {
@@ -182,13 +175,13 @@ fn check_length(
             most,
         });
     }
-    if length < SHORTEST {
+    if length < MIN_LENGTH {
         return Err(DisturbRefused::TooShort { kind, length });
     }
     if kind == FaultKind::Throttle {
         let [shortest, longest] = QUOTA_PERIODS;
         let fits =
-            (shortest..=longest).contains(&every) && every.saturating_sub(length) >= SMALLEST_QUOTA;
+            (shortest..=longest).contains(&every) && every.saturating_sub(length) >= MIN_QUOTA;
         return fits
             .then_some(())
             .ok_or(DisturbRefused::Quota { length, every });
@@ -224,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_could_hang_the_machine_is_refused_with_the_limit() {
+    fn length_that_could_hang_the_machine_is_refused_with_the_limit() {
         let long = check_for(&plan(FaultKind::Thread, 5000, 10_000), 2).unwrap_err();
         let alone = check_for(&plan(FaultKind::Thread, 200, 10_000), 1).unwrap_err();
 
@@ -237,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_that_leave_no_time_are_refused_with_the_shortest_period() {
+    fn dense_hits_are_refused_with_the_shortest_period() {
         let err = check_for(&plan(FaultKind::Lock, 8, 9), 2).unwrap_err();
 
         assert!(err.to_string().ends_with("at least 10ms"), "{err}");
@@ -245,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_the_kernel_hits_are_shorter_and_rarer() {
+    fn hits_inside_the_kernel_are_shorter_and_rarer() {
         for kind in [FaultKind::Softirq, FaultKind::Irq, FaultKind::IrqsOff] {
             let long = check_for(&plan(kind, 101, 10_000), 64).unwrap_err();
             let often = check_for(&plan(kind, 100, 199), 64).unwrap_err();
@@ -257,25 +250,25 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_ends_before_its_first_hit_is_refused() {
+    fn plan_that_ends_before_its_first_hit_is_refused() {
         let err = check_for(&plan(FaultKind::Net, 7, 60_000), 2).unwrap_err();
 
         assert_eq!(
             err.to_string(),
-            "net: with a hit every 60s there is none in 60s; go on for longer than 60s"
+            "net: no hit in 60s with one every 60s; run for longer than 60s"
         );
         assert_eq!(check_for(&plan(FaultKind::Net, 7, 59_999), 2), Ok(()));
     }
 
     #[test]
-    fn a_machine_does_not_stop_itself_and_is_told_who_can() {
+    fn steal_from_inside_is_refused_with_the_remedy() {
         let err = check_for(&plan(FaultKind::Steal, 20, 500), 2).unwrap_err();
 
         assert!(err.to_string().contains("testhost run"), "{err}");
     }
 
     #[test]
-    fn only_timers_with_sensible_periods_are_served_on_the_tick() {
+    fn hidden_tick_serves_only_timers_with_useful_periods() {
         let err = check_for(&plan(FaultKind::Tick, 0, 0), 2).unwrap_err();
 
         assert_eq!(
@@ -286,12 +279,12 @@ mod tests {
     }
 
     #[test]
-    fn no_length_is_refused() {
+    fn missing_length_is_refused() {
         assert!(check_for(&plan(FaultKind::Net, 0, 10), 2).is_err());
     }
 
     #[test]
-    fn quotas_that_the_kernel_does_not_have_are_refused() {
+    fn quota_that_the_kernel_does_not_accept_is_refused() {
         assert!(check_for(&plan(FaultKind::Throttle, 20, 2000), 2).is_err());
         assert!(check_for(&plan(FaultKind::Throttle, 20, 20), 2).is_err());
         assert_eq!(check_for(&plan(FaultKind::Throttle, 95, 100), 2), Ok(()));

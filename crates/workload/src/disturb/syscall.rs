@@ -1,7 +1,6 @@
-//! A system call that runs long without letting others in: `madvise` of a
-//! region that is cut into very many mappings changes one after the other
-//! and never looks whether anybody waits for the CPU. On kernels that preempt
-//! themselves it delays only equals.
+//! System call that runs for long without rescheduling: `madvise` of a region that is
+//! divided into very many mappings changes them one after the other and never checks
+//! for a waiting thread. On kernels with preemption it delays only equal threads.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -14,10 +13,10 @@ use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, m
 use super::{DisturbError, DisturbRefused, Hit, Site, clock};
 use crate::scheduling::Policy;
 
-/// How many mappings the cost of one is learnt from.
+/// Number of mappings in the measurement of the cost of one.
 const TRIAL: usize = 2000;
 
-/// Mappings left for everything else in this process.
+/// Mappings left for the rest of this process.
 const RESERVE: usize = 2000;
 
 const PAGE: usize = 4096;
@@ -38,7 +37,7 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             }
             .into());
         }
-        // Half as many again, for when the cost of one falls.
+        // Half as many again, in case the cost of one falls.
         let mut region = Region::new((wanted(cost) * 3 / 2).clamp(2, most))
             .map_err(site.needs("cut memory into many mappings (mprotect)"))?;
         site.rounds(|_| {
@@ -47,8 +46,8 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             region
                 .change(count)
                 .map_err(site.needs("change many mappings (madvise)"))?;
-            // Others may run before the call returns to user code, and the
-            // clock then tells of them too.
+            // Other threads may run before the call returns to user code, which the
+            // clock then includes.
             let hit = site.hit(start, clock::own_cpu_time().saturating_sub(spent));
             cost = Nanos::from_ns(hit.length_ns.ns() / count as u64);
             Ok(hit)
@@ -56,10 +55,10 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     })
 }
 
-/// What changing one mapping costs: the least of a few trials.
+/// Returns the cost of changing one mapping: the minimum of a few trials.
 fn learn() -> Result<Nanos, Errno> {
     let mut region = Region::new(TRIAL)?;
-    // The first change is cheaper: there is nothing to take back.
+    // The first change is cheaper: there is nothing to undo.
     region.change(TRIAL)?;
     let mut least = Nanos::from_secs(1);
     for _ in 0..5 {
@@ -70,7 +69,7 @@ fn learn() -> Result<Nanos, Errno> {
     Ok(Nanos::from_ns(least.ns() / TRIAL as u64))
 }
 
-/// How many more mappings this process may have.
+/// Returns the number of additional mappings that this process may have.
 fn most_mappings() -> std::io::Result<usize> {
     let limit: usize = fs::read_to_string("/proc/sys/vm/max_map_count")?
         .trim()
@@ -80,7 +79,7 @@ fn most_mappings() -> std::io::Result<usize> {
     Ok(limit.saturating_sub(used + RESERVE))
 }
 
-/// Memory of which every page is a mapping of its own. None is ever touched.
+/// Memory in which every page is a separate mapping. None is ever touched.
 struct Region {
     start: NonNull<libc::c_void>,
     mappings: usize,
@@ -99,7 +98,7 @@ impl Region {
             mappings,
             turn: false,
         };
-        // Neighbours with other rights cannot be one mapping.
+        // Neighbours with different rights cannot be one mapping.
         for index in (1..mappings).step_by(2) {
             // SAFETY: the page is inside the region, which nothing refers to.
             unsafe {

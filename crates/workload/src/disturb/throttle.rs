@@ -1,5 +1,5 @@
-//! Bandwidth used up: a control group beyond its quota, and real-time threads
-//! beyond their share.
+//! Exhausted bandwidth: a control group beyond its quota, and real-time threads beyond
+//! their share.
 
 use std::fs;
 use std::io;
@@ -15,18 +15,18 @@ use super::{DisturbError, Hit, Site, clock};
 use crate::load::Launch;
 use crate::scheduling::Policy;
 
-/// How often the group's counters are read: a hit's start is known to this.
+/// Interval at which the group's counters are read: the precision of a hit's start.
 const POLL: Nanos = Nanos::from_us(500);
 
-/// A busy process and the plan's victims in a control group that may run
-/// `every - length` in every `every`.
+/// Runs a busy process and the plan's victims in a control group whose quota is `every`
+/// minus `length` in every `every`.
 ///
-/// Where other work leaves the group less than its quota, it is never
-/// stopped, and there are no hits.
+/// If other work leaves the group less than its quota, it is never throttled, and there
+/// are no hits.
 ///
-/// The length of each hit is the kernel's own figure, which adds up the CPUs
-/// on which the group was stopped. Its end, and so its start, is when that
-/// figure was seen to have grown.
+/// The length of each hit is the kernel's counter, which adds up the CPUs on which the
+/// group was throttled. The end of a hit is the time at which the counter was seen to
+/// have grown; its start follows from the length.
 pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let plan = site.plan;
     let mut victims = plan.victims.clone();
@@ -47,8 +47,8 @@ pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             .bring(&name, pid)
             .map_err(site.needs(format!("move process {pid} into the control group")))?;
     }
-    // A normal thread would have to wait for its turn, on a busy machine for
-    // longer than a stop lasts.
+    // On a busy machine, a normal thread would wait for its turn for longer than a
+    // throttling lasts.
     let hits = site.in_thread(|| {
         site.place(ABOVE_ALL)?;
         watch(site, &group)
@@ -82,15 +82,16 @@ fn watch(site: &Site<'_>, group: &Group) -> Result<Vec<Hit>, DisturbError> {
     Ok(log.hits)
 }
 
-/// What our groups are called, before the number of the process.
+/// Prefix of the names of laggard's groups, before the process ID.
 const PREFIX: &str = "laggard-";
 
 /// Subgroup of the busy process.
 const BUSY: &str = "busy";
 
-/// Moves the processes back and removes the group `$1`. Then come the process number and
-/// the `cgroup.procs` of the home of each victim. What a victim started is in its
-/// subgroup, too. A home that is gone is replaced by the root of the controller.
+/// Moves the processes back and removes the group `$1`. The following arguments are the
+/// process ID and the `cgroup.procs` of the home of each victim. Processes that a
+/// victim started are in its subgroup, too. If a home no longer exists, the root of the
+/// controller is used.
 const UNDO: &str = r#"
 group=$1 root=${1%/*}/cgroup.procs
 shift
@@ -115,15 +116,15 @@ leave "$group" "$root" 2>/dev/null
 [ ! -d "$group" ]
 "#;
 
-/// A control group of either version with a CPU quota, with a subgroup for the busy
-/// process and for each victim. When this is dropped, and when this program is killed, the
-/// victims go back to their groups, and it is removed.
+/// Control group of either version with a CPU quota and a subgroup for the busy process
+/// and each victim. When this value is dropped, and when this program is killed, the
+/// victims return to their groups, and the group is removed.
 struct Group {
     folder: PathBuf,
     back: PutBack,
 }
 
-/// Where the cpu controller is, by the file that a group with it has.
+/// Directories of the cpu controller, each with a file that marks it.
 const CONTROLLERS: [(&str, &str); 3] = [
     ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"),
     ("/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us"),
@@ -192,7 +193,7 @@ impl Group {
         fs::write(subgroup.join("cgroup.procs"), pid.to_string())
     }
 
-    /// For how long the group was stopped, in all, up to its last start.
+    /// Returns the total time for which the group was throttled, up to its last start.
     fn throttled(&self) -> io::Result<Nanos> {
         let text = fs::read_to_string(self.folder.join("cpu.stat"))?;
         let figure = |key: &str| {
@@ -205,7 +206,7 @@ impl Group {
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Moves the victims back, and removes the group.
+    /// Moves the victims back and removes the group.
     fn end(self) -> io::Result<()> {
         let Self { folder, back } = self;
         drop(back);
@@ -217,9 +218,9 @@ impl Group {
     }
 }
 
-/// Removes groups below `controller` that were left when this program and the shell that
-/// undoes its changes were both killed. Their processes go into the group above. A group
-/// that cannot be removed stays.
+/// Removes groups below `controller` that remain after both this program and the shell
+/// that undoes its changes were killed. Their processes move into the parent group. A
+/// group that cannot be removed stays.
 fn clear_stale(controller: &Path) {
     let Ok(entries) = fs::read_dir(controller) else {
         return;
@@ -247,14 +248,15 @@ fn clear_stale(controller: &Path) {
     }
 }
 
-/// A process's group below the cpu controller, from its `/proc/PID/cgroup`.
+/// Returns the group of a process below the cpu controller, from its
+/// `/proc/PID/cgroup`.
 fn home(text: &str) -> Option<&str> {
     let group_of = |wanted: &str| {
         text.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
-            let found = controllers.split(',').any(|name| name == wanted);
-            found.then(|| path.trim_start_matches('/'))
+            let has_controller = controllers.split(',').any(|name| name == wanted);
+            has_controller.then(|| path.trim_start_matches('/'))
         })
     };
     // In a cgroup namespace, a group outside of it is shown below `/..`.
@@ -263,11 +265,11 @@ fn home(text: &str) -> Option<&str> {
         .filter(|path| path.split('/').all(|part| part != ".."))
 }
 
-/// A thread above all others that never sleeps, beside a normal thread that
-/// needs the CPU too: without one, new kernels have nobody to stop it for.
+/// Runs a thread above all others that never sleeps, with a normal thread that needs
+/// the CPU too: without one, new kernels have no reason to throttle it.
 ///
-/// A hit is a time in which it did not run, of at least half the pause that the kernel
-/// makes.
+/// A hit is a time in which the thread did not run, of at least half the pause that the
+/// kernel makes.
 pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let pause = pause(site.plan.cpu).map_err(site.needs(
         "find the part that normal threads have; set it with `sysctl -w kernel.sched_rt_runtime_us=950000`, or since Linux 6.12 in /sys/kernel/debug/sched/fair_server",
@@ -287,7 +289,7 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             .map_err(site.needs("start another thread"))?;
         let hits = site.in_thread(|| {
             site.place(ABOVE_ALL)?;
-            // Tools see a thread's priority when it is switched in.
+            // Tools see the priority of a thread when it is switched in.
             clock::sleep_until(clock::now() + POLL);
             Ok(pauses(site, least))
         });
@@ -299,7 +301,8 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     })
 }
 
-/// Runs without sleeping until the plan's end, and notes when it could not.
+/// Runs without sleeping until the plan's end and records the times in which it could
+/// not run.
 fn pauses(site: &Site<'_>, least: Nanos) -> Vec<Hit> {
     let mut log = site.log();
     let mut last = clock::now();
@@ -315,8 +318,9 @@ fn pauses(site: &Site<'_>, least: Nanos) -> Vec<Hit> {
     log.hits
 }
 
-/// How long real-time threads are stopped in each period on `cpu`: since Linux 6.12 what
-/// the fair server gives normal threads that wait, where that can be read.
+/// Returns the time per period for which real-time threads on `cpu` are throttled:
+/// since Linux 6.12 the budget of the fair server for waiting normal threads, if it is
+/// readable.
 fn pause(cpu: Cpu) -> io::Result<Nanos> {
     let server = format!("/sys/kernel/debug/sched/fair_server/cpu{}/runtime", cpu.0);
     if let Ok(text) = fs::read_to_string(server) {
@@ -329,7 +333,7 @@ fn pause(cpu: Cpu) -> io::Result<Nanos> {
         let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"))?;
         text.trim().parse().map_err(io::Error::other)
     };
-    // -1, no share, is not a number of this type: an error, as it should be.
+    // -1, no limit, is not a number of this type: an error, as it should be.
     let (period, runtime) = (read("sched_rt_period_us")?, read("sched_rt_runtime_us")?);
     match period.checked_sub(runtime) {
         None | Some(0) => Err(io::Error::other("they have none")),
@@ -342,11 +346,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_groups_whose_maker_is_gone_are_cleared() {
+    fn only_groups_of_ended_processes_are_cleared() {
         let controller = tempfile::tempdir().unwrap();
         let group = |name: &str| controller.path().join(name);
         let own = format!("{PREFIX}{}", std::process::id());
-        // No process has this number: it is above the kernel's largest.
+        // No process has this ID: it is above the kernel's maximum.
         for name in ["laggard-4194305", own.as_str(), "laggard-x", "other"] {
             fs::create_dir(group(name)).unwrap();
         }
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_s_group_is_found_in_both_versions() {
+    fn group_of_a_process_is_found_in_both_versions() {
         for (text, group) in [
             (
                 "3:cpuset:/\n2:cpu,cpuacct:/user.slice\n0::/\n",
@@ -371,7 +375,7 @@ mod tests {
         ] {
             assert_eq!(home(text), Some(group), "for {text:?}");
         }
-        // Of a group outside of our cgroup namespace.
+        // Group outside our cgroup namespace.
         assert_eq!(home("0::/../other\n"), None);
     }
 }

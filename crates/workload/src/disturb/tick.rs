@@ -1,18 +1,17 @@
-//! A timer that is served only on a hidden tick of 1024 Hz, as multimedia
-//! timers were on Windows NT's multiprocessor kernels (Jones and Regehr 1999,
-//! 4.1): the tick is faster than the timer by 2.4 %, so that 2.4 % of the
-//! waits take two ticks instead of one.
+//! Timer that expires only on a hidden tick of 1024 Hz, like multimedia timers on
+//! Windows NT's multiprocessor kernels (Jones and Regehr 1999, 4.1). The tick is faster
+//! than the timer by 2.4 %, so 2.4 % of the waits take two ticks instead of one.
 //!
-//! A hit is one wait's lateness: from the instant that was asked for until
-//! the thread ran. The instants asked for are a period apart; the ticks are
-//! 976.5625 us apart, and begin with the fault.
+//! A hit is the latency of one wait, from the requested time until the thread ran. The
+//! requested times are a period apart; the ticks are 976.5625 us apart and start with
+//! the fault.
 
 use laggard_model::Nanos;
 
 use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
 
-/// Two ticks; one is not a whole number of nanoseconds.
+/// Two ticks, because one is not an integer number of nanoseconds.
 const TWO_TICKS: Nanos = Nanos::from_ns(1_953_125);
 
 pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
@@ -20,18 +19,18 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
         site.place(ABOVE_ALL)?;
         let begin = clock::now();
         let mut log = site.log();
-        let mut asked = site.plan.every;
-        while asked < site.plan.duration && site.wait_until(begin + tick_after(asked)) {
-            log.push(site.hit_since(begin + asked));
-            asked += site.plan.every;
+        let mut requested = site.plan.every;
+        while requested < site.plan.duration && site.wait_until(begin + tick_after(requested)) {
+            log.push(site.hit_since(begin + requested));
+            requested += site.plan.every;
         }
         Ok(log.hits)
     })
 }
 
-/// The first tick that is not before `asked`, both since the first tick.
-fn tick_after(asked: Nanos) -> Nanos {
-    let ticks = (asked.ns() * 2).div_ceil(TWO_TICKS.ns());
+/// Returns the first tick at or after `requested`, both relative to the first tick.
+fn tick_after(requested: Nanos) -> Nanos {
+    let ticks = (requested.ns() * 2).div_ceil(TWO_TICKS.ns());
     Nanos::from_ns((ticks * TWO_TICKS.ns()).div_ceil(2))
 }
 
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_waits_take_two_ticks_as_in_table_3_of_the_paper() {
+    fn waits_of_two_ticks_are_as_frequent_as_in_table_3_of_the_paper() {
         let served: Vec<Nanos> = (1..=10_001)
             .map(|ms| tick_after(Nanos::from_ms(ms)))
             .collect();
@@ -53,12 +52,12 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_never_served_early_and_at_most_a_tick_late() {
+    fn timer_is_never_early_and_at_most_a_tick_late() {
         for ns in [0, 1, 976_562, 976_563, 976_564, 1_000_000, 1_953_125] {
-            let (asked, served) = (Nanos::from_ns(ns), tick_after(Nanos::from_ns(ns)));
+            let (requested, served) = (Nanos::from_ns(ns), tick_after(Nanos::from_ns(ns)));
 
-            let late = Nanos::between(asked, served).unwrap();
-            assert!(late <= Nanos::from_ns(976_563), "{late} for {asked}");
+            let late = Nanos::between(requested, served).unwrap();
+            assert!(late <= Nanos::from_ns(976_563), "{late} for {requested}");
         }
     }
 }

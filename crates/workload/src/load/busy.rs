@@ -1,7 +1,7 @@
-//! So many processes that compute without end, as Heubaum's `DOSFP`: under the
-//! kernel's scheduler, or by turns that they give each other.
+//! Processes that compute endlessly, like Heubaum's `DOSFP`: scheduled by the kernel,
+//! or in turns that they give each other.
 //!
-//! They are threads: Linux schedules a thread of another process no other way.
+//! They are threads: Linux schedules a thread of another process in the same way.
 
 use std::fmt;
 use std::io;
@@ -21,34 +21,34 @@ use crate::clock;
 use crate::scheduling::{self, Policy};
 use crate::watchdog::Watchdog;
 
-/// The load `busy:N`, or `busy:N:TURN`.
+/// Load `busy:N` or `busy:N:TURN`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Busy {
-    /// How many compute.
+    /// Number of processes.
     pub processes: Competitors,
-    /// The turns that they give each other, as real-time processes on one CPU;
-    /// `None`: they are normal ones, and the kernel decides.
+    /// Length of the turns of real-time processes on one CPU; `None` for normal
+    /// processes, which the kernel schedules.
     pub turns: Option<BusyTurns>,
 }
 
-/// Why a name is not that of busy processes.
+/// Reason why a name is not a load of busy processes.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BusyError {
-    /// It is another load's.
-    #[error("it does not begin with `busy:`")]
+    /// The name belongs to another load.
+    #[error("it does not start with `busy:`")]
     Other,
-    /// So many are not possible.
+    /// Invalid number.
     #[error(transparent)]
     Number(#[from] ParseCompetitorsError),
-    /// Such turns are not.
+    /// Invalid turn.
     #[error(transparent)]
     Turns(#[from] ParseBusyTurnsError),
 }
 
-/// What its threads are called.
+/// Name of the threads.
 const SHORT: &str = "busy";
-/// What comes before the number in the load's name.
+/// Start of the load's name, before the number.
 const NAME: &str = "busy:";
 
 impl FromStr for Busy {
@@ -75,25 +75,25 @@ impl fmt::Display for Busy {
 }
 
 impl Busy {
-    /// What users call it: as the kernel schedules them, and by turns.
+    /// Names in the help: scheduled by the kernel, and in turns.
     pub const NAMES: [&str; 2] = ["busy:N", "busy:N:TIME"];
-    /// What each does, in one line.
+    /// Descriptions of both, in one line each.
     pub const ABOUT: [&str; 2] = [
-        "N threads, 1 to 64, compute without end",
+        "N threads, 1 to 64, compute endlessly",
         "the same in turns of 1ms to 100ms, on the one CPU of --load-cpus",
     ];
 
-    /// What it does, in one line.
+    /// Returns the description in one line.
     #[must_use]
     pub const fn about(self) -> &'static str {
         Self::ABOUT[self.turns.is_some() as usize]
     }
 
-    /// Computes until `stop` is set, from when `gate` returns.
+    /// Computes after `gate` returns, until `stop` is set.
     ///
     /// # Errors
-    /// When threads or, for turns, real-time scheduling cannot be had, and when turns
-    /// would be taken on several CPUs.
+    /// If a thread or, for turns, real-time scheduling is not available, and for turns
+    /// on several CPUs.
     pub(super) fn run(self, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, RunError> {
         if self.turns.is_some() {
             self.check()?;
@@ -104,14 +104,14 @@ impl Busy {
         let count = match self.turns {
             None => in_threads(&SHORT, number, stop, |_, ends| Ok(fp::run(ends)))?,
             Some(turns) => {
-                // The kernel ends this process should one of them not sleep any more.
+                // The kernel ends this process if one of the threads stops sleeping.
                 let _watchdog = Watchdog::new(SECOND).map_err(|err| self.refused(err.into()))?;
-                // Signals go to those that run, not to this thread behind them.
+                // Signals go to the running threads, not to this thread behind them.
                 let before = SigSet::all()
                     .thread_swap_mask(SigmaskHow::SIG_BLOCK)
                     .map_err(|err| self.refused(err.into()))?;
                 let done = in_threads(&SHORT, number, stop, |_, ends| self.take(turns, ends));
-                // What was blocked before still is.
+                // Signals that were blocked before stay blocked.
                 let _ = before.thread_set_mask();
                 done?
             }
@@ -123,7 +123,7 @@ impl Busy {
         })
     }
 
-    /// Whether turns can be taken here.
+    /// Checks whether turns are possible here.
     fn check(self) -> Result<(), RunError> {
         let tried = std::thread::scope(|scope| {
             std::thread::Builder::new()
@@ -150,8 +150,8 @@ impl Busy {
         }
     }
 
-    /// Computes in its turns until it `ends`, and sleeps in the pauses; the result
-    /// is the number of steps.
+    /// Computes in its turns until it `ends`, and sleeps in the pauses. Returns the
+    /// number of steps.
     fn take(self, turns: BusyTurns, ends: &dyn Fn() -> bool) -> Result<u64, RunError> {
         let heard = SigSet::all().thread_unblock().map_err(io::Error::from);
         heard
@@ -174,9 +174,9 @@ impl Busy {
     }
 }
 
-/// How those are scheduled that take turns.
+/// Scheduling of processes that take turns.
 const RANK: Policy = Policy::Fifo(BusyTurns::PRIORITY);
-/// They sleep at least once in this time.
+/// Minimum time in which they sleep at least once.
 const SECOND: Nanos = Nanos::from_secs(1);
 
 #[cfg(test)]
@@ -194,23 +194,23 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_compete_or_be_kept_is_said() {
-        let said = |name: &str| name.parse::<Busy>().unwrap_err().to_string();
+    fn invalid_number_or_turn_is_an_error() {
+        let error = |name: &str| name.parse::<Busy>().unwrap_err().to_string();
 
         assert!(
-            said("busy:0").contains("from 1 to 64"),
+            error("busy:0").contains("from 1 to 64"),
             "{}",
-            said("busy:0")
+            error("busy:0")
         );
-        assert!(said("busy:10000").contains("from 1 to 64"));
-        assert!(said("busy:4:9s").contains("use 1ms to 100ms"));
+        assert!(error("busy:10000").contains("from 1 to 64"));
+        assert!(error("busy:4:9s").contains("use 1ms to 100ms"));
         assert_eq!("fp".parse::<Busy>(), Err(BusyError::Other));
     }
 
     #[test]
-    fn busy_processes_count_their_work_until_they_are_stopped() {
+    fn busy_processes_count_their_work_until_stopped() {
         let busy: Busy = "busy:2".parse().unwrap();
-        // Beside others they may not run for a while.
+        // On a busy machine they may not run for a while.
         let mut times = [100, 1_000, 10_000].into_iter().map(Duration::from_millis);
         let did_any = times.any(|time| {
             let stop = AtomicBool::new(false);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_refused_where_they_would_take_more_than_one_cpu() {
+    fn turns_on_more_than_one_cpu_are_refused() {
         let busy: Busy = "busy:2:10ms".parse().unwrap();
         let stop = AtomicBool::new(true);
 

@@ -1,9 +1,9 @@
 //! Drawing: threads that draw Bezier curves into memory, then sleep 1 ms.
 //!
-//! Heubaum ran four windows of four threads, each of which drew curves by a
-//! system call and slept 1 ms. Here the picture is a plain buffer, so that
-//! the load needs no display; the rhythm (short bursts of computing and a
-//! thousand timer sleeps a second in every thread) is the same.
+//! Heubaum ran four windows of four threads, each of which drew curves by a system call
+//! and slept 1 ms. Here the picture is a plain buffer, so the load needs no display.
+//! The rhythm is the same: short bursts of computing and a thousand timer sleeps per
+//! second in every thread.
 
 use std::hint::black_box;
 use std::thread;
@@ -14,11 +14,11 @@ pub(super) const THREADS: u32 = 16;
 const WIDTH: usize = 320;
 const HEIGHT: usize = 240;
 const CURVES: usize = 16;
-/// Points set on each curve.
+/// Number of points per curve.
 const POINTS: u16 = 512;
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Draws until it `ends`; the result is the number of frames.
+/// Draws until it `ends`. Returns the number of frames.
 pub(super) fn run(index: u32, ends: &dyn Fn() -> bool) -> u64 {
     let mut picture = vec![0_u32; WIDTH * HEIGHT];
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (u64::from(index) << 32));
@@ -36,7 +36,7 @@ pub(super) fn run(index: u32, ends: &dyn Fn() -> bool) -> u64 {
     frames
 }
 
-/// A colour that changes from frame to frame, never the background's.
+/// Returns a colour that changes with each frame and is never the background's.
 const fn frames_colour(frames: u64) -> u32 {
     #[allow(
         clippy::cast_possible_truncation,
@@ -64,8 +64,8 @@ fn draw(picture: &mut [u32], curve: [(f32, f32); 4], colour: u32) {
             clippy::cast_sign_loss,
             reason = "within the picture"
         )]
-        let at = y as usize * WIDTH + x as usize;
-        if let Some(pixel) = picture.get_mut(at) {
+        let position = y as usize * WIDTH + x as usize;
+        if let Some(pixel) = picture.get_mut(position) {
             *pixel = colour;
         }
     }
@@ -75,7 +75,7 @@ fn draw(picture: &mut [u32], curve: [(f32, f32); 4], colour: u32) {
 struct Dice(u64);
 
 impl Dice {
-    /// A number from 0 to just below `limit`.
+    /// Returns a number from 0 to below `limit`.
     fn below(&mut self, limit: usize) -> f32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_begins_at_its_first_point_and_marks_the_picture() {
+    fn curve_starts_at_its_first_point_and_marks_the_picture() {
         let mut picture = vec![0; WIDTH * HEIGHT];
 
         draw(

@@ -1,4 +1,4 @@
-//! How a load ended, and why it did not run.
+//! Result of a load, and errors of its start.
 
 use std::fmt;
 use std::io;
@@ -8,15 +8,15 @@ use std::process::ExitStatus;
 
 use laggard_model::{CpuList, Throughput};
 
-/// How a load ended.
+/// Result of a load.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Its first process's exit status.
+    /// Exit status of its first process.
     pub status: ExitStatus,
-    /// What it did, where it told.
+    /// Work done, if it was reported.
     pub throughput: Option<Throughput>,
-    /// The last line that it wrote, where its output was kept in memory and
-    /// that line is not the throughput: often an error text.
+    /// Last line of its output, often an error message, if the output was kept in
+    /// memory and the line is not the throughput.
     pub last_words: Option<String>,
 }
 
@@ -34,34 +34,34 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Why a load did not start or could not be watched.
+/// Reason why a load did not start or could not be observed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// There is no command.
+    /// The command is empty.
     #[error("the load's command is empty; give one after `--`")]
     Empty,
-    /// Only root can have a load run as another user.
+    /// Only root can run a load as another user.
     #[error(
-        "running a load as another user takes root; leave out --load-user, or run this with sudo"
+        "running a load as another user needs root; leave out --load-user, or run this with sudo"
     )]
     NotRoot,
-    /// What changes the user is missing.
-    #[error("running a load as another user takes `setpriv` in /usr/bin; install util-linux")]
+    /// `setpriv`, which changes the user, is missing.
+    #[error("running a load as another user needs `setpriv` in /usr/bin; install util-linux")]
     NoSetpriv,
-    /// What changes the user is not util-linux's.
+    /// `setpriv` is not util-linux's.
     #[error(
-        "running a load as another user takes util-linux's `setpriv`, and `{}` is another (Busybox's does not give a user's groups); install util-linux, or run this as root without sudo, where a load runs as root",
+        "running a load as another user needs util-linux's `setpriv`, but `{}` is a different one (Busybox's does not give a user's groups); install util-linux, or run this as root without sudo, where a load runs as root",
         .0.display()
     )]
     OtherSetpriv(PathBuf),
-    /// The program could not be run.
+    /// The program could not be started.
     #[error("cannot start the load `{0}`; check its name and that it is in PATH")]
     Start(String, #[source] io::Error),
-    /// The shell that ends the load when we die could not be run.
-    #[error("cannot start /bin/sh, which ends the load should this program be killed")]
+    /// The shell that ends the load after our death could not be started.
+    #[error("cannot start /bin/sh, which ends the load if this program is killed")]
     Guard(#[source] io::Error),
-    /// The output has nowhere to go.
+    /// The output could not be opened.
     #[error("cannot write the load's output to {0}; choose another file")]
     Output(String, #[source] io::Error),
     /// The load cannot run on these CPUs.
@@ -71,9 +71,9 @@ pub enum LaunchError {
     #[error("cannot give the load normal (SCHED_OTHER) scheduling")]
     Scheduling(#[source] io::Error),
     /// A held load ended by itself.
-    #[error("the load ended before it began to work: {0}")]
+    #[error("the load ended before it started to work: {0}")]
     EndedEarly(Ended),
-    /// Somebody else reaped our child, or a signal was refused.
-    #[error("lost track of the load `{0}`; look with ps whether it still runs")]
+    /// Another part of the program reaped the child, or a signal was refused.
+    #[error("lost track of the load `{0}`; check with ps whether it still runs")]
     Lost(String, #[source] io::Error),
 }

@@ -1,6 +1,6 @@
-//! File reading: opening, reading by 1 KB and closing a 100 KB file without
-//! end. The file is in the page cache after the first time, so this is a load
-//! of system calls, not of a disk.
+//! File reading: opening, reading in blocks of 1 KB and closing a 100 KB file
+//! endlessly. The file is in the page cache after the first time, so this is a load of
+//! system calls, not of a disk.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -17,11 +17,11 @@ pub(super) const THREADS: u32 = 4;
 const FILE_BYTES: usize = 100 * 1024;
 const READ_BYTES: usize = 1024;
 
-/// The file to read; removed when this value is dropped.
+/// File to read; removed when this value is dropped.
 pub(super) struct File(NamedTempFile);
 
 impl File {
-    /// Makes the file in the folder for temporary files.
+    /// Creates the file in the directory for temporary files.
     pub(super) fn new() -> Result<Self, RunError> {
         let folder = std::env::temp_dir();
         let refused = |path: PathBuf| move |source| RunError::File { path, source };
@@ -34,8 +34,7 @@ impl File {
         Ok(Self(file))
     }
 
-    /// Reads the file again and again until it `ends`; the result is the
-    /// number of bytes.
+    /// Reads the file repeatedly until it `ends`. Returns the number of bytes.
     pub(super) fn read(&self, ends: &dyn Fn() -> bool) -> Result<u64, RunError> {
         let mut total = 0;
         while !ends() {
@@ -49,7 +48,8 @@ impl File {
 
     fn read_once(&self) -> io::Result<u64> {
         let mut buffer = [0; READ_BYTES];
-        // In a directory that others may write to, they can put anything at its path.
+        // In a directory that is writable for others, they can put any kind of file at
+        // its path.
         let mut file = fs::File::options()
             .read(true)
             .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_round_reads_the_whole_file_and_nothing_is_left_of_it() {
+    fn one_round_reads_the_whole_file_and_leaves_nothing_behind() {
         let file = File::new().unwrap();
         let path = file.0.path().to_path_buf();
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_replaced_is_not_waited_for_or_followed() {
+    fn replaced_file_is_not_waited_for_or_followed() {
         let file = File::new().unwrap();
         let path = file.0.path();
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_goes_away_is_an_error_that_names_it() {
+    fn missing_file_is_an_error_with_its_name() {
         let file = File::new().unwrap();
         fs::remove_file(file.0.path()).unwrap();
 

@@ -11,26 +11,25 @@ use super::{
     run_recipe,
 };
 
-/// How long a program of a load that is about to run may take to say what it is.
+/// Maximum time for a program of a load to print its version.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A load as a user names it.
+/// Load with a name.
 #[derive(Clone, Debug)]
 pub enum NamedLoad {
-    /// One that needs nothing but this program.
+    /// Load that needs only this program.
     Builtin(Builtin),
-    /// Busy processes.
     Busy(Busy),
-    /// One of real applications.
+    /// Load of real applications.
     Recipe(Box<Recipe>),
 }
 
 impl NamedLoad {
-    /// The load of this name or in this file, if it can be run here: every program that
-    /// it needs is tried.
+    /// Finds the load of this name or in this file and tests that it can run here:
+    /// every program that it needs is started.
     ///
     /// # Errors
-    /// When there is none, or programs that it needs are missing or do not work.
+    /// If there is none, or a program is missing or does not work.
     pub fn find(name: &str) -> Result<Self, RecipeError> {
         let load = Self::named(name)?;
         if let Self::Recipe(recipe) = &load {
@@ -42,10 +41,10 @@ impl NamedLoad {
         Ok(load)
     }
 
-    /// The load of this name or in this file, whether or not it can be run here.
+    /// Finds the load of this name or in this file, even if it cannot run here.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn named(name: &str) -> Result<Self, RecipeError> {
         if let Ok(builtin) = name.parse() {
             return Ok(Self::Builtin(builtin));
@@ -59,7 +58,7 @@ impl NamedLoad {
         Ok(Self::Recipe(Box::new(recipe)))
     }
 
-    /// What recordings call it.
+    /// Returns the name in recordings.
     pub fn name(&self) -> Cow<'_, str> {
         match self {
             Self::Builtin(builtin) => builtin.name().into(),
@@ -68,7 +67,7 @@ impl NamedLoad {
         }
     }
 
-    /// Who uses such applications how, where that means something.
+    /// Returns the usage pattern of such applications, if there is one.
     pub fn usage(&self) -> Option<UsagePattern> {
         match self {
             Self::Builtin(_) | Self::Busy(_) => None,
@@ -76,11 +75,11 @@ impl NamedLoad {
         }
     }
 
-    /// Runs it in this process until `stop` is set, and counts what it did. It
-    /// is set up before `gate` is called, and works after.
+    /// Runs the load in this process until `stop` is set, and counts its work. It is
+    /// set up before `gate` is called, and works after.
     ///
     /// # Errors
-    /// When it cannot go on.
+    /// If it cannot continue.
     pub fn run(&self, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, LoadRunError> {
         match self {
             Self::Builtin(builtin) => Ok(run(*builtin, stop, gate)?),
@@ -90,21 +89,21 @@ impl NamedLoad {
     }
 }
 
-/// Why a load could not go on.
+/// Reason why a load could not continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadRunError {
-    /// A built-in load.
+    /// Failure of a built-in load.
     #[error(transparent)]
     Builtin(#[from] RunError),
-    /// One of real applications.
+    /// Failure of a load of real applications.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
 }
 
 impl LoadRunError {
-    /// Whether this machine lacks what the load needs, rather than that
-    /// anything went wrong.
+    /// Returns whether this machine lacks a prerequisite of the load, as opposed to a
+    /// failure.
     #[must_use]
     pub fn is_unmet(&self) -> bool {
         match self {
@@ -121,10 +120,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_found_by_its_name_and_no_other() {
-        let found = NamedLoad::find("fp").unwrap();
+    fn load_is_found_by_its_exact_name() {
+        let load = NamedLoad::find("fp").unwrap();
 
-        assert_eq!((found.name(), found.usage()), ("fp".into(), None));
+        assert_eq!((load.name(), load.usage()), ("fp".into(), None));
         assert!(matches!(
             NamedLoad::find("no such load"),
             Err(RecipeError::Unknown(..))
@@ -132,14 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_our_loads_has_each_with_what_it_does() {
-        let builtin = Builtin::ALL.map(|one| (one.name().to_owned(), one.about().to_owned()));
+    fn list_of_loads_has_each_with_a_description() {
+        let builtin = Builtin::ALL.map(|load| (load.name().to_owned(), load.about().to_owned()));
         let recipes = Recipe::built_in().unwrap();
-        let recipes = recipes.into_iter().map(|one| (one.name, one.about));
+        let recipes = recipes
+            .into_iter()
+            .map(|recipe| (recipe.name, recipe.about));
 
-        let known: Vec<_> = builtin.into_iter().chain(recipes).collect();
+        let loads: Vec<_> = builtin.into_iter().chain(recipes).collect();
 
         let listed = LOADS_OF_OURS.map(|(name, about)| (name.to_owned(), about.to_owned()));
-        assert_eq!(known, listed);
+        assert_eq!(loads, listed);
     }
 }

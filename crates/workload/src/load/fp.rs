@@ -1,14 +1,14 @@
-//! Floating point: endless divisions of the numbers that showed the Pentium's
-//! division fault, as Heubaum's program did.
+//! Floating point: endless divisions of the numbers that showed the Pentium's division
+//! fault, as in Heubaum's program.
 
 use std::hint::black_box;
 
 pub(super) const THREADS: u32 = 4;
 
-/// Divisions between two looks at the stop flag: some tens of microseconds.
+/// Number of divisions between two checks of the stop flag: some tens of microseconds.
 const BURST: u64 = 10_000;
 
-/// Divides until it `ends`; the result is the number of divisions.
+/// Divides until it `ends`. Returns the number of divisions.
 pub(super) fn run(ends: &dyn Fn() -> bool) -> u64 {
     let mut divisions = 0;
     while !ends() {

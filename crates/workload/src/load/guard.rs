@@ -1,17 +1,16 @@
-//! The guard: ends a load when the program that started it is gone.
+//! Guard: ends a load when the program that started it has ended.
 //!
-//! A load is often a tree of processes, and the program may be killed by a
-//! signal that it cannot handle. `PR_SET_PDEATHSIG` reaches only the first
-//! process of the tree, fires when the starting *thread* ends, and forces a
-//! `fork`, which write-protects the memory of the measuring threads. So a
-//! shell leads the load's process group and waits at a pipe whose other end
-//! only we hold: when we are gone, however that came, the kernel closes the
-//! pipe and the shell ends the whole group.
+//! A load is often a tree of processes, and the program may be killed by a signal that
+//! it cannot handle. `PR_SET_PDEATHSIG` reaches only the first process of the tree,
+//! fires when the starting *thread* ends, and forces a `fork`, which write-protects the
+//! memory of the measuring threads. Therefore a shell leads the load's process group
+//! and waits at a pipe whose other end only this process holds. When this process ends
+//! in any way, the kernel closes the pipe, and the shell ends the whole group.
 //!
-//! What left the group (`setsid`) is known by a mark in its environment, which
-//! processes inherit, and is killed too. What also cleared its environment, or
-//! is another user's, stays: a process of another user can have a reader of its
-//! environment wait for ever.
+//! Processes that left the group (`setsid`) have a mark in their environment, which
+//! processes inherit, and are killed too. Processes that also cleared their
+//! environment, or belong to another user, survive: a process of another user can block
+//! a reader of its environment forever.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -27,16 +26,16 @@ use nix::unistd::{Pid, getuid};
 
 use super::stopped::killed;
 
-/// How long a load may take to end by itself before it is killed.
+/// Time for a load to end by itself before it is killed.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
-/// Time for all looks at environments, of which one can make its reader wait.
+/// Time for reading all environments, because a process can block its reader.
 const STRAYS_LIMIT: Duration = Duration::from_secs(1);
-/// Longest environment that is looked at, bytes: Linux starts no program with more.
+/// Longest environment that is read, bytes: Linux starts no program with more.
 const MAX_ENVIRONMENT_BYTES: u64 = 6 << 20;
 
-/// What the shell does as [`Guard::kill_strays`] does; its first argument is
-/// the mark, its second the users of the load.
+/// Shell code of [`Guard::kill_strays`]; its arguments are the mark and the users of
+/// the load.
 const STRAYS: &str = r#"
 for process in /proc/[0-9]*; do
     user=
@@ -50,24 +49,23 @@ for process in /proc/[0-9]*; do
 done 2>/dev/null
 "#;
 
-/// Leads a process group and ends it when this process dies.
+/// Leader of a process group, which ends the group when this process dies.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// Not reaped before the group is empty, so the group's number cannot be
-    /// given to somebody else's processes.
+    /// Not reaped before the group is empty, so that the group ID cannot be reused.
     shell: Child,
-    /// `NAME=value`, in the environment of all that the load starts.
+    /// `NAME=value`, in the environment of all processes of the load.
     mark: String,
-    /// Users who may have started processes of the load.
+    /// Users of the processes of the load.
     users: Vec<u32>,
 }
 
-/// The name of the mark.
+/// Name of the mark.
 const MARK: &str = "LAGGARD_LOAD";
 
 impl Guard {
-    /// Starts the shell, the leader of a new process group. `user`: who runs the load, if
-    /// it is not this process's user.
+    /// Starts the shell, the leader of a new process group. `user` is the user of the
+    /// load if it differs from this process's.
     pub(super) fn new(user: Option<u32>) -> io::Result<Self> {
         static LAUNCHED: AtomicU32 = AtomicU32::new(0);
         let number = LAUNCHED.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +94,7 @@ impl Guard {
         Ok(Self { shell, mark, users })
     }
 
-    /// What marks a process as the load's, `NAME=value` of its environment.
+    /// Returns the mark of the load's processes, `NAME=value` of their environment.
     pub(super) fn mark(&self) -> &str {
         &self.mark
     }
@@ -108,20 +106,20 @@ impl Guard {
         }
     }
 
-    /// Kills what left the group. Whether anything was there.
+    /// Kills processes that left the group. Returns whether there were any.
     pub(super) fn kill_strays(&self) -> bool {
         let (mark, users) = (self.mark.clone(), self.users.clone());
         let (sender, receiver) = channel();
-        // A thread that a process makes wait is left behind: it can be killed meanwhile,
-        // so it does not keep this process from ending.
+        // A thread that a process blocks is abandoned: it can be killed at any time, so
+        // it does not keep this process from ending.
         let started = std::thread::Builder::new().spawn(move || {
-            // Whoever asked may wait no longer.
+            // The caller may have stopped waiting.
             let _ = sender.send(kill_marked(&mark, &users));
         });
         started.is_ok() && receiver.recv_timeout(STRAYS_LIMIT).unwrap_or(false)
     }
 
-    /// The process group, for [`CommandExt::process_group`].
+    /// Returns the process group, for [`CommandExt::process_group`].
     pub(super) fn group(&self) -> i32 {
         self.shell.id().cast_signed()
     }
@@ -131,20 +129,21 @@ impl Guard {
         Ok(killpg(Pid::from_raw(self.group()), signal)?)
     }
 
-    /// Kills what is left of the group, and waits for the shell's end.
+    /// Kills the rest of the group and waits for the shell's end.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.signal(Signal::SIGKILL)?;
         killed(&mut self.shell).map(|_| ())
     }
 
-    /// Whether no process of the group is left. Only after [`Guard::end`]:
-    /// until then there is at least the shell.
+    /// Returns whether the group is empty. Only after [`Guard::end`]: until then it
+    /// contains at least the shell.
     pub(super) fn is_empty(&self) -> bool {
         killpg(Pid::from_raw(self.group()), None) == Err(Errno::ESRCH)
     }
 }
 
-/// Kills the processes of these users that have the mark. Returns whether there was one.
+/// Kills the processes of these users that have the mark. Returns whether there were
+/// any.
 fn kill_marked(mark: &str, users: &[u32]) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -153,14 +152,14 @@ fn kill_marked(mark: &str, users: &[u32]) -> bool {
         numbers.filter(|&number| user_of(number).is_some_and(|user| users.contains(&user)))
     {
         if has_mark(number, mark) {
-            // It may have ended.
+            // The process may have ended.
             has_killed |= kill(Pid::from_raw(number), Signal::SIGKILL).is_ok();
         }
     }
     has_killed
 }
 
-/// User who started a process, which it cannot change by itself.
+/// Returns the user who started a process, which the process cannot change.
 fn user_of(process: i32) -> Option<u32> {
     let status = fs::read(format!("/proc/{process}/status")).ok()?;
     // The name of a process need not be UTF-8.
@@ -174,7 +173,7 @@ fn has_mark(process: i32, mark: &str) -> bool {
         return false;
     };
     let mut environment = Vec::new();
-    // What was read before it ended counts.
+    // Use the part that was read before it ended.
     let _ = file
         .take(MAX_ENVIRONMENT_BYTES)
         .read_to_end(&mut environment);
@@ -191,9 +190,9 @@ mod tests {
     /// A limit against hanging, not an expectation.
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    /// Its environment could keep whoever reads it waiting.
+    /// Its environment could block a reader.
     #[test]
-    fn process_of_another_user_is_no_stray_whatever_its_environment_has() {
+    fn process_of_another_user_is_no_stray_with_any_environment() {
         if !getuid().is_root() {
             return println!("skipped: only root starts processes of other users");
         }

@@ -1,4 +1,4 @@
-//! Starting a load: what it runs, where, and where its output goes.
+//! Start of a load: its command, CPUs, user and output.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,45 +18,42 @@ use super::guard::Guard;
 use super::process::LoadProcess;
 use crate::scheduling::{self, Policy};
 
-/// What becomes of a load's output.
+/// Destination of a load's output.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Output {
-    /// It is thrown away.
+    /// Discarded.
     #[default]
     Null,
-    /// Both streams go to this file, which is made or emptied.
+    /// Both streams go to this file, which is created or emptied.
     File(PathBuf),
     /// Both streams are kept in memory; the last line goes into
-    /// [`Ended`](super::Ended).
-    /// For programs that write little.
+    /// [`Ended`](super::Ended). For programs that write little.
     Memory,
 }
 
-/// A load that is to be started.
+/// Load to start.
 #[derive(Clone, Debug)]
 pub struct Launch {
     command: Vec<OsString>,
     cpus: Option<CpuList>,
     output: Output,
     is_held: bool,
-    /// Whether it is to run only when it is told.
+    /// Whether it waits for a signal to start.
     is_told: bool,
     open_files: Option<u64>,
     user: Option<LoadUser>,
 }
 
-/// As whom a load runs.
+/// User and group of a load.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LoadUser {
-    /// The user's number.
     pub user: u32,
-    /// The number of the user's group.
     pub group: u32,
 }
 
 impl LoadUser {
-    /// The user for whom `sudo` runs this program as root.
+    /// Returns the user for whom `sudo` runs this program as root.
     #[must_use]
     pub fn of_sudo() -> Option<Self> {
         let (user, group) = laggard_files::sudo_caller()?;
@@ -65,17 +62,17 @@ impl LoadUser {
 }
 
 impl LoadProcess {
-    /// Starts `command` as a load; its output is thrown away.
+    /// Starts `command` as a load and discards its output.
     ///
     /// # Errors
-    /// As [`Launch::start`].
+    /// As for [`Launch::start`].
     pub fn spawn(command: Vec<OsString>) -> Result<Self, LaunchError> {
         Launch::new(command).start()
     }
 }
 
 impl Launch {
-    /// A load that runs `command`: a program and its arguments.
+    /// Creates a load that runs `command`: a program and its arguments.
     pub fn new(command: Vec<OsString>) -> Self {
         Self {
             command,
@@ -88,17 +85,17 @@ impl Launch {
         }
     }
 
-    /// Lets the load run as another user, which only root can have, with that
-    /// user's groups and an environment of nothing but what a login gives.
+    /// Runs the load as another user, which needs root, with that user's groups and the
+    /// environment of a login.
     #[must_use]
     pub fn user(mut self, user: Option<LoadUser>) -> Self {
         self.user = user;
         self
     }
 
-    /// The load `name`, run by `program` as `program load run NAME`. It must
-    /// call [`NamedLoad::run`](super::NamedLoad::run) until SIGTERM, then print the
-    /// throughput as one line of JSON, as laggard itself does.
+    /// Creates the load `name`, run by `program` as `program load run NAME`. The
+    /// program must call [`NamedLoad::run`](super::NamedLoad::run) until SIGTERM, then
+    /// print the throughput as one line of JSON, as laggard itself does.
     pub fn named(program: PathBuf, name: &str) -> Self {
         let words = ["load", "run", name];
         let command = std::iter::once(program.into_os_string())
@@ -107,52 +104,53 @@ impl Launch {
         Self::new(command).output(Output::Memory)
     }
 
-    /// Lets the load only set itself up. Its command gets `--hold` as its last
-    /// argument; it must then write [`READY`](super::READY) as its first line,
-    /// and begin when it has read a line.
+    /// Makes the load only set itself up. Its command gets `--hold` as its last
+    /// argument. It must then write [`READY`](super::READY) as its first line, and
+    /// start after it has read a line.
     pub fn held(mut self) -> Self {
         self.command.push("--hold".into());
         self.is_held = true;
         self.output(Output::Memory)
     }
 
-    /// Lets the command run only when it gets the word to begin; until then a
-    /// shell waits in its place.
+    /// Delays the command until [`LoadProcess::begin`]; until then a shell waits in its
+    /// place.
     #[must_use]
     pub fn told(mut self) -> Self {
         self.is_told = true;
         self
     }
 
-    /// Lets the load have so many files open (its soft limit), where this
-    /// process has another limit; some programs cannot cope with many.
+    /// Sets the soft limit on open files of the load. Some programs do not work with a
+    /// high limit.
     #[must_use]
     pub fn open_files(mut self, most: Option<u64>) -> Self {
         self.open_files = most;
         self
     }
 
-    /// Keeps the load on these CPUs; otherwise it runs where we may.
+    /// Restricts the load to these CPUs; by default it runs on the CPUs of this
+    /// process.
     pub fn cpus(mut self, cpus: CpuList) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// Says what becomes of the load's output.
+    /// Sets the destination of the load's output.
     pub fn output(mut self, output: Output) -> Self {
         self.output = output;
         self
     }
 
-    /// Starts the load with normal scheduling (`SCHED_OTHER`), whatever the
-    /// policy of the calling thread.
+    /// Starts the load with normal scheduling (`SCHED_OTHER`), for any policy of the
+    /// calling thread.
     ///
     /// # Errors
-    /// When the program, its output or its CPUs cannot be had; nothing is
-    /// left running then.
+    /// If the program, its output or its CPUs are not available; no process is left
+    /// running then.
     pub fn start(self) -> Result<LoadProcess, LaunchError> {
-        // A child inherits policy and CPUs from the thread that starts it, so
-        // that is a thread of its own, which may change both.
+        // A child inherits policy and CPUs from the thread that starts it, so a
+        // separate thread changes both.
         thread::scope(|scope| {
             let starter = thread::Builder::new()
                 .name("load-start".into())
@@ -199,7 +197,7 @@ impl Launch {
             if !geteuid().is_root() {
                 return Err(LaunchError::NotRoot);
             }
-            // Not by `Command::uid`, for which this process would be forked.
+            // `Command::uid` would fork this process.
             let setpriv = own(SETPRIV, &SYSTEM).ok_or(LaunchError::NoSetpriv)?;
             if !is_of_util_linux(&setpriv) {
                 return Err(LaunchError::OtherSetpriv(setpriv));
@@ -212,7 +210,8 @@ impl Launch {
             words.extend(["env", guard.mark()].map(OsString::from));
         }
         if self.is_told {
-            // Once told it is too late to hear of a wrong name.
+            // After the signal to start, an error about a wrong name would come too
+            // late.
             find(program).map_err(|source| LaunchError::Start(self.name(), source))?;
             words.extend(["/bin/sh", "-c", WAIT, "laggard-load"].map(OsString::from));
         }
@@ -233,13 +232,13 @@ impl Launch {
             .spawn()
             .map_err(|source| LaunchError::Start(self.name(), source))?;
         if let Some(most) = self.open_files {
-            // One that has ended already needs no limit.
+            // A process that has already ended needs no limit.
             let _ = scheduling::limit_open_files(main.id(), most);
         }
         Ok((main, kept))
     }
 
-    /// Two handles for the child, and one to read from later.
+    /// Returns two handles for the child and one for reading later.
     #[allow(clippy::type_complexity, reason = "used once, and said above")]
     fn open_output(&self) -> Result<(Option<(File, File)>, Option<File>), LaunchError> {
         let (name, file) = match &self.output {
@@ -270,37 +269,37 @@ impl Launch {
     }
 }
 
-/// Starts a command as another user, of util-linux.
+/// Program of util-linux that starts a command as another user.
 const SETPRIV: &str = "setpriv";
 
-/// Where the system has its own programs. What root runs is not looked for in
-/// PATH, which can be that of the user who calls it.
+/// Directories of the system's programs. Root does not use PATH here, because the user
+/// who calls it may have set it.
 const SYSTEM: [&str; 3] = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
 
-/// The program `name` in the first of `folders` that has it.
+/// Returns the program `name` in the first of `folders` that has it.
 fn own(name: &str, folders: &[&str]) -> Option<PathBuf> {
     let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
     paths.find(|path| path.is_file())
 }
 
-/// Whether a `setpriv` is util-linux's: Busybox's knows none of our options,
-/// not even this one, and the load would end at once with a usage text.
+/// Returns whether a `setpriv` is util-linux's. Busybox's has none of the needed
+/// options, and the load would end at once with a usage text.
 fn is_of_util_linux(setpriv: &Path) -> bool {
-    let asked = Command::new(setpriv).arg("--version").env_clear().output();
-    asked.is_ok_and(|said| {
-        let words = String::from_utf8_lossy(&said.stdout);
-        said.status.success() && words.contains("util-linux")
+    let version = Command::new(setpriv).arg("--version").env_clear().output();
+    version.is_ok_and(|output| {
+        let words = String::from_utf8_lossy(&output.stdout);
+        output.status.success() && words.contains("util-linux")
     })
 }
 
-/// What a shell does in the place of a command that is to be told.
+/// Shell code that waits in the place of a delayed command.
 const WAIT: &str = r#"read -r _ && exec "$@" </dev/null"#;
 
-/// Whether `program` can be run, as `execvp` looks for it.
+/// Checks that `program` can be run, with the search rules of `execvp`.
 fn find(program: &OsString) -> io::Result<()> {
     let can_run = |path: &Path| {
-        let found = path.metadata()?;
-        if found.is_file() && found.permissions().mode() & 0o111 != 0 {
+        let metadata = path.metadata()?;
+        if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
             Ok(())
         } else {
             Err(io::Error::from(io::ErrorKind::PermissionDenied))
@@ -327,17 +326,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busybox_s_setpriv_is_not_taken_for_util_linux_s() {
+    fn busybox_setpriv_is_not_taken_for_util_linux() {
         let dir = tempfile::tempdir().unwrap();
-        let said = |name: &str, script: &str| {
+        let is_accepted = |name: &str, script: &str| {
             let file = dir.path().join(name);
             std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
             is_of_util_linux(&file)
         };
 
-        assert!(said("theirs", "echo setpriv from util-linux 2.38.1"));
-        assert!(!said(
+        assert!(is_accepted("theirs", "echo setpriv from util-linux 2.38.1"));
+        assert!(!is_accepted(
             "busybox",
             "echo 'setpriv: unrecognized option: version' >&2; echo 'BusyBox v1.36.1' >&2; exit 1"
         ));
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_load_is_this_program_started_again() {
+    fn named_load_is_this_program_started_again() {
         let launch = Launch::named("/usr/bin/laggard".into(), "fileio");
 
         assert_eq!(

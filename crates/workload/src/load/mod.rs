@@ -1,9 +1,8 @@
-//! Loads: what else the machine does while it is measured.
+//! Loads: other activity of the machine during a measurement.
 //!
-//! Four are built in and need nothing installed. They are the four cases of
-//! Heubaum, "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any
-//! command can be a load too: see [`LoadProcess`]. Real applications are
-//! described by a [`Recipe`].
+//! Four are built in and need no other program. They are the four cases of Heubaum,
+//! "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any command can be a load
+//! too: see [`LoadProcess`]. Loads of real applications are described by a [`Recipe`].
 
 mod busy;
 mod draw;
@@ -37,10 +36,10 @@ pub use recipe::{
 };
 pub use stopped::Halt;
 
-/// A load that needs nothing but this program.
+/// Load that needs only this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Builtin {
-    /// Does nothing: the machine as it is.
+    /// No activity.
     Idle,
     /// Threads that draw, compute and sleep (Heubaum's `WINBEZMT`).
     Draw,
@@ -51,10 +50,9 @@ pub enum Builtin {
 }
 
 impl Builtin {
-    /// Every built-in load.
     pub const ALL: [Self; 4] = [Self::Idle, Self::Draw, Self::Fp, Self::FileIo];
 
-    /// The name by which a user asks for it.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -64,17 +62,19 @@ impl Builtin {
         }
     }
 
-    /// What it does, in one line.
+    /// Returns the description in one line.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Idle => "nothing: the machine as it is",
+            Self::Idle => "nothing: the idle machine",
             Self::Draw => "16 threads draw curves into memory, compute and sleep 1 ms",
-            Self::Fp => "4 threads divide floating-point numbers without end",
-            Self::FileIo => "4 threads open, read by 1 KB and close a cached 100 KB file",
+            Self::Fp => "4 threads divide floating-point numbers endlessly",
+            Self::FileIo => {
+                "4 threads open a cached 100 KB file, read it in 1 KB blocks and close it"
+            }
         }
     }
 
-    /// What its throughput counts.
+    /// Returns the unit of the throughput.
     const fn unit(self) -> &'static str {
         match self {
             Self::Idle => "nothing",
@@ -91,11 +91,9 @@ impl fmt::Display for Builtin {
     }
 }
 
-/// No built-in load has this name.
+/// Unknown name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error(
-    "`{0}` is not a built-in load; use idle, draw, fp or fileio, or give a command of your own after `--`"
-)]
+#[error("`{0}` is not a built-in load; use idle, draw, fp or fileio, or give a command after `--`")]
 pub struct UnknownLoad(pub String);
 
 impl FromStr for Builtin {
@@ -109,69 +107,55 @@ impl FromStr for Builtin {
     }
 }
 
-/// Why a built-in load could not go on.
+/// Reason why a built-in load could not continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The system gave no thread.
+    /// A thread could not be created.
     #[error("load {load}: no more threads; see `ulimit -u` and the cgroup's pids.max")]
-    Thread {
-        /// The load.
-        load: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Thread { load: String, source: io::Error },
     /// Processes that take turns need a real-time policy.
     #[error(
-        "load {load}: no right to real-time priority {priority}; run as root, or leave the turns to the kernel",
+        "load {load}: no right to real-time priority {priority}; run as root, or omit the turn length",
         priority = laggard_model::BusyTurns::PRIORITY
     )]
-    RealTime {
-        /// The load.
-        load: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// On several CPUs nobody would wait for anybody.
-    #[error("load {load}: processes that take turns do so on one CPU; name it with --load-cpus")]
-    NotOneCpu {
-        /// The load.
-        load: String,
-    },
-    /// The file to read could not be made or read.
-    #[error("load fileio: cannot use {}; point TMPDIR at a folder with 100 KB free", path.display())]
+    RealTime { load: String, source: io::Error },
+    /// Turns need a single CPU.
+    #[error("load {load}: turns need a single CPU; name it with --load-cpus")]
+    NotOneCpu { load: String },
+    /// The file to read could not be created or read.
+    #[error("load fileio: cannot use {}; point TMPDIR at a directory with 100 KB free", path.display())]
     File {
-        /// The file or its folder.
+        /// File or its directory.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
 }
 
 impl RunError {
-    /// Whether this machine lacks what the load needs, rather than that anything
-    /// went wrong.
+    /// Returns whether this machine lacks a prerequisite of the load, as opposed to a
+    /// failure.
     const fn is_unmet(&self) -> bool {
         matches!(self, Self::RealTime { .. } | Self::NotOneCpu { .. })
     }
 }
 
-/// How often an idle load looks whether it should stop: rarely, so that it
-/// does not keep the machine from deep idle states.
+/// Interval at which an idle load checks for a stop: long, so that the machine can
+/// enter deep idle states.
 const IDLE_POLL: Duration = Duration::from_millis(250);
 
-/// A callback for when a load is set up; the load begins to work when it returns.
+/// Callback after a load is set up; the load starts to work when it returns.
 pub type Gate<'a> = dyn Fn() + 'a;
 
-/// Runs a built-in load in this process until `stop` is set, and counts what
-/// it did. It is set up before `gate` is called, and works after.
+/// Runs a built-in load in this process until `stop` is set, and counts its work. It is
+/// set up before `gate` is called, and works after.
 ///
-/// The threads inherit the caller's scheduling policy and CPUs. A measuring
-/// program therefore starts itself again as a process of its own, by
-/// [`Launch`], and calls this there.
+/// The threads inherit the caller's scheduling policy and CPUs. A measuring program
+/// therefore starts itself again as a separate process, with [`Launch`], and calls this
+/// function there.
 ///
 /// # Errors
-/// When a thread or the file cannot be had; the other threads then end too.
+/// If a thread or the file is not available; the other threads then end too.
 pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, RunError> {
     let file = match load {
         Builtin::FileIo => Some(fileio::File::new()?),
@@ -201,8 +185,8 @@ pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughp
     })
 }
 
-/// The sum of what `work` returns in each of `threads` threads. `work` gets
-/// its thread's index and a question: is it time to end?
+/// Returns the sum of the results of `work` in each of `threads` threads. `work` gets
+/// the index of its thread and a function that returns whether to end.
 fn in_threads<W>(
     load: &dyn fmt::Display,
     threads: u32,
@@ -257,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_says_which_loads_exist() {
+    fn unknown_name_is_an_error_that_lists_the_loads() {
         let err = "office".parse::<Builtin>().unwrap_err().to_string();
 
         for load in Builtin::ALL {
@@ -267,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_busy_load_counts_its_work_until_it_is_stopped() {
+    fn every_busy_load_counts_its_work_until_stopped() {
         for load in [Builtin::Draw, Builtin::Fp, Builtin::FileIo] {
             let stop = AtomicBool::new(false);
 
@@ -284,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_does_no_work_before_it_may_begin() {
+    fn load_does_no_work_before_its_gate_opens() {
         let stop = AtomicBool::new(false);
 
         let done = run(Builtin::Fp, &stop, &|| stop.store(true, Ordering::Relaxed)).unwrap();

@@ -1,4 +1,4 @@
-//! A load as a process: watched, and ended with all it started.
+//! Load as a process tree that is observed and ended completely.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -14,26 +14,26 @@ use super::error::{Ended, LaunchError};
 use super::guard::{GRACE, Guard};
 use super::stopped::{Halt, halt, killed};
 
-/// A running load and all processes that it started, also those that left its
-/// process group, as far as they keep their environment.
+/// Running load with all processes that it started, including those that left its
+/// process group, as long as they keep their environment.
 ///
-/// They end with this value, and also when this process is killed: SIGTERM
-/// first, SIGKILL two seconds later.
+/// They end with this value, and also when this process is killed: SIGTERM first,
+/// SIGKILL two seconds later.
 #[derive(Debug)]
 pub struct LoadProcess {
     name: String,
     main: Child,
     guard: Guard,
     output: Option<File>,
-    /// Where the word to begin goes; `None` where it needs none, or has it.
+    /// Pipe for the signal to start; `None` if none is needed or it was sent.
     word: Option<ChildStdin>,
     ended: Option<Ended>,
 }
 
-/// What a held load writes once it is set up, as a line.
+/// Line that a held load writes when it is set up.
 pub const READY: &str = "ready";
 
-/// How often a stopping load is looked at.
+/// Interval of the checks of a stopping load.
 const POLL: Duration = Duration::from_millis(5);
 
 impl LoadProcess {
@@ -48,22 +48,22 @@ impl LoadProcess {
         }
     }
 
-    /// The process id of the load's first process.
+    /// Returns the process ID of the load's first process.
     pub fn id(&self) -> u32 {
         self.main.id()
     }
 
-    /// Whether a load that was started [held](super::Launch::held) is set up and
-    /// waits for the word to begin. One that has ended is not.
+    /// Returns whether a load that was started [held](super::Launch::held) is set up
+    /// and waits for the signal to start. A load that has ended is not.
     ///
     /// # Errors
-    /// When its output cannot be read.
+    /// If its output cannot be read.
     pub fn is_ready(&self) -> Result<bool, LaunchError> {
         const LINE: usize = READY.len() + 1;
         let Some(output) = &self.output else {
             return Ok(false);
         };
-        // Its own end of the file moves on as it writes; this does not.
+        // The load's file offset moves with its writes; this read does not use it.
         let mut line = [0; LINE];
         let read = output
             .read_at(&mut line, 0)
@@ -71,10 +71,10 @@ impl LoadProcess {
         Ok(read == LINE && line.starts_with(READY.as_bytes()))
     }
 
-    /// Waits until a held load is set up; `false` when interrupted meanwhile.
+    /// Waits until a held load is set up; returns `false` if interrupted.
     ///
     /// # Errors
-    /// When it has ended by itself, or its output cannot be read.
+    /// If it has ended by itself, or its output cannot be read.
     pub fn wait_until_ready(&mut self, interrupted: &AtomicBool) -> Result<bool, LaunchError> {
         const POLL: Duration = Duration::from_millis(10);
         while !interrupted.load(Ordering::Relaxed) {
@@ -89,22 +89,22 @@ impl LoadProcess {
         Ok(false)
     }
 
-    /// Gives a load that is held or to be told the word to begin. To one that
-    /// has ended, or needs no word, it means nothing.
+    /// Sends the start signal to a held or delayed load. It has no effect on other
+    /// loads or after the end.
     pub fn begin(&mut self) {
         if let Some(mut word) = self.word.take() {
-            // Gone: `poll` says how it ended.
+            // If the load has ended, `poll` returns its result.
             let _ = word.write_all(b"begin\n");
         }
     }
 
-    /// How the load ended, or `None` while it runs.
+    /// Returns the result of the load, or `None` while it runs.
     ///
-    /// A load has ended when its first process has; what that one left behind
-    /// in its process group is killed.
+    /// A load has ended when its first process has. Processes that it left in its
+    /// process group are killed.
     ///
     /// # Errors
-    /// When the process cannot be waited for.
+    /// If the process cannot be waited for.
     pub fn poll(&mut self) -> Result<Option<Ended>, LaunchError> {
         if self.ended.is_none()
             && let Some(status) = self.main.try_wait().map_err(|err| self.lost(err))?
@@ -114,7 +114,7 @@ impl LoadProcess {
         Ok(self.ended.clone())
     }
 
-    /// Whether its first process is kept from running, or was since the latest call.
+    /// Returns whether its first process is stopped, or was since the previous call.
     pub fn halt(&mut self) -> Halt {
         match self.ended {
             None => halt(self.id()),
@@ -122,17 +122,17 @@ impl LoadProcess {
         }
     }
 
-    /// Ends the load: SIGTERM to all its processes, and SIGKILL to those that
-    /// are left after two seconds or when the first process is gone.
+    /// Ends the load: SIGTERM to all its processes, and SIGKILL to the rest after two
+    /// seconds or after the end of the first process.
     ///
     /// # Errors
-    /// When a process cannot be signalled or waited for.
+    /// If a process cannot be signalled or waited for.
     pub fn stop(mut self) -> Result<Ended, LaunchError> {
         self.end()
     }
 
     fn end(&mut self) -> Result<Ended, LaunchError> {
-        // One that still waits for the word waits no longer.
+        // A load that still waits for the start signal gets end of file.
         self.word = None;
         if self.poll()?.is_none() {
             self.guard
@@ -160,7 +160,7 @@ impl LoadProcess {
             Some(Err(err)) => return Err(LaunchError::Output("memory".into(), err)),
             Some(Ok(Some(line))) => match serde_json::from_str(&line) {
                 Ok(throughput) => (Some(throughput), None),
-                // That it was ready is no word on how it ended.
+                // The line READY is not an error message.
                 Err(_) => (None, (line != READY).then_some(line)),
             },
         };
@@ -171,13 +171,13 @@ impl LoadProcess {
         };
         self.ended = Some(ended.clone());
         self.guard.end().map_err(|err| self.lost(err))?;
-        // What is killed may be starting another.
+        // A process that is being killed may be starting another.
         let enough = Instant::now() + GRACE;
         while self.guard.kill_strays() && Instant::now() < enough {
             thread::sleep(POLL);
         }
-        // Killed processes that are not our children vanish when init has
-        // reaped them; an init that does not reap leaves them dead for good.
+        // Killed processes that are not our children disappear when init has reaped
+        // them. With an init that does not reap, they stay dead forever.
         let deadline = Instant::now() + GRACE;
         while !self.guard.is_empty() && Instant::now() < deadline {
             thread::sleep(POLL);
@@ -192,13 +192,13 @@ impl LoadProcess {
 
 impl Drop for LoadProcess {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure, and the guard still ends the
-        // load when this process ends.
+        // A failure cannot be reported here, and the guard still ends the load when
+        // this process ends.
         let _ = self.end();
     }
 }
 
-/// The last line that is not blank, of the last 64 KB.
+/// Returns the last non-blank line of the last 64 KB.
 fn last_line(mut output: File) -> io::Result<Option<String>> {
     const WINDOW: u64 = 64 * 1024;
     let length = output.seek(io::SeekFrom::End(0))?;

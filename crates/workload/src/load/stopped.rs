@@ -1,5 +1,5 @@
-//! Whether a process is kept from running: stopped by a signal, or frozen with its
-//! control group. It then does no work, and has not ended.
+//! Detection of a stopped process: by a signal, or frozen with its control group. It
+//! then does no work, and has not ended.
 
 use std::fs;
 use std::io;
@@ -13,25 +13,26 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-/// Where control groups of version 2 are mounted: alone, or beside version 1.
+/// Mount points of control groups of version 2: alone, or next to version 1.
 const UNIFIED: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// Where the freezer of version 1 is.
+/// Mount point of the freezer of version 1.
 const FREEZER: &str = "/sys/fs/cgroup/freezer";
 
-/// Whether a load was kept from running: stopped by a signal, or frozen with its
-/// control group. It has then not ended, and does no work.
+/// State of a load: running, or stopped by a signal, or frozen with its control group.
+/// A stopped load has not ended and does no work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Halt {
-    /// It runs, and did since it was last asked. A freeze between two looks goes unseen.
+    /// Running now and since the previous check. A freeze between two checks is not
+    /// detected.
     No,
-    /// It runs again: a signal stopped it since it was last asked, and one let it go on.
+    /// Running now, but stopped and continued by a signal since the previous check.
     Meanwhile,
-    /// It is kept from running now.
+    /// Stopped now.
     Now,
 }
 
-/// Whether our child `id` is kept from running, or was stopped by a signal since the
-/// latest call: the kernel remembers that, and this takes it.
+/// Returns whether our child `id` is stopped, or was stopped by a signal since the
+/// previous call. The call consumes the kernel's record of that.
 pub(super) fn halt(id: u32) -> Halt {
     let was_stopped = took_stop(id);
     match (is_stopped(id), was_stopped) {
@@ -41,35 +42,35 @@ pub(super) fn halt(id: u32) -> Halt {
     }
 }
 
-/// Takes what the kernel tells of our child's stops. Whether there was one. It tells
-/// nothing of SIGCONT where nothing was stopped (`wait(2)`, `WCONTINUED`).
+/// Consumes the kernel's records of our child's stops. Returns whether there was one.
+/// The kernel does not report SIGCONT without a stop (`wait(2)`, `WCONTINUED`).
 fn took_stop(id: u32) -> bool {
     let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WCONTINUED | WaitPidFlag::WNOHANG;
-    let mut seen = false;
-    // A stop and the end of one: whoever sends more meanwhile is asked again later.
+    let mut has_stopped = false;
+    // A stop and its end. The next call gets any further ones.
     for _ in 0..2 {
         match waitid(Id::Pid(Pid::from_raw(id.cast_signed())), flags) {
-            Ok(WaitStatus::Stopped(..) | WaitStatus::Continued(_)) => seen = true,
+            Ok(WaitStatus::Stopped(..) | WaitStatus::Continued(_)) => has_stopped = true,
             Ok(_) | Err(_) => break,
         }
     }
-    seen
+    has_stopped
 }
 
-/// Whether process `id` is kept from running. One that is gone is not, nor is one of
-/// which that cannot be read.
+/// Returns whether process `id` is stopped. False if it has ended or its state cannot
+/// be read.
 pub(super) fn is_stopped(id: u32) -> bool {
     // Names of processes and groups need not be UTF-8.
-    let of = |name: &str| {
+    let read = |name: &str| {
         let text = fs::read(format!("/proc/{id}/{name}")).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     };
-    has_stopped_state(&of("stat")) || is_frozen(&of("cgroup"))
+    has_stopped_state(&read("stat")) || is_frozen(&read("cgroup"))
 }
 
-/// Waits until a child has ended that was sent SIGKILL. Returns how. One that is frozen
-/// with its control group, of version 1, ends only when that is thawed, which can be
-/// never: it is given up after a while, and ends then.
+/// Waits for the end of a child after SIGKILL and returns its status. A child that is
+/// frozen with its control group of version 1 ends only when the group is thawed, which
+/// may be never. The wait for it has a limit; the child ends when it is thawed.
 pub(super) fn killed(child: &mut Child) -> io::Result<ExitStatus> {
     const POLL: Duration = Duration::from_millis(5);
     const LONG: Duration = Duration::from_secs(2);
@@ -85,15 +86,15 @@ pub(super) fn killed(child: &mut Child) -> io::Result<ExitStatus> {
     }
 }
 
-/// Whether the state of `/proc/PID/stat` is that of a process that a signal stopped.
-/// One that a debugger holds is not meant: it is held at each system call.
+/// Returns whether `/proc/PID/stat` shows a process that a signal stopped. A process
+/// that a debugger holds does not count: it is held at each system call.
 fn has_stopped_state(stat: &str) -> bool {
-    // A name can hold anything, brackets and spaces too.
+    // A name can contain any character, including brackets and spaces.
     let after = stat.rsplit_once(") ").map_or("", |(_, after)| after);
     after.starts_with('T')
 }
 
-/// Whether one of the control groups of `/proc/PID/cgroup` is frozen.
+/// Returns whether one of the control groups of `/proc/PID/cgroup` is frozen.
 fn is_frozen(groups: &str) -> bool {
     groups.lines().any(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -102,12 +103,12 @@ fn is_frozen(groups: &str) -> bool {
         };
         match controllers {
             "" => UNIFIED.iter().any(|root| {
-                let said = fs::read_to_string(within(root, path).join("cgroup.events"));
-                said.is_ok_and(|said| said.lines().any(|line| line == "frozen 1"))
+                let text = fs::read_to_string(within(root, path).join("cgroup.events"));
+                text.is_ok_and(|events| events.lines().any(|line| line == "frozen 1"))
             }),
             "freezer" => {
-                let said = fs::read_to_string(within(FREEZER, path).join("freezer.state"));
-                said.is_ok_and(|said| said.trim() == "FROZEN")
+                let state = fs::read_to_string(within(FREEZER, path).join("freezer.state"));
+                state.is_ok_and(|state| state.trim() == "FROZEN")
             }
             _ => false,
         }
@@ -129,7 +130,7 @@ mod tests {
     /// A limit against hanging, not an expectation.
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    /// Ends with this value, also where a test fails.
+    /// Process that ends with this value, also if a test fails.
     struct Sleeper(Child);
 
     impl Sleeper {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_stopped_from_sigstop_to_sigcont() {
+    fn process_is_stopped_from_sigstop_to_sigcont() {
         let sleeper = Sleeper::start();
 
         assert!(!is_stopped(sleeper.0.id()));
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_is_over_is_told_once() {
+    fn stop_that_is_over_is_reported_once() {
         let sleeper = Sleeper::start();
         let id = sleeper.0.id();
         let cont = |wanted| sleeper.is_stopped_after(Signal::SIGCONT, wanted);
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_looks_like_a_state_is_none() {
+    fn name_that_looks_like_a_state_is_ignored() {
         assert!(has_stopped_state("7 (a) T) T 1 7"));
         assert!(!has_stopped_state("7 (a) T 1) S 1 7"));
         assert!(!has_stopped_state("7 (held by gdb) t 1 7"));
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_control_group_is_frozen_is_stopped_and_not_waited_for_for_ever() {
+    fn frozen_process_is_stopped_and_not_waited_for_forever() {
         let name = format!("laggard-test-{}", std::process::id());
         let version_1 = Path::new(FREEZER).join(&name);
         let version_2 = Path::new(UNIFIED[0]).join(&name);
@@ -218,7 +219,7 @@ mod tests {
         let id = sleeper.0.id();
         let moved = fs::write(dir.join("cgroup.procs"), id.to_string());
 
-        let seen = moved.and_then(|()| {
+        let outcome = moved.and_then(|()| {
             fs::write(dir.join(file), frozen)?;
             let is_so = becomes(|| is_stopped(id));
             sleeper.0.kill()?;
@@ -229,8 +230,8 @@ mod tests {
 
         drop(sleeper);
         becomes(|| fs::remove_dir(&dir).is_ok());
-        match seen {
-            Ok(seen) => assert_eq!(seen, (true, Some(Signal::SIGKILL as i32), true)),
+        match outcome {
+            Ok(result) => assert_eq!(result, (true, Some(Signal::SIGKILL as i32), true)),
             Err(err) => eprintln!("skipped: no control group can be frozen: {err}"),
         }
     }

@@ -1,4 +1,4 @@
-//! Computing for a known time: rounds of arithmetic, counted beforehand.
+//! Computing for a known time: rounds of arithmetic with a calibrated rate.
 
 use std::hint::black_box;
 
@@ -8,17 +8,18 @@ use crate::clock;
 
 /// Steps of one round: about 100 ns.
 const STEPS: u32 = 32;
-/// Rounds of one trial: less than 0.1 ms, which often goes by undisturbed even
+/// Rounds of one trial: less than 0.1 ms, which often passes without interruption even
 /// on a busy processor.
 pub(super) const TRIAL: u64 = 500;
-/// Trials. The quickest counts: nothing else makes a processor faster.
+/// Number of trials. The fastest counts, because no disturbance makes a processor
+/// faster.
 pub(super) const TRIALS: u32 = 1_000;
 
-/// Computes so many rounds.
+/// Computes this number of rounds.
 pub(super) fn compute(rounds: u64) {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..rounds {
-        // Xorshift (Marsaglia 2003): each step needs the one before.
+        // Xorshift (Marsaglia 2003): each step needs the previous one.
         for _ in 0..STEPS {
             x ^= x << 13;
             x ^= x >> 7;
@@ -28,8 +29,7 @@ pub(super) fn compute(rounds: u64) {
     }
 }
 
-/// How many rounds a millisecond has on the processor as it is when nothing
-/// disturbs it.
+/// Returns the number of rounds per millisecond on the undisturbed processor.
 pub(super) fn rounds_per_ms() -> f64 {
     let quickest = (0..TRIALS).map(|_| {
         let start = clock::now();
@@ -39,12 +39,12 @@ pub(super) fn rounds_per_ms() -> f64 {
     per_ms(TRIAL, quickest.min().unwrap_or_default())
 }
 
-/// `rounds` in `ns`, as rounds in a millisecond.
+/// Converts `rounds` in `ns` to rounds per millisecond.
 pub(super) fn per_ms(rounds: u64, ns: u64) -> f64 {
     rounds as f64 * 1e6 / ns.max(1) as f64
 }
 
-/// The rounds that take `time`, at least one.
+/// Returns the number of rounds that take `time`, at least one.
 pub(super) fn rounds_in(time: Nanos, per_ms: f64) -> u64 {
     (whole((time.as_secs_f64() * 1e3 * per_ms).round())).max(1)
 }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn computing_takes_at_least_the_time_that_was_calibrated() {
+    fn computing_takes_at_least_the_calibrated_time() {
         let rounds = rounds_in(Nanos::from_ms(5), rounds_per_ms());
         let quickest = (0..10).map(|_| {
             let start = clock::now();
@@ -75,7 +75,7 @@ mod tests {
             clock::now().saturating_sub(start)
         });
 
-        // A busy processor's clock may go up and down in between.
+        // A busy processor's clock frequency may change in between.
         assert!(quickest.min().unwrap() > Nanos::from_us(2_500));
     }
 }

@@ -1,8 +1,8 @@
-//! From the starts and ends of jobs to counts: one definition for every level.
+//! Counts from the starts and ends of jobs: one definition for every level.
 
 use laggard_model::{ModelledTask, Nanos, TaskCount};
 
-/// One job as it was; both zero while it has not been served.
+/// Measured job; both times are zero if it has not been served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Job {
     pub(super) start_ns: u64,
@@ -15,23 +15,23 @@ impl Job {
     }
 }
 
-/// How many jobs are due in `duration`.
+/// Returns the number of jobs that are due in `duration`.
 pub(super) fn jobs_in(task: &ModelledTask, duration: Nanos) -> u64 {
     duration.ns() / task.period_ns.ns().max(1)
 }
 
-/// When job `index` is due.
+/// Returns the due time of job `index`.
 pub(super) fn due(task: &ModelledTask, first: Nanos, index: u64) -> Nanos {
     first + task.period_ns * index
 }
 
-/// What the jobs that were due from `first` on amount to at `now`. A job that
-/// was not served counts as skipped, once its deadline has passed; from the
-/// first on of which that is not known, nothing counts.
+/// Counts the jobs that were due between `first` and `now`. A job that was not served
+/// counts as skipped if its deadline has passed. The count ends before the first job
+/// for which this is unknown.
 pub(super) fn count(task: &ModelledTask, jobs: &[Job], first: Nanos, now: Nanos) -> TaskCount {
     let last_served = jobs.iter().rposition(|job| job.is_served());
     let due_by = |index: u64| due(task, first, index) + task.deadline_ns <= now;
-    let known = (0_u64..)
+    let complete = (0_u64..)
         .zip(jobs)
         .take_while(|&(index, job)| {
             let passed_over = last_served.is_some_and(|last| index < last as u64);
@@ -39,10 +39,10 @@ pub(super) fn count(task: &ModelledTask, jobs: &[Job], first: Nanos, now: Nanos)
         })
         .count();
     let mut tally = Tally::default();
-    for (index, job) in (0_u64..).zip(&jobs[..known]) {
+    for (index, job) in (0_u64..).zip(&jobs[..complete]) {
         tally.add(*job, due(task, first, index), task.deadline_ns);
     }
-    tally.finish(task, first, known as u64)
+    tally.finish(task, first, complete as u64)
 }
 
 #[derive(Default)]
@@ -91,21 +91,21 @@ impl Tally {
             late: self.late,
             underruns: self.underruns,
             longest_run: self.longest_run,
-            median_response_ns: at(&self.responses, 50),
-            p99_response_ns: at(&self.responses, 99),
-            largest_response_ns: at(&self.responses, 100),
-            least_work_ns: at(&self.works, 0),
-            median_work_ns: at(&self.works, 50),
+            median_response_ns: percentile(&self.responses, 50),
+            p99_response_ns: percentile(&self.responses, 99),
+            largest_response_ns: percentile(&self.responses, 100),
+            least_work_ns: percentile(&self.works, 0),
+            median_work_ns: percentile(&self.works, 50),
             cpu_per_job_ns: None,
             page_faults: 0,
         }
     }
 }
 
-/// The value that `percent` of the sorted `all` do not exceed.
-fn at(all: &[Nanos], percent: usize) -> Nanos {
-    let rank = (all.len() * percent).div_ceil(100).max(1);
-    all.get(rank - 1).copied().unwrap_or_default()
+/// Returns the percentile `percent` of the sorted `sorted`.
+fn percentile(sorted: &[Nanos], percent: usize) -> Nanos {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -126,7 +126,8 @@ mod tests {
         }
     }
 
-    /// Jobs that each end so many ms after they were due; `None`: not served.
+    /// Returns jobs with these response times, ms; `None` for a job that was not
+    /// served.
     fn jobs(responses: &[Option<u64>]) -> Vec<Job> {
         (0_u64..)
             .zip(responses)
@@ -146,7 +147,7 @@ mod tests {
     const LONG_AFTER: Nanos = Nanos::from_secs(100);
 
     #[test]
-    fn a_job_is_late_that_ends_after_its_deadline_and_a_run_is_one_underrun() {
+    fn job_after_its_deadline_is_late_and_a_run_is_one_underrun() {
         let jobs = jobs(&[2, 10, 11, 25, 16, 4, 30, 3].map(Some));
 
         let count = count(&task(), &jobs, FIRST, LONG_AFTER);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_skipped_is_late_and_belongs_to_its_run() {
+    fn skipped_job_is_late_and_part_of_its_run() {
         let jobs = jobs(&[Some(2), Some(30), None, None, Some(2)]);
 
         let count = count(&task(), &jobs, FIRST, LONG_AFTER);
@@ -170,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_only_what_is_known_counts() {
+    fn unknown_jobs_at_the_end_do_not_count() {
         let jobs = jobs(&[Some(2), Some(2), None, None]);
-        // The third was due after 20 ms and had until 30; the fourth until 40.
+        // The third was due after 20 ms with a deadline at 30; the fourth at 40.
         let now = FIRST + Nanos::from_ms(35);
 
         let count = count(&task(), &jobs, FIRST, now);
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_job_nothing_is_counted() {
+    fn counts_without_jobs_are_zero() {
         let count = count(&task(), &[], FIRST, LONG_AFTER);
 
         assert_eq!((count.jobs, count.late), (0, 0));

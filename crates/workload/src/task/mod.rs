@@ -1,14 +1,12 @@
-//! Modelled tasks: periodic work at any level at which an application can have
-//! its code run, so that deadline misses can be counted instead of predicted
-//! (OSDI'99 6.1).
+//! Modelled tasks: periodic work at any level at which an application can run code, so
+//! that deadline misses can be counted instead of predicted (OSDI'99 6.1).
 //!
-//! Open loop: job k is due at `first + k * period`, whenever the ones before
-//! were served. A task serves its jobs in order; one that is behind goes on at
-//! once. Every job computes a calibrated number of rounds, so that whatever
-//! takes the processor away makes it longer. Whether a job was late is decided
-//! afterwards from its written start and end, for every level alike, by the
-//! definition that the prediction uses: late is what ends more than the
-//! deadline after it was due.
+//! Open loop: job k is due at `first + k * period`, independent of the jobs before. A
+//! task serves its jobs in order; if it is behind, it continues at once. Every job
+//! computes a calibrated number of rounds, so any loss of processor time makes it
+//! longer. Its recorded start and end decide afterwards whether a job was late. All
+//! levels, and the prediction, use one definition: a job is late if it ends more than
+//! the deadline after it was due.
 
 mod calibration;
 mod jobs;
@@ -29,27 +27,26 @@ use thread::ThreadTask;
 
 pub use refusal::TaskRefused;
 
-/// From the word to begin to the first job, so that every thread sleeps then.
+/// Time from the start signal to the first job, so that every thread sleeps then.
 const LEAD: Nanos = Nanos::from_ms(20);
 
-/// A real-time thread that computes so long without a pause leaves out what is
-/// due by then.
+/// Maximum time that a real-time thread computes without a pause before it skips the
+/// jobs that are due.
 const MOST_AWAKE: Nanos = Nanos::from_ms(400);
 
-/// Tasks that run side by side.
+/// Tasks that run at the same time.
 #[derive(Clone, Debug)]
 pub struct TaskSet {
-    /// The tasks.
     pub tasks: Vec<ModelledTask>,
-    /// How long jobs are due.
+    /// Duration in which jobs are due.
     pub duration: Nanos,
 }
 
-/// Why tasks could not be run.
+/// Reason why tasks could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It would be dangerous, or makes no sense.
+    /// The set would be dangerous or has no effect.
     #[error(transparent)]
     Refused(#[from] TaskRefused),
     /// The thread could not be placed or given its priority.
@@ -57,30 +54,23 @@ pub enum TaskError {
         "task `{task}`: cannot run as {service} on CPU {cpu}; run as root, on a CPU that is online, in a control group that has time for real-time threads"
     )]
     Placement {
-        /// The task.
         task: String,
-        /// What was to run it.
         service: Service,
-        /// The CPU that the task was to run on.
         cpu: Cpu,
-        /// What the system said.
         source: io::Error,
     },
-    /// Something that the task needs is refused.
+    /// The system refuses a prerequisite of the task.
     #[error("task `{task}`: cannot {act}")]
     Needs {
-        /// The task.
         task: String,
-        /// What was tried.
+        /// Refused operation.
         act: String,
-        /// What the system said.
         source: io::Error,
     },
 }
 
 impl TaskError {
-    /// Whether this machine cannot do what was asked, rather than that anything
-    /// went wrong.
+    /// Returns whether this machine lacks a prerequisite, as opposed to a failure.
     #[must_use]
     pub const fn is_unmet(&self) -> bool {
         matches!(self, Self::Placement { .. } | Self::Needs { .. })
@@ -96,12 +86,12 @@ fn needs<E: Into<io::Error>>(task: &ModelledTask, act: &str) -> impl FnOnce(E) -
     }
 }
 
-/// Tasks that are ready to begin: calibrated, placed, asleep.
+/// Tasks that are ready to start: calibrated, placed, asleep.
 #[derive(Debug)]
 pub struct ReadyTasks {
     duration: Nanos,
     tasks: Vec<Ready>,
-    // After the threads, so that they are watched to their end.
+    // Dropped after the threads, so that they are guarded to their end.
     _watchdog: Watchdog,
     _memory: LockedMemory,
 }
@@ -113,11 +103,11 @@ enum Ready {
 }
 
 impl TaskSet {
-    /// Gets the tasks ready. That takes some tenths of a second of computing
-    /// for each, so it is best done while the machine is quiet.
+    /// Prepares the tasks. This computes for some tenths of a second per task, so the
+    /// machine should be quiet.
     ///
     /// # Errors
-    /// When the set is refused, or the system refuses what a task needs.
+    /// If the set or the system refuses a task.
     pub fn ready(&self) -> Result<ReadyTasks, TaskError> {
         self.check()?;
         let memory = LockedMemory::new();
@@ -156,8 +146,7 @@ impl TaskSet {
         })
     }
 
-    /// Should a real-time thread run on in spite of all, the kernel ends the
-    /// process.
+    /// Makes the kernel end the process if a real-time thread does not stop.
     fn watch(&self) -> Result<Watchdog, TaskError> {
         let longest = self.tasks.iter().map(|task| task.compute_ns).max();
         Watchdog::new(MOST_AWAKE + longest.unwrap_or_default()).map_err(|errno| TaskError::Needs {
@@ -176,7 +165,7 @@ impl ReadyTasks {
     /// Runs the tasks until the duration is over or `stop` is set, and counts.
     ///
     /// # Errors
-    /// When the system refuses something late, as a timer inside the kernel.
+    /// If the system refuses a late operation, such as a timer inside the kernel.
     pub fn run(self, stop: &AtomicBool) -> Result<Vec<TaskCount>, TaskError> {
         let first = clock::now() + LEAD;
         let end = first + self.duration;
@@ -207,8 +196,8 @@ impl ReadyTasks {
     }
 }
 
-/// Every page of the program in memory, while this value lives. Without the
-/// right to it the tasks run all the same; their page faults are counted.
+/// Lock on every page of the program, held while this value lives. Without the right to
+/// lock memory the tasks still run, and their page faults are counted.
 #[derive(Debug)]
 struct LockedMemory;
 

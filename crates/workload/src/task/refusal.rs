@@ -1,4 +1,4 @@
-//! What is refused, because it would hang a machine or makes no task.
+//! Refusal of task sets that would hang a machine or have no effect.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,29 @@ use laggard_model::{Cpu, ModelledTask, Nanos, Service};
 
 use super::TaskSet;
 
-/// The largest share of a CPU that tasks above normal threads may use.
-const LARGEST_SHARE: f64 = 0.8;
-/// The same of tasks inside the kernel, which nothing of that CPU but an
-/// interrupt gets past.
-const LARGEST_SHARE_IN_KERNEL: f64 = 0.5;
-/// The longest job of a real-time thread.
-const LONGEST: Nanos = Nanos::from_ms(200);
-/// The longest job inside the kernel.
-const LONGEST_IN_KERNEL: Nanos = Nanos::from_ms(50);
-/// The shortest job that can be told from its own waking.
-const SHORTEST: Nanos = Nanos::from_us(5);
-/// The shortest period.
-const SHORTEST_PERIOD: Nanos = Nanos::from_us(100);
-/// Each job is written down in 16 bytes.
-const MOST_JOBS: u64 = 4_000_000;
+/// Maximum part of a CPU for tasks above normal threads.
+const MAX_SHARE: f64 = 0.8;
+/// Maximum part for tasks inside the kernel, which only interrupts preempt.
+const MAX_SHARE_IN_KERNEL: f64 = 0.5;
+/// Longest job of a real-time thread.
+const MAX_COST: Nanos = Nanos::from_ms(200);
+/// Longest job inside the kernel.
+const MAX_COST_IN_KERNEL: Nanos = Nanos::from_ms(50);
+/// Shortest job that is distinguishable from its wakeup.
+const MIN_COST: Nanos = Nanos::from_us(5);
+/// Shortest period.
+const MIN_PERIOD: Nanos = Nanos::from_us(100);
+/// Maximum number of jobs, at 16 bytes each.
+const MAX_JOBS: u64 = 4_000_000;
 
-/// Why a task set is not run.
+/// Reason for refusing a task set.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskRefused {
-    /// There is nothing to run.
-    #[error("there is no task; write at least one `[[task]]`")]
+    /// The set has no task.
+    #[error("the set has no task; add at least one `[[task]]`")]
     Empty,
-    /// No task of ours runs there.
+    /// No modelled task can run as this service.
     #[error(
         "task `{0}`: no task can run as `{1}`; use softirq, worker, fifo:1 to fifo:98, or other"
     )]
@@ -37,49 +36,46 @@ pub enum TaskRefused {
     /// A time is out of its range.
     #[error("task `{task}`: {what} of {time} is out of range; use {least} to {most}")]
     Time {
-        /// The task.
         task: String,
-        /// What the time is: a period, a deadline, a cost.
+        /// Name of the time: period, deadline, cost.
         what: &'static str,
-        /// What was asked for.
+        /// Requested time.
         time: Nanos,
-        /// The shortest.
+        /// Minimum.
         least: Nanos,
-        /// The longest.
+        /// Maximum.
         most: Nanos,
     },
-    /// The tasks would leave too little to others.
+    /// The tasks would leave too little time to others.
     #[error(
         "tasks {level} would use {} % of CPU {cpu}, which could hang it; use at most {} %: compute less, or less often",
         (share * 100.0).ceil(),
         (most * 100.0).floor()
     )]
     Share {
-        /// The level at which the tasks run.
+        /// Level of the tasks.
         level: &'static str,
-        /// The CPU that they run on.
+        /// CPU of the tasks.
         cpu: Cpu,
-        /// Of the CPU's time, all together.
+        /// Part of the CPU's time that all of them use.
         share: f64,
-        /// The limit.
+        /// Maximum.
         most: f64,
     },
-    /// Too many jobs to write down.
-    #[error(
-        "task `{0}`: {1} jobs are too many to write down; run for a shorter time (at most {2})"
-    )]
+    /// Too many jobs to record.
+    #[error("task `{0}`: {1} jobs are too many to record; run for a shorter time (at most {2})")]
     Jobs(String, u64, Nanos),
-    /// Nothing would be counted.
+    /// The run is too short for a job.
     #[error("task `{0}`: no job ends within {1}; run for longer than its period and deadline")]
     TooBrief(String, Nanos),
 }
 
 impl TaskSet {
-    /// Whether this is safe on this machine and makes sense; getting it ready
-    /// checks it too.
+    /// Checks that the set is safe on this machine and has an effect;
+    /// [`TaskSet::ready`] checks it too.
     ///
     /// # Errors
-    /// When it is not; the text has the limit.
+    /// If it is not; the text has the limit.
     pub fn check(&self) -> Result<(), TaskRefused> {
         if self.tasks.is_empty() {
             return Err(TaskRefused::Empty);
@@ -93,11 +89,11 @@ impl TaskSet {
 
     fn check_jobs(&self, task: &ModelledTask) -> Result<(), TaskRefused> {
         let jobs = self.duration.ns() / task.period_ns.ns();
-        if jobs > MOST_JOBS {
+        if jobs > MAX_JOBS {
             return Err(TaskRefused::Jobs(
                 task.name.clone(),
                 jobs,
-                task.period_ns * MOST_JOBS,
+                task.period_ns * MAX_JOBS,
             ));
         }
         if self.duration <= task.period_ns + task.deadline_ns {
@@ -121,8 +117,8 @@ impl TaskSet {
         }
         for (cpu, [above, kernel]) in shares {
             for (level, share, most) in [
-                ("inside the kernel", kernel, LARGEST_SHARE_IN_KERNEL),
-                ("above normal threads", above, LARGEST_SHARE),
+                ("inside the kernel", kernel, MAX_SHARE_IN_KERNEL),
+                ("above normal threads", above, MAX_SHARE),
             ] {
                 if share > most {
                     return Err(TaskRefused::Share {
@@ -144,8 +140,8 @@ fn is_in_kernel(service: Service) -> bool {
 
 fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
     let longest = match task.service {
-        Service::Softirq | Service::Worker => LONGEST_IN_KERNEL,
-        Service::Fifo(1..=98) => LONGEST,
+        Service::Softirq | Service::Worker => MAX_COST_IN_KERNEL,
+        Service::Fifo(1..=98) => MAX_COST,
         Service::Other => task.period_ns,
         level @ (Service::Irq
         | Service::Fifo(_)
@@ -177,14 +173,9 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
             Ok(())
         }
     };
-    within(
-        "a period",
-        task.period_ns,
-        SHORTEST_PERIOD,
-        Nanos::from_secs(10),
-    )?;
+    within("a period", task.period_ns, MIN_PERIOD, Nanos::from_secs(10))?;
     let most = longest.min(task.period_ns);
-    within("a compute time", task.compute_ns, SHORTEST, most)?;
+    within("a compute time", task.compute_ns, MIN_COST, most)?;
     within(
         "a deadline",
         task.deadline_ns,
@@ -216,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_would_hang_the_cpu_is_refused_with_the_limit() {
+    fn share_that_would_hang_the_cpu_is_refused_with_the_limit() {
         let half = || task(Service::Fifo(80), 1_000, 500);
 
         assert_eq!(check(vec![half()], 30), Ok(()));
@@ -238,13 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn normal_threads_may_use_all_of_their_cpu() {
+    fn normal_threads_may_use_their_whole_cpu() {
         assert_eq!(check(vec![task(Service::Other, 1_000, 950)], 30), Ok(()));
     }
 
     #[test]
     fn times_out_of_range_are_refused_with_the_range() {
-        for (service, period, compute, said) in [
+        for (service, period, compute, expected) in [
             (
                 Service::Fifo(80),
                 50,
@@ -272,12 +263,12 @@ mod tests {
             (Service::Irq, 1_000, 100, "no task can run as `irq`"),
         ] {
             let err = check(vec![task(service, period, compute)], 30).unwrap_err();
-            assert!(err.contains(said), "{err}");
+            assert!(err.contains(expected), "{err}");
         }
     }
 
     #[test]
-    fn a_run_without_a_single_job_and_one_with_too_many_are_refused() {
+    fn runs_with_no_job_or_too_many_are_refused() {
         let slow = task(Service::Fifo(80), 1_000_000, 1_000);
         let fast = task(Service::Fifo(80), 100, 10);
 
@@ -291,6 +282,6 @@ mod tests {
                 .unwrap_err()
                 .contains("at most 400s")
         );
-        assert!(check(vec![], 1).unwrap_err().contains("there is no task"));
+        assert!(check(vec![], 1).unwrap_err().contains("has no task"));
     }
 }

@@ -1,8 +1,8 @@
 //! Modelled tasks that are threads.
 //!
-//! After its first job is due, a thread takes no lock, allocates nothing,
-//! writes no file and, once memory is locked, has no page fault: it sleeps,
-//! reads the clock, computes, and writes to memory that it touched before.
+//! After its first job is due, a thread takes no lock, allocates nothing, writes no
+//! file and, if memory is locked, has no page fault: it sleeps, reads the clock,
+//! computes, and writes to memory that it touched before.
 
 use std::io;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::{MOST_AWAKE, TaskError, calibration};
 use crate::clock;
 use crate::scheduling::{self, Policy};
 
-/// What a thread leaves behind.
+/// Result of a thread.
 struct Done {
     jobs: Vec<Job>,
     cpu: Nanos,
     faults: u64,
 }
 
-/// A thread that waits for the word to begin.
+/// Thread that waits for the start signal.
 #[derive(Debug)]
 pub(super) struct ThreadTask {
     task: ModelledTask,
@@ -74,13 +74,13 @@ impl ThreadTask {
         })
     }
 
-    /// Gives the word: job 0 is due at `first`.
+    /// Sends the start signal: job 0 is due at `first`.
     pub(super) fn begin(&self, first: Nanos) {
-        // A thread that is gone has reported why when it was made ready.
+        // A thread that has ended reported the reason during preparation.
         let _ = self.begin.send(first);
     }
 
-    /// Ends it, after the job that it is at, and counts.
+    /// Ends the task after its current job, and counts.
     pub(super) fn end(self, first: Nanos) -> TaskCount {
         let now = clock::now();
         self.stop.store(true, Ordering::Relaxed);
@@ -106,7 +106,7 @@ fn run(
     begun: &Receiver<Nanos>,
 ) -> Done {
     let room = usize::try_from(jobs_in(task, duration)).unwrap_or_default();
-    // Written, not only asked for, so that no page is missing later.
+    // Written to, not only allocated, so that no page is missing later.
     let mut jobs = vec![
         Job {
             start_ns: 1,
@@ -137,7 +137,7 @@ fn run(
         .and_then(|()| scheduling::refuse_timer_slack())
         .and_then(|()| scheduling::set(policy));
     let is_placed = placed.is_ok();
-    // The other end waits for exactly this message.
+    // The receiver waits for exactly this message.
     let _ = ready.send(placed);
     let mut done = Done {
         jobs,
@@ -158,12 +158,15 @@ fn run(
     done
 }
 
-/// Serves every job in order, each once it is due.
+/// Serves every job in order, each when it is due.
 fn serve(task: &ModelledTask, first: Nanos, rounds: u64, jobs: &mut [Job], stop: &AtomicBool) {
     let is_real_time = task.service != Service::Other;
     let mut awake_since = first;
     let mut index = 0_u64;
-    while let Some(job) = usize::try_from(index).ok().and_then(|at| jobs.get_mut(at)) {
+    while let Some(job) = usize::try_from(index)
+        .ok()
+        .and_then(|position| jobs.get_mut(position))
+    {
         let due = due(task, first, index);
         if clock::now() < due {
             clock::sleep_until(due);

@@ -1,7 +1,6 @@
-//! Faults made for real, each for a moment, and only as far as this user may.
+//! Real faults, each for a short time, as far as this user may inject them.
 //!
-//! They run one after the other: two on one CPU would make each other's truth
-//! false.
+//! They run one after the other: two on one CPU would falsify each other's record.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -25,7 +24,7 @@ fn plan(kind: FaultKind) -> Disturbance {
     }
 }
 
-/// The fault's hits, or `None` where this user or kernel does not allow it.
+/// Returns the fault's hits, or `None` if this user or kernel does not permit it.
 fn hits(plan: &Disturbance) -> Option<Vec<Hit>> {
     let _turn = ONE_AT_A_TIME
         .lock()
@@ -41,7 +40,7 @@ fn hits(plan: &Disturbance) -> Option<Vec<Hit>> {
 }
 
 #[test]
-fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
+fn hits_are_in_order_and_at_least_as_long_as_requested() {
     for kind in [
         FaultKind::Thread,
         FaultKind::Queue,
@@ -60,7 +59,7 @@ fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
             "for {kind}: {hits:?}"
         );
         assert!(
-            hits.is_sorted_by(|one, next| one.start_ns + one.length_ns <= next.start_ns),
+            hits.is_sorted_by(|hit, next| hit.start_ns + hit.length_ns <= next.start_ns),
             "for {kind}: {hits:?}"
         );
         assert!(
@@ -72,7 +71,7 @@ fn a_hit_is_at_least_as_long_as_asked_and_in_order() {
 }
 
 #[test]
-fn waits_of_a_timer_on_the_hidden_tick_end_on_that_tick() {
+fn waits_on_the_hidden_tick_end_on_that_tick() {
     let plan = Disturbance {
         every: Nanos::from_ms(1),
         ..plan(FaultKind::Tick)
@@ -80,30 +79,33 @@ fn waits_of_a_timer_on_the_hidden_tick_end_on_that_tick() {
     let Some(hits) = hits(&plan) else { return };
 
     assert!(hits.len() > 30, "{hits:?}");
-    for (asked, hit) in (1..).zip(&hits) {
-        let since_tick_half_ns = asked * 2_000_000 % 1_953_125;
+    for (number, hit) in (1..).zip(&hits) {
+        let since_tick_half_ns = number * 2_000_000 % 1_953_125;
         let late_ns = (1_953_125 - since_tick_half_ns) % 1_953_125 / 2;
-        assert!(hit.length_ns >= Nanos::from_ns(late_ns), "{asked}: {hit:?}");
+        assert!(
+            hit.length_ns >= Nanos::from_ns(late_ns),
+            "{number}: {hit:?}"
+        );
     }
 }
 
 #[test]
-fn each_hit_is_told_when_it_is_over() {
+fn hit_is_reported_when_it_is_over() {
     let _turn = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|turn| turn.into_inner());
-    let told = Mutex::new(Vec::new());
-    let tell = |hit: &Hit| told.lock().unwrap().push(*hit);
+    let hits_reported = Mutex::new(Vec::new());
+    let tell = |hit: &Hit| hits_reported.lock().unwrap().push(*hit);
 
     let hits = run_telling(&plan(FaultKind::Queue), &AtomicBool::new(false), &tell).unwrap();
 
-    let told = told.into_inner().unwrap();
+    let reported = hits_reported.into_inner().unwrap();
     assert!(!hits.is_empty());
-    assert_eq!(hits, told);
+    assert_eq!(hits, reported);
 }
 
 #[test]
-fn a_long_system_call_is_written_down_as_long_as_it_was() {
+fn long_system_call_is_recorded_with_its_real_length() {
     let Some(hits) = hits(&plan(FaultKind::PreemptOff)) else {
         return;
     };
@@ -116,7 +118,7 @@ fn a_long_system_call_is_written_down_as_long_as_it_was() {
 }
 
 #[test]
-fn a_waiter_without_inheritance_waits_for_the_middle_thread_too() {
+fn waiter_without_inheritance_waits_for_the_middle_thread_too() {
     let (plain, inherit) = (plan(FaultKind::Lock), plan(FaultKind::LockPi));
     let (Some(plain), Some(inherit)) = (hits(&plain), hits(&inherit)) else {
         return;
@@ -131,7 +133,7 @@ fn a_waiter_without_inheritance_waits_for_the_middle_thread_too() {
 }
 
 #[test]
-fn a_group_beyond_its_quota_is_stopped_and_nothing_is_left_of_it() {
+fn group_beyond_its_quota_is_throttled_and_removed() {
     let plan = Disturbance {
         length: Nanos::from_ms(36),
         duration: Nanos::from_secs(1),
@@ -147,7 +149,7 @@ fn a_group_beyond_its_quota_is_stopped_and_nothing_is_left_of_it() {
 }
 
 #[test]
-fn a_fault_ends_when_it_is_told_to() {
+fn fault_ends_when_stopped() {
     let _turn = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|turn| turn.into_inner());
@@ -168,7 +170,7 @@ fn a_fault_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn a_dangerous_plan_is_refused_before_anything_is_done() {
+fn dangerous_plan_is_refused_before_any_change() {
     let plan = Disturbance {
         length: Nanos::from_secs(30),
         every: Nanos::from_secs(60),
@@ -181,7 +183,7 @@ fn a_dangerous_plan_is_refused_before_anything_is_done() {
 }
 
 #[test]
-fn a_cpu_that_does_not_exist_is_named() {
+fn missing_cpu_is_named() {
     let plan = Disturbance {
         cpu: Cpu(8191),
         ..plan(FaultKind::Net)

@@ -1,5 +1,5 @@
-//! Loads as real processes. The tests start this very test program again in
-//! another role where they need a parent to kill or a built-in load to run.
+//! Loads as real processes. If a test needs a parent to kill or a built-in load to run,
+//! it starts this test program again in another role.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,7 +23,7 @@ fn sh(script: &str) -> Vec<OsString> {
     ["/bin/sh", "-c", script].map(OsString::from).to_vec()
 }
 
-/// Waits until `ready` gives a value.
+/// Waits until `ready` returns a value.
 fn eventually<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -35,7 +35,7 @@ fn eventually<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a process exists and is not merely waiting to be reaped.
+/// Returns whether a process exists and is not a zombie.
 fn runs(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
@@ -48,7 +48,7 @@ fn field_of_stat(pid: u32, number: usize) -> u32 {
     field.parse().unwrap()
 }
 
-/// Reads process ids, one per line, that a script wrote to `path`.
+/// Reads process IDs, one per line, that a script wrote to `path`.
 fn pids(path: &Path, count: usize) -> Vec<u32> {
     eventually("process ids", || {
         let text = fs::read_to_string(path).ok()?;
@@ -76,7 +76,7 @@ fn stop_leaves_no_process_of_the_tree() {
 }
 
 #[test]
-fn a_load_that_ignores_sigterm_is_killed() {
+fn load_that_ignores_sigterm_is_killed() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let script = format!(
         "trap '' TERM; sleep 1000 & echo $! >{0}; echo $$ >>{0}; wait",
@@ -91,9 +91,9 @@ fn a_load_that_ignores_sigterm_is_killed() {
     assert!(!tree.iter().any(|&pid| runs(pid)), "{tree:?}");
 }
 
-/// A daemon leaves the group of whoever starts it.
+/// A daemon leaves the process group of its parent.
 #[test]
-fn what_left_the_process_group_ends_with_the_load() {
+fn process_outside_the_group_ends_with_the_load() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let script = format!(
         "setsid sh -c 'echo $$ >>{0}; sleep 1000' & echo $$ >>{0}; wait",
@@ -101,7 +101,7 @@ fn what_left_the_process_group_ends_with_the_load() {
     );
     let load = LoadProcess::spawn(sh(&script)).unwrap();
     let tree = pids(file.path(), 2);
-    // Two loads at once do not end each other.
+    // Two simultaneous loads do not end each other.
     let other = LoadProcess::spawn(sh("sleep 1000")).unwrap();
     assert!(tree.iter().all(|&pid| runs(pid)), "{tree:?}");
 
@@ -114,7 +114,7 @@ fn what_left_the_process_group_ends_with_the_load() {
 }
 
 #[test]
-fn a_load_of_another_user_has_that_user_s_rights_and_no_environment_of_ours() {
+fn load_of_another_user_has_its_rights_and_environment() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         return println!("skipped: only root starts a load as somebody else");
     }
@@ -132,15 +132,15 @@ fn a_load_of_another_user_has_that_user_s_rights_and_no_environment_of_ours() {
 
     let load = Launch::new(sh(&script)).user(Some(user)).start().unwrap();
 
-    let told = eventually("what it is", || {
+    let facts = eventually("what it is", || {
         let text = fs::read_to_string(&file).ok()?;
         text.ends_with("end\n").then_some(text)
     });
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines[..2], ["65534", "65534"], "{told}");
-    // Of the tests' own, which cargo sets.
+    let lines: Vec<&str> = facts.lines().collect();
+    assert_eq!(lines[..2], ["65534", "65534"], "{facts}");
+    // A variable of the test's environment, set by cargo.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    assert!(!told.contains("CARGO_MANIFEST_DIR"), "{told}");
+    assert!(!facts.contains("CARGO_MANIFEST_DIR"), "{facts}");
     let daemon = lines[lines.len() - 2].parse().unwrap();
     assert!(runs(daemon));
     load.stop().unwrap();
@@ -148,7 +148,7 @@ fn a_load_of_another_user_has_that_user_s_rights_and_no_environment_of_ours() {
 }
 
 #[test]
-fn dropping_a_load_ends_it() {
+fn dropped_load_is_ended() {
     let load = LoadProcess::spawn(sh("sleep 1000")).unwrap();
     let pid = load.id();
 
@@ -158,7 +158,7 @@ fn dropping_a_load_ends_it() {
 }
 
 #[test]
-fn a_load_that_ends_says_how_and_with_what_last_words() {
+fn ended_load_reports_its_status_and_last_line() {
     let mut load = Launch::new(sh("echo one; echo no such disk >&2; exit 3"))
         .output(Output::Memory)
         .start()
@@ -171,7 +171,7 @@ fn a_load_that_ends_says_how_and_with_what_last_words() {
 }
 
 #[test]
-fn output_goes_to_the_file_that_is_asked_for() {
+fn output_goes_to_the_requested_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut load = Launch::new(sh("echo out; echo err >&2"))
         .output(Output::File(file.path().into()))
@@ -184,7 +184,7 @@ fn output_goes_to_the_file_that_is_asked_for() {
 }
 
 #[test]
-fn a_program_that_does_not_exist_is_named() {
+fn missing_program_is_named() {
     let err = LoadProcess::spawn(vec!["no-such-load".into()]).unwrap_err();
 
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_program_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn an_empty_command_is_refused() {
+fn empty_command_is_refused() {
     let err = LoadProcess::spawn(vec![]).unwrap_err();
 
     assert_eq!(
@@ -204,7 +204,7 @@ fn an_empty_command_is_refused() {
 }
 
 #[test]
-fn a_load_stays_on_the_cpus_that_it_is_given() {
+fn load_stays_on_its_cpus() {
     let load = Launch::new(sh("sleep 1000"))
         .cpus(CpuList::from_iter([Cpu(0)]))
         .start()
@@ -216,7 +216,7 @@ fn a_load_stays_on_the_cpus_that_it_is_given() {
 }
 
 #[test]
-fn cpus_that_do_not_exist_are_refused_with_the_place_to_look() {
+fn missing_cpus_are_refused_with_the_place_to_look() {
     let err = Launch::new(sh("sleep 1000"))
         .cpus(CpuList::from_iter([Cpu(8191)]))
         .start()
@@ -230,7 +230,7 @@ fn cpus_that_do_not_exist_are_refused_with_the_place_to_look() {
 }
 
 #[test]
-fn a_load_has_normal_scheduling_even_from_a_real_time_thread() {
+fn load_of_a_real_time_thread_has_normal_scheduling() {
     const POLICY: usize = 41;
     let param = libc::sched_param { sched_priority: 1 };
     let policy = thread::spawn(move || {
@@ -247,7 +247,7 @@ fn a_load_has_normal_scheduling_even_from_a_real_time_thread() {
     }
 }
 
-/// Starts this test program again, to play `role` in the test `test`.
+/// Starts this test program again with `role` in the test `test`.
 fn actor(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -263,7 +263,7 @@ fn actor(test: &str, role: &str) -> Command {
 }
 
 #[test]
-fn a_load_dies_when_its_parent_is_killed() {
+fn load_dies_when_its_parent_is_killed() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut parent = actor("a_parent_that_waits", &file.path().display().to_string())
         .stdout(Stdio::null())
@@ -280,7 +280,7 @@ fn a_load_dies_when_its_parent_is_killed() {
     });
 }
 
-/// A role, not a test: starts a load and waits to be killed.
+/// Role, not a test: starts a load and waits to be killed.
 #[test]
 #[ignore = "a role that another test starts"]
 fn a_parent_that_waits() {
@@ -294,7 +294,7 @@ fn a_parent_that_waits() {
     thread::sleep(DEADLINE);
 }
 
-/// A load that works, which is to make `marker`, only after the word.
+/// Starts a held load that creates `marker` only after the start signal.
 fn held(marker: &Path) -> LoadProcess {
     let script = format!(
         "echo ready; read -r word && echo $word > {}; sleep 1000",
@@ -304,7 +304,7 @@ fn held(marker: &Path) -> LoadProcess {
 }
 
 #[test]
-fn a_held_load_is_ready_first_and_works_after_the_word() {
+fn held_load_is_ready_first_and_works_after_the_signal() {
     let dir = tempfile::tempdir().unwrap();
     let marker = dir.path().join("marker");
     let mut load = held(&marker);
@@ -319,7 +319,7 @@ fn a_held_load_is_ready_first_and_works_after_the_word() {
 }
 
 #[test]
-fn a_held_load_that_is_stopped_never_works() {
+fn held_load_that_is_stopped_never_works() {
     let dir = tempfile::tempdir().unwrap();
     let marker = dir.path().join("marker");
     let load = held(&marker);
@@ -331,7 +331,7 @@ fn a_held_load_that_is_stopped_never_works() {
 }
 
 #[test]
-fn a_command_that_is_to_be_told_runs_after_the_word_as_it_is() {
+fn delayed_command_runs_unchanged_after_the_signal() {
     let dir = tempfile::tempdir().unwrap();
     let marker = dir.path().join("a marker");
     let script = format!("echo \"$1\" > '{}'; exit 7", marker.display());
@@ -349,18 +349,18 @@ fn a_command_that_is_to_be_told_runs_after_the_word_as_it_is() {
 }
 
 #[test]
-fn a_command_that_is_to_be_told_and_does_not_exist_is_refused_at_once() {
-    for (name, said) in [("no-such-load", "not found"), ("/etc/passwd", "denied")] {
+fn delayed_command_that_does_not_exist_is_refused_at_once() {
+    for (name, reason) in [("no-such-load", "not found"), ("/etc/passwd", "denied")] {
         let err = Launch::new(vec![name.into()]).told().start().unwrap_err();
 
         let cause = std::error::Error::source(&err).unwrap().to_string();
         assert!(err.to_string().contains(name), "{err}");
-        assert!(cause.contains(said), "{cause}");
+        assert!(cause.contains(reason), "{cause}");
     }
 }
 
 #[test]
-fn a_load_that_ends_before_it_is_ready_is_not_ready() {
+fn load_that_ends_before_it_is_ready_is_not_ready() {
     let mut load = Launch::new(sh("echo no display >&2; exit 3"))
         .held()
         .start()
@@ -373,7 +373,7 @@ fn a_load_that_ends_before_it_is_ready_is_not_ready() {
 }
 
 #[test]
-fn a_load_that_is_killed_after_it_was_ready_is_not_said_to_have_died_of_that() {
+fn load_killed_after_it_was_ready_does_not_report_ready_as_its_error() {
     let mut load = Launch::new(sh("echo ready; kill -9 $$"))
         .held()
         .start()
@@ -385,7 +385,7 @@ fn a_load_that_is_killed_after_it_was_ready_is_not_said_to_have_died_of_that() {
 }
 
 #[test]
-fn a_built_in_load_reports_its_throughput_when_it_is_stopped() {
+fn built_in_load_reports_its_throughput_when_stopped() {
     let script = tempfile::NamedTempFile::new().unwrap();
     let this = std::env::current_exe().unwrap();
     fs::write(
@@ -411,7 +411,7 @@ fn a_built_in_load_reports_its_throughput_when_it_is_stopped() {
     assert!(throughput.elapsed_ns > Nanos::ZERO);
 }
 
-/// A role, not a test: what `laggard load run NAME` does.
+/// Role, not a test: behaves as `laggard load run NAME`.
 #[test]
 #[ignore = "a role that another test starts"]
 fn a_program_that_runs_a_load() {

@@ -1,5 +1,5 @@
-//! Modelled tasks as they really run. Levels that this machine refuses to
-//! whoever runs the tests are left out, and said so.
+//! Modelled tasks in real execution. Levels that this machine refuses to the user of
+//! the tests are skipped with a message.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn run(tasks: Vec<ModelledTask>, stop: &AtomicBool) -> Result<Vec<TaskCount>, Ta
     TaskSet { tasks, duration }.ready()?.run(stop)
 }
 
-/// What was counted of one task; `None` where it cannot be had here.
+/// Returns the count of one task; `None` if the machine refuses it.
 fn counted(task: ModelledTask) -> Option<TaskCount> {
     match run(vec![task], &AtomicBool::new(false)) {
         Ok(mut counts) => counts.pop(),
@@ -43,17 +43,17 @@ const LEVELS: [Service; 4] = [
 ];
 
 #[test]
-fn every_job_is_accounted_for_and_does_its_work_at_every_level() {
+fn jobs_are_accounted_for_and_do_their_work_at_every_level() {
     for level in LEVELS {
         let Some(count) = counted(task(level)) else {
             continue;
         };
 
-        // What was due in the last 5 ms may be unknown.
+        // Jobs due in the last 5 ms may be unknown.
         assert!((99..=100).contains(&count.jobs), "{level}: {count:?}");
         assert!(count.skipped <= count.late && count.late <= count.jobs);
         assert!(count.underruns <= count.late, "{level}: {count:?}");
-        // A busy processor's clock may go up and down after the calibration.
+        // A busy processor's clock frequency may change after the calibration.
         assert!(
             count.least_work_ns > Nanos::from_us(100),
             "{level}: {count:?}"
@@ -64,7 +64,7 @@ fn every_job_is_accounted_for_and_does_its_work_at_every_level() {
 }
 
 #[test]
-fn a_thread_tells_the_cpu_time_that_it_really_used() {
+fn thread_reports_its_real_cpu_time() {
     let count = counted(task(Service::Other)).expect("normal threads can always be had");
 
     assert!(
@@ -74,7 +74,7 @@ fn a_thread_tells_the_cpu_time_that_it_really_used() {
 }
 
 #[test]
-fn a_deadline_that_no_job_can_meet_is_one_long_underrun() {
+fn unreachable_deadline_is_one_long_underrun() {
     for level in LEVELS {
         let hopeless = ModelledTask {
             deadline_ns: Nanos::from_us(200),
@@ -85,32 +85,36 @@ fn a_deadline_that_no_job_can_meet_is_one_long_underrun() {
             continue;
         };
 
-        // A busy processor's clock can be faster than at the calibration.
+        // A busy processor's clock can be faster than during the calibration.
         if count.median_work_ns <= count.task.deadline_ns {
             let work = count.median_work_ns;
             eprintln!("skipped: {level}: half of the jobs took {work} of work or less");
             continue;
         }
-        // Its own waking comes on top of the work.
+        // The wakeup time adds to the work.
         assert!(count.late * 2 > count.jobs, "{level}: {count:?}");
         assert!(count.underruns >= 1, "{level}: {count:?}");
     }
 }
 
 #[test]
-fn tasks_of_several_levels_run_side_by_side() {
+fn tasks_of_several_levels_run_at_the_same_time() {
     let counts = match run(LEVELS.map(task).to_vec(), &AtomicBool::new(false)) {
         Ok(counts) => counts,
         Err(err) => return eprintln!("skipped: {err}"),
     };
 
-    let services: Vec<Service> = counts.iter().map(|one| one.task.service).collect();
+    let services: Vec<Service> = counts.iter().map(|count| count.task.service).collect();
     assert_eq!(services, LEVELS);
-    assert!(counts.iter().all(|one| one.first_ns == counts[0].first_ns));
+    assert!(
+        counts
+            .iter()
+            .all(|count| count.first_ns == counts[0].first_ns)
+    );
 }
 
 #[test]
-fn a_run_that_is_stopped_counts_what_was_due_by_then() {
+fn stopped_run_counts_the_jobs_due_by_then() {
     let stop = AtomicBool::new(false);
     let long = TaskSet {
         tasks: vec![task(Service::Other)],

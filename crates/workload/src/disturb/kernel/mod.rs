@@ -1,12 +1,12 @@
-//! Faults inside the kernel, made by BPF programs: code that runs long in a
-//! context in which no thread can (Jones and Regehr 1999, 4.2 and 4.4).
+//! Faults inside the kernel, made by BPF programs: code that runs for long in a context
+//! that no thread can preempt (Jones and Regehr 1999, 4.2 and 4.4).
 //!
-//! A thread of ours brings the context about at the planned time, and a
-//! program computes there for the hit's length. The thread is above all
-//! others, so that the period is as exact as the machine allows.
+//! A thread causes the context at the planned time, and a program computes there for
+//! the length of the hit. The thread is above all others, so the period is as exact as
+//! the machine permits.
 //!
-//! The kernel takes programs and timers away when the process ends, however
-//! it ends; and each spin ends by itself, even if the clock stands still.
+//! The kernel removes programs and timers when the process ends in any way. Each spin
+//! ends by itself, even if the clock stops.
 
 mod object;
 
@@ -17,25 +17,25 @@ use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
 use object::{Fault, LoadedFault};
 
-/// Where in the kernel the time is spent.
+/// Kernel context in which the time is spent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KernelContext {
     /// A timer's callback in a softirq.
     Softirq,
     /// The handler of the timer interrupt.
     Irq,
-    /// A thread that has disabled interrupts.
+    /// Thread that has disabled interrupts.
     IrqsOff,
 }
 
-/// How long before a hit it is prepared.
+/// Time before a hit at which it is prepared.
 const LEAD: Nanos = Nanos::from_ms(1);
 
-/// How long a hit is waited for. A softirq may have to wait for a thread that
-/// other work keeps from running.
+/// Maximum wait for a hit. A softirq may have to wait for a thread that other work
+/// preempts.
 const PATIENCE: Nanos = Nanos::from_secs(2);
 
-/// How often it is looked for meanwhile.
+/// Interval of the checks during that wait.
 const POLL: Nanos = Nanos::from_ms(1);
 
 pub(super) fn run(site: &Site<'_>, context: KernelContext) -> Result<Vec<Hit>, DisturbError> {
@@ -59,21 +59,21 @@ pub(super) fn run(site: &Site<'_>, context: KernelContext) -> Result<Vec<Hit>, D
     })
 }
 
-/// A program that computes when its context comes about.
+/// Program that computes when its context occurs.
 struct Trap {
     loaded: LoadedFault,
     spring: Spring,
 }
 
-/// How the context is brought about.
+/// Cause of the context.
 enum Spring {
     /// A BPF timer expires.
     BpfTimer,
-    /// A timer that anybody can have expires in a softirq.
+    /// Ordinary timer that expires in a softirq.
     SoftTimer(TimerFd),
     /// The thread's own sleep ends, by an interrupt.
     SleepEnds,
-    /// The thread goes to sleep, which queues a timer.
+    /// The thread goes to sleep, which arms a timer.
     SleepBegins,
 }
 
@@ -103,8 +103,8 @@ impl Trap {
         if !matches!(context, KernelContext::Softirq) {
             return Err(refused);
         }
-        // PREEMPT_RT has no BPF timers. Where this does not load either, the
-        // first reason is the one to know.
+        // PREEMPT_RT has no BPF timers. If this does not load either, the first reason
+        // is the relevant one.
         let loaded = LoadedFault::new(object::SOFT_TIMER).map_err(|_| refused)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
             .map_err(site.needs("make a timer (timerfd)"))?;
@@ -114,12 +114,12 @@ impl Trap {
         })
     }
 
-    /// Has the context come about at `next`, and sleeps meanwhile.
+    /// Causes the context at `next`, and sleeps until the hit is over.
     fn bring(&self, site: &Site<'_>, next: Nanos) -> Result<(), DisturbError> {
         let due = |mark| {
             self.loaded
                 .set(Fault::due(mark, site.plan.length))
-                .map_err(site.needs("tell the BPF program what is due"))
+                .map_err(site.needs("pass the next hit to the BPF program"))
         };
         match &self.spring {
             Spring::BpfTimer => {
@@ -145,7 +145,7 @@ impl Trap {
             }
             Spring::SleepBegins => {
                 clock::sleep_until(next);
-                // The sleep itself is over when the hit is.
+                // The sleep itself ends with the hit.
                 let mark = next + site.plan.length;
                 due(mark)?;
                 clock::sleep_once_until(mark);
@@ -154,8 +154,8 @@ impl Trap {
         Ok(())
     }
 
-    /// The hit, or none where the kernel let the moment pass: an interrupt
-    /// whose time has come before it is asked for is not always made.
+    /// Returns the hit, or `None` if the kernel missed it: an interrupt that is
+    /// requested after its time is not always raised.
     fn outcome(&self, site: &Site<'_>) -> Result<Option<Hit>, DisturbError> {
         let is_deferred = matches!(self.spring, Spring::BpfTimer | Spring::SoftTimer(_));
         let patience = clock::now() + PATIENCE;

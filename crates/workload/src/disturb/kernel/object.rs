@@ -1,4 +1,4 @@
-//! The BPF objects of the faults, and what is passed to and fro.
+//! BPF objects of the faults, and the data that they exchange with the program.
 
 use std::io;
 
@@ -12,7 +12,7 @@ laggard_bpf::sources! {
     IRQS_OFF = "irqs_off";
 }
 
-/// An object in the kernel, attached.
+/// Loaded and attached object.
 #[derive(Debug)]
 pub(super) struct LoadedFault(object::LoadedObject);
 
@@ -27,11 +27,11 @@ mod shared {
 
 pub(super) use shared::Fault;
 
-/// The only key of a map with one entry.
+/// Only key of a map with one entry.
 const FIRST: u32 = 0;
 
 impl Fault {
-    /// A hit of this length, brought by the timer that expires at `mark`.
+    /// Creates a hit of this length, caused by the timer that expires at `mark`.
     pub(super) fn due(mark: Nanos, length: Nanos) -> Self {
         Self {
             mark_ns: mark.ns(),
@@ -40,7 +40,7 @@ impl Fault {
         }
     }
 
-    /// When it began, how long it was, and where; `None` until it is over.
+    /// Returns start, length and CPU of the hit; `None` until it is over.
     pub(super) fn outcome(self) -> Option<(Nanos, Nanos, Cpu)> {
         let start = Nanos::from_ns(self.start_ns);
         let length = Nanos::between(start, Nanos::from_ns(self.end_ns))?;
@@ -49,7 +49,7 @@ impl Fault {
 }
 
 impl LoadedFault {
-    /// Loads an object, and attaches every program that a tracepoint calls.
+    /// Loads an object and attaches every program of a tracepoint.
     pub(super) fn new(source: object::ObjectFile) -> io::Result<Self> {
         let mut loaded = source
             .load(&[], &[], |_| Ok(()))
@@ -58,18 +58,18 @@ impl LoadedFault {
         Ok(Self(loaded))
     }
 
-    /// Tells the kernel what hit is due.
+    /// Passes the next hit to the kernel.
     pub(super) fn set(&self, fault: Fault) -> io::Result<()> {
         let set = self.0.set_value("faults", FIRST, &fault);
         set.map_err(io::Error::other)
     }
 
-    /// What the kernel has written down so far.
+    /// Reads the data of the hit from the kernel.
     pub(super) fn fault(&self) -> io::Result<Fault> {
         self.0.value("faults", FIRST).map_err(io::Error::other)
     }
 
-    /// Runs a program of section `syscall`, on this CPU.
+    /// Runs a program of section `syscall` on this CPU.
     pub(super) fn call(&self, name: &str) -> io::Result<()> {
         self.0.call(name, &mut []).map_err(io::Error::other)
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_has_an_outcome_only_when_it_is_over() {
+    fn fault_has_an_outcome_only_when_it_is_over() {
         let due = Fault::due(Nanos::from_ms(1), Nanos::from_us(5));
         let begun = Fault {
             start_ns: 70,

@@ -1,8 +1,8 @@
 //! Loads of real applications, each described by a TOML file.
 //!
-//! A recipe has steps: shell commands that are run again and again, one after
-//! the other or all together, in a folder of their own that goes away at the
-//! end. A run that ends well counts as work done.
+//! A recipe has steps: shell commands that are run repeatedly, in sequence or all
+//! together, in a separate directory that is removed at the end. A run with exit status
+//! 0 counts as work done.
 
 mod run;
 mod trial;
@@ -21,7 +21,7 @@ use super::{Builtin, Busy, BusyError};
 pub use run::run_recipe;
 pub use trial::{ProgramTrial, Unusable};
 
-/// Recipes that are part of the program, from the folder `loads`.
+/// Recipes that are part of the program, from the directory `loads`.
 const BUILT_IN: [&str; 6] = [
     include_str!("../../../../../loads/office.toml"),
     include_str!("../../../../../loads/workstation.toml"),
@@ -31,76 +31,74 @@ const BUILT_IN: [&str; 6] = [
     include_str!("../../../../../loads/net.toml"),
 ];
 
-/// A load of real applications.
+/// Load of real applications.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// Its name.
     pub name: String,
-    /// What it does, in one line.
+    /// Description in one line.
     pub about: String,
-    /// How its steps follow each other.
+    /// Order of its steps.
     #[serde(default)]
     pub order: Order,
-    /// What its throughput counts: `steps`, `runs`.
+    /// Unit of its throughput: `steps`, `runs`.
     pub unit: String,
-    /// Who uses such applications how, where that means something.
+    /// Usage pattern of such applications, if there is one.
     pub usage: Option<UsagePattern>,
     /// Commands that are run once before.
     #[serde(default)]
     pub prepare: Vec<Step>,
-    /// Commands that are run again and again.
+    /// Commands that are run repeatedly.
     pub step: Vec<Step>,
     /// Commands that are run once after; they have a second.
     #[serde(default)]
     pub clean: Vec<Step>,
 }
 
-/// How steps follow each other.
+/// Order of steps.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// One after the other, then from the first again.
+    /// In sequence, then from the first again.
     #[default]
     Sequence,
-    /// All at once, each over and over.
+    /// All at the same time, each repeatedly.
     Together,
 }
 
-/// One command of a load.
+/// Command of a load.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What it is.
     pub name: String,
-    /// What `/bin/sh -c` runs; `exec` spares a process.
+    /// Code for `/bin/sh -c`; `exec` saves a process.
     pub command: String,
-    /// How many at once.
+    /// Number of simultaneous runs.
     #[serde(default = "one")]
     pub parallel: u32,
-    /// What a run that ends well counts as.
+    /// Work of a run with exit status 0.
     #[serde(default)]
     pub work: Work,
-    /// Programs that it needs.
+    /// Programs that the command needs.
     #[serde(default)]
     pub needs: Vec<Need>,
 }
 
-/// How much work a run of a command is, in the load's unit.
+/// Amount of work of a run, in the load's unit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(untagged)]
 pub enum Work {
-    /// So much, each time; 0 for a step that only keeps others company.
+    /// Fixed amount; 0 for an auxiliary step.
     Units(u64),
-    /// What the command says: see [`WorkReport`].
+    /// Amount that the command reports: see [`WorkReport`].
     Told(WorkReport),
 }
 
-/// Where a command says how much it did.
+/// Source of the amount of work.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkReport {
-    /// The last line that it writes to standard output is a number.
+    /// The last line of standard output is a number.
     Output,
 }
 
@@ -114,36 +112,36 @@ const fn one() -> u32 {
     1
 }
 
-/// A program, and where it comes from.
+/// Program and its package.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(deny_unknown_fields)]
 pub struct Need {
-    /// Its name in PATH.
+    /// Name in PATH.
     pub program: String,
-    /// The Debian package that has it.
+    /// Debian package that contains it.
     pub package: String,
-    /// What `/bin/sh -c` runs to see whether it works; it does no work.
+    /// Code for `/bin/sh -c` that tests whether it works, without doing work.
     pub test: Option<String>,
-    /// What is in its output then.
+    /// Text that the output of the test contains.
     pub shows: Option<String>,
 }
 
-/// Why a load of real applications cannot be run.
+/// Reason why a load of real applications cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipeError {
-    /// There is no such load.
+    /// Unknown name.
     #[error(
-        "`{0}` is not a load; `laggard load list` shows those there are, or give a TOML file{1}"
+        "`{0}` is not a load; `laggard load list` shows the available ones, or give a TOML file{1}"
     )]
     Unknown(String, Meant),
-    /// So many busy processes, or such turns, are not possible.
+    /// Invalid number of busy processes, or invalid turn.
     #[error(transparent)]
     Busy(#[from] BusyError),
     /// The file cannot be read.
     #[error("cannot read the load `{}`; check the name", .0.display())]
     Unreadable(PathBuf, #[source] io::Error),
-    /// The file is no load.
+    /// The file is not a load.
     #[error("`{0}` is not a load; `laggard load show kernel` prints one to start from")]
     Malformed(String, #[source] toml::de::Error),
     /// A number in the file is out of its range.
@@ -152,60 +150,49 @@ pub enum RecipeError {
     /// Programs are missing.
     #[error("load `{load}` needs {}; install with `apt-get install {}`", programs.join(", "), packages.join(" "))]
     Missing {
-        /// The load.
         load: String,
         /// Programs that are not in PATH.
         programs: Vec<String>,
-        /// Packages that have them.
+        /// Packages that contain them.
         packages: Vec<String>,
     },
-    /// A program is there and does not work.
+    /// A program exists and does not work.
     #[error(
         "load `{load}` cannot use `{}`: {}; install with `apt-get install {}` and put it first in PATH",
         program.program,
         program.why,
         program.package
     )]
-    Unusable {
-        /// The load.
-        load: String,
-        /// The program.
-        program: Unusable,
-    },
-    /// A folder to work in could not be had.
-    #[error("load `{0}` has no folder to work in; point TMPDIR at one with 1 GB free")]
+    Unusable { load: String, program: Unusable },
+    /// A working directory could not be created.
+    #[error("load `{0}` has no working directory; point TMPDIR at one with 1 GB free")]
     Folder(String, #[source] io::Error),
-    /// The system gave no thread.
+    /// A thread could not be created.
     #[error("load `{0}`: no more threads; see `ulimit -u` and the cgroup's pids.max")]
     Thread(String, #[source] io::Error),
     /// A command could not be run.
     #[error("load `{load}`, step `{step}`: cannot run /bin/sh")]
     Start {
-        /// The load.
         load: String,
-        /// The step.
         step: String,
-        /// What the system said.
         source: io::Error,
     },
     /// A command failed.
-    #[error("load `{load}`, step `{step}` ended with {status}; run its command by hand to see why")]
+    #[error(
+        "load `{load}`, step `{step}` ended with {status}; run its command manually to see why"
+    )]
     Failed {
-        /// The load.
         load: String,
-        /// The step.
         step: String,
-        /// How it ended.
+        /// Exit status as text.
         status: String,
     },
-    /// A command that should say how much it did does not.
+    /// A command did not report its amount of work.
     #[error(
-        "load `{load}`, step `{step}` wrote `{said}` where its work was to be; its last line of output must be a whole number"
+        "load `{load}`, step `{step}` wrote `{said}` instead of its amount of work; its last line of output must be an integer"
     )]
     Untold {
-        /// The load.
         load: String,
-        /// The step.
         step: String,
         /// Its last line.
         said: String,
@@ -213,8 +200,8 @@ pub enum RecipeError {
 }
 
 impl RecipeError {
-    /// Whether programs that the load needs are not here, rather than that
-    /// anything went wrong.
+    /// Returns whether programs that the load needs are missing, as opposed to a
+    /// failure.
     #[must_use]
     pub const fn is_unmet(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::Unusable { .. })
@@ -222,10 +209,10 @@ impl RecipeError {
 }
 
 impl Recipe {
-    /// The recipes that are part of the program.
+    /// Returns the recipes that are part of the program.
     ///
     /// # Errors
-    /// Never, as a test shows.
+    /// Never; a test reads all of them.
     pub fn built_in() -> Result<Vec<Self>, RecipeError> {
         BUILT_IN
             .into_iter()
@@ -233,22 +220,22 @@ impl Recipe {
             .collect()
     }
 
-    /// The recipe of this name, or in this file.
+    /// Finds the recipe of this name or in this file.
     ///
     /// # Errors
-    /// When there is none, or the file is not one.
+    /// If there is none, or the file is not one.
     pub fn find(name: &str) -> Result<Self, RecipeError> {
         let mut recipes = Self::built_in()?;
-        if let Some(found) = recipes.iter().position(|one| one.name == name) {
-            return Ok(recipes.swap_remove(found));
+        if let Some(position) = recipes.iter().position(|recipe| recipe.name == name) {
+            return Ok(recipes.swap_remove(position));
         }
         let file = Path::new(name);
         if !name.ends_with(".toml") {
-            let recipes = recipes.iter().map(|one| one.name.as_str());
-            let all = recipes
+            let recipes = recipes.iter().map(|recipe| recipe.name.as_str());
+            let names = recipes
                 .chain(Builtin::ALL.map(Builtin::name))
                 .chain(Busy::NAMES);
-            let meant = nearest(name, &all.collect::<Vec<_>>());
+            let meant = nearest(name, &names.collect::<Vec<_>>());
             return Err(RecipeError::Unknown(name.into(), meant));
         }
         let text = laggard_files::read_text(file)
@@ -256,11 +243,11 @@ impl Recipe {
         Self::parse(&text, name)
     }
 
-    /// The text of the built-in recipe of this name.
+    /// Returns the text of the built-in recipe of this name.
     pub fn text_of(name: &str) -> Option<&'static str> {
         BUILT_IN
             .into_iter()
-            .find(|text| Self::parse(text, name).is_ok_and(|one| one.name == name))
+            .find(|text| Self::parse(text, name).is_ok_and(|recipe| recipe.name == name))
     }
 
     fn parse(text: &str, from: &str) -> Result<Self, RecipeError> {
@@ -268,7 +255,7 @@ impl Recipe {
             toml::from_str(text).map_err(|source| RecipeError::Malformed(from.into(), source))?;
         let invalid = |why: &str| Err(RecipeError::Invalid(recipe.name.clone(), why.into()));
         if recipe.step.is_empty() {
-            return invalid("it has no step; write at least one `[[step]]`");
+            return invalid("it has no step; add at least one `[[step]]`");
         }
         if recipe
             .step
@@ -292,8 +279,8 @@ impl Recipe {
     }
 }
 
-/// Where programs are looked for: PATH, and then where Debian keeps games,
-/// which root's PATH leaves out. Root leaves out directories that others may write to.
+/// Returns the directories for programs: PATH, and Debian's directory for games, which
+/// is not in root's PATH. Root omits directories that others may write to.
 fn search_path() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_root = geteuid().is_root();
@@ -303,12 +290,12 @@ fn search_path() -> OsString {
         .filter(|directory| !is_root || is_safe_for_root(directory, caller))
         .chain([PathBuf::from("/usr/games")])
         .collect();
-    // None has a colon: they come from PATH.
+    // No entry has a colon: they come from PATH.
     std::env::join_paths(directories).unwrap_or_default()
 }
 
-/// Whether root may run what lies in a directory: nobody but root, and the `caller` of
-/// `sudo`, can put programs into it. A group that may is root's choice.
+/// Returns whether root may run programs from a directory: only root and the `caller`
+/// of `sudo` may write to it. A group with write access is root's choice.
 fn is_safe_for_root(directory: &Path, caller: Option<u32>) -> bool {
     directory.is_absolute()
         && directory.metadata().is_ok_and(|data| {
@@ -326,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directory_that_others_may_write_to_is_not_safe_for_root() {
+    fn directory_writable_by_others_is_not_safe_for_root() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         let set_mode = |mode| {
@@ -351,11 +338,11 @@ mod tests {
     }
 
     #[test]
-    fn every_built_in_recipe_is_read_and_says_what_it_needs() {
-        let all = Recipe::built_in().unwrap();
+    fn built_in_recipes_are_valid_and_list_their_programs() {
+        let recipes = Recipe::built_in().unwrap();
 
-        assert_eq!(all.len(), BUILT_IN.len());
-        for recipe in all {
+        assert_eq!(recipes.len(), BUILT_IN.len());
+        for recipe in recipes {
             assert!(!recipe.about.is_empty(), "for {}", recipe.name);
             let needs: Vec<&Need> = recipe.step.iter().flat_map(|step| &step.needs).collect();
             assert!(!needs.is_empty(), "for {}", recipe.name);
@@ -366,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_programs_are_refused_with_the_packages_that_have_them() {
+    fn missing_programs_are_refused_with_their_packages() {
         let text = "name = \"x\"\nabout = \"y\"\nunit = \"runs\"\n[[step]]\nname = \"s\"\ncommand = \"true\"\n\
                     needs = [{ program = \"no-such-program-42\", package = \"some-package\" }]";
 
@@ -385,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_without_steps_or_with_a_wrong_word_is_refused() {
+    fn recipe_without_steps_or_with_an_unknown_key_is_refused() {
         for text in [
             "name = \"x\"\nabout = \"y\"\nunit = \"runs\"\nstep = []",
             "name = \"x\"\nabout = \"y\"\nunit = \"runs\"\nstps = 1",

@@ -1,4 +1,4 @@
-//! Running a recipe until it is told to stop.
+//! Execution of a recipe until it is stopped.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -16,17 +16,17 @@ use nix::unistd::Pid;
 use super::{Order, Recipe, RecipeError, Step, Work};
 use crate::load::Gate;
 
-/// How often a running command is looked at.
+/// Interval of the checks of a running command.
 const POLL: Duration = Duration::from_millis(20);
-/// How long a command may take to end when it is asked to.
+/// Time for a command to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Runs `recipe` until `stop` is set, and counts its work. It is prepared
-/// before `gate` is called, and works after. [`Recipe::try_programs`] tells beforehand
-/// whether its programs are here.
+/// Runs `recipe` until `stop` is set, and counts its work. It is prepared before `gate`
+/// is called, and works after. Call [`Recipe::try_programs`] first to test the
+/// programs.
 ///
 /// # Errors
-/// When a command cannot be run or fails.
+/// If a command cannot be run or fails.
 pub fn run_recipe(
     recipe: &Recipe,
     stop: &AtomicBool,
@@ -110,7 +110,7 @@ impl RecipeRun<'_> {
         })
     }
 
-    /// Does `work` as often at once as the step says.
+    /// Runs `work` in as many threads as the step requires.
     fn in_threads(
         &self,
         step: &Step,
@@ -123,7 +123,8 @@ impl RecipeRun<'_> {
         })
     }
 
-    /// Waits for all that could be started; where one could not, they end.
+    /// Waits for all threads that were started. If one could not be started, the others
+    /// end.
     fn join<'a>(
         &self,
         workers: impl Iterator<Item = io::Result<ScopedJoinHandle<'a, Result<(), RecipeError>>>>,
@@ -132,7 +133,7 @@ impl RecipeRun<'_> {
             self.failed.store(true, Ordering::Relaxed);
             RecipeError::Thread(self.recipe.name.clone(), source)
         };
-        let workers: Vec<_> = workers.map(|one| one.map_err(refused)).collect();
+        let workers: Vec<_> = workers.map(|worker| worker.map_err(refused)).collect();
         let mut result = Ok(());
         for worker in workers {
             let done = worker.and_then(|worker| {
@@ -162,22 +163,22 @@ impl RecipeRun<'_> {
             step: step.name.clone(),
             source,
         };
-        let mut told = match step.work {
+        let mut report_file = match step.work {
             Work::Units(_) => None,
             Work::Told(_) => Some(tempfile::tempfile().map_err(start)?),
         };
-        match self.wait_for(step, told.as_ref()).map_err(start)? {
+        match self.wait_for(step, report_file.as_ref()).map_err(start)? {
             None => Ok(()),
             Some(status) if status.success() => {
-                let units = match (step.work, &mut told) {
+                let units = match (step.work, &mut report_file) {
                     (Work::Units(units), _) => units,
-                    (_, Some(told)) => self.units_in(step, told)?,
+                    (_, Some(report)) => self.units_in(step, report)?,
                     (_, None) => 0,
                 };
                 self.done.fetch_add(units, Ordering::Relaxed);
                 Ok(())
             }
-            // Whoever tells us to stop tells our commands, too, and sooner.
+            // A signal that stops the load stops its commands too, and earlier.
             Some(status) if self.ends() || was_told(status) => Ok(()),
             Some(status) => Err(RecipeError::Failed {
                 load: self.recipe.name.clone(),
@@ -187,7 +188,7 @@ impl RecipeRun<'_> {
         }
     }
 
-    /// The number on the last line of a command's output.
+    /// Returns the number on the last line of a command's output.
     fn units_in(&self, step: &Step, output: &mut File) -> Result<u64, RecipeError> {
         let mut text = Vec::new();
         let read = output
@@ -200,16 +201,16 @@ impl RecipeRun<'_> {
             });
         read?;
         let text = String::from_utf8_lossy(&text);
-        let said = text.lines().next_back().unwrap_or_default().trim();
-        said.parse().map_err(|_| RecipeError::Untold {
+        let line = text.lines().next_back().unwrap_or_default().trim();
+        line.parse().map_err(|_| RecipeError::Untold {
             load: self.recipe.name.clone(),
             step: step.name.clone(),
-            said: said.to_owned(),
+            said: line.to_owned(),
         })
     }
 
-    /// How the command ended; `None` where it was stopped. What it writes to
-    /// standard output goes to `output`, or nowhere.
+    /// Returns the exit status of the command; `None` if it was stopped. Its standard
+    /// output goes to `output`, or is discarded.
     fn wait_for(&self, step: &Step, output: Option<&File>) -> io::Result<Option<ExitStatus>> {
         let stdout = match output {
             Some(file) => file.try_clone()?.into(),
@@ -219,8 +220,8 @@ impl RecipeRun<'_> {
             .args(["-c", &step.command])
             .current_dir(self.folder)
             .env("PATH", super::search_path())
-            // Programs leave their settings and temporary files where they go
-            // away with the rest.
+            // Settings and temporary files of the programs disappear with the
+            // directory.
             .env("HOME", self.folder)
             .env("TMPDIR", self.folder)
             .stdin(Stdio::null())
@@ -247,7 +248,7 @@ fn was_told(status: ExitStatus) -> bool {
     matches!(signal, Some(Signal::SIGTERM | Signal::SIGINT))
 }
 
-/// Asks the command to end, and kills it when it does not.
+/// Sends SIGTERM to the command, and SIGKILL if it does not end.
 fn end(child: &mut Child) -> io::Result<()> {
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM)?;
     let deadline = Instant::now() + PATIENCE;
@@ -291,14 +292,14 @@ mod tests {
     /// A limit against hanging, not an expectation: generous on purpose.
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    /// Runs the recipe until `lines` lines are in `marker`, or it has failed.
+    /// Runs the recipe until `marker` has `lines` lines, or until it has failed.
     fn run_until(recipe: &Recipe, marker: &Path, lines: usize) -> Result<Throughput, RecipeError> {
         let stop = AtomicBool::new(false);
         let start = Instant::now();
         thread::scope(|scope| {
             let worker = scope.spawn(|| run_recipe(recipe, &stop, &|| ()));
-            let seen = || fs::read_to_string(marker).map_or(0, |text| text.lines().count());
-            while seen() < lines && !worker.is_finished() && start.elapsed() < DEADLINE {
+            let count_lines = || fs::read_to_string(marker).map_or(0, |text| text.lines().count());
+            while count_lines() < lines && !worker.is_finished() && start.elapsed() < DEADLINE {
                 thread::sleep(POLL);
             }
             stop.store(true, Ordering::Relaxed);
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_end_well_are_counted_in_either_order() {
+    fn successful_runs_are_counted_in_either_order() {
         for order in [Order::Sequence, Order::Together] {
             let (_dir, marker, append) = marker();
 
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_command_is_ended_with_the_load() {
+    fn long_command_is_ended_with_the_load() {
         let (_dir, marker, append) = marker();
         let long = format!("{append}; exec sleep 1000");
 
@@ -337,30 +338,30 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_command_ends_the_load_and_is_named() {
+    fn failing_command_ends_the_load_and_is_named() {
         let failing = recipe(Order::Together, &["exec sleep 1000", "exit 7"]);
 
         let err = run_until(&failing, Path::new("/nonexistent"), 1).unwrap_err();
 
-        let said = err.to_string();
+        let text = err.to_string();
         assert!(
-            said.contains("step `exit 7`") && said.contains("status: 7"),
-            "{said}"
+            text.contains("step `exit 7`") && text.contains("status: 7"),
+            "{text}"
         );
     }
 
     #[test]
-    fn work_is_what_a_step_says_or_a_number_for_each_run() {
+    fn work_is_fixed_or_reported_by_each_run() {
         for (work, script, least) in [
             (Work::Units(50), "", 200),
             (Work::Units(0), "", 0),
             (Work::Told(WorkReport::Output), "echo noise; echo 70", 280),
         ] {
             let (_dir, marker, append) = marker();
-            let mut one = recipe(Order::Sequence, &[&format!("{append}; {script}")]);
-            one.step[0].work = work;
+            let mut load = recipe(Order::Sequence, &[&format!("{append}; {script}")]);
+            load.step[0].work = work;
 
-            let done = run_until(&one, &marker, 6).unwrap();
+            let done = run_until(&load, &marker, 6).unwrap();
 
             // Two at once: of six, four have ended.
             assert!(done.count >= least, "{work:?}: {done:?}");
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_does_not_say_its_work_is_named() {
+    fn step_without_a_work_report_is_named() {
         let mut mute = recipe(Order::Sequence, &["echo nothing"]);
         mute.step[0].work = Work::Told(WorkReport::Output);
 
@@ -379,10 +380,10 @@ mod tests {
     }
 
     #[test]
-    fn commands_find_what_was_prepared_in_their_folder() {
+    fn commands_find_prepared_files_in_their_directory() {
         let (_dir, marker, append) = marker();
-        let mut one = recipe(Order::Sequence, &[&format!("test -f ready && {append}")]);
-        one.prepare = vec![Step {
+        let mut load = recipe(Order::Sequence, &[&format!("test -f ready && {append}")]);
+        load.prepare = vec![Step {
             name: "prepare".into(),
             command: "touch ready".into(),
             parallel: 1,
@@ -390,6 +391,6 @@ mod tests {
             needs: Vec::new(),
         }];
 
-        assert!(run_until(&one, &marker, 4).unwrap().count > 0);
+        assert!(run_until(&load, &marker, 4).unwrap().count > 0);
     }
 }

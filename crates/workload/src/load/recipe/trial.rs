@@ -1,7 +1,7 @@
-//! Whether the programs that a load needs are here and do what their names say.
+//! Tests that the programs of a load exist and work.
 //!
-//! A program of the right name can be another one, a stand-in, or broken. So each
-//! is run once, with arguments that do no work, and its output is compared.
+//! A program of the right name can be another one, a stand-in, or broken. So each is
+//! run once with arguments that do no work, and its output is compared.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,46 +20,45 @@ use nix::unistd::Pid;
 use super::{Need, Recipe, RecipeError, search_path};
 use crate::load::LoadUser;
 
-/// How often a running program is looked at.
+/// Interval of the checks of a running program.
 const POLL: Duration = Duration::from_millis(5);
-/// Output that is compared, bytes.
+/// Maximum output that is compared, bytes.
 const MAX_OUTPUT: u64 = 64 << 10;
-/// Output that is shown, characters.
+/// Maximum output that is shown, characters.
 const MAX_SHOWN: usize = 100;
 
-/// How programs are tried.
+/// Parameters of the tests.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramTrial {
-    /// How long a program may take.
+    /// Time limit of a program.
     pub patience: Duration,
-    /// The user that runs it, where that is not the caller.
+    /// User that runs it, if it is not the caller.
     pub user: Option<LoadUser>,
 }
 
-/// A program that a load needs and that cannot be used.
+/// Program that a load needs and that cannot be used.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Unusable {
-    /// Its name.
     pub program: String,
-    /// The Debian package that has it.
+    /// Debian package that contains it.
     pub package: String,
-    /// Why it cannot be used.
+    /// Reason.
     pub why: String,
     /// Whether PATH has no such program.
     pub is_missing: bool,
 }
 
 impl Recipe {
-    /// Tries every program that the load needs, all at once.
+    /// Tests every program of the load, all at once.
     ///
     /// # Errors
-    /// [`RecipeError::Missing`] where programs are missing, and
-    /// [`RecipeError::Unusable`] where one is there and does not work.
+    /// [`RecipeError::Missing`] if programs are missing, and [`RecipeError::Unusable`]
+    /// if one exists and does not work.
     pub fn try_programs(&self, trial: ProgramTrial) -> Result<(), RecipeError> {
         self.refuse(&self.unusable(trial))
     }
 
-    /// The programs that the load needs and that cannot be used.
+    /// Returns the programs of the load that cannot be used.
     #[must_use]
     pub fn unusable(&self, trial: ProgramTrial) -> Vec<Unusable> {
         let needs = self.needs();
@@ -100,7 +99,7 @@ impl Recipe {
     }
 }
 
-/// Why a program cannot be used; `None`: it can.
+/// Returns the reason why a program cannot be used; `None` if it can.
 fn unusable(need: &Need, trial: ProgramTrial) -> Option<Unusable> {
     let unusable = |why: String, is_missing| Unusable {
         program: need.program.clone(),
@@ -140,7 +139,7 @@ fn unusable(need: &Need, trial: ProgramTrial) -> Option<Unusable> {
     }
 }
 
-/// The first program of this name in PATH that can be run.
+/// Returns the first program of this name in PATH that can be run.
 fn path_of(program: &str) -> Option<PathBuf> {
     let paths = search_path();
     let mut paths = std::env::split_paths(&paths).map(|folder| folder.join(program));
@@ -148,7 +147,8 @@ fn path_of(program: &str) -> Option<PathBuf> {
 }
 
 fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 enum TrialOutcome {
@@ -156,12 +156,12 @@ enum TrialOutcome {
     Late,
 }
 
-/// Runs a command in a directory of its own, for as long as `trial` permits.
+/// Runs a command in a separate directory, for as long as `trial` permits.
 fn run(command: &str, trial: ProgramTrial) -> io::Result<TrialOutcome> {
     let folder = tempfile::Builder::new().prefix("laggard-try-").tempdir()?;
     let mut shell = Command::new("/bin/sh");
     shell
-        // One stream, in the order in which it was written.
+        // One stream, to keep the order of the output.
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(folder.path())
         .env("PATH", search_path())
@@ -180,19 +180,20 @@ fn run(command: &str, trial: ProgramTrial) -> io::Result<TrialOutcome> {
     let mut child = shell.spawn()?;
     let (sender, receiver) = mpsc::channel();
     let stdout = child.stdout.take();
-    // It reads until every process that has the pipe is gone, and nobody waits for it.
+    // The thread reads until every process with the pipe has ended; it is not waited
+    // for.
     thread::spawn(move || {
         let mut output = Vec::new();
         if let Some(stdout) = stdout {
-            // What was read before an error still counts.
+            // Output before an error still counts.
             let _ = stdout.take(MAX_OUTPUT).read_to_end(&mut output);
         }
-        // The receiver is gone where the program was late.
+        // The receiver no longer exists if the program was late.
         let _ = sender.send(output);
     });
     let deadline = Instant::now() + trial.patience;
     let status = wait(&mut child, deadline)?;
-    // What it started goes with it. It has its own group, which may be empty by now.
+    // Kill its children too. They have a separate group, which may be empty by now.
     let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
     let Some(status) = status else {
         child.wait()?;
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_usable_that_ends_well_and_writes_what_it_is() {
+    fn program_is_usable_if_it_succeeds_with_the_expected_output() {
         assert_eq!(
             why(&need("sh", "echo the real one >&2", "real"), TRIAL),
             None
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_or_is_another_one_is_unusable_with_what_it_wrote() {
+    fn failing_or_wrong_program_is_unusable_with_its_output() {
         let why = |test: &str| why(&need("sh", test, "real"), TRIAL).unwrap();
 
         let other = why("echo; echo a stand-in");
@@ -274,13 +275,13 @@ mod tests {
             "{failed}"
         );
         assert!(why("true").contains("wrote nothing"));
-        // More output than is read ends it.
+        // Ended when it writes more than is read.
         let endless = why("yes other");
         assert!(endless.contains("wrote `other`"), "{endless}");
     }
 
     #[test]
-    fn a_program_that_does_not_end_is_unusable_and_ended() {
+    fn program_that_does_not_end_is_unusable_and_ended() {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
         let test = format!("echo $$ > {}; exec sleep 1000", pid.display());
@@ -292,7 +293,7 @@ mod tests {
         let late = why(&need("sh", &test, ""), trial).unwrap();
 
         assert!(late.contains("did not end within 2 s"), "{late}");
-        // A machine so slow that it never came to write its number has none to end.
+        // On a very slow machine it may not have written its ID.
         if let Ok(pid) = fs::read_to_string(&pid) {
             assert!(
                 !Path::new("/proc").join(pid.trim()).exists(),
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_run_is_no_program() {
+    fn file_that_cannot_be_run_is_no_program() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tool");
         fs::write(&file, "#!/bin/sh\n").unwrap();

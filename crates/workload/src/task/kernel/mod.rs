@@ -1,7 +1,6 @@
-//! Modelled tasks inside the kernel, as BPF programs: a timer's callback in a
-//! softirq, or a work item. The kernel takes programs and timers away when
-//! the process ends, however it ends; a task that falls too far behind leaves
-//! jobs out instead of keeping its CPU.
+//! Modelled tasks inside the kernel, as BPF programs: a timer callback in a softirq, or
+//! a work item. The kernel removes programs and timers when the process ends in any
+//! way. A task that falls too far behind skips jobs instead of occupying its CPU.
 
 mod object;
 
@@ -14,16 +13,16 @@ use super::{TaskError, needs};
 use crate::{clock, scheduling};
 use object::{LoadedTask, Plan};
 
-/// A job that would begin later than this is left out.
+/// Maximum lag of a job; later jobs are skipped.
 const MOST_LAG: Nanos = Nanos::from_ms(200);
-/// The same of a work item, which waits its turn among normal threads.
+/// Maximum lag of a work item, which waits its turn among normal threads.
 const MOST_LAG_OF_WORKER: Nanos = Nanos::from_secs(2);
-/// How long the last jobs may take after the end.
+/// Time for the last jobs after the end.
 const PATIENCE: Nanos = Nanos::from_secs(2);
-/// How often they are looked for.
+/// Interval of the checks for the last jobs.
 const POLL: Nanos = Nanos::from_ms(5);
 
-/// A task that waits for its timer to be armed.
+/// Task that waits for its timer to be armed.
 #[derive(Debug)]
 pub(super) struct KernelTask {
     task: ModelledTask,
@@ -82,7 +81,7 @@ impl KernelTask {
         })
     }
 
-    /// Ends it once all jobs that were due are served, and counts.
+    /// Waits until all due jobs are served, ends the task, and counts.
     pub(super) fn end(self, first: Nanos) -> Result<TaskCount, TaskError> {
         let now = clock::now();
         let due = (now.saturating_sub(first).ns() / self.task.period_ns.ns()).min(self.jobs);
@@ -99,7 +98,7 @@ impl KernelTask {
         Ok(count(&self.task, &jobs, first, now))
     }
 
-    /// Does `work` on the task's CPU.
+    /// Calls `work` on the task's CPU.
     fn on_its_cpu<T>(
         &self,
         act: &str,
@@ -142,7 +141,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
     let err = first_refusal.unwrap_or_else(|| std::io::ErrorKind::Unsupported.into());
     let act = match task.service {
         Service::Worker => {
-            "use a BPF work item; run as root on a kernel from 6.10 on, not PREEMPT_RT"
+            "use a BPF work item; run as root on Linux 6.10 or later without PREEMPT_RT"
         }
         Service::Softirq
         | Service::Irq
@@ -158,7 +157,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         | Service::Mmcss
         | Service::Dpc
         | Service::SystemThread(_)
-        | Service::Other => "use a BPF timer; run as root on a kernel from 6.7 on, not PREEMPT_RT",
+        | Service::Other => "use a BPF timer; run as root on Linux 6.7 or later without PREEMPT_RT",
     };
     Err(needs(task, act)(err))
 }

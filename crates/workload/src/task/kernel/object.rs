@@ -1,4 +1,4 @@
-//! The BPF objects of tasks, and what passes between them and us.
+//! BPF objects of tasks, and the data that they exchange with the program.
 
 use std::io;
 
@@ -12,7 +12,7 @@ laggard_bpf::sources! {
     WORKER_IMPLICIT = "task_worker_implicit";
 }
 
-/// An object in the kernel.
+/// Loaded object.
 #[derive(Debug)]
 pub(super) struct LoadedTask(object::LoadedObject);
 
@@ -27,11 +27,11 @@ mod shared {
 
 pub(super) use shared::Plan;
 
-/// The only key of a map with one entry.
+/// Only key of a map with one entry.
 const FIRST: u32 = 0;
 
 impl LoadedTask {
-    /// Loads an object, with room for so many jobs.
+    /// Loads an object with room for this number of jobs.
     pub(super) fn new(source: ObjectFile, jobs: usize) -> io::Result<Self> {
         source
             .load(&[], &[("jobs", jobs)], |_| Ok(()))
@@ -39,29 +39,29 @@ impl LoadedTask {
             .map_err(io::Error::other)
     }
 
-    /// Runs a program of section `syscall`, on this CPU.
+    /// Runs a program of section `syscall` on this CPU.
     pub(super) fn call(&self, name: &str) -> io::Result<()> {
         self.0.call(name, &mut []).map_err(io::Error::other)
     }
 
-    /// Tells the kernel what is to be done.
+    /// Passes the plan to the kernel.
     pub(super) fn set_plan(&self, plan: &Plan) -> io::Result<()> {
         let set = self.0.set_value("plans", FIRST, plan);
         set.map_err(io::Error::other)
     }
 
-    /// How far the kernel is.
+    /// Reads the progress from the kernel.
     pub(super) fn plan(&self) -> io::Result<Plan> {
         self.0.value("plans", FIRST).map_err(io::Error::other)
     }
 
-    /// Tells the kernel to do no more.
+    /// Makes the kernel stop.
     pub(super) fn stop(&self) -> io::Result<()> {
         let plan = self.plan()?;
         self.set_plan(&Plan { stop: 1, ..plan })
     }
 
-    /// What was written down of the first `count` jobs.
+    /// Reads the records of the first `count` jobs.
     pub(super) fn jobs(&self, count: u64) -> io::Result<Vec<Job>> {
         (0..count)
             .map(|index| {
