@@ -1,8 +1,7 @@
-//! Rows a second written and read, and bytes a row on disk.
+//! Rows per second written and read, and bytes per row on disk.
 //!
-//! `cargo bench -p laggard-record -- [ROWS] [FOLDER]`; with a folder the
-//! recordings are kept there, for comparison with other readers, and only read
-//! when they are there already.
+//! `cargo bench -p laggard-record -- [ROWS] [FOLDER]`. With a folder, the recordings
+//! are kept there for comparison with other readers, and existing ones are only read.
 
 #[path = "../tests/it/fixture/mod.rs"]
 mod fixture;
@@ -37,8 +36,7 @@ fn main() {
     }
 }
 
-/// Appends the rows in batches as a collector would, with time for rows made
-/// in the benchmark left out.
+/// Appends the rows in batches like a collector. The time for making rows is excluded.
 fn write(dir: &Path, keep: Keep, rows: usize) {
     let mut source = Rows::new(42);
     let mut recorder = Recorder::create(dir, manifest(keep)).expect("a new folder");
@@ -57,7 +55,7 @@ fn write(dir: &Path, keep: Keep, rows: usize) {
     let written = recorder.written_bytes();
     let finished = recorder.finish(State::Complete).expect("room on the disk");
     seconds += start.elapsed().as_secs_f64();
-    let kept: u64 = finished.segments.iter().map(|one| one.bytes).sum();
+    let kept: u64 = finished.segments.iter().map(|segment| segment.bytes).sum();
     println!(
         "write, keep {keep:?}: {:.2} million rows/s, {:.2} bytes/row in segments, {:.1} bytes/row written in all",
         rows as f64 / seconds / 1e6,
@@ -66,7 +64,7 @@ fn write(dir: &Path, keep: Keep, rows: usize) {
     );
 }
 
-/// Latencies of all rows into histograms, which is what `show` needs.
+/// Reads the latencies of all rows into histograms, as `show` does.
 fn read(dir: &Path, threads: usize) {
     let recording = Recording::open(dir).expect("a recording");
     let start = Instant::now();
@@ -84,7 +82,7 @@ fn read(dir: &Path, threads: usize) {
     );
 }
 
-/// By line.
+/// Per line.
 #[derive(Default)]
 struct Latencies([Histogram; 4]);
 

@@ -1,4 +1,4 @@
-//! Where a recording is made.
+//! Destination of a new recording.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,10 +10,10 @@ use laggard_files::{Access, EntryKind, OpenDir};
 use crate::folder::Folder;
 use crate::{CreateError, WriteError, name};
 
-/// Where a recording is to be made and, once it is, the folder itself.
+/// Destination of a new recording and, after its creation, the directory itself.
 ///
-/// The folder around it is looked up once, when first something is made there.
-/// All clones are the same place.
+/// The parent directory is looked up once, at the first creation in it. All clones are
+/// the same destination.
 #[derive(Clone, Debug)]
 pub struct Destination(Arc<Spot>);
 
@@ -40,7 +40,7 @@ impl From<PathBuf> for Destination {
     }
 }
 
-/// By name: what is planned is the same before it is made and after.
+/// Compares names, so that a destination stays equal after its creation.
 impl PartialEq for Destination {
     fn eq(&self, other: &Self) -> bool {
         self.path() == other.path()
@@ -50,7 +50,7 @@ impl PartialEq for Destination {
 impl Eq for Destination {}
 
 impl Destination {
-    /// The folder `name` in one that is held open.
+    /// Creates the destination `name` in an open directory.
     pub fn within(folder: &Folder, name: &str) -> Self {
         Self(Arc::new(Spot {
             path: folder.path().join(name),
@@ -59,25 +59,25 @@ impl Destination {
         }))
     }
 
-    /// Its name.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The recording's folder, once it is begun.
+    /// Returns the directory of the recording, after its start.
     pub fn folder(&self) -> Option<&Folder> {
         self.0.made.get()
     }
 
-    /// Notes that the recording has begun.
+    /// Stores the directory of the started recording.
     pub(crate) fn begun(&self, folder: Folder) {
         self.0.made.get_or_init(|| folder);
     }
 
-    /// Makes the folder; an empty one is taken.
+    /// Creates the directory; an existing empty one is used.
     pub(crate) fn take(&self, access: Access) -> Result<Folder, CreateError> {
         let path = self.path();
-        // `.`, `..` and `/` are there, and have no name.
+        // `.`, `..` and `/` exist and have no name.
         let Some(name) = path.file_name() else {
             let dir = OpenDir::search(path).and_then(|dir| dir.enter(OsStr::new(".")));
             return self.taken(dir);
@@ -103,7 +103,7 @@ impl Destination {
                         }
                         self.taken(around.enter(name))
                     }
-                    // Whoever put it there could lead it anywhere.
+                    // Another user could make the link point anywhere.
                     EntryKind::Link => Err(CreateError::Link(path.into())),
                     EntryKind::File | EntryKind::Other => Err(CreateError::NotAFolder(path.into())),
                 }
@@ -133,7 +133,7 @@ impl Destination {
         }
     }
 
-    /// The folder around it: the same ever after.
+    /// Returns the parent directory; always the same one.
     fn around(&self) -> Result<&OpenDir, CreateError> {
         if let Some(around) = self.0.around.get() {
             return Ok(around);
@@ -143,12 +143,12 @@ impl Destination {
         let parent = parent.unwrap_or(Path::new("."));
         let around = OpenDir::search(parent).map_err(|error| {
             let is = |kind| error.kind() == kind;
-            match is(io::ErrorKind::NotFound) || is(io::ErrorKind::NotADirectory) {
-                true => CreateError::ParentMissing(parent.into()),
-                false if is(io::ErrorKind::PermissionDenied) && error.get_ref().is_some() => {
-                    CreateError::Misled(error)
-                }
-                false => self.refused(error),
+            if is(io::ErrorKind::NotFound) || is(io::ErrorKind::NotADirectory) {
+                CreateError::ParentMissing(parent.into())
+            } else if is(io::ErrorKind::PermissionDenied) && error.get_ref().is_some() {
+                CreateError::Misled(error)
+            } else {
+                self.refused(error)
             }
         })?;
         Ok(self.0.around.get_or_init(|| around))

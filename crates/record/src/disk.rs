@@ -1,4 +1,4 @@
-//! Files of a recording: their names, and how they are put in place whole.
+//! Files of a recording: their names, and atomic replacement.
 
 use std::io::Write;
 
@@ -6,40 +6,40 @@ use crate::WriteError;
 use crate::folder::{Folder, SAMPLES};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
-/// The manifest as it was at the start, in case the other is lost.
+/// Manifest at the start, in case the other one is lost.
 pub(crate) const MANIFEST_START: &str = "manifest-start.json";
-/// Space set aside so that a full disk can still take the last manifest.
+/// Reserved space, so that a full disk can still take the last manifest.
 pub(crate) const RESERVE: &str = "reserve";
 
-/// The file of closed segment `number`.
+/// Returns the file name of closed segment `number`.
 pub(crate) fn segment_name(number: u32) -> String {
     format!("{SAMPLES}/{number:06}.parquet")
 }
 
-/// The journal of the rows that will become segment `number`.
+/// Returns the file name of the journal of the rows that will become segment `number`.
 pub(crate) fn journal_name(number: u32) -> String {
     format!("open-{number:06}.journal")
 }
 
-/// The histograms of one hour.
+/// Returns the file name of the histograms of one hour.
 pub(crate) fn histograms_name(hour: u32) -> String {
     format!("histograms-{hour:06}.parquet")
 }
 
-/// The largest latencies of one hour's minutes.
+/// Returns the file name of the largest latencies of one hour's minutes.
 pub(crate) fn largest_name(hour: u32) -> String {
     format!("largest-{hour:06}.parquet")
 }
 
-/// What is to be known of all episodes.
+/// Facts common to all episodes.
 pub(crate) const EPISODE_NOTES: &str = "episodes.json";
 
-/// File `number` of the episodes.
+/// Returns the name of episodes file `number`.
 pub(crate) fn episodes_name(number: u32) -> String {
     format!("episodes-{number:06}.jsonl.zst")
 }
 
-/// The number in `name`, where it is `prefix`, digits and `suffix`.
+/// Returns the number in `name` if it consists of `prefix`, digits and `suffix`.
 pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     let digits = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -49,7 +49,7 @@ pub(crate) fn number_in(name: &str, prefix: &str, suffix: &str) -> Option<u32> {
     }
 }
 
-/// Whether a reader of a recording looks at a file, or folder, of this name.
+/// Returns whether a reader of a recording uses a file or directory of this name.
 pub(crate) fn is_of_a_recording(name: &str) -> bool {
     let whole = [MANIFEST, MANIFEST_START, RESERVE, SAMPLES, EPISODE_NOTES];
     let numbered = [
@@ -63,14 +63,14 @@ pub(crate) fn is_of_a_recording(name: &str) -> bool {
     whole.contains(&name) || numbered.into_iter().any(is_numbered)
 }
 
-/// Whether who writes a recording gives such a name: that of a part of it, or of one
-/// that is not whole yet ([`place`]).
+/// Returns whether a writer of a recording creates this name: a part of the recording,
+/// or an incomplete file ([`place`]).
 pub(crate) fn is_written(name: &str) -> bool {
     is_of_a_recording(name) || name.starts_with('.') && name.ends_with(".part")
 }
 
-/// Whether a recording, or a folder of recordings with an answer, has such a
-/// name in it.
+/// Returns whether this name is part of a recording, or of a directory with recordings
+/// and an answer.
 #[cfg(unix)]
 pub(crate) fn is_part(name: &str) -> bool {
     const ENDS: [&str; 6] = [
@@ -84,32 +84,32 @@ pub(crate) fn is_part(name: &str) -> bool {
     name == SAMPLES || name == RESERVE || ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Writes a file under another name, syncs it, and renames it, so that a
-/// reader sees the old content or the new, never a part.
+/// Writes a file under another name, syncs it, and renames it, so that a reader sees
+/// either the old or the new content.
 pub(crate) fn place(folder: &Folder, name: &str, content: &[u8]) -> Result<(), WriteError> {
     put(folder, name, content, true)
 }
 
-/// Leaves an answer beside recordings, as open as `folder`, whole or not at all. What
-/// has this name already is replaced, a link itself too.
+/// Writes an answer next to recordings, with the access rights of `folder`, atomically.
+/// An existing file or link of this name is replaced.
 ///
 /// # Errors
-/// When the system refuses; what had this name is then as it was.
+/// If the system refuses; an existing file is then unchanged.
 pub fn put_answer(folder: &Folder, name: &str, content: &[u8]) -> Result<(), WriteError> {
     place(folder, name, content)
 }
 
-/// As [`place`], without waiting for the disk: it survives a kill, but perhaps
-/// not a power cut.
+/// Writes as [`place`] does, without waiting for the disk: the file survives a kill,
+/// but perhaps not a power cut.
 pub(crate) fn place_soon(folder: &Folder, name: &str, content: &[u8]) -> Result<(), WriteError> {
     put(folder, name, content, false)
 }
 
 fn put(folder: &Folder, name: &str, content: &[u8], is_synced: bool) -> Result<(), WriteError> {
-    // Not beside the file: who reads the samples' folder as a whole would read
-    // a part, too.
+    // Not next to the file: a program that reads the whole samples' directory would
+    // read an incomplete file, too.
     let part = format!(".{}.part", name.replace('/', "-"));
-    // One of a kill is in the way, or of nobody: then there is nothing to remove.
+    // An incomplete file may remain after a kill. Usually there is none to remove.
     let _ = folder.remove_file(&part);
     let written = folder
         .new_file(&part)
@@ -120,8 +120,8 @@ fn put(folder: &Folder, name: &str, content: &[u8], is_synced: bool) -> Result<(
         .and_then(|()| folder.rename(&part, name))
         .and_then(|()| if is_synced { folder.sync(name) } else { Ok(()) });
     written.map_err(|error| {
-        // Best effort: on a full disk the part would keep what space is left,
-        // and a reader ignores it either way.
+        // Best effort: on a full disk the incomplete file would occupy the remaining
+        // space. Readers ignore it.
         let _ = folder.remove_file(&part);
         folder.error(name, error)
     })

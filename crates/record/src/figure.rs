@@ -1,36 +1,36 @@
-//! Figures: the times that histograms of `keep: tail` count.
+//! Figures: the times that the histograms of `keep: tail` count.
 
 use std::fmt;
 
 use laggard_model::{Activation, Nanos, STAGES, Stage};
 
-/// One of the times of an activation.
+/// Time of an activation.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Figure {
-    /// The latency of an activation that was served.
+    /// Latency of a served activation.
     Latency,
-    /// The latency of an activation that was missed and served later.
+    /// Latency of an activation that was missed and served later.
     Missed,
-    /// How long an activation had waited that was still waiting at the end.
+    /// Waiting time of an activation that was still waiting at the end.
     Censored,
-    /// From `waking` to `user`.
+    /// Time from `waking` to `user`.
     Thread,
-    /// From the stage before to this one.
+    /// Time from the previous stage to this one.
     Step(Stage),
 }
 
-/// How many figures there are.
+/// Number of figures.
 pub(crate) const FIGURES: usize = 4 + STAGES.len();
 
 impl Figure {
-    /// Every figure that a histogram can be of.
+    /// Returns every figure of a histogram.
     pub fn all() -> impl Iterator<Item = Self> {
         [Self::Latency, Self::Missed, Self::Censored, Self::Thread]
             .into_iter()
             .chain(STAGES.into_iter().map(Self::Step))
     }
 
-    /// Its place in [`Figure::all`].
+    /// Returns the position in [`Figure::all`].
     pub(crate) const fn index(self) -> usize {
         match self {
             Self::Latency => 0,
@@ -41,7 +41,7 @@ impl Figure {
         }
     }
 
-    /// Its name in files.
+    /// Returns the name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Latency => "latency",
@@ -52,12 +52,12 @@ impl Figure {
         }
     }
 
-    /// The figure of this name.
+    /// Returns the figure with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|figure| figure.name() == name)
     }
 
-    /// This figure of `activation`, if it has it.
+    /// Returns this figure of `activation`, if it has it.
     pub fn of(self, activation: &Activation) -> Option<Nanos> {
         match self {
             Self::Latency => (!activation.missed).then(|| activation.latency()),
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_stands_at_its_index_and_is_found_by_its_name() {
+    fn figure_is_at_its_index_and_is_found_by_its_name() {
         for (index, figure) in Figure::all().enumerate() {
             assert_eq!(figure.index(), index);
             assert_eq!(Figure::from_name(figure.name()), Some(figure));

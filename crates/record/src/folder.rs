@@ -1,4 +1,4 @@
-//! The folder of a recording, or of several, while it is written to.
+//! Directory of a recording, or of several, during writing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,33 +10,33 @@ use laggard_files::{Access, EntryKind, OpenDir};
 
 use crate::WriteError;
 
-/// The folder of the closed segments and nothing else, so that other programs
-/// can read it as one table.
+/// Directory that contains only the closed segments, so that other programs can read it
+/// as one table.
 pub(crate) const SAMPLES: &str = "samples";
 
-/// A folder that this program made, or took while it was empty, and holds open.
+/// Directory that this program created, or used while it was empty, and holds open.
 ///
-/// What is written to it comes into this folder and no other, whoever renames it
-/// or what is around it, and whatever is put there instead.
+/// Files are written into this directory even if it or its parents are renamed or
+/// replaced.
 #[derive(Clone, Debug)]
 pub struct Folder(Arc<OpenFolder>);
 
 #[derive(Debug)]
 struct OpenFolder {
-    /// What it was called, for messages.
+    /// Original path, for messages.
     path: PathBuf,
     dir: OpenDir,
-    /// What it is in, and its name there.
+    /// Parent directory, and the name in it.
     around: Option<(OpenDir, OsString)>,
     is_new: bool,
     samples: OnceLock<OpenDir>,
 }
 
 impl Folder {
-    /// Makes the folder `path`, which must be new.
+    /// Creates the directory `path`, which must be new.
     ///
     /// # Errors
-    /// When the system refuses, or the name is taken.
+    /// If the system refuses, or the name exists.
     pub fn make(path: &Path, access: Access) -> io::Result<Self> {
         let name = path
             .file_name()
@@ -48,7 +48,7 @@ impl Folder {
         Self::make_in(&around, name, path, access)
     }
 
-    /// Makes the folder `name`, called `path`, in `around`.
+    /// Creates the directory `name`, called `path`, in `around`.
     pub(crate) fn make_in(
         around: &OpenDir,
         name: &OsStr,
@@ -70,7 +70,7 @@ impl Folder {
         ))
     }
 
-    /// Takes a folder that is there.
+    /// Uses an existing directory.
     pub(crate) fn taken(dir: OpenDir, path: &Path) -> Self {
         Self::held(dir, None, path, false)
     }
@@ -85,7 +85,7 @@ impl Folder {
         }))
     }
 
-    /// What it was called when it was opened. It may have another name now.
+    /// Returns the path at the time of opening. It may have another name now.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
@@ -94,12 +94,12 @@ impl Folder {
         &self.0.dir
     }
 
-    /// Whether it was made, not taken.
+    /// Returns whether it was created by this program.
     pub(crate) fn is_new(&self) -> bool {
         self.0.is_new
     }
 
-    /// Makes the folder of the closed segments.
+    /// Creates the directory of the closed segments.
     pub(crate) fn make_samples(&self) -> Result<(), WriteError> {
         let name = OsStr::new(SAMPLES);
         let made = self.dir().access().and_then(|access| {
@@ -111,20 +111,20 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes a file that is new. Whatever has this name already, a link too, is
-    /// neither followed nor written to.
+    /// Creates a new file. An existing file or link of this name is neither followed
+    /// nor written to.
     pub(crate) fn new_file(&self, name: &str) -> io::Result<File> {
         let (dir, name) = self.part(name);
         dir.new_file(name)
     }
 
-    /// Gives the file `from` the name `to`; what had it is replaced.
+    /// Renames file `from` to `to` and replaces an existing file.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let ((from_dir, from), (to_dir, to)) = (self.part(from), self.part(to));
         from_dir.rename(from, to_dir, to)
     }
 
-    /// Makes what became of the names beside `name` survive a power cut.
+    /// Makes the names next to `name` survive a power cut.
     pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
         self.part(name).0.sync()
     }
@@ -135,17 +135,17 @@ impl Folder {
             .map_err(|error| self.error(name, error))
     }
 
-    /// Removes the empty folder of the closed segments.
+    /// Removes the empty directory of the closed segments.
     pub(crate) fn remove_samples(&self) -> Result<(), WriteError> {
         let removed = self.dir().remove_folder(OsStr::new(SAMPLES));
         removed.map_err(|error| self.error(SAMPLES, error))
     }
 
-    /// Removes the folder itself, where it was made and still has its name and
-    /// nothing is in it.
+    /// Removes the directory itself if this program created it, it still has its name,
+    /// and it is empty.
     ///
     /// # Errors
-    /// When the system refuses, or something is in it.
+    /// If the system refuses, or it is not empty.
     pub fn remove(&self) -> io::Result<()> {
         match &self.0.around {
             Some((around, name)) if around.has(name, self.dir()) => around.remove_folder(name),
@@ -153,11 +153,11 @@ impl Folder {
         }
     }
 
-    /// Removes a folder that was made, with all that is in it. Where a folder of
-    /// this name is another by now, that one is left alone.
+    /// Removes a directory that this program created, with its content. If another
+    /// directory has its name now, that one is unchanged.
     ///
     /// # Errors
-    /// When the system refuses, or something comes into it meanwhile.
+    /// If the system refuses, or another program adds a file during the removal.
     pub fn remove_with_all(&self) -> io::Result<()> {
         if !self.is_new() {
             return Ok(());
@@ -166,12 +166,12 @@ impl Folder {
         self.remove()
     }
 
-    /// Removes what was written to it, and the folder itself where it was made. In
-    /// one that was there before, only what `is_ours` by its name goes: somebody else
-    /// may have put something there meanwhile.
+    /// Removes the written files, and the directory itself if this program created it.
+    /// From a directory that existed before, removes only names that satisfy `is_ours`:
+    /// another user may have added files.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub(crate) fn undo(&self, is_ours: impl Fn(&str) -> bool) -> io::Result<()> {
         if self.is_new() {
             return self.remove_with_all();
@@ -185,12 +185,13 @@ impl Folder {
         Ok(())
     }
 
-    /// The error with the file that it is about.
+    /// Returns the error with the file name.
     pub(crate) fn error(&self, name: &str, source: io::Error) -> WriteError {
         WriteError::io(&self.path().join(name), source)
     }
 
-    /// The open folder that a file of a recording is in, and its name there.
+    /// Returns the open directory that contains a file of a recording, and its name
+    /// there.
     fn part<'a>(&'a self, name: &'a str) -> (&'a OpenDir, &'a OsStr) {
         let in_samples = name
             .strip_prefix(SAMPLES)
@@ -207,7 +208,7 @@ fn empty(dir: &OpenDir) -> io::Result<()> {
     names.iter().try_for_each(|name| remove(dir, name))
 }
 
-/// Removes a file, or a folder with all that is in it.
+/// Removes a file, or a directory with its content.
 fn remove(dir: &OpenDir, name: &OsStr) -> io::Result<()> {
     match dir.kind(name)? {
         EntryKind::Folder => {
@@ -226,7 +227,7 @@ mod tests {
     use crate::{Destination, disk};
 
     #[test]
-    fn of_a_folder_that_was_there_all_goes_that_was_written_and_nothing_else() {
+    fn undo_in_an_existing_directory_removes_only_written_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("given");
         fs::create_dir(&path).unwrap();
@@ -248,12 +249,14 @@ mod tests {
 
         folder.undo(disk::is_written).unwrap();
 
-        let left = fs::read_dir(&path).unwrap().map(|one| one.unwrap().path());
+        let left = fs::read_dir(&path)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
         assert_eq!(left.collect::<Vec<_>>(), [path.join("notes")]);
     }
 
     #[test]
-    fn a_folder_that_was_made_goes_with_all_that_is_in_it() {
+    fn undo_removes_a_created_directory_with_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("made");
         let folder = Folder::make(&path, Access::Private).unwrap();

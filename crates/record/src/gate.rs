@@ -1,23 +1,22 @@
-//! What is read of a recording at all: regular files of a bounded size, and
-//! rows that the writer would not have refused.
+//! Limits of readable recordings: regular files of bounded size, and rows that the
+//! writer would have accepted.
 //!
-//! A recording can come from anywhere, and its checksums keep accidents away,
-//! not intent. So nothing is believed that would cost a reader more than the
-//! recording of an honest machine does.
+//! A recording can come from anywhere. Its checksums detect accidents, not intent. So
+//! no value is accepted that would cost a reader more than an honest recording does.
 
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use laggard_model::{Activation, Batch, Nanos};
 
-/// A step above this (104 days) is no measurement; sums of squares stay exact.
-pub(crate) const LONGEST_STEP_NS: u64 = 1 << 53;
-/// The largest number that every column can hold.
-const LARGEST: u64 = i64::MAX.cast_unsigned();
-/// No recording is longer: ten years. Answers take time in proportion to it.
-const LONGEST_RECORDING: Nanos = Nanos::from_secs(10 * 366 * 86_400);
+/// Maximum step (104 days); sums of squares stay exact.
+pub(crate) const MAX_STEP_NS: u64 = 1 << 53;
+/// Largest number that every column can hold.
+const MAX_NUMBER: u64 = i64::MAX.cast_unsigned();
+/// Maximum length of a recording: ten years. Answers take time in proportion to it.
+const MAX_RECORDING: Nanos = Nanos::from_secs(10 * 366 * 86_400);
 
-/// A number that is larger than any that is written.
+/// Number that is larger than any written one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TooLarge {
     pub(crate) row: usize,
@@ -37,32 +36,32 @@ impl std::fmt::Display for TooLarge {
     }
 }
 
-/// How large a row's numbers may be.
+/// Limits of the numbers of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     expiry_ns: u64,
 }
 
-/// The last instant of a recording that began at `start`.
+/// Returns the latest time in a recording that started at `start`.
 pub(crate) fn latest(start: Nanos) -> Nanos {
-    (start + LONGEST_RECORDING).min(Nanos::from_ns(LARGEST))
+    (start + MAX_RECORDING).min(Nanos::from_ns(MAX_NUMBER))
 }
 
 impl Limits {
-    /// Of a recording that began at `start`.
+    /// Returns the limits of a recording that started at `start`.
     pub(crate) fn since(start: Nanos) -> Self {
         Self {
             expiry_ns: latest(start).ns(),
         }
     }
 
-    /// The first row of a batch with a number that is too large. Columns that
-    /// were not read are passed over.
+    /// Returns the first row of a batch with a number that is too large. Columns that
+    /// were not read are skipped.
     pub(crate) fn check(self, batch: &Batch) -> Option<TooLarge> {
         let above = |values: &[u64], limit: u64| values.iter().any(|&value| value > limit);
-        let is_step = |&ns: &u64| ns > LONGEST_STEP_NS && ns != Batch::ABSENT;
-        // Whole columns first: that is quick, and mostly all.
-        if !above(&batch.seq, LARGEST)
+        let is_step = |&ns: &u64| ns > MAX_STEP_NS && ns != Batch::ABSENT;
+        // Whole columns first, which is fast and usually sufficient.
+        if !above(&batch.seq, MAX_NUMBER)
             && !above(&batch.expiry_ns, self.expiry_ns)
             && !batch.step_ns.iter().any(|steps| steps.iter().any(is_step))
         {
@@ -83,14 +82,14 @@ impl Limits {
         })
     }
 
-    /// As [`Limits::check`], of one activation.
-    pub(crate) fn check_one(self, row: usize, one: &Activation) -> Option<TooLarge> {
-        let steps = one.steps.iter().flatten().map(|step| step.ns());
+    /// Checks one activation as [`Limits::check`] does.
+    pub(crate) fn check_one(self, row: usize, activation: &Activation) -> Option<TooLarge> {
+        let steps = activation.steps.iter().flatten().map(|step| step.ns());
         let step = steps.max();
         self.too_large(
-            (row, one.line.0),
-            Some(&one.seq),
-            Some(&one.expiry.ns()),
+            (row, activation.line.0),
+            Some(&activation.seq),
+            Some(&activation.expiry.ns()),
             step.as_ref(),
         )
     }
@@ -103,9 +102,9 @@ impl Limits {
         step: Option<&u64>,
     ) -> Option<TooLarge> {
         [
-            ("the sequence number", seq, LARGEST),
+            ("the sequence number", seq, MAX_NUMBER),
             ("the expiry", expiry, self.expiry_ns),
-            ("a stage's time", step, LONGEST_STEP_NS),
+            ("a stage's time", step, MAX_STEP_NS),
         ]
         .into_iter()
         .find_map(|(what, value, limit)| {
@@ -122,8 +121,8 @@ impl Limits {
     }
 }
 
-/// Reads a regular file, unless it is larger than it can rightly be. What is
-/// no regular file (a pipe, a device) is not waited for.
+/// Reads a regular file up to a size limit. Other files (a pipe, a device) are not
+/// waited for.
 pub(crate) fn read(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let opened = laggard_files::open_regular(file)?;
     let bytes = opened.metadata()?.len();

@@ -1,4 +1,4 @@
-//! Whose a recording is.
+//! Owner of a recording.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -8,23 +8,23 @@ use laggard_files::{EntryKind, OpenDir};
 use crate::disk::is_part;
 use crate::folder::Folder;
 
-/// Who gives away.
+/// User who may change owners.
 const ROOT: u32 = 0;
 
 impl Folder {
-    /// Gives a recording that is complete, or a folder of recordings, to another
-    /// user: made by root for somebody, it is theirs.
+    /// Gives a complete recording, or a directory of recordings, to another user, so
+    /// that a recording made with sudo belongs to that user.
     ///
-    /// It is the folder that was written to, whatever has its name by now. What
-    /// is in it is reached from open folder to open folder, and no link is
-    /// followed; a folder with anything that no recording has is not given, nor
-    /// is what is around it. One that is the user's already may have it, and
-    /// keeps it.
+    /// The directory is the one that was written to, even if another one has its name
+    /// now. Its content is reached through open directories, and no link is followed. A
+    /// directory with a file that is not part of a recording is not given, nor is its
+    /// parent. A directory that already belongs to the user may have other files.
     ///
-    /// A folder that was there before is not given, only what was put into it.
+    /// A directory that existed before is not given, only the files that were written
+    /// into it.
     ///
     /// # Errors
-    /// When the system refuses, or something else lies there.
+    /// If the system refuses, or an unknown file exists.
     pub fn hand_over(&self, user: u32, group: u32) -> io::Result<()> {
         let owner = Owner { user, group };
         owner.take_parts(self.dir())?;
@@ -36,7 +36,7 @@ impl Folder {
     }
 }
 
-/// To whom it is given.
+/// New owner.
 #[derive(Clone, Copy)]
 struct Owner {
     user: u32,
@@ -44,7 +44,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// All that is in a folder.
+    /// Gives the content of a directory.
     fn take_parts(self, folder: &OpenDir) -> io::Result<()> {
         let is_theirs = folder.metadata()?.uid() == self.user;
         let mut parts = Vec::new();
@@ -56,7 +56,7 @@ impl Owner {
                 let name = name.to_string_lossy();
                 let name = name.escape_default();
                 return Err(io::Error::other(format!(
-                    "`{name}` in it is of no recording"
+                    "its file `{name}` is not part of a recording"
                 )));
             }
         }
@@ -69,7 +69,7 @@ impl Owner {
                 }
                 EntryKind::File => {
                     let file = folder.look(&name)?;
-                    // A second name of it may be anywhere.
+                    // A second hard link may be anywhere.
                     let data = file.metadata()?;
                     if data.is_file() && data.nlink() == 1 && data.uid() == ROOT {
                         fchown(&file, Some(self.user), Some(self.group))?;
@@ -81,7 +81,8 @@ impl Owner {
         Ok(())
     }
 
-    /// A folder, after all that is in it: until then nobody else can change that.
+    /// Gives a directory, after its content: until then no other user can change the
+    /// content.
     fn take_folder(self, folder: &OpenDir) -> io::Result<()> {
         match folder.metadata()?.uid() {
             ROOT => folder.give(self.user, self.group),

@@ -1,18 +1,18 @@
-//! The journal: rows that are not in a closed segment yet.
+//! Journal: rows that are not in a closed segment yet.
 //!
-//! A journal is a series of frames, each appended by one write: the magic
-//! `LGJ1`, the payload's length and its CRC-32 (both u32, little endian), then
-//! the payload. A payload is rows, one after the other, all numbers in LEB128:
+//! A journal is a series of frames, each appended by one write: the magic `LGJ1`, the
+//! payload's length and its CRC-32 (both u32, little endian), then the payload. A
+//! payload is consecutive rows, with all numbers in LEB128:
 //!
-//! - flags: a bit for each stage that the row has ([`bit_of`]), bit 9 for
-//!   `missed`, bit 12 for `censored`
+//! - flags: a bit for each stage of the row ([`bit_of`]), bit 9 for `missed`, bit 12
+//!   for `censored`
 //! - line, seq
-//! - expiry, ns, less that of the row before in this frame (the first: less
-//!   zero), zigzag coded
-//! - the time of each stage that the row has, ns since the stage before
+//! - expiry, ns, minus the expiry of the previous row in this frame (zero for the
+//!   first), zigzag coded
+//! - the time of each stage of the row, ns since the previous stage
 //!
-//! A kill in the middle of a write leaves a torn last frame. The reader stops
-//! there and says how much it left.
+//! A kill during a write leaves a torn last frame. The reader stops there and reports
+//! the rest.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,14 +25,14 @@ use crate::folder::Folder;
 
 const MAGIC: &[u8; 4] = b"LGJ1";
 const HEADER_BYTES: usize = 12;
-/// No frame that we write comes near this; a length above it is damage.
-const LARGEST_PAYLOAD: usize = 16 << 20;
+/// Maximum payload; a larger length is damage.
+const MAX_PAYLOAD: usize = 16 << 20;
 const MISSED: u64 = 1 << 9;
 const CENSORED: u64 = 1 << 12;
-/// One more than any flags: a bit for each stage, for `missed` and `censored`.
+/// Exclusive upper limit of flags: a bit for each stage, for `missed` and `censored`.
 const FLAGS_END: u64 = 1 << (STAGES.len() + 2);
 
-/// The bit of a stage, in the order in which stages came to be: a bit never
+/// Returns the bit of a stage, in the order in which stages were added: a bit never
 /// changes its meaning.
 const fn bit_of(stage: Stage) -> u32 {
     match stage {
@@ -52,19 +52,19 @@ const fn bit_of(stage: Stage) -> u32 {
     }
 }
 
-/// Whether the first recordings had no such stage, and so no column for it: its
-/// bit comes after that of `missed`, which ended theirs.
+/// Returns whether the first recordings had no such stage, and so no column for it: its
+/// bit is above that of `missed`, the last one at that time.
 pub(crate) const fn came_later(stage: Stage) -> bool {
     1 << bit_of(stage) > MISSED
 }
 
-/// A journal that is being written.
+/// Journal that is being written.
 #[derive(Debug)]
 pub(crate) struct Journal {
     name: String,
     path: PathBuf,
     file: File,
-    /// Length of all whole frames.
+    /// Length of all complete frames.
     good: u64,
     frame: Vec<u8>,
 }
@@ -85,15 +85,15 @@ impl Journal {
         &self.name
     }
 
-    /// Adds bytes that are no frame.
+    /// Appends bytes that are not a frame.
     pub(crate) fn tear(&self, bytes: u64) -> Result<(), WriteError> {
         self.file
             .set_len(self.good + bytes)
             .map_err(|error| WriteError::io(&self.path, error))
     }
 
-    /// Appends rows as one frame; the bytes written. After an error the journal
-    /// is as it was before.
+    /// Appends rows as one frame. Returns the number of written bytes. After an error
+    /// the journal is unchanged.
     pub(crate) fn append(
         &mut self,
         rows: impl Iterator<Item = Activation>,
@@ -130,7 +130,7 @@ impl Journal {
         self.file.seek(SeekFrom::Start(self.good)).map(|_| ())
     }
 
-    /// Makes everything appended survive a power cut.
+    /// Makes the appended rows survive a power cut.
     pub(crate) fn sync(&self) -> Result<(), WriteError> {
         self.file
             .sync_data()
@@ -138,44 +138,49 @@ impl Journal {
     }
 }
 
-/// What a journal held.
+/// Content of a journal.
 #[derive(Debug, Default)]
 pub(crate) struct JournalRows {
     pub(crate) rows: Vec<Activation>,
-    /// Where reading stopped, and how many bytes follow.
+    /// Offset at which reading stopped, and the number of remaining bytes.
     pub(crate) torn: Option<(u64, u64)>,
-    /// Whether there are more rows than were to be read.
+    /// Whether there are more rows than the limit.
     pub(crate) is_cut: bool,
 }
 
-/// Reads the whole frames of a journal, up to so many rows.
+/// Reads the complete frames of a journal, up to `limit` rows.
 pub(crate) fn decode(bytes: &[u8], limit: usize) -> JournalRows {
-    let mut found = JournalRows::default();
-    let mut at = 0;
-    while at < bytes.len() {
-        let Some(length) = frame_rows(&bytes[at..], &mut found.rows, limit) else {
-            found.torn = Some((at as u64, (bytes.len() - at) as u64));
+    let mut result = JournalRows::default();
+    let mut offset = 0;
+    while offset < bytes.len() {
+        let Some(length) = frame_rows(&bytes[offset..], &mut result.rows, limit) else {
+            result.torn = Some((offset as u64, (bytes.len() - offset) as u64));
             break;
         };
-        if found.rows.len() > limit {
-            found.rows.truncate(limit);
-            found.is_cut = true;
+        if result.rows.len() > limit {
+            result.rows.truncate(limit);
+            result.is_cut = true;
             break;
         }
-        at += length;
+        offset += length;
     }
-    found
+    result
 }
 
-/// Adds one frame's rows, or none; the frame's length. Beyond `limit` rows in all, only
-/// one more is added.
+/// Adds the rows of a frame, or none. Returns the length of the frame. Beyond `limit`
+/// rows in all, only one more is added.
 fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>, limit: usize) -> Option<usize> {
     let header = bytes.get(..HEADER_BYTES)?;
-    let word = |at: usize| {
-        u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    let word = |start: usize| {
+        u32::from_le_bytes([
+            header[start],
+            header[start + 1],
+            header[start + 2],
+            header[start + 3],
+        ])
     };
     let length = usize::try_from(word(4)).ok()?;
-    if &header[..4] != MAGIC || length > LARGEST_PAYLOAD {
+    if &header[..4] != MAGIC || length > MAX_PAYLOAD {
         return None;
     }
     let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + length)?;
@@ -268,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stages_of_the_first_recordings_are_known_for_good() {
+    fn stages_of_the_first_recordings_never_change() {
         let first = STAGES.into_iter().filter(|&stage| !came_later(stage));
 
         let names: Vec<&str> = first.map(Stage::name).collect();
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_an_earlier_version_keeps_its_meaning() {
+    fn row_of_an_earlier_version_keeps_its_meaning() {
         // Missed, with stage worker; line 1, seq 2, expiry 3, 4 ns late.
         let flags = 1_u64 << 9 | 1 << 8;
         let mut bytes = Vec::new();
@@ -299,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn no_two_flags_share_a_bit() {
+    fn flags_share_no_bit() {
         let mut bits: Vec<u32> = STAGES.into_iter().map(bit_of).collect();
         bits.extend([MISSED.ilog2(), CENSORED.ilog2()]);
         bits.sort_unstable();
 
-        let all = u32::try_from(bits.len()).unwrap();
-        assert_eq!(bits, (0..all).collect::<Vec<u32>>());
-        assert_eq!(FLAGS_END, 1 << all);
+        let count = u32::try_from(bits.len()).unwrap();
+        assert_eq!(bits, (0..count).collect::<Vec<u32>>());
+        assert_eq!(FLAGS_END, 1 << count);
     }
 }

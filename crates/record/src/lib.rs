@@ -1,7 +1,7 @@
-//! The recording on disk: written so that a kill loses little, read so that damage is an error.
+//! Recording on disk: a kill loses little data, and a reader detects damage.
 //!
-//! [`Recorder`] writes, [`Recording`] reads. `docs/reference/recording-format.md` describes the
-//! files for other programs.
+//! [`Recorder`] writes, [`Recording`] reads. `docs/reference/recording-format.md`
+//! describes the files for other programs.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

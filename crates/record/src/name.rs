@@ -1,11 +1,11 @@
-//! Names that Windows gives no folder, or another one than was asked for.
+//! Names that Windows refuses for a directory or changes.
 
-/// What names a device, in any folder and with any extension.
+/// Device names, in any directory and with any extension.
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
-/// And these with a digit behind.
+/// Device names that are followed by a digit.
 const NUMBERED: [&str; 2] = ["COM", "LPT"];
 
-/// Why Windows makes no folder of this name, if it does not.
+/// Returns why Windows does not create a directory of this name, if it does not.
 pub(crate) fn refusal(name: &str) -> Option<&'static str> {
     if name.ends_with(['.', ' ']) {
         return Some("Windows leaves dots and spaces at the end of a name out");
@@ -17,7 +17,8 @@ pub(crate) fn refusal(name: &str) -> Option<&'static str> {
     is_device.then_some("it is the name of a device on Windows, with any ending")
 }
 
-/// Whether it is one from 1 to 9; those that stand high, up to 3, are the same to Windows.
+/// Returns whether it is a digit from 1 to 9. Windows also accepts superscripts up to
+/// 3.
 fn is_digit(text: &str) -> bool {
     let mut digits = text.chars();
     let first = digits.next();
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_devices_and_those_that_windows_shortens_are_refused() {
+    fn device_names_and_names_that_windows_shortens_are_refused() {
         for name in "CON|nul|Aux.laggard|com1|LPT9.x.y|COM\u{b2}|prn .laggard|conin$".split('|') {
             assert!(refusal(name).unwrap().contains("device"), "{name}");
         }

@@ -1,8 +1,8 @@
-//! Whether a recording has every activation that it does not call lost.
+//! Check that a recording has every activation that is not counted as lost.
 
 use laggard_model::{Batch, Gather, Manifest};
 
-/// The sequence numbers of one line.
+/// Sequence numbers of one line.
 #[derive(Clone, Copy, Debug, Default)]
 struct LineNumbers {
     rows: u64,
@@ -10,21 +10,21 @@ struct LineNumbers {
     ends: Option<(u64, u64)>,
 }
 
-/// The sequence numbers that were read, by line.
+/// Sequence numbers that were read, per line.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers(Vec<LineNumbers>);
 
 impl Numbers {
-    /// For a recording with `lines` lines.
+    /// Creates empty numbers for a recording with `lines` lines.
     pub(crate) fn new(lines: usize) -> Self {
         Self(vec![LineNumbers::default(); lines])
     }
 
-    /// How many activations are missing, between the first and the last of
+    /// Returns the number of missing activations, between the first and the last of
     /// their line, that the manifest does not count as lost.
     ///
-    /// Where the manifest knows what was planned, it counts losses by line;
-    /// recordings of earlier versions have them for all lines together.
+    /// If the manifest has the planned activations, it counts losses per line;
+    /// recordings of earlier versions count them for all lines together.
     pub(crate) fn unexplained(&self, manifest: &Manifest) -> u64 {
         let mut unexplained = 0_u64;
         let (mut missing, mut lost) = (0_u64, manifest.losses.activations());

@@ -1,4 +1,4 @@
-//! Writing a recording.
+//! Writing of a recording.
 
 use laggard_model::{
     Account, Batch, Keep, LineCount, Manifest, Nanos, SCHEMA_VERSION, SegmentEntry, State,
@@ -13,60 +13,61 @@ use crate::segment::{self, SEGMENT_ROWS};
 use crate::summary::Counting;
 use crate::{Access, CreateError, Destination, WriteError, disk};
 
-/// Rows of a journal frame at most.
+/// Maximum number of rows of a journal frame.
 const FRAME_ROWS: usize = 8_192;
-/// How often the journal is synced and the manifest rewritten.
+/// Interval at which the journal is synced and the manifest rewritten.
 const SYNC_EVERY: Nanos = Nanos::from_secs(5);
-/// How often summaries are rewritten: less than 10 s by so much that a call of
-/// `flush` every second keeps the promise of 10 s.
+/// Interval at which summaries are rewritten. The margin below 10 s allows for a call
+/// of `flush` every second.
 const SUM_EVERY: Nanos = Nanos::from_secs(8);
-/// The smallest reserve: room for the last manifest and the last segment.
+/// Minimum reserve: room for the last manifest and the last segment.
 const RESERVE_BYTES: usize = 1 << 20;
-/// A manifest up to this size is rewritten whenever it is due.
+/// Manifest size up to which it is rewritten whenever it is due.
 const SMALL_MANIFEST: u64 = 64 << 10;
-/// How often the last manifest is tried again, a second each, where it is held open.
+/// Number of attempts for the last manifest, one per second, if another program has it
+/// open.
 const LAST_TRIES: usize = 10;
 
-/// Writes a recording, so that a kill at any instant leaves it readable.
+/// Writer of a recording that stays readable after a kill at any time.
 ///
-/// Rows go to a journal first. When it has a segment's worth, they become a
-/// Parquet file of the same number, and the next journal begins; a journal
-/// whose segment is in place no longer counts. After an error the recorder can
-/// still be finished, and should be.
+/// Rows go to a journal first. When it has enough rows for a segment, they become a
+/// Parquet file of the same number, and the next journal starts. A journal whose
+/// segment exists no longer counts. After an error the recorder can and should still be
+/// finished.
 #[derive(Debug)]
 pub struct Recorder {
     folder: Folder,
     manifest: Manifest,
     /// Number of the open segment.
     number: u32,
-    /// The open segment's rows; the same as in the journal.
+    /// Rows of the open segment; the same as in the journal.
     open: Batch,
     journal: Journal,
     reserve_bytes: usize,
     written_bytes: u64,
-    /// Activations that were given, or were to be given, and are not stored.
+    /// Activations that were to be stored and are not.
     not_written: u64,
-    /// Of these, by line, those that are in no count.
+    /// Of these, those that are in no count, per line.
     lost: Vec<u64>,
-    /// What the probe says became of each line's plan.
+    /// The probe's account of each line's plan.
     accounts: Vec<Account>,
-    /// The longest time that something waited to be written.
+    /// Longest time that data waited to be written.
     written_within: Option<Nanos>,
     synced_at: Option<Nanos>,
-    /// Size of the last manifest, and how much had been written by then.
+    /// Size of the last manifest, and the number of bytes written by then.
     last_manifest: (u64, u64),
-    /// How many lines the one on the disk has.
+    /// Number of lines in the manifest on disk.
     lines_written: usize,
-    /// Present when only the tail is kept.
+    /// Present if only the tail is kept.
     counting: Option<Counting>,
     summed_at: Option<Nanos>,
 }
 
 impl Recorder {
-    /// Whether a recording can be begun at `place`, without leaving anything.
+    /// Checks whether a recording can be started at `place`. Leaves no file.
     ///
     /// # Errors
-    /// As [`Recorder::create`].
+    /// As for [`Recorder::create`].
     pub fn check(place: &Destination) -> Result<(), CreateError> {
         let folder = place.take(Access::Private)?;
         let trial = disk::place_soon(&folder, disk::RESERVE, b"trial");
@@ -77,20 +78,20 @@ impl Recorder {
         Ok(gone?)
     }
 
-    /// Begins a recording at `place`, which must not exist or be empty. Nobody
-    /// else may read it.
+    /// Starts a recording at `place`, which must not exist or be empty. Only the owner
+    /// may read it.
     ///
     /// # Errors
-    /// When the folder is in use, its parent is missing, or it cannot be written.
+    /// If the directory is not empty, its parent is missing, or it cannot be written.
     pub fn create(place: impl Into<Destination>, manifest: Manifest) -> Result<Self, CreateError> {
         Self::create_for(place, manifest, Access::Private)
     }
 
-    /// The same, with `access` to it. An empty folder that is there already keeps
-    /// the access that it has, and gives it to what comes into it.
+    /// Starts a recording with `access` to it. An existing empty directory keeps its
+    /// access rights and applies them to new files.
     ///
     /// # Errors
-    /// As [`Recorder::create`].
+    /// As for [`Recorder::create`].
     pub fn create_for(
         place: impl Into<Destination>,
         manifest: Manifest,
@@ -99,8 +100,8 @@ impl Recorder {
         let place = place.into();
         let folder = place.take(access)?;
         let recorder = Self::begin(folder.clone(), manifest).inspect_err(|_| {
-            // What was begun would be in the way of another try. Best effort:
-            // the error that is returned says more than a second one.
+            // Remaining files would prevent another attempt. Best effort: the returned
+            // error is more important than a second one.
             let _ = folder.undo(disk::is_written);
         })?;
         place.begun(folder);
@@ -108,7 +109,7 @@ impl Recorder {
     }
 
     fn begin(folder: Folder, manifest: Manifest) -> Result<Self, CreateError> {
-        // The manifest's first writing syncs the folder that it is in.
+        // The manifest's first writing syncs the parent directory.
         folder.make_samples()?;
         let journal = Journal::create(&folder, disk::journal_name(1))?;
         let counting = match manifest.plan.keep {
@@ -146,8 +147,8 @@ impl Recorder {
     /// Adds activations.
     ///
     /// # Errors
-    /// When a row cannot belong to this recording (none is added then), or
-    /// when the disk refuses. Rows that are not stored are counted as lost.
+    /// If a row cannot belong to this recording (then none is added), or if the disk
+    /// refuses. Rows that are not stored are counted as lost.
     pub fn append(&mut self, batch: &Batch) -> Result<(), WriteError> {
         if let Err(error) = check(batch, self.manifest.lines.len(), self.limits()) {
             for line in &batch.line {
@@ -172,7 +173,8 @@ impl Recorder {
     }
 
     fn store(&mut self, batch: &Batch) -> Result<(), WriteError> {
-        // After a kill, rows of a line that is not in it are nobody's.
+        // After a kill, rows of a line that is not in the manifest could not be
+        // assigned.
         if self.lines_written < self.manifest.lines.len()
             && let Err(error) = self.write_manifest(disk::MANIFEST)
         {
@@ -201,11 +203,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// Changes the manifest: losses, caveats, cost, clock, load. It reaches the
-    /// disk with the next flush; a line, before its first row. Lines can be added, not
-    /// changed. The recorder
-    /// itself keeps the state, counts, segments, `cost.written_bytes` and
-    /// `losses.not_written`; changes of these have no effect.
+    /// Changes the manifest: losses, caveats, cost, clock, load. It reaches the disk
+    /// with the next flush, or before the first row of a new line. Lines can be added,
+    /// not changed. The recorder itself maintains the state, counts, segments,
+    /// `cost.written_bytes` and `losses.not_written`; changes of these have no effect.
     pub fn update(&mut self, change: impl FnOnce(&mut Manifest)) {
         let lines = self.manifest.lines.clone();
         let counts = std::mem::take(&mut self.manifest.counts);
@@ -220,19 +221,19 @@ impl Recorder {
         self.own_figures();
     }
 
-    /// Takes in that something waited so long until it was written.
+    /// Records the time that data waited to be written.
     pub fn waited(&mut self, time: Nanos) {
         let time = match &self.counting {
             None => time,
-            // What is summed up is in no journal, and is written now and then.
+            // Summarised data is in no journal and is written periodically.
             Some(_) => time + SUM_EVERY,
         };
         self.written_within = self.written_within.max(Some(time));
         self.own_figures();
     }
 
-    /// Takes in what has become of each line's plan besides the activations that
-    /// were given: what was lost so far and, at the end, how much was planned.
+    /// Records the account of each line's plan in addition to the activations: losses
+    /// so far and, at the end, the planned number.
     pub fn account(&mut self, accounts: Vec<Account>) {
         self.accounts = accounts;
         self.own_figures();
@@ -253,8 +254,8 @@ impl Recorder {
         }
     }
 
-    /// Counts activations that were to be added and were not, for want of
-    /// time or memory: by line, as many as there are.
+    /// Counts activations that could not be stored, for lack of time or memory, per
+    /// line.
     pub fn lose(&mut self, activations: &[u64]) {
         for (line, &count) in activations.iter().enumerate() {
             self.lose_of_line(line, count);
@@ -271,8 +272,8 @@ impl Recorder {
         }
     }
 
-    /// Counts rows of a batch that could not be stored. Of a tail, the histograms
-    /// have them all the same.
+    /// Counts rows of a batch that could not be stored. With `keep: tail`, the
+    /// histograms have them nevertheless.
     fn count_lost(&mut self, batch: &Batch, rows: std::ops::Range<usize>) {
         for row in rows {
             match &self.counting {
@@ -283,25 +284,26 @@ impl Recorder {
         self.own_figures();
     }
 
-    /// The folder that is written to.
+    /// Returns the directory of the recording.
     pub const fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// The manifest as it stands.
+    /// Returns the current manifest.
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Bytes written so far, the journal included.
+    /// Returns the number of bytes written so far, including the journal.
     pub const fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Does what is due at `now`, `CLOCK_MONOTONIC`. Call it about every second.
+    /// Writes if a flush is due at `now`, `CLOCK_MONOTONIC`. Call it about every
+    /// second.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses.
     pub fn flush(&mut self, now: Nanos) -> Result<(), WriteError> {
         let due = |last: Option<Nanos>, every| last.is_none_or(|last| now >= last + every);
         if due(self.summed_at, SUM_EVERY) {
@@ -316,16 +318,16 @@ impl Recorder {
         Ok(())
     }
 
-    /// Takes the recording away again: it never began.
+    /// Removes the recording, as if it had never started.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses.
     pub fn discard(self) -> Result<(), WriteError> {
         let Self {
             folder, journal, ..
         } = self;
         let of_journal = journal.name().to_owned();
-        // Of a file that is open Windows keeps the name.
+        // Windows keeps the name of an open file.
         drop(journal);
         for name in [
             disk::MANIFEST,
@@ -344,8 +346,8 @@ impl Recorder {
     /// Ends the recording.
     ///
     /// # Errors
-    /// When the disk refuses. The manifest then says `failed` if it can still
-    /// be written; the space set aside at the start is there for that.
+    /// If the disk refuses. The manifest then has the state `failed` if it can still be
+    /// written into the reserved space.
     pub fn finish(mut self, state: State) -> Result<Manifest, WriteError> {
         let released = self.folder.remove_file(disk::RESERVE);
         let closed = if self.open.is_empty() {
@@ -363,7 +365,8 @@ impl Recorder {
             }
             Ok(()) | Err(_) => state,
         };
-        // Each waits for who has it open; without it the recording has no end.
+        // Wait for the program that has it open: without this manifest the recording
+        // has no end.
         let mut written = self.write_manifest(disk::MANIFEST);
         for _ in 0..LAST_TRIES {
             if !matches!(written, Err(WriteError::Held { .. })) {
@@ -378,15 +381,15 @@ impl Recorder {
         stored.map(|()| self.manifest)
     }
 
-    /// Turns the open rows into a Parquet file and begins the next journal.
+    /// Converts the open rows to a Parquet file and starts the next journal.
     fn close_segment(&mut self) -> Result<(), WriteError> {
         let name = disk::segment_name(self.number);
         let content = segment::encode(&self.open, &self.manifest.lines).map_err(|source| {
             let file = self.folder.path().join(&name);
             WriteError::Encode { file, source }
         })?;
-        // The next journal first: once the segment is in place, nothing may
-        // be appended to the old one.
+        // Start the next journal first: when the segment is in place, the old journal
+        // must not grow.
         let next = Journal::create(&self.folder, disk::journal_name(self.number + 1))?;
         if let Err(error) = disk::place(&self.folder, &name, &content) {
             self.folder.remove_file(next.name())?;
@@ -447,9 +450,9 @@ impl Recorder {
         });
     }
 
-    /// Rewrites the manifest, unless that would be more work than the rows: it
-    /// grows with every segment, and in a recording of days would otherwise
-    /// take most of the bytes written. Readers find segments without it.
+    /// Rewrites the manifest, unless that would write more than the rows. The manifest
+    /// grows with every segment, and in a recording of days would otherwise take most
+    /// of the bytes written. Readers find segments without it.
     fn renew_manifest(&mut self) -> Result<(), WriteError> {
         let (bytes, written) = self.last_manifest;
         if bytes > SMALL_MANIFEST && self.written_bytes < written + 4 * bytes {
@@ -468,7 +471,7 @@ impl Recorder {
         let json = serde_json::to_vec_pretty(&self.manifest).map_err(refused)?;
         let room = RESERVE_BYTES + 2 * json.len();
         if self.reserve_bytes < room {
-            // Twice what is needed, so that it seldom grows.
+            // Twice the necessary size, so that it rarely grows.
             disk::place(&self.folder, disk::RESERVE, &vec![0xA5; 2 * room])?;
             self.reserve_bytes = 2 * room;
         }
@@ -480,7 +483,7 @@ impl Recorder {
     }
 }
 
-/// Whether every row of a batch can be stored and read back the same.
+/// Checks that every row of a batch can be stored and read back unchanged.
 fn check(batch: &Batch, lines: usize, limits: Limits) -> Result<(), WriteError> {
     let rows = batch.len();
     let whole = [

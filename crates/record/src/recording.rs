@@ -1,4 +1,4 @@
-//! Reading a recording.
+//! Reading of a recording.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -13,28 +13,29 @@ use crate::journal;
 use crate::segment::MAX_SEGMENT_ROWS;
 use crate::{OpenError, Shortfall, disk};
 
-/// More than the manifest of half a year.
-const LARGEST_MANIFEST: u64 = 128 << 20;
-/// More than can be counted, and few enough to be added up.
-const LARGEST_COUNT: u64 = 1 << 53;
-/// 146 years, ns.
-const LARGEST_TIME: u64 = 1 << 62;
+/// Maximum size of a manifest: more than that of half a year.
+const MAX_MANIFEST_BYTES: u64 = 128 << 20;
+/// Maximum count, low enough for exact sums.
+const MAX_COUNT: u64 = 1 << 53;
+/// Maximum time: 146 years, ns.
+const MAX_TIME: u64 = 1 << 62;
 const LARGEST_LINES: u64 = LineId::MOST as u64;
-/// Size of a journal, bytes: its rows, of at most 200 bytes each.
-const LARGEST_JOURNAL: u64 = 256 << 20;
-/// Number of rows in journals: those of a segment, unless the disk refused segments.
+/// Maximum size of a journal, bytes, at 200 bytes per row.
+const MAX_JOURNAL_BYTES: u64 = 256 << 20;
+/// Maximum number of rows in journals: those of a segment, unless the disk refused
+/// segments.
 const MAX_OPEN_ROWS: usize = MAX_SEGMENT_ROWS;
 
-/// A recording that can be read.
+/// Readable recording.
 #[derive(Debug)]
 pub struct Recording {
     pub(crate) dir: PathBuf,
     pub(crate) manifest: Manifest,
-    /// Sample files, in the order of their numbers.
+    /// Sample files, by number.
     pub(crate) segments: Vec<String>,
-    /// Files of histograms, by hour.
+    /// Histogram files, by hour.
     pub(crate) histograms: Vec<String>,
-    /// Files of the largest, by hour.
+    /// Files of the largest latencies, by hour.
     pub(crate) largest: Vec<String>,
     /// Rows that are not in a segment.
     pub(crate) open_rows: Vec<Activation>,
@@ -42,14 +43,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the recording in the folder `dir`, finished or not.
+    /// Opens the recording in the directory `dir`, finished or not.
     ///
-    /// What is missing or damaged does not prevent it: see
-    /// [`Recording::shortfalls`].
+    /// Missing or damaged parts do not prevent it: see [`Recording::shortfalls`].
     ///
     /// # Errors
-    /// When there is no recording, its manifest and the copy of it are lost,
-    /// or a later version of the program wrote it.
+    /// If there is no recording, its manifest and the copy are lost, or a later version
+    /// of the program wrote it.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let dir = dir.into();
         let files = Files::list(&dir)?;
@@ -83,8 +83,8 @@ impl Recording {
             shortfalls,
         };
         for (number, file) in &files.journals {
-            // The segment holds the same rows: the program was killed before
-            // it removed the journal.
+            // The segment holds the same rows: the program was killed before it removed
+            // the journal.
             if !files.segments.contains_key(number) {
                 recording.read_journal(file);
             }
@@ -92,23 +92,23 @@ impl Recording {
         Ok(recording)
     }
 
-    /// What the recording is of, and how it ended.
+    /// Returns the manifest: the plan of the recording and its end.
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Where it is.
+    /// Returns the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What was found missing or damaged on opening. Scans find more.
+    /// Returns missing or damaged parts that opening found. Scans find more.
     pub fn shortfalls(&self) -> &[Shortfall] {
         &self.shortfalls
     }
 
     fn read_journal(&mut self, file: &str) {
-        let bytes = match gate::read(&self.dir.join(file), LARGEST_JOURNAL) {
+        let bytes = match gate::read(&self.dir.join(file), MAX_JOURNAL_BYTES) {
             Ok(bytes) => bytes,
             Err(error) => {
                 self.shortfalls.push(Shortfall::Damaged {
@@ -119,8 +119,8 @@ impl Recording {
             }
         };
         let room = MAX_OPEN_ROWS.saturating_sub(self.open_rows.len());
-        let found = journal::decode(&bytes, room);
-        if let Some((offset, bytes)) = found.torn {
+        let decoded = journal::decode(&bytes, room);
+        if let Some((offset, bytes)) = decoded.torn {
             self.shortfalls.push(Shortfall::JournalTorn {
                 file: file.into(),
                 offset,
@@ -128,8 +128,8 @@ impl Recording {
             });
         }
         let limits = Limits::since(self.manifest.clock.start_ns);
-        let mut rows = found.rows;
-        if found.is_cut {
+        let mut rows = decoded.rows;
+        if decoded.is_cut {
             self.shortfalls.push(Shortfall::Damaged {
                 file: file.into(),
                 reason: format!(
@@ -137,32 +137,32 @@ impl Recording {
                 ),
             });
         }
-        let all = rows.len();
+        let count = rows.len();
         let mut numbered = rows.iter().enumerate();
         let too_large = numbered.find_map(|(number, row)| limits.check_one(number, row));
         if let Some(too_large) = too_large {
-            // No writer of ours wrote that, so nothing after it is believed.
+            // A writer never writes this, so the rest is not trusted.
             rows.truncate(too_large.row);
-            let left = all - too_large.row;
+            let left = count - too_large.row;
             self.shortfalls.push(Shortfall::Damaged {
                 file: file.into(),
                 reason: format!("it holds {too_large}; {left} rows from there on are left out"),
             });
         }
         let lines = self.manifest.lines.len();
-        let known = |row: &Activation| usize::from(row.line.0) < lines;
-        let strangers = rows.iter().filter(|row| !known(row)).count();
+        let is_known = |row: &Activation| usize::from(row.line.0) < lines;
+        let strangers = rows.iter().filter(|row| !is_known(row)).count();
         if strangers > 0 {
             self.shortfalls.push(Shortfall::Damaged {
                 file: file.into(),
                 reason: format!("{strangers} activations of lines that the manifest does not have"),
             });
         }
-        self.open_rows.extend(rows.into_iter().filter(known));
+        self.open_rows.extend(rows.into_iter().filter(is_known));
     }
 }
 
-/// The files of a recording that count, by number.
+/// Relevant files of a recording, by number.
 #[derive(Default)]
 struct Files {
     segments: BTreeMap<u32, String>,
@@ -177,7 +177,8 @@ impl Files {
             if source.kind() == io::ErrorKind::NotFound {
                 return OpenError::Missing(dir.into());
             }
-            // Not every system says why what is no folder cannot be listed.
+            // Some systems do not report why a path that is not a directory cannot be
+            // listed.
             if source.kind() == io::ErrorKind::NotADirectory || dir.is_file() {
                 return OpenError::NotARecording(dir.into());
             }
@@ -191,7 +192,7 @@ impl Files {
             let name = entry.map_err(refused)?.file_name();
             let Some(name) = name.to_str() else { continue };
             for (prefix, suffix, kind) in [
-                // Until schema 2 these had no folder of their own.
+                // Until schema 2 these had no separate directory.
                 ("samples-", ".parquet", &mut files.segments),
                 ("open-", ".journal", &mut files.journals),
                 ("histograms-", ".parquet", &mut files.histograms),
@@ -207,7 +208,7 @@ impl Files {
     }
 }
 
-/// The segments in the samples' folder; none where there is no such folder.
+/// Returns the segments in the samples' directory; empty if it does not exist.
 fn in_folder(dir: &Path) -> Result<BTreeMap<u32, String>, OpenError> {
     let folder = dir.join(SAMPLES);
     let refused = |source: io::Error| OpenError::Io {
@@ -279,7 +280,7 @@ fn read_manifest(
 
 fn manifest_in(dir: &Path, name: &str) -> Result<Manifest, OpenError> {
     let file = dir.join(name);
-    let text = gate::read(&file, LARGEST_MANIFEST).map_err(|source| OpenError::Io {
+    let text = gate::read(&file, MAX_MANIFEST_BYTES).map_err(|source| OpenError::Io {
         file: file.clone(),
         source,
     })?;
@@ -287,7 +288,7 @@ fn manifest_in(dir: &Path, name: &str) -> Result<Manifest, OpenError> {
         file: file.clone(),
         source,
     };
-    // The version first: a later layout may have changed everything else.
+    // Check the version first: a later layout may differ in every other field.
     match serde_json::from_slice(&text).map_err(damaged)? {
         Version {
             schema: Some(found),
@@ -302,22 +303,21 @@ fn manifest_in(dir: &Path, name: &str) -> Result<Manifest, OpenError> {
     }
 }
 
-/// Refuses a manifest with numbers that nobody counted: what adds them up
-/// would come to more than there can be. The writer asks it, too, so that no
-/// recording is written that cannot be read.
+/// Refuses a manifest with impossible numbers, whose sums would overflow. The writer
+/// calls it too, so that it never writes an unreadable recording.
 pub(crate) fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
     let refused = |what: &str, value: u64, limit: u64| {
         let text = format!("{what} {value}, above the {limit} that can be recorded");
         Err(serde::de::Error::custom(text))
     };
-    let counts = manifest.counts.iter().flat_map(|one| {
+    let counts = manifest.counts.iter().flat_map(|count| {
         let LineCount {
             served,
             missed,
             censored,
             lost,
             planned,
-        } = *one;
+        } = *count;
         [served, missed, censored, lost, planned.unwrap_or_default()]
     });
     let rows = manifest.segments.iter().map(|segment| segment.rows);
@@ -327,8 +327,8 @@ pub(crate) fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
         .chain(rows.map(|rows| ("a number of rows of", rows)))
         .chain(losses.map(|count| ("a loss of", count)))
     {
-        if value > LARGEST_COUNT {
-            return refused(what, value, LARGEST_COUNT);
+        if value > MAX_COUNT {
+            return refused(what, value, MAX_COUNT);
         }
     }
     let (clock, plan) = (&manifest.clock, &manifest.plan);
@@ -342,8 +342,8 @@ pub(crate) fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
         ("the threshold", plan.threshold_ns),
         ("the beginning", clock.start_ns),
     ] {
-        if time.ns() > LARGEST_TIME {
-            return refused(what, time.ns(), LARGEST_TIME);
+        if time.ns() > MAX_TIME {
+            return refused(what, time.ns(), MAX_TIME);
         }
     }
     let lines = manifest.lines.len() as u64;
@@ -353,7 +353,7 @@ pub(crate) fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// What every layout says of itself.
+/// Version that every layout has.
 #[derive(serde::Deserialize)]
 struct Version {
     #[serde(default)]

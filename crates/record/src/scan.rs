@@ -1,4 +1,4 @@
-//! Going through all samples of a recording.
+//! Iteration over all samples of a recording.
 
 use std::num::NonZeroUsize;
 use std::thread::ScopedJoinHandle;
@@ -12,13 +12,13 @@ use crate::recording::Recording;
 use crate::segment::{Columns, SegmentReader, in_batches};
 use crate::table::Damage;
 
-/// A segment larger than this is not ours: the rows of one take a megabyte.
-const LARGEST_SEGMENT: u64 = 256 << 20;
+/// Maximum size of a segment: its rows take a megabyte.
+const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 
 impl Recording {
-    /// Hands every sample to `each`, in batches of a few thousand rows. Within
-    /// a segment rows are sorted by line and sequence number; the last rows of
-    /// an unfinished recording come as they were recorded.
+    /// Passes every sample to `each`, in batches of a few thousand rows. Within a
+    /// segment rows are sorted by line and sequence number; the last rows of an
+    /// unfinished recording have the order of their recording.
     ///
     /// With `keep: tail` these are the samples of the tail only.
     pub fn scan(&self, wanted: Columns, mut each: impl FnMut(&Batch)) -> Vec<Shortfall> {
@@ -33,15 +33,15 @@ impl Recording {
         shortfalls
     }
 
-    /// As [`Recording::scan`], on up to `threads` threads: each reads segments
-    /// that follow one another into something that `new` makes, and these are
-    /// joined in the order of the segments. What comes out does therefore not
-    /// depend on how many threads there are, nor on how fast each is.
+    /// Scans as [`Recording::scan`] does, on up to `threads` threads. Each reads
+    /// consecutive segments into a value that `new` creates, and these values are
+    /// joined in the order of the segments. The result therefore does not depend on the
+    /// number or the speed of the threads.
     ///
-    /// Batches of a damaged file that came before the damage may be in it.
+    /// Batches of a damaged file from before the damage may be included.
     ///
-    /// Every gap in a line's numbers is set against the losses that were
-    /// written down; what they do not explain is a shortfall.
+    /// Every gap in a line's numbers is compared with the recorded losses; an
+    /// unexplained gap is a shortfall.
     pub fn gather<G: Gather>(
         &self,
         threads: NonZeroUsize,
@@ -49,7 +49,7 @@ impl Recording {
         new: impl Fn() -> G + Sync,
     ) -> (G, Vec<Shortfall>) {
         let lines = self.manifest.lines.len();
-        // The numbers are wanted for the gaps.
+        // The gaps need the sequence numbers.
         let wanted = Columns {
             seq: true,
             ..wanted
@@ -70,28 +70,28 @@ impl Recording {
             }
             (gathered, shortfalls)
         };
-        let (mut all, mut shortfalls) = std::thread::scope(|scope| {
+        let (mut joined, mut shortfalls) = std::thread::scope(|scope| {
             let start = |number| {
                 let thread = std::thread::Builder::new();
                 thread.spawn_scoped(scope, move || work(part(number)))
             };
             let others: Vec<_> = (1..parts).map(start).collect();
-            let (mut all, mut shortfalls) = work(part(0));
+            let (mut gathered, mut shortfalls) = work(part(0));
             for (number, other) in (1..).zip(others) {
                 let (later, short) = match other.map(ScopedJoinHandle::join) {
                     Ok(Ok(read)) => read,
-                    // What gathers panicked: that is the caller's.
+                    // A panic of the caller's code is passed on.
                     Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                    // Where no more threads may be started, one reads all.
+                    // If no more threads can be started, this one reads all.
                     Err(_) => work(part(number)),
                 };
-                all.join(later);
+                gathered.join(later);
                 shortfalls.extend(short);
             }
-            (all, shortfalls)
+            (gathered, shortfalls)
         });
-        in_batches(&self.open_rows, |batch| all.batch(batch));
-        let (all, numbers) = all;
+        in_batches(&self.open_rows, |batch| joined.batch(batch));
+        let (gathered, numbers) = joined;
         let is_whole = shortfalls.is_empty() && self.shortfalls().iter().all(is_no_end);
         if is_whole && self.manifest.plan.keep == Keep::All {
             let rows = numbers.unexplained(&self.manifest);
@@ -99,7 +99,7 @@ impl Recording {
                 shortfalls.push(Shortfall::Unexplained { rows });
             }
         }
-        (all, shortfalls)
+        (gathered, shortfalls)
     }
 
     /// Reads one segment, batch by batch.
@@ -110,7 +110,7 @@ impl Recording {
         batch: &mut Batch,
         mut each: impl FnMut(&Batch),
     ) -> Result<(), Damage> {
-        let content = gate::read(&self.dir.join(file), LARGEST_SEGMENT)?;
+        let content = gate::read(&self.dir.join(file), MAX_SEGMENT_BYTES)?;
         let mut reader = SegmentReader::open(content, wanted, self.manifest.lines.len())?;
         let limits = Limits::since(self.manifest.clock.start_ns);
         let mut row = 0;
@@ -126,7 +126,7 @@ impl Recording {
     }
 }
 
-/// Whether only the end is missing, which leaves no gap.
+/// Returns whether only the end is missing, which leaves no gap.
 const fn is_no_end(shortfall: &Shortfall) -> bool {
     matches!(shortfall, Shortfall::NoEnd { .. })
 }

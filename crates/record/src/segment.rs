@@ -9,14 +9,14 @@ use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 
 use crate::journal;
-use crate::table::{self, Column, Damage, LARGEST_ROWS, bad, guarded};
+use crate::table::{self, Column, Damage, MAX_ROWS, bad, guarded};
 
 /// Rows of a full segment.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
-/// Number of rows of a segment that is read: several times as many as are written, in case
-/// that the disk refused it for a while.
+/// Maximum number of rows of a readable segment: several times the written number, in
+/// case the disk refused segments for a while.
 pub(crate) const MAX_SEGMENT_ROWS: usize = 8 * SEGMENT_ROWS;
-/// Rows of a batch that a reader is given: its columns fit a core's cache.
+/// Rows of a batch for a reader: its columns fit a core's cache.
 pub(crate) const BATCH_ROWS: usize = 4_096;
 
 const FIXED_COLUMNS: &str = "
@@ -32,8 +32,8 @@ const FIXED_COLUMNS: &str = "
 
 /// Columns of a sample segment to read.
 ///
-/// The line is always read. The other columns of the batches are empty unless
-/// they are wanted here, so that nothing is decoded for nothing.
+/// The line is always read. Other columns of the batches are empty unless selected, to
+/// save decoding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Columns {
     /// Sequence numbers.
@@ -47,7 +47,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Every column: the only choice with which [`Batch::get`] works.
+    /// Selects every column, as [`Batch::get`] requires.
     pub const fn all() -> Self {
         Self {
             seq: true,
@@ -57,7 +57,7 @@ impl Columns {
         }
     }
 
-    /// Every step and `missed`: enough for every latency.
+    /// Selects every step and `missed`: enough for every latency.
     pub const fn latencies() -> Self {
         Self {
             seq: false,
@@ -74,13 +74,13 @@ impl Columns {
     }
 }
 
-/// The rows, sorted by line and sequence number, as a Parquet file. Every
-/// row's line must be in `lines`.
+/// Encodes the rows, sorted by line and sequence number, as a Parquet file. Every row's
+/// line must be in `lines`.
 pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_unstable_by_key(|&row| (rows.line[row], rows.seq[row]));
     let line_of = |row: &usize| &lines[usize::from(rows.line[*row].0)];
-    // Dictionary columns want one value each; cloning these is a count.
+    // Dictionary columns need one value each; clones of these only count references.
     let names = |name: &dyn Fn(&Line) -> String| -> Column {
         let names: Vec<ByteArray> = lines
             .iter()
@@ -97,7 +97,8 @@ pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
     };
     let cpu = |row| i32::try_from(line_of(&row).cpu.0).unwrap_or(i32::MAX);
     let expiry = |row: usize| rows.expiry_ns[row].cast_signed();
-    // Each is made when it is written: all together take as much as the rows.
+    // Each is created when it is written, because all together need as much memory as
+    // the rows.
     let fixed: [&dyn Fn() -> Column; 9] = [
         &|| small(&|row| rows.line[row].0.into()),
         &|| small(&cpu),
@@ -139,7 +140,7 @@ fn step_column(steps: &[u64], order: &[usize]) -> Column {
     }
 }
 
-/// Reads one segment batch by batch.
+/// Reader of a segment, batch by batch.
 pub(crate) struct SegmentReader {
     file: SerializedFileReader<Bytes>,
     wanted: Columns,
@@ -149,14 +150,14 @@ pub(crate) struct SegmentReader {
     scratch: Scratch,
 }
 
-/// The column readers of a row group, by what they give.
+/// Column readers of a row group, by content.
 struct ColumnReaders {
     left: usize,
     line: ColumnReaderImpl<Int32Type>,
     seq: Option<ColumnReaderImpl<Int64Type>>,
     expiry: Option<(ColumnReaderImpl<Int64Type>, ColumnReaderImpl<Int32Type>)>,
     missed: Option<ColumnReaderImpl<BoolType>>,
-    /// Absent too in files from before there was this column.
+    /// Missing in files from before this column existed.
     censored: Option<ColumnReaderImpl<BoolType>>,
     steps: [Option<ColumnReaderImpl<Int64Type>>; STAGES.len()],
 }
@@ -169,7 +170,7 @@ struct Scratch {
 }
 
 impl SegmentReader {
-    /// Opens a segment's content. Rows of lines from `lines` on are damage.
+    /// Opens a segment's content. A row whose line is not below `lines` is damage.
     pub(crate) fn open(
         content: Vec<u8>,
         wanted: Columns,
@@ -196,7 +197,7 @@ impl SegmentReader {
         })
     }
 
-    /// Fills `batch` with the next rows; false at the end.
+    /// Fills `batch` with the next rows; returns false at the end.
     pub(crate) fn next(&mut self, batch: &mut Batch) -> std::result::Result<bool, Damage> {
         batch.clear();
         guarded(|| self.fill(batch))
@@ -250,7 +251,7 @@ impl ColumnReaders {
                 continue;
             }
             *step = match long(&format!("{stage}_ns")) {
-                // Written before there was this stage.
+                // Written before this stage existed.
                 Err(Damage::NoColumn(_)) if journal::came_later(stage) => None,
                 column => Some(column?),
             };
@@ -259,7 +260,7 @@ impl ColumnReaders {
         Ok(Self {
             left: usize::try_from(rows)
                 .ok()
-                .filter(|&rows| rows <= LARGEST_ROWS)
+                .filter(|&rows| rows <= MAX_ROWS)
                 .ok_or_else(|| bad("a number of rows of", rows))?,
             line: short("line")?,
             seq: wanted.seq.then(|| long("seq")).transpose()?,
@@ -321,7 +322,7 @@ impl ColumnReaders {
     }
 }
 
-/// Reads `rows` values of a column that every row has.
+/// Reads `rows` values of a column without nulls.
 fn exactly<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
@@ -337,7 +338,7 @@ fn exactly<T: DataType>(
     }
 }
 
-/// Reads `rows` steps; the column stays empty when no row has one.
+/// Reads `rows` steps; the column stays empty if no row has one.
 fn read_step(
     reader: &mut ColumnReaderImpl<Int64Type>,
     rows: usize,
@@ -369,7 +370,7 @@ fn read_step(
     Ok(())
 }
 
-/// Rows as batches of the usual size, each handed to `each`.
+/// Passes rows to `each` in batches of the usual size.
 pub(crate) fn in_batches(rows: &[Activation], mut each: impl FnMut(&Batch)) {
     let mut batch = Batch::default();
     for part in rows.chunks(BATCH_ROWS) {
@@ -386,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_of_more_rows_than_are_written_is_refused() {
+    fn segment_of_too_many_rows_is_refused() {
         let line = Line {
             cpu: Cpu(0),
             service: Service::Other,
@@ -407,9 +408,9 @@ mod tests {
         assert!(content.len() < 1 << 14, "{}", content.len());
         let refused = SegmentReader::open(content, Columns::all(), 1).err();
 
-        let said = refused.map(|damage| damage.to_string());
+        let message = refused.map(|damage| damage.to_string());
         assert_eq!(
-            said.as_deref(),
+            message.as_deref(),
             Some("it holds 524289 rows, above the 524288 of a segment")
         );
     }

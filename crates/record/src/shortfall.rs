@@ -1,4 +1,4 @@
-//! Shortfalls: what a recording lacks, and what to do about it.
+//! Shortfalls: missing parts of a recording, and their remedies.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,101 +9,97 @@ use laggard_model::{Caveat, CaveatKind, Nanos};
 
 use crate::folder::SAMPLES;
 
-/// Something that is missing from a recording, or damaged. Everything else in
-/// it was read.
+/// Missing or damaged part of a recording. All other parts were read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Shortfall {
-    /// It has no end: the program runs yet, or was killed.
+    /// The recording has no end: the program still runs, or was killed.
     NoEnd {
-        /// The longest time that something waited to be written, so far; `None`:
-        /// not known.
+        /// Longest time that data waited to be written, so far; `None` if unknown.
         written_within: Option<Nanos>,
     },
-    /// A journal ends in bytes that are not a whole frame.
+    /// A journal ends in bytes that are not a complete frame.
     JournalTorn {
-        /// The journal's file name.
+        /// File name of the journal.
         file: String,
-        /// Where the last whole frame ends.
+        /// End of the last complete frame.
         offset: u64,
-        /// How many bytes follow.
+        /// Number of remaining bytes.
         bytes: u64,
     },
-    /// It has no end, and no journal of its last rows either.
+    /// The recording has neither an end nor a journal of its last rows.
     JournalGone,
-    /// The manifest names a file that is not there.
+    /// A file of the manifest does not exist.
     Gone {
-        /// Its name.
+        /// File name.
         file: String,
-        /// How many activations it held.
+        /// Number of its activations.
         rows: u64,
     },
-    /// The histograms that could be read hold less than was counted.
+    /// The readable histograms hold less than was counted.
     HistogramsShort {
-        /// How many activations are missing.
+        /// Number of missing activations.
         rows: u64,
     },
-    /// Numbers of activations are missing that are not among the losses.
+    /// Activations are missing that are not among the losses.
     Unexplained {
-        /// How many rows are missing.
+        /// Number of missing rows.
         rows: u64,
     },
     /// A file cannot be used.
     Damaged {
-        /// Its name.
+        /// File name.
         file: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// The manifest is gone or damaged; its copy from the start was used.
+    /// The manifest is missing or damaged; its copy from the start was used.
     ManifestFromStart {
-        /// What is wrong with the manifest.
+        /// Damage of the manifest.
         reason: String,
     },
 }
 
 impl Shortfall {
-    /// Whether a file of samples is not there.
+    /// Returns whether a file of samples is missing.
     pub fn is_of_samples(&self) -> bool {
         matches!(self, Self::Gone { file, .. } if Path::new(file).starts_with(SAMPLES))
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn advice(&self) -> Cow<'static, str> {
-        let known = match self {
+        let advice = match self {
             Self::NoEnd { written_within } => return no_end(*written_within),
             Self::JournalTorn { .. } => {
-                "these are the activations that were being written when it stopped; the rest is complete"
+                "the activations of an interrupted write; the rest is complete"
             }
             Self::JournalGone => {
                 "restore the file open-*.journal from a copy; up to 65536 activations at the end are missing"
             }
             Self::HistogramsShort { .. } => {
-                "restore histograms-*.parquet from a copy; the figures leave these activations out"
+                "restore histograms-*.parquet from a copy; the figures omit these activations"
             }
             Self::Unexplained { .. } => {
-                "the figures leave them out and may hide late ones; restore the samples from a copy, or record again"
+                "the figures omit them and may hide late ones; restore the samples from a copy, or record again"
             }
-            Self::Gone { .. } => {
-                "restore the file from a copy; the figures leave its activations out"
-            }
+            Self::Gone { .. } => "restore the file from a copy; the figures omit its activations",
             Self::Damaged { .. } => {
-                "restore the file from a copy and check the disk; the figures leave its activations out"
+                "restore the file from a copy and check the disk; the figures omit its activations"
             }
             Self::ManifestFromStart { .. } => {
-                "restore manifest.json from a copy; losses, caveats and cost are those of the start"
+                "restore manifest.json from a copy; losses, warnings and overhead are from the start of the recording"
             }
         };
-        known.into()
+        advice.into()
     }
 }
 
-/// What a kill can have cost. When it came nobody wrote down.
+/// Returns the possible loss by a kill, whose time is not recorded.
 fn no_end(written_within: Option<Nanos>) -> Cow<'static, str> {
     match written_within {
-        None => "if it no longer runs, what it had not written is missing; the figures hold for what is there".into(),
+        None => "if it no longer runs, unwritten activations are missing; the figures are valid for the rest".into(),
         Some(time) => format!(
-            "if it no longer runs, what it had not written is missing: it wrote within {}, or later just before it was killed; the figures hold for what is there",
+            "if it no longer runs, unwritten activations are missing: it wrote within {}, or later just before it was killed; the figures are valid for the rest",
             Unit::Auto.write_nanos(time)
         )
         .into(),
@@ -124,9 +120,9 @@ impl fmt::Display for Shortfall {
                 f,
                 "`{file}` has {bytes} bytes after byte {offset} that cannot be read"
             ),
-            Self::JournalGone => f.write_str("the journal of the last activations is gone"),
+            Self::JournalGone => f.write_str("the journal of the last activations is missing"),
             Self::Gone { file, rows } => {
-                write!(f, "`{file}` with {rows} activations is gone")
+                write!(f, "`{file}` with {rows} activations is missing")
             }
             Self::HistogramsShort { rows } => {
                 write!(f, "{rows} activations are missing from the histograms")
@@ -163,22 +159,22 @@ impl From<&Shortfall> for Caveat {
 mod tests {
     use super::*;
 
-    /// 17 s were lost under a load that left the writer no time.
+    /// Under a load that left the writer no time, 17 s were lost.
     #[test]
-    fn of_a_recording_that_was_killed_no_limit_is_promised() {
-        let known = Shortfall::NoEnd {
+    fn advice_for_a_killed_recording_promises_no_limit() {
+        let shortfall = Shortfall::NoEnd {
             written_within: Some(Nanos::from_ms(210)),
         };
         let unknown = Shortfall::NoEnd {
             written_within: None,
         };
 
-        for advice in [known.advice(), unknown.advice()] {
-            assert!(advice.contains("had not written is missing"), "{advice}");
+        for advice in [shortfall.advice(), unknown.advice()] {
+            assert!(advice.contains("unwritten activations are missing"), "{advice}");
             assert!(!advice.contains("at most"), "{advice}");
         }
         assert!(
-            known
+            shortfall
                 .advice()
                 .contains("within 210 ms, or later just before")
         );

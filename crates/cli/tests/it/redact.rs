@@ -506,7 +506,7 @@ fn a_copy_that_does_not_fit_leaves_nothing_in_the_way_of_another_try() {
         assert_eq!(code, Some(2), "{said}");
         for part in [
             "larger than a file may be here; raise the limit",
-            "what was written of the copy is removed",
+            "the incomplete copy is removed",
         ] {
             assert!(said.contains(part), "{said}");
         }

@@ -217,7 +217,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
     let of_run = said(&["compare", "--run", "a", "--run", "b"]);
 
     assert!(
-        of_file.contains("give the folder that `record` wrote"),
+        of_file.contains("give the directory that `record` wrote"),
         "{of_file}"
     );
     assert!(of_none.contains("check the name"), "{of_none}");

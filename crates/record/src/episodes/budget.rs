@@ -1,32 +1,33 @@
-//! How many late activations may be kept, shared among lines.
+//! Limit on the number of kept late activations, shared among lines.
 
 use laggard_model::Nanos;
 
 const MINUTE: f64 = 60.0;
-/// Minutes of the limit that may be kept at once. A recording of a few minutes then has
-/// trace data of nearly all late wakeups, and a long one stays within the limit.
-const AT_ONCE: f64 = 10.0;
-/// With less room than this, nothing would ever be kept.
-const LEAST_ROOM: f64 = 2.0;
+/// Number of minutes of the limit that may be kept at once. A recording of a few
+/// minutes then has trace data of nearly all late wakeups, and a long one stays within
+/// the limit.
+const MINUTES_AT_ONCE: f64 = 10.0;
+/// Minimum room; with less, no activation would ever be kept.
+const MIN_ROOM: f64 = 2.0;
 
-/// Room for late activations, of which a line may hold as much as is free.
+/// Room for late activations. A line may hold as much of it as is free.
 ///
-/// The rule is that of a shared packet buffer (Choudhury & Hahne 1998, "Dynamic
-/// Queue Length Thresholds for Shared-Memory Packet Switches", section III,
-/// with alpha = 1). n lines that always ask hold 1 / (n + 1) of the room each,
-/// so that as much is free for a line that was quiet until then: however noisy
-/// some lines are, another one's late activations find room. What a line holds
-/// decays with time, at a rate at which a full room gives the limit.
+/// The rule is that of a shared packet buffer (Choudhury & Hahne 1998, "Dynamic Queue
+/// Length Thresholds for Shared-Memory Packet Switches", section III, with alpha = 1).
+/// n lines that always ask hold 1 / (n + 1) of the room each, so the same amount is
+/// free for a line that was quiet. Late activations of a line therefore find room next
+/// to any number of noisy lines. The held room decays with time, at a rate at which a
+/// full room gives the limit.
 #[derive(Debug)]
 pub(super) struct Budget {
     room: f64,
-    /// After so many seconds 1/e of what is held is left.
+    /// Time constant of the decay, s.
     decay_s: f64,
     all: Held,
     lines: Vec<Held>,
 }
 
-/// How much is held, and when that was so.
+/// Held room at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     amount: f64,
@@ -34,8 +35,8 @@ struct Held {
 }
 
 impl Held {
-    /// What is left at `now`. Lines are read one after the other, so `now` can
-    /// be earlier than the time before: nothing has decayed then.
+    /// Returns the held room at `now`. Lines are read one after the other, so `now` can
+    /// be earlier than the previous time. No room has decayed then.
     fn at(&mut self, now: Nanos, decay_s: f64) -> f64 {
         if let Some(passed) = Nanos::between(self.at, now) {
             self.amount *= (-passed.as_secs_f64() / decay_s).exp();
@@ -46,13 +47,13 @@ impl Held {
 }
 
 impl Budget {
-    /// For `lines` lines, of which `per_minute` together are kept at most in
+    /// Creates a budget for `lines` lines that together keep at most `per_minute` in
     /// the long run; 0 keeps none.
     pub(super) fn new(lines: usize, per_minute: u64) -> Self {
         let limit = per_minute as f64;
         let room = match per_minute {
             0 => 0.0,
-            _ => (limit * AT_ONCE).max(LEAST_ROOM),
+            _ => (limit * MINUTES_AT_ONCE).max(MIN_ROOM),
         };
         Self {
             room,
@@ -84,8 +85,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// How many of each line are kept when the first `noisy` of them ask every
-    /// millisecond, for `seconds`.
+    /// Returns the number of kept activations per line if the first `noisy` lines ask
+    /// every millisecond, for `seconds`.
     fn kept(noisy: usize, lines: usize, per_minute: u64, seconds: u64) -> Vec<u64> {
         let mut budget = Budget::new(lines, per_minute);
         let mut kept = vec![0; lines];
@@ -98,20 +99,20 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_always_ask_get_the_same_and_never_more_than_the_limit() {
+    fn busy_lines_get_equal_shares_within_the_limit() {
         for noisy in [1, 3, 10] {
             let kept = kept(noisy, 12, 600, 120);
 
-            let all: u64 = kept.iter().sum();
-            assert!(all <= 2 * 600 + 6_000, "{noisy}: {all}");
+            let total: u64 = kept.iter().sum();
+            assert!(total <= 2 * 600 + 6_000, "{noisy}: {total}");
             let (least, most) = (kept[..noisy].iter().min(), kept[..noisy].iter().max());
             assert!(most.unwrap() - least.unwrap() <= 2, "{noisy}: {kept:?}");
-            assert!(all >= 600, "{noisy}: {all}");
+            assert!(total >= 600, "{noisy}: {total}");
         }
     }
 
     #[test]
-    fn a_line_that_was_quiet_finds_room_however_noisy_the_others_are() {
+    fn quiet_line_finds_room_next_to_noisy_ones() {
         for noisy in [1, 5, 15] {
             let mut budget = Budget::new(noisy + 1, 600);
             for ms in 0..30_000 {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_one_keeps_five_at_once_and_a_limit_of_none_nothing() {
+    fn limit_of_one_keeps_five_at_once_and_limit_of_zero_none() {
         assert_eq!(kept(1, 1, 1, 1), [5]);
         assert!(kept(1, 1, 0, 1) == [0]);
     }

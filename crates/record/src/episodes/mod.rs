@@ -1,13 +1,13 @@
-//! Episodes on disk: which late activations are kept, and their evidence.
+//! Episodes on disk: selection of late activations, and their evidence.
 //!
-//! `episodes-000001.jsonl.zst` ...: a series of zstd frames, each of whole
-//! lines, each line an episode as JSON; any zstd tool reads it as one file. A
-//! frame is appended by one write. A kill in the middle of it leaves a torn
-//! last frame; the reader stops there and says so. The disk is waited for at
-//! the end only, because the caller has the probe's rings to empty.
+//! `episodes-000001.jsonl.zst` ...: a series of zstd frames of whole lines, each line
+//! an episode as JSON. Any zstd tool reads it as one file. A frame is appended by one
+//! write. A kill during the write leaves a torn last frame; the reader stops there and
+//! reports it. Only the end waits for the disk, because the caller has to drain the
+//! probe's rings.
 //!
-//! `episodes.json`: [`laggard_model::EpisodeNotes`]. It has the names of
-//! addresses only once the recording has ended.
+//! `episodes.json`: [`laggard_model::EpisodeNotes`]. It has the names of addresses only
+//! after the end of the recording.
 
 mod budget;
 mod read;

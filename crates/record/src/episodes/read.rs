@@ -1,4 +1,4 @@
-//! Reading episodes.
+//! Reading of episodes.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -8,38 +8,40 @@ use laggard_model::{Episode, EpisodeNotes, Happening, Nanos};
 
 use crate::{OpenError, Recording, Shortfall, disk, gate};
 
-/// Size of an episodes file, bytes. The writer starts the next file after 64 MiB.
+/// Maximum size of an episodes file, bytes. The writer starts the next file after 64
+/// MiB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Size of an episode as a line, bytes. A full ring has 65,536 events (Linux) or 200,000
-/// (Windows), of some 150 bytes each.
+/// Maximum size of an episode as a line, bytes. A full ring has 65,536 events (Linux)
+/// or 200,000 (Windows), of about 150 bytes each.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// Number of bytes that a packed byte unpacks to. What packs best is the same call chain,
-/// sampled again and again: some 1,200 bytes become 6, because the times differ.
+/// Maximum number of bytes that a compressed byte expands to. The best compression is
+/// that of one call chain, sampled repeatedly: about 1,200 bytes become 6, because the
+/// times differ.
 const MAX_RATIO: u64 = 1_024;
-/// Unpacked size that is read of any file, bytes.
+/// Minimum of the expanded size that is read of any file, bytes.
 const MIN_UNPACKED_BYTES: u64 = 1 << 20;
-/// Number of lines that are no episodes before the rest of a file is left out. The writer
-/// writes none.
+/// Number of lines that are not episodes after which the rest of a file is skipped. The
+/// writer writes none.
 const MAX_BAD_LINES: u64 = 100;
-/// Number of events, samples and the like of an episode: those of a full ring, see
-/// [`MAX_LINE_BYTES`], rounded up.
+/// Maximum number of events, samples and similar records of an episode: those of a full
+/// ring, see [`MAX_LINE_BYTES`], rounded up.
 const MAX_EVENTS: usize = 1 << 18;
-/// Number of frames of a call chain. Linux gives 30 of the kernel and 30 of the program,
-/// Windows 32.
+/// Maximum number of frames of a call chain. Linux has 30 of the kernel and 30 of the
+/// program, Windows 32.
 const MAX_FRAMES: usize = 256;
-/// Length of the name of a thread, bytes. Linux has 15, Windows 64.
+/// Maximum length of a thread name, bytes. Linux has 15, Windows 64.
 const MAX_NAME_BYTES: usize = 1_024;
-/// More than any notes: some hundred thousand names.
-const LARGEST_NOTES: u64 = 256 << 20;
+/// Maximum size of the notes: enough for some hundred thousand names.
+const MAX_NOTES_BYTES: u64 = 256 << 20;
 
-/// The episodes of a recording.
+/// Episodes of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Episodes {
-    /// The episodes, by number.
+    /// Episodes, by number.
     pub episodes: Vec<Episode>,
-    /// How they were chosen. `None`: the recording was made without episodes.
+    /// Facts about their selection; `None` if the recording was made without episodes.
     pub notes: Option<EpisodeNotes>,
-    /// What could not be read.
+    /// Unreadable parts.
     pub shortfalls: Vec<Shortfall>,
 }
 
@@ -47,24 +49,24 @@ impl Recording {
     /// Reads all episodes.
     ///
     /// # Errors
-    /// When the folder cannot be listed.
+    /// If the directory cannot be listed.
     pub fn episodes(&self) -> Result<Episodes, OpenError> {
         let mut episodes = Vec::new();
-        let mut all = self.each_episode(|episode, _| episodes.push(episode))?;
-        all.episodes = episodes;
-        Ok(all)
+        let mut result = self.each_episode(|episode, _| episodes.push(episode))?;
+        result.episodes = episodes;
+        Ok(result)
     }
 
-    /// Reads one episode after the other, as many as there may be: `take` gets
-    /// each, with the notes, and what is returned has none.
+    /// Reads the episodes one after the other. `take` gets each, with the notes; the
+    /// returned value has none.
     ///
     /// # Errors
-    /// When the folder cannot be listed.
+    /// If the directory cannot be listed.
     pub fn each_episode(
         &self,
         mut take: impl FnMut(Episode, Option<&EpisodeNotes>),
     ) -> Result<Episodes, OpenError> {
-        let mut all = Episodes::default();
+        let mut result = Episodes::default();
         let refused = |source| OpenError::Io {
             file: self.dir().into(),
             source,
@@ -78,8 +80,8 @@ impl Recording {
             }
         }
         files.sort_unstable();
-        all.read_notes(self.dir());
-        let notes = all.notes.take();
+        result.read_notes(self.dir());
+        let notes = result.notes.take();
         let mut last = None;
         let mut check = |episode: &Episode| {
             self.check_episode(episode)?;
@@ -91,17 +93,16 @@ impl Recording {
             }
         };
         for (_, file) in files {
-            all.read_file(self.dir(), file, &mut check, &mut |one| {
+            result.read_file(self.dir(), file, &mut check, &mut |one| {
                 take(one, notes.as_ref());
             });
         }
-        all.notes = notes;
-        Ok(all)
+        result.notes = notes;
+        Ok(result)
     }
 }
 
-/// Parses a line. Text that is known to be UTF-8 as a whole is not validated again for
-/// each string in it.
+/// Parses a line. Lines that are UTF-8 as a whole avoid the validation of each string.
 fn parse(line: &[u8]) -> Result<Episode, serde_json::Error> {
     match std::str::from_utf8(line) {
         Ok(text) => serde_json::from_str(text),
@@ -110,7 +111,8 @@ fn parse(line: &[u8]) -> Result<Episode, serde_json::Error> {
 }
 
 impl Recording {
-    /// An error if an episode has more, longer or later parts than a writer writes.
+    /// Returns an error if an episode has more, longer or later parts than a writer
+    /// writes.
     fn check_episode(&self, episode: &Episode) -> Result<(), String> {
         let evidence = &episode.evidence;
         for (what, count) in [
@@ -148,7 +150,7 @@ impl Recording {
             ));
         }
         let latest = gate::latest(self.manifest().clock.start_ns);
-        let longest = Nanos::from_ns(gate::LONGEST_STEP_NS);
+        let longest = Nanos::from_ns(gate::MAX_STEP_NS);
         if episode.expiry_ns > latest || episode.latency() > longest {
             return Err(format!(
                 "it expires at {} ns and ends {} ns later; a recording ends by {} ns",
@@ -171,14 +173,14 @@ fn at_most(what: &str, count: usize, limit: usize) -> Result<(), String> {
 }
 
 impl Episodes {
-    /// What is damaged of the notes, without which nothing can be told.
+    /// Returns the damage of the notes, which are required.
     pub fn damaged_notes(&self) -> Option<&Shortfall> {
-        let is_notes = |one: &&Shortfall| matches!(one, Shortfall::Damaged { file, .. } if file == disk::EPISODE_NOTES);
+        let is_notes = |shortfall: &&Shortfall| matches!(shortfall, Shortfall::Damaged { file, .. } if file == disk::EPISODE_NOTES);
         self.shortfalls.iter().find(is_notes)
     }
 
-    /// Reads a file up to its end or to what no writer writes. `check` says what is wrong
-    /// with an episode.
+    /// Reads a file up to its end or to the first invalid content. `check` returns the
+    /// error of an episode.
     pub(super) fn read_file(
         &mut self,
         dir: &Path,
@@ -214,7 +216,7 @@ impl Episodes {
                     ))
                 }
                 Ok(_) if bad_lines == MAX_BAD_LINES => Some(format!(
-                    "{MAX_BAD_LINES} lines are no episodes; the rest from line {number} is left out"
+                    "{MAX_BAD_LINES} lines are not episodes; the rest from line {number} is skipped"
                 )),
                 Ok(_) => None,
                 Err(error) => Some(format!("it ends within episode {number}: {error}")),
@@ -230,14 +232,14 @@ impl Episodes {
                 Err(error) => {
                     bad_lines += 1;
                     first_bad
-                        .get_or_insert_with(|| format!("line {number} is no episode: {error}"));
+                        .get_or_insert_with(|| format!("line {number} is not an episode: {error}"));
                 }
             }
         }
         if let Some(first) = first_bad {
             let reason = match bad_lines {
                 1 => first,
-                more => format!("{first}; {} more are none", more - 1),
+                more => format!("{first}; {} more are not episodes", more - 1),
             };
             self.damaged(file, reason);
         }
@@ -245,7 +247,7 @@ impl Episodes {
 
     pub(super) fn read_notes(&mut self, dir: &Path) {
         let file = disk::EPISODE_NOTES;
-        match gate::read(&dir.join(file), LARGEST_NOTES) {
+        match gate::read(&dir.join(file), MAX_NOTES_BYTES) {
             Ok(text) => match serde_json::from_slice(&text) {
                 Ok(notes) => self.notes = Some(notes),
                 Err(error) => self.damaged(file.into(), error.to_string()),

@@ -1,4 +1,4 @@
-//! Which late activations are kept as episodes.
+//! Selection of late activations as episodes.
 
 use laggard_model::{
     Activation, Batch, EpisodeNotes, Histogram, LineId, LineWatch, Nanos, Untraced,
@@ -6,55 +6,57 @@ use laggard_model::{
 
 use super::budget::Budget;
 
-/// How long a line is watched before its automatic threshold is decided.
-const WATCH: Nanos = Nanos::from_secs(3);
-/// Upper bound of the automatic threshold, as a quantile of the latencies watched.
-const LATE: f64 = 0.999;
-/// Upper bound of the automatic threshold, as a multiple of the median. A fault that is
-/// present from the start raises the upper quantiles, but the median only if it hits more
-/// than half of all wakeups.
+/// Observation time of a line before its automatic threshold is chosen.
+const OBSERVATION_TIME: Nanos = Nanos::from_secs(3);
+/// Quantile of the observed latencies that is an upper bound of the automatic
+/// threshold.
+const LATE_QUANTILE: f64 = 0.999;
+/// Multiple of the median that is an upper bound of the automatic threshold. A fault
+/// that is present from the start raises the upper quantiles, but the median only if it
+/// hits more than half of all wakeups.
 const MEDIAN_MULTIPLE: u64 = 10;
-/// The smallest automatic threshold: less is not worth a word.
-const SMALLEST: Nanos = Nanos::from_us(50);
-/// The largest automatic threshold. A fault can hit most wakeups of the first seconds, so
+/// Minimum automatic threshold.
+const MIN_THRESHOLD: Nanos = Nanos::from_us(50);
+/// Maximum automatic threshold. A fault can hit most wakeups of the first seconds, so
 /// that both the median and the p99.9 are latencies of the fault.
-const LARGEST: Nanos = Nanos::from_ms(1);
+const MAX_THRESHOLD: Nanos = Nanos::from_ms(1);
 
-/// Number of expiries that are kept with one late wakeup. More of them count as late wakeups
-/// without trace data.
+/// Maximum number of expiries that are kept with one late wakeup. Further ones count as
+/// late wakeups without trace data.
 pub(super) const MAX_PASSED: usize = 1 << 16;
 
-/// From which latency on an activation is late.
+/// Latency above which an activation is late.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Threshold {
     /// The same for every line.
     Fixed(Nanos),
     /// For each line 10 times the median of its first 3 s, at most their p99.9, and
-    /// between 50 us and 1 ms. Until it is decided, each new maximum above 50 us is late,
+    /// between 50 us and 1 ms. Until the choice, each new maximum above 50 us is late,
     /// and every latency above 1 ms, because it exceeds any threshold.
     Automatic,
 }
 
-/// A late activation that is to be kept.
+/// Late activation to keep.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChosenActivation {
     /// The late activation.
     pub activation: Activation,
-    /// From which latency on its line was late.
+    /// Threshold of its line.
     pub threshold: Nanos,
     /// Later expiries that passed before the service ran, as times after the expiry.
     pub passed: Vec<Nanos>,
 }
 
 impl ChosenActivation {
-    /// Latency of this wakeup and of every expiry that passed during it.
+    /// Returns the latency of this wakeup and of every expiry that passed during it.
     fn latencies(&self) -> impl Iterator<Item = Nanos> {
         let latency = self.activation.latency();
         let passed = self.passed.iter();
         std::iter::once(latency).chain(passed.map(move |&after| latency.saturating_sub(after)))
     }
 
-    /// Late wakeups in it, itself included, and the sum of their latencies.
+    /// Returns the number of late wakeups in it, itself included, and the sum of their
+    /// latencies.
     pub fn wakeups(&self) -> (u64, Nanos) {
         let total = self
             .latencies()
@@ -63,7 +65,7 @@ impl ChosenActivation {
     }
 }
 
-/// An expiry that passed during a late wakeup that was chosen from an earlier batch.
+/// Expiry that passed during a late wakeup of an earlier batch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PassedExpiry {
     /// Line of both.
@@ -76,11 +78,11 @@ pub struct PassedExpiry {
     pub latency: Nanos,
 }
 
-/// Chooses late activations.
+/// Selects late activations.
 ///
-/// Of each line, every new largest is kept, from its first activation on;
-/// besides, a limited number in each minute, spread over it and shared fairly
-/// among the lines.
+/// Every new maximum of a line is kept, from its first activation. In addition, a
+/// limited number per minute is kept, spread over the minute and shared fairly among
+/// the lines.
 #[derive(Debug)]
 pub struct EpisodeSelector {
     lines: Vec<Watched>,
@@ -94,29 +96,29 @@ pub struct EpisodeSelector {
 struct Watched {
     threshold: Option<Nanos>,
     first: Option<Nanos>,
-    /// All latencies until the threshold was decided.
+    /// All latencies until the threshold was chosen.
     seen: Histogram,
-    /// Those of the recording that were not kept, for want of a threshold.
+    /// Latencies of the recording that were not kept, before there was a threshold.
     early: Histogram,
-    /// The largest of the recording.
+    /// Maximum of the recording.
     largest: Nanos,
-    /// Whether the activation was met that the line still waits for at the end.
+    /// Whether the activation that the line still waits for at the end has been read.
     is_waiting: bool,
     /// Late wakeups of the recording that were not kept, without those of `early`.
     untraced: Untraced,
-    /// The last wakeup, if it was late. Expiries that passed during it are known when the
-    /// next wakeup of the line is, which may be several batches later.
+    /// Last wakeup, if it was late. The expiries that passed during it are known with
+    /// the next wakeup of the line, possibly several batches later.
     newest: Option<NewestWakeup>,
     notes: LineWatch,
 }
 
-/// A late activation, and whether it is kept in any case.
+/// Late activation, and whether it is kept in any case.
 struct Candidate {
     late: ChosenActivation,
     is_largest: bool,
 }
 
-/// The last wakeup of a line, which was late.
+/// Last wakeup of a line, which was late.
 #[derive(Clone, Copy, Debug)]
 struct NewestWakeup {
     seq: u64,
@@ -130,14 +132,14 @@ struct NewestWakeup {
 /// State of a late wakeup.
 #[derive(Clone, Copy, Debug)]
 enum Choice {
-    /// Not decided; the position among the candidates of the current batch.
+    /// Undecided; the position among the candidates of the current batch.
     Candidate(usize),
     Kept,
     Surplus,
 }
 
 impl NewestWakeup {
-    /// Whether `missed` passed before the thread ran, and there is room for it.
+    /// Returns whether `missed` passed before the thread ran, and there is room for it.
     fn has_room(&self, missed: &Activation) -> bool {
         self.passed < MAX_PASSED
             && missed.expiry > self.expiry
@@ -146,8 +148,8 @@ impl NewestWakeup {
 }
 
 impl EpisodeSelector {
-    /// For `lines` lines, of which `per_minute` late activations together are
-    /// kept in a minute, besides each new largest.
+    /// Creates a selector for `lines` lines. It keeps `per_minute` late activations of
+    /// all lines together, in addition to each new maximum.
     pub fn new(lines: usize, threshold: Threshold, per_minute: u64) -> Self {
         let fixed = match threshold {
             Threshold::Fixed(threshold) => Some(threshold),
@@ -175,7 +177,7 @@ impl EpisodeSelector {
         }
     }
 
-    /// Begins to count: what is kept from here on is of a recording.
+    /// Starts the recording: activations are kept and counted from now.
     pub fn begin(&mut self) {
         self.kept = 0;
         for line in &mut self.lines {
@@ -190,9 +192,9 @@ impl EpisodeSelector {
         }
     }
 
-    /// Chooses the late wakeups of a batch that are kept, in order of time. A missed expiry
-    /// is part of the late wakeup before it; [`Self::passed`] has those of earlier batches.
-    /// If the thread still waits at the end, its first expiry is the late wakeup.
+    /// Selects the late wakeups of a batch, in time order. A missed expiry is part of
+    /// the late wakeup before it; [`Self::passed`] has those of earlier batches. If the
+    /// thread still waits at the end, its first expiry is the late wakeup.
     pub fn choose(&mut self, batch: &Batch) -> Vec<ChosenActivation> {
         let mut candidates: Vec<Candidate> = Vec::new();
         self.passed.clear();
@@ -206,7 +208,7 @@ impl EpisodeSelector {
                 line.take_in(activation, &mut candidates);
             }
         }
-        // They come line by line, and the budget is spent in order of time.
+        // The rows are ordered by line, and the budget is spent in time order.
         candidates.sort_by_key(|candidate| candidate.late.activation.expiry);
         let mut chosen = Vec::new();
         for Candidate { late, is_largest } in candidates {
@@ -236,24 +238,26 @@ impl EpisodeSelector {
         chosen
     }
 
-    /// Expiries in the last batch that passed during late wakeups chosen from earlier ones.
+    /// Returns the expiries in the last batch that passed during late wakeups of
+    /// earlier ones.
     pub fn passed(&self) -> &[PassedExpiry] {
         &self.passed
     }
 
-    /// Whether a later batch may have expiries that passed during wakeup `seq` of `line`.
+    /// Returns whether a later batch may have expiries that passed during wakeup `seq`
+    /// of `line`.
     pub fn may_grow(&self, line: LineId, seq: u64) -> bool {
         let watched = self.lines.get(usize::from(line.0));
         let newest = watched.and_then(|watched| watched.newest);
         newest.is_some_and(|newest| newest.seq == seq)
     }
 
-    /// How many were kept so far; the last one's number.
+    /// Returns the number of kept activations, which is the number of the last one.
     pub const fn kept(&self) -> u64 {
         self.kept
     }
 
-    /// What is to be said of the choice so far.
+    /// Returns the facts about the selection so far.
     pub fn notes(&self) -> EpisodeNotes {
         let lines: Vec<LineWatch> = self.lines.iter().map(Watched::notes).collect();
         EpisodeNotes {
@@ -267,12 +271,13 @@ impl EpisodeSelector {
 }
 
 impl Watched {
-    /// Returns whether this expiry, for which the thread still waits at the end, is the first.
+    /// Returns whether this expiry, for which the thread still waits at the end, is the
+    /// first.
     fn start_waiting(&mut self) -> bool {
         !std::mem::replace(&mut self.is_waiting, true)
     }
 
-    /// Takes in a wakeup. If it is late, it is a candidate.
+    /// Adds a wakeup. If it is late, it becomes a candidate.
     fn take_in(&mut self, activation: Activation, candidates: &mut Vec<Candidate>) {
         let latency = activation.latency();
         let is_largest = latency > self.largest;
@@ -280,12 +285,12 @@ impl Watched {
         let (threshold, is_late) = match self.threshold {
             Some(threshold) => (threshold, latency > threshold),
             None => {
-                let is_late = latency > SMALLEST && (is_largest || latency > LARGEST);
+                let is_late = latency > MIN_THRESHOLD && (is_largest || latency > MAX_THRESHOLD);
                 if !is_late {
                     self.early.add(latency);
                 }
                 self.watch(activation.expiry, latency);
-                (SMALLEST, is_late)
+                (MIN_THRESHOLD, is_late)
             }
         };
         self.newest = is_late.then_some(NewestWakeup {
@@ -303,8 +308,8 @@ impl Watched {
         candidates.extend(is_late.then_some(Candidate { late, is_largest }));
     }
 
-    /// Counts an expiry that passed before the service ran. If the newest wakeup is late, the
-    /// expiry is part of it.
+    /// Counts an expiry that passed before the service ran. If the newest wakeup is
+    /// late, the expiry is part of it.
     fn pass(
         &mut self,
         missed: &Activation,
@@ -312,7 +317,7 @@ impl Watched {
         earlier: &mut Vec<PassedExpiry>,
     ) {
         let latency = missed.latency();
-        if latency <= self.threshold.unwrap_or(SMALLEST) {
+        if latency <= self.threshold.unwrap_or(MIN_THRESHOLD) {
             return;
         }
         let Some(newest) = (self.newest.as_mut()).filter(|newest| newest.has_room(missed)) else {
@@ -332,20 +337,20 @@ impl Watched {
         }
     }
 
-    /// Counts a wakeup without trace data that was late at the time. The threshold may be
-    /// chosen later, or was chosen since.
+    /// Counts a wakeup without trace data that was late at the time. The threshold may
+    /// have been chosen since, or may be chosen later.
     fn add_untraced(&mut self, latency: Nanos) {
         match self.threshold {
             Some(threshold) if latency > threshold => self.untraced.add(1, latency),
             Some(_) => {}
-            None if latency > LARGEST => self.untraced.add(1, latency),
+            None if latency > MAX_THRESHOLD => self.untraced.add(1, latency),
             None => self.early.add(latency),
         }
     }
 
     fn watch(&mut self, expiry: Nanos, latency: Nanos) {
         self.seen.add(latency);
-        if expiry >= *self.first.get_or_insert(expiry) + WATCH {
+        if expiry >= *self.first.get_or_insert(expiry) + OBSERVATION_TIME {
             self.notes = self.notes();
             self.untraced = self.notes.untraced.unwrap_or_default();
             self.notes.from_ns = Some(expiry);
@@ -355,15 +360,17 @@ impl Watched {
         }
     }
 
-    /// The threshold by what was seen so far.
+    /// Returns the threshold from the latencies so far.
     fn automatic(&self) -> Nanos {
         let quantile = |q| self.seen.quantile(q).unwrap_or_default();
         let typical = quantile(0.5) * MEDIAN_MULTIPLE;
-        quantile(LATE).min(typical).clamp(SMALLEST, LARGEST)
+        quantile(LATE_QUANTILE)
+            .min(typical)
+            .clamp(MIN_THRESHOLD, MAX_THRESHOLD)
     }
 
-    /// What is known of the line. What was late before its threshold was
-    /// decided is told by the threshold that it would have now.
+    /// Returns the facts about the line. Before the choice of the threshold, lateness
+    /// is decided by the threshold that would be chosen now.
     fn notes(&self) -> LineWatch {
         if self.threshold.is_some() {
             return LineWatch {

@@ -22,7 +22,7 @@ fn activation(seq: u64, latency: Nanos) -> Activation {
     }
 }
 
-/// A thread of `line` that is late by `latency` at `seq` ms.
+/// Returns an activation of a thread of `line` that is late by `latency` at `seq` ms.
 fn on(line: u16, seq: u64, latency: Nanos) -> Activation {
     Activation {
         line: LineId(line),
@@ -47,14 +47,14 @@ fn episode(number: u64) -> Episode {
     Episode::new(number, Cpu(1), &activation(number, latency), Nanos::ZERO)
 }
 
-/// Latencies in whole microseconds that go up and down again without a new
-/// largest after the first.
+/// Returns latencies in whole microseconds that rise and fall without a new maximum
+/// after the first.
 fn ordinary(seq: u64, most: u64) -> Nanos {
     Nanos::from_us(most - seq % most)
 }
 
 #[test]
-fn the_automatic_threshold_is_the_tail_of_the_first_seconds() {
+fn automatic_threshold_is_the_tail_of_the_first_seconds() {
     let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 100);
     let first = batch((0..=3_000).map(|seq| (seq, ordinary(seq, 1_000))));
 
@@ -71,7 +71,7 @@ fn automatic_threshold_is_between_50_us_and_1_ms() {
     let mut rows = Batch::default();
     for seq in 0..=3_000 {
         rows.push(&on(0, seq, Nanos::from_us(5)));
-        // A fault that hits most wakeups: the median is its latency, too.
+        // A fault that hits most wakeups also determines the median.
         rows.push(&on(1, seq, Nanos::from_ms(1_000 + seq % 7)));
     }
 
@@ -81,8 +81,8 @@ fn automatic_threshold_is_between_50_us_and_1_ms() {
     assert_eq!(selector.notes().thresholds_ns, limits.map(Some));
 }
 
-/// A fault that is present from the start hits a fifth of all wakeups, and so makes the
-/// p99.9. The rest tells what is usual.
+/// A fault that is present from the start hits a fifth of all wakeups and determines
+/// the p99.9. The rest shows the usual latency.
 #[test]
 fn fault_from_the_start_does_not_raise_the_threshold() {
     let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 6_000);
@@ -116,7 +116,7 @@ fn passed_expiries_are_part_of_the_late_wakeup_or_counted_without_trace_data() {
     rows.push(&missed(11, 2));
     rows.push(&missed(12, 1));
     rows.push(&activation(20, Nanos::from_us(100)));
-    // The late wakeup that it passed during was lost.
+    // The late wakeup during which it passed was lost.
     rows.push(&missed(30, 2));
 
     let chosen = selector.choose(&rows);
@@ -132,7 +132,7 @@ fn passed_expiries_are_part_of_the_late_wakeup_or_counted_without_trace_data() {
 }
 
 /// A batch ends between a late wakeup and the expiries that passed during it if the
-/// collector drains after the one and before the next wakeup.
+/// collector drains in between.
 #[test]
 fn passed_expiries_are_part_of_a_late_wakeup_of_an_earlier_batch() {
     let rows = |seq: u64| Activation {
@@ -146,10 +146,10 @@ fn passed_expiries_are_part_of_a_late_wakeup_of_an_earlier_batch() {
 
         for start in (0..100).step_by(size) {
             let batch: Vec<_> = (start..100.min(start + size as u64)).map(rows).collect();
-            let mut all = Batch::default();
-            batch.iter().for_each(|row| all.push(row));
+            let mut rows = Batch::default();
+            batch.iter().for_each(|row| rows.push(row));
             let may_grow = open.is_some_and(|seq| selector.may_grow(LineId(0), seq));
-            let chosen = selector.choose(&all);
+            let chosen = selector.choose(&rows);
             for passed in selector.passed() {
                 assert!(may_grow, "{size}: {passed:?}");
                 assert_eq!(open, Some(passed.seq), "{size}: {passed:?}");
@@ -174,7 +174,7 @@ fn passed_expiries_are_part_of_a_late_wakeup_of_an_earlier_batch() {
     }
 }
 
-/// The late wakeup was not kept, so the causes of what passed during it are unknown.
+/// The late wakeup was not kept, so the causes of the passed expiries are unknown.
 #[test]
 fn passed_expiries_of_a_wakeup_without_trace_data_have_none() {
     let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(500)), 0);
@@ -218,7 +218,7 @@ fn expiries_beyond_the_limit_of_one_late_wakeup_have_no_trace_data() {
     assert_eq!(untraced.wakeups, 10);
 }
 
-/// Whatever is chosen, the late wakeups with and without trace data are all that there are.
+/// For any selection, the late wakeups with and without trace data are the total.
 #[test]
 fn late_wakeups_with_and_without_trace_data_add_up() {
     for threshold in [Threshold::Automatic, Threshold::Fixed(Nanos::from_us(800))] {
@@ -228,7 +228,7 @@ fn late_wakeups_with_and_without_trace_data_add_up() {
             _ => Nanos::from_us(20),
         };
         let mut with = (0, Nanos::ZERO);
-        let mut all = (0, Nanos::ZERO);
+        let mut total = (0, Nanos::ZERO);
         for second in 0..8 {
             let mut rows = Batch::default();
             for seq in second * 1_000..(second + 1) * 1_000 {
@@ -245,12 +245,12 @@ fn late_wakeups_with_and_without_trace_data_add_up() {
                     )
                 });
             }
-            let is_late = |one: &Activation| one.latency() > Nanos::from_us(899);
-            for one in rows.iter().filter(is_late) {
-                all = (all.0 + 1, all.1 + one.latency());
+            let is_late = |activation: &Activation| activation.latency() > Nanos::from_us(899);
+            for activation in rows.iter().filter(is_late) {
+                total = (total.0 + 1, total.1 + activation.latency());
             }
-            for one in selector.choose(&rows) {
-                let (count, time) = one.wakeups();
+            for chosen in selector.choose(&rows) {
+                let (count, time) = chosen.wakeups();
                 with = (with.0 + count, with.1 + time);
             }
         }
@@ -258,19 +258,19 @@ fn late_wakeups_with_and_without_trace_data_add_up() {
         let without = selector.notes().lines[0].untraced.unwrap();
 
         assert!(without.wakeups > 0);
-        assert_eq!(with.0 + without.wakeups, all.0, "{threshold:?}");
+        assert_eq!(with.0 + without.wakeups, total.0, "{threshold:?}");
         // Until the threshold is chosen, latencies are counted in buckets.
-        let difference = (with.1 + without.total_ns).ns().abs_diff(all.1.ns());
+        let difference = (with.1 + without.total_ns).ns().abs_diff(total.1.ns());
         assert!(
-            difference < all.1.ns() / 1_000,
+            difference < total.1.ns() / 1_000,
             "{threshold:?}: {difference} ns"
         );
     }
 }
 
 #[test]
-fn beyond_the_limit_only_a_new_largest_is_kept_until_time_has_passed() {
-    // One a minute: room for ten at once, of which a line holds half.
+fn only_new_maxima_are_kept_beyond_the_limit() {
+    // One a minute: room for ten at once, and a line holds half of it.
     let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 1);
     let late = [70, 60, 60, 60, 60, 60, 90, 60].map(Nanos::from_us);
 
@@ -288,7 +288,7 @@ fn beyond_the_limit_only_a_new_largest_is_kept_until_time_has_passed() {
 }
 
 #[test]
-fn a_limit_of_zero_keeps_new_largest_ones_only() {
+fn limit_of_zero_keeps_new_maxima_only() {
     let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 0);
     let late = [70, 60, 80].map(Nanos::from_us);
 
@@ -296,7 +296,7 @@ fn a_limit_of_zero_keeps_new_largest_ones_only() {
 }
 
 #[test]
-fn a_missed_activation_is_no_episode() {
+fn missed_activation_is_no_episode() {
     let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 9);
     let mut rows = Batch::default();
     rows.push(&Activation {
@@ -309,18 +309,18 @@ fn a_missed_activation_is_no_episode() {
 }
 
 fn read(dir: &std::path::Path) -> Episodes {
-    let mut all = Episodes::default();
+    let mut read_back = Episodes::default();
     let mut episodes = Vec::new();
-    all.read_file(dir, disk::episodes_name(1), &mut |_| Ok(()), &mut |one| {
+    read_back.read_file(dir, disk::episodes_name(1), &mut |_| Ok(()), &mut |one| {
         episodes.push(one);
     });
-    all.episodes = episodes;
-    all.read_notes(dir);
-    all
+    read_back.episodes = episodes;
+    read_back.read_notes(dir);
+    read_back
 }
 
 #[test]
-fn episodes_and_names_are_read_back_as_they_were_written() {
+fn episodes_and_names_are_read_back_unchanged() {
     let around = tempfile::tempdir().unwrap();
     let dir = Folder::make(&around.path().join("r"), Access::Private).unwrap();
     let mut writer = EpisodeWriter::new(&dir);
@@ -339,14 +339,14 @@ fn episodes_and_names_are_read_back_as_they_were_written() {
 
     writer.finish(&notes).unwrap();
 
-    let all = read(dir.path());
-    assert_eq!(all.episodes, [episode(1), episode(2)]);
-    assert_eq!(all.notes, Some(notes));
-    assert_eq!(all.shortfalls, []);
+    let episodes = read(dir.path());
+    assert_eq!(episodes.episodes, [episode(1), episode(2)]);
+    assert_eq!(episodes.notes, Some(notes));
+    assert_eq!(episodes.shortfalls, []);
 }
 
 #[test]
-fn a_torn_last_frame_costs_only_its_own_episodes() {
+fn torn_last_frame_loses_only_its_episodes() {
     let around = tempfile::tempdir().unwrap();
     let dir = Folder::make(&around.path().join("r"), Access::Private).unwrap();
     let mut writer = EpisodeWriter::new(&dir);
@@ -361,15 +361,15 @@ fn a_torn_last_frame_costs_only_its_own_episodes() {
     for length in [first, first + 1, first + 9, whole.len() - 1] {
         fs::write(&file, &whole[..length]).unwrap();
 
-        let all = read(dir.path());
+        let episodes = read(dir.path());
 
-        assert_eq!(all.episodes, [episode(1)], "cut at {length}");
-        assert_eq!(all.shortfalls.len(), usize::from(length > first));
+        assert_eq!(episodes.episodes, [episode(1)], "cut at {length}");
+        assert_eq!(episodes.shortfalls.len(), usize::from(length > first));
     }
 }
 
 #[test]
-fn a_line_that_is_no_episode_is_named_and_the_rest_is_read() {
+fn line_that_is_no_episode_is_named_and_the_rest_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = serde_json::to_string(&episode(1)).unwrap();
     text.push_str("\n{}\n");
@@ -377,18 +377,18 @@ fn a_line_that_is_no_episode_is_named_and_the_rest_is_read() {
     let file = dir.path().join(disk::episodes_name(1));
     fs::write(&file, zstd::bulk::compress(text.as_bytes(), 1).unwrap()).unwrap();
 
-    let all = read(dir.path());
+    let episodes = read(dir.path());
 
-    assert_eq!(all.episodes, [episode(1), episode(3)]);
+    assert_eq!(episodes.episodes, [episode(1), episode(3)]);
     assert!(
-        all.shortfalls[0]
+        episodes.shortfalls[0]
             .to_string()
-            .contains("line 2 is no episode")
+            .contains("line 2 is not an episode")
     );
 }
 
 #[test]
-fn what_is_late_in_the_first_seconds_is_kept_too() {
+fn late_wakeups_of_the_first_seconds_are_kept() {
     let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 100);
     let latency = |seq| match seq {
         400 => Nanos::from_ms(25),
@@ -400,14 +400,14 @@ fn what_is_late_in_the_first_seconds_is_kept_too() {
     let chosen = selector.choose(&batch((0..2_000).map(|seq| (seq, latency(seq)))));
 
     assert_eq!(numbers(&chosen), [400, 1_100]);
-    // It would be late by the threshold that there would be now: 10 times the median.
+    // It would be late by the threshold that would be chosen now: 10 times the median.
     let watch = selector.notes().lines[0];
     assert_eq!((watch.from_ns, watch.kept), (None, 2));
     assert_eq!((watch.early, watch.early_largest_ns.is_some()), (1, true));
 }
 
 #[test]
-fn what_was_late_before_the_threshold_was_known_is_counted() {
+fn late_wakeups_before_the_threshold_are_counted() {
     let mut selector = EpisodeSelector::new(1, Threshold::Automatic, 100);
     let latency = |seq| match seq {
         100 => Nanos::from_us(900),
@@ -433,7 +433,7 @@ fn what_was_late_before_the_threshold_was_known_is_counted() {
 }
 
 #[test]
-fn a_recording_that_begins_later_keeps_the_largest_of_its_own() {
+fn recording_that_starts_later_keeps_its_own_maximum() {
     let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 0);
     selector.choose(&batch([(1, Nanos::from_ms(9)), (2, Nanos::from_ms(1))]));
 
@@ -446,7 +446,7 @@ fn a_recording_that_begins_later_keeps_the_largest_of_its_own() {
 }
 
 #[test]
-fn of_those_that_still_wait_at_the_end_the_first_is_kept() {
+fn first_of_the_waiting_expiries_is_kept() {
     let mut selector = EpisodeSelector::new(1, Threshold::Fixed(Nanos::from_us(50)), 600);
     let mut rows = Batch::default();
     for seq in 0..100 {
@@ -465,7 +465,7 @@ fn of_those_that_still_wait_at_the_end_the_first_is_kept() {
 }
 
 #[test]
-fn a_noisy_line_leaves_room_for_a_quiet_one() {
+fn noisy_line_leaves_room_for_a_quiet_one() {
     let mut selector = EpisodeSelector::new(2, Threshold::Fixed(Nanos::from_us(50)), 600);
     let mut kept = [0, 0];
     for second in 0..25 {
@@ -473,7 +473,7 @@ fn a_noisy_line_leaves_room_for_a_quiet_one() {
         for ms in 0..1_000 {
             rows.push(&on(0, second * 1_000 + ms, Nanos::from_us(900 - ms % 7)));
         }
-        // Never a new largest.
+        // Never a new maximum.
         rows.push(&on(1, second * 1_000, Nanos::from_ms(40 - second)));
         for late in selector.choose(&rows) {
             kept[usize::from(late.activation.line.0)] += 1;

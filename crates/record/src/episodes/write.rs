@@ -1,4 +1,4 @@
-//! Writing episodes.
+//! Writing of episodes.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -9,29 +9,30 @@ use crate::error::unless_held;
 use crate::folder::Folder;
 use crate::{WriteError, disk};
 
-/// How long an episode waits at most before it is on disk.
+/// Maximum time for which an episode waits before it is written.
 const FLUSH_EVERY: Nanos = Nanos::from_secs(5);
-/// How many bytes of episodes wait at most.
+/// Maximum number of waiting bytes.
 const FLUSH_BYTES: usize = 1 << 20;
-/// How large a file grows before the next begins.
+/// File size after which the next file starts.
 const FILE_BYTES: u64 = 64 << 20;
 const ZSTD_LEVEL: i32 = 1;
 
-/// Writes the episodes of a recording.
+/// Writer of the episodes of a recording.
 #[derive(Debug)]
 pub struct EpisodeWriter {
     folder: Folder,
     /// Number of the open file.
     number: u32,
     file: Option<File>,
-    /// Length of all whole frames of the open file.
+    /// Length of all complete frames of the open file.
     good: u64,
     waiting: Vec<u8>,
     flushed_at: Option<Nanos>,
 }
 
 impl EpisodeWriter {
-    /// For the recording in `folder`. Without an episode, no file is made.
+    /// Creates a writer for the recording in `folder`. Without an episode, no file is
+    /// created.
     pub fn new(folder: &Folder) -> Self {
         Self {
             folder: folder.clone(),
@@ -43,10 +44,10 @@ impl EpisodeWriter {
         }
     }
 
-    /// Adds an episode; it is on disk after the next flush that is due.
+    /// Adds an episode; it is on disk after the next due flush.
     ///
     /// # Errors
-    /// When it cannot be encoded, or the disk refuses.
+    /// If it cannot be encoded, or the disk refuses.
     pub fn append(&mut self, episode: &Episode) -> Result<(), WriteError> {
         serde_json::to_writer(&mut self.waiting, episode).map_err(|source| {
             WriteError::Manifest {
@@ -62,13 +63,13 @@ impl EpisodeWriter {
         }
     }
 
-    /// Does what is due at `now`, `CLOCK_MONOTONIC`. Call it about every
+    /// Writes if a flush is due at `now`, `CLOCK_MONOTONIC`. Call it about every
     /// second.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses.
     pub fn flush(&mut self, now: Nanos, notes: &EpisodeNotes) -> Result<(), WriteError> {
-        let due = self.flushed_at.is_none_or(|at| now >= at + FLUSH_EVERY);
+        let due = self.flushed_at.is_none_or(|time| now >= time + FLUSH_EVERY);
         if due {
             self.flushed_at = Some(now);
             self.write_frame()?;
@@ -78,10 +79,10 @@ impl EpisodeWriter {
         Ok(())
     }
 
-    /// Writes what waits, and the notes with the names.
+    /// Writes the waiting episodes, and the notes with the names.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses.
     pub fn finish(mut self, notes: &EpisodeNotes) -> Result<(), WriteError> {
         self.write_frame()?;
         if let Some(file) = &self.file {
@@ -91,7 +92,7 @@ impl EpisodeWriter {
         disk::place(&self.folder, disk::EPISODE_NOTES, &self.encode(notes)?)
     }
 
-    /// Writes what waits; whoever was killed early left no notes.
+    /// Writes the waiting episodes without notes, as after an early kill.
     pub(crate) fn finish_without_notes(mut self) -> Result<(), WriteError> {
         self.write_frame()
     }
@@ -117,7 +118,7 @@ impl EpisodeWriter {
             .seek(SeekFrom::Start(self.good))
             .and_then(|_| file.write_all(&frame));
         if let Err(error) = written {
-            // The next frame would stand behind a torn one, unreadable.
+            // The next frame would follow a torn one and be unreadable.
             file.set_len(self.good).map_err(failed)?;
             return Err(failed(error));
         }
@@ -126,7 +127,7 @@ impl EpisodeWriter {
         Ok(())
     }
 
-    /// The file that is written to, or will be.
+    /// Returns the name of the current or next file.
     fn file_name(&self) -> String {
         disk::episodes_name(self.number.max(1))
     }

@@ -1,10 +1,9 @@
-//! Names that are nobody's secret: those of the kernel, of laggard, of hardware
-//! and of what every machine has.
+//! Public names: those of the kernel, of laggard, of hardware and of common software.
 //!
-//! Whoever may start a thread may call it `kworker/payroll`. So a name is known
-//! by all of it, not by its beginning.
+//! Any program can name a thread `kworker/payroll`. So a name is recognised as a whole,
+//! not by its prefix.
 
-/// Threads of the kernel. `#` stands for digits, `?` for a small letter.
+/// Threads of the kernel. `#` stands for digits, `?` for a lower-case letter.
 const KERNEL_THREADS: [&str; 52] = [
     "backlog_napi/#",
     "cpuhp/#",
@@ -99,7 +98,7 @@ const OWN_THREADS: [&str; 35] = [
     "load-start",
 ];
 
-/// Libraries whose functions everybody has.
+/// Common libraries.
 const SYSTEM_LIBRARIES: [&str; 13] = [
     "[vdso]",
     "ld-linux-aarch#.so.#",
@@ -116,7 +115,7 @@ const SYSTEM_LIBRARIES: [&str; 13] = [
     "librt.so.#",
 ];
 
-/// What drivers call their interrupts, word by word.
+/// Words in drivers' names of interrupts.
 const DEVICES: &str = "a acpi aer ahci amd amdgpu arch ata ath audio b block bnx bnxt brcm bwctrl c \
     card cascade cmd comp config control d default designware dma dmar dpc drm dw e edac ehci en ena eno \
     enp ens eth event f floppy generic genirq gic gpio gve hcd hda hpet hv i ice ide igb igc input intel \
@@ -125,7 +124,7 @@ const DEVICES: &str = "a acpi aer ahci amd amdgpu arch ata ath audio b block bnx
     pmu q queue r radeon req requests rtc rtw rx s sas scsi sdhci serial snd storvsc therm thermal \
     thunderbolt timer ttys tx txrx uart uhci uio usb vfio vi virtio vmbus watchdog wl wlan wlp x xhci";
 
-/// Drivers that come with Windows, and what the importer calls one that no image tells.
+/// Drivers that come with Windows, and the importer's names of unknown drivers.
 const WINDOWS_DRIVERS: &str = "unknown acpi.sys afd.sys ataport.sys cdrom.sys classpnp.sys clfs.sys \
     disk.sys dxgkrnl.sys dxgmms1.sys dxgmms2.sys fltmgr.sys hal.dll hdaudbus.sys hdaudio.sys \
     hidclass.sys hidusb.sys http.sys i8042prt.sys intelppm.sys amdppm.sys kbdclass.sys ks.sys \
@@ -135,21 +134,21 @@ const WINDOWS_DRIVERS: &str = "unknown acpi.sys afd.sys ataport.sys cdrom.sys cl
     usbxhci.sys vmbus.sys vmbusr.sys volmgr.sys volsnap.sys wdf01000.sys win32k.sys \
     win32kbase.sys win32kfull.sys";
 
-/// Words of the versions of kernels that many have.
+/// Words in common kernel versions.
 const RELEASES: &str = "amd arch aarch arm aws azure bpo cloud common cos deb debian default el fc \
     gcp generic gke hwe ibm ky kvm lowlatency lts mainline microsoft mod next oracle ppa pve raspi \
     rc realtime riscv rpi rpt rt standard tegra tumbleweed ubuntu v vanilla virt wsl x xanmod zen \
     smp preempt dynamic lazy mon tue wed thu fri sat sun jan feb mar apr may jun jul aug sep oct nov dec \
     utc gmt";
 
-/// Words of the names of distributions.
+/// Words in the names of distributions.
 const DISTRIBUTIONS: &str = "alma almalinux alpine amazon arch astra bookworm bullseye buster buildroot \
     centos cloud container core debian desktop edition endeavouros enterprise fedora forky gentoo gnu hat \
     jammy kali leap linux lts manjaro mint nixos noble oracle os poky pop popos raspbian raspberry pi red \
     rhel rocky rolling server sles slackware stream suse opensuse trixie tumbleweed ubuntu void \
     workstation yocto v";
 
-/// Options of the kernel that bear on latency, or are on most machines.
+/// Kernel options that affect latency or are common.
 const OPTIONS: &str = "acpi amd_pstate apparmor audit cgroup_disable clocksource \
     cpufreq.default_governor cpuidle.governor cpuidle.off debugpat earlyprintk efi hpet hugepages idle \
     init_on_alloc init_on_free intel_idle.max_cstate intel_iommu intel_pstate iommu ipv6.disable irqaffinity \
@@ -163,7 +162,7 @@ const OPTIONS: &str = "acpi amd_pstate apparmor audit cgroup_disable clocksource
     transparent_hugepage tsc tsx tsx_async_abort watchdog workqueue.cpu_intensive_thresh_us \
     workqueue.power_efficient";
 
-/// Words of laggard's sentences, and of the system's about errors.
+/// Words of laggard's sentences, and of the system's error messages.
 const WORDS: &str = "a about above absolute activation activations add address address-space \
     after again all allocate allowed allows alone already an and another any apart are argument \
     around as ask asked at attach available awake back bad batch's be because before began begin \
@@ -223,12 +222,12 @@ pub(super) fn is_system_library(name: &str) -> bool {
     is_one_of(&SYSTEM_LIBRARIES, name)
 }
 
-/// The beginning of an interrupt thread's name, which says which interrupt it
-/// serves, and the rest, which is its device's name as far as it fits.
+/// Splits the name of an interrupt thread into the part that identifies its interrupt
+/// and the rest: the name of its device, possibly truncated.
 pub(super) fn interrupt_thread(name: &str) -> Option<(&str, &str)> {
     let number = name.strip_prefix("irq/")?;
     let (number, _) = number.split_once('-')?;
-    let digits = !number.is_empty() && number.bytes().all(|one| one.is_ascii_digit());
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let begin = "irq/".len() + number.len() + 1;
     let begin = if name[begin..].starts_with("s-") {
         begin + 2
@@ -238,31 +237,31 @@ pub(super) fn interrupt_thread(name: &str) -> Option<(&str, &str)> {
     digits.then(|| name.split_at(begin))
 }
 
-/// The name of a program that somebody loaded into the kernel, where a function
-/// of it is one; it is theirs.
+/// Returns the name of a BPF program if the function is one. Such names are private.
 pub(super) fn loaded_program(function: &str) -> Option<&str> {
     if let Some(rest) = function.strip_prefix("bpf_prog_") {
-        // A tag of hexadecimal digits stands between.
+        // A tag of hexadecimal digits precedes the name.
         return Some(rest.split_once('_').map_or("", |(_, name)| name));
     }
     function.strip_prefix("bpf_struct_ops_")
 }
 
-/// Whether a driver comes with Windows; names of its files have no case.
+/// Returns whether a driver comes with Windows. Names of its files are
+/// case-insensitive.
 pub(super) fn is_windows_driver(name: &str) -> bool {
-    let mut known = WINDOWS_DRIVERS.split_whitespace();
-    known.any(|one| one.eq_ignore_ascii_case(name))
+    let mut drivers = WINDOWS_DRIVERS.split_whitespace();
+    drivers.any(|driver| driver.eq_ignore_ascii_case(name))
 }
 
-/// Whether a driver calls an interrupt so, or the beginning of it.
+/// Returns whether a driver uses this name, or its beginning, for an interrupt.
 pub(super) fn is_device(name: &str) -> bool {
     is_made_of(DEVICES, name, true)
 }
 
-/// Whether a part of a kernel's version is one that many have.
+/// Returns whether a part of a kernel version is common.
 pub(super) fn is_release(part: &str) -> bool {
     let commit = part.strip_prefix('g').filter(|rest| rest.len() >= 7);
-    let is_commit = commit.is_some_and(|rest| rest.bytes().all(|one| one.is_ascii_hexdigit()));
+    let is_commit = commit.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
     is_commit || is_made_of(RELEASES, part, false)
 }
 
@@ -270,34 +269,37 @@ pub(super) fn is_distribution(name: &str) -> bool {
     is_made_of(DISTRIBUTIONS, name, false)
 }
 
-/// Whether a word of the kernel's command line is one of those, with a value
+/// Returns whether a word of the kernel's command line is a known option with a value
 /// of the kernel's.
 pub(super) fn is_kernel_option(word: &str) -> bool {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
-    let is_of_value = |one: char| one.is_ascii_alphanumeric() || "_,.:+-".contains(one);
-    OPTIONS.split_whitespace().any(|known| known == name)
+    let is_of_value =
+        |character: char| character.is_ascii_alphanumeric() || "_,.:+-".contains(character);
+    OPTIONS.split_whitespace().any(|option| option == name)
         && value.len() <= 64
         && value.chars().all(is_of_value)
 }
 
-/// Whether a word is laggard's, or a number.
+/// Returns whether a word is laggard's, or a number.
 pub(super) fn is_plain_word(word: &str) -> bool {
     let is_word = |part: &str| {
         let lower = part.to_ascii_lowercase();
-        WORDS.split_whitespace().any(|known| known == lower)
+        WORDS.split_whitespace().any(|word| word == lower)
     };
     is_quantity(word) || word.split(':').all(is_word)
 }
 
-/// Whether a text is a number, or several, with their units: `1.5ms`, `0-3,7`.
+/// Returns whether a text is a number, or several, with units: `1.5ms`, `0-3,7`.
 pub(super) fn is_quantity(text: &str) -> bool {
     let number = |part: &str| {
-        let digits = part.trim_end_matches(|one: char| one.is_ascii_alphabetic() || one == '%');
+        let digits = part.trim_end_matches(|character: char| {
+            character.is_ascii_alphabetic() || character == '%'
+        });
         let unit = &part[digits.len()..];
-        let is_number = digits.starts_with(|one: char| one.is_ascii_digit())
-            && digits.bytes().all(|one| one.is_ascii_digit() || one == b'.')
-            // More of them are an address.
-            && digits.bytes().filter(|&one| one == b'.').count() <= 1;
+        let is_number = digits.starts_with(|character: char| character.is_ascii_digit())
+            && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+            // More dots make an address.
+            && digits.bytes().filter(|&byte| byte == b'.').count() <= 1;
         let units = [
             "", "%", "ns", "us", "ms", "s", "m", "h", "min", "Hz", "kHz", "KiB", "MiB",
         ];
@@ -317,35 +319,37 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     };
     match (first, name.split_first()) {
         (b'#', _) => {
-            let digits = name.iter().take_while(|one| one.is_ascii_digit()).count();
+            let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
             digits > 0 && fits(rest, &name[digits..])
         }
-        (b'?', Some((one, name))) => one.is_ascii_lowercase() && fits(rest, name),
-        (first, Some((&one, name))) => one == first && fits(rest, name),
+        (b'?', Some((byte, name))) => byte.is_ascii_lowercase() && fits(rest, name),
+        (first, Some((&byte, name))) => byte == first && fits(rest, name),
         (_, None) => false,
     }
 }
 
-/// Whether every run of letters in a text is one of `words`, and every number
-/// short; the last run may be cut.
+/// Returns whether every run of letters in a text is one of `words`, and every number
+/// is short. The last run may be truncated.
 fn is_made_of(words: &str, text: &str, may_be_cut: bool) -> bool {
-    /// Longer ones tell one device from all others of its kind.
+    /// Maximum length of a number; longer ones can identify a device.
     const DIGITS: usize = 6;
     let is_known = |run: &str, is_last: bool| {
         let lower = run.to_ascii_lowercase();
-        let is_it = |known: &str| {
-            known == lower || (is_last && may_be_cut && known.starts_with(lower.as_str()))
+        let is_it = |candidate: &str| {
+            candidate == lower || (is_last && may_be_cut && candidate.starts_with(lower.as_str()))
         };
         words.split_whitespace().any(is_it)
     };
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let same = |one: char| match first {
-            first if first.is_ascii_alphabetic() => one.is_ascii_alphabetic(),
-            first if first.is_ascii_digit() => one.is_ascii_digit(),
-            _ => one == first,
+        let same = |character: char| match first {
+            first if first.is_ascii_alphabetic() => character.is_ascii_alphabetic(),
+            first if first.is_ascii_digit() => character.is_ascii_digit(),
+            _ => character == first,
         };
-        let length = rest.find(|one| !same(one)).unwrap_or(rest.len());
+        let length = rest
+            .find(|character| !same(character))
+            .unwrap_or(rest.len());
         let (run, after) = rest.split_at(length);
         let is_good = match first {
             first if first.is_ascii_alphabetic() => is_known(run, after.is_empty()),
@@ -365,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_and_distributions_that_many_have_are_known_and_others_not() {
+    fn common_kernels_and_distributions_are_known_and_others_are_not() {
         for part in [
             "6.12.9",
             "rt4",
@@ -393,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_bear_on_latency_are_known_unless_their_value_is_a_path() {
+    fn options_that_affect_latency_are_known_without_paths() {
         for word in [
             "isolcpus=domain,managed_irq,2-3",
             "quiet",
@@ -434,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_known_by_all_of_it() {
+    fn name_is_known_as_a_whole() {
         for name in [
             "kworker/0:1H",
             "jbd2/nvme0n1p2-",

@@ -1,7 +1,7 @@
-//! What a recording is of, without names.
+//! Manifest without names.
 //!
-//! Every structure is taken apart to the last field: one that is added to it
-//! later has to be judged here before this builds.
+//! Every structure is destructured completely, so that a new field does not compile
+//! without a decision here.
 
 use laggard_model::{
     AskedApplication, Caveat, CaveatKind, Clock, Host, LoadRun, Manifest, OwnCost, ProbePlan,
@@ -11,7 +11,7 @@ use laggard_model::{
 use super::known;
 use super::names::{NameSort, Redactor};
 
-/// What was asked of the probe: numbers, and names out of lists.
+/// Copies the plan of the probe: numbers, and names from fixed lists.
 fn planned(plan: ProbePlan) -> ProbePlan {
     let ProbePlan {
         period_ns,
@@ -43,10 +43,10 @@ fn planned(plan: ProbePlan) -> ProbePlan {
     }
 }
 
-/// Clocks of what was imported.
+/// Clocks of imported traces.
 const TRACE_CLOCKS: [&str; 3] = ["cycle counter", "performance counter", "system time"];
 
-/// What loads count that is nobody's secret.
+/// Public units of loads.
 const UNITS: [&str; 7] = [
     "bytes",
     "frames",
@@ -56,12 +56,12 @@ const UNITS: [&str; 7] = [
     "runs",
     "steps",
 ];
-/// Words of laggard's command line besides its options.
+/// Words of laggard's command line in addition to its options.
 const COMMANDS: &str = "record rehearse compare check provoke top import all tail on off auto none user bpf \
     direct deferred always office workstation game web";
 
 impl Redactor {
-    /// The manifest without names; its segments stay as they are.
+    /// Returns the manifest without names. Its segments stay unchanged.
     pub(super) fn manifest(&mut self, manifest: &Manifest) -> Manifest {
         let Manifest {
             schema: _,
@@ -100,7 +100,7 @@ impl Redactor {
         };
         let load_name = load.as_ref().map(|load| load.name.clone());
         let load = load.map(|load| self.load(load));
-        // As sentences have it, and what stands for it.
+        // The name as sentences contain it, and its replacement.
         let load_names = load_name.zip(load.as_ref().map(|load| load.name.clone()));
         let caveats = caveats.into_iter();
         Manifest {
@@ -117,13 +117,13 @@ impl Redactor {
             plan: planned(plan),
             clock,
             written_within_ns,
-            lines: lines.into_iter().map(|one| self.line(one)).collect(),
+            lines: lines.into_iter().map(|line| self.line(line)).collect(),
             counts,
             caveats: caveats
-                .map(|one| self.caveat(one, load_names.as_ref()))
+                .map(|caveat| self.caveat(caveat, load_names.as_ref()))
                 .collect(),
             load,
-            application: application.map(|one| self.application(one)),
+            application: application.map(|application| self.application(application)),
             host: self.host(host),
             losses,
             cost: self.cost(cost),
@@ -131,16 +131,17 @@ impl Redactor {
         }
     }
 
-    /// A time by the wall clock.
+    /// Returns a time without its time zone name.
     fn time(&mut self, text: &str) -> String {
-        let is_of_time = |one: char| one.is_ascii_digit() || "-:.TZ+".contains(one);
-        // A name of a time zone may follow, which is a place.
+        let is_of_time =
+            |character: char| character.is_ascii_digit() || "-:.TZ+".contains(character);
+        // The name of a time zone may follow; it is a place.
         let time = text.split_once('[').map_or(text, |(time, _)| time);
         self.unless(time.chars().all(is_of_time), NameSort::Word, time)
     }
 
-    /// laggard's command line: its options and quantities stay, and what comes
-    /// after `--` is a command of the user's.
+    /// Returns laggard's command line: its options and quantities stay, and the words
+    /// after `--` are a private command.
     fn command(&mut self, command: &[String]) -> Vec<String> {
         let mut own = true;
         let mut redacted = Vec::new();
@@ -170,18 +171,18 @@ impl Redactor {
         }
     }
 
-    /// The value of an option, or the name of a command.
+    /// Returns the value of an option or the name of a command, without a private name.
     fn value(&mut self, value: &str) -> String {
         let is_application = |part: &str| {
-            let mut known = self.public.applications.iter();
-            known.any(|one| one.name == part)
+            let mut applications = self.public.applications.iter();
+            applications.any(|application| application.name == part)
         };
         let is_public = |part: &str| {
             known::is_quantity(part)
                 || matches!(part.parse::<Service>(), Ok(service) if !matches!(service, Service::Task(_) | Service::Traced(_)))
                 || self.public.loads.contains(part)
                 || is_application(part)
-                || COMMANDS.split_whitespace().any(|known| known == part)
+                || COMMANDS.split_whitespace().any(|command| command == part)
         };
         let is_known = value.split(',').all(is_public);
         self.unless(is_known, NameSort::Argument, value)
@@ -226,7 +227,7 @@ impl Redactor {
         }
     }
 
-    /// An application without its name, unless it is one that everybody has.
+    /// Returns an application without its name, unless it is a public one.
     pub fn application(&mut self, application: AskedApplication) -> AskedApplication {
         let is_public = self.public.applications.contains(&application);
         let AskedApplication {
@@ -307,7 +308,7 @@ impl Redactor {
         }
     }
 
-    /// A kernel's version: whoever builds one adds words of their own.
+    /// Returns a kernel version without private words of its builder.
     fn parts(&mut self, version: &str, between: char) -> String {
         let parts = version.split(between);
         let parts: Vec<String> = parts
@@ -316,7 +317,7 @@ impl Redactor {
         parts.join(&between.to_string())
     }
 
-    /// A line of the kernel's configuration: texts in it are the builder's.
+    /// Returns a line of the kernel's configuration; its texts are private.
     fn setting(&mut self, line: &str) -> String {
         match line.split_once('=') {
             Some((name, value)) if value.starts_with('"') => {
@@ -330,7 +331,7 @@ impl Redactor {
         let mut own = true;
         let mut words = Vec::new();
         for word in line.split(' ') {
-            // What follows is for the first program, and may be a password.
+            // The rest is for the init program, and may be a password.
             own &= word != "--";
             let is_known = own && known::is_kernel_option(word);
             words.push(self.unless(is_known || word == "--", NameSort::Option, word));
@@ -340,7 +341,9 @@ impl Redactor {
 
     fn cost(&mut self, mut cost: OwnCost) -> OwnCost {
         for program in &mut cost.programs {
-            let is_ours = |one: char| one.is_ascii_lowercase() || one == '_' || one == ' ';
+            let is_ours = |character: char| {
+                character.is_ascii_lowercase() || character == '_' || character == ' '
+            };
             let is_ours = program.name.chars().all(is_ours);
             if let (true, Some(name)) = (is_ours, program.name.rsplit(' ').next()) {
                 self.programs.insert(name.into());
@@ -353,8 +356,7 @@ impl Redactor {
     fn caveat(&mut self, caveat: Caveat, load: Option<&(String, String)>) -> Caveat {
         let Caveat { kind, what, advice } = caveat;
         let what = match kind {
-            // These tell what others on the machine are called, or what the
-            // system said.
+            // These contain names of other programs, or messages of the system.
             CaveatKind::OtherTracers => self.tracers(&what),
             CaveatKind::ExternalSource
             | CaveatKind::SoftirqThread
@@ -365,7 +367,7 @@ impl Redactor {
             | CaveatKind::MemoryLock
             | CaveatKind::Inherited => self.sentence(&what),
             CaveatKind::LoadEnded => self.load_ended(&what, load),
-            // And these what laggard itself did, or how the machine is set.
+            // These describe laggard's actions or settings of the machine.
             CaveatKind::NotRoot
             | CaveatKind::Imported
             | CaveatKind::TraceIncomplete
@@ -413,8 +415,8 @@ impl Redactor {
         Caveat { kind, what, advice }
     }
 
-    /// A sentence that names processes, each before ` (process 7)`: as their
-    /// threads, also where a name is a word of ours.
+    /// Returns a sentence that names processes, each before ` (process 7)`. They are
+    /// replaced as their threads are, even if the name is one of laggard's words.
     fn tracers(&mut self, what: &str) -> String {
         const BEFORE: [&str; 3] = [" of ", ", ", " and "];
         const AFTER: &str = " (process ";
@@ -433,7 +435,7 @@ impl Redactor {
         text + &self.sentence(rest)
     }
 
-    /// A sentence around the load's name, which is replaced as it is elsewhere.
+    /// Returns a sentence around the load's name, which is replaced as elsewhere.
     fn load_ended(&mut self, what: &str, load: Option<&(String, String)>) -> String {
         let parts = load.and_then(|(name, instead)| {
             let how = what.strip_prefix(&format!("the load `{name}`"))?;
@@ -446,28 +448,32 @@ impl Redactor {
     }
 }
 
-/// Whether that is Windows with its version, which says nothing of whose it is.
+/// Returns whether the text is Windows with its version, which does not identify the
+/// owner.
 fn is_windows(kernel: &str) -> bool {
     let version = kernel.strip_prefix("Windows ");
-    version.is_some_and(|text| text.bytes().all(|one| one.is_ascii_digit() || one == b'.'))
+    version.is_some_and(|text| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    })
 }
 
-/// `1.2.3`.
+/// Returns whether the text has the form `1.2.3`.
 fn is_version(text: &str) -> bool {
-    let plain = |one: char| one.is_ascii_digit() || one == '.';
+    let plain = |character: char| character.is_ascii_digit() || character == '.';
     text.chars().all(plain)
 }
 
-/// `--option`, of small letters.
+/// Returns whether the text has the form `--option`, in lower case.
 fn is_option(word: &str) -> bool {
     let name = word.strip_prefix("--").unwrap_or_default();
     !name.is_empty()
         && name
             .bytes()
-            .all(|one| one.is_ascii_lowercase() || one == b'-')
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
 
-/// `-o`, and what is written to it without a space.
+/// Splits `-oVALUE` into the option and its value.
 fn short_option(word: &str) -> Option<(&str, &str)> {
     let letter = word.strip_prefix('-')?.chars().next()?;
     letter.is_ascii_alphabetic().then(|| word.split_at(2))
@@ -479,16 +485,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_traces_is_called_as_its_threads_are() {
+    fn tracing_process_is_replaced_as_its_threads_are() {
         let mut redactor = Redactor::default();
         let thread = redactor.thread("script");
 
-        let told = redactor.tracers(
+        let sentence = redactor.tracers(
             "other programs trace or sample this machine: BPF programs of script (process 51) on sched_switch (pay); perf events of my perf (process 7), script (process 51)",
         );
 
         assert_eq!(
-            told,
+            sentence,
             format!(
                 "other programs trace or sample this machine: BPF programs of {thread} (process 51) on sched_switch (word-1); perf events of thread-2 (process 7), {thread} (process 51)"
             )
@@ -514,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_of_ours_stays_and_another_of_its_name_does_not() {
+    fn public_application_stays_and_a_private_one_of_its_name_does_not() {
         let mut redactor = redactor();
 
         let ours = redactor.application(application("jack-128", "JACK"));
@@ -525,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_command_line_options_quantities_and_our_own_names_stay() {
+    fn command_line_keeps_options_quantities_and_public_names() {
         let command = "/home/alice/laggard record --load fileio --for=jack-128 -o/home/alice/x \
                        --output=/home/alice --services fifo:90,alice --duration 30s -q --alice_x \
                        --Alice=1 office fifo:50,irq -- fileio --quiet 30s";
@@ -542,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_kernel_s_options_those_stay_that_bear_on_latency_and_are_the_kernel_s() {
+    fn kernel_options_that_affect_latency_stay_with_public_values() {
         let line = "quiet isolcpus=2-3 root=/dev/alice -- quiet alice";
 
         let redacted = redactor().kernel_options(line);
@@ -551,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_stays_and_its_place_does_not() {
+    fn time_stays_without_its_place() {
         let mut redactor = redactor();
         for (text, expected) in [
             ("2026-11-20T11:00:00.5+01:00", "2026-11-20T11:00:00.5+01:00"),
@@ -568,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_of_ours_stays_and_a_command_of_its_name_does_not() {
+    fn builtin_load_stays_and_a_command_of_its_name_does_not() {
         let load = |name: &str, command: &[&str]| LoadRun {
             name: name.into(),
             command: command.iter().map(ToString::to_string).collect(),
@@ -589,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_programs_in_the_kernel_stay() {
+    fn bpf_programs_of_laggard_stay() {
         let program = |name: &str| laggard_model::ProgramCost {
             name: name.into(),
             ..laggard_model::ProgramCost::default()
@@ -607,7 +613,11 @@ mod tests {
             ..OwnCost::default()
         });
 
-        let kept: Vec<&str> = cost.programs.iter().map(|one| one.name.as_str()).collect();
+        let kept: Vec<&str> = cost
+            .programs
+            .iter()
+            .map(|program| program.name.as_str())
+            .collect();
         let expected = [
             "flight on_sched_switch",
             "on_irq_entry",
@@ -615,7 +625,7 @@ mod tests {
             "function-2",
         ];
         assert_eq!(kept, expected);
-        let known = ["on_irq_entry", "on_sched_switch"].map(String::from);
-        assert_eq!(redactor.programs, known.into());
+        let names = ["on_irq_entry", "on_sched_switch"].map(String::from);
+        assert_eq!(redactor.programs, names.into());
     }
 }

@@ -1,9 +1,9 @@
-//! A copy of a recording that can be given away: names, arguments and paths are
-//! replaced, the same by the same, and nothing else is changed.
+//! Copy of a recording without private names: names, arguments and paths are replaced
+//! consistently, and all other data is unchanged.
 //!
-//! No file is copied. Everything is read, judged value by value and written
-//! anew, so that what no reader looks at (the rest of a file, its metadata, a
-//! file that is no part of a recording) is not in the copy either.
+//! No file is copied. Every value is read, checked and written again. Data that no
+//! reader uses (the rest of a file, its metadata, unknown files) is therefore not in
+//! the copy.
 
 mod known;
 mod manifest;
@@ -25,52 +25,52 @@ use crate::{
     WriteError, disk, segment,
 };
 
-/// Rows of a journal's frame.
+/// Rows of a journal frame.
 const FRAME_ROWS: usize = 8_192;
 
-/// Why there is no copy.
+/// Reason why there is no copy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedactError {
-    /// It could not be begun.
+    /// The copy could not be started.
     #[error(transparent)]
     Create(CreateError),
     /// The recording could not be read.
     #[error(transparent)]
     Read(#[from] OpenError),
-    /// There is no room for the copy.
+    /// No space for the copy.
     #[error(
-        "the disk is full: `{}` could not be written; free some space or choose another disk (what was written of the copy is removed)",
+        "the disk is full: `{}` could not be written; free some space or choose another disk (the incomplete copy is removed)",
         .file.display()
     )]
     DiskFull {
-        /// The file that did not fit.
+        /// File that did not fit.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file of the copy would be larger than this process may write.
+    /// A file of the copy would exceed the file size limit of this process.
     #[error(
-        "`{}` would be larger than a file may be here; raise the limit (`ulimit -f unlimited`) or use another file system (what was written of the copy is removed)",
+        "`{}` would be larger than a file may be here; raise the limit (`ulimit -f unlimited`) or use another file system (the incomplete copy is removed)",
         .file.display()
     )]
     FileLimit {
-        /// The file.
+        /// File.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The copy could not be written.
     #[error(transparent)]
     Write(WriteError),
-    /// Nor could what was written of it be removed.
-    #[error("{why}; what was written of the copy could not be removed: remove `{}`", .folder.display())]
+    /// The incomplete copy could not be removed either.
+    #[error("{why}; cannot remove the incomplete copy: remove `{}`", .folder.display())]
     Left {
-        /// The copy's folder.
+        /// Directory of the copy.
         folder: PathBuf,
-        /// Why there is no copy.
+        /// Reason why there is no copy.
         why: Box<Self>,
-        /// What the system said to its removal.
+        /// Error of the removal.
         source: io::Error,
     },
 }
@@ -91,7 +91,7 @@ impl From<CreateError> for RedactError {
     }
 }
 
-/// What a recording that is cut short keeps, half a copy is not worth keeping.
+/// A truncated recording is useful, half a copy is not.
 impl From<WriteError> for RedactError {
     fn from(error: WriteError) -> Self {
         match error {
@@ -108,24 +108,23 @@ impl From<WriteError> for RedactError {
     }
 }
 
-/// Something that is not in the copy.
+/// Part that is not in the copy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LeftOut {
-    /// The file's name.
+    /// File name.
     pub file: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// Writes `from` without names to a folder at `to`, which must not exist or be
-/// empty. Of several recordings of one `redactor` the same names are replaced by
-/// the same.
+/// Writes `from` without names to a directory at `to`, which must not exist or be
+/// empty. One `redactor` replaces equal names in several recordings equally.
 ///
-/// Returns what could not be read, or is no part of a recording: it is left out.
+/// Returns the parts that are not in the copy: unreadable or unknown ones.
 ///
 /// # Errors
-/// When the recording cannot be listed, or the copy not be written; then
-/// nothing is left of it, but for an empty folder that was there before.
+/// If the recording cannot be listed, or the copy cannot be written. No file of the
+/// copy remains then; an empty directory that existed before stays.
 pub fn redact(
     from: &Recording,
     to: impl Into<Destination>,
@@ -140,7 +139,7 @@ pub fn redact(
     };
     match copy.write() {
         Ok(()) => Ok(copy.left_out),
-        // Half a copy would be in the way of another try.
+        // Half a copy would prevent another attempt.
         Err(why) => Err(match to.undo(disk::is_written) {
             Ok(()) => why,
             Err(source) => RedactError::Left {
@@ -169,7 +168,7 @@ impl Copy<'_> {
         self.summaries()?;
         self.journal(&manifest)?;
         self.episodes()?;
-        // Last: a folder without it is no recording.
+        // Last, because a directory without it is not a recording.
         self.manifest(&manifest)
     }
 
@@ -180,7 +179,7 @@ impl Copy<'_> {
         });
     }
 
-    /// Files that no reader of a recording looks at.
+    /// Reports the files that no reader of a recording uses.
     fn note_strangers(&mut self) -> Result<(), OpenError> {
         let refused = |source| OpenError::Io {
             file: self.from.dir.clone(),
@@ -196,12 +195,12 @@ impl Copy<'_> {
         }
         strangers.sort_unstable();
         for name in strangers {
-            self.leave_out(&name, "it is no part of what was recorded");
+            self.leave_out(&name, "it is not part of a recording");
         }
         Ok(())
     }
 
-    /// What could not be read as the recording was opened.
+    /// Reports the parts that could not be read when the recording was opened.
     fn note_unread(&mut self) {
         for shortfall in self.from.shortfalls() {
             match shortfall {
@@ -217,7 +216,7 @@ impl Copy<'_> {
         }
     }
 
-    /// The segments that can be read, and what the manifest says of all.
+    /// Returns the readable segments, and the manifest's entries of all.
     fn segments(&mut self) -> Result<Vec<SegmentEntry>, WriteError> {
         let lines = self.from.manifest.lines.iter();
         let lines: Vec<Line> = lines.map(|&line| self.redactor.line(line)).collect();
@@ -280,7 +279,7 @@ impl Copy<'_> {
         content: Result<Vec<u8>, Damage>,
     ) -> Result<(), WriteError> {
         match content {
-            // The name is ours: a prefix, digits and a suffix.
+            // The name is safe: a prefix, digits and a suffix.
             Ok(content) => disk::place_soon(to, file, &content),
             Err(damage) => {
                 self.leave_out(file, damage);
@@ -289,8 +288,8 @@ impl Copy<'_> {
         }
     }
 
-    /// The rows that are in no segment. A recording that did not end has a
-    /// journal, even when there is nothing in it.
+    /// Returns the rows that are in no segment. A recording without an end has a
+    /// journal, even an empty one.
     fn journal(&mut self, manifest: &Manifest) -> Result<(), WriteError> {
         let is_gone = self.from.shortfalls().contains(&Shortfall::JournalGone);
         let rows = &self.from.open_rows;
@@ -304,7 +303,7 @@ impl Copy<'_> {
             journal.append(frame.iter().copied())?;
         }
         for shortfall in self.from.shortfalls() {
-            // As much, so that a reader says the same.
+            // The same number of bytes, so that a reader reports the same.
             if let Shortfall::JournalTorn { bytes, .. } = shortfall {
                 journal.tear(*bytes)?;
             }
@@ -316,17 +315,17 @@ impl Copy<'_> {
         let mut writer = EpisodeWriter::new(self.to);
         let mut written = Ok(());
         let redactor = &mut *self.redactor;
-        let all = self.from.each_episode(|episode, _| {
+        let episodes = self.from.each_episode(|episode, _| {
             if written.is_ok() {
                 written = writer.append(&redactor.episode(episode));
             }
         })?;
         written?;
-        match all.notes {
+        match episodes.notes {
             Some(notes) => writer.finish(&redactor.notes(notes))?,
             None => writer.finish_without_notes()?,
         }
-        for shortfall in all.shortfalls {
+        for shortfall in episodes.shortfalls {
             if let Shortfall::Damaged { file, reason } = shortfall {
                 self.leave_out(&file, reason);
             }
@@ -335,7 +334,8 @@ impl Copy<'_> {
     }
 
     fn manifest(&self, manifest: &Manifest) -> Result<(), RedactError> {
-        let is_start = |one: &Shortfall| matches!(one, Shortfall::ManifestFromStart { .. });
+        let is_start =
+            |shortfall: &Shortfall| matches!(shortfall, Shortfall::ManifestFromStart { .. });
         let name = if self.from.shortfalls().iter().any(is_start) {
             disk::MANIFEST_START
         } else {
@@ -349,7 +349,7 @@ impl Copy<'_> {
     }
 }
 
-/// The number of a segment's file, of this layout or the one before.
+/// Returns the number of a segment file, of this layout or the previous one.
 fn number_of(file: &str) -> Option<u32> {
     let in_folder = disk::number_in(file, &format!("{SAMPLES}/"), ".parquet");
     in_folder.or_else(|| disk::number_in(file, "samples-", ".parquet"))

@@ -1,4 +1,4 @@
-//! What stands for a name.
+//! Replacements of names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,41 +6,41 @@ use laggard_model::{Address, AskedApplication};
 
 use super::known;
 
-/// What sort of thing a name is of; each sort is numbered by itself.
+/// Kind of a name; each kind has separate numbers.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum NameSort {
-    /// A machine.
+    /// Machine.
     Host,
-    /// A distribution that few have.
+    /// Rare distribution.
     Distribution,
-    /// A word in the version of a kernel that somebody built.
+    /// Word in the version of a custom kernel.
     Build,
-    /// An option of the kernel's command line that does not bear on latency.
+    /// Option of the kernel's command line that does not affect latency.
     Option,
-    /// A thread.
+    /// Thread.
     Thread,
-    /// A program or library.
+    /// Program or library.
     Program,
-    /// A function of one.
+    /// Function of a program or library.
     Function,
-    /// A device.
+    /// Device.
     Device,
-    /// A control group.
+    /// Control group.
     Group,
-    /// A load.
+    /// Load.
     Load,
-    /// What a load counts.
+    /// Unit of a load.
     Unit,
-    /// An application.
+    /// Application.
     Application,
-    /// An argument of a command.
+    /// Argument of a command.
     Argument,
-    /// A word in a sentence.
+    /// Word in a sentence.
     Word,
 }
 
 impl NameSort {
-    /// What it is called; names of this sort become `host-1` and so on.
+    /// Returns the word in the replacements: `host` for `host-1` and so on.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -61,20 +61,19 @@ impl NameSort {
     }
 }
 
-/// Names that are laggard's own, and so nobody's secret.
+/// Names of laggard, which are public.
 #[derive(Clone, Debug, Default)]
 pub struct PublicNames {
-    /// Of loads.
+    /// Names of loads.
     pub loads: BTreeSet<String>,
-    /// Applications, with their figures: one that somebody called like one of them
-    /// is another.
+    /// Applications with their figures: a private application can have the same name.
     pub applications: Vec<AskedApplication>,
 }
 
-/// Replaces names, the same by the same.
+/// Consistent replacement of names.
 ///
-/// A name that is not known to be nobody's secret is replaced: what a later
-/// kernel calls its threads is a name too many replaced, not one too few.
+/// Unknown names are replaced: an unknown kernel thread name is replaced unnecessarily,
+/// but a private name is never kept.
 #[derive(Debug, Default)]
 pub struct Redactor {
     pub(super) public: PublicNames,
@@ -83,18 +82,18 @@ pub struct Redactor {
     addresses: BTreeMap<(Option<u32>, Address), Address>,
     in_space: BTreeMap<Option<u32>, u64>,
     kept: BTreeSet<String>,
-    /// laggard's own programs in the kernel.
+    /// BPF programs of laggard.
     pub(super) programs: BTreeSet<String>,
 }
 
-/// Where the kernel's addresses begin in the copy, and a process's.
+/// Start of the kernel's addresses in the copy, and of a process's.
 const KERNEL: u64 = 0xffff_ffff_8000_0000;
 const USER: u64 = 0x1000;
-/// How far apart they are.
+/// Distance of the addresses.
 const APART: u64 = 16;
 
 impl Redactor {
-    /// One that keeps the names that are laggard's own.
+    /// Creates a redactor that keeps the names of laggard.
     #[must_use]
     pub fn new(public: PublicNames) -> Self {
         Self {
@@ -103,18 +102,18 @@ impl Redactor {
         }
     }
 
-    /// How many names of each sort were replaced.
+    /// Returns the number of replaced names of each kind.
     pub fn replaced(&self) -> impl Iterator<Item = (NameSort, u64)> + '_ {
         self.numbered.iter().map(|(&sort, &count)| (sort, count))
     }
 
-    /// Modules of the kernel and devices whose names were kept: a reader wants
-    /// them, and few of them tell anything else.
+    /// Returns the kernel modules and devices whose names were kept. They are useful to
+    /// a reader, and few are private.
     pub fn kept(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().map(String::as_str)
     }
 
-    /// What stands for a name; nothing for nothing.
+    /// Returns the replacement of a name; an empty name stays empty.
     pub(super) fn instead(&mut self, sort: NameSort, name: &str) -> String {
         if name.is_empty() {
             return String::new();
@@ -127,23 +126,23 @@ impl Redactor {
         format!("{}-{number}", sort.word())
     }
 
-    /// The name itself where it is `known`.
-    pub(super) fn unless(&mut self, known: bool, sort: NameSort, name: &str) -> String {
-        if known {
+    /// Returns the name unchanged if it is `is_public`.
+    pub(super) fn unless(&mut self, is_public: bool, sort: NameSort, name: &str) -> String {
+        if is_public {
             name.into()
         } else {
             self.instead(sort, name)
         }
     }
 
-    /// Notes that a name was kept that may be worth a look.
+    /// Records that a name was kept that a user may want to check.
     pub(super) fn keep(&mut self, name: &str) -> String {
         self.kept.insert(name.into());
         name.into()
     }
 
-    /// What stands for an address in the kernel (`None`) or a process: where
-    /// the kernel lies is what an attacker looks for. 0 is none.
+    /// Returns the replacement of an address in the kernel (`None`) or a process,
+    /// because the location of the kernel is useful to an attacker. 0 means no address.
     pub(super) fn address(&mut self, process: Option<u32>, address: Address) -> Address {
         if address.0 == 0 {
             return address;
@@ -156,14 +155,14 @@ impl Redactor {
         })
     }
 
-    /// A sentence of laggard's, in which only its own words and numbers stay.
+    /// Returns a sentence of laggard's with only public words and numbers.
     pub(super) fn sentence(&mut self, text: &str) -> String {
         let replaced = text.split(' ').map(|word| self.word(word));
         replaced.collect::<Vec<_>>().join(" ")
     }
 
     fn word(&mut self, word: &str) -> String {
-        let is_core = |one: char| !"(),;:.'\"`".contains(one);
+        let is_core = |character: char| !"(),;:.'\"`".contains(character);
         let Some(begin) = word.find(is_core) else {
             return word.into();
         };
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_name_is_replaced_by_the_same_and_another_by_another() {
+    fn equal_names_have_equal_replacements() {
         let mut redactor = Redactor::default();
         let mut thread = |name| redactor.instead(NameSort::Thread, name);
 
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_sentence_only_our_words_and_numbers_stay() {
+    fn sentence_keeps_only_public_words_and_numbers() {
         let mut redactor = Redactor::default();
         for (text, expected) in [
             (
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_without_a_name_stay_what_they_are() {
+    fn sentences_without_a_name_stay_unchanged() {
         let mut redactor = Redactor::default();
         for text in [
             "stages not asked for: raise, softirq",
@@ -231,15 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn addresses_tell_nothing_of_where_code_lies() {
+    fn addresses_do_not_reveal_the_location_of_code() {
         let mut redactor = Redactor::default();
-        let mut at = |process, address| redactor.address(process, Address(address)).0;
+        let mut replace = |process, address| redactor.address(process, Address(address)).0;
 
-        assert_eq!(at(None, 0), 0);
-        assert_eq!(at(None, 0xffff_ffff_a123_4567), KERNEL + APART);
-        assert_eq!(at(Some(7), 0x5555_5555_0000), USER + APART);
-        assert_eq!(at(Some(8), 0x5555_5555_0000), USER + APART);
-        assert_eq!(at(None, 0xffff_ffff_a123_4567), KERNEL + APART);
-        assert_eq!(at(None, 0xffff_ffff_a123_4568), KERNEL + 2 * APART);
+        assert_eq!(replace(None, 0), 0);
+        assert_eq!(replace(None, 0xffff_ffff_a123_4567), KERNEL + APART);
+        assert_eq!(replace(Some(7), 0x5555_5555_0000), USER + APART);
+        assert_eq!(replace(Some(8), 0x5555_5555_0000), USER + APART);
+        assert_eq!(replace(None, 0xffff_ffff_a123_4567), KERNEL + APART);
+        assert_eq!(replace(None, 0xffff_ffff_a123_4568), KERNEL + 2 * APART);
     }
 }

@@ -1,7 +1,7 @@
-//! What the flight recorder saw, without names.
+//! Trace data without names.
 //!
-//! Every structure is taken apart to the last field: one that is added to it
-//! later has to be judged here before this builds.
+//! Every structure is destructured completely, so that a new field does not compile
+//! without a decision here.
 
 use laggard_model::{
     Activity, Episode, EpisodeNotes, Evidence, FlightEvent, GroupQuota, HandlerCount,
@@ -43,7 +43,7 @@ impl Redactor {
         }
     }
 
-    /// A line; a thread that was watched is told by its name.
+    /// Returns a line; an observed thread has a name.
     pub(super) fn line(&mut self, line: Line) -> Line {
         let Line {
             cpu,
@@ -52,7 +52,7 @@ impl Redactor {
         } = line;
         let service = match service {
             Service::Task(task) => Service::Task(task.renamed(&self.thread(&task.name()))),
-            Service::Traced(of) => Service::Traced(of.renamed(|name| self.driver(name))),
+            Service::Traced(traced) => Service::Traced(traced.renamed(|name| self.driver(name))),
             Service::Irq
             | Service::Softirq
             | Service::Worker
@@ -75,7 +75,7 @@ impl Redactor {
         }
     }
 
-    /// A driver of Windows: those that come with it stay.
+    /// Returns a driver of Windows; those that come with Windows stay.
     fn driver(&mut self, name: &str) -> String {
         self.unless(known::is_windows_driver(name), NameSort::Device, name)
     }
@@ -100,10 +100,13 @@ impl Redactor {
             from_ns,
             to_ns,
             overwritten,
-            events: events.into_iter().map(|one| self.event(one)).collect(),
+            events: events.into_iter().map(|event| self.event(event)).collect(),
             throttles,
             served,
-            samples: samples.into_iter().map(|one| self.sample(one)).collect(),
+            samples: samples
+                .into_iter()
+                .map(|sample| self.sample(sample))
+                .collect(),
             sampler,
             stolen,
             steals,
@@ -167,13 +170,15 @@ impl Redactor {
             tid,
             process,
             priority,
-            kernel: kernel.map(|at| self.address(None, at)).collect(),
-            user: user.map(|at| self.address(Some(process), at)).collect(),
+            kernel: kernel.map(|address| self.address(None, address)).collect(),
+            user: user
+                .map(|address| self.address(Some(process), address))
+                .collect(),
         }
     }
 
-    /// A thread's name. What its name begins with tells a reader which threads
-    /// serve one interrupt, so that stays.
+    /// Returns the name of a thread. The prefix of an interrupt thread stays, because
+    /// it identifies the interrupt.
     pub(super) fn thread(&mut self, name: &str) -> String {
         if known::is_kernel_thread(name) || known::is_own_thread(name) {
             return name.into();
@@ -184,8 +189,8 @@ impl Redactor {
         }
     }
 
-    /// The devices of an interrupt, as the kernel lists them, or the beginning
-    /// of one.
+    /// Returns the devices of an interrupt, in the form of the kernel's list, possibly
+    /// truncated.
     fn device(&mut self, devices: &str) -> String {
         let each = devices.split(',').map(|device| {
             if known::is_device(device) {
@@ -229,7 +234,7 @@ impl Redactor {
             handlers,
             missing,
         } = counts;
-        let handlers = handlers.into_iter().map(|one| {
+        let handlers = handlers.into_iter().map(|handler| {
             let HandlerCount {
                 activity,
                 count,
@@ -239,7 +244,7 @@ impl Redactor {
                 longest_cpu,
                 longest_own_ns,
                 times,
-            } = one;
+            } = handler;
             HandlerCount {
                 activity: self.activity(activity),
                 count,
@@ -271,14 +276,14 @@ impl Redactor {
             entities,
         } = symbols;
         let kernel = kernel.into_iter();
-        let kernel =
-            kernel.map(|(at, symbol)| (self.address(None, at), self.kernel_symbol(symbol)));
+        let kernel = kernel
+            .map(|(address, symbol)| (self.address(None, address), self.kernel_symbol(symbol)));
         let kernel = kernel.collect();
         let user = user.into_iter().map(|(process, symbols)| {
             let is_own = own_threads.contains(&Tid(process));
-            let symbols = symbols.into_iter().map(|(at, symbol)| {
-                let at = self.address(Some(process), at);
-                (at, self.user_symbol(symbol, is_own))
+            let symbols = symbols.into_iter().map(|(address, symbol)| {
+                let replaced = self.address(Some(process), address);
+                (replaced, self.user_symbol(symbol, is_own))
             });
             (process, symbols.collect())
         });
@@ -328,7 +333,8 @@ impl Redactor {
         }
     }
 
-    /// A control group, each level of its path by itself: two groups stay in one parent.
+    /// Returns a control group with each level of its path replaced separately, so that
+    /// two groups stay in one parent.
     fn group(&mut self, path: &str) -> String {
         let levels = path.split('/').map(|level| match level {
             "" => String::new(),
@@ -345,7 +351,7 @@ impl Redactor {
         } = symbol;
         Symbol {
             name: name.map(|name| {
-                // A place in a driver of Windows.
+                // Location in a driver of Windows.
                 if let Some((driver, place)) = name.split_once("+0x") {
                     return format!("{}+0x{place}", self.driver(driver));
                 }
@@ -380,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_of_the_kernel_and_of_laggard_keep_their_names() {
+    fn kernel_and_laggard_threads_keep_their_names() {
         let mut redactor = Redactor::default();
         for (name, expected) in [
             ("swapper/0", "swapper/0"),
@@ -388,7 +394,7 @@ mod tests {
             ("migration/12", "migration/12"),
             ("lag/1/fifo:90d", "lag/1/fifo:90d"),
             ("payroll", "thread-1"),
-            // Whoever may name a thread may name it like these.
+            // A program can name a thread like these.
             ("kworker/payroll", "thread-2"),
             ("migration/alice", "thread-3"),
             ("ksoftirqd/0 ", "thread-4"),
@@ -403,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_keep_their_names_unless_somebody_chose_them() {
+    fn devices_keep_their_names_unless_they_are_private() {
         let mut redactor = Redactor::default();
         for (devices, expected) in [
             ("virtio1-req.0", "virtio1-req.0"),
@@ -417,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_named_where_everybody_has_it() {
+    fn common_code_keeps_its_names() {
         let mut redactor = Redactor::default();
         let symbol = |name: &str, module: Option<&str>| Symbol {
             name: Some(name.into()),

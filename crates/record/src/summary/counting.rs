@@ -1,4 +1,4 @@
-//! Summaries while they are being counted.
+//! Summaries during counting.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use crate::figure::FIGURES;
 
 const HOUR: u64 = 3_600_000_000_000;
 const MINUTE: u64 = 60_000_000_000;
-/// How many of the largest are kept of each line and minute.
+/// Number of largest latencies that are kept per line and minute.
 const LARGEST_KEPT: usize = 8;
-/// Below so many samples p99.99 is the largest.
-const ENOUGH: u64 = 10_000;
-/// How many samples pass until p99.99 is computed anew.
+/// Number of samples below which p99.99 is the max.
+const MIN_SAMPLES: u64 = 10_000;
+/// Number of samples after which p99.99 is computed again.
 const RENEW_EVERY: u64 = 4_096;
 
-/// Counts activations by hour, keeps the largest of each minute, and says
-/// which belong to the tail.
+/// Counts activations by hour, keeps the largest of each minute, and decides which
+/// belong to the tail.
 #[derive(Debug)]
 pub(crate) struct Counting {
     start: Nanos,
     tails: Vec<Tail>,
-    /// Open hours; an activation of an earlier one counts in the first of these.
+    /// Open hours; an activation of an earlier hour counts in the first of these.
     hours: BTreeMap<u32, Hour>,
     counts: Vec<LineCount>,
 }
 
-/// One line's samples of the whole recording.
+/// Samples of one line in the whole recording.
 #[derive(Clone, Debug, Default)]
 struct Tail {
     all: Histogram,
@@ -43,7 +43,7 @@ struct Hour {
     largest: BTreeMap<(LineId, u32), Vec<Largest>>,
 }
 
-/// The content of an hour's two files.
+/// Content of the two files of an hour.
 pub(crate) struct HourFiles {
     pub(crate) hour: u32,
     pub(crate) histograms: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) struct HourFiles {
 }
 
 impl Counting {
-    /// Hours and minutes count from `start`.
+    /// Creates empty summaries. Hours and minutes count from `start`.
     pub(crate) const fn new(start: Nanos) -> Self {
         Self {
             start,
@@ -61,7 +61,7 @@ impl Counting {
         }
     }
 
-    /// Counts one activation; whether it belongs to the tail.
+    /// Counts an activation. Returns whether it belongs to the tail.
     pub(crate) fn add(&mut self, activation: &Activation) -> bool {
         let line = usize::from(activation.line.0);
         if line >= self.tails.len() {
@@ -78,12 +78,12 @@ impl Counting {
         self.tails[line].add(activation.latency())
     }
 
-    /// Counts by line so far.
+    /// Returns the counts per line so far.
     pub(crate) fn counts(&self) -> &[LineCount] {
         &self.counts
     }
 
-    /// The files of every hour that changed since they were last taken.
+    /// Returns the files of every hour that changed since the previous call.
     pub(crate) fn take_changed(&mut self, lines: &[Line]) -> Result<Vec<HourFiles>, ParquetError> {
         let changed = self.hours.iter().filter(|(_, hour)| hour.changed);
         changed
@@ -97,7 +97,7 @@ impl Counting {
             .collect()
     }
 
-    /// Notes that the files are in place. Lines reach a new hour at slightly
+    /// Records that the files are in place. Lines reach a new hour at slightly
     /// different times, so the hour before the newest stays open.
     pub(crate) fn stored(&mut self) {
         let newest = self.hours.keys().next_back().copied().unwrap_or_default();
@@ -113,9 +113,9 @@ impl Tail {
         let belongs = self.all.count() == 0 || latency > self.p9999;
         self.all.add(latency);
         let count = self.all.count();
-        if count < ENOUGH {
+        if count < MIN_SAMPLES {
             self.p9999 = self.p9999.max(latency);
-        } else if count == ENOUGH || count.is_multiple_of(RENEW_EVERY) {
+        } else if count == MIN_SAMPLES || count.is_multiple_of(RENEW_EVERY) {
             self.p9999 = self.all.quantile(0.9999).unwrap_or(self.p9999);
         }
         belongs

@@ -1,7 +1,7 @@
 //! Histograms of one hour as the rows of a Parquet file.
 //!
-//! A bucket a row. Sums and extremes are on the first row of their figure and
-//! null on its others, so that SUM, MIN and MAX over any rows are right.
+//! Each row is a bucket. Sums and extremes are in the first row of their figure and
+//! null in its others, so that SUM, MIN and MAX over any rows are right.
 
 use std::collections::HashSet;
 
@@ -26,17 +26,17 @@ const COLUMNS: &str = "
     optional int64 max_ns;
     optional int64 max_expiry_ns;";
 
-/// The largest number that DECIMAL(38, 0) holds.
-const LARGEST_DECIMAL: u128 = 10_u128.pow(38) - 1;
-/// More than any hour can count; sums of so many cannot overflow.
-const LARGEST_COUNT: i64 = 1 << 53;
+/// Largest number of DECIMAL(38, 0).
+const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
+/// Maximum count of an hour; sums of such counts do not overflow.
+const MAX_COUNT: i64 = 1 << 53;
 
 pub(super) fn encode<'a>(
     figures: impl Iterator<Item = &'a FigureHour>,
     lines: &[Line],
 ) -> Result<Vec<u8>, ParquetError> {
     let figures: Vec<&FigureHour> = figures.collect();
-    // A row: the figure it belongs to, whether it is its first, bucket, count.
+    // A row: its figure, whether it is the first of it, bucket, count.
     let rows: Vec<(&FigureHour, bool, usize, u64)> = figures
         .iter()
         .flat_map(|&figure| {
@@ -57,14 +57,14 @@ pub(super) fn encode<'a>(
         values: figures
             .iter()
             .map(|figure| {
-                let bytes = value(&figure.histogram).min(LARGEST_DECIMAL).to_be_bytes();
+                let bytes = value(&figure.histogram).min(MAX_DECIMAL).to_be_bytes();
                 FixedLenByteArray::from(ByteArray::from(bytes.to_vec()))
             })
             .collect(),
         present: once.clone(),
     };
-    let of: Vec<LineId> = rows.iter().map(|row| row.0.line).collect();
-    let mut columns = line_columns(&of, lines);
+    let line_ids: Vec<LineId> = rows.iter().map(|row| row.0.line).collect();
+    let mut columns = line_columns(&line_ids, lines);
     columns.extend([
         Column::Text(rows.iter().map(|row| row.0.figure.name().into()).collect()),
         Column::I32(rows.iter().map(|row| row.0.hour.cast_signed()).collect()),
@@ -87,7 +87,7 @@ pub(super) fn encode<'a>(
     )
 }
 
-/// What the first row of a figure says of all of it.
+/// Data of a whole figure in its first row.
 struct Moments {
     sum_ns: u128,
     sum_squares: u128,
@@ -95,7 +95,8 @@ struct Moments {
     largest_at: Nanos,
 }
 
-/// Number of rows of an hour: the buckets of each figure of each line.
+/// Returns the maximum number of rows of an hour: the buckets of each figure of each
+/// line.
 const fn max_rows(lines: usize) -> usize {
     lines.saturating_mul(FIGURES * Histogram::BUCKETS)
 }
@@ -109,14 +110,14 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, 
         table.some_decimal("sum_squares_ns2")?,
     );
     let time = |name| table.some_i64(name);
-    let (min, max, at) = (time("min_ns")?, time("max_ns")?, time("max_expiry_ns")?);
+    let (min, max, max_at) = (time("min_ns")?, time("max_ns")?, time("max_expiry_ns")?);
     let ns = |value: i64| Nanos::from_ns(value.cast_unsigned());
     let mut figures = Vec::new();
     let mut decoded = HashSet::new();
     let mut row = 0;
     while row < table.len() {
-        let (Some(sum_ns), Some(sum_squares), Some(min), Some(max), Some(at)) =
-            (sum[row], squares[row], min[row], max[row], at[row])
+        let (Some(sum_ns), Some(sum_squares), Some(min), Some(max), Some(expiry)) =
+            (sum[row], squares[row], min[row], max[row], max_at[row])
         else {
             return Err(bad("no sum in row", row));
         };
@@ -124,7 +125,7 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, 
             sum_ns,
             sum_squares,
             extremes: (ns(min), ns(max)),
-            largest_at: ns(at),
+            largest_at: ns(expiry),
         };
         let mut end = row + 1;
         while end < table.len() && sum[end].is_none() {
@@ -132,7 +133,7 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, 
         }
         let mut buckets = Vec::with_capacity(end - row);
         for row in row..end {
-            if !(1..=LARGEST_COUNT).contains(&count[row]) {
+            if !(1..=MAX_COUNT).contains(&count[row]) {
                 return Err(bad("count", count[row]));
             }
             let bucket = usize::try_from(bucket[row]).map_err(|_| bad("bucket", bucket[row]))?;
@@ -141,7 +142,7 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, 
         let (line, hour) = (known_line(line[row], lines)?, hour[row]);
         let figure = Figure::from_name(&figure[row]).ok_or_else(|| bad("figure", &figure[row]))?;
         let hour = u32::try_from(hour).map_err(|_| bad("hour", hour))?;
-        // A histogram takes 32 KiB, however short its row is.
+        // A histogram takes 32 KiB of memory for any length of its row.
         if !decoded.insert((line, figure, hour)) {
             return Err(bad("a figure twice, again in row", row));
         }
@@ -160,12 +161,12 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, 
 }
 
 impl Moments {
-    /// `None` where the numbers cannot belong together.
+    /// Returns `None` if the numbers are inconsistent.
     fn with(&self, buckets: Vec<(usize, u64)>) -> Option<Histogram> {
-        if self.sum_ns.max(self.sum_squares) > LARGEST_DECIMAL {
+        if self.sum_ns.max(self.sum_squares) > MAX_DECIMAL {
             return None;
         }
-        // `from_parts` adds counts up; so few cannot overflow.
+        // `from_parts` adds counts; counts this small do not overflow.
         let total = buckets
             .iter()
             .try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
@@ -180,10 +181,9 @@ mod tests {
 
     use super::*;
 
-    /// A row of some bytes takes 32 KiB in memory, so that no more are read than there can
-    /// be.
+    /// A short row takes 32 KiB in memory, so the number of histograms has a limit.
     #[test]
-    fn a_figure_that_comes_twice_is_damage() {
+    fn figure_that_occurs_twice_is_damage() {
         let line = Line {
             cpu: Cpu(0),
             service: Service::Other,
@@ -203,8 +203,8 @@ mod tests {
             decode(encode(figures.iter(), lines).unwrap(), lines.len())
         };
 
-        let one = std::slice::from_ref(&figure);
-        assert_eq!(decoded(one).unwrap(), one);
+        let figures = std::slice::from_ref(&figure);
+        assert_eq!(decoded(figures).unwrap(), figures);
         let twice = decoded(&[figure.clone(), figure.clone()]).unwrap_err();
         assert_eq!(twice.to_string(), "it holds a figure twice, again in row 1");
         let many = vec![figure; FIGURES * Histogram::BUCKETS + 1];

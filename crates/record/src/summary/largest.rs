@@ -1,4 +1,4 @@
-//! The largest latencies of each minute of one hour as a Parquet file.
+//! Largest latencies of each minute of one hour as a Parquet file.
 
 use laggard_model::{Line, LineId, Nanos};
 use parquet::errors::ParquetError;
@@ -6,8 +6,8 @@ use parquet::errors::ParquetError;
 use super::{LINE_COLUMNS, Largest, known_line, line_columns};
 use crate::table::{self, Column, Damage, bad};
 
-/// Number of rows of a line in a file, many times those of an hour: 8 in each of 60 minutes
-/// are kept.
+/// Maximum number of rows of a line in a file, many times those of an hour: 8 in each
+/// of 60 minutes are kept.
 const ROWS_PER_LINE: usize = 8 * 60 * 24;
 
 const COLUMNS: &str = "
@@ -23,8 +23,8 @@ pub(super) fn encode<'a>(
     lines: &[Line],
 ) -> Result<Vec<u8>, ParquetError> {
     let rows: Vec<&Largest> = rows.collect();
-    let of: Vec<LineId> = rows.iter().map(|row| row.line).collect();
-    let mut columns = line_columns(&of, lines);
+    let line_ids: Vec<LineId> = rows.iter().map(|row| row.line).collect();
+    let mut columns = line_columns(&line_ids, lines);
     let long = |value: &dyn Fn(&Largest) -> u64| {
         Column::I64(rows.iter().map(|row| value(row).cast_signed()).collect())
     };
@@ -50,7 +50,7 @@ pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<Largest>, Dam
         table.bool("missed")?,
     );
     let censored = match table.bool("censored") {
-        // Written before there was this column.
+        // Written before this column existed.
         Err(Damage::NoColumn(_)) => vec![false; table.len()],
         column => column?,
     };

@@ -1,5 +1,5 @@
-//! What `keep: tail` stores instead of every sample: histograms by the hour
-//! and the largest by the minute.
+//! Data of `keep: tail` in place of every sample: hourly histograms and the largest
+//! latencies per minute.
 
 mod counting;
 mod histograms;
@@ -16,72 +16,73 @@ use crate::{Figure, Shortfall};
 
 pub(crate) use counting::Counting;
 
-/// A summary file larger than this is not ours.
-const LARGEST_FILE: u64 = 1 << 30;
+/// Maximum size of a summary file.
+const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// One figure of one line in one hour.
+/// Figure of a line in an hour.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FigureHour {
-    /// The line.
+    /// Line.
     pub line: LineId,
-    /// What was counted.
+    /// Counted quantity.
     pub figure: Figure,
-    /// Whole hours since the recording's start.
+    /// Whole hours since the start of the recording.
     pub hour: u32,
-    /// The counts.
+    /// Counts.
     pub histogram: Histogram,
-    /// The expiry of the activation that had the largest.
+    /// Expiry of the activation with the largest value.
     pub largest_at: Nanos,
 }
 
 /// One of the largest latencies of a line in a minute.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Largest {
-    /// The line.
+    /// Line.
     pub line: LineId,
-    /// Whole minutes since the recording's start.
+    /// Whole minutes since the start of the recording.
     pub minute: u32,
-    /// Its latency.
+    /// Latency.
     pub latency: Nanos,
-    /// Its programmed time, `CLOCK_MONOTONIC`.
+    /// Programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// Its sequence number.
+    /// Sequence number.
     pub seq: u64,
-    /// Whether it was missed.
+    /// Whether the activation was missed.
     pub missed: bool,
-    /// Whether it was still waiting at the end: the latency is at least this.
+    /// Whether it was still waiting at the end: the latency is a lower bound.
     pub censored: bool,
 }
 
 /// All summaries of a recording.
 #[derive(Debug, Default)]
 pub struct Summaries {
-    /// By hour, line and figure.
+    /// Ordered by hour, line and figure.
     pub figures: Vec<FigureHour>,
-    /// By minute and line, the largest first.
+    /// Ordered by minute and line, largest first.
     pub largest: Vec<Largest>,
-    /// What could not be read.
+    /// Unreadable parts.
     pub shortfalls: Vec<Shortfall>,
 }
 
 impl Recording {
-    /// The summaries of a recording that kept the tail; nothing where every
-    /// sample was kept.
+    /// Returns the summaries of a recording that kept the tail; empty if every sample
+    /// was kept.
     pub fn summaries(&self) -> Summaries {
         let mut summaries = Summaries::default();
         for file in &self.histograms {
             let read = self.read_summary(file, histograms::decode);
-            summaries.take(file, read, |all| &mut all.figures);
+            summaries.take(file, read, |summaries| &mut summaries.figures);
         }
         for file in &self.largest {
             let read = self.read_summary(file, largest::decode);
-            summaries.take(file, read, |all| &mut all.largest);
+            summaries.take(file, read, |summaries| &mut summaries.largest);
         }
         // The manifest is written after the summaries, so it never counts more.
         if self.manifest.plan.keep == Keep::Tail {
             let counts = self.manifest.counts.iter();
-            let counted = counts.fold(0_u64, |sum, one| {
-                sum.saturating_add(one.served).saturating_add(one.missed)
+            let counted = counts.fold(0_u64, |sum, count| {
+                sum.saturating_add(count.served)
+                    .saturating_add(count.missed)
             });
             let rows = counted.saturating_sub(summaries.activations());
             if rows > 0 {
@@ -93,13 +94,13 @@ impl Recording {
         summaries
     }
 
-    /// A file of histograms, read and written anew.
+    /// Returns a file of histograms, read and encoded again.
     pub(crate) fn histograms_anew(&self, file: &str) -> Result<Vec<u8>, Damage> {
         let rows = self.read_summary(file, histograms::decode)?;
         Ok(histograms::encode(rows.iter(), &self.manifest.lines)?)
     }
 
-    /// The same of a file of the largest.
+    /// Returns a file of largest latencies, read and encoded again.
     pub(crate) fn largest_anew(&self, file: &str) -> Result<Vec<u8>, Damage> {
         let rows = self.read_summary(file, largest::decode)?;
         Ok(largest::encode(rows.iter(), &self.manifest.lines)?)
@@ -110,22 +111,24 @@ impl Recording {
         file: &str,
         decode: impl FnOnce(Vec<u8>, usize) -> Result<Vec<T>, Damage>,
     ) -> Result<Vec<T>, Damage> {
-        let content = gate::read(&self.dir.join(file), LARGEST_FILE)?;
+        let content = gate::read(&self.dir.join(file), MAX_FILE_BYTES)?;
         decode(content, self.manifest.lines.len())
     }
 }
 
 impl Summaries {
-    /// How many activations the histograms hold.
+    /// Returns the number of activations in the histograms.
     pub fn activations(&self) -> u64 {
-        let whole = |one: &&FigureHour| {
+        let whole = |figure: &&FigureHour| {
             matches!(
-                one.figure,
+                figure.figure,
                 Figure::Latency | Figure::Missed | Figure::Censored
             )
         };
         let counts = self.figures.iter().filter(whole);
-        counts.fold(0, |sum, one| sum.saturating_add(one.histogram.count()))
+        counts.fold(0, |sum, figure| {
+            sum.saturating_add(figure.histogram.count())
+        })
     }
 
     fn take<T>(
@@ -141,7 +144,7 @@ impl Summaries {
     }
 }
 
-/// The columns that name a line, for people who query.
+/// Columns that name a line, for people who query.
 const LINE_COLUMNS: &str = "
     required int32 line;
     required int32 cpu;
@@ -162,10 +165,10 @@ fn line_columns(rows: &[LineId], lines: &[laggard_model::Line]) -> Vec<Column> {
     ]
 }
 
-/// A line that the manifest has.
+/// Returns a line that is in the manifest.
 fn known_line(line: i32, lines: usize) -> Result<LineId, Damage> {
     match u16::try_from(line) {
-        Ok(known) if usize::from(known) < lines => Ok(LineId(known)),
+        Ok(id) if usize::from(id) < lines => Ok(LineId(id)),
         _ => Err(table::bad("line", line)),
     }
 }

@@ -1,11 +1,11 @@
-//! Why a file's content cannot be used.
+//! Damage of a file.
 
 use parquet::errors::ParquetError;
 
-/// Why a file's content cannot be used.
+/// Reason why a file's content cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Damage {
-    #[error("it has no checksum, so it was not written by laggard or its end is gone")]
+    #[error("it has no checksum: another program wrote it, or it is truncated")]
     NoChecksum,
     #[error("its checksum is wrong: some of its bytes changed after it was written")]
     WrongChecksum,

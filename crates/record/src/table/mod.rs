@@ -1,10 +1,9 @@
-//! Parquet files with a checksum, made and taken apart in memory.
+//! Parquet files with a checksum, encoded and decoded in memory.
 //!
-//! Parquet has no checksum that every writer fills in, and a flipped bit in a
-//! number would pass for a measurement. So each file's footer holds
-//! `laggard.crc32`: the CRC-32 of the whole file in eight hexadecimal digits,
-//! computed with these digits as zeros. It is checked before anything is
-//! decoded.
+//! Parquet has no checksum that every writer fills in, and a flipped bit in a number
+//! would look like a measurement. So each file's footer holds `laggard.crc32`: the
+//! CRC-32 of the whole file in eight hexadecimal digits, computed with zeros in their
+//! place. It is checked before decoding.
 
 mod damage;
 mod page;
@@ -26,15 +25,15 @@ use parquet::schema::types::ColumnPath;
 
 pub(crate) use damage::Damage;
 pub use read::hush_damage;
-pub(crate) use read::{LARGEST_ROWS, Rows, bad, column, guarded, open};
+pub(crate) use read::{MAX_ROWS, Rows, bad, column, guarded, open};
 
 const CHECKSUM_KEY: &str = "laggard.crc32";
 const NO_CHECKSUM: &str = "00000000";
-/// Rows of a page: enough that a segment has one page per column.
+/// Rows of a page: a segment has one page per column.
 const PAGE_ROWS: usize = 1 << 17;
 
-/// One column's values; where some rows have none, `present` says which do
-/// (1) and `values` holds only theirs.
+/// Values of a column. If some rows have none, `present` marks the rows that do (1),
+/// and `values` holds only theirs.
 #[derive(Debug)]
 pub(crate) enum Column {
     I32(Vec<i32>),
@@ -52,8 +51,8 @@ pub(crate) enum Column {
     },
 }
 
-/// A whole Parquet file of one row group. `schema` is a Parquet message type
-/// with the columns in their order; one at a time is asked for.
+/// Returns a complete Parquet file of one row group. `schema` is a Parquet message type
+/// with the columns in their order; they are requested one at a time.
 pub(crate) fn encode(schema: &str, columns: impl IntoIterator<Item = Column>) -> Result<Vec<u8>> {
     let schema = Arc::new(parse_message_type(schema)?);
     let mut properties = WriterProperties::builder()
@@ -71,8 +70,8 @@ pub(crate) fn encode(schema: &str, columns: impl IntoIterator<Item = Column>) ->
             (PhysicalType::INT32 | PhysicalType::INT64, false) => {
                 properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
             }
-            // Times are noise with rare large values. Delta packing pays for
-            // the largest of every 32; split bytes take a fifth less space.
+            // Times are noise with rare large values. The cost of delta packing is the
+            // largest of every 32 values; split bytes take a fifth less space.
             (PhysicalType::INT64, true) => {
                 properties.set_column_encoding(path, Encoding::BYTE_STREAM_SPLIT)
             }
@@ -93,14 +92,14 @@ pub(crate) fn encode(schema: &str, columns: impl IntoIterator<Item = Column>) ->
     seal(writer)
 }
 
-/// A whole file, with its checksum.
+/// Returns a complete file with its checksum.
 fn seal(mut writer: SerializedFileWriter<Vec<u8>>) -> Result<Vec<u8>> {
     writer.append_key_value_metadata(KeyValue::new(CHECKSUM_KEY.into(), NO_CHECKSUM.to_owned()));
     let mut file = writer.into_inner()?;
-    let at = checksum_place(&file)
-        .ok_or_else(|| ParquetError::General("the footer has no place for a checksum".into()))?;
+    let place = checksum_place(&file)
+        .ok_or_else(|| ParquetError::General("the footer has no space for a checksum".into()))?;
     let digits = format!("{:08x}", crc32fast::hash(&file));
-    file[at..at + digits.len()].copy_from_slice(digits.as_bytes());
+    file[place..place + digits.len()].copy_from_slice(digits.as_bytes());
     Ok(file)
 }
 
@@ -126,11 +125,11 @@ fn write_column(out: &mut SerializedColumnWriter<'_>, column: &Column) -> Result
     }
 }
 
-/// Where the checksum's digits are: after the last mention of its key.
+/// Returns the position of the checksum's digits: after the last occurrence of its key.
 fn checksum_place(file: &[u8]) -> Option<usize> {
     let key = CHECKSUM_KEY.as_bytes();
-    let at = file.windows(key.len()).rposition(|window| window == key)?;
-    // One byte of field header and one of length stand between key and value.
-    let at = at + key.len() + 2;
-    (at + NO_CHECKSUM.len() <= file.len()).then_some(at)
+    let key_start = file.windows(key.len()).rposition(|window| window == key)?;
+    // One byte of field header and one of length are between key and value.
+    let place = key_start + key.len() + 2;
+    (place + NO_CHECKSUM.len() <= file.len()).then_some(place)
 }

@@ -1,26 +1,26 @@
-//! What the pages of a file say they unpack to, before any is unpacked.
+//! Check of the declared sizes of a file's pages, before decompression.
 //!
-//! A page's header names a size, and the Parquet reader makes room for it and
-//! unpacks: 64 KB can become 2 GB. So the headers of all pages are walked first,
-//! and none may claim more than the values of its column take.
+//! A page's header declares a size, and the Parquet reader allocates and decompresses
+//! it: 64 KB can become 2 GB. So the headers of all pages are read first, and none may
+//! declare more than the values of its column take.
 //!
-//! A header is a struct in Thrift's compact protocol (parquet-format,
-//! `parquet.thrift`, `PageHeader`; Thrift, `thrift-compact-protocol.md`).
+//! A header is a struct in Thrift's compact protocol (parquet-format, `parquet.thrift`,
+//! `PageHeader`; Thrift, `thrift-compact-protocol.md`).
 
 use parquet::basic::Type;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::damage::Damage;
 
-/// More than any page of ours: one holds [`super::PAGE_ROWS`] values at most.
-const LARGEST_PAGE: u64 = 8 << 20;
-/// What a page may take besides its values: lengths, levels and dictionaries
-/// of short columns.
-const BESIDES: u64 = 1 << 16;
-/// Names are short: services, routes and stages.
-const LARGEST_NAME: u64 = 64;
+/// Maximum size of a page of at most [`super::PAGE_ROWS`] values.
+const MAX_PAGE_BYTES: u64 = 8 << 20;
+/// Space of a page in addition to its values: lengths, levels and dictionaries of short
+/// columns.
+const PAGE_OVERHEAD_BYTES: u64 = 1 << 16;
+/// Maximum length of a name: services, routes and stages.
+const MAX_NAME_BYTES: u64 = 64;
 
-/// Refuses a file of which a page claims more than its column can take.
+/// Refuses a file with a page that declares more than its column can take.
 pub(super) fn check(file: &[u8], metadata: &ParquetMetaData) -> Result<(), Damage> {
     for group in metadata.row_groups() {
         let rows = u64::try_from(group.num_rows()).unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) fn check(file: &[u8], metadata: &ParquetMetaData) -> Result<(), Damag
 fn check_column(file: &[u8], column: &ColumnChunkMetaData, rows: u64) -> Result<(), Damage> {
     let name = column.column_path().string();
     let limit = largest(column, rows);
-    // Not `byte_range`, which panics where one is negative.
+    // `byte_range` panics on negative values.
     let from = column.dictionary_page_offset();
     let from = from.unwrap_or_else(|| column.data_page_offset());
     let length = column.compressed_size();
@@ -49,12 +49,12 @@ fn check_column(file: &[u8], column: &ColumnChunkMetaData, rows: u64) -> Result<
             ("bytes", header.unpacked, limit),
             ("values", header.values, rows),
         ];
-        for (of, claim, limit) in counts {
+        for (part, claim, limit) in counts {
             if u64::try_from(claim).is_ok_and(|claim| claim <= limit) {
                 continue;
             }
             return Err(Damage::BadValue(format!(
-                "a page of column `{name}` that would unpack to {claim} {of}, more than the {limit} that {rows} rows can take"
+                "a page of column `{name}` that would unpack to {claim} {part}, more than the {limit} that {rows} rows can take"
             )));
         }
         let packed = usize::try_from(header.packed).ok();
@@ -65,29 +65,31 @@ fn check_column(file: &[u8], column: &ColumnChunkMetaData, rows: u64) -> Result<
     Ok(())
 }
 
-/// The most that a page of a column may unpack to, bytes.
+/// Returns the maximum decompressed size of a page of a column, bytes.
 fn largest(column: &ColumnChunkMetaData, rows: u64) -> u64 {
     let value = match column.column_type() {
         Type::BOOLEAN => 1,
         Type::INT32 | Type::FLOAT => 4,
         Type::INT64 | Type::DOUBLE => 8,
         Type::INT96 => 12,
-        Type::BYTE_ARRAY => LARGEST_NAME,
+        Type::BYTE_ARRAY => MAX_NAME_BYTES,
         Type::FIXED_LEN_BYTE_ARRAY => {
             u64::try_from(column.column_descr().type_length()).unwrap_or_default()
         }
     };
-    // Twice: packing what cannot be packed takes a little more than it saves.
+    // Twice, because packing of incompressible data needs a little extra space.
     let values = rows.saturating_mul(2 * value + 1);
-    values.saturating_add(BESIDES).min(LARGEST_PAGE)
+    values
+        .saturating_add(PAGE_OVERHEAD_BYTES)
+        .min(MAX_PAGE_BYTES)
 }
 
-/// What is to be known of a page before it is unpacked.
+/// Fields of a page that are needed before decompression.
 struct Header {
-    /// Bytes, here and there.
+    /// Compressed and decompressed size, bytes.
     unpacked: i64,
     packed: i64,
-    /// How many values it holds.
+    /// Number of values.
     values: i64,
 }
 
@@ -99,8 +101,8 @@ const I32: u8 = 5;
 const STRUCT: u8 = 12;
 
 impl Header {
-    /// Takes a header off the front of `bytes`: of a data page of version 1, or
-    /// of a dictionary, as they are written, and no other. `None`: that is none.
+    /// Reads a header from the front of `bytes`: of a data page of version 1 or of a
+    /// dictionary, as the writer creates them. Returns `None` for any other header.
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         let (mut unpacked, mut packed, mut values) = (None, None, None);
         each_field(bytes, |bytes, field, kind| match (field, kind) {
@@ -127,8 +129,8 @@ impl Header {
     }
 }
 
-/// Reads a struct; `take` takes each field's value, by number and type. Fields
-/// come in order, each once: readers differ over which one counts otherwise.
+/// Reads a struct; `take` reads each field's value, by number and type. Fields must be
+/// in order and unique, because readers differ in the treatment of duplicates.
 fn each_field(
     bytes: &mut &[u8],
     mut take: impl FnMut(&mut &[u8], i64, u8) -> Option<()>,
@@ -157,7 +159,7 @@ fn byte(bytes: &mut &[u8]) -> Option<u8> {
     Some(first)
 }
 
-/// A whole number of up to 64 bits, seven in each byte, the lowest first.
+/// Reads an integer of up to 64 bits, seven per byte, lowest first.
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -170,7 +172,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// A number with its sign in the lowest bit.
+/// Reads a number with its sign in the lowest bit.
 fn zigzag(bytes: &mut &[u8]) -> Option<i64> {
     let number = varint(bytes)?;
     Some((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
@@ -196,7 +198,7 @@ mod tests {
     const ROWS: i64 = 10;
 
     #[test]
-    fn a_column_that_begins_before_the_file_is_damage_and_no_panic() {
+    fn column_that_starts_before_the_file_is_damage_without_a_panic() {
         let schema = parse_message_type("message m { required int64 a; }").unwrap();
         let schema = SchemaDescriptor::new(Arc::new(schema));
         for (from, length) in [(-1, 4), (4, -1), (i64::MIN, i64::MAX)] {
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// A field of type i32, `ahead` numbers after the one before.
+    /// Appends a field of type i32, `ahead` numbers after the previous one.
     fn number(out: &mut Vec<u8>, ahead: u8, value: i32) {
         out.push(ahead << 4 | I32);
         let mut left = ((value << 1) ^ (value >> 31)).cast_unsigned();
@@ -226,7 +228,7 @@ mod tests {
         out.push(u8::try_from(left).unwrap());
     }
 
-    /// A page of type 0 (data) or 2 (dictionary) that claims so much.
+    /// Returns a page of type 0 (data) or 2 (dictionary) with these declared sizes.
     fn page(kind: i32, unpacked: i32, values: i32, packed: &[u8]) -> Vec<u8> {
         let mut page = Vec::new();
         for value in [kind, unpacked, i32::try_from(packed.len()).unwrap()] {
@@ -244,10 +246,9 @@ mod tests {
         page
     }
 
-    /// Readers pass over what they do not know, and could then differ over what
-    /// the page is.
+    /// Readers skip unknown fields, and could then disagree about the page.
     #[test]
-    fn a_header_has_the_fields_of_its_kind_and_no_others() {
+    fn header_has_exactly_the_fields_of_its_kind() {
         const DATA: i64 = 5;
         const DICTIONARY: i64 = 7;
         const NUMBER: &[u8] = &[1 << 4 | I32, 0];
@@ -282,8 +283,8 @@ mod tests {
         }
     }
 
-    /// Zeros in a frame of zstd (RFC 8878, section 3.1.1): blocks of 128 KiB,
-    /// each one byte that is repeated.
+    /// Returns zeros in a frame of zstd (RFC 8878, section 3.1.1): blocks of 128 KiB,
+    /// each a repeated byte.
     fn zeros(blocks: usize) -> Vec<u8> {
         // No checksum, no size, a window of 128 KiB.
         let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
@@ -295,7 +296,7 @@ mod tests {
         frame
     }
 
-    /// A segment of nothing but `line`, in one chunk of these pages.
+    /// Returns a segment that has only `line`, in one chunk of these pages.
     fn segment(pages: Vec<u8>) -> Vec<u8> {
         let schema = parse_message_type("message samples { required int32 line; }").unwrap();
         let zstd = Compression::ZSTD(ZstdLevel::default());
@@ -327,7 +328,7 @@ mod tests {
         seal(writer).unwrap()
     }
 
-    /// How many rows a recording with this segment gives, and what it says.
+    /// Returns the number of rows of a recording with this segment, and its shortfalls.
     fn read(segment: &[u8]) -> (usize, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let line = Line {
@@ -341,29 +342,29 @@ mod tests {
         std::fs::write(dir.path().join("samples/000001.parquet"), segment).unwrap();
         let recording = Recording::open(dir.path()).unwrap();
         let mut rows = 0;
-        let said = recording.scan(Columns::default(), |batch| rows += batch.len());
-        (rows, said.iter().map(ToString::to_string).collect())
+        let read = recording.scan(Columns::default(), |batch| rows += batch.len());
+        (rows, read.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn a_page_that_claims_what_its_rows_can_take_is_read() {
+    fn page_within_the_size_of_its_rows_is_read() {
         let packed = zstd::stream::encode_all(&[0_u8; 40][..], 1).unwrap();
 
-        let (rows, said) = read(&segment(page(0, 40, 10, &packed)));
+        let (rows, messages) = read(&segment(page(0, 40, 10, &packed)));
 
-        assert_eq!((rows, &said[..]), (10, &[][..]));
+        assert_eq!((rows, &messages[..]), (10, &[][..]));
     }
 
     #[test]
-    fn a_page_that_would_unpack_to_gigabytes_is_refused_by_its_header() {
+    fn page_that_would_expand_to_gigabytes_is_refused_by_its_header() {
         let bomb = segment(page(0, i32::MAX, 10, &zeros(1 << 14)));
         assert!(bomb.len() < 1 << 17, "{}", bomb.len());
 
-        let (rows, said) = read(&bomb);
+        let (rows, messages) = read(&bomb);
 
         assert_eq!(rows, 0);
         assert_eq!(
-            said,
+            messages,
             [
                 "`samples/000001.parquet` is damaged: it holds a page of column `line` that would unpack to 2147483647 bytes, more than the 65626 that 10 rows can take"
             ]
@@ -371,24 +372,25 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_of_more_values_than_there_are_rows_is_refused_by_its_header() {
+    fn dictionary_with_more_values_than_rows_is_refused_by_its_header() {
         let packed = zstd::stream::encode_all(&[0_u8; 40][..], 1).unwrap();
         let data = page(0, 40, 10, &packed);
 
-        let (rows, said) = read(&segment([page(2, 40, i32::MAX, &packed), data].concat()));
+        let (rows, messages) = read(&segment([page(2, 40, i32::MAX, &packed), data].concat()));
 
         assert_eq!(rows, 0);
         assert!(
-            said[0].contains("would unpack to 2147483647 values, more than the 10 that 10 rows"),
-            "{said:?}"
+            messages[0]
+                .contains("would unpack to 2147483647 values, more than the 10 that 10 rows"),
+            "{messages:?}"
         );
     }
 
     #[test]
-    fn a_header_that_readers_could_take_for_another_is_none() {
+    fn ambiguous_header_is_refused() {
         let whole = page(0, 40, 10, &[]);
         assert!(Header::read(&mut &whole[..]).is_some());
-        // The size twice; a field back to 2 after 3; a size of another type; cut.
+        // The size twice; a field back to 2 after 3; a size of another type; truncated.
         let mut twice = vec![0x15, 0, 0x15, 2, 0x05, 4, 9];
         twice.extend(&whole[4..]);
         let mut other = whole.clone();

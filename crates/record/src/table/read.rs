@@ -1,4 +1,4 @@
-//! Taking files apart.
+//! Decoding of files.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -15,14 +15,14 @@ use parquet::file::serialized_reader::SerializedFileReader;
 use super::damage::Damage;
 use super::{NO_CHECKSUM, checksum_place, page};
 
-/// Checks a file's checksum, and what its pages claim, and opens it.
+/// Checks the checksum and the declared page sizes of a file, and opens it.
 pub(crate) fn open(file: Vec<u8>) -> Result<SerializedFileReader<Bytes>, Damage> {
-    let at = checksum_place(&file).ok_or(Damage::NoChecksum)?;
+    let place = checksum_place(&file).ok_or(Damage::NoChecksum)?;
     let mut crc = crc32fast::Hasher::new();
-    crc.update(&file[..at]);
+    crc.update(&file[..place]);
     crc.update(NO_CHECKSUM.as_bytes());
-    crc.update(&file[at + NO_CHECKSUM.len()..]);
-    if format!("{:08x}", crc.finalize()).as_bytes() != &file[at..at + NO_CHECKSUM.len()] {
+    crc.update(&file[place + NO_CHECKSUM.len()..]);
+    if format!("{:08x}", crc.finalize()).as_bytes() != &file[place..place + NO_CHECKSUM.len()] {
         return Err(Damage::WrongChecksum);
     }
     let file = Bytes::from(file);
@@ -34,14 +34,14 @@ pub(crate) fn open(file: Vec<u8>) -> Result<SerializedFileReader<Bytes>, Damage>
 }
 
 thread_local! {
-    /// Whether this thread is within a step whose panic is damage.
+    /// Whether this thread is within a step whose panic means damage.
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a step of the Parquet reader and turns a panic into damage.
+/// Runs a step of the Parquet reader and converts a panic to damage.
 ///
-/// The checksum keeps accidents away from that reader. This is for files that
-/// were made to harm: it asserts things that such a file can break.
+/// The checksum excludes accidents. This is for malicious files: the reader has
+/// assertions that such a file can violate.
 pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damage> {
     let before = IS_GUARDED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(step));
@@ -49,9 +49,9 @@ pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T, Damage>) -> Result<T, 
     done.unwrap_or(Err(Damage::ReaderGaveUp))
 }
 
-/// Keeps panics of the Parquet reader, which a damaged file can cause and which
-/// become a [`Shortfall`](crate::Shortfall), from being printed as if this
-/// program had a fault. For the beginning of a program.
+/// Suppresses the message of a panic of the Parquet reader. A damaged file can cause
+/// it, and it becomes a [`Shortfall`](crate::Shortfall), not a fault of this program.
+/// Call it at the start of a program.
 pub fn hush_damage() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -61,7 +61,7 @@ pub fn hush_damage() {
     }));
 }
 
-/// The reader of the column `name`.
+/// Returns the reader of the column `name`.
 pub(crate) fn column(group: &dyn RowGroupReader, name: &str) -> Result<ColumnReader, Damage> {
     let columns = group.metadata().columns();
     let index = columns
@@ -71,22 +71,22 @@ pub(crate) fn column(group: &dyn RowGroupReader, name: &str) -> Result<ColumnRea
     Ok(group.get_column_reader(index)?)
 }
 
-/// A value that no writer of ours gives, as damage.
+/// Returns the damage for a value that a writer never writes.
 pub(crate) fn bad(what: &str, value: impl std::fmt::Display) -> Damage {
     Damage::BadValue(format!("{what} {value}"))
 }
 
-/// More rows than any file of ours has.
-pub(crate) const LARGEST_ROWS: usize = 1 << 24;
+/// Maximum number of rows of a file.
+pub(crate) const MAX_ROWS: usize = 1 << 24;
 
-/// A whole small table, read column by column.
+/// Complete small table, read column by column.
 pub(crate) struct Rows {
     file: SerializedFileReader<Bytes>,
     rows: usize,
 }
 
 impl Rows {
-    /// Opens a table of at most so many rows.
+    /// Opens a table of at most `limit` rows.
     pub(crate) fn read(content: Vec<u8>, limit: usize) -> Result<Self, Damage> {
         let file = open(content)?;
         let groups = file.metadata().row_groups();
@@ -95,9 +95,9 @@ impl Rows {
         };
         let rows = usize::try_from(group.num_rows())
             .ok()
-            .filter(|&rows| rows <= limit.min(LARGEST_ROWS))
+            .filter(|&rows| rows <= limit.min(MAX_ROWS))
             .ok_or_else(|| {
-                let limit = limit.min(LARGEST_ROWS);
+                let limit = limit.min(MAX_ROWS);
                 Damage::BadValue(format!(
                     "{} rows, above the {limit} that such a file can have",
                     group.num_rows()
@@ -161,7 +161,7 @@ impl Rows {
             }
             let mut reader = get_typed_column_reader::<T>(reader);
             reader.read_records(self.rows, Some(&mut present), None, &mut values)?;
-            // A column that every row has gives no levels.
+            // A column without nulls has no levels.
             if present.is_empty() {
                 present.resize(values.len(), 1);
             }
@@ -196,12 +196,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_of_the_reader_is_damage_and_is_not_printed_but_any_other_is() {
+    fn panic_of_the_reader_is_damage_and_only_other_panics_are_printed() {
         static PRINTED: AtomicU32 = AtomicU32::new(0);
         let here = thread::current().id();
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |_| {
-            // Other tests run beside this one.
+            // Other tests run at the same time.
             if thread::current().id() == here {
                 PRINTED.fetch_add(1, Ordering::Relaxed);
             }

@@ -1,4 +1,4 @@
-//! Who may read a recording: it has the names and call chains of all that ran.
+//! Access rights of a recording, which contains names and call chains of all programs.
 
 #![cfg(unix)]
 
@@ -11,11 +11,11 @@ use laggard_record::{Access, Destination, EpisodeWriter, Recorder};
 
 use crate::fixture::{Rows, START, manifest};
 
-/// The rights of a recording's folders and files, by path.
+/// Returns the access rights of a recording's directories and files, by path.
 fn rights(dir: &Path) -> Vec<(String, u32)> {
-    let mut found = vec![(dir.to_owned(), String::from("."))];
-    for at in 0.. {
-        let Some((folder, _)) = found.get(at).cloned() else {
+    let mut paths = vec![(dir.to_owned(), String::from("."))];
+    for index in 0.. {
+        let Some((folder, _)) = paths.get(index).cloned() else {
             break;
         };
         if !folder.is_dir() {
@@ -24,18 +24,18 @@ fn rights(dir: &Path) -> Vec<(String, u32)> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(dir).unwrap().display().to_string();
-            found.push((path, name));
+            paths.push((path, name));
         }
     }
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    found
+    paths
         .into_iter()
         .map(|(path, name)| (name, mode(&path)))
         .collect()
 }
 
-/// Every file that a recording can have: a segment, a journal, the tail's
-/// tables, episodes.
+/// Writes a recording with every kind of file: a segment, a journal, the tail's tables,
+/// episodes.
 fn record(dir: &Path, access: Access) -> Destination {
     let place = Destination::from(dir);
     let mut recorder = Recorder::create_for(place.clone(), manifest(Keep::Tail), access).unwrap();
@@ -63,7 +63,7 @@ fn check_running(dir: &Path, access: Access) {
 }
 
 #[test]
-fn a_recording_is_for_who_made_it_unless_it_is_shared() {
+fn recording_is_private_unless_shared() {
     for access in [Access::Private, Access::Shared] {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
@@ -75,7 +75,7 @@ fn a_recording_is_for_who_made_it_unless_it_is_shared() {
 }
 
 #[test]
-fn an_empty_folder_that_is_taken_keeps_its_rights_and_gives_them() {
+fn existing_empty_directory_keeps_and_passes_on_its_rights() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("r");
     fs::create_dir(&dir).unwrap();
@@ -86,10 +86,9 @@ fn an_empty_folder_that_is_taken_keeps_its_rights_and_gives_them() {
     check_running(&dir, Access::Shared);
 }
 
-/// A user who can put a link in the place of a file must not have root write
-/// where it leads.
+/// A user who can replace a file with a link must not make root write elsewhere.
 #[test]
-fn a_link_in_the_place_of_a_part_is_not_followed() {
+fn link_in_place_of_a_part_is_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let precious = dir.path().join("precious");
     fs::write(&precious, "data").unwrap();
@@ -106,7 +105,7 @@ fn a_link_in_the_place_of_a_part_is_not_followed() {
 }
 
 #[test]
-fn a_recording_that_is_handed_over_is_the_other_user_s_and_links_in_it_are_left() {
+fn recording_that_is_handed_over_belongs_to_the_user_without_its_links() {
     let dir = tempfile::tempdir().unwrap();
     let precious = dir.path().join("precious");
     fs::write(&precious, "data").unwrap();
@@ -127,9 +126,9 @@ fn a_recording_that_is_handed_over_is_the_other_user_s_and_links_in_it_are_left(
     assert_eq!(fs::metadata(&precious).unwrap().uid(), before);
 }
 
-/// Whoever may write to a folder that was taken can put anything into it.
+/// A user with write access to an existing directory can put any file into it.
 #[test]
-fn a_folder_with_what_no_recording_has_is_not_handed_over() {
+fn directory_with_unknown_files_is_not_handed_over() {
     let dir = tempfile::tempdir().unwrap();
     let made = dir.path().join("r");
     let place = record(&made, Access::Private);
@@ -141,7 +140,10 @@ fn a_folder_with_what_no_recording_has_is_not_handed_over() {
 
     let refused = place.folder().unwrap().hand_over(65534, 65534).unwrap_err();
 
-    assert_eq!(refused.to_string(), "`shadow` in it is of no recording");
+    assert_eq!(
+        refused.to_string(),
+        "its file `shadow` is not part of a recording"
+    );
     for (name, _) in rights(&made) {
         let owner = fs::metadata(made.join(&name)).unwrap().uid();
         assert_eq!(owner, before, "{name}");
@@ -149,7 +151,7 @@ fn a_folder_with_what_no_recording_has_is_not_handed_over() {
 }
 
 #[test]
-fn an_empty_folder_of_a_third_user_that_is_taken_stays_theirs() {
+fn empty_directory_of_a_third_user_keeps_its_owner() {
     let dir = tempfile::tempdir().unwrap();
     if fs::metadata(dir.path()).unwrap().uid() != 0 {
         return println!("skipped: only root gives files away");

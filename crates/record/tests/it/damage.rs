@@ -8,7 +8,7 @@ use laggard_model::{Activation, Batch, Caveat, Keep, Nanos, State};
 use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
-/// Rows that are each slower than all before, so that each is of the tail.
+/// Returns rows that are each slower than all before, so that each belongs to the tail.
 fn slower_and_slower(seed: u64, first_seq: u64) -> Batch {
     let mut source = Rows::new(seed);
     let mut batch = Batch::default();
@@ -21,12 +21,12 @@ fn slower_and_slower(seed: u64, first_seq: u64) -> Batch {
     batch
 }
 
-/// A small recording with every kind of file; its rows.
+/// Writes a small recording with every kind of file. Returns its rows.
 fn small(dir: &Path) -> Vec<Activation> {
     let mut recorder = Recorder::create(dir, manifest(Keep::Tail)).unwrap();
     recorder.append(&slower_and_slower(5, 0)).unwrap();
     recorder.finish(State::Complete).unwrap();
-    // As if it had gone on and been killed.
+    // As if it had continued and been killed.
     let file = dir.join("manifest.json");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("\"complete\"", "\"running\"")).unwrap();
@@ -43,7 +43,7 @@ fn small(dir: &Path) -> Vec<Activation> {
     all_rows(&Recording::open(dir).unwrap())
 }
 
-/// Everything a reader does; the rows.
+/// Reads all content as a reader does. Returns the rows.
 fn read_all(dir: &Path) -> Result<(Vec<Activation>, Vec<Shortfall>), OpenError> {
     let recording = Recording::open(dir)?;
     let mut rows = Vec::new();
@@ -53,7 +53,7 @@ fn read_all(dir: &Path) -> Result<(Vec<Activation>, Vec<Shortfall>), OpenError> 
     Ok((rows, shortfalls))
 }
 
-/// One thing done to a file.
+/// Modification of a file.
 #[derive(Clone, Debug)]
 enum Harm {
     Flip {
@@ -73,10 +73,10 @@ enum Harm {
 
 fn harm() -> impl Strategy<Value = Harm> {
     prop_oneof![
-        4 => (any::<prop::sample::Index>(), 1..=u8::MAX).prop_map(|(at, bits)| Harm::Flip { at, bits }),
-        2 => any::<prop::sample::Index>().prop_map(|at| Harm::Cut { at }),
+        4 => (any::<prop::sample::Index>(), 1..=u8::MAX).prop_map(|(index, bits)| Harm::Flip { at: index, bits }),
+        2 => any::<prop::sample::Index>().prop_map(|index| Harm::Cut { at: index }),
         2 => (any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 1..40))
-            .prop_map(|(at, bytes)| Harm::Insert { at, bytes }),
+            .prop_map(|(index, bytes)| Harm::Insert { at: index, bytes }),
         1 => Just(Harm::Empty),
         1 => Just(Harm::Remove),
     ]
@@ -86,13 +86,13 @@ fn do_harm(file: &Path, harm: &Harm) {
     let mut content = fs::read(file).unwrap();
     match harm {
         Harm::Flip { at, bits } => {
-            let at = at.index(content.len());
-            content[at] ^= bits;
+            let position = at.index(content.len());
+            content[position] ^= bits;
         }
         Harm::Cut { at } => content.truncate(at.index(content.len())),
         Harm::Insert { at, bytes } => {
-            let at = at.index(content.len());
-            content.splice(at..at, bytes.iter().copied());
+            let position = at.index(content.len());
+            content.splice(position..position, bytes.iter().copied());
         }
         Harm::Empty => content.clear(),
         Harm::Remove => return fs::remove_file(file).unwrap(),
@@ -115,7 +115,7 @@ fn files(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_kind_of_damage_to_every_file_is_an_error_or_a_shortfall() {
+fn every_damage_to_every_file_is_an_error_or_a_shortfall() {
     let whole = tempfile::tempdir().unwrap();
     let rows = small(whole.path());
     let names = files(whole.path());
@@ -147,28 +147,28 @@ fn every_kind_of_damage_to_every_file_is_an_error_or_a_shortfall() {
 
             let is_manifest = name.starts_with("manifest");
             match read {
-                // The manifest has no checksum: a flip in it may say
-                // something else, or nothing that matters.
+                // The manifest has no checksum: a flipped bit can change a value
+                // unnoticed.
                 Err(_) if is_manifest => {}
                 Err(error) => panic!("{name}: {error}"),
-                Ok((found, shortfalls)) => {
+                Ok((intact, shortfalls)) => {
                     assert!(
-                        found.iter().all(|row| rows.contains(row)),
+                        intact.iter().all(|row| rows.contains(row)),
                         "{name}: invented rows"
                     );
-                    let lost = rows.len() - found.len();
-                    let said = shortfalls.iter().any(|one| *one != NO_END);
-                    // A shorter journal is what an earlier kill would have left.
+                    let lost = rows.len() - intact.len();
+                    let is_reported = shortfalls.iter().any(|shortfall| *shortfall != NO_END);
+                    // A shorter journal is a valid state after an earlier kill.
                     let younger =
                         name.contains("journal") && matches!(harm, Harm::Empty | Harm::Cut { .. });
                     assert!(
-                        said || younger || lost == 0,
+                        is_reported || younger || lost == 0,
                         "{name}: {lost} rows lost without a word"
                     );
                     let checked = ["samples", "histograms", "largest"];
                     let gone_largest = name.contains("largest") && matches!(harm, Harm::Remove);
                     if checked.iter().any(|kind| name.starts_with(kind)) && !gone_largest {
-                        assert!(said, "{name}: damage without a word");
+                        assert!(is_reported, "{name}: damage without a word");
                     }
                 }
             }
@@ -196,7 +196,7 @@ fn damage_in_one_file_does_not_stop_the_others() {
     assert_eq!(
         words,
         [
-            "`samples/000003.parquet` with 65536 activations is gone",
+            "`samples/000003.parquet` with 65536 activations is missing",
             "`samples/000002.parquet` is damaged: its checksum is wrong: some of its bytes changed after it was written",
         ]
     );
@@ -204,7 +204,7 @@ fn damage_in_one_file_does_not_stop_the_others() {
 }
 
 #[test]
-fn a_torn_frame_is_reported_and_the_rest_is_read() {
+fn torn_frame_is_reported_and_the_rest_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     let journal = dir.path().join("open-000001.journal");
@@ -226,7 +226,7 @@ fn a_torn_frame_is_reported_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_lost_manifest_is_replaced_by_its_copy_and_said() {
+fn lost_manifest_is_replaced_by_its_copy_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     recorder.append(&Rows::new(1).batch(70_000)).unwrap();
@@ -250,7 +250,7 @@ fn a_lost_manifest_is_replaced_by_its_copy_and_said() {
 }
 
 #[test]
-fn what_is_not_a_recording_is_refused_with_a_remedy() {
+fn path_that_is_no_recording_is_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str| {
         Recording::open(dir.path().join(name))
@@ -261,11 +261,11 @@ fn what_is_not_a_recording_is_refused_with_a_remedy() {
     fs::write(dir.path().join("file"), "").unwrap();
 
     assert!(
-        open("none").ends_with("check the name (a recording is a folder, usually NAME.laggard)")
+        open("none").ends_with("check the name (a recording is a directory, usually NAME.laggard)")
     );
     for name in ["empty", "file"] {
         assert!(
-            open(name).ends_with("give the folder that `record` wrote"),
+            open(name).ends_with("give the directory that `record` wrote"),
             "{}",
             open(name)
         );
@@ -273,7 +273,7 @@ fn what_is_not_a_recording_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn a_later_layout_is_refused_by_its_version() {
+fn later_layout_is_refused_by_its_version() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = "{\"schema\": 7, \"everything\": \"else\"}";
     fs::write(dir.path().join("manifest.json"), manifest).unwrap();
@@ -288,7 +288,7 @@ fn a_later_layout_is_refused_by_its_version() {
 
 proptest! {
     #[test]
-    fn a_journal_of_any_bytes_is_read_or_reported(bytes in prop::collection::vec(any::<u8>(), 1..300)) {
+    fn journal_of_any_bytes_is_read_or_reported(bytes in prop::collection::vec(any::<u8>(), 1..300)) {
         let dir = tempfile::tempdir().unwrap();
         drop(Recorder::create(dir.path(), manifest(Keep::All)).unwrap());
         let mut content = b"LGJ1".to_vec();

@@ -1,4 +1,4 @@
-//! A full disk ends a recording with an error and keeps what was written.
+//! A full disk ends a recording with an error; the written data is kept.
 
 #![cfg(target_os = "linux")]
 
@@ -11,13 +11,14 @@ use laggard_record::{
     Access, Columns, CreateError, Folder, Recorder, Recording, WriteError, put_answer,
 };
 
-/// A file system of its own, unmounted at the end.
+/// Separate file system, unmounted at the end.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// `None` where this cannot be done, with the reason on standard error.
+    /// Mounts it; returns `None` with the reason on standard error if that is not
+    /// possible.
     fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mount = Command::new("mount")
@@ -56,7 +57,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Appends until the disk is full; the rows that were accepted.
+/// Appends until the disk is full. Returns the accepted rows.
 fn fill(recorder: &mut Recorder, batch_rows: usize) -> (Vec<Activation>, WriteError) {
     let (mut rows, mut accepted) = (Rows::new(13), Vec::new());
     loop {
@@ -98,9 +99,9 @@ fn check_full(disk: &Path, batch_rows: usize, size: &str) {
 }
 
 #[test]
-fn root_a_full_disk_keeps_every_accepted_row_and_takes_the_last_manifest() {
-    // Different sizes fill up at different points: in the journal, in a
-    // segment, in a manifest.
+fn root_full_disk_keeps_accepted_rows_and_the_last_manifest() {
+    // Different sizes fill up at different points: in the journal, in a segment, in a
+    // manifest.
     for (size, batch_rows) in [("4m", 1_000), ("5m", 700), ("6000k", 3_333), ("7m", 20_000)] {
         let Some(disk) = SmallDisk::mount(size) else {
             return;
@@ -110,7 +111,7 @@ fn root_a_full_disk_keeps_every_accepted_row_and_takes_the_last_manifest() {
 }
 
 #[test]
-fn root_a_disk_that_is_full_from_the_start_is_said() {
+fn root_disk_that_is_full_from_the_start_is_an_error() {
     let Some(disk) = SmallDisk::mount("1m") else {
         return;
     };
@@ -128,13 +129,13 @@ fn root_a_disk_that_is_full_from_the_start_is_said() {
 }
 
 #[test]
-fn root_a_disk_that_fills_up_behind_our_back_fails_a_complete_recording() {
+fn root_disk_filled_by_another_program_fails_the_recording() {
     let Some(disk) = SmallDisk::mount("8m") else {
         return;
     };
     let mut recorder = Recorder::create(disk.dir(), manifest(Keep::All)).unwrap();
     recorder.append(&Rows::new(1).batch(60_000)).unwrap();
-    // Larger than the disk: it takes all there is, the reserve's part too.
+    // Larger than the disk: it takes the whole space, including the reserve's.
     let filler = disk.dir().with_file_name("filler");
     assert!(std::fs::write(&filler, vec![1; 16 << 20]).is_err());
     std::fs::remove_file(disk.dir().join("reserve")).unwrap();
@@ -157,7 +158,7 @@ fn root_a_disk_that_fills_up_behind_our_back_fails_a_complete_recording() {
 }
 
 #[test]
-fn root_a_full_disk_leaves_an_answer_as_it_was_and_no_part_of_a_new_one() {
+fn root_full_disk_leaves_an_answer_unchanged() {
     let Some(disk) = SmallDisk::mount("256k") else {
         return;
     };

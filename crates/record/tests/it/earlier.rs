@@ -1,4 +1,4 @@
-//! What earlier versions wrote is read.
+//! Recordings of earlier versions are readable.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use laggard_model::{Nanos, Stage};
 use laggard_record::Recording;
 
 #[test]
-fn a_recording_from_before_two_stages_is_read_without_them() {
+fn recording_from_before_two_stages_is_read_without_them() {
     let directory = Path::new("tests/recordings/nine-stages");
 
     let rows = all_rows(&Recording::open(directory).unwrap());

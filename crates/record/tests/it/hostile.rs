@@ -1,5 +1,5 @@
-//! Recordings that were made to harm: every reader ends soon, with an error or
-//! a shortfall that names file, row and limit.
+//! Malicious recordings: every reader ends soon, with an error or a shortfall that
+//! names file, row and limit.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 
 use crate::fixture::{Rows, START, manifest};
 
-/// A recording with one segment, killed while it had ten rows in its journal.
+/// Writes a recording with one segment that was killed with ten rows in its journal.
 fn killed(dir: &Path) {
     let mut recorder = Recorder::create(dir, manifest(Keep::All)).unwrap();
     recorder.append(&Rows::new(5).batch(65_536)).unwrap();
     recorder.append(&Rows::new(7).batch(10)).unwrap();
 }
 
-/// One row of a journal, with a checksum that is right.
+/// Returns a journal frame of one row with a valid checksum.
 fn frame(line: u16, seq: u64, expiry_ns: u64, user_ns: u64) -> Vec<u8> {
     let number = |out: &mut Vec<u8>, mut number: u64| {
         while number >= 0x80 {
@@ -29,7 +29,7 @@ fn frame(line: u16, seq: u64, expiry_ns: u64, user_ns: u64) -> Vec<u8> {
         out.push((number & 0x7f) as u8);
     };
     let mut payload = Vec::new();
-    // With stage irq and user.
+    // With stages irq and user.
     for value in [1 | 1 << 7, u64::from(line), seq] {
         number(&mut payload, value);
     }
@@ -44,18 +44,18 @@ fn frame(line: u16, seq: u64, expiry_ns: u64, user_ns: u64) -> Vec<u8> {
     frame
 }
 
-/// The rows that a reader gets, and what it says.
+/// Returns the rows and the shortfalls that a reader gets.
 fn read(dir: &Path) -> (Vec<Activation>, Vec<String>) {
     let recording = Recording::open(dir).unwrap();
     let mut rows = Vec::new();
-    let mut said = recording.shortfalls().to_vec();
-    said.extend(recording.scan(Columns::all(), |batch| rows.extend(batch.iter())));
-    said.retain(|one| !matches!(one, Shortfall::NoEnd { .. }));
-    (rows, said.iter().map(ToString::to_string).collect())
+    let mut shortfalls = recording.shortfalls().to_vec();
+    shortfalls.extend(recording.scan(Columns::all(), |batch| rows.extend(batch.iter())));
+    shortfalls.retain(|shortfall| !matches!(shortfall, Shortfall::NoEnd { .. }));
+    (rows, shortfalls.iter().map(ToString::to_string).collect())
 }
 
 #[test]
-fn a_journal_is_read_up_to_the_first_row_that_no_writer_takes() {
+fn journal_is_read_up_to_the_first_invalid_row() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path());
     let file = dir.path().join("open-000002.journal");
@@ -67,25 +67,25 @@ fn a_journal_is_read_up_to_the_first_row_that_no_writer_takes() {
     content.extend(frame(1, 4, late, 1 << 52));
     fs::write(&file, content).unwrap();
 
-    let (rows, said) = read(dir.path());
+    let (rows, messages) = read(dir.path());
 
     assert_eq!(rows.len(), 65_547);
-    let [said] = &said[..] else {
-        panic!("{said:?}")
+    let [message] = &messages[..] else {
+        panic!("{messages:?}")
     };
     assert!(
-        said.contains("`open-000002.journal` is damaged: it holds a stage's time 18446744073709551614 in row 11 (line 1), above the 9007199254740992 that can be recorded")
-            && said.contains("3 rows from there on are left out"),
-        "{said}"
+        message.contains("`open-000002.journal` is damaged: it holds a stage's time 18446744073709551614 in row 11 (line 1), above the 9007199254740992 that can be recorded")
+            && message.contains("3 rows from there on are left out"),
+        "{message}"
     );
 }
 
 #[test]
-fn rows_that_come_before_a_recording_of_ten_years_ends_can_be_recorded() {
+fn rows_up_to_ten_years_can_be_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     let mut batch = Batch::default();
-    let mut one = Activation {
+    let mut activation = Activation {
         line: LineId(0),
         seq: 0,
         expiry: START + Nanos::from_secs(9 * 366 * 86_400),
@@ -93,12 +93,12 @@ fn rows_that_come_before_a_recording_of_ten_years_ends_can_be_recorded() {
         censored: false,
         steps: [None; STAGES.len()],
     };
-    one.steps[Stage::User.index()] = Some(Nanos::from_us(1));
-    batch.push(&one);
+    activation.steps[Stage::User.index()] = Some(Nanos::from_us(1));
+    batch.push(&activation);
     recorder.append(&batch).unwrap();
-    one.expiry = START + Nanos::from_secs(11 * 366 * 86_400);
+    activation.expiry = START + Nanos::from_secs(11 * 366 * 86_400);
     batch.clear();
-    batch.push(&one);
+    batch.push(&activation);
 
     let refused = recorder.append(&batch).unwrap_err();
 
@@ -107,7 +107,7 @@ fn rows_that_come_before_a_recording_of_ten_years_ends_can_be_recorded() {
     assert_eq!(read(dir.path()).0.len(), 1);
 }
 
-/// Puts something in place of a file that is no regular file.
+/// Replaces a file with one that is not a regular file.
 #[cfg(unix)]
 fn instead(file: &Path, what: &str) {
     fs::remove_file(file).unwrap();
@@ -127,7 +127,7 @@ fn instead(file: &Path, what: &str) {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_regular_file_or_too_large_is_said_and_neither_waited_for_nor_read() {
+fn special_or_too_large_file_is_reported_and_not_read() {
     for (what, why) in [
         ("a pipe", "not a regular file"),
         ("a link to a device", "not a regular file"),
@@ -142,26 +142,26 @@ fn what_is_no_regular_file_or_too_large_is_said_and_neither_waited_for_nor_read(
             killed(dir.path());
             instead(&dir.path().join(name), what);
 
-            let (_, said) = read(dir.path());
+            let (_, messages) = read(dir.path());
 
-            let found = said
+            let is_reported = messages
                 .iter()
-                .any(|one| one.contains(name) && one.contains(why));
-            assert!(found, "{what} for {name}: {said:?}");
+                .any(|message| message.contains(name) && message.contains(why));
+            assert!(is_reported, "{what} for {name}: {messages:?}");
         }
         let dir = tempfile::tempdir().unwrap();
         killed(dir.path());
         instead(&dir.path().join("manifest.json"), what);
 
-        let (rows, said) = read(dir.path());
+        let (rows, messages) = read(dir.path());
 
         assert_eq!(rows.len(), 65_546, "{what}");
-        assert!(said[0].contains(why), "{what}: {said:?}");
+        assert!(messages[0].contains(why), "{what}: {messages:?}");
     }
 }
 
 #[test]
-fn a_manifest_with_numbers_that_nobody_counted_is_damaged() {
+fn manifest_with_impossible_numbers_is_damaged() {
     for (from, to) in [
         ("\"ring_full\": 0", "\"ring_full\": 18446744073709551615"),
         ("\"served\": 16380", "\"served\": 18446744073709551615"),
@@ -197,7 +197,7 @@ fn a_manifest_with_numbers_that_nobody_counted_is_damaged() {
 }
 
 #[test]
-fn a_line_of_episodes_that_unpacks_to_gigabytes_is_left_at_its_limit() {
+fn episodes_line_that_expands_to_gigabytes_is_skipped_at_its_limit() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path());
     let bomb = zstd::stream::encode_all(std::io::repeat(b'x').take_bytes(40 << 20), 1).unwrap();
@@ -208,22 +208,25 @@ fn a_line_of_episodes_that_unpacks_to_gigabytes_is_left_at_its_limit() {
 
     let episodes = Recording::open(dir.path()).unwrap().episodes().unwrap();
 
-    let said: Vec<String> = episodes
+    let messages: Vec<String> = episodes
         .shortfalls
         .iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(said.len(), 3, "{said:?}");
-    assert!(said[0].contains("unpack to more than"), "{said:?}");
+    assert_eq!(messages.len(), 3, "{messages:?}");
+    assert!(messages[0].contains("unpack to more than"), "{messages:?}");
     assert!(
-        said[1].contains("100 lines are no episodes; the rest from line 101 is left out"),
-        "{said:?}"
+        messages[1].contains("100 lines are not episodes; the rest from line 101 is skipped"),
+        "{messages:?}"
     );
-    assert!(said[2].contains("99 more are none"), "{said:?}");
+    assert!(
+        messages[2].contains("99 more are not episodes"),
+        "{messages:?}"
+    );
 }
 
-/// An episode as its writer writes it, with this number and so many events, at times
-/// whose distances differ, as on a machine.
+/// Returns an episode in the format of the writer, with this number of events at times
+/// of varying distance, as on a machine.
 fn episode(number: u64, events: u64) -> String {
     let activation = Activation {
         line: LineId(0),
@@ -234,11 +237,11 @@ fn episode(number: u64, events: u64) -> String {
         steps: [None; STAGES.len()],
     };
     let mut episode = Episode::new(number, Cpu(0), &activation, Nanos::from_us(50));
-    let mut at = START;
+    let mut time = START;
     let event = |number: u64| {
-        at += Nanos::from_ns(number.wrapping_mul(0x9e37_79b9) >> 20 & 0xfff);
+        time += Nanos::from_ns(number.wrapping_mul(0x9e37_79b9) >> 20 & 0xfff);
         FlightEvent {
-            at_ns: at,
+            at_ns: time,
             what: Happening::Begin(Activity::PageFault),
         }
     };
@@ -248,7 +251,7 @@ fn episode(number: u64, events: u64) -> String {
     text
 }
 
-/// How many episodes are read of this text, and what is said.
+/// Returns the number of episodes that are read from this text, and the shortfalls.
 fn read_episodes(dir: &Path, text: &str) -> (usize, Vec<String>) {
     let packed = zstd::bulk::compress(text.as_bytes(), 1).unwrap();
     fs::write(dir.join("episodes-000001.jsonl.zst"), packed).unwrap();
@@ -263,7 +266,7 @@ fn read_episodes(dir: &Path, text: &str) -> (usize, Vec<String>) {
 
 /// 18 KB of them took 18 s, and 277 KB did not end.
 #[test]
-fn episodes_that_no_writer_writes_are_left_out() {
+fn invalid_episodes_are_skipped() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path());
     let last = "the rest from";
@@ -284,7 +287,7 @@ fn episodes_that_no_writer_writes_are_left_out() {
     assert_eq!(honest, (4_000, Vec::new()));
     assert_eq!(repeated.0, 1);
     assert!(
-        repeated.1[0].contains("line 2 is no episode: its number 7 follows 7; 38 more"),
+        repeated.1[0].contains("line 2 is not an episode: its number 7 follows 7; 38 more"),
         "{repeated:?}"
     );
     assert_eq!(large.0, 0);
@@ -301,27 +304,27 @@ fn episodes_that_no_writer_writes_are_left_out() {
     assert!(unknown.1[0].contains("it is of line 999"), "{unknown:?}");
 }
 
-/// A row takes eight bytes there and two hundred in memory.
+/// A row takes eight bytes on disk and two hundred in memory.
 #[test]
-fn a_journal_of_more_rows_than_can_wait_is_read_up_to_the_limit() {
+fn journal_of_too_many_rows_is_read_up_to_the_limit() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path());
     let file = dir.path().join("open-000002.journal");
     let row = frame(1, 1, START.ns(), 5);
     fs::write(&file, row.repeat(8 * 65_536 + 2)).unwrap();
 
-    let (rows, said) = read(dir.path());
+    let (rows, messages) = read(dir.path());
 
     assert_eq!(rows.len(), 65_536 + 8 * 65_536);
     assert!(
-        said[0].contains(
+        messages[0].contains(
             "more than the 524288 rows that can wait for a segment; the rest is left out"
         ),
-        "{said:?}"
+        "{messages:?}"
     );
 }
 
-/// `Read::take`, by another name: the trait is not imported elsewhere.
+/// `Read::take` under another name, because the trait is not imported elsewhere.
 trait TakeBytes: std::io::Read + Sized {
     fn take_bytes(self, bytes: u64) -> std::io::Take<Self> {
         self.take(bytes)

@@ -1,7 +1,6 @@
-//! A writer that is killed at any instant.
+//! Kill of a writer at any time.
 //!
-//! The test program runs itself as the writer, kills it, and reads what is
-//! left.
+//! The test program runs itself as the writer, kills it, and reads the recording.
 
 #![cfg(unix)]
 
@@ -14,15 +13,15 @@ use crate::fixture::{NO_END, Noise, Rows, START, all_rows, manifest, sorted};
 use laggard_model::{Activation, Keep, Nanos};
 use laggard_record::{Figure, Recorder, Recording, Shortfall};
 
-/// Where the writer is to write, and what it is to keep.
+/// Directory of the writer, and the mode.
 const DIR: &str = "RECORD_TEST_WRITER_DIR";
 const KEEP: &str = "RECORD_TEST_WRITER_KEEP";
 const SEED: u64 = 99;
-/// Rows of one batch: several batches a millisecond, a segment every 20.
+/// Rows of one batch: several batches per millisecond, a segment every 20.
 const BATCH: usize = 3_000;
 
-/// Not a test of its own: the program that is killed. Says after each batch
-/// how many rows it has appended.
+/// Not a test: the program that is killed. Prints the number of appended rows after
+/// each batch.
 #[test]
 #[ignore = "the program that other tests run and kill"]
 fn writer_that_is_killed() {
@@ -35,7 +34,7 @@ fn writer_that_is_killed() {
     };
     let mut recorder = Recorder::create(PathBuf::from(dir), manifest(keep)).unwrap();
     let mut rows = Rows::new(SEED);
-    // A limit against running on when nobody kills it.
+    // A limit in case it is not killed.
     for batch in 1..=4_000_u64 {
         recorder.append(&rows.batch(BATCH)).unwrap();
         // A second passes with every batch.
@@ -46,8 +45,8 @@ fn writer_that_is_killed() {
     }
 }
 
-/// Runs the writer and kills it after `delay`; how many rows it said that it
-/// had appended.
+/// Runs the writer and kills it after `delay`. Returns the last number of appended rows
+/// that it printed.
 fn write_and_kill(dir: &Path, keep: &str, delay: Duration) -> usize {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -64,8 +63,8 @@ fn write_and_kill(dir: &Path, keep: &str, delay: Duration) -> usize {
     let out = BufReader::new(writer.stdout.take().unwrap());
     let counts = std::thread::spawn(move || {
         let lines = out.lines().map_while(Result::ok);
-        let said = |line: String| line.split_once("appended ")?.1.trim().parse().ok();
-        lines.filter_map(said).max().unwrap_or(0)
+        let printed = |line: String| line.split_once("appended ")?.1.trim().parse().ok();
+        lines.filter_map(printed).max().unwrap_or(0)
     });
     std::thread::sleep(delay);
     writer.kill().unwrap();
@@ -74,7 +73,7 @@ fn write_and_kill(dir: &Path, keep: &str, delay: Duration) -> usize {
 }
 
 #[test]
-fn no_instant_of_a_kill_loses_or_doubles_a_row() {
+fn kill_at_any_time_neither_loses_nor_doubles_a_row() {
     let mut noise = Noise(0x5EED);
     let mut between = 0;
     for round in 0..25 {
@@ -83,25 +82,25 @@ fn no_instant_of_a_kill_loses_or_doubles_a_row() {
         let delay = Duration::from_micros(20_000 + noise.below(400_000));
         let appended = write_and_kill(&dir, "all", delay);
         if !dir.join("manifest-start.json").exists() {
-            // Killed before the recording was there: nothing was promised.
+            // Killed before the recording existed: no row was promised.
             assert_eq!(appended, 0, "round {round}");
             continue;
         }
 
         let recording = Recording::open(&dir).unwrap();
 
-        let found = all_rows(&recording);
-        // The kill may come between an append and the word of it.
+        let readable = all_rows(&recording);
+        // The kill may come between an append and its message.
         let possible = appended..=appended + BATCH;
         assert!(
-            possible.contains(&found.len()),
+            possible.contains(&readable.len()),
             "round {round}: {possible:?} {}",
-            found.len()
+            readable.len()
         );
         let mut rows = Rows::new(SEED);
-        let expected: Vec<Activation> = (0..found.len()).map(|_| rows.one()).collect();
+        let expected: Vec<Activation> = (0..readable.len()).map(|_| rows.one()).collect();
         assert!(
-            found == sorted(expected),
+            readable == sorted(expected),
             "round {round}: other rows than were appended"
         );
         for shortfall in recording.shortfalls() {
@@ -122,7 +121,7 @@ fn no_instant_of_a_kill_loses_or_doubles_a_row() {
 }
 
 #[test]
-fn a_kill_keeps_summaries_whole() {
+fn kill_keeps_summaries_complete() {
     let mut noise = Noise(0xF00D);
     let mut late = 0;
     for round in 0..8 {
@@ -138,11 +137,11 @@ fn a_kill_keeps_summaries_whole() {
         let summaries = Recording::open(&dir).unwrap().summaries();
 
         assert_eq!(summaries.shortfalls, [], "round {round}");
-        let of_all = |one: &&laggard_record::FigureHour| {
-            matches!(one.figure, Figure::Latency | Figure::Missed)
+        let of_all = |figure: &&laggard_record::FigureHour| {
+            matches!(figure.figure, Figure::Latency | Figure::Missed)
         };
         let counts = summaries.figures.iter().filter(of_all);
-        let counted: u64 = counts.map(|one| one.histogram.count()).sum();
+        let counted: u64 = counts.map(|figure| figure.histogram.count()).sum();
         // A batch is a second here.
         let lost = appended.saturating_sub(usize::try_from(counted).unwrap());
         assert!(
@@ -155,15 +154,15 @@ fn a_kill_keeps_summaries_whole() {
     }
 }
 
-/// A segment closes in steps: the next journal, the segment, the manifest,
-/// the old journal's end. What a kill between any two leaves is set up here.
+/// A segment closes in steps: the next journal, the segment, the manifest, removal of
+/// the old journal. The test sets up the state after a kill between any two of them.
 #[test]
-fn a_kill_between_any_two_steps_of_closing_a_segment_doubles_nothing() {
+fn kill_between_two_steps_of_closing_a_segment_doubles_no_row() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     let mut rows = Rows::new(SEED);
-    // A second name keeps the journal's content after its removal.
+    // A hard link preserves the journal after its removal.
     std::fs::hard_link(file("open-000001.journal"), file("journal")).unwrap();
     std::fs::copy(file("manifest.json"), file("manifest")).unwrap();
     recorder.append(&rows.batch(65_536)).unwrap();

@@ -1,4 +1,4 @@
-//! `docs/manifest.schema.json` describes the manifest as it is.
+//! `docs/manifest.schema.json` describes the manifest.
 
 use crate::fixture;
 
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use laggard_model::Manifest;
 
-/// Set this to write the file instead of comparing it.
+/// Variable that makes the test write the file instead of comparing it.
 const REWRITE: &str = "LAGGARD_REWRITE_SCHEMA";
 
 #[test]
-fn the_published_schema_is_that_of_the_manifest() {
+fn published_schema_is_the_schema_of_the_manifest() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/manifest.schema.json");
     let schema = schemars::schema_for!(Manifest);
     let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
@@ -28,14 +28,14 @@ fn the_published_schema_is_that_of_the_manifest() {
 }
 
 #[test]
-fn every_field_of_a_manifest_is_in_the_schema() {
+fn fields_of_a_manifest_are_in_the_schema() {
     let schema = serde_json::to_value(schemars::schema_for!(Manifest)).unwrap();
     let manifest = serde_json::to_value(fixture::manifest(laggard_model::Keep::All)).unwrap();
 
     for field in manifest.as_object().unwrap().keys() {
         // The state is flattened: its field is in the alternatives.
-        let known = schema["properties"].get(field).is_some()
+        let is_described = schema["properties"].get(field).is_some()
             || (field == "state" && schema.get("oneOf").is_some());
-        assert!(known, "{field} is not in the schema");
+        assert!(is_described, "{field} is not in the schema");
     }
 }

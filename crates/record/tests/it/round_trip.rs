@@ -1,4 +1,4 @@
-//! What is written is read back.
+//! Written data is read back unchanged.
 
 use crate::fixture;
 
@@ -12,11 +12,11 @@ use laggard_model::{
 use laggard_record::{Columns, CreateError, Recorder, Recording, Shortfall, WriteError};
 use proptest::prelude::{any, prop, proptest};
 
-/// Rows that fill two segments and begin a third.
+/// Rows that fill two segments and start a third.
 const ROWS: usize = 150_000;
 
 #[test]
-fn a_finished_recording_gives_back_every_row() {
+fn finished_recording_returns_every_row() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("whole.laggard");
     let mut recorder = Recorder::create(&dir, manifest(Keep::All)).unwrap();
@@ -35,16 +35,16 @@ fn a_finished_recording_gives_back_every_row() {
     assert_eq!(all_rows(&recording), sorted(pushed.clone()));
     let missed = pushed.iter().filter(|row| row.missed).count() as u64;
     let counts = &finished.counts;
-    assert_eq!(counts.iter().map(|one| one.missed).sum::<u64>(), missed);
+    assert_eq!(counts.iter().map(|count| count.missed).sum::<u64>(), missed);
     assert_eq!(
-        counts.iter().map(|one| one.served).sum::<u64>(),
+        counts.iter().map(|count| count.served).sum::<u64>(),
         ROWS as u64 - missed
     );
     assert_eq!(
         finished
             .segments
             .iter()
-            .map(|one| one.rows)
+            .map(|segment| segment.rows)
             .collect::<Vec<_>>(),
         [66_000, 66_000, 18_000]
     );
@@ -60,7 +60,7 @@ fn a_finished_recording_gives_back_every_row() {
         files(&dir),
         ["manifest-start.json", "manifest.json", "samples"]
     );
-    // Nothing else, so that other programs can read it as one table.
+    // No other file, so that other programs can read it as one table.
     assert_eq!(
         files(&dir.join("samples")),
         ["000001.parquet", "000002.parquet", "000003.parquet"]
@@ -68,7 +68,7 @@ fn a_finished_recording_gives_back_every_row() {
 }
 
 #[test]
-fn an_unfinished_recording_gives_back_what_was_appended() {
+fn unfinished_recording_returns_the_appended_rows() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     let mut rows = Rows::new(3);
@@ -82,7 +82,7 @@ fn an_unfinished_recording_gives_back_what_was_appended() {
     assert_eq!(all_rows(&recording), sorted(batch.iter().collect()));
 }
 
-/// Rows as they come.
+/// Collects the rows in their order.
 #[derive(Default)]
 struct Everything(Vec<Activation>);
 
@@ -97,7 +97,7 @@ impl Gather for Everything {
 }
 
 #[test]
-fn any_number_of_threads_sees_every_row_once_in_the_same_order() {
+fn threads_see_every_row_once_in_the_same_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     recorder.append(&Rows::new(5).batch(ROWS)).unwrap();
@@ -106,21 +106,21 @@ fn any_number_of_threads_sees_every_row_once_in_the_same_order() {
     recording.scan(Columns::all(), |batch| scanned.extend(batch.iter()));
 
     for threads in [1, 2, 3, 8] {
-        let (seen, shortfalls) = recording.gather(
+        let (rows, shortfalls) = recording.gather(
             NonZeroUsize::new(threads).unwrap(),
             Columns::all(),
             Everything::default,
         );
 
         assert_eq!(shortfalls, []);
-        assert!(seen.0 == scanned, "with {threads} threads");
-        assert_eq!(seen.0.len(), ROWS);
+        assert!(rows.0 == scanned, "with {threads} threads");
+        assert_eq!(rows.0.len(), ROWS);
     }
 }
 
 #[test]
-fn a_gap_that_no_loss_explains_is_said() {
-    /// Counts nothing.
+fn unexplained_gap_is_reported() {
+    /// Counts no rows.
     struct Nothing;
     impl Gather for Nothing {
         fn batch(&mut self, _: &Batch) {}
@@ -152,25 +152,25 @@ fn a_gap_that_no_loss_explains_is_said() {
 }
 
 #[test]
-fn only_the_wanted_columns_are_read() {
+fn only_selected_columns_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     recorder.append(&Rows::new(5).batch(100)).unwrap();
     recorder.finish(State::Interrupted).unwrap();
     let recording = Recording::open(dir.path()).unwrap();
 
-    let mut seen = 0;
+    let mut passed = 0;
     let shortfalls = recording.scan(Columns::default().step(Stage::User), |batch| {
-        seen += batch.len();
+        passed += batch.len();
         assert_eq!(batch.step_ns[Stage::User.index()].len(), batch.len());
         assert!(batch.seq.is_empty() && batch.step_ns[Stage::Irq.index()].is_empty());
     });
 
-    assert_eq!((seen, shortfalls), (100, vec![]));
+    assert_eq!((passed, shortfalls), (100, vec![]));
 }
 
 #[test]
-fn a_folder_in_use_or_without_parent_is_refused() {
+fn directory_in_use_or_without_parent_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "mine").unwrap();
@@ -186,7 +186,7 @@ fn a_folder_in_use_or_without_parent_is_refused() {
     assert_eq!(
         error.to_string(),
         format!(
-            "the folder `{}` does not exist; create it first",
+            "the directory `{}` does not exist; create it first",
             dir.path().join("a").display()
         )
     );
@@ -218,7 +218,7 @@ fn rows_that_cannot_be_stored_are_refused_and_counted() {
 }
 
 #[test]
-fn flush_brings_changes_of_the_manifest_to_the_disk() {
+fn flush_writes_changes_of_the_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     let lost = || {
@@ -244,29 +244,29 @@ fn flush_brings_changes_of_the_manifest_to_the_disk() {
     assert_eq!(lost(), 2, "after 5 s");
 }
 
-/// As when the writer is killed right after: nothing was flushed.
+/// As if the writer is killed directly afterwards, without a flush.
 #[test]
-fn a_line_that_came_later_is_known_before_its_rows() {
+fn new_line_is_written_before_its_rows() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
-    let all = recorder.manifest().lines.len();
+    let lines = recorder.manifest().lines.len();
     recorder.update(|manifest| manifest.lines.push(manifest.lines[0]));
     let mut batch = Batch::default();
     let row = Rows::new(9).batch(1).get(0);
-    let line = LineId::at(all).unwrap();
+    let line = LineId::at(lines).unwrap();
     batch.push(&Activation { line, ..row });
 
     recorder.append(&batch).unwrap();
 
     let read = Recording::open(dir.path()).unwrap();
-    assert_eq!(read.manifest().lines.len(), all + 1);
+    assert_eq!(read.manifest().lines.len(), lines + 1);
     let rows = all_rows(&read);
     assert_eq!(rows.len(), 1);
     assert_eq!(rows.first().map(|row| row.line), Some(line));
 }
 
 #[test]
-fn the_manifest_keeps_what_a_segment_spans() {
+fn manifest_has_the_time_span_of_a_segment() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     let batch = Rows::new(9).batch(10);
@@ -293,7 +293,7 @@ proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(64))]
 
     #[test]
-    fn any_rows_come_back_from_journal_and_segment(
+    fn rows_are_read_back_from_journal_and_segment(
         rows in prop::collection::vec(
             (0_u16..4, 0..=LATEST_NS, any::<bool>(), any::<[Option<u32>; STAGES.len()]>(), 0_u32..22),
             0..200,
@@ -324,9 +324,9 @@ proptest! {
     }
 }
 
-/// What the reader refuses is not written, so that nobody is left with it.
+/// The writer refuses what the reader refuses, so that no recording is unreadable.
 #[test]
-fn a_manifest_that_could_not_be_read_is_never_written() {
+fn unreadable_manifest_is_never_written() {
     let dir = tempfile::tempdir().unwrap();
     let beyond = Nanos::from_ns(u64::MAX / 2);
     let mut late = manifest(Keep::All);

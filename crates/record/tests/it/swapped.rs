@@ -1,5 +1,5 @@
-//! Who owns the folder around a recording can put a link in its place while
-//! another user records into it: nothing that is written may follow.
+//! The owner of the parent directory can replace the recording's directory with a link
+//! while another user records into it. No write may follow the link.
 
 #![cfg(unix)]
 
@@ -15,7 +15,7 @@ use laggard_record::{
 
 use crate::fixture::{Rows, START, manifest};
 
-/// A folder that somebody else may rename, and one that is precious.
+/// Parent directory that another user may rename, and a directory to protect.
 struct Around {
     /// Removes all at the end.
     _dir: tempfile::TempDir,
@@ -30,8 +30,8 @@ impl Around {
         let [theirs, moved, precious] =
             ["theirs", "moved", "precious"].map(|name| dir.path().join(name));
         fs::create_dir(&theirs).unwrap();
-        // Where a recording would go if the link were followed: it has all that
-        // is ever written, replaced or removed by name.
+        // Destination of the link, with every name that is ever written, replaced or
+        // removed.
         fs::create_dir_all(precious.join("r/samples")).unwrap();
         for name in [
             "manifest.json",
@@ -53,15 +53,15 @@ impl Around {
         }
     }
 
-    /// Puts a link to what is precious in the place of their folder.
+    /// Replaces the user's directory with a link to the protected one.
     fn swap(&self) {
         fs::rename(&self.theirs, &self.moved).unwrap();
         symlink(&self.precious, &self.theirs).unwrap();
     }
 
-    /// What is precious: by path, its owner, and what a file holds.
+    /// Returns the content of the protected directory: owner and content by path.
     fn precious(&self) -> BTreeMap<PathBuf, (u32, String)> {
-        let mut found = BTreeMap::new();
+        let mut content = BTreeMap::new();
         let mut folders = vec![self.precious.clone()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
@@ -75,10 +75,10 @@ impl Around {
                 if path.is_dir() {
                     folders.push(path.clone());
                 }
-                found.insert(path, (owner, holds));
+                content.insert(path, (owner, holds));
             }
         }
-        found
+        content
     }
 }
 
@@ -86,7 +86,7 @@ fn is_root(path: &Path) -> bool {
     fs::metadata(path).unwrap().uid() == 0
 }
 
-/// A message for each difference: what a file holds can be long.
+/// One message per difference, because the content of a file can be long.
 fn check_same(before: &BTreeMap<PathBuf, (u32, String)>, after: &BTreeMap<PathBuf, (u32, String)>) {
     for (path, (owner, holds)) in before {
         let new = after.get(path);
@@ -101,7 +101,7 @@ fn check_same(before: &BTreeMap<PathBuf, (u32, String)>, after: &BTreeMap<PathBu
 }
 
 #[test]
-fn nothing_that_is_recorded_lands_elsewhere_when_the_folder_around_it_is_swapped() {
+fn recording_is_never_written_through_a_swapped_parent() {
     for keep in [Keep::All, Keep::Tail] {
         let around = Around::new();
         let before = around.precious();
@@ -141,10 +141,10 @@ fn nothing_that_is_recorded_lands_elsewhere_when_the_folder_around_it_is_swapped
     }
 }
 
-/// Between the look whether one can record, which comes first, and the
-/// recording's beginning are seconds.
+/// Seconds pass between the check of the destination, which comes first, and the start
+/// of the recording.
 #[test]
-fn a_recording_begins_where_it_was_tried() {
+fn recording_starts_in_the_checked_directory() {
     let around = Around::new();
     let place = Destination::from(around.theirs.join("new"));
     Recorder::check(&place).unwrap();
@@ -159,7 +159,7 @@ fn a_recording_begins_where_it_was_tried() {
 }
 
 #[test]
-fn what_is_taken_away_again_is_what_was_begun() {
+fn discard_removes_the_started_directory() {
     let around = Around::new();
     let before = around.precious();
     let recorder = Recorder::create(around.theirs.join("r"), manifest(Keep::All)).unwrap();
@@ -172,7 +172,7 @@ fn what_is_taken_away_again_is_what_was_begun() {
 }
 
 #[test]
-fn recordings_in_a_folder_stay_in_it() {
+fn recordings_in_a_directory_stay_in_it() {
     let around = Around::new();
     let before = around.precious();
     let folder = Folder::make(&around.theirs.join("trial"), Access::Private).unwrap();
@@ -194,9 +194,9 @@ fn recordings_in_a_folder_stay_in_it() {
     check_same(&before, &around.precious());
 }
 
-/// An empty folder can be one of the system's, by a link around it.
+/// An empty directory can be one of the system's, through a link in its path.
 #[test]
-fn a_folder_that_was_there_is_not_given_away() {
+fn existing_directory_is_not_given_away() {
     let around = Around::new();
     let place = Destination::from(around.theirs.join("empty"));
     fs::create_dir(place.path()).unwrap();
@@ -214,7 +214,7 @@ fn a_folder_that_was_there_is_not_given_away() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_recording_is_refused() {
+fn link_in_place_of_a_recording_is_refused() {
     let around = Around::new();
     let place = around.theirs.join("link");
     fs::create_dir(around.precious.join("empty")).unwrap();
@@ -229,9 +229,10 @@ fn a_link_in_the_place_of_a_recording_is_refused() {
     );
 }
 
-/// In a directory such as `/tmp` everybody can create the name that root is going to use.
+/// In a directory such as `/tmp`, any user can create the name that root is going to
+/// use.
 #[test]
-fn a_directory_or_a_link_that_another_user_planted_is_not_taken() {
+fn planted_directory_or_link_is_refused() {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: it takes root to create files of another user");
         return;

@@ -1,4 +1,4 @@
-//! What is kept when not every sample is kept.
+//! Data that is kept with `keep: tail`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::fixture::{NO_END, Rows, START, all_rows, manifest, sorted};
 use laggard_model::{Activation, Batch, Histogram, Keep, LineId, Nanos, STAGES, Stage, State};
 use laggard_record::{Figure, Recorder, Recording};
 
-/// Two hours' worth, thinned out so that the test is quick.
+/// Returns two hours of rows, thinned for a fast test.
 fn two_hours(rows: usize) -> Vec<Activation> {
     let mut source = Rows::new(11);
     let step = Nanos::from_secs(7_200).ns() / rows as u64;
@@ -30,7 +30,7 @@ fn record(dir: &std::path::Path, rows: &[Activation]) -> Recorder {
 }
 
 #[test]
-fn histograms_by_the_hour_are_exact() {
+fn hourly_histograms_are_exact() {
     let dir = tempfile::tempdir().unwrap();
     let rows = two_hours(100_000);
     record(dir.path(), &rows).finish(State::Complete).unwrap();
@@ -47,28 +47,32 @@ fn histograms_by_the_hour_are_exact() {
         }
     }
 
-    let found = Recording::open(dir.path()).unwrap().summaries();
+    let summaries = Recording::open(dir.path()).unwrap().summaries();
 
-    assert_eq!(found.shortfalls, []);
-    assert_eq!(found.figures.len(), expected.len());
-    for one in &found.figures {
-        let key = (one.hour, one.line, one.figure);
-        assert_eq!(Some(&one.histogram), expected.get(&key), "for {key:?}");
+    assert_eq!(summaries.shortfalls, []);
+    assert_eq!(summaries.figures.len(), expected.len());
+    for figure in &summaries.figures {
+        let key = (figure.hour, figure.line, figure.figure);
+        assert_eq!(Some(&figure.histogram), expected.get(&key), "for {key:?}");
         let largest = rows
             .iter()
-            .find(|row| row.expiry == one.largest_at)
+            .find(|row| row.expiry == figure.largest_at)
             .unwrap();
-        assert_eq!(one.figure.of(largest), one.histogram.max(), "for {key:?}");
+        assert_eq!(
+            figure.figure.of(largest),
+            figure.histogram.max(),
+            "for {key:?}"
+        );
     }
 }
 
 #[test]
-fn the_largest_eight_of_each_minute_are_exact() {
+fn largest_eight_of_each_minute_are_exact() {
     let dir = tempfile::tempdir().unwrap();
     let rows = two_hours(100_000);
     record(dir.path(), &rows).finish(State::Complete).unwrap();
 
-    let found = Recording::open(dir.path()).unwrap().summaries().largest;
+    let largest = Recording::open(dir.path()).unwrap().summaries().largest;
 
     let minute_of = |row: &Activation| (row.expiry.ns() - START.ns()) / 60_000_000_000;
     for (line, minute) in [(LineId(0), 0), (LineId(3), 59), (LineId(1), 119)] {
@@ -78,21 +82,23 @@ fn the_largest_eight_of_each_minute_are_exact() {
         let mut expected: Vec<Nanos> = of_minute.map(Activation::latency).collect();
         expected.sort_unstable_by(|a, b| b.cmp(a));
         expected.truncate(8);
-        let here = found
+        let here = largest
             .iter()
-            .filter(|one| one.line == line && u64::from(one.minute) == minute);
+            .filter(|latency| latency.line == line && u64::from(latency.minute) == minute);
         let here: Vec<_> = here.collect();
         assert_eq!(
-            here.iter().map(|one| one.latency).collect::<Vec<_>>(),
+            here.iter()
+                .map(|latency| latency.latency)
+                .collect::<Vec<_>>(),
             expected
         );
-        for one in here {
+        for latency in here {
             let row = rows
                 .iter()
-                .find(|row| row.line == line && row.seq == one.seq)
+                .find(|row| row.line == line && row.seq == latency.seq)
                 .unwrap();
             assert_eq!(
-                (one.latency, one.expiry, one.missed),
+                (latency.latency, latency.expiry, latency.missed),
                 (row.latency(), row.expiry, row.missed)
             );
         }
@@ -100,7 +106,7 @@ fn the_largest_eight_of_each_minute_are_exact() {
 }
 
 #[test]
-fn the_samples_kept_are_those_of_the_tail() {
+fn kept_samples_are_those_of_the_tail() {
     let dir = tempfile::tempdir().unwrap();
     let rows = two_hours(400_000);
     let finished = record(dir.path(), &rows).finish(State::Complete).unwrap();
@@ -111,12 +117,12 @@ fn the_samples_kept_are_those_of_the_tail() {
     let counted: u64 = finished
         .counts
         .iter()
-        .map(|one| one.served + one.missed)
+        .map(|count| count.served + count.missed)
         .sum();
     assert_eq!(counted, 400_000);
     assert!(kept.len() < 1_000, "{} are not a tail", kept.len());
     for line in 0..4 {
-        // The largest of all is above every p99.99 that it was held against.
+        // The maximum is above every p99.99 with which it was compared.
         let of_line = |row: &&Activation| row.line == LineId(line);
         let largest = rows
             .iter()
@@ -125,15 +131,15 @@ fn the_samples_kept_are_those_of_the_tail() {
             .unwrap();
         assert!(kept.contains(largest), "for line {line}");
     }
-    let all = sorted(rows);
-    assert!(kept.iter().all(|row| all.contains(row)));
+    let rows = sorted(rows);
+    assert!(kept.iter().all(|row| rows.contains(row)));
 }
 
 #[test]
-fn a_kill_loses_less_than_ten_seconds_of_summaries() {
+fn kill_loses_less_than_ten_seconds_of_summaries() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::Tail)).unwrap();
-    let mut seen = Vec::new();
+    let mut counts = Vec::new();
     for second in 0..60_u64 {
         let mut batch = Batch::default();
         let mut steps = [None; STAGES.len()];
@@ -154,20 +160,20 @@ fn a_kill_loses_less_than_ten_seconds_of_summaries() {
         let figures = recording.summaries().figures;
         let latency = figures
             .iter()
-            .find(|one| one.figure == Figure::Latency)
+            .find(|figure| figure.figure == Figure::Latency)
             .unwrap();
-        seen.push(second + 1 - latency.histogram.count());
+        counts.push(second + 1 - latency.histogram.count());
     }
 
-    assert!(seen.iter().all(|&missing| missing < 10), "{seen:?}");
+    assert!(counts.iter().all(|&missing| missing < 10), "{counts:?}");
     assert!(
-        seen.iter().any(|&missing| missing > 0),
-        "rewritten every second: {seen:?}"
+        counts.iter().any(|&missing| missing > 0),
+        "rewritten every second: {counts:?}"
     );
 }
 
 #[test]
-fn an_activation_of_an_hour_long_closed_still_counts() {
+fn activation_of_a_closed_hour_still_counts() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::Tail)).unwrap();
     for (seq, hour) in [0, 1, 2, 3, 0].into_iter().enumerate() {
@@ -187,15 +193,17 @@ fn an_activation_of_an_hour_long_closed_still_counts() {
 
     let figures = Recording::open(dir.path()).unwrap().summaries().figures;
 
-    let latencies = figures.iter().filter(|one| one.figure == Figure::Latency);
+    let latencies = figures
+        .iter()
+        .filter(|figure| figure.figure == Figure::Latency);
     let counts: Vec<_> = latencies
-        .map(|one| (one.hour, one.histogram.count()))
+        .map(|figure| (figure.hour, figure.histogram.count()))
         .collect();
     assert_eq!(counts, [(0, 1), (1, 1), (2, 2), (3, 1)]);
 }
 
 #[test]
-fn what_was_still_waiting_at_the_end_is_in_the_histograms_too() {
+fn waiting_activations_are_in_the_histograms_too() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::Tail)).unwrap();
     let mut rows = Rows::new(1);
