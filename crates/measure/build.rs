@@ -1,5 +1,5 @@
-//! Compiles the BPF programs, and writes the types of what they share with us:
-//! on Linux, whatever it builds for.
+//! Compiles the BPF programs and generates the types that they share with this crate; only on
+//! Linux, for any target.
 
 use std::error::Error;
 #[cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn Error>> {
     let objects = compile("src/linux/bpf")?;
-    // A build script's error is shown as it is for debugging.
+    // cargo prints the debug format of a build script's error.
     Ok(write_types(&objects).map_err(|err| err.to_string())?)
 }
 

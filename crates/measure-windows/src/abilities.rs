@@ -1,4 +1,4 @@
-//! What can be measured on this Windows, and why not where it cannot.
+//! Abilities of this Windows, and why some are absent.
 
 use laggard_model::{Ability, Absence, Lacks};
 use windows_sys::Win32::System::Threading::{
@@ -12,36 +12,32 @@ use super::rights::ProcessToken;
 
 const ADMINISTRATOR: &str = "start the terminal with `Run as administrator`";
 
-/// What measuring would take here, and which of it there is.
+/// Returns the abilities that measurements use, and which of them are present.
 pub fn abilities() -> Vec<Ability> {
     let token = ProcessToken::own();
     let token = token.as_ref();
     let held = |name| token.and_then(|token| token.holds(name));
     vec![
-        ability(
-            "timers",
-            "which timer does what it says (`laggard timers`)",
-            None,
-        ),
+        ability("timers", "accuracy of timers (`laggard timers`)", None),
         ability(
             "recordings",
-            "how late threads run that wait for a timer (`laggard record`)",
+            "latency of threads that wait for a timer (`laggard record`)",
             None,
         ),
         Ability {
             is_needed: true,
             ..ability(
                 "kernel events",
-                "who made them late, and how long each stage took (ETW)",
+                "causes of late wakeups, and stages (ETW)",
                 etw::events().err().map(of_events),
             )
         },
         ability(
             "administrator",
-            "the kernel's events, the driver",
+            "kernel events, the driver",
             of_rights(
                 token.and_then(ProcessToken::is_elevated),
-                "no administrator's rights are in use",
+                "the process has no administrator rights",
             ),
         ),
         ability(
@@ -54,7 +50,7 @@ pub fn abilities() -> Vec<Ability> {
         ),
         ability(
             "profiling",
-            "what ran, by samples (SeSystemProfilePrivilege)",
+            "samples of running code (SeSystemProfilePrivilege)",
             of_rights(
                 held(w!("SeSystemProfilePrivilege")),
                 "the privilege is not held",
@@ -63,7 +59,7 @@ pub fn abilities() -> Vec<Ability> {
         ability("MMCSS", "threads scheduled as `Pro Audio`", of_mmcss()),
         ability(
             "wdmlat.sys",
-            "how late DPCs and kernel threads run",
+            "latency of DPCs and kernel threads",
             of_driver(),
         ),
     ]
@@ -78,12 +74,12 @@ fn ability(name: &str, gives: &str, absence: Option<Absence>) -> Ability {
     }
 }
 
-/// Where the system does not tell, that is why.
+/// Returns the reason if the system does not report the right.
 fn of_rights(is_held: Option<bool>, lacks: &str) -> Option<Absence> {
     let reason = match is_held {
         Some(true) => return None,
         Some(false) => lacks,
-        None => "Windows does not tell this process its rights",
+        None => "Windows does not report the rights of this process",
     };
     Some(Absence {
         reason: reason.into(),
@@ -104,7 +100,7 @@ fn of_mmcss() -> Option<Absence> {
             lacks: Lacks::Kernel,
         });
     }
-    // SAFETY: the handle is of the call above, and given back once.
+    // SAFETY: the call above returned the handle, which is released once.
     unsafe { AvRevertMmThreadCharacteristics(handle) };
     None
 }
@@ -133,15 +129,15 @@ fn of_driver() -> Option<Absence> {
         Ok(DriverStatus::Installed {
             is_running: false, ..
         }) => (
-            "it is installed, and not loaded".into(),
-            "`laggard driver install FILE` loads it",
+            "it is installed but not loaded".into(),
+            "to load it, run `laggard driver install FILE`",
         ),
         Ok(DriverStatus::Absent) => (
             "it is not installed".into(),
-            "`laggard driver install FILE`, on a machine that may crash; `laggard driver status` says which drivers are loaded here",
+            "run `laggard driver install FILE` on a test machine; `laggard driver status` shows which drivers Windows loads",
         ),
         Ok(DriverStatus::FileOnly { .. } | DriverStatus::Other { .. }) => {
-            ("something else has its name".into(), STATUS)
+            ("another program has its name".into(), STATUS)
         }
         Err(err) => (err.to_string(), STATUS),
     };
@@ -157,8 +153,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lacking_is_told_with_a_reason_and_a_remedy() {
-        let all = [
+    fn absent_ability_has_a_reason_and_a_remedy() {
+        let absences = [
             NoEvents::Rights,
             NoEvents::Taken,
             NoEvents::Refused(87),
@@ -166,17 +162,20 @@ mod tests {
         ]
         .map(of_events);
 
-        for one in &all {
-            assert!(!one.reason.is_empty() && !one.remedy.is_empty(), "{one:?}");
+        for absence in &absences {
+            assert!(
+                !absence.reason.is_empty() && !absence.remedy.is_empty(),
+                "{absence:?}"
+            );
         }
-        assert!(all[0].remedy.contains("Run as administrator"));
+        assert!(absences[0].remedy.contains("Run as administrator"));
         assert_eq!(of_rights(Some(true), "x"), None);
         assert_eq!(of_rights(Some(false), "x").unwrap().reason, "x");
         assert!(
             of_rights(None, "x")
                 .unwrap()
                 .reason
-                .contains("does not tell")
+                .contains("does not report")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A machine that stays awake while it is measured, and whether it did.
+//! Request to keep the machine awake during the measurement, and detection of a sleep.
 
 use laggard_model::{Caveat, CaveatKind, Nanos};
 use windows_sys::Win32::System::Power::{
@@ -7,11 +7,12 @@ use windows_sys::Win32::System::Power::{
 use windows_sys::Win32::System::SystemInformation::GetTickCount64;
 use windows_sys::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 
-/// Windows counts the one time in steps of up to 16 ms, and the other in its ticks.
-const NEAR: Nanos = Nanos::from_ms(500);
+/// Minimum difference of the two clocks that counts as a sleep: one advances in steps of up to 16
+/// ms, the other in ticks.
+const MIN_SLEEP: Nanos = Nanos::from_ms(500);
 
-/// Has Windows not sleep for want of a user, as long as this lives. It asks for the calling
-/// thread, and goes with it.
+/// Request that Windows does not sleep for lack of user activity, for as long as the value lives.
+/// It belongs to the calling thread, and ends with it.
 #[derive(Debug)]
 pub(super) struct StayAwake {
     slept: Option<Nanos>,
@@ -19,12 +20,13 @@ pub(super) struct StayAwake {
 
 impl StayAwake {
     pub(super) fn ask() -> Self {
-        // SAFETY: takes no pointers. Where it is refused, a sleep is still seen.
+        // SAFETY: takes no pointers. If it is refused, a sleep is still detected.
         unsafe { SetThreadExecutionState(ES_CONTINUOUS | ES_SYSTEM_REQUIRED) };
         Self { slept: slept() }
     }
 
-    /// That the machine slept since: by its user's wish, with its lid or on its last power.
+    /// Returns the warning that the machine has slept since: on request of its user, with the lid
+    /// closed or without power.
     pub(super) fn caveat(&self) -> Option<Caveat> {
         told(slept()?.saturating_sub(self.slept?))
     }
@@ -37,24 +39,24 @@ impl Drop for StayAwake {
     }
 }
 
-/// How long this system has slept since it was started.
+/// Returns the time that this system has slept since boot.
 fn slept() -> Option<Nanos> {
     let mut awake = 0;
-    // SAFETY: `awake` is valid for writes; it has the time in units of 100 ns.
+    // SAFETY: `awake` is valid for writes; the time is in units of 100 ns.
     if unsafe { QueryUnbiasedInterruptTime(&raw mut awake) } == 0 {
         return None;
     }
     // SAFETY: takes no pointers.
-    let all = Nanos::from_ms(unsafe { GetTickCount64() });
-    Some(all.saturating_sub(Nanos::from_ns(awake.saturating_mul(100))))
+    let uptime = Nanos::from_ms(unsafe { GetTickCount64() });
+    Some(uptime.saturating_sub(Nanos::from_ns(awake.saturating_mul(100))))
 }
 
 fn told(slept: Nanos) -> Option<Caveat> {
-    (slept > NEAR).then(|| {
+    (slept > MIN_SLEEP).then(|| {
         Caveat::new(
             CaveatKind::Stopped,
-            format!("the machine slept for {slept} meanwhile, which counts as latency of what was due then"),
-            "record again without sleep: plugged in, with the lid open",
+            format!("the machine slept for {slept} during the measurement; this time counts as latency of the expiries in it"),
+            "record again without sleep (plugged in, lid open)",
         )
     })
 }
@@ -64,12 +66,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleep_is_told_and_the_steps_of_clocks_are_none() {
+    fn sleep_is_reported_and_clock_steps_are_not() {
         let stay = StayAwake::ask();
 
         assert_eq!(stay.caveat(), None);
-        assert_eq!(told(NEAR), None);
-        let said = told(Nanos::from_secs(90)).unwrap().what;
-        assert!(said.starts_with("the machine slept for 90s"), "{said}");
+        assert_eq!(told(MIN_SLEEP), None);
+        let text = told(Nanos::from_secs(90)).unwrap().what;
+        assert!(text.starts_with("the machine slept for 90s"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! The clock of all time stamps: the performance counter, which all CPUs share.
+//! Clock of all time stamps: the performance counter, which all CPUs share.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerf
 
 const NANOS: u64 = 1_000_000_000;
 
-/// The time now, since the system was started.
+/// Returns the time since boot.
 pub fn now() -> Nanos {
     let mut count = 0;
     // SAFETY: `count` is valid for writes. The call cannot fail since Windows XP.
@@ -15,23 +15,23 @@ pub fn now() -> Nanos {
     at(count.cast_unsigned())
 }
 
-/// When the performance counter stood there.
+/// Returns the time of a value of the performance counter.
 pub(super) fn at(count: u64) -> Nanos {
     of_count(count, frequency())
 }
 
-/// How often it counts in a second; the same from start to end of the system.
+/// Returns the frequency of the counter in Hz, which is constant until a reboot.
 pub(super) fn frequency() -> u64 {
     static FREQUENCY: OnceLock<u64> = OnceLock::new();
     *FREQUENCY.get_or_init(|| {
         let mut frequency = 0;
-        // SAFETY: `frequency` is valid for writes. It cannot fail, as above.
+        // SAFETY: `frequency` is valid for writes. The call cannot fail, as above.
         unsafe { QueryPerformanceFrequency(&raw mut frequency) };
         frequency.cast_unsigned().max(1)
     })
 }
 
-/// In two parts, so that no count is too large.
+/// Computed in two parts, so that no count overflows.
 const fn of_count(count: u64, frequency: u64) -> Nanos {
     let (seconds, rest) = (count / frequency, count % frequency);
     Nanos::from_ns(seconds * NANOS + rest * NANOS / frequency)
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_of_years_is_still_exact() {
+    fn count_of_years_is_exact() {
         let year = 365 * 24 * 3_600;
 
         let of_10_mhz = of_count(year * 10_000_000 + 1, 10_000_000);

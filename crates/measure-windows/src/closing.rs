@@ -1,5 +1,5 @@
-//! The closing of the window, and the end of the session. As soon as a handler of it
-//! returns Windows ends the program, and some seconds later anyway.
+//! Handler for the closing of the window and the end of the session. Windows ends the program as
+//! soon as the handler returns, and otherwise after some seconds.
 
 use std::io;
 use std::sync::OnceLock;
@@ -12,27 +12,28 @@ use windows_sys::Win32::System::Console::{
 };
 use windows_sys::core::BOOL;
 
-/// What is done then.
+/// Function that is called then.
 static END: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
-/// Longer than Windows waits for a program: 5 s, unless its registry says otherwise.
+/// Wait of the handler. It is longer than Windows waits for a program: 5 s by default.
 const ENDING: Duration = Duration::from_mins(1);
 
-/// Has `end` called when the window is closed: it asks the program to end, which then has
-/// some seconds to do so. Ctrl-C and Ctrl-Break are left to others.
+/// Calls `end` when the window is closed. `end` requests the end of the program, which then has
+/// some seconds. Ctrl-C and Ctrl-Break are handled elsewhere.
 ///
 /// # Errors
-/// When the system refuses, or something else is to be called already.
+///
+/// Returns an error if the system refuses, or if a function is installed already.
 pub fn at_closing(end: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
     END.set(Box::new(end))
         .map_err(|_| io::ErrorKind::AlreadyExists)?;
-    // SAFETY: the handler is there as long as the program is.
+    // SAFETY: the handler lives as long as the program.
     match unsafe { SetConsoleCtrlHandler(Some(closing), 1) } {
         FALSE => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Called in a thread of the system's own.
+/// Runs in a thread of the system.
 unsafe extern "system" fn closing(event: u32) -> BOOL {
     let is_end = matches!(
         event,
@@ -54,11 +55,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_asked_to_end_and_has_the_time_for_it() {
+    fn closing_requests_the_end_and_waits() {
         let (asked, asking) = mpsc::channel();
         at_closing(move || asked.send(()).unwrap()).unwrap();
 
-        // SAFETY: it takes any number.
+        // SAFETY: it accepts any number.
         assert_eq!(unsafe { closing(CTRL_C_EVENT) }, FALSE);
         assert!(asking.try_recv().is_err());
         // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! What machine this is, as far as it bears on timers.
+//! Identity of the machine, as far as it affects timers.
 
 use std::ffi::{CStr, c_char};
 
@@ -13,12 +13,12 @@ use windows_sys::core::w;
 
 use super::{procedure, registry};
 
-/// More than names take, in UTF-16 units.
-const NAME: usize = 256;
+/// Maximum length of names in UTF-16 units.
+const MAX_NAME_UNITS: usize = 256;
 /// `ALL_PROCESSOR_GROUPS`.
 const ALL_GROUPS: u16 = u16::MAX;
 
-/// The machine and its system. What Windows does not tell is empty.
+/// Identifies the machine and its system. Values that Windows does not report are empty.
 pub fn identify() -> Host {
     Host {
         node: node(),
@@ -38,28 +38,28 @@ fn active() -> u32 {
     unsafe { GetActiveProcessorCount(ALL_GROUPS) }
 }
 
-/// How many CPUs there are, 1 at least.
+/// Returns the number of CPUs, at least 1.
 pub(super) fn processors() -> usize {
     active().max(1) as usize
 }
 
-/// Reasons to doubt what is measured here.
+/// Returns warnings about this system.
 pub fn caveats() -> Vec<Caveat> {
     let of_wine = wine().map(|version| {
         Caveat::new(
             CaveatKind::Wine,
-            format!("this is Wine {version}, which has another system do what Windows would"),
-            "take nothing of this for Windows; measure on Windows",
+            format!("this is Wine {version}, which implements Windows on another system"),
+            "these results do not apply to Windows; measure on Windows",
         )
     });
     of_wine.into_iter().collect()
 }
 
-/// The version of Wine; none on Windows.
+/// Returns the version of Wine, or `None` on Windows.
 pub(super) fn wine() -> Option<String> {
     let function = procedure::find(b"ntdll.dll\0", b"wine_get_version\0")?;
-    // SAFETY: Wine alone has a function of this name, which takes nothing and returns a
-    //         text that stays.
+    // SAFETY: only Wine has a function with this name, which takes no arguments and returns a
+    // static text.
     let version = unsafe {
         let function: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(function);
         CStr::from_ptr(function())
@@ -67,12 +67,12 @@ pub(super) fn wine() -> Option<String> {
     Some(version.to_string_lossy().into_owned())
 }
 
-/// The number of its build, as `19045`.
+/// Returns the build number, such as `19045`.
 pub(super) fn build() -> u32 {
     numbers().dwBuildNumber
 }
 
-/// As `10.0.19045`.
+/// Returns the version, such as `10.0.19045`.
 fn version() -> String {
     let version = numbers();
     let (major, minor) = (version.dwMajorVersion, version.dwMinorVersion);
@@ -84,15 +84,15 @@ fn numbers() -> OSVERSIONINFOW {
         dwOSVersionInfoSize: size(size_of::<OSVERSIONINFOW>()),
         ..OSVERSIONINFOW::default()
     };
-    // SAFETY: `version` is valid for writes, and says how long it is. It cannot fail.
+    // SAFETY: `version` is valid for writes and states its size. The call cannot fail.
     unsafe { RtlGetVersion(&raw mut version) };
     version
 }
 
 fn node() -> String {
-    let mut name = [0_u16; NAME];
-    let mut length = size(NAME);
-    // SAFETY: `name` is valid for so many units.
+    let mut name = [0_u16; MAX_NAME_UNITS];
+    let mut length = size(MAX_NAME_UNITS);
+    // SAFETY: `name` is valid for this number of units.
     let result =
         unsafe { GetComputerNameExW(ComputerNameDnsHostname, name.as_mut_ptr(), &raw mut length) };
     match result {
@@ -101,7 +101,7 @@ fn node() -> String {
     }
 }
 
-/// The name that the first processor gives itself.
+/// Returns the name of the first processor.
 fn processor() -> String {
     let name = registry::text(
         w!("HARDWARE\\DESCRIPTION\\System\\CentralProcessor\\0"),
@@ -115,19 +115,18 @@ fn memory() -> u64 {
         dwLength: size(size_of::<MEMORYSTATUSEX>()),
         ..MEMORYSTATUSEX::default()
     };
-    // SAFETY: `status` is valid for writes, and says how long it is. Where the call fails
-    //         it stays zero.
+    // SAFETY: `status` is valid for writes and states its size. If the call fails, it stays zero.
     unsafe { GlobalMemoryStatusEx(&raw mut status) };
     status.ullTotalPhys
 }
 
-/// Up to the first NUL.
+/// Converts the units up to the first NUL.
 fn text(units: &[u16]) -> String {
     let end = units.iter().position(|&unit| unit == 0);
     String::from_utf16_lossy(&units[..end.unwrap_or(units.len())])
 }
 
-/// A length as the system takes it: none here is as long as 4 GiB.
+/// Converts a length to the system's type: no length here reaches 4 GiB.
 pub(super) fn size(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_has_a_name_a_version_and_cpus() {
+    fn machine_has_a_name_a_version_and_cpus() {
         let host = identify();
 
         assert!(host.system().starts_with("Windows "), "{host:?}");

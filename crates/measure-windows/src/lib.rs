@@ -1,5 +1,5 @@
-//! Probes of Windows: threads that wait for waitable timers, events of the kernel (ETW),
-//! and the timer trials. Experimental: tested only under Wine.
+//! Probes of Windows: threads that wait for waitable timers, kernel events during the
+//! measurement (ETW), and the timer trials. Experimental: tested only under Wine.
 
 #![cfg(windows)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

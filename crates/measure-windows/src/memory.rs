@@ -1,4 +1,4 @@
-//! Keeping memory from being paged out.
+//! Memory that is kept from being paged out.
 
 use std::ffi::c_void;
 use std::io;
@@ -8,19 +8,19 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, SetProcessWorking
 
 use super::timers::done;
 
-/// Of the working set, what is not the board: programs and stacks.
-const BESIDE_BYTES: usize = 32 << 20;
+/// Part of the working set in addition to the board in bytes: programs and stacks.
+const OTHER_BYTES: usize = 32 << 20;
 
-/// Lets this process lock so many bytes: no more than its smallest working set can be.
+/// Allows this process to lock `bytes`, which are at most its minimum working set.
 pub(super) fn allow(bytes: usize) -> io::Result<()> {
-    let least = bytes + BESIDE_BYTES;
+    let least = bytes + OTHER_BYTES;
     // SAFETY: takes no pointers.
     done(unsafe { SetProcessWorkingSetSize(GetCurrentProcess(), least, least * 2) })
 }
 
-/// Keeps `all` in memory, as long as it is there.
-pub(super) fn lock<T>(all: &[T]) -> io::Result<()> {
-    let start: *const c_void = all.as_ptr().cast();
-    // SAFETY: the range is memory of ours; locking changes none of it.
-    done(unsafe { VirtualLock(start, size_of_val(all)) })
+/// Keeps `values` in memory for as long as they exist.
+pub(super) fn lock<T>(values: &[T]) -> io::Result<()> {
+    let start: *const c_void = values.as_ptr().cast();
+    // SAFETY: the range is valid memory of this process; locking does not change it.
+    done(unsafe { VirtualLock(start, size_of_val(values)) })
 }

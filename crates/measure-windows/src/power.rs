@@ -1,4 +1,4 @@
-//! Where this Windows has its power from, and what it does with CPUs to save it.
+//! Power source of this Windows, and its power saving of CPUs.
 
 use std::ffi::c_void;
 use std::mem::transmute;
@@ -16,16 +16,16 @@ use windows_sys::core::GUID;
 
 use super::procedure;
 
-/// Reads a setting of a plan, for one source of power: the user's key, the plan, the group
-/// of settings, the setting, and where to write its value. Returns an error, or 0.
+/// Reads a setting of a power plan for one power source: user key, plan, group of settings,
+/// setting, and the address for its value. Returns an error, or 0.
 type ReadValue =
     unsafe extern "system" fn(*mut c_void, *const GUID, *const GUID, *const GUID, *mut u32) -> u32;
 
-/// How Windows saves power. Where it does not tell: none.
+/// Power saving of Windows; `None` if Windows does not report it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Power {
     pub(super) is_on_battery: Option<bool>,
-    /// The least share of the CPUs that is not parked, percent; the rest may be.
+    /// Minimum share of CPUs that is never parked, in percent.
     pub(super) unparked_percent: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Power {
         let on_battery = (self.is_on_battery == Some(true)).then(|| {
             Caveat::new(
                 CaveatKind::Governor,
-                "it runs on its battery, for which Windows and the firmware slow it down",
+                "the machine runs on battery, so Windows and the firmware slow it down",
                 "plug it in",
             )
         });
@@ -52,10 +52,10 @@ impl Power {
             Caveat::new(
                 CaveatKind::IdleStates,
                 format!(
-                    "cores may be parked: only {percent} % of them are sure to stay ready, and what wakes on another waits until it is back"
+                    "cores may be parked: only {percent} % of them always stay ready, and a wakeup on another core waits until the core is back"
                 ),
                 format!(
-                    "powercfg /set{source}valueindex scheme_current sub_processor CPMINCORES 100, then powercfg /setactive scheme_current"
+                    "run powercfg /set{source}valueindex scheme_current sub_processor CPMINCORES 100, then powercfg /setactive scheme_current"
                 ),
             )
         });
@@ -71,18 +71,19 @@ fn is_on_battery() -> Option<bool> {
         (0, _) => None,
         (_, 0) => Some(true),
         (_, 1) => Some(false),
-        // 255: unknown.
+        // 255 means unknown.
         _ => None,
     }
 }
 
 fn unparked_percent(on_battery: bool) -> Option<u32> {
-    let name: &[u8] = match on_battery {
-        true => b"PowerReadDCValueIndex\0",
-        false => b"PowerReadACValueIndex\0",
+    let name: &[u8] = if on_battery {
+        b"PowerReadDCValueIndex\0"
+    } else {
+        b"PowerReadACValueIndex\0"
     };
     let read = procedure::find(b"powrprof.dll\0", name)?;
-    // SAFETY: this is the signature of both.
+    // SAFETY: both functions have this signature.
     let read: ReadValue = unsafe { transmute(read) };
     let mut plan = ptr::null_mut();
     // SAFETY: `plan` is valid for writes.
@@ -90,7 +91,7 @@ fn unparked_percent(on_battery: bool) -> Option<u32> {
         return None;
     }
     let mut percent = 0;
-    // SAFETY: the plan was given just now; all are valid, and so is `percent` for writes.
+    // SAFETY: the call above returned the plan; all pointers are valid, `percent` for writes.
     let error = unsafe {
         read(
             ptr::null_mut(),
@@ -100,7 +101,7 @@ fn unparked_percent(on_battery: bool) -> Option<u32> {
             &raw mut percent,
         )
     };
-    // SAFETY: it was given to be freed so, and is not used any more.
+    // SAFETY: the plan must be freed this way, and is not used any more.
     unsafe { LocalFree(plan.cast()) };
     (error == ERROR_SUCCESS).then_some(percent)
 }
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_may_be_parked_are_told_with_what_keeps_them_on_this_source_of_power() {
+    fn parked_cores_have_the_remedy_for_this_power_source() {
         let [plugged] = &told(false, 10)[..] else {
             panic!("{:?}", told(false, 10));
         };
@@ -127,15 +128,19 @@ mod tests {
         };
 
         assert!(plugged.what.contains("only 10 % of them"), "{plugged:?}");
-        assert!(plugged.advice.starts_with("powercfg /setacvalueindex"));
-        assert!(on_battery.advice.starts_with("powercfg /setdcvalueindex"));
+        assert!(plugged.advice.starts_with("run powercfg /setacvalueindex"));
+        assert!(
+            on_battery
+                .advice
+                .starts_with("run powercfg /setdcvalueindex")
+        );
     }
 
     #[test]
-    fn what_windows_does_not_tell_is_no_caveat_and_neither_is_that_none_is_parked() {
+    fn unknown_settings_and_unparked_cores_give_no_caveat() {
         assert_eq!(Power::default().caveats().count(), 0);
         assert_eq!(told(false, 100), []);
-        // Whatever this system tells, it is no more than all of them.
+        // On any system there is at most one warning of each kind.
         assert!(
             Power::read()
                 .unparked_percent

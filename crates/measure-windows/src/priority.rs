@@ -1,7 +1,7 @@
 //! Priorities: a process of the real-time class, and its threads.
 //!
-//! The class is of the whole process: all of its threads have priorities from 16 on then,
-//! which come before every normal thread. So a normal thread is measured apart.
+//! The class applies to the whole process: all its threads then have priorities of at least 16,
+//! above every normal thread. A normal thread must therefore be measured separately.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
@@ -18,21 +18,22 @@ use windows_sys::core::w;
 
 use super::timers::done;
 
-/// What `THREAD_PRIORITY_NORMAL` is in the real-time class.
+/// Value of `THREAD_PRIORITY_NORMAL` in the real-time class.
 const MIDDLE: u8 = 24;
 
-/// A process that is of the real-time class as long as this lives.
+/// Real-time class of the process, for as long as the value lives.
 #[derive(Debug)]
 pub(super) struct RealtimeClass {
     before: PROCESS_CREATION_FLAGS,
 }
 
 impl RealtimeClass {
-    /// Makes this process one of the real-time class. Without the right to it Windows
-    /// makes it one of a lower class, and says nothing: so it is read back.
+    /// Sets the real-time class for this process. Without the right, Windows sets a lower class
+    /// without an error, so the class is read back.
     ///
     /// # Errors
-    /// When it is not of that class then; it is as it was before.
+    ///
+    /// Returns an error if the process does not get this class; its class is then restored.
     pub(super) fn take() -> io::Result<Self> {
         let before = match class() {
             0 => NORMAL_PRIORITY_CLASS,
@@ -42,14 +43,14 @@ impl RealtimeClass {
         // SAFETY: takes no pointers.
         done(unsafe { SetPriorityClass(GetCurrentProcess(), REALTIME_PRIORITY_CLASS) })?;
         match class() {
-            // It is put back when `taken` goes.
+            // Dropping `taken` restores the class.
             REALTIME_PRIORITY_CLASS => Ok(taken),
             _ => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }
 }
 
-/// The class of this process; 0: it cannot be read.
+/// Returns the class of this process, or 0 if it is not readable.
 pub(super) fn class() -> PROCESS_CREATION_FLAGS {
     // SAFETY: takes no pointers.
     unsafe { GetPriorityClass(GetCurrentProcess()) }
@@ -57,20 +58,21 @@ pub(super) fn class() -> PROCESS_CREATION_FLAGS {
 
 impl Drop for RealtimeClass {
     fn drop(&mut self) {
-        // SAFETY: takes no pointers. What it was it can be again.
+        // SAFETY: takes no pointers. The process may always return to its previous class.
         unsafe { SetPriorityClass(GetCurrentProcess(), self.before) };
-        // Else threads that gave way would be behind every normal one of the machine.
+        // Otherwise threads that gave way would be behind every normal thread of the machine.
         for thread in locked().drain(..) {
-            // SAFETY: the handle is held, whether the thread has ended or not.
+            // SAFETY: the handle is open, whether the thread has ended or not.
             unsafe { SetThreadPriority(thread.as_raw_handle(), THREAD_PRIORITY_NORMAL) };
         }
     }
 }
 
-/// Gives the calling thread the priority of `service`, and reads it back.
+/// Sets the priority of `service` for the calling thread, and reads it back.
 ///
 /// # Errors
-/// When the system refuses, or has no such priority.
+///
+/// Returns an error if the system refuses, or has no such priority.
 pub(super) fn schedule_as(service: Service) -> io::Result<()> {
     if service == Service::Mmcss {
         return join_audio();
@@ -79,62 +81,65 @@ pub(super) fn schedule_as(service: Service) -> io::Result<()> {
     // SAFETY: takes no pointers.
     done(unsafe { SetThreadPriority(GetCurrentThread(), level) })?;
     // SAFETY: takes no pointers.
-    match unsafe { GetThreadPriority(GetCurrentThread()) } == level {
-        true => Ok(()),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
+    if unsafe { GetThreadPriority(GetCurrentThread()) } == level {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
     }
 }
 
-/// Makes the calling thread one of the task "Pro Audio" of the Multimedia Class Scheduler
-/// (MMCSS), until it ends.
+/// Adds the calling thread to the task "Pro Audio" of the Multimedia Class Scheduler (MMCSS),
+/// until it ends.
 ///
 /// # Errors
-/// When that service does not run, or does not take it.
+///
+/// Returns an error if the service does not run or refuses.
 fn join_audio() -> io::Result<()> {
     let mut task = 0;
     // SAFETY: the name ends in a NUL, and `task` is valid for writes.
     let joined = unsafe { AvSetMmThreadCharacteristicsW(w!("Pro Audio"), &raw mut task) };
-    match joined.is_null() {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
+    if joined.is_null() {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
     }
 }
 
-/// What the system calls a priority, beside that of the process.
+/// Returns the system's name of a priority relative to the process's.
 #[allow(
     clippy::wildcard_enum_match_arm,
-    reason = "the others are Linux's, or no thread of ours"
+    reason = "the others belong to Linux, or are not threads of laggard"
 )]
 fn level_of(service: Service) -> io::Result<i32> {
     Ok(match service {
         Service::Other => THREAD_PRIORITY_NORMAL,
         Service::Realtime(31) => THREAD_PRIORITY_TIME_CRITICAL,
         Service::Realtime(16) => THREAD_PRIORITY_IDLE,
-        // From -7 to 6 in this class.
+        // -7 to 6 in this class.
         Service::Realtime(priority @ 17..=30) => i32::from(priority) - i32::from(MIDDLE),
         _ => return Err(io::ErrorKind::Unsupported.into()),
     })
 }
 
-/// Lets the calling thread come before all normal ones of a process of normal class: it
-/// measures nothing itself, and asks in time for what is measured.
+/// Raises the calling thread above all normal threads, in a process of normal class. It does not
+/// measure, and makes requests on time.
 pub(super) fn hurry() -> io::Result<()> {
     // SAFETY: takes no pointers.
     done(unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_TIME_CRITICAL) })
 }
 
-/// Puts the calling thread, which does not measure, behind all that do: in a process of
-/// the real-time class, at its lowest priority. It still comes before normal threads.
+/// Places the calling thread, which does not measure, behind all measuring threads: in a process
+/// of the real-time class, at its lowest priority. It still runs before normal threads.
 pub fn give_way() {
     if class() != REALTIME_PRIORITY_CLASS {
         return;
     }
-    // SAFETY: takes no pointers; a handle that is had is this one's alone.
+    // SAFETY: takes no pointers; the returned handle has no other owner.
     let own = unsafe {
         let own = OpenThread(THREAD_SET_INFORMATION, 0, GetCurrentThreadId());
         (!own.is_null()).then(|| OwnedHandle::from_raw_handle(own))
     };
-    // What cannot be put back is left as it is.
+    // Without a handle the priority could not be restored, so it is not changed.
     if let Some(own) = own {
         // SAFETY: takes no pointers.
         unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_IDLE) };
@@ -142,14 +147,14 @@ pub fn give_way() {
     }
 }
 
-/// The threads that gave way, until the process is of its own class again.
+/// Threads that gave way, until the process returns to its previous class.
 static BEHIND: Mutex<Vec<OwnedHandle>> = Mutex::new(Vec::new());
 
 fn locked() -> MutexGuard<'static, Vec<OwnedHandle>> {
     BEHIND.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by tests that ask which class their process is of.
+/// Lock for tests that check the class of their process.
 #[cfg(test)]
 pub(super) static CLASS: Mutex<()> = Mutex::new(());
 
@@ -160,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_gave_way_are_normal_ones_when_measuring_has_ended() {
+    fn threads_that_gave_way_are_normal_after_the_measurement() {
         let _alone = CLASS.lock().unwrap();
         // SAFETY: takes no pointers.
         let own = || unsafe { GetThreadPriority(GetCurrentThread()) };
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_priority_of_the_class_has_a_level_of_its_own() {
+    fn every_priority_of_the_class_has_a_distinct_level() {
         let (least, most) = Service::REALTIME;
         let levels: Vec<i32> = (least..=most)
             .map(|priority| level_of(Service::Realtime(priority)).unwrap())

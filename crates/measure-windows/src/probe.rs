@@ -1,4 +1,4 @@
-//! The probe of a Windows machine: the sources that a request means, together.
+//! Probe of a Windows machine: the sources of a request, combined.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,43 +14,45 @@ use super::clock;
 use super::etw::{KernelEvents, NoEvents};
 use super::stamper::{EventSource, Stamper};
 use super::threads::TimerThreads;
-use super::usage::UsedSoFar;
+use super::usage::Usage;
 use super::wdmlat::DriverSource;
 use laggard_measure::flight::KernelRecord;
 use laggard_measure::probe::{Drive, Pace, Probe, ProbeError, Request};
 use laggard_measure::source::Source;
 use laggard_measure::sources::Sources;
 
-/// From the first expiry to the recording.
+/// Time from the first expiry to the recording.
 const WARM_UP: Nanos = Nanos::from_ms(500);
-/// The stages that the kernel's events tell of.
-const OF_EVENTS: [Stage; 2] = [Stage::Waking, Stage::Running];
+/// Stages that kernel events provide.
+const EVENT_STAGES: [Stage; 2] = [Stage::Waking, Stage::Running];
 
-/// The kernel's events, or why there are none.
+/// Kernel events, or the reason why there are none.
 type EventsOrNone = Result<Arc<KernelEvents>, NoEvents>;
 
-/// Measures a Windows machine.
+/// Probe of a Windows machine.
 #[derive(Debug)]
 pub struct WindowsProbe {
-    /// In the order of their lines: threads, then the driver.
+    /// Sources in the order of their lines: threads, then the driver.
     sources: Sources,
-    /// What the kernel tells meanwhile, or why it does not; `None`: nobody asked.
+    /// Kernel events during the measurement, or the reason why there are none; `None` if not
+    /// requested.
     events: Option<EventsOrNone>,
-    /// Where there are events.
+    /// Present if there are events.
     stamper: Option<Stamper>,
     awake: Option<StayAwake>,
-    /// That it slept nevertheless.
+    /// Warning that the machine slept.
     slept: Option<Caveat>,
-    began: Option<UsedSoFar>,
-    ended: Option<UsedSoFar>,
+    began: Option<Usage>,
+    ended: Option<Usage>,
 }
 
 impl WindowsProbe {
-    /// Readies the threads; nothing is measured yet.
+    /// Prepares the threads; the measurement does not start yet.
     ///
     /// # Errors
-    /// When the request is out of range, or a service that is not optional
-    /// cannot be measured.
+    ///
+    /// Returns an error if the request is out of range, or if a required service cannot be
+    /// measured.
     pub fn new(mut request: Request) -> Result<Self, ProbeError> {
         let mut met = BTreeSet::new();
         request.services.retain(|one| met.insert(*one));
@@ -75,11 +77,12 @@ impl WindowsProbe {
             sources.push(Box::new(DriverSource::new(of_driver)?));
         }
         let sources = Sources::new(sources, pace, clock::now)?;
-        // After the threads have taken their class: who reads events is then behind them.
-        let (events, stages) = match has_threads {
-            true => events(asked.as_deref())?,
-            // Where the driver's run Windows chooses.
-            false => (None, Vec::new()),
+        // After the threads have set their class, so that the reader of events is behind them.
+        let (events, stages) = if has_threads {
+            events(asked.as_deref())?
+        } else {
+            // Windows chooses where the driver's services run.
+            (None, Vec::new())
         };
         let stamper = events
             .as_ref()
@@ -100,10 +103,10 @@ impl WindowsProbe {
         })
     }
 
-    fn usage(&self, at: Nanos) -> UsedSoFar {
+    fn usage(&self, at: Nanos) -> Usage {
         let sources = self.sources.iter();
-        let measuring = sources.fold(Nanos::ZERO, |sum, one| sum + one.measuring_cpu());
-        UsedSoFar::at(at, measuring)
+        let measuring = sources.fold(Nanos::ZERO, |sum, source| sum + source.measuring_cpu());
+        Usage::at(at, measuring)
     }
 }
 
@@ -133,13 +136,17 @@ impl Probe for WindowsProbe {
     }
 
     fn caveats(&self) -> Vec<Caveat> {
-        let mut caveats: Vec<Caveat> = self.sources.iter().flat_map(|one| one.caveats()).collect();
+        let mut caveats: Vec<Caveat> = self
+            .sources
+            .iter()
+            .flat_map(|source| source.caveats())
+            .collect();
         caveats.extend(self.slept.clone());
         caveats.extend(self.events.iter().flat_map(of_events));
         if self.has_given_up() && self.failure().is_none() {
             caveats.push(Caveat::new(
                 CaveatKind::Overload,
-                "measuring took most of its CPUs' time and left its own collector none for 3 s, so it ended itself",
+                "the measurement stopped early: measuring threads used most of their CPUs' time, and the collector did not run for 3 s",
                 "record with a longer --period, fewer services or fewer CPUs",
             ));
         }
@@ -187,12 +194,12 @@ impl Probe for WindowsProbe {
         self.sources.begin_anew()
     }
 
-    /// Records no expiry from now on, and waits for what was asked before.
+    /// Stops recording expiries and waits for those that were requested before.
     fn stop(&mut self) -> Nanos {
         if let Some(ended) = &self.ended {
             return ended.at;
         }
-        // What was due after the threads gave up nobody asked for.
+        // Expiries that were due after the threads gave up were not requested.
         let ended = self.sources.given_up().unwrap_or_else(clock::now);
         self.ended = Some(self.usage(ended));
         self.sources.end_at(ended);
@@ -213,7 +220,7 @@ impl Probe for WindowsProbe {
         accounts
     }
 
-    /// All losses since measuring began, also those not yet settled.
+    /// Returns all losses since the start of the measurement, including unsettled ones.
     fn losses(&self) -> Losses {
         let mut losses = self.sources.losses(self.ended.is_some());
         let unseen = self.stamper.iter().flat_map(Stamper::unseen).sum();
@@ -221,8 +228,8 @@ impl Probe for WindowsProbe {
         losses
     }
 
-    /// What measuring has cost: until its end, without what was done before
-    /// and afterwards.
+    /// Returns the overhead of the measurement until its end, without the preparation and later
+    /// work.
     fn cost(&self) -> OwnCost {
         let ended = self.ended.unwrap_or_else(|| self.usage(clock::now()));
         let began = self.began.unwrap_or(ended);
@@ -235,35 +242,36 @@ impl Probe for WindowsProbe {
             programs: Vec::new(),
             written_bytes: 0,
             resident_bytes: ended.resident_bytes,
-            // Not told by thread: a caveat says so.
+            // Not available per thread: a warning says so.
             measuring_faults: 0,
             ..OwnCost::default()
         }
     }
 }
 
-/// The kernel's events, and which stages of them are wanted. `asked`: those on the way;
-/// `None`: all that can be.
+/// Returns the kernel events and the stages to take from them. `asked` are the requested
+/// intermediate stages; `None` means all available ones.
 ///
 /// # Errors
-/// When some were asked for by name and cannot be had.
+///
+/// Returns an error if the user named stages that are not available.
 fn events(asked: Option<&[Stage]>) -> Result<(Option<EventsOrNone>, Vec<Stage>), ProbeError> {
     let is_wanted = |stage: &Stage| asked.is_none_or(|asked| asked.contains(stage));
-    let stages: Vec<Stage> = OF_EVENTS.into_iter().filter(is_wanted).collect();
+    let stages: Vec<Stage> = EVENT_STAGES.into_iter().filter(is_wanted).collect();
     if stages.is_empty() {
         return Ok((None, stages));
     }
     match KernelEvents::begin() {
         Err(why) if asked.is_some() => Err(ProbeError::System {
             action: format!("stamp the stages waking and running: {why}"),
-            remedy: format!("{}, or ask for no stages", why.remedy()),
+            remedy: format!("{}, or omit these stages", why.remedy()),
             said: None,
         }),
         events => Ok((Some(events), stages)),
     }
 }
 
-/// What is to be said of the kernel's events.
+/// Returns warnings about the kernel events.
 fn of_events(events: &EventsOrNone) -> Vec<Caveat> {
     let caveat = |what: String, advice: &str| Caveat::new(CaveatKind::AbilityAbsent, what, advice);
     let events = match events {
@@ -271,22 +279,22 @@ fn of_events(events: &EventsOrNone) -> Vec<Caveat> {
         Err(why) => {
             return vec![caveat(
                 format!(
-                    "the kernel's events cannot be had, so that no late activation is explained, and no stage before the user's is seen: {why}"
+                    "no kernel events, so late wakeups have no cause and stages before `user` are missing: {why}"
                 ),
                 why.remedy(),
             )];
         }
     };
     let ended = events.has_ended().then(|| caveat(
-        "the session of the kernel's events ended meanwhile: what was late from then on is not explained, and its stages are not seen".into(),
-        "leave the session laggard-NUMBER-TIME alone (`logman query -ets` lists it), and record anew",
+        "the session of kernel events ended during the measurement; late wakeups after that have no cause and no stages".into(),
+        "do not stop the session laggard-NUMBER-TIME (`logman query -ets` lists it), and record again",
     ));
     let lost = (events.lost() > 0).then(|| caveat(
-        format!("{} of the kernel's events were lost, at least: stages and causes of those moments are not known, and names may be missing", events.lost()),
-        "record with fewer programs that switch all the time",
+        format!("at least {} kernel events were lost: stages, causes and names at those times may be missing", events.lost()),
+        "record with fewer programs that switch often",
     ));
     let unsampled = (!events.samples()).then(|| caveat(
-        "what ran is not sampled, so that the code of a thread that cannot be preempted stays unnamed: the right SeSystemProfilePrivilege is not held".into(),
+        "running code is not sampled, so code that cannot be preempted has no name: this process lacks SeSystemProfilePrivilege".into(),
         "start the terminal with `Run as administrator`",
     ));
     [ended, lost, unsampled].into_iter().flatten().collect()
@@ -320,8 +328,8 @@ mod tests {
         }
     }
 
-    /// Measures for half a second, as a session does. Returns all that came, and until
-    /// when.
+    /// Measures for half a second like a session. Returns all activations and the end of the
+    /// recording.
     fn measured(probe: &mut WindowsProbe) -> (Batch, Nanos) {
         let mut batch = Batch::default();
         let begun = probe.start().unwrap();
@@ -335,29 +343,29 @@ mod tests {
     }
 
     #[test]
-    fn served_missed_and_lost_are_what_was_planned_of_every_line() {
+    fn served_missed_and_lost_add_up_to_the_plan_of_every_line() {
         let mut probe = WindowsProbe::new(request(&[Service::Other], &[])).unwrap();
 
         let (batch, ended) = measured(&mut probe);
 
         for (place, account) in probe.accounts().iter().enumerate() {
             let line = LineId::at(place).unwrap();
-            let own = || batch.iter().filter(|one| one.line == line);
+            let own = || batch.iter().filter(|activation| activation.line == line);
             let came = own().count() as u64;
             assert!(came > 0, "{place}");
             assert_eq!(Some(came + account.lost), account.planned, "{place}");
-            for one in own().filter(|one| !one.missed) {
-                assert!(one.expiry < ended, "{one:?}");
-                let stages: Vec<usize> = (0..one.steps.len())
-                    .filter(|&stage| one.steps[stage].is_some())
+            for activation in own().filter(|activation| !activation.missed) {
+                assert!(activation.expiry < ended, "{activation:?}");
+                let stages: Vec<usize> = (0..activation.steps.len())
+                    .filter(|&stage| activation.steps[stage].is_some())
                     .collect();
-                assert_eq!(stages, [Stage::User.index()], "{one:?}");
+                assert_eq!(stages, [Stage::User.index()], "{activation:?}");
             }
         }
     }
 
     #[test]
-    fn the_end_waits_for_no_expiry_that_nobody_wants_any_more() {
+    fn end_does_not_wait_for_expiries_after_the_recording() {
         let mut wanted = request(&[Service::Other], &[]);
         (wanted.period, wanted.dither) = (Nanos::from_secs(10), false);
         let mut probe = WindowsProbe::new(wanted).unwrap();
@@ -370,7 +378,7 @@ mod tests {
         let waited = probe.now().saturating_sub(ended);
         probe.drain(&mut Batch::default());
 
-        // A third of what is left of the period.
+        // A third of the remaining period.
         assert!(waited < Nanos::from_secs(3), "{waited}");
         for account in probe.accounts() {
             assert_eq!((account.planned, account.lost), (Some(0), 0));
@@ -378,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_of_the_real_time_class_while_it_measures_alone() {
+    fn process_has_the_real_time_class_only_during_the_measurement() {
         let _alone = super::super::priority::CLASS.lock().unwrap();
         let services = [Service::Realtime(31), Service::Realtime(24), Service::Other];
         let class = super::super::priority::class;
@@ -407,15 +415,15 @@ mod tests {
     }
 
     #[test]
-    fn a_service_of_another_system_is_refused_and_says_what_there_is() {
-        let said = WindowsProbe::new(request(&[Service::Fifo(90)], &[]))
+    fn service_of_another_system_is_refused_with_a_list_of_services() {
+        let message = WindowsProbe::new(request(&[Service::Fifo(90)], &[]))
             .unwrap_err()
             .to_string();
 
-        assert!(said.contains("`fifo:90`"), "{said}");
+        assert!(message.contains("`fifo:90`"), "{message}");
         assert!(
-            said.ends_with("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31"),
-            "{said}"
+            message.ends_with("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31"),
+            "{message}"
         );
     }
 }

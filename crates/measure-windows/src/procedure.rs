@@ -1,13 +1,13 @@
-//! Functions that only some systems have.
+//! Functions that only some versions of Windows have.
 
 use windows_sys::Win32::Foundation::FARPROC;
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleA, GetProcAddress};
 
-/// The function of this name in a library that this process has; none where it is not
-/// there. Both names end in a NUL byte.
+/// Returns the function with this name in a loaded library, or `None` if it does not exist. Both
+/// names end in a NUL byte.
 pub(super) fn find(library: &'static [u8], name: &'static [u8]) -> FARPROC {
     debug_assert!(library.ends_with(b"\0") && name.ends_with(b"\0"));
-    // SAFETY: both names end in a NUL byte. The library stays: whoever loaded it first
-    //         is the system.
+    // SAFETY: both names end in a NUL byte. The library stays loaded, because the system loaded
+    // it.
     unsafe { GetProcAddress(GetModuleHandleA(library.as_ptr()), name.as_ptr()) }
 }

@@ -1,5 +1,5 @@
-//! CPUs that this process may use, and staying on one. Of a machine with more than 64
-//! CPUs these are those of one group.
+//! CPUs that this process may use, and pinning. On a machine with more than 64 CPUs these are the
+//! CPUs of one group.
 
 use std::io;
 
@@ -9,22 +9,22 @@ use windows_sys::Win32::System::Threading::{
     SetThreadAffinityMask,
 };
 
-/// CPUs that this process may use.
+/// Returns the CPUs that this process may use.
 pub fn allowed_cpus() -> CpuList {
     let (mut own, mut all) = (0, 0);
-    // SAFETY: both are valid for writes. Where the call fails they stay zero.
+    // SAFETY: both are valid for writes. If the call fails they stay zero.
     unsafe { GetProcessAffinityMask(GetCurrentProcess(), &raw mut own, &raw mut all) };
     let cpus = (0..usize::BITS).filter(|cpu| own >> cpu & 1 == 1);
     cpus.map(Cpu).collect()
 }
 
-/// How many groups of up to 64 CPUs this machine has.
+/// Returns the number of groups of up to 64 CPUs.
 pub(super) fn group_count() -> u16 {
     // SAFETY: takes no pointers.
     unsafe { GetActiveProcessorGroupCount() }
 }
 
-/// Keeps the calling thread on a CPU.
+/// Pins the calling thread to a CPU.
 pub fn pin(cpu: Cpu) -> io::Result<()> {
     let mask = 1_usize.checked_shl(cpu.0).unwrap_or(0);
     // SAFETY: takes no pointers.
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_stays_on_a_cpu_that_is_there_alone() {
+    fn thread_can_be_pinned_only_to_an_existing_cpu() {
         let allowed = allowed_cpus();
         let &last = allowed.as_slice().last().unwrap();
 

@@ -1,4 +1,4 @@
-//! What of a request this system has: its CPUs, its period, its timers and its services.
+//! Checks of a request against this system: its CPUs, its period, its timers and its services.
 
 use laggard_model::{Caveat, CaveatKind, ProbePlan, Service, TimerApi};
 
@@ -6,10 +6,10 @@ use super::priority::RealtimeClass;
 use super::processors::allowed_cpus;
 use laggard_measure::probe::{ProbeError, RefusedService, Request};
 
-/// As many as winmm has for a process at once.
-const MULTIMEDIA_TIMERS: usize = 16;
+/// Maximum number of timers of winmm per process.
+const MAX_MULTIMEDIA_TIMERS: usize = 16;
 
-/// What of a request is out of range.
+/// Checks the ranges of a request.
 pub(super) fn check(request: &Request) -> Result<(), ProbeError> {
     let allowed = allowed_cpus();
     for &cpu in request.cpus.as_slice() {
@@ -24,61 +24,61 @@ pub(super) fn check(request: &Request) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Refuses what Windows has too few timers for: the thread that got none would else end
-/// the recording in its midst.
+/// Refuses requests that need more timers than Windows has. Otherwise a thread without a timer
+/// would end the recording while it runs.
 pub(super) fn check_timers(api: TimerApi, threads: usize) -> Result<(), ProbeError> {
-    if api != TimerApi::TimeSetEvent || threads <= MULTIMEDIA_TIMERS {
+    if api != TimerApi::TimeSetEvent || threads <= MAX_MULTIMEDIA_TIMERS {
         return Ok(());
     }
     Err(ProbeError::System {
         action: format!(
-            "have {threads} threads (one for each service on each CPU) wait by {}",
+            "use {} for {threads} threads (one per service and CPU)",
             api.name()
         ),
         remedy: format!(
-            "Windows gives a process {MULTIMEDIA_TIMERS} such timers: choose fewer CPUs or services, or another `--source`"
+            "Windows gives a process {MAX_MULTIMEDIA_TIMERS} such timers; choose fewer CPUs or services, or another `--source`"
         ),
         said: None,
     })
 }
 
-/// The least priority of the real-time class, at which what measures nothing runs.
-const OWN: u8 = Service::REALTIME.0;
+/// Lowest priority of the real-time class, at which threads that do not measure run.
+const OTHER_THREADS_PRIORITY: u8 = Service::REALTIME.0;
 
-/// Drops the services that cannot be had, or refuses where they were asked for by
-/// name. Takes the class that they need.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the others are Linux's")]
+/// Removes the services that are not available, or returns an error if the user named them. Sets
+/// the class that they need.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the others belong to Linux")]
 pub(super) fn keep_possible(
     request: &mut Request,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<RealtimeClass>, ProbeError> {
-    let is_realtime = |one: &Service| matches!(one, Service::Realtime(_));
+    let is_realtime = |refused: &Service| matches!(refused, Service::Realtime(_));
     let wants_class = request.services.iter().any(is_realtime);
     let class = wants_class.then(RealtimeClass::take).transpose();
     let has_class = matches!(class, Ok(Some(_)));
     let mut refused = Vec::new();
     request.services.retain(|&service| {
         let (reason, remedy) = match service {
-            Service::Realtime(OWN) if has_class => (
-                "laggard collects and writes at this priority, and takes turns with it",
+            Service::Realtime(OTHER_THREADS_PRIORITY) if has_class => (
+                "laggard collects and writes at this priority and would compete with it",
                 "use realtime:17 to realtime:31",
             ),
             Service::Realtime(_) if has_class => return true,
             Service::Other | Service::Mmcss if !has_class => return true,
             Service::Realtime(_) => (
-                "Windows does not let this process have the real-time class",
-                "run as an administrator, who has the right to increase priorities",
+                "Windows refuses this process the real-time class",
+                "run as an administrator, with the right to increase priorities",
             ),
             Service::Other => (
-                "all threads of a process of the real-time class are real-time ones",
-                "record it apart, with --services other",
+                "in a process of the real-time class every thread is a real-time thread",
+                "record it separately with --services other",
             ),
             Service::Mmcss => (
-                "all threads of a process of the real-time class have such priorities, with MMCSS or without",
-                "record it apart, with --services mmcss,other",
+                "in a process of the real-time class every thread has a real-time priority, with or without MMCSS",
+                "record it separately with --services mmcss,other",
             ),
             _ => (
-                "there is no such service on Windows",
+                "Windows has no such service",
                 "use realtime:17 to realtime:31, mmcss, other, or with the driver dpc and kthread:16 to kthread:31",
             ),
         };
@@ -91,24 +91,27 @@ pub(super) fn keep_possible(
     });
     let (left_out, named): (Vec<_>, Vec<_>) = refused
         .into_iter()
-        .partition(|one| request.optional.contains(&one.service));
-    caveats.extend(left_out.into_iter().map(|one| {
+        .partition(|refused| request.optional.contains(&refused.service));
+    caveats.extend(left_out.into_iter().map(|refused| {
         Caveat::new(
             CaveatKind::ServiceAbsent,
-            format!("`{}` is not measured: {}", one.service, one.reason),
-            one.remedy,
+            format!("`{}` is not measured: {}", refused.service, refused.reason),
+            refused.remedy,
         )
     }));
     match <[RefusedService; 1]>::try_from(named) {
-        Ok([one]) => Err(ProbeError::Service {
-            service: one.service,
-            reason: one.reason,
-            remedy: one.remedy,
+        Ok([refused]) => Err(ProbeError::Service {
+            service: refused.service,
+            reason: refused.reason,
+            remedy: refused.remedy,
         }),
-        Err(none) if none.is_empty() => match request.services.is_empty() {
-            true => Err(ProbeError::NoService),
-            false => Ok(class.ok().flatten()),
-        },
+        Err(none) if none.is_empty() => {
+            if request.services.is_empty() {
+                Err(ProbeError::NoService)
+            } else {
+                Ok(class.ok().flatten())
+            }
+        }
         Err(several) => Err(ProbeError::Services(several)),
     }
 }
@@ -118,12 +121,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_threads_than_windows_has_multimedia_timers_for_are_refused_at_the_start() {
-        let said = check_timers(TimerApi::TimeSetEvent, 17).unwrap_err();
+    fn more_threads_than_multimedia_timers_are_refused_at_the_start() {
+        let error = check_timers(TimerApi::TimeSetEvent, 17).unwrap_err();
 
         assert_eq!(
-            said.to_string(),
-            "cannot have 17 threads (one for each service on each CPU) wait by timeSetEvent; Windows gives a process 16 such timers: choose fewer CPUs or services, or another `--source`"
+            error.to_string(),
+            "cannot use timeSetEvent for 17 threads (one per service and CPU); Windows gives a process 16 such timers; choose fewer CPUs or services, or another `--source`"
         );
         assert!(check_timers(TimerApi::TimeSetEvent, 16).is_ok());
         assert!(check_timers(TimerApi::HighResTimer, 17).is_ok());

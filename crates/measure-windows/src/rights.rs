@@ -1,4 +1,4 @@
-//! What this process may do.
+//! Rights of this process.
 
 use windows_sys::Win32::Foundation::{CloseHandle, ERROR_SUCCESS, GetLastError, HANDLE, LUID};
 use windows_sys::Win32::Security::{
@@ -11,28 +11,28 @@ use windows_sys::core::PCWSTR;
 
 use super::host;
 
-/// What a token holds at most: there are about 40 privileges.
-const PRIVILEGES: usize = 128;
+/// Maximum number of privileges of a token: there are about 40.
+const MAX_PRIVILEGES: usize = 128;
 
-/// As `TOKEN_PRIVILEGES`, with room for all.
+/// `TOKEN_PRIVILEGES` with room for all privileges.
 #[repr(C)]
 struct Privileges {
     count: u32,
-    each: [LUID_AND_ATTRIBUTES; PRIVILEGES],
+    each: [LUID_AND_ATTRIBUTES; MAX_PRIVILEGES],
 }
 
-/// The token of this process, which says what it may do.
+/// Token of this process, which holds its rights.
 pub(super) struct ProcessToken(HANDLE);
 
 impl Drop for ProcessToken {
     fn drop(&mut self) {
-        // SAFETY: it is open, and closed once.
+        // SAFETY: the token is open, and closed once.
         unsafe { CloseHandle(self.0) };
     }
 }
 
 impl ProcessToken {
-    /// None where the system does not tell.
+    /// Opens the token, or returns `None` if the system refuses.
     pub(super) fn own() -> Option<Self> {
         Self::open(TOKEN_QUERY)
     }
@@ -46,11 +46,11 @@ impl ProcessToken {
         }
     }
 
-    /// Whether it was started with an administrator's rights in use.
+    /// Returns whether the process was started with administrator rights.
     pub(super) fn is_elevated(&self) -> Option<bool> {
         let mut elevation = TOKEN_ELEVATION::default();
         let mut length = 0;
-        // SAFETY: `elevation` is valid for writes of so many bytes.
+        // SAFETY: `elevation` is valid for writes of this number of bytes.
         let result = unsafe {
             GetTokenInformation(
                 self.0,
@@ -63,16 +63,17 @@ impl ProcessToken {
         (result != 0).then_some(elevation.TokenIsElevated != 0)
     }
 
-    /// Whether it holds a privilege, in use or not; the name is one of `w!`, which ends in
-    /// a NUL.
+    /// Returns whether the token holds a privilege, enabled or not. The name is a result of `w!`,
+    /// which ends in a NUL.
     pub(super) fn holds(&self, name: PCWSTR) -> Option<bool> {
         let wanted = privilege(name)?;
         let mut held = Privileges {
             count: 0,
-            each: [LUID_AND_ATTRIBUTES::default(); PRIVILEGES],
+            each: [LUID_AND_ATTRIBUTES::default(); MAX_PRIVILEGES],
         };
         let mut length = 0;
-        // SAFETY: `held` is valid for writes of so many bytes, and laid out as what comes.
+        // SAFETY: `held` is valid for writes of this number of bytes and has the layout of the
+        // result.
         let result = unsafe {
             GetTokenInformation(
                 self.0,
@@ -90,17 +91,16 @@ impl ProcessToken {
     }
 }
 
-/// The number of a privilege, whose name is one of `w!`, which ends in a NUL.
+/// Returns the LUID of a privilege, whose name is a result of `w!`, which ends in a NUL.
 fn privilege(name: PCWSTR) -> Option<LUID> {
     let mut found = LUID::default();
-    // SAFETY: null names this machine, the name ends in a NUL, and `found` is valid for
-    //         writes.
+    // SAFETY: null selects this machine, the name ends in a NUL, and `found` is valid for writes.
     let result = unsafe { LookupPrivilegeValueW(std::ptr::null(), name, &raw mut found) };
     (result != 0).then_some(found)
 }
 
-/// Puts a privilege that this process holds in use, for as long as it lives; whether it
-/// is. The name is one of `w!`.
+/// Enables a privilege that this process holds until the process ends, and returns whether it is
+/// enabled. The name is a result of `w!`.
 pub(super) fn take(name: PCWSTR) -> bool {
     let token = ProcessToken::open(TOKEN_QUERY | TOKEN_ADJUST_PRIVILEGES);
     let (Some(token), Some(wanted)) = (token, privilege(name)) else {
@@ -113,8 +113,8 @@ pub(super) fn take(name: PCWSTR) -> bool {
             Attributes: SE_PRIVILEGE_ENABLED,
         }],
     };
-    // SAFETY: `wanted` is valid for reads; what there was before nobody asks for. That the
-    //         call succeeds does not mean that all were held.
+    // SAFETY: `wanted` is valid for reads; the previous state is not requested. A successful call
+    // does not mean that all privileges were held.
     unsafe {
         let result = AdjustTokenPrivileges(
             token.0,

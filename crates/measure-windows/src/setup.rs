@@ -1,4 +1,4 @@
-//! How this Windows is set up, as far as it bears on latency, and what helps.
+//! Settings of this Windows that affect latency, and remedies.
 
 use std::arch::x86_64::__cpuid;
 
@@ -10,33 +10,33 @@ use super::power::Power;
 use super::timers::{TickLengths, tick_lengths};
 use super::{host, registry, signing};
 
-/// Since this build a tick that a program asks for is its own, and since that one no
-/// longer while its window is hidden.
+/// First build in which a requested tick length applies only to the requesting program, and first
+/// build in which it does not apply while the program's window is hidden.
 const PER_PROCESS: u32 = 19_041;
 const UNLESS_HIDDEN: u32 = 22_000;
 
-/// Plans of Windows that let a CPU slow down or sleep, by number and name.
+/// Power plans that let a CPU slow down or sleep, by GUID and name.
 const SAVING: [(&str, &str); 2] = [
     ("381b4222-f694-41f0-9685-ff5bb260df2e", "Balanced"),
     ("a1841308-3541-4fab-bc81-f71556f20b4a", "Power saver"),
 ];
-/// And those that do not; of others nothing is told.
+/// Command for a plan without power saving. Other plans give no warning.
 const FAST: &str = "powercfg /setactive 8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c (High performance)";
 
-/// What of this machine bears on latency. Where Windows does not tell: none.
+/// Settings that affect latency; `None` if Windows does not report them.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Setup {
     build: u32,
     tick: Option<TickLengths>,
     plan: Option<String>,
     power: Power,
-    /// Who made the hypervisor below, and whether this Windows is a guest of it.
+    /// Name of the hypervisor, and whether this Windows is its guest.
     hypervisor: Option<(String, bool)>,
     has_memory_integrity: Option<bool>,
 }
 
-/// Settings of this machine that spoil latency, the worst first. What cannot be read
-/// gives no caveat: nothing is guessed.
+/// Returns the settings of this machine that harm latency, the worst first. An unreadable setting
+/// gives no warning, because nothing is guessed.
 pub fn setup_caveats() -> Vec<Caveat> {
     let found = Setup {
         build: host::build(),
@@ -49,43 +49,45 @@ pub fn setup_caveats() -> Vec<Caveat> {
         hypervisor: hypervisor(),
         has_memory_integrity: signing().has_memory_integrity,
     };
-    let mut all = host::caveats();
-    all.extend(of(&found));
-    all.sort_by_key(|one| one.kind.severity());
-    all
+    let mut caveats = host::caveats();
+    caveats.extend(of(&found));
+    caveats.sort_by_key(|one| one.kind.severity());
+    caveats
 }
 
 fn of(found: &Setup) -> Vec<Caveat> {
-    let all = [
+    let caveats = [
         found.hypervisor.as_ref().map(|(maker, is_guest)| of_hypervisor(maker, *is_guest)),
         found.plan.as_deref().and_then(of_plan),
         found.tick.and_then(|tick| of_tick(tick, found.build)),
         (found.has_memory_integrity == Some(true)).then(|| {
             Caveat::new(
                 CaveatKind::Mitigations,
-                "memory integrity (HVCI) is on: a hypervisor guards the kernel's memory, which makes entering the kernel dearer",
-                "it protects this machine; to know what it costs, measure a machine for tests with it and without (Windows Security, Core isolation)",
+                "memory integrity (HVCI) is on: a hypervisor protects the kernel's memory, which slows kernel entries",
+                "it protects this machine; to measure its cost, compare a test machine with and without it (Windows Security, Core isolation)",
             )
         }),
     ];
-    all.into_iter()
+    caveats
+        .into_iter()
         .flatten()
         .chain(found.power.caveats())
         .collect()
 }
 
 fn of_hypervisor(maker: &str, is_guest: bool) -> Caveat {
-    match is_guest {
-        true => Caveat::new(
+    if is_guest {
+        Caveat::new(
             CaveatKind::VirtualMachine,
-            format!("this is a virtual machine ({maker}), which its host can stop at any time"),
-            "measure on the machine itself, or take what you see for this host's as well",
-        ),
-        false => Caveat::new(
+            format!("this is a virtual machine ({maker}), so its host can stop it at any time"),
+            "measure on a physical machine; these results include the host's latency",
+        )
+    } else {
+        Caveat::new(
             CaveatKind::VirtualMachine,
-            format!("Windows' own hypervisor ({maker}) runs below it, and takes time for itself"),
-            "where nothing needs it (memory integrity, WSL, Hyper-V): `bcdedit /set hypervisorlaunchtype off`, and a restart",
-        ),
+            format!("Windows runs on its hypervisor ({maker}), which takes CPU time"),
+            "if nothing needs it (memory integrity, WSL, Hyper-V), run `bcdedit /set hypervisorlaunchtype off` and restart",
+        )
     }
 }
 
@@ -100,9 +102,13 @@ fn of_plan(plan: &str) -> Option<Caveat> {
 }
 
 fn of_tick(tick: TickLengths, build: u32) -> Option<Caveat> {
-    // laggard asks for none; that another program did shortens its own alone by now.
+    // laggard requests no shorter tick. In these builds, another program's request applies only
+    // to that program.
     let (own, of_whom) = match build {
-        PER_PROCESS.. => (tick.longest, " for a program that asks for no shorter tick"),
+        PER_PROCESS.. => (
+            tick.longest,
+            " for a program that does not request a shorter tick",
+        ),
         _ => (tick.now, ""),
     };
     if own <= tick.shortest {
@@ -110,26 +116,26 @@ fn of_tick(tick: TickLengths, build: u32) -> Option<Caveat> {
     }
     let whose = match build {
         UNLESS_HIDDEN.. => {
-            "for itself alone, and not while its window is hidden (SetProcessInformation keeps it)"
+            "only for the calling program, and not while its window is hidden (unless SetProcessInformation is used)"
         }
-        PER_PROCESS.. => "for itself alone",
-        _ => "for all programs at once",
+        PER_PROCESS.. => "only for the calling program",
+        _ => "for all programs",
     };
     Some(Caveat::new(
         CaveatKind::TickRate,
         format!(
-            "the clock ticks every {}{of_whom}, and could every {}: plain timers end at a tick",
+            "the clock tick is {}{of_whom}, and could be {}: plain timers expire at a tick",
             Unit::Auto.write_nanos(own),
             Unit::Auto.write_nanos(tick.shortest)
         ),
         format!(
-            "use timers of high resolution (`laggard timers` compares them); timeBeginPeriod shortens the tick on this build {whose}"
+            "use high-resolution timers (`laggard timers` compares them); on this build timeBeginPeriod shortens the tick {whose}"
         ),
     ))
 }
 
-/// Who made the hypervisor below, and whether this system is its guest: the root
-/// partition of Hyper-V, which is Windows beside its own hypervisor, may make others.
+/// Returns the name of the hypervisor and whether this system is its guest. The root partition of
+/// Hyper-V, which is Windows on its own hypervisor, may create others.
 fn hypervisor() -> Option<(String, bool)> {
     let is_there = __cpuid(1).ecx >> 31 & 1 == 1;
     if !is_there {
@@ -171,25 +177,25 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_that_spoils_latency_is_told_with_a_remedy() {
+    fn setting_that_harms_latency_has_a_remedy() {
         let told = of(&worst());
 
         assert_eq!(told.len(), 6, "{told:?}");
         assert!(told.iter().all(|one| !one.advice.is_empty()), "{told:?}");
-        let all = told.iter().map(|one| one.what.as_str()).collect::<String>();
+        let texts = told.iter().map(|one| one.what.as_str()).collect::<String>();
         for what in [
             "virtual machine (KVMKVMKVM)",
             "plan is Balanced",
             "battery",
             "may be parked",
-            "every 15.6 ms",
+            "tick is 15.6 ms",
         ] {
-            assert!(all.contains(what), "{what}: {all}");
+            assert!(texts.contains(what), "{what}: {texts}");
         }
     }
 
     #[test]
-    fn what_windows_does_not_tell_is_no_caveat_and_neither_is_what_is_well() {
+    fn unknown_and_good_settings_give_no_caveat() {
         let well = Setup {
             tick: Some(TickLengths {
                 shortest: Nanos::from_us(500),
@@ -211,7 +217,7 @@ mod tests {
 
     /// As while a browser plays a video.
     #[test]
-    fn a_tick_that_another_program_shortened_is_long_for_this_one_since_2004() {
+    fn tick_shortened_by_another_program_stays_long_for_this_one_since_2004() {
         let told = |build| {
             let tick = TickLengths {
                 shortest: Nanos::from_us(500),
@@ -224,13 +230,13 @@ mod tests {
         assert_eq!(told(PER_PROCESS - 1), None);
         let said = told(PER_PROCESS).unwrap();
         assert!(
-            said.contains("every 15.6 ms for a program that asks"),
+            said.contains("15.6 ms for a program that does not request"),
             "{said}"
         );
     }
 
     #[test]
-    fn who_shortens_the_tick_depends_on_the_build() {
+    fn scope_of_a_shorter_tick_depends_on_the_build() {
         let advice = |build| {
             let found = Setup { build, ..worst() };
             of(&found)
@@ -240,8 +246,8 @@ mod tests {
                 .advice
         };
 
-        assert!(advice(18_363).ends_with("for all programs at once"));
-        assert!(advice(19_041).ends_with("for itself alone"));
+        assert!(advice(18_363).ends_with("for all programs"));
+        assert!(advice(19_041).ends_with("only for the calling program"));
         assert!(advice(22_000).contains("not while its window is hidden"));
     }
 }

@@ -1,8 +1,8 @@
-//! Puts what the kernel's events tell of an activation into it: from when on its thread
-//! could run, and when it was switched in.
+//! Adds stages from kernel events to activations: when the thread became ready, and when it was
+//! switched in.
 //!
-//! Events come some tenths of a second after they happened, so that activations are held
-//! back for as long. None is for longer than two seconds: then it goes without.
+//! Events arrive some tenths of a second after they happen, so activations are held back until
+//! then. The maximum is two seconds; after that an activation is passed on without these stages.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -14,52 +14,52 @@ use laggard_model::{Activation, Batch, Line, Nanos, Stage, Tid};
 
 use super::clock;
 
-/// How much after an activation is asked for as evidence, and more.
-const AFTER: Nanos = Nanos::from_ms(1);
-/// Longest that events are waited for.
-const PATIENCE: Nanos = Nanos::from_secs(2);
-/// The same at the end: a window that is closed leaves 5 s for all.
-const LAST_PATIENCE: Nanos = Nanos::from_secs(1);
-/// How often the last ones are looked for.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time after an activation that is requested as evidence, and more.
+const EVIDENCE_AFTER: Nanos = Nanos::from_ms(1);
+/// Maximum wait for events.
+const MAX_WAIT: Nanos = Nanos::from_secs(2);
+/// The same at the end: after its window is closed, a program has 5 s in total.
+const MAX_LAST_WAIT: Nanos = Nanos::from_secs(1);
+/// Interval of the checks for the last events.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Where events come from.
+/// Source of events.
 pub(super) trait EventSource: Debug {
-    /// Has what was written by now handed out soon.
+    /// Requests the delivery of everything written so far.
     fn flush(&self);
 
-    /// What has come.
+    /// Returns the events that have arrived.
     fn log(&self) -> MutexGuard<'_, KernelLog>;
 
-    /// Whether nothing comes any more.
+    /// Returns whether no more events will arrive.
     fn has_ended(&self) -> bool;
 }
 
-/// Stamps activations.
 #[derive(Debug)]
 pub(super) struct Stamper {
     events: Arc<dyn EventSource>,
-    /// The thread and the CPU of each line.
+    /// Thread and CPU of each line.
     lines: Vec<(Option<Tid>, u16)>,
     stages: Vec<Stage>,
     held: VecDeque<HeldBatch>,
-    /// By line: activations of which no event told when they could run.
+    /// Per line: activations without an event that shows when the thread became ready.
     unseen: Vec<u64>,
 }
 
 #[derive(Debug)]
 struct HeldBatch {
     batch: Batch,
-    /// When the last of it ran.
+    /// Time at which the last activation of the batch ran.
     latest: Nanos,
     since: Nanos,
-    /// When all that it needs had been handed out: an event that is later comes after
-    /// that, whichever CPU it is of.
+    /// Time at which all needed events had been delivered. Later events were delivered after
+    /// that, on any CPU.
     flushed: Option<Nanos>,
 }
 
 impl Stamper {
-    /// For these lines with their threads: those of `stages` that events tell of.
+    /// Creates a stamper for these lines with their threads, and for those of `stages` that
+    /// events provide.
     pub(super) fn new(
         events: Arc<dyn EventSource>,
         lines: impl Iterator<Item = (Line, Option<Tid>)>,
@@ -80,7 +80,7 @@ impl Stamper {
         }
     }
 
-    /// Holds what has come by now.
+    /// Holds back the current batch.
     pub(super) fn hold(&mut self, batch: Batch) {
         let ends = batch.iter().map(|one| one.expiry + one.latency());
         if let Some(latest) = ends.max() {
@@ -93,24 +93,26 @@ impl Stamper {
         }
     }
 
-    /// What was due before is not handed over any more.
+    /// Discards the held batches.
     pub(super) fn forget(&mut self) {
         self.held.clear();
         self.unseen.fill(0);
     }
 
-    /// By line: activations of which no event told when they could run.
+    /// Returns, per line, the number of activations without an event that shows when the thread
+    /// became ready.
     pub(super) fn unseen(&self) -> impl Iterator<Item = u64> {
         self.unseen.iter().copied()
     }
 
-    /// Appends what events have come about; all of it, where nothing more is to come.
+    /// Appends the activations whose events have arrived, or all of them if no more events will
+    /// arrive.
     pub(super) fn release(&mut self, is_last: bool, into: &mut Batch) {
         let asked = clock::now();
         self.events.flush();
         let now = clock::now();
         let unflushed = self.held.iter_mut().filter(|held| held.flushed.is_none());
-        for held in unflushed.filter(|held| held.latest + AFTER <= asked) {
+        for held in unflushed.filter(|held| held.latest + EVIDENCE_AFTER <= asked) {
             held.flushed = Some(now);
         }
         let mut log = self.events.log();
@@ -118,7 +120,7 @@ impl Stamper {
         let is_due = |held: &HeldBatch| {
             is_last
                 || held.flushed.is_some_and(|flushed| flushed < newest)
-                || held.since + PATIENCE <= now
+                || held.since + MAX_WAIT <= now
         };
         while let Some(held) = self.held.pop_front_if(|held| is_due(held)) {
             for mut one in held.batch.iter() {
@@ -135,24 +137,24 @@ impl Stamper {
         }
     }
 
-    /// Waits until all is known that happened by now, or for as long as that is worth it.
+    /// Waits until all events up to now have arrived, up to a limit.
     pub(super) fn wait(&self) {
-        let patience = clock::now() + LAST_PATIENCE;
-        std::thread::sleep(AFTER.into());
+        let patience = clock::now() + MAX_LAST_WAIT;
+        std::thread::sleep(EVIDENCE_AFTER.into());
         self.events.flush();
         let flushed = clock::now();
         while self.events.log().newest() <= flushed
             && clock::now() < patience
             && !self.events.has_ended()
         {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
             self.events.flush();
         }
     }
 }
 
-/// Adds those of `stages` that are known to an activation that has its last one alone.
-/// `cpu` is that of its line.
+/// Adds those of `stages` that are known to an activation with only its last stage. `cpu` is the
+/// CPU of its line.
 fn stamp(
     one: &mut Activation,
     ready: Option<(Nanos, u16)>,
@@ -172,7 +174,7 @@ fn stamp(
     };
     let end = one.expiry + one.latency();
     for (stage, at) in known {
-        // That of another CPU comes and goes with the wakeup.
+        // The interrupt on another CPU belongs to the wakeup.
         let wanted = if stage == Stage::IrqElsewhere {
             Stage::Waking
         } else {
@@ -196,11 +198,11 @@ mod tests {
 
     use super::*;
 
-    /// Events that come when the test says so.
+    /// Event source that the test controls.
     #[derive(Debug)]
-    struct Told(Mutex<KernelLog>);
+    struct TestEvents(Mutex<KernelLog>);
 
-    impl Told {
+    impl TestEvents {
         fn new() -> Arc<Self> {
             let plan = LogPlan {
                 entries: 100,
@@ -225,14 +227,14 @@ mod tests {
             });
         }
 
-        /// What another thread does now.
+        /// Adds an event of another thread now.
         fn go_on(&self) {
             let now = clock::now().ns() / 1_000 + 1;
             self.add(&MadeEvent::ready(now.cast_signed(), 7));
         }
     }
 
-    impl EventSource for Told {
+    impl EventSource for TestEvents {
         fn flush(&self) {}
 
         fn log(&self) -> MutexGuard<'_, KernelLog> {
@@ -244,7 +246,7 @@ mod tests {
         }
     }
 
-    fn stamper(told: &Arc<Told>) -> Stamper {
+    fn stamper(told: &Arc<TestEvents>) -> Stamper {
         let line = Line {
             cpu: Cpu(3),
             service: Service::Realtime(24),
@@ -255,7 +257,7 @@ mod tests {
         Stamper::new(events, [(line, Some(Tid(42)))].into_iter(), stages)
     }
 
-    /// One that was due `ms` ago and came after 90 us.
+    /// Returns an activation that was due `ms` ago with a latency of 90 us.
     fn came(ms: u64, seq: u64) -> Activation {
         Activation {
             seq,
@@ -277,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn an_activation_waits_for_its_events_and_is_handed_out_once_with_them() {
-        let told = Told::new();
+    fn activation_waits_for_its_events_and_is_passed_on_once() {
+        let told = TestEvents::new();
         let mut stamper = stamper(&told);
         let one = came(20, 1);
         stamper.hold(batch(&one));
 
-        // Nothing came after the flush.
+        // No event came after the flush.
         assert_eq!(released(&mut stamper, false), []);
         let due = (one.expiry.ns() / 1_000).cast_signed();
         told.add(&MadeEvent::ready(due + 10, 42));
@@ -301,13 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_events_never_come_goes_without_and_is_counted() {
-        let told = Told::new();
+    fn activation_without_events_is_passed_on_and_counted() {
+        let told = TestEvents::new();
         let mut stamper = stamper(&told);
         let (first, second) = (came(20, 1), came(10, 2));
         stamper.hold(batch(&first));
         stamper.hold(batch(&second));
-        stamper.held[0].since = clock::now().saturating_sub(PATIENCE);
+        stamper.held[0].since = clock::now().saturating_sub(MAX_WAIT);
 
         assert_eq!(released(&mut stamper, false), [first]);
         assert_eq!(released(&mut stamper, true), [second]);
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_way_adds_up_to_the_latency() {
+    fn known_stages_add_up_to_the_latency() {
         let both = [Stage::Waking, Stage::Running];
         let user = (Stage::User, 90);
 

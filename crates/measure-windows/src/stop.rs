@@ -1,4 +1,4 @@
-//! That measuring is to end: for a thread that looks, and for one that waits.
+//! Signal to end the measurement, for threads that poll and threads that wait.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use windows_sys::Win32::System::Threading::{CreateEventW, SetEvent};
 
-/// Given once, and then for good.
+/// Signal that is given once and never reset.
 #[derive(Debug)]
 pub(super) struct StopSignal {
     is_given: AtomicBool,
@@ -16,19 +16,19 @@ pub(super) struct StopSignal {
 
 impl StopSignal {
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: no name and no rights of its own; nobody resets it.
+        // SAFETY: the event has no name and default rights; it is never reset.
         let event = unsafe { CreateEventW(null(), 1, 0, null()) };
         if event.is_null() {
             return Err(io::Error::last_os_error());
         }
         Ok(Self {
             is_given: AtomicBool::new(false),
-            // SAFETY: it is open, and nobody else's.
+            // SAFETY: the handle is open and has no other owner.
             event: unsafe { OwnedHandle::from_raw_handle(event) },
         })
     }
 
-    /// Ends all waits for it, those that begin later too.
+    /// Ends all current and later waits for the signal.
     pub(super) fn give(&self) {
         self.is_given.store(true, Ordering::Relaxed);
         // SAFETY: the event is open.
@@ -39,7 +39,7 @@ impl StopSignal {
         self.is_given.load(Ordering::Relaxed)
     }
 
-    /// What is signalled once it was given.
+    /// Returns a handle that is signalled once the signal is given.
     pub(super) fn event(&self) -> io::Result<OwnedHandle> {
         self.event.try_clone()
     }

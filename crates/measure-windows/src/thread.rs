@@ -1,7 +1,7 @@
 //! Measuring threads: one per CPU and service.
 //!
-//! After its start a measuring thread takes no lock, allocates nothing and writes no
-//! file. It waits, reads the clock and writes to the board.
+//! After its start a measuring thread takes no lock, allocates no memory and writes no file. It
+//! waits, reads the clock and writes to the board.
 
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle as _, BorrowedHandle};
@@ -20,50 +20,50 @@ use laggard_measure::TimedWait;
 use laggard_measure::board::{Board, LineWriter, Timeline};
 use laggard_measure::exhaustion::Exhaustion;
 
-/// What a thread uses of its stack, and more.
+/// Maximum size in bytes of the stack that a thread uses.
 const STACK_BYTES: usize = 16 << 10;
 
-/// What all threads of a run share.
+/// State that all threads of a run share.
 #[derive(Debug)]
 pub(super) struct ThreadsState {
     pub(super) board: Board,
-    /// Given when measuring is to end.
+    /// Given to end the measurement.
     pub(super) stop: StopSignal,
-    /// Whether measuring takes the machine from its own collector.
+    /// Detects whether the measuring threads starve the collector.
     pub(super) exhaustion: Exhaustion,
-    pub(super) early: Early,
-    /// When a timer could not be waited for any more, ns; 0: all could.
+    pub(super) early: EarlyWaits,
+    /// Time in ns at which a timer failed; 0 if none failed.
     pub(super) failed: AtomicU64,
 }
 
-/// Waits that were over before their time: the timer was waited for again then.
+/// Waits that ended early. The timer was then awaited again.
 #[derive(Debug, Default)]
-pub(super) struct Early {
+pub(super) struct EarlyWaits {
     count: AtomicU64,
     most_ns: AtomicU64,
 }
 
-impl Early {
-    /// A wait was over so long before its time.
+impl EarlyWaits {
+    /// Records a wait that ended early by `early`.
     pub(super) fn note(&self, early: Nanos) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.most_ns.fetch_max(early.ns(), Ordering::Relaxed);
     }
 
-    /// Forgets them.
+    /// Resets the counts.
     pub(super) fn begin(&self) {
         self.count.store(0, Ordering::Relaxed);
         self.most_ns.store(0, Ordering::Relaxed);
     }
 
-    /// How many there were, and how early one was at most.
+    /// Returns the number of early waits, and the maximum time by which one was early.
     pub(super) fn seen(&self) -> (u64, Nanos) {
         let most = self.most_ns.load(Ordering::Relaxed);
         (self.count.load(Ordering::Relaxed), Nanos::from_ns(most))
     }
 }
 
-/// A timeline, and which of its expiries are a line's: each `stride`-th from `first` on.
+/// Timeline, and the line's expiries on it: every `stride`-th, starting at `first`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimedLine {
     pub(super) timeline: Timeline,
@@ -71,35 +71,36 @@ pub(super) struct TimedLine {
     pub(super) stride: u64,
 }
 
-/// A thread that is ready to measure.
+/// Thread that is ready to measure.
 #[derive(Debug)]
 pub(super) struct TimerThread {
-    /// The CPU and place of its line.
+    /// CPU and place of its line.
     pub(super) line: (Cpu, usize),
-    /// Whether its timer is of high resolution.
+    /// Whether its timer has high resolution.
     pub(super) is_fine: bool,
-    /// Whether what it uses of its stack is kept in memory.
+    /// Whether its used stack is locked in memory.
     pub(super) is_locked: bool,
     start: Sender<TimedLine>,
     handle: JoinHandle<()>,
 }
 
-/// What a thread waits for.
+/// Timer that a thread waits for.
 struct ThreadTimer {
     wait: Box<dyn TimedWait>,
-    /// What it takes is whole multiples of that.
+    /// The timer takes multiples of this time.
     unit: Nanos,
 }
 
-/// What a thread has once it is ready.
-struct Ready {
+/// State of a thread that is ready.
+struct ReadyThread {
     timer: ThreadTimer,
     is_fine: bool,
     is_locked: bool,
 }
 
 impl TimerThread {
-    /// A thread for line `line` of `cpu`, with its priority set, asleep.
+    /// Prepares a thread for line `line` of `cpu` with its priority set. It sleeps until its
+    /// start.
     pub(super) fn prepare(
         shared: Arc<ThreadsState>,
         cpu: Cpu,
@@ -124,19 +125,16 @@ impl TimerThread {
         })
     }
 
-    /// Lets it measure.
     pub(super) fn start(&self, plan: TimedLine) {
-        // A thread that is gone has reported why when it was prepared.
+        // A thread that has ended has reported the reason in `prepare`.
         let _ = self.start.send(plan);
     }
 
-    /// Its number.
     pub(super) fn id(&self) -> Tid {
-        // SAFETY: the handle is open for as long as this is there.
+        // SAFETY: the handle is open for as long as this value lives.
         Tid(unsafe { GetThreadId(self.handle.as_raw_handle()) })
     }
 
-    /// Whether it has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -158,7 +156,7 @@ fn run(
     let mut ready = match ready(cpu, service, api, &shared.stop) {
         Ok(ready) => ready,
         Err(err) => {
-            // The other end waits for exactly this message.
+            // The receiver waits for exactly this message.
             let _ = tell.send(Err(err));
             return;
         }
@@ -175,8 +173,8 @@ fn run(
     }
 }
 
-/// Readies the calling thread.
-fn ready(cpu: Cpu, service: Service, api: TimerApi, stop: &StopSignal) -> io::Result<Ready> {
+/// Prepares the calling thread.
+fn ready(cpu: Cpu, service: Service, api: TimerApi, stop: &StopSignal) -> io::Result<ReadyThread> {
     processors::pin(cpu)?;
     priority::schedule_as(service)?;
     let stopped = stop.event()?;
@@ -188,14 +186,14 @@ fn ready(cpu: Cpu, service: Service, api: TimerApi, stop: &StopSignal) -> io::Re
         (Err(err), _) => return Err(err),
     };
     let unit = api.unit();
-    Ok(Ready {
+    Ok(ReadyThread {
         timer: ThreadTimer { wait, unit },
         is_fine,
         is_locked: keep_stack(),
     })
 }
 
-/// Keeps what comes to lie on the stack in memory; whether that could be done.
+/// Locks the used stack in memory, and returns whether that succeeded.
 #[inline(never)]
 fn keep_stack() -> bool {
     let stack = [1_u8; STACK_BYTES];
@@ -218,10 +216,10 @@ fn measure(
         let armed = clock::now();
         let user = match wait_until(expiry, timer, &shared.early) {
             Ok(user) => user,
-            // Nobody wants what is due: it stays as what is waited for.
+            // The measurement has ended: the slot stays awaited.
             Err(err) if err.kind() == io::ErrorKind::Interrupted => return,
             Err(_) => {
-                // It did not come, which is no lateness of the machine's.
+                // The timer failed, which is not a latency of the machine.
                 line.give_up();
                 let now = clock::now().ns();
                 shared.failed.store(now, Ordering::Relaxed);
@@ -245,14 +243,15 @@ fn measure(
     }
 }
 
-/// Waits until `time` has come, and returns when that was seen. A wait that is over before
-/// is counted, and the rest is waited for: what runs too early is not late by less than
-/// nothing. No error of it allocates.
+/// Waits until `time`, and returns when that was observed. A wait that ends early is counted and
+/// continued, so that no latency is negative. No error allocates.
 ///
 /// # Errors
-/// Interrupted, when measuring is to end; else the timer cannot be waited for.
-fn wait_until(time: Nanos, timer: &mut ThreadTimer, early: &Early) -> io::Result<Nanos> {
-    // The timer takes whole units: what is cut would be waited for in a loop.
+///
+/// Returns `Interrupted` at the end of the measurement; any other error means that the timer
+/// cannot be awaited.
+fn wait_until(time: Nanos, timer: &mut ThreadTimer, early: &EarlyWaits) -> io::Result<Nanos> {
+    // The timer takes whole units. A time that is rounded down would cause a busy loop.
     let rest_of_unit = timer.unit.saturating_sub(Nanos::from_ns(1));
     let mut now = clock::now();
     while now < time {
@@ -276,8 +275,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_that_were_too_short_are_counted_with_the_shortest_and_no_thread_begins_early() {
-        let early = Early::default();
+    fn early_waits_are_counted_and_no_thread_starts_early() {
+        let early = EarlyWaits::default();
         early.note(Nanos::from_us(300));
         early.note(Nanos::from_us(700));
         early.note(Nanos::from_us(500));
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_timer_is_woken_by_the_end_and_what_came_before_it_counts() {
+    fn end_wakes_waiting_threads_and_earlier_expiries_count() {
         for api in [
             TimerApi::HighResTimer,
             TimerApi::WaitableTimer,
@@ -308,7 +307,7 @@ mod tests {
                 wait: timers::open(api, Some(&event)).unwrap(),
                 unit: api.unit(),
             };
-            let early = Early::default();
+            let early = EarlyWaits::default();
 
             let begun = clock::now();
             let came = wait_until(begun + Nanos::from_ms(20), &mut timer, &early);
@@ -323,7 +322,7 @@ mod tests {
             assert!(came.is_ok(), "{api}: {came:?}");
             let kind = ended.unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::Interrupted, "{api}");
-            // Half of what was waited for: a limit, not an expectation.
+            // Half of the wait: a limit, not an expectation.
             assert!(clock::now() < begun + Nanos::from_secs(15), "{api}");
         }
     }

@@ -1,4 +1,4 @@
-//! Threads of ours that wait for waitable timers of high resolution.
+//! laggard's threads that wait for high-resolution waitable timers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use laggard_model::{
 use super::priority::RealtimeClass;
 use super::request::{check, check_timers, keep_possible};
 use super::stop::StopSignal;
-use super::thread::{Early, ThreadsState, TimedLine, TimerThread};
+use super::thread::{EarlyWaits, ThreadsState, TimedLine, TimerThread};
 use super::usage::cpu_of;
 use super::{clock, memory, priority};
 use laggard_measure::board::{
@@ -22,13 +22,12 @@ use laggard_measure::exhaustion::Exhaustion;
 use laggard_measure::probe::{Drive, ProbeError, Request};
 use laggard_measure::source::Source;
 
-/// How much a ring holds: a collector that does not get to run for so long
-/// loses nothing.
+/// Time that a ring holds: a collector that does not run for this time loses nothing.
 const RING_TIME: Nanos = Nanos::from_secs(8);
-/// Bounds on a ring's slots, as powers of two.
-const RING_BITS: (u32, u32) = (8, 14);
+/// Minimum and maximum number of a ring's slots, as powers of two.
+const MIN_MAX_RING_BITS: (u32, u32) = (8, 14);
 
-/// Measures with threads of ours, on timers.
+/// Source that measures with laggard's threads, on timers.
 #[derive(Debug)]
 pub(super) struct TimerThreads {
     request: Request,
@@ -37,20 +36,19 @@ pub(super) struct TimerThreads {
     shared: Arc<ThreadsState>,
     threads: Vec<TimerThread>,
     caveats: Vec<Caveat>,
-    /// Nothing is asked by softirqs, and nothing tells that laggard was stopped.
+    /// Unused here: no softirq requests a service, and stops of laggard are not detected.
     skips: Skips,
     stops: Stops,
     standings: Vec<Standing>,
-    /// Held until the threads have ended.
+    /// Kept until the threads have ended.
     class: Option<RealtimeClass>,
-    /// What the threads wait for.
+    /// Timer that the threads wait for.
     api: TimerApi,
-    /// Whether recording has begun.
     has_begun: bool,
 }
 
 impl TimerThreads {
-    /// Readies the threads.
+    /// Prepares the threads.
     pub(super) fn new(mut request: Request) -> Result<Self, ProbeError> {
         check(&request)?;
         let api = match request.drive {
@@ -78,15 +76,15 @@ impl TimerThreads {
             ));
         }
         let stop = StopSignal::new().map_err(|err| ProbeError::System {
-            action: "make an event that ends the measuring threads".into(),
-            remedy: "end other programs, of which each may have some".into(),
+            action: "create an event that ends the measuring threads".into(),
+            remedy: "end other programs, which may use many events".into(),
             said: Some(err),
         })?;
         let shared = Arc::new(ThreadsState {
             board: board(&request, &mut caveats),
             stop,
             exhaustion: Exhaustion::new(request.cpus.len(), crate::used::used),
-            early: Early::default(),
+            early: EarlyWaits::default(),
             failed: AtomicU64::new(0),
         });
         let mut source = Self {
@@ -114,15 +112,15 @@ impl TimerThreads {
             let thread = TimerThread::prepare(shared, Cpu(*cpu), reader.index, service, self.api);
             self.threads.push(thread.map_err(|err| ProbeError::System {
                 action: format!("start a thread as `{service}` on CPU {cpu}"),
-                remedy: "leave that service or CPU out".into(),
+                remedy: "omit that service or CPU".into(),
                 said: Some(err),
             })?);
         }
         if self.threads.iter().any(|thread| !thread.is_fine) {
             self.caveats.push(Caveat::new(
                 CaveatKind::AbilityAbsent,
-                "there is no waitable timer of high resolution here, so threads wait for the system's tick",
-                "Windows has one since 10, version 1803",
+                "no high-resolution waitable timer, so threads wait for the system's tick",
+                "use Windows 10 version 1803 or later",
             ));
         }
         let is_said = |one: &Caveat| one.kind == CaveatKind::MemoryLock;
@@ -133,7 +131,7 @@ impl TimerThreads {
         Ok(())
     }
 
-    /// The expiries of the line at `place` of a CPU, and which of them it has.
+    /// Returns the expiries of the line at `place` of a CPU.
     fn plan(&self, cpu: u32, place: usize, start: Nanos) -> TimedLine {
         let services = &self.request.services;
         let stride = u64::from(self.request.every.of(services[place]));
@@ -147,13 +145,13 @@ impl TimerThreads {
                 number(services.len()),
                 start,
             ),
-            // So that not all have theirs in the same periods.
+            // Different first numbers keep the lines from using the same periods.
             first: place as u64 % stride,
             stride,
         }
     }
 
-    /// Whether a service has not come that was asked for before the end.
+    /// Returns whether a service has not served a request from before the end.
     fn is_anyone_waiting(&self) -> bool {
         self.readers.iter().any(|(cpu, reader)| {
             let board = self.shared.board.cpu(*cpu);
@@ -162,14 +160,14 @@ impl TimerThreads {
         })
     }
 
-    /// How a line stands now that nobody waits for it any more.
+    /// Returns the state of a line, for which no thread waits any more.
     fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
         let line = (Cpu(cpu), reader.index);
         let mut own = self.threads.iter().filter(|thread| thread.line == line);
         let has_left = own.all(TimerThread::is_finished);
         Standing {
             unserved_from: Some(0),
-            // It came after the end, and left before it waited again.
+            // The service ran after the end, and the thread left before it waited again.
             given_up: if has_left { reader.until } else { given_up },
             is_elsewhere: false,
         }
@@ -181,55 +179,58 @@ impl TimerThreads {
             Caveat::new(
                 CaveatKind::TickRate,
                 format!(
-                    "{count} waits for a timer were over before their time, by {most} at most: the rest was waited for, and counts as no latency below zero"
+                    "{count} timer waits ended early, by at most {most}; the threads waited again, so no latency is negative"
                 ),
-                "nothing to do: a timer that is set to a time from now on may be early by the system's tick",
+                "no action needed: a relative timer may be early by the system's tick",
             )
         })
     }
 }
 
-/// What is never seen here.
+/// Returns the warning about events that are not observable on Windows.
 fn unseen() -> Caveat {
     Caveat::new(
         CaveatKind::AbilityAbsent,
-        "on Windows page faults of measuring threads, and whether laggard itself was stopped, are not seen",
-        "where memory is locked there are none after the start; leave laggard's window alone meanwhile",
+        "on Windows laggard does not detect page faults of measuring threads or stops of laggard",
+        "with locked memory there are no page faults after the start; do not touch laggard's window during the measurement",
     )
 }
 
-/// What a timer does that is not of high resolution.
-#[allow(clippy::wildcard_enum_match_arm, reason = "no others are offered")]
+/// Returns the warning about a timer without high resolution.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the options offer no others"
+)]
 fn coarse_caveat(api: TimerApi) -> Option<Caveat> {
     let what = match api {
-        TimerApi::WaitableTimer => "which comes with the system's tick",
+        TimerApi::WaitableTimer => "which expires at the system's tick",
         TimerApi::TimeSetEvent => {
-            "which takes whole milliseconds (what is beyond them is part of the latency) and has a thread of winmm's wake the one that is measured"
+            "which takes whole milliseconds (the rest counts as latency) and wakes the measured thread from a thread of winmm"
         }
         TimerApi::ThreadpoolTimer => {
-            "which comes with the system's tick and has a thread of the pool wake the one that is measured"
+            "which expires at the system's tick and wakes the measured thread from a pool thread"
         }
         _ => return None,
     };
     Some(Caveat::new(
         CaveatKind::TickRate,
-        format!("threads wait by {}, {what}", api.name()),
-        "leave `--source` out for timers of high resolution",
+        format!("threads wait with {}, {what}", api.name()),
+        "for high-resolution timers, omit `--source`",
     ))
 }
 
 fn memory_caveat() -> Caveat {
     Caveat::new(
         CaveatKind::MemoryLock,
-        "memory cannot be locked, so page faults may be measured as latency",
-        "run as an administrator, who has the right to increase a working set",
+        "cannot lock memory, so page faults may be measured as latency",
+        "run as an administrator, with the right to increase a working set",
     )
 }
 
-/// The board, in memory that stays.
+/// Creates the board in locked memory.
 fn board(request: &Request, caveats: &mut Vec<Caveat>) -> Board {
     let slots = RING_TIME.ns() / request.period.ns();
-    let bits = (64 - slots.leading_zeros()).clamp(RING_BITS.0, RING_BITS.1);
+    let bits = (64 - slots.leading_zeros()).clamp(MIN_MAX_RING_BITS.0, MIN_MAX_RING_BITS.1);
     let cpus = request.cpus.as_slice();
     let nr_cpus = cpus.iter().map(|cpu| cpu.0 as usize + 1).max().unwrap_or(0);
     let slots_of_cpu = request.services.len() << bits;
@@ -253,7 +254,7 @@ fn board(request: &Request, caveats: &mut Vec<Caveat>) -> Board {
     board
 }
 
-/// A reader for each line, with the number of its CPU.
+/// Returns a reader for each line, with the number of its CPU.
 fn readers(request: &Request, lines: &[Line]) -> Vec<(u32, LineReader)> {
     let places = request.services.len();
     let reader = |(number, line): (usize, &Line)| {
@@ -327,7 +328,7 @@ impl Source for TimerThreads {
             reader.until = until;
         }
         if !self.has_begun {
-            // Nothing has been asked: the threads end with their channels.
+            // No requests are open: the threads end with their channels.
             self.threads.clear();
         }
     }
@@ -341,7 +342,8 @@ impl Source for TimerThreads {
     }
 
     fn settle(&mut self, given_up: Nanos) {
-        // Before the stop wakes those who wait yet: who leaves by it has not come.
+        // Before the stop wakes the waiting threads: a service whose thread leaves because of the
+        // stop has not run.
         self.standings = self
             .readers
             .iter()
@@ -381,7 +383,7 @@ impl Source for TimerThreads {
 
     fn failure(&self) -> Option<String> {
         let has_failed = self.shared.failed.load(Ordering::Relaxed) > 0;
-        has_failed.then(|| "Windows set no timer for a thread any more".into())
+        has_failed.then(|| "Windows refused to set a timer for a thread".into())
     }
 
     fn thread_of(&self, line: usize) -> Option<Tid> {

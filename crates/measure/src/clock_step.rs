@@ -1,14 +1,14 @@
-//! How a clock goes on.
+//! Resolution of a clock.
 
 use laggard_model::Nanos;
 
-/// A clock is read for so long: more than two of the longest ticks that systems have.
-const READ: Nanos = Nanos::from_ms(40);
+/// Time for which a clock is read: more than two of the longest ticks of any system.
+const READ_TIME: Nanos = Nanos::from_ms(40);
 
-/// The smallest step forward among readings; absent where it did not go on, or cannot
-/// be read.
-pub fn least_step(now: impl Fn() -> Nanos, read: impl Fn() -> Option<Nanos>) -> Option<Nanos> {
-    let over = now() + READ;
+/// Returns the smallest step forward among the readings; `None` if the clock did not advance or
+/// is not readable.
+pub fn min_step(now: impl Fn() -> Nanos, read: impl Fn() -> Option<Nanos>) -> Option<Nanos> {
+    let over = now() + READ_TIME;
     let mut before = read()?;
     let mut least = None;
     while now() < over {
@@ -28,9 +28,9 @@ mod tests {
 
     use super::*;
 
-    /// 1 us passes with each look at the time.
+    /// 1 us passes with each reading of the time.
     #[test]
-    fn a_clock_of_ticks_steps_by_them_and_one_that_stands_does_not() {
+    fn min_step_is_the_tick_and_none_for_a_stopped_clock() {
         let time = Cell::new(Nanos::ZERO);
         let now = || {
             time.set(time.get() + Nanos::from_us(1));
@@ -39,8 +39,8 @@ mod tests {
         let tick = Nanos::from_ms(10);
         let coarse = || Some(tick * (time.get().ns() / tick.ns()));
 
-        assert_eq!(least_step(now, coarse), Some(tick));
-        assert_eq!(least_step(now, || Some(tick)), None);
-        assert_eq!(least_step(now, || None), None);
+        assert_eq!(min_step(now, coarse), Some(tick));
+        assert_eq!(min_step(now, || Some(tick)), None);
+        assert_eq!(min_step(now, || None), None);
     }
 }

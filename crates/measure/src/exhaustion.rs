@@ -1,60 +1,58 @@
-//! Ends a measurement that takes the machine from its own collector.
+//! Stop of a measurement that starves its collector.
 //!
-//! Measuring threads come before normal ones: asked too often, they leave the
-//! collector no time, so that it neither empties the rings nor hears that it
-//! is to end. So they look themselves when it last came, which costs them a
-//! read of memory, and give up where it stays away and most of the CPUs' time
-//! was theirs. A collector that somebody else keeps away is no reason: what
-//! happens then is what is to be measured.
+//! Measuring threads run before `SCHED_OTHER` threads. With too many expiries they leave the
+//! collector no CPU time, so that it neither empties the rings nor notices the end. The threads
+//! therefore check when the collector last ran, which costs a read of memory. They give up if it
+//! stays away and they used most of the CPUs' time themselves. If other programs keep the
+//! collector away, the threads continue, because that situation is to be measured.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::Nanos;
 
-/// How long the collector may stay away before the threads ask why.
-const PATIENCE: Nanos = Nanos::from_secs(3);
-/// They give up where more than one in so many nanoseconds was their own, of
-/// all CPUs that are measured.
-const OWN_IN: u64 = 2;
+/// Maximum absence of the collector before the threads check their own use.
+const MAX_ABSENCE: Nanos = Nanos::from_secs(3);
+/// Inverse of the fraction of the measured CPUs' time above which the threads give up.
+const INVERSE_MAX_SHARE: u64 = 2;
 
-/// What the collector and the measuring threads know of each other.
+/// State that the collector and the measuring threads share.
 #[derive(Debug)]
 pub struct Exhaustion {
     cpus: u64,
     /// Returns the CPU time of all threads of this program.
     cpu_time: fn() -> Nanos,
-    /// When the collector last came, ns; 0: not yet.
-    looked: AtomicU64,
-    /// What this program had used by then, ns.
+    /// Time in ns of the collector's last run; 0 before the first.
+    last_run: AtomicU64,
+    /// CPU time in ns that this program had used by then.
     used: AtomicU64,
-    /// When the threads gave up, ns; 0: they did not.
+    /// Time in ns at which the threads gave up; 0 if they did not.
     given_up: AtomicU64,
 }
 
 impl Exhaustion {
-    /// Returns the state before a measurement of `cpus` CPUs. `cpu_time` takes no lock and
-    /// allocates nothing.
+    /// Creates the state for a measurement of `cpus` CPUs.
     pub fn new(cpus: usize, cpu_time: fn() -> Nanos) -> Self {
         Self {
             cpus: cpus as u64,
             cpu_time,
-            looked: AtomicU64::new(0),
+            last_run: AtomicU64::new(0),
             used: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
         }
     }
 
-    /// The collector has come, at `now`.
+    /// Records a run of the collector at `now`.
     pub fn note(&self, now: Nanos) {
         self.used.store((self.cpu_time)().ns(), Ordering::Relaxed);
-        self.looked.store(now.ns(), Ordering::Release);
+        self.last_run.store(now.ns(), Ordering::Release);
     }
 
-    /// Whether a measuring thread is to end, at `now`. No lock, no allocation.
+    /// Returns whether a measuring thread is to end at `now`. Takes no lock and allocates
+    /// nothing.
     pub fn is_hopeless(&self, now: Nanos) -> bool {
-        let looked = self.looked.load(Ordering::Acquire);
-        let away = now.ns().saturating_sub(looked);
-        if looked == 0 || away < PATIENCE.ns() {
+        let last_run = self.last_run.load(Ordering::Acquire);
+        let away = now.ns().saturating_sub(last_run);
+        if last_run == 0 || away < MAX_ABSENCE.ns() {
             return false;
         }
         let own = (self.cpu_time)()
@@ -62,7 +60,7 @@ impl Exhaustion {
             .saturating_sub(self.used.load(Ordering::Relaxed));
         let is_hopeless = self.is_mostly_own(own, away);
         if is_hopeless {
-            // The first to find out says when; another's time is as good.
+            // The first thread stores its time. The time of another thread would do as well.
             let _ =
                 self.given_up
                     .compare_exchange(0, now.ns(), Ordering::Relaxed, Ordering::Relaxed);
@@ -71,13 +69,13 @@ impl Exhaustion {
     }
 
     const fn is_mostly_own(&self, own_ns: u64, wall_ns: u64) -> bool {
-        own_ns.saturating_mul(OWN_IN) > wall_ns.saturating_mul(self.cpus)
+        own_ns.saturating_mul(INVERSE_MAX_SHARE) > wall_ns.saturating_mul(self.cpus)
     }
 
-    /// When the threads gave up, if they did.
+    /// Returns when the threads gave up, if they did.
     pub fn given_up(&self) -> Option<Nanos> {
-        let at = self.given_up.load(Ordering::Relaxed);
-        (at > 0).then(|| Nanos::from_ns(at))
+        let time = self.given_up.load(Ordering::Relaxed);
+        (time > 0).then(|| Nanos::from_ns(time))
     }
 }
 
@@ -89,7 +87,7 @@ mod tests {
     const START: Nanos = Nanos::from_secs(100);
 
     #[test]
-    fn a_collector_that_comes_is_no_reason_to_end() {
+    fn running_collector_is_no_reason_to_end() {
         let exhaustion = Exhaustion::new(2, used);
         exhaustion.note(START);
 
@@ -98,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn before_the_collector_first_came_there_is_nothing_to_judge_by() {
+    fn measurement_continues_before_the_first_run_of_the_collector() {
         assert!(!Exhaustion::new(1, used).is_hopeless(START));
     }
 
-    /// This test takes no CPU time to speak of.
+    /// This test uses almost no CPU time.
     #[test]
-    fn a_collector_that_others_keep_away_is_no_reason_to_end() {
+    fn collector_delayed_by_others_is_no_reason_to_end() {
         let exhaustion = Exhaustion::new(1, used);
         exhaustion.note(START);
 
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn measuring_that_takes_most_of_its_cpus_is_hopeless() {
+    fn measurement_that_takes_most_of_its_cpus_ends() {
         let exhaustion = Exhaustion::new(2, used);
         let second = 1_000_000_000;
 
@@ -121,9 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_thread_that_gives_up_says_when() {
+    fn first_thread_that_gives_up_sets_the_time() {
         let exhaustion = Exhaustion::new(0, used);
-        // Zero CPUs: any time that this test takes is too much.
+        // With zero CPUs, any CPU time of this test is too much.
         exhaustion.note(START);
         let mut sum = 0_u64;
         while used().ns() == exhaustion.used.load(Ordering::Relaxed) {
@@ -135,14 +133,14 @@ mod tests {
         assert_eq!(exhaustion.given_up(), Some(START + Nanos::from_secs(4)));
     }
 
-    /// With no CPU to measure, whatever this program takes is most of it.
+    /// With zero CPUs, any CPU time of this program is most of it.
     #[test]
-    fn the_first_to_find_out_says_when() {
+    fn first_of_several_threads_sets_the_time() {
         let exhaustion = Exhaustion::new(0, used);
         exhaustion.note(START);
-        let ends = [PATIENCE, PATIENCE * 2].map(|away| START + away);
+        let ends = [MAX_ABSENCE, MAX_ABSENCE * 2].map(|away| START + away);
 
-        // The clock of this process's CPU time goes on with every reading.
+        // The clock of this process's CPU time advances with every reading.
         assert!(ends.iter().all(|&now| exhaustion.is_hopeless(now)));
 
         assert_eq!(exhaustion.given_up(), Some(ends[0]));

@@ -1,42 +1,41 @@
-//! What a recorder of everything that a machine does can say afterwards.
+//! Evidence from a recorder of all activity of a machine.
 
 use std::fmt::Debug;
 
 use laggard_model::{Address, Cpu, Evidence, Nanos, ProgramCost, Symbol, Tid};
 
-/// Keeps what each CPU did in the last moments, for when something was late.
+/// Recorder of the recent activity of each CPU, for late wakeups.
 pub trait Flight: Debug {
-    /// Reads what moves by itself, such as the counters of hypervisor and
-    /// firmware. To be called a few times a second, by the thread that asks for
-    /// evidence: the movement between two calls is all that is known.
+    /// Reads changing counters, such as those of hypervisor and firmware. The thread that
+    /// requests evidence calls this a few times per second: only the change between two calls is
+    /// known.
     fn poll(&mut self);
 
-    /// Copies out what is known of `cpu` from `from` to `to`.
+    /// Copies the evidence of `cpu` from `from` to `to`.
     ///
-    /// Call it soon: what is kept is overwritten, after some hundred milliseconds
-    /// on a busy CPU, and [`Evidence::overwritten`] says when that was too late.
+    /// Call it soon: the rings are overwritten, after some hundred milliseconds on a busy CPU,
+    /// and [`Evidence::overwritten`] shows when that has happened.
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence;
 
-    /// How many switches of threads it has missed so far, at least: what ran
-    /// between is not known.
+    /// Returns the number of context switches that it has missed so far, at least. The threads in
+    /// between are unknown.
     fn unseen_switches(&self) -> u64;
 
-    /// What it has cost so far.
+    /// Returns the cost so far.
     fn cost(&self) -> Vec<ProgramCost>;
 }
 
-/// What a kernel tells of itself, of which a probe has the newest: evidence of what made
-/// something late, and its names.
+/// Kernel events, of which a probe keeps the newest: evidence of causes, and names.
 pub trait KernelRecord: Debug + Send + Sync {
-    /// As [`Flight::evidence`].
+    /// Copies evidence as [`Flight::evidence`].
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence;
 
-    /// As [`Flight::unseen_switches`].
+    /// Returns the count as [`Flight::unseen_switches`].
     fn unseen_switches(&self) -> u64;
 
-    /// What is at an address of the kernel.
+    /// Returns the symbol at an address of the kernel.
     fn symbol(&self, address: Address) -> Symbol;
 
-    /// The threads of this process, also those that ended.
+    /// Returns the threads of this process, including ended ones.
     fn own_threads(&self) -> std::collections::BTreeSet<Tid>;
 }

@@ -1,7 +1,7 @@
-//! Control groups of the CPU controller and autogroups, as far as they explain who runs.
+//! Control groups of the CPU controller and autogroups, which explain the choice between
+//! `SCHED_OTHER` threads.
 //!
-//! Threads are known by the kernel's numbers, so that nothing is looked up in a PID
-//! namespace of its own.
+//! Threads are known by the kernel's TIDs, so nothing is looked up in a separate PID namespace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,24 +27,24 @@ const NICE_WEIGHTS: [u64; 40] = [
     3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
-/// Threads that are looked up, at most.
+/// Maximum number of threads that are looked up.
 const MAX_THREADS: usize = 4_096;
-/// Groups deeper than this are not searched.
+/// Maximum depth of groups that are searched.
 const MAX_DEPTH: usize = 32;
 
-/// Hierarchy that the CPU controller is in.
+/// Hierarchy of the CPU controller.
 #[derive(Clone, Debug)]
 struct Hierarchy {
     root: PathBuf,
     is_version_2: bool,
 }
 
-/// Quotas and scheduling entities that were looked up, each once.
+/// Quotas and scheduling entities, each looked up once.
 #[derive(Debug)]
 pub(crate) struct SchedGroups {
     hierarchy: Option<Hierarchy>,
     sees_threads: bool,
-    /// Where processes are shown; another directory in tests.
+    /// Mount point of `/proc`; another directory in tests.
     proc: PathBuf,
     quotas: BTreeMap<u64, Option<GroupQuota>>,
     entities: BTreeMap<Tid, Vec<SchedEntity>>,
@@ -67,8 +67,11 @@ impl SchedGroups {
     /// Looks up the quota of the group with this number. Call it while the group exists.
     pub(crate) fn note_quota(&mut self, number: u64) {
         if !self.quotas.contains_key(&number) {
-            let found = self.hierarchy.as_ref().and_then(|one| one.quota(number));
-            self.quotas.insert(number, found);
+            let entry = self
+                .hierarchy
+                .as_ref()
+                .and_then(|hierarchy| hierarchy.quota(number));
+            self.quotas.insert(number, entry);
         }
     }
 
@@ -76,13 +79,13 @@ impl SchedGroups {
     pub(crate) fn note_thread(&mut self, tid: Tid) {
         let is_new = tid.0 != 0 && !self.entities.contains_key(&tid);
         if self.sees_threads && is_new && self.entities.len() < MAX_THREADS {
-            let found = self.read_entities(tid).unwrap_or_default();
-            self.entities.insert(tid, found);
+            let entry = self.read_entities(tid).unwrap_or_default();
+            self.entities.insert(tid, entry);
         }
     }
 
-    /// Looks up the entities of a thread and of the normal threads that ran while it
-    /// waited. Does nothing for a real-time thread: it does not compete with them.
+    /// Looks up the entities of a thread and of the `SCHED_OTHER` threads that ran while it waited.
+    /// Does nothing for a real-time thread, which does not compete with them.
     pub(crate) fn note_competitors(&mut self, waiter: Tid, evidence: &Evidence) {
         let switches = || {
             evidence.events.iter().filter_map(|event| match event.what {
@@ -101,18 +104,18 @@ impl SchedGroups {
         }
     }
 
-    /// Quotas that were found.
+    /// Returns the known quotas.
     pub(crate) fn quotas(&self) -> BTreeMap<u64, GroupQuota> {
-        let found = self.quotas.iter();
-        found
+        let entry = self.quotas.iter();
+        entry
             .filter_map(|(&number, quota)| Some((number, quota.clone()?)))
             .collect()
     }
 
-    /// Entities of the threads that were found.
+    /// Returns the entities of the known threads.
     pub(crate) fn entities(&self) -> BTreeMap<Tid, Vec<SchedEntity>> {
-        let found = self.entities.iter();
-        found
+        let entry = self.entities.iter();
+        entry
             .filter(|(_, levels)| !levels.is_empty())
             .map(|(&tid, levels)| (tid, levels.clone()))
             .collect()
@@ -122,7 +125,7 @@ impl SchedGroups {
         let file = |name: &str| fs::read_to_string(self.proc.join(tid.0.to_string()).join(name));
         let hierarchy = self.hierarchy.as_ref();
         let groups = file("cgroup").ok()?;
-        let path = hierarchy.and_then(|one| one.path_of(&groups));
+        let path = hierarchy.and_then(|hierarchy| hierarchy.path_of(&groups));
         let mut levels = match (hierarchy, &path) {
             (Some(hierarchy), Some(path)) => hierarchy.levels(path),
             _ => Vec::new(),
@@ -141,7 +144,7 @@ impl SchedGroups {
     }
 }
 
-/// The hierarchy of the CPU controller, from `/proc/self/mounts`.
+/// Returns the hierarchy of the CPU controller from `/proc/self/mounts`.
 fn hierarchy(mounts: &str) -> Option<Hierarchy> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -166,7 +169,7 @@ fn hierarchy(mounts: &str) -> Option<Hierarchy> {
 }
 
 impl Hierarchy {
-    /// Path of a thread's group, from its `/proc/TID/cgroup`.
+    /// Returns the path of a thread's group from its `/proc/TID/cgroup`.
     fn path_of(&self, groups: &str) -> Option<String> {
         groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
@@ -174,14 +177,14 @@ impl Hierarchy {
             let is_it = if self.is_version_2 {
                 number == "0" && controllers.is_empty()
             } else {
-                controllers.split(',').any(|one| one == "cpu")
+                controllers.split(',').any(|controller| controller == "cpu")
             };
             fields.next().filter(|_| is_it).map(Into::into)
         })
     }
 
-    /// Groups on the way to `path`, each with its weight. Without the CPU controller a
-    /// group of version 2 is none of the scheduler's.
+    /// Returns the groups on the path to `path`, each with its weight. A version 2 group without
+    /// the CPU controller is not a scheduling group.
     fn levels(&self, path: &str) -> Vec<SchedEntity> {
         let mut folder = self.root.clone();
         let mut group = String::new();
@@ -212,14 +215,14 @@ impl Hierarchy {
         levels
     }
 
-    /// The quota of the group with this number.
+    /// Returns the quota of the group with this number.
     fn quota(&self, number: u64) -> Option<GroupQuota> {
         let folder = find(&self.root, number, 0)?;
         let below = folder.strip_prefix(&self.root).ok()?;
         let us = |value: Option<u64>| value.map(Nanos::from_us);
         let (file, quota, period) = if self.is_version_2 {
             let text = fs::read_to_string(folder.join("cpu.max")).unwrap_or_default();
-            let mut fields = text.split_whitespace().map(|one| one.parse().ok());
+            let mut fields = text.split_whitespace().map(|field| field.parse().ok());
             let (quota, period) = (fields.next().flatten(), fields.next().flatten());
             ("cpu.max", quota, period)
         } else {
@@ -236,7 +239,7 @@ impl Hierarchy {
     }
 }
 
-/// The directory with this inode number: the kernel's number of the group.
+/// Returns the directory with this inode number, which is the kernel's number of the group.
 fn find(folder: &Path, number: u64, depth: usize) -> Option<PathBuf> {
     if folder.metadata().ok()?.ino() == number {
         return Some(folder.into());
@@ -258,7 +261,8 @@ fn weight_of(nice: i64) -> u64 {
     NICE_WEIGHTS.get(place).copied().unwrap_or(NICE_0)
 }
 
-/// The autogroup of a thread, from its `/proc/TID/autogroup`: `/autogroup-25 nice 0`.
+/// Returns the autogroup of a thread from its `/proc/TID/autogroup`, such as `/autogroup-25 nice
+/// 0`.
 fn autogroup_level(text: &str) -> Option<SchedEntity> {
     let (group, nice) = text.trim().split_once(" nice ")?;
     let nice: i64 = nice.parse().ok()?;
@@ -269,12 +273,12 @@ fn autogroup_level(text: &str) -> Option<SchedEntity> {
     })
 }
 
-/// The thread itself, from its `/proc/TID/stat`.
+/// Returns the thread's entity from its `/proc/TID/stat`.
 fn thread_level(stat: &str) -> Option<SchedEntity> {
-    /// Places of the nice value and the policy after the name: proc(5).
+    /// Indices of the nice value and the policy after the name: proc(5).
     const NICE: usize = 16;
     const POLICY: usize = 38;
-    // The name can have spaces and parentheses.
+    // The name can contain spaces and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let nice: i64 = fields.get(NICE)?.parse().ok()?;
     let is_idle = fields.get(POLICY) == Some(&POLICY_IDLE);
@@ -306,7 +310,7 @@ mod tests {
         fs::write(file, text).unwrap();
     }
 
-    /// A system below a directory, with a thread 42 in these groups.
+    /// Creates a system below a directory with a thread 42 in these groups.
     fn groups(dir: &Path, is_version_2: bool, cgroup: &str, stat: &str) -> SchedGroups {
         write(&dir.join("proc/42/cgroup"), cgroup);
         write(&dir.join("proc/42/stat"), stat);
@@ -327,7 +331,7 @@ mod tests {
     fn levels(mut groups: SchedGroups) -> Vec<(String, String, u64)> {
         groups.note_thread(Tid(42));
         let levels = groups.entities().remove(&Tid(42)).unwrap_or_default();
-        let level = |one: SchedEntity| (one.group, one.setting, one.weight);
+        let level = |entity: SchedEntity| (entity.group, entity.setting, entity.weight);
         levels.into_iter().map(level).collect()
     }
 
@@ -343,7 +347,7 @@ mod tests {
         write(&root.join("a/b/cpu.shares"), "2048\n");
         let cgroup = "5:devices:/x\n4:cpuacct,cpu:/a/b\n0::/y\n";
 
-        let found = levels(groups(dir.path(), false, cgroup, &stat(-20, 0)));
+        let levels = levels(groups(dir.path(), false, cgroup, &stat(-20, 0)));
 
         let thread = level("", "nice -20", 88761);
         let expected = [
@@ -351,7 +355,7 @@ mod tests {
             level("/a/b", "cpu.shares 2048", 2048),
             thread,
         ];
-        assert_eq!(found, expected);
+        assert_eq!(levels, expected);
     }
 
     #[test]
@@ -376,14 +380,14 @@ mod tests {
     fn autogroup_counts_only_in_the_root_group() {
         let dir = tempfile::tempdir().unwrap();
 
-        let found = levels(groups(dir.path(), true, "0::/\n", &stat(0, 0)));
+        let levels = levels(groups(dir.path(), true, "0::/\n", &stat(0, 0)));
 
         let autogroup = level("/autogroup-25", "autogroup, nice 5", 335);
-        assert_eq!(found, [autogroup, level("", "nice 0", 1024)]);
+        assert_eq!(levels, [autogroup, level("", "nice 0", 1024)]);
     }
 
     #[test]
-    fn quota_is_found_by_the_number_of_the_group() {
+    fn quota_is_returned_by_the_number_of_the_group() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("cgroup/a/b");
         write(&folder.join("cpu.max"), "30000 100000\n");

@@ -1,8 +1,8 @@
-//! Names of the running kernel's functions, as `/proc/kallsyms` has them, in little
-//! memory: a program that stays on for months keeps them.
+//! Names of the running kernel's functions from `/proc/kallsyms`, in little memory, because a
+//! program that runs for months keeps them.
 //!
-//! `blazesym` reads the same file, and keeps a text of its own for each symbol: of 122,000
-//! of them 14 MB while it sorts them, 11 after that. Here it is 5.
+//! `blazesym` reads the same file and keeps a separate text for each symbol: for 122,000 symbols
+//! 14 MB while it sorts them, and 11 MB after that. Here it is 5 MB.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -11,18 +11,18 @@ use laggard_model::{Address, Symbol};
 
 const FILE: &str = "/proc/kallsyms";
 
-/// The symbols of the kernel that runs; an image on disk need not be its.
+/// Symbols of the running kernel. An image on disk may be a different kernel.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSymbols {
-    /// In the order of their addresses.
+    /// Symbols in the order of their addresses.
     symbols: Vec<PlacedName>,
-    /// One behind the other, in the order of the file.
+    /// Names in the order of the file, one after the other.
     names: String,
-    /// Why there are none.
+    /// Reason why there are none.
     lacks: Option<String>,
 }
 
-/// Where a function begins, and where its name is among the names.
+/// Start of a function, and the position of its name.
 #[derive(Clone, Copy, Debug)]
 struct PlacedName {
     start: u64,
@@ -31,17 +31,17 @@ struct PlacedName {
 }
 
 impl KernelSymbols {
-    /// Reads them all. What cannot be read is told of each address.
+    /// Reads all symbols. If that fails, every address has the reason.
     pub(crate) fn read() -> Self {
         let read = File::open(FILE).and_then(|file| Self::of(BufReader::new(file)));
         read.unwrap_or_else(|err| Self {
-            lacks: Some(format!("the kernel's symbols cannot be read: {err}")),
+            lacks: Some(format!("cannot read the kernel's symbols: {err}")),
             ..Self::default()
         })
     }
 
-    /// Lines of an address, a letter and a name. Without the right to see them all
-    /// addresses are zero, and there are none.
+    /// Parses lines of an address, a letter and a name. Without the right to see them all
+    /// addresses are zero, and there are no symbols.
     fn of(mut lines: impl BufRead) -> io::Result<Self> {
         let (mut symbols, mut names) = (Vec::new(), String::new());
         let mut line = String::new();
@@ -60,9 +60,9 @@ impl KernelSymbols {
             }
             line.clear();
         }
-        // Of several at one address the first.
-        symbols.sort_by_key(|one| one.start);
-        symbols.dedup_by_key(|one| one.start);
+        // Of several symbols at one address the first is kept.
+        symbols.sort_by_key(|symbol| symbol.start);
+        symbols.dedup_by_key(|symbol| symbol.start);
         symbols.shrink_to_fit();
         names.shrink_to_fit();
         let lacks = symbols.is_empty().then(|| {
@@ -76,12 +76,14 @@ impl KernelSymbols {
         })
     }
 
-    /// The function in which an address lies: that which begins next before it.
+    /// Returns the function that contains an address: the last one that starts before it.
     pub(crate) fn at(&self, address: Address) -> Symbol {
-        let behind = self.symbols.partition_point(|one| one.start <= address.0);
+        let behind = self
+            .symbols
+            .partition_point(|symbol| symbol.start <= address.0);
         let Some(place) = behind.checked_sub(1) else {
             let reason = self.lacks.clone();
-            let unknown = reason.unwrap_or_else(|| "it lies before all functions".into());
+            let unknown = reason.unwrap_or_else(|| "it is before the first function".into());
             return Symbol {
                 unknown: Some(unknown),
                 ..Symbol::default()
@@ -89,7 +91,7 @@ impl KernelSymbols {
         };
         let PlacedName { from, bytes, .. } = self.symbols[place];
         let name = &self.names[from as usize..][..bytes as usize];
-        let plain = rustc_demangle::try_demangle(name).map(|one| format!("{one:#}"));
+        let plain = rustc_demangle::try_demangle(name).map(|symbol| format!("{symbol:#}"));
         Symbol {
             name: Some(plain.unwrap_or_else(|_| name.to_owned())),
             ..Symbol::default()
@@ -116,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_in_the_function_that_begins_next_before_it() {
-        // Those of modules come last, wherever they lie.
+    fn address_belongs_to_the_last_function_that_starts_before_it() {
+        // Symbols of modules come last, at any address.
         let text = "00000200 T schedule\n00000100 t first\n00000200 T alias\n\
                     00000300 t last\n00000180 t of_module\t[nvme]\n";
 
-        let found = names(text, &[0x100, 0x17f, 0x180, 0x200, 0x2ff, u64::MAX, 0xff]);
+        let symbol_names = names(text, &[0x100, 0x17f, 0x180, 0x200, 0x2ff, u64::MAX, 0xff]);
 
         let named = [
             "first",
@@ -131,13 +133,13 @@ mod tests {
             "schedule",
             "last",
         ];
-        assert_eq!(found[..6], named.map(|name| Some(name.to_owned())));
-        assert_eq!(found[6], None);
+        assert_eq!(symbol_names[..6], named.map(|name| Some(name.to_owned())));
+        assert_eq!(symbol_names[6], None);
     }
 
-    /// Of one address in every 300 of the kernel that runs here.
+    /// Checks one address in every 300 of the running kernel.
     #[test]
-    fn names_are_those_that_another_reader_finds() {
+    fn names_match_those_of_another_reader() {
         let ours = KernelSymbols::read();
         if let Some(lacks) = &ours.lacks {
             println!("skipped: {lacks}");
@@ -159,42 +161,49 @@ mod tests {
             .symbolize(&source, Input::AbsAddr(&inside))
             .unwrap();
 
-        // Several functions may begin at one address; any of them is it.
-        let begins = |at: u64, name: &str| {
-            let line = |kind: &str| format!("{at:016x} {kind} {name}");
-            let is_it = |one: &str| ["T", "t", "W", "w"].iter().any(|kind| one == line(kind));
+        // Several functions may start at one address; any of them is correct.
+        let begins = |address: u64, name: &str| {
+            let line = |kind: &str| format!("{address:016x} {kind} {name}");
+            let is_it = |line_text: &str| {
+                ["T", "t", "W", "w"]
+                    .iter()
+                    .any(|kind| line_text == line(kind))
+            };
             std::fs::read_to_string(FILE).unwrap().lines().any(is_it)
         };
         let differing: Vec<_> = inside
             .iter()
             .zip(&theirs)
-            .filter_map(|(&at, theirs)| {
-                let name = ours.at(Address(at)).name?;
+            .filter_map(|(&address, theirs)| {
+                let name = ours.at(Address(address)).name?;
                 let theirs = theirs.as_sym()?;
                 let is_it = name == theirs.name || begins(theirs.addr, &name);
-                (!is_it).then(|| (at, name, theirs.name.clone()))
+                (!is_it).then(|| (address, name, theirs.name.clone()))
             })
             .collect();
-        let named = theirs.iter().filter(|one| one.as_sym().is_some()).count();
+        let named = theirs
+            .iter()
+            .filter(|line_text| line_text.as_sym().is_some())
+            .count();
         assert!(named * 10 > inside.len() * 9, "{named} of {}", inside.len());
         assert!(differing.is_empty(), "{differing:?}");
     }
 
     #[test]
-    fn functions_of_rust_have_the_names_that_they_were_written_with() {
+    fn rust_function_names_are_demangled() {
         let text = "00000100 t _RNvCs1234_7mycrate3foo\n";
 
         assert_eq!(names(text, &[0x100]), [Some("mycrate::foo".to_owned())]);
     }
 
     #[test]
-    fn addresses_that_are_not_shown_are_no_symbols_and_that_is_told() {
+    fn hidden_addresses_give_a_reason_instead_of_symbols() {
         let hidden = "0000000000000000 T schedule\n0000000000000000 t other\nnonsense\n\n";
         let symbols = KernelSymbols::of(hidden.as_bytes()).unwrap();
 
-        let found = symbols.at(Address(0x100));
+        let symbol = symbols.at(Address(0x100));
 
-        assert_eq!(found.name, None);
-        assert!(found.unknown.unwrap().contains("CAP_SYSLOG"));
+        assert_eq!(symbol.name, None);
+        assert!(symbol.unknown.unwrap().contains("CAP_SYSLOG"));
     }
 }

@@ -1,9 +1,8 @@
-//! The probes: how late the operating system runs code, stage by stage.
+//! Probes: how late the operating system runs code, stage by stage.
 //!
-//! A probe ([`Probe`]) measures [`laggard_model::Line`]s: a service on a CPU
-//! by a route. `linux` measures for real, with eBPF or, without it, expiry and
-//! user stage alone; [`fake`] plays a script, on any operating system.
-//! `laggard_measure_windows` measures expiry and user stage alone.
+//! A probe ([`Probe`]) measures [`laggard_model::Line`]s: a service on a CPU by a route. `linux`
+//! measures with eBPF or, without it, only the stages expiry and user. [`fake`] plays a script on
+//! any operating system. `windows` measures only the stages expiry and user.
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
@@ -37,7 +36,7 @@ mod used;
 #[cfg(target_os = "linux")]
 pub use board::BoardMaps;
 pub use board::Timeline;
-pub use clock_step::least_step;
+pub use clock_step::min_step;
 pub use flight::Flight;
 #[cfg(target_os = "linux")]
 pub use names::LiveNames;

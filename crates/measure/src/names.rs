@@ -1,8 +1,8 @@
-//! Names that can be told while measuring.
+//! Names that are available during the measurement.
 //!
-//! Reading symbol tables takes CPU time, so it is done once, before measuring
-//! begins; later each new address costs a search in memory. User code stays
-//! unnamed: its tables are read when a recording ends.
+//! Reading symbol tables takes CPU time, so it is done once, before the measurement. Later each
+//! new address costs a search in memory. User code has no names: its tables are read when a
+//! recording ends.
 
 use std::fs;
 
@@ -23,8 +23,8 @@ pub struct LiveNames {
 }
 
 impl LiveNames {
-    /// Reads the kernel's symbols and the interrupts' devices. What cannot be
-    /// read stays a bare address or number.
+    /// Reads the kernel's symbols and the devices of interrupts. An unreadable name stays a bare
+    /// address or number.
     pub fn read() -> Self {
         let mut names = Self {
             kernel: KernelSymbols::read(),
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_function_stays_a_bare_address() {
+    fn address_without_a_function_stays_a_bare_address() {
         let mut names = LiveNames::read();
         names.learn(&Culprit {
             frame: Some(Address(16)),
@@ -106,7 +106,7 @@ mod tests {
 
     /// Without root, /proc/kallsyms shows no addresses.
     #[test]
-    fn a_function_of_the_kernel_is_named_where_its_symbols_can_be_read() {
+    fn kernel_function_has_a_name_if_its_symbols_are_readable() {
         let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let of_schedule = symbols.lines().find_map(|line| {
             let (address, rest) = line.split_once(' ')?;

@@ -1,8 +1,8 @@
-//! Which threads are our own.
+//! Threads of this process.
 //!
-//! Told by number, never by name: anybody can call a thread `laggard`. The
-//! kernel's tracepoints count threads in the first PID namespace, `/proc` in the
-//! one that we are in; elsewhere none is known rather than a wrong one.
+//! They are recognised by their TID, never by their name, because any program can call a thread
+//! `laggard`. The kernel's tracepoints use TIDs of the initial PID namespace, `/proc` those of
+//! the current one. In any other namespace no thread is known, which is better than a wrong one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,28 +11,27 @@ use std::time::{Duration, Instant};
 
 use laggard_model::Tid;
 
-/// The first PID namespace: `PROC_PID_INIT_INO` of the kernel's
-/// `include/linux/proc_ns.h`, the same since 3.8.
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
-/// How long a thread counts as another process's without a look at `/proc`. Its number
-/// cannot come to be a new thread of ours in less: the kernel goes through all others
-/// first.
-const STRANGER_FOR: Duration = Duration::from_millis(100);
+/// Initial PID namespace: `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`, the same
+/// since 3.8.
+const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
+/// Time for which a thread counts as foreign without another check of `/proc`. Its TID cannot be
+/// reused for a thread of this process in less time: the kernel uses all other TIDs first.
+const FOREIGN_FOR: Duration = Duration::from_millis(100);
 
-/// The threads of this process among those that were asked about.
+/// Threads of this process among those that were checked.
 #[derive(Debug)]
 pub(crate) struct OwnThreads {
     is_known: bool,
     threads: BTreeSet<Tid>,
-    /// Threads of other processes, looked up since the time.
+    /// Threads of other processes that were checked since that time.
     strangers: BTreeSet<Tid>,
     strangers_since: Instant,
 }
 
-/// Whether `/proc` shows threads by the kernel's numbers.
+/// Returns whether `/proc` shows threads with the kernel's TIDs.
 pub(crate) fn is_first_namespace() -> bool {
     let namespace = fs::read_link("/proc/self/ns/pid");
-    namespace.is_ok_and(|path| path == *FIRST_NAMESPACE)
+    namespace.is_ok_and(|path| path == *INITIAL_NAMESPACE)
 }
 
 impl Default for OwnThreads {
@@ -47,20 +46,20 @@ impl Default for OwnThreads {
 }
 
 impl OwnThreads {
-    /// Remembers `tid` if it is one of ours. Call it while the thread lives.
+    /// Records `tid` if the thread belongs to this process. Call it while the thread lives.
     pub(crate) fn note(&mut self, tid: Tid) {
         self.note_at(Instant::now(), tid, |tid| {
             Path::new(&format!("/proc/self/task/{}", tid.0)).exists()
         });
     }
 
-    /// Looks each thread up once in a while, however many events name it: a look at
-    /// `/proc` takes longer than all else that is done with an event.
+    /// Checks each thread only once in a while, because a check of `/proc` takes longer than all
+    /// other work for an event.
     fn note_at(&mut self, now: Instant, tid: Tid, is_ours: impl FnOnce(Tid) -> bool) {
         if !self.is_known || tid.0 == 0 || self.threads.contains(&tid) {
             return;
         }
-        if now.duration_since(self.strangers_since) > STRANGER_FOR {
+        if now.duration_since(self.strangers_since) > FOREIGN_FOR {
             self.strangers.clear();
             self.strangers_since = now;
         }
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_of_this_process_is_ours_and_the_first_of_all_is_not() {
+    fn thread_of_this_process_is_own_and_init_is_not() {
         let mut own = OwnThreads::default();
         let me = Tid(std::process::id());
 
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_others_are_looked_up_once_in_a_while() {
+    fn foreign_threads_are_checked_once_in_a_while() {
         let mut own = OwnThreads {
             is_known: true,
             ..OwnThreads::default()
@@ -118,12 +117,12 @@ mod tests {
             }
         }
 
-        // At first, and again after the time.
+        // The first check, and another after the interval.
         assert_eq!(lookups, 20);
     }
 
     #[test]
-    fn where_numbers_are_not_the_kernels_none_is_ours() {
+    fn no_thread_is_own_outside_the_initial_namespace() {
         let mut own = OwnThreads {
             is_known: false,
             ..OwnThreads::default()

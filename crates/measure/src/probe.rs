@@ -1,4 +1,4 @@
-//! What every probe can do, whatever it measures with.
+//! Interface of all probes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,56 +8,54 @@ use laggard_model::{
     OwnCost, Service, Stage, Tid, TimerApi,
 };
 
-/// What a probe is asked to measure.
+/// Plan of a probe's measurement.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// On which CPUs.
     pub cpus: CpuList,
-    /// Which services, on each of them.
+    /// Services to measure on each CPU.
     pub services: Vec<Service>,
-    /// Those of them that are left out, with a caveat, where they cannot be
-    /// had. The others are an error then.
+    /// Services among them that are left out with a warning if they are not available. A service
+    /// that is not optional is then an error.
     pub optional: Vec<Service>,
     /// Mean time between two expiries of a line; whole microseconds.
     pub period: Nanos,
-    /// Which services have only one in so many of them. A device's has all.
+    /// Services with only one in several expiries. A device has all of them.
     pub every: Every,
     /// Whether expiries are spread over all phases of a hidden tick.
     pub dither: bool,
     /// Seed of that spread.
     pub seed: u64,
-    /// What begins an activation.
+    /// Source of activations.
     pub drive: Drive,
-    /// Which of the stages on the way to stamp; `None`: all that can be.
+    /// Intermediate stages to stamp; `None`: all available ones.
     pub stages: Option<Vec<Stage>>,
-    /// Busy processes that compete for the only CPU: the thread of the plain
-    /// service is one of them.
+    /// Busy processes that compete for the only CPU: the thread of the plain service is one of
+    /// them.
     pub contexts: Option<Contexts>,
 }
 
 impl Request {
-    /// Whether nobody asked for any of its services by name.
-    pub fn is_unasked(&self) -> bool {
+    /// Returns whether the user named none of its services.
+    pub fn is_default(&self) -> bool {
         let mut services = self.services.iter();
         services.all(|service| self.optional.contains(service))
     }
 }
 
-/// What begins an activation.
+/// Source of activations.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Drive {
-    /// A timer's expiry.
     #[default]
     Timer,
-    /// The interrupt of this UIO device, such as `/dev/uio0`, which the probe
-    /// raises. One thread service on one CPU waits for it.
+    /// Interrupt of this UIO device, such as `/dev/uio0`, which the probe raises. One thread
+    /// service on one CPU waits for it.
     Uio(PathBuf),
-    /// The expiry of this timer of Windows, for which threads wait.
+    /// Expiry of this timer of Windows, for which threads wait.
     Wait(TimerApi),
 }
 
 impl Drive {
-    /// The timer of Windows that threads wait for, where it is not the system's default.
+    /// Returns the timer of Windows that threads wait for, if it is not the default.
     #[must_use]
     pub fn timer(&self) -> Option<TimerApi> {
         match self {
@@ -67,112 +65,98 @@ impl Drive {
     }
 }
 
-/// A service that cannot be measured.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefusedService {
-    /// The service.
     pub service: Service,
-    /// Why it cannot be measured.
     pub reason: String,
-    /// What to do.
     pub remedy: String,
 }
 
-/// What cannot be measured and why, and each remedy once.
+/// Lists the services that cannot be measured with their reasons, and each remedy once.
 fn listed(refused: &[RefusedService]) -> String {
     let whats = refused
         .iter()
-        .map(|one| format!("`{}`: {}", one.service, one.reason));
-    let mut remedies: Vec<&str> = refused.iter().map(|one| one.remedy.as_str()).collect();
+        .map(|service| format!("`{}`: {}", service.service, service.reason));
+    let mut remedies: Vec<&str> = refused
+        .iter()
+        .map(|service| service.remedy.as_str())
+        .collect();
     remedies.dedup();
     let whats = whats.collect::<Vec<_>>().join(", nor ");
     format!("{whats}; {}", remedies.join("; "))
 }
 
-/// Why nothing can be measured.
+/// Reason why a measurement is impossible.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// A service that was asked for by name cannot be had.
+    /// A service that the user named is not available.
     #[error("cannot measure `{service}`: {reason}; {remedy}")]
     Service {
-        /// The service that cannot be measured.
         service: Service,
-        /// Why it cannot be measured.
         reason: String,
-        /// What to do.
         remedy: String,
     },
-    /// Several services that were asked for by name cannot be had.
+    /// Several services that the user named are not available.
     #[error("cannot measure {}", listed(.0))]
     Services(Vec<RefusedService>),
-    /// No service is left.
-    #[error("none of the services can be measured here; `laggard doctor` says why")]
+    #[error("none of the services can be measured; `laggard doctor` shows why")]
     NoService,
-    /// A chosen CPU cannot be used.
+    /// A chosen CPU is not online.
     #[error("CPU {0} is not online; choose from {1}")]
     NoCpu(u32, CpuList),
-    /// A chosen CPU is outside of this process's set of CPUs.
+    /// A chosen CPU is outside the cpuset of this process.
     #[error(
-        "CPU {0} is outside of this process's set of CPUs (cpuset, as of a container); choose from {1}, or run outside of it"
+        "CPU {0} is outside the cpuset of this process (for example in a container); choose from {1}, or run outside the cpuset"
     )]
     ForbiddenCpu(u32, CpuList),
-    /// This process may not have as many files open as it takes.
+    /// The limit on open files of this process is too low.
     #[error(
         "measuring {cpus} CPUs takes about {needed} open files, and this process may have {limit}; raise the hard limit (`ulimit -Hn`, LimitNOFILE= of a service), or choose fewer CPUs or services"
     )]
     Descriptors {
-        /// How many CPUs.
         cpus: usize,
-        /// How many files, about.
+        /// Approximate number of open files.
         needed: u64,
-        /// The hard limit.
         limit: u64,
     },
-    /// Too many services for one CPU.
-    #[error("{0} lines on one CPU are more than {1}; ask for fewer services")]
+    /// The services need too many lines on one CPU.
+    #[error("{0} lines on one CPU exceed the maximum of {1}; choose fewer services")]
     TooManyLines(usize, usize),
-    /// Too many lines in all.
+    /// There are too many lines in total.
     #[error(
-        "{lines} lines (services on CPUs, by each route) are more than {most}, which is as many as a recording can tell apart; choose fewer CPUs or services",
+        "{lines} series (service x CPU x route) exceed the maximum of {most} in a recording; choose fewer CPUs or services",
         most = LineId::MOST
     )]
-    TooManyInAll {
-        /// How many lines.
-        lines: usize,
-    },
-    /// The device cannot be measured with.
+    TooManyInAll { lines: usize },
+    /// The device cannot be used.
     #[error("cannot measure with `{}`: {reason}", path.display())]
     Source {
-        /// The device.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// Reason and remedy.
         reason: String,
     },
-    /// The period cannot be kept.
+    /// The period is out of range.
     #[error("a period of {0} is out of range; use {1} to {2}")]
     Period(Nanos, Nanos, Nanos),
-    /// Measuring as asked would take too much of the machine.
+    /// The measurement would take too much of the machine.
     #[error("{0}")]
     Unaffordable(String),
     /// A call to the operating system failed.
     #[error("cannot {action}{}; {remedy}", .said.as_ref().map(|err| format!(": {err}")).unwrap_or_default())]
     System {
-        /// What was tried.
+        /// Action that failed.
         action: String,
-        /// What to do.
         remedy: String,
-        /// What the system said.
+        /// Error of the system.
         said: Option<std::io::Error>,
     },
-    /// A script of the fake probe is wrong.
     #[error("{0}")]
     Script(String),
 }
 
 impl ProbeError {
-    /// Whether this machine cannot do what was asked, rather than that anything
-    /// went wrong.
+    /// Returns whether this machine cannot do what was requested, as opposed to a failure.
     #[must_use]
     pub const fn is_unmet(&self) -> bool {
         matches!(
@@ -182,10 +166,11 @@ impl ProbeError {
     }
 }
 
-/// Whether so many lines can be told apart.
+/// Checks the number of lines.
 ///
 /// # Errors
-/// When there are too many.
+///
+/// Returns an error if there are too many.
 pub const fn check_number(lines: usize) -> Result<(), ProbeError> {
     if lines <= LineId::MOST {
         Ok(())
@@ -194,100 +179,98 @@ pub const fn check_number(lines: usize) -> Result<(), ProbeError> {
     }
 }
 
-/// When a probe's expiries are due.
+/// Times of a probe's expiries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pace {
-    /// The mean time between a line's expiries, but for those of `every`.
+    /// Mean time between a line's expiries, except for those in `every`.
     pub period: Nanos,
-    /// Which services have only one in so many of them.
+    /// Services with only one in several expiries.
     pub every: Every,
-    /// Whether they are spread within it.
+    /// Whether expiries are spread within the period.
     pub dither: bool,
-    /// The seed of that spread.
+    /// Seed of that spread.
     pub seed: u64,
 }
 
-/// A source of activations.
+/// Source of activations.
 ///
-/// Order of calls: `start`, then `pause` and `drain` as often as wanted,
-/// `stop`, one last `drain`.
+/// Order of calls: `start`, then any number of `pause` and `drain`, `stop`, one last `drain`.
 pub trait Probe {
-    /// What the stages come from.
+    /// Returns the backend that provides the stages.
     fn backend(&self) -> Backend;
 
-    /// When its expiries are due. A script has a plan of its own.
+    /// Returns the times of its expiries. A script has a separate plan.
     fn pace(&self) -> Pace;
 
-    /// The lines that are measured; an activation's `line` is an index here.
+    /// Returns the measured lines; an activation's `line` is an index into them.
     fn lines(&self) -> &[Line];
 
-    /// The thread that is the service of `line`; `None`: it has none of its own
-    /// (`softirq`, `worker`), or it is not known.
+    /// Returns the thread that is the service of `line`; `None` if there is none (`softirq`,
+    /// `worker`), or it is unknown.
     fn thread_of(&self, _line: LineId) -> Option<Tid> {
         None
     }
 
-    /// Reasons to doubt that showed while preparing or measuring.
+    /// Returns warnings that arose during preparation or measurement.
     fn caveats(&self) -> Vec<Caveat>;
 
-    /// Where BPF programs can see what is due; `None`: nowhere.
+    /// Returns the maps in which BPF programs see the next expiries, if there are any.
     #[cfg(target_os = "linux")]
     fn board(&self) -> Option<crate::board::BoardMaps> {
         None
     }
 
-    /// What the kernel tells meanwhile; `None`: nothing.
+    /// Returns the kernel events during the measurement, if there are any.
     fn record_of_kernel(&self) -> Option<std::sync::Arc<dyn crate::flight::KernelRecord>> {
         None
     }
 
-    /// Begins to measure. Returns when, by `CLOCK_MONOTONIC`.
+    /// Starts to measure and returns the start time by `CLOCK_MONOTONIC`.
     ///
     /// # Errors
-    /// When a measuring thread or program cannot be started.
+    ///
+    /// Returns an error if a measuring thread or program cannot be started.
     fn start(&mut self) -> Result<Nanos, ProbeError>;
 
-    /// What measuring as asked takes, as it was tried out by `start`: a share of
-    /// the time of the CPUs that it measures, 0 to 1. `None`: not known.
+    /// Returns the cost of the measurement as found by `start`: a fraction of the time of the
+    /// measured CPUs, 0 to 1. `None` if unknown.
     fn price(&self) -> Option<f64> {
         None
     }
 
-    /// Whether measuring has ended by itself, because it took so much that what
-    /// came could not be collected.
+    /// Returns whether the measurement has stopped early, because the collector was starved.
     fn has_given_up(&self) -> bool {
         false
     }
 
-    /// Why it has ended by itself, where that is another reason.
+    /// Returns why it has stopped early for another reason.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// The time now, by the clock of the activations.
+    /// Returns the current time by the clock of the activations.
     fn now(&self) -> Nanos;
 
-    /// Waits, at most for `time`, for more activations to come.
+    /// Waits at most `time` for more activations.
     fn pause(&mut self, time: Duration);
 
-    /// Appends what has come since the last call, line by line in order.
+    /// Appends all activations since the last call, line by line in order.
     fn drain(&mut self, into: &mut Batch);
 
-    /// Ends measuring. Returns when: no later expiry is recorded. Waits for a
-    /// while for services that were asked for before.
+    /// Stops the measurement and returns the end time. Later expiries are not recorded. Waits for
+    /// a limited time for services that were requested before.
     fn stop(&mut self) -> Nanos;
 
-    /// Begins anew, as for a recording of what is to come: what was due before
-    /// the instant that this returns, which is now, is not handed over any more,
-    /// does not count in [`Probe::accounts`], and numbers begin at 0.
+    /// Restarts the recording at the returned time, which is now. Earlier expiries are no longer
+    /// passed on and do not count in [`Probe::accounts`], and numbers restart at 0.
     fn begin_anew(&mut self) -> Nanos;
 
-    /// What became of each line's plan; complete after the last drain.
+    /// Returns the account of each line's plan; complete after the last drain.
     fn accounts(&self) -> Vec<Account>;
 
-    /// What was lost since measuring began.
+    /// Returns all losses since the start of the measurement.
     fn losses(&self) -> Losses;
 
-    /// What measuring cost so far.
+    /// Returns the overhead so far.
     fn cost(&self) -> OwnCost;
 }

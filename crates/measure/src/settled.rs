@@ -1,11 +1,11 @@
-//! A line whose planned expiries are settled one after the other: served, missed or lost.
+//! Line whose planned expiries are settled in order: served, missed or lost.
 
 use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGES};
 
-/// What became of a planned expiry that was not lost.
+/// Planned expiry that was served or missed.
 #[derive(Clone, Copy, Debug)]
 pub struct SettledExpiry {
-    /// When it was due.
+    /// Time at which it was due.
     pub expiry: Nanos,
     /// See [`Activation::missed`].
     pub missed: bool,
@@ -15,14 +15,13 @@ pub struct SettledExpiry {
     pub steps: [Option<Nanos>; STAGES.len()],
 }
 
-/// The numbers and activations of a line. What is due outside of what is recorded is not
-/// numbered.
+/// Numbers and activations of a line. Expiries outside the recording have no number.
 #[derive(Debug)]
 pub struct SettledLine {
     pub line: LineId,
-    /// Expiries before this instant are not recorded.
+    /// Start of the recording.
     begin: Nanos,
-    /// Nor are expiries from this instant on.
+    /// End of the recording.
     pub until: Nanos,
     next_seq: u64,
     seen: Vec<Activation>,
@@ -36,7 +35,7 @@ impl Default for SettledLine {
 }
 
 impl SettledLine {
-    /// Nothing settled, nothing recorded.
+    /// Creates a line without expiries.
     pub fn new() -> Self {
         Self {
             line: LineId(0),
@@ -48,7 +47,7 @@ impl SettledLine {
         }
     }
 
-    /// Records and numbers what is due from `begin` on, and forgets what was counted.
+    /// Records and numbers expiries from `begin`, and resets the counts.
     pub fn begin(&mut self, begin: Nanos) {
         self.begin = begin;
         self.next_seq = 0;
@@ -56,21 +55,23 @@ impl SettledLine {
         self.account = Account::default();
     }
 
-    /// What became of the plan.
+    /// Returns the account of the plan.
     pub const fn account(&self) -> Account {
         self.account
     }
 
-    /// Hands over what is complete.
+    /// Appends the completed activations.
     pub fn drain(&mut self, into: &mut Batch) {
-        self.seen.drain(..).for_each(|one| into.push(&one));
+        self.seen
+            .drain(..)
+            .for_each(|activation| into.push(&activation));
     }
 
     fn is_recorded(&self, planned: Nanos) -> bool {
         (self.begin..self.until).contains(&planned)
     }
 
-    /// What was planned for then is lost.
+    /// Counts the expiry planned for `planned` as lost.
     pub fn lose(&mut self, planned: Nanos, reason: LossReason) {
         if self.is_recorded(planned) {
             self.account.lose(reason);
@@ -78,23 +79,23 @@ impl SettledLine {
         }
     }
 
-    /// What was planned for then came.
-    pub fn push(&mut self, planned: Nanos, one: SettledExpiry) {
+    /// Adds the outcome of the expiry planned for `planned`.
+    pub fn push(&mut self, planned: Nanos, outcome: SettledExpiry) {
         if !self.is_recorded(planned) {
             return;
         }
         self.seen.push(Activation {
             line: self.line,
             seq: self.next_seq,
-            expiry: one.expiry,
-            missed: one.missed,
-            censored: one.censored,
-            steps: one.steps,
+            expiry: outcome.expiry,
+            missed: outcome.missed,
+            censored: outcome.censored,
+            steps: outcome.steps,
         });
         self.next_seq += 1;
     }
 
-    /// Nothing was ever seen of a line with this period: all that was planned is lost.
+    /// Counts the whole plan as lost, for a line with this period without any observation.
     #[cfg(target_os = "linux")]
     pub fn lose_all(&mut self, period: Nanos) {
         if self.until > self.begin {
@@ -105,7 +106,7 @@ impl SettledLine {
         }
     }
 
-    /// All that was planned is settled.
+    /// Marks the whole plan as settled.
     pub fn close(&mut self) {
         self.account.planned = Some(self.next_seq);
     }

@@ -1,5 +1,4 @@
-//! Where activations come from: what a request means, and what every source can
-//! do, whatever it measures with.
+//! Sources of activations: the sources of a request, and their common interface.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -11,139 +10,137 @@ use laggard_model::{
 
 use crate::probe::{Drive, ProbeError, Request};
 
-/// One source of activations, ready to begin.
+/// Source of activations that is ready to start.
 ///
-/// Order of calls: `start`, `warm_up`, `begin`, then `drain` (and `begin`, to
-/// begin anew) as often as wanted, `end_at`, `is_at_rest` until it is or nobody
-/// waits any more, `settle`, one last `drain`.
+/// Order of calls: `start`, `warm_up`, `begin`, then any number of `drain` (and `begin`, to
+/// restart), `end_at`, `is_at_rest` until it returns true or the wait is over, `settle`, one last
+/// `drain`.
 pub trait Source: Debug {
-    /// What its stages come from.
+    /// Returns the backend that provides its stages.
     fn backend(&self) -> Backend;
 
-    /// The lines that it measures, one after the other.
+    /// Returns the lines that it measures, in order.
     fn lines(&self) -> &[Line];
 
-    /// Begins to measure, with the first expiry after `at`. `first`: the number
-    /// of the first of its lines.
+    /// Starts to measure, with the first expiry after `at`. `first` is the number of the first of
+    /// its lines.
     ///
     /// # Errors
-    /// When something cannot be started.
+    ///
+    /// Returns an error if something cannot be started.
     fn start(&mut self, at: Nanos, first: LineId) -> Result<(), ProbeError>;
 
-    /// Runs, from `at` on, for as long as it takes to do as it will do later.
+    /// Runs from `at` until the measurement is in a steady state.
     fn warm_up(&mut self, _at: Nanos) {}
 
-    /// Records and counts what is due from `from` on, and nothing that was
-    /// before.
+    /// Records and counts only expiries from `from`.
     fn begin(&mut self, from: Nanos);
 
-    /// Appends what has come since the last call, line by line in order; after
-    /// `settle`, all that is left.
+    /// Appends all activations since the last call, line by line in order; after `settle`, all
+    /// that are left.
     fn drain(&mut self, into: &mut Batch);
 
-    /// Records nothing that is due from `until` on.
+    /// Records no expiry from `until`.
     fn end_at(&mut self, until: Nanos);
 
-    /// Whether all that was due before the end has been served.
+    /// Returns whether everything that was due before the end has been served.
     fn is_at_rest(&mut self) -> bool;
 
-    /// Ends, and puts back what was set. Whatever has not been served by now,
-    /// `given_up`, is given up, and will be drained as such.
+    /// Ends, and restores settings. Expiries that have not been served at `given_up`, which is
+    /// now, are given up, and are drained as such.
     fn settle(&mut self, given_up: Nanos);
 
-    /// What became of each line's plan, complete after the last drain.
+    /// Returns the account of each line's plan, complete after the last drain.
     fn accounts(&self) -> Vec<Account>;
 
-    /// Reasons to doubt that showed while preparing or measuring.
+    /// Returns warnings that arose during preparation or measurement.
     fn caveats(&self) -> Vec<Caveat>;
 
-    /// What has been lost and is in no account yet.
+    /// Returns losses that are not in an account yet.
     fn unsettled(&self) -> Losses {
         Losses::default()
     }
 
-    /// When it gave up by itself, because it took so much that what came could
-    /// not be collected.
+    /// Returns when it gave up because the collector was starved.
     fn given_up(&self) -> Option<Nanos> {
         None
     }
 
-    /// Why it gave up, where that is another reason.
+    /// Returns why it gave up for another reason.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// The thread that is the service of a line, by its place in `lines`.
+    /// Returns the thread that is the service of a line, by its place in `lines`.
     fn thread_of(&self, _line: usize) -> Option<Tid> {
         None
     }
 
-    /// Where programs can see what is due.
+    /// Returns the maps in which programs see the next expiries.
     #[cfg(target_os = "linux")]
     fn board(&self) -> Option<crate::board::BoardMaps> {
         None
     }
 
-    /// What measuring takes, as it was tried out: a share of the time of its
-    /// CPUs.
+    /// Returns the cost of the measurement, as measured: a fraction of the time of its CPUs.
     fn price(&self) -> Option<f64> {
         None
     }
 
-    /// CPU time of its measuring threads so far.
+    /// Returns the CPU time of its measuring threads so far.
     fn measuring_cpu(&self) -> Nanos {
         Nanos::ZERO
     }
 
-    /// CPU time so far of those that compute all the time beside the load, which is
-    /// no cost of measuring.
+    /// Returns the CPU time so far of threads that compute all the time in addition to the load.
+    /// It is not overhead.
     fn competing_cpu(&self) -> Nanos {
         Nanos::ZERO
     }
 
-    /// Page faults of its measuring threads that have ended.
+    /// Returns the page faults of its measuring threads that have ended.
     fn faults(&self) -> u64 {
         0
     }
 
-    /// What its programs cost in `wall`, the time recorded.
+    /// Returns the cost of its programs in `wall`, the recorded time.
     fn programs(&self, _wall: Nanos) -> Vec<ProgramCost> {
         Vec::new()
     }
 }
 
-/// One source that a request means, before anything of it is opened.
+/// Source of a request, before it is opened.
 #[derive(Clone, Debug)]
 pub enum SourcePlan {
-    /// Threads, softirqs and work items of ours, on timers.
+    /// laggard's threads, softirqs and work items, on timers.
     Timer(Request),
-    /// A thread of ours that waits for the interrupt of this device.
+    /// Thread of laggard that waits for the interrupt of this device.
     Uio(Request, PathBuf),
-    /// The kernel's timerlat tracer, with threads of its own.
+    /// The kernel's timerlat tracer with its threads.
     Tracer {
-        /// Where it has one.
         cpus: CpuList,
-        /// How often each runs.
+        /// Period of each thread.
         period: Nanos,
     },
 }
 
-/// Why there is no tracer.
+/// Returns the error that the tracer is not available.
 pub fn no_tracer(reason: impl ToString) -> ProbeError {
     ProbeError::Service {
         service: Service::Kthread,
         reason: reason.to_string(),
-        remedy: "it needs root, tracefs, and the kernel's timerlat tracer (CONFIG_TIMERLAT_TRACER=y) for itself; `laggard doctor` says what is there".into(),
+        remedy: "run as root with tracefs and the kernel's timerlat tracer (CONFIG_TIMERLAT_TRACER=y), which no other program may use; see `laggard doctor`".into(),
     }
 }
 
-/// The sources that a request means, in the order of their lines.
+/// Returns the sources of a request in the order of their lines.
 ///
 /// # Errors
-/// When no source gives what is asked for together.
+///
+/// Returns an error if no source provides the requested combination.
 pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
-    if matches!(request.drive, Drive::Uio(_)) && request.is_unasked() {
-        // All that may be used count as not asked.
+    if matches!(request.drive, Drive::Uio(_)) && request.is_default() {
+        // A request for all usable CPUs counts as no request.
         request.services = vec![Service::Fifo(90)];
     }
     let watched = request
@@ -154,7 +151,7 @@ pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
         return Err(ProbeError::Service {
             service,
             reason: "it is a thread of another program".into(),
-            remedy: "`laggard attach` watches such".into(),
+            remedy: "use `laggard attach`".into(),
         });
     }
     let is_of_windows = |one: &&Service| {
@@ -183,8 +180,8 @@ pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
     let threads = match (request.drive.clone(), &tracer) {
         (Drive::Wait(api), _) => {
             return Err(ProbeError::System {
-                action: format!("wait by {}, a timer of Windows", api.name()),
-                remedy: "leave `--source` out".into(),
+                action: format!("wait with {}, a timer of Windows", api.name()),
+                remedy: "omit `--source`".into(),
                 said: None,
             });
         }
@@ -228,10 +225,10 @@ mod tests {
         }
     }
 
-    /// The sources of a request, each with its services.
+    /// Returns the sources of a request, each with its services.
     fn planned(services: &str, drive: Drive, optional: bool) -> Result<Vec<String>, String> {
         let plan = plan(request(services, drive, optional)).map_err(|err| err.to_string())?;
-        let words = |one: SourcePlan| match one {
+        let words = |source: SourcePlan| match source {
             SourcePlan::Timer(request) => format!("timer {:?}", request.services),
             SourcePlan::Uio(request, device) => {
                 format!("{} {:?}", device.display(), request.services)
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_service_has_the_source_that_gives_it() {
+    fn every_service_has_the_source_that_provides_it() {
         let device = || Drive::Uio("/dev/uio0".into());
         for (services, drive, optional, sources) in [
             (
@@ -259,7 +256,7 @@ mod tests {
             ),
             ("kthread", Drive::Timer, false, &["tracer 0-1 1ms"]),
             ("other", device(), false, &["/dev/uio0 [Other]"]),
-            // By default there are more than one thread can be.
+            // By default there are several services, but only one thread can wait.
             (
                 "irq,other,kthread",
                 device(),
@@ -274,11 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tracer_does_not_wait_for_a_device() {
+    fn tracer_does_not_wait_for_a_device() {
         let drive = Drive::Uio("/dev/uio0".into());
 
-        let said = planned("kthread", drive, false).unwrap_err();
+        let message = planned("kthread", drive, false).unwrap_err();
 
-        assert!(said.contains("wait for timers, not for a device"), "{said}");
+        assert!(
+            message.contains("wait for timers, not for a device"),
+            "{message}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The sources of one probe, together: their lines one behind the other.
+//! Sources of one probe, combined: their lines in sequence.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use laggard_model::{Account, Backend, Batch, Line, LineId, Losses, Nanos, Tid};
 use crate::probe::{Pace, ProbeError, Request, check_number};
 use crate::source::Source;
 
-/// From the call of `start` to the first expiry.
+/// Time from the call of `start` to the first expiry.
 const LEAD: Nanos = Nanos::from_ms(50);
-/// How long the end waits for services that do not get to run: what comes
-/// meanwhile has a latency, what does not has at least this one.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
-/// How often it looks.
-const LOOK: Duration = Duration::from_millis(2);
+/// Maximum time for which the end waits for services that have not run. A service that runs in
+/// this time has a latency; otherwise this time is a lower bound.
+const MAX_STOP_WAIT: Duration = Duration::from_secs(3);
+/// Interval of the checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// All sources of a probe.
 #[derive(Debug)]
 pub struct Sources {
-    /// In the order of their lines.
+    /// Sources in the order of their lines.
     all: Vec<Box<dyn Source>>,
     lines: Vec<Line>,
     pace: Pace,
-    /// What was lost before the lines were last begun anew.
+    /// Losses before the last restart of the recording.
     earlier: Losses,
-    /// Of this system.
+    /// Clock of this system.
     now: fn() -> Nanos,
 }
 
 impl Sources {
-    /// Those of a request with this pace.
+    /// Combines the sources of a request with this pace.
     ///
     /// # Errors
-    /// When they have no line, or too many.
+    ///
+    /// Returns an error if they have no line, or too many.
     pub fn new(
         all: Vec<Box<dyn Source>>,
         mut pace: Pace,
@@ -40,7 +40,7 @@ impl Sources {
     ) -> Result<Self, ProbeError> {
         let lines: Vec<Line> = all
             .iter()
-            .flat_map(|one| one.lines().iter().copied())
+            .flat_map(|source| source.lines().iter().copied())
             .collect();
         if lines.is_empty() {
             return Err(ProbeError::NoService);
@@ -69,9 +69,9 @@ impl Sources {
         self.pace.clone()
     }
 
-    /// That of the first that has lines.
+    /// Returns the backend of the first source with lines.
     pub fn backend(&self) -> Backend {
-        let first = self.iter().find(|one| !one.lines().is_empty());
+        let first = self.iter().find(|source| !source.lines().is_empty());
         first.map_or(Backend::User, Source::backend)
     }
 
@@ -86,12 +86,16 @@ impl Sources {
         None
     }
 
-    /// Has them all run, and record from `rest` after the end of their warm-up on;
-    /// returns from when.
+    /// Starts all sources, and records from `rest` after the end of their warm-up. Returns the
+    /// start of the recording.
     pub fn start(&mut self, rest: Nanos) -> Result<Nanos, ProbeError> {
         let start = (self.now)() + LEAD;
         let mut place = 0;
-        for source in self.all.iter_mut().filter(|one| !one.lines().is_empty()) {
+        for source in self
+            .all
+            .iter_mut()
+            .filter(|source| !source.lines().is_empty())
+        {
             let first = LineId::at(place).expect("more lines are refused before");
             source.start(start, first)?;
             place += source.lines().len();
@@ -123,31 +127,31 @@ impl Sources {
         }
     }
 
-    /// When the first ended itself.
+    /// Returns when the first source gave up.
     pub fn given_up(&self) -> Option<Nanos> {
         self.iter().find_map(Source::given_up)
     }
 
-    /// Why one gave up, where it did not take too much.
+    /// Returns why a source gave up for a reason other than its cost.
     pub fn failure(&self) -> Option<String> {
         self.iter().find_map(Source::failure)
     }
 
-    /// Ends them all at `ended`, and waits until each has served what was due before, or
-    /// for as long as that is worth it.
+    /// Ends all sources at `ended`, and waits until each has served what was due before, up to a
+    /// limit.
     pub fn end_at(&mut self, ended: Nanos) {
         for source in &mut self.all {
             source.end_at(ended);
         }
-        let patience = ended + STOP_PATIENCE.into() + self.pace.period * 2;
+        let patience = ended + MAX_STOP_WAIT.into() + self.pace.period * 2;
         loop {
-            // All are asked, at every look.
-            let rests = self.all.iter_mut().map(|one| one.is_at_rest());
+            // Every source is polled at every check.
+            let rests = self.all.iter_mut().map(|source| source.is_at_rest());
             let restless = rests.filter(|is_at_rest| !is_at_rest).count();
             if restless == 0 || (self.now)() >= patience {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         let given_up = (self.now)();
         for source in &mut self.all {
@@ -159,8 +163,8 @@ impl Sources {
         self.iter().flat_map(Source::accounts).collect()
     }
 
-    /// All losses since measuring began, also those not yet settled where it has not
-    /// ended.
+    /// Returns all losses since the start of the measurement, including unsettled ones if it has
+    /// not ended.
     pub fn losses(&self, has_ended: bool) -> Losses {
         let mut losses = self.earlier;
         for account in self.accounts() {
@@ -176,7 +180,7 @@ impl Sources {
 }
 
 impl Pace {
-    /// That of what is asked for.
+    /// Returns the pace of the request.
     pub fn of(request: &Request) -> Self {
         Self {
             period: request.period,

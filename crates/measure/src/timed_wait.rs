@@ -1,53 +1,51 @@
-//! What all timers have in common: how they are waited for.
+//! Common interface of all timers.
 
 use std::io;
 
 use laggard_model::Nanos;
 
-/// A timer that the calling thread waits for.
+/// Timer that the calling thread waits for.
 ///
-/// It was opened by that thread. No wait allocates.
+/// The same thread opened it. No wait allocates.
 pub trait TimedWait {
-    /// Waits for `length`, once.
+    /// Waits once for `length`.
     fn once(&mut self, length: Nanos) -> io::Result<()>;
 
-    /// Sets it to expire at `first`, and every `period` from then on, where it
-    /// is one that the system keeps going. Returns the instant at which it is
-    /// really due first.
+    /// Arms a periodic timer to expire at `first` and then every `period`. Returns the actual
+    /// time of the first expiry.
     fn begin(&mut self, first: Nanos, period: Nanos) -> io::Result<Nanos> {
         let _ = period;
         Ok(first)
     }
 
-    /// Waits for the expiry that is due at `due`; where a wait begins when it is
-    /// called, for `period`. Returns which expiries it served.
+    /// Waits for the expiry at `due`. A timer with relative waits waits for `period` from the
+    /// call. Returns the expiries that the wait served.
     fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<Served>;
 
-    /// When the last wait was over, where it is another thread that the timer gets
-    /// to run; `now`: the calling one runs again.
+    /// Returns when the last wait was over, if the timer runs another thread. `now` is the time
+    /// at which the calling thread runs again.
     fn over_at(&self, now: Nanos) -> Nanos {
         now
     }
 
-    /// Lets nothing come of what was begun.
+    /// Cancels the periodic timer.
     fn end(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Which expiries one wait served.
+/// Expiries that one wait served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Served {
-    /// The one that was waited for.
+    /// Only the awaited expiry.
     One,
-    /// So many of a timer that the system keeps going: those that passed
-    /// meanwhile are served with it.
+    /// Number of expiries of a periodic timer, including those that passed since the last wait.
     Together(u64),
-    /// As many as were due by then: the system does not tell.
-    Untold,
+    /// All expiries that were due: the system does not report their number.
+    UnknownCount,
 }
 
-/// What waits for a time.
+/// Wait with a relative time, made from a function.
 #[derive(Debug)]
 pub struct For<F>(pub F);
 

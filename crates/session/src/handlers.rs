@@ -25,7 +25,7 @@ impl HandlerWatch {
 
     /// Counts from now on.
     pub(crate) fn begin(&mut self) -> Result<(), HandlersRefused> {
-        self.counter.begin()?;
+        self.counter.start()?;
         self.counts = Some(self.counter.read()?);
         Ok(())
     }

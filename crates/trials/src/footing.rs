@@ -1,21 +1,22 @@
-//! What a measuring thread was given at its start: where it runs, and how it is
-//! scheduled. Whoever may can change both meanwhile (`taskset`, `chrt`, a cpuset, a
-//! CPU taken offline), and what it measured is then not what it says.
+//! CPU and scheduling of a measuring thread at its start. A user with the rights can change both
+//! during the run (`taskset`, `chrt`, a cpuset, a CPU taken offline). The measurement is then not
+//! what it claims to be.
 
 use laggard_model::{Absence, Cpu, CpuList, Lacks};
 
 use laggard_measure::linux::scheduling::{OWN, Scheduling};
 use laggard_measure::linux::{inherited, online_cpus};
 
-/// Of one thread.
+/// CPU and scheduling of one thread.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Footing {
+pub(super) struct ThreadPlacement {
     cpu: Cpu,
     scheduling: Option<Scheduling>,
 }
 
-impl Footing {
-    /// The calling thread's, which stays on `cpu` and is scheduled as it is now.
+impl ThreadPlacement {
+    /// Returns the placement of the calling thread, which stays on `cpu` and keeps its current
+    /// scheduling.
     pub(super) fn on(cpu: Cpu) -> Self {
         Self {
             cpu,
@@ -23,26 +24,30 @@ impl Footing {
         }
     }
 
-    /// What has become of it since, if the calling thread has another now. Allocates:
-    /// not to be asked while it measures.
+    /// Returns the difference to the calling thread's current placement. This allocates, so do
+    /// not call it during the measurement.
     pub(super) fn changed(&self) -> Option<Absence> {
         let cpu = self.cpu;
         let own = CpuList::from_iter([cpu]);
         let cpus = inherited::affinity().unwrap_or_else(|_| own.clone());
         let scheduling = Scheduling::of(OWN);
         let reason = if cpus != own && !online_cpus().contains(cpu) {
-            format!("CPU {cpu} was taken offline while it was measured")
+            format!("CPU {cpu} was taken offline during the measurement")
         } else if cpus != own {
-            format!("a thread was taken from CPU {cpu} while it measured (now it may use {cpus})")
+            format!(
+                "a measuring thread was moved off CPU {cpu} during the measurement (its affinity is now {cpus})"
+            )
         } else if scheduling != self.scheduling {
             let other = scheduling.map_or_else(String::new, |other| format!(" to {other}"));
-            format!("the scheduling of a thread was changed{other} while it measured")
+            format!(
+                "the scheduling of a measuring thread was changed{other} during the measurement"
+            )
         } else {
             return None;
         };
         Some(Absence {
             reason,
-            remedy: "leave CPUs and laggard's threads as they are meanwhile (`taskset`, `chrt`, cpusets)"
+            remedy: "do not change CPUs or laggard's threads during the measurement (`taskset`, `chrt`, cpusets)"
                 .into(),
             lacks: Lacks::Machine,
         })
@@ -54,20 +59,21 @@ mod tests {
     use super::*;
     use laggard_measure::linux::{allowed_cpus, policy};
 
-    /// In a thread of its own, so that nobody's has to be restored.
+    /// Runs `what` in a separate thread, so that the affinity of the test's thread does not
+    /// change.
     fn apart<T: Send>(what: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(what).join().unwrap())
     }
 
     #[test]
-    fn who_is_moved_is_not_what_it_was() {
-        let all = allowed_cpus();
-        let &[first, .., last] = all.as_slice() else {
+    fn moved_thread_has_changed() {
+        let cpus = allowed_cpus();
+        let &[first, .., last] = cpus.as_slice() else {
             return println!("skipped: there is one CPU");
         };
         let (before, after) = apart(|| {
             policy::pin(first).unwrap();
-            let footing = Footing::on(first);
+            let footing = ThreadPlacement::on(first);
             let before = footing.changed();
             policy::pin(last).unwrap();
             (before, footing.changed())
@@ -76,19 +82,19 @@ mod tests {
         assert_eq!(before, None);
         let reason = after.unwrap().reason;
         let expected = format!(
-            "a thread was taken from CPU {first} while it measured (now it may use {last})"
+            "a measuring thread was moved off CPU {first} during the measurement (its affinity is now {last})"
         );
         assert_eq!(reason, expected);
     }
 
     #[test]
-    fn who_is_scheduled_otherwise_is_not_what_it_was() {
-        let found = apart(|| {
+    fn thread_with_another_policy_has_changed() {
+        let change = apart(|| {
             let &[cpu, ..] = allowed_cpus().as_slice() else {
                 return None;
             };
             policy::pin(cpu).unwrap();
-            let footing = Footing::on(cpu);
+            let footing = ThreadPlacement::on(cpu);
             let param = libc::sched_param { sched_priority: 0 };
             // SAFETY: `param` is valid for reads; 0 is the calling thread.
             let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const param) };
@@ -96,9 +102,11 @@ mod tests {
             footing.changed()
         });
 
-        let reason = found.unwrap().reason;
+        let reason = change.unwrap().reason;
         assert!(
-            reason.starts_with("the scheduling of a thread was changed to SCHED_BATCH at nice "),
+            reason.starts_with(
+                "the scheduling of a measuring thread was changed to SCHED_BATCH at nice "
+            ),
             "{reason}"
         );
     }

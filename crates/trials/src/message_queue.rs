@@ -1,12 +1,12 @@
-//! Message queues of no name.
+//! Message queues without a name.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
-/// A queue for one message of so many bytes, opened for `access`. Its name, which has
-/// `what` it is for, is gone when this returns: it lives until it is closed, however
-/// this process ends.
+/// Opens a queue for one message of `bytes` bytes. `what` is part of its temporary name. The name
+/// is removed before this function returns, so the queue lives until it is closed, however this
+/// process ends.
 pub(super) fn unnamed(
     what: &str,
     access: libc::c_int,
@@ -32,7 +32,7 @@ pub(super) fn unnamed(
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just given to us.
+    // SAFETY: the kernel has just returned this descriptor.
     let queue = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)) };
     // SAFETY: the name is valid.
     unsafe { libc::syscall(libc::SYS_mq_unlink, name.as_ptr()) };

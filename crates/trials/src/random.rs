@@ -1,9 +1,9 @@
-//! Numbers for what is to have no pattern.
+//! Random numbers, for times without a pattern.
 
 use laggard_model::Nanos;
 
-/// Numbers without a pattern (Steele, Lea & Flood 2014, "Fast Splittable
-/// Pseudorandom Number Generators", figure 15).
+/// Random number generator (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom Number
+/// Generators", figure 15).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -14,14 +14,14 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     #[cfg(target_os = "linux")]
     pub(crate) fn number_below(&mut self, end: usize) -> usize {
         let number = self.next() % u64::try_from(end).unwrap_or(1).max(1);
         usize::try_from(number).unwrap_or(0)
     }
 
-    /// A time below `end`.
+    /// Returns a time below `end`.
     pub(crate) fn below(&mut self, end: Nanos) -> Nanos {
         Nanos::from_ns(self.next() % end.ns().max(1))
     }

@@ -284,7 +284,7 @@ fn a_limit_on_cpu_time_is_a_caveat() {
 
     let manifest = manifest(dir.path());
     let what = caveat(&manifest, "cpu_quota").unwrap_or_default();
-    assert!(what.contains("80ms of CPU time in each 100ms"), "{what}");
+    assert!(what.contains("80ms of CPU time per 100ms"), "{what}");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_limit_on_cpu_time_is_a_caveat_of_what_is_measured_without_a_recording_too()
             .unwrap_or_else(|_| panic!("{command}: {}", said(&output)));
         let what = caveat(&answer, "cpu_quota").unwrap_or_default();
         assert!(
-            what.contains("80ms of CPU time in each 100ms"),
+            what.contains("80ms of CPU time per 100ms"),
             "{command}: {what}"
         );
     }

@@ -363,7 +363,8 @@ fn what_threads_measure_after_they_were_moved_is_no_figure_of_their_cpu() {
         assert_eq!(output.status.code(), Some(1), "{command:?}");
         let row = &rows(&output)[0];
         let reason = row["absence"]["reason"].as_str().unwrap_or_default();
-        let expected = format!("a thread was taken from CPU {last} while it measured");
+        let expected =
+            format!("a measuring thread was moved off CPU {last} during the measurement");
         assert!(reason.starts_with(&expected), "{row}");
         assert!(
             row["took"].is_null() && row["late_largest_ns"].is_null(),

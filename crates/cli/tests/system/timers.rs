@@ -138,7 +138,7 @@ fn a_real_time_thread_is_not_let_compute_until_a_timer_comes() {
     let reason = report["rows"][0]["absence"]["reason"].as_str().unwrap();
     let is_refused = reason.starts_with("real-time policy fifo:1 is refused");
     assert!(
-        is_refused || reason.contains("leaves the CPU to nobody"),
+        is_refused || reason.contains("keeps all others from the CPU"),
         "{reason}"
     );
 }

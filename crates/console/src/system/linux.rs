@@ -17,7 +17,7 @@ const ROOM: usize = 8 << 20;
 
 /// Says what helps where there is no more.
 #[global_allocator]
-static MEMORY: linux::ToldMemory = linux::ToldMemory;
+static MEMORY: linux::ReportingAllocator = linux::ReportingAllocator;
 
 /// Reads symbols, if this process was started for that, and returns the exit code. To be
 /// called first in `main`.

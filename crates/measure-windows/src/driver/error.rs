@@ -1,109 +1,91 @@
-//! Why a driver could not be installed or removed.
+//! Errors of the installation and removal of the driver.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the driver could not be installed or removed.
+/// Reason why the driver could not be installed or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
-    /// Only administrators manage drivers.
     #[error(
-        "only administrators manage drivers; open a terminal with `Run as administrator` and type it there"
+        "only administrators may manage drivers; run the command in a terminal started with `Run as administrator`"
     )]
     NotAdministrator,
-    /// The file cannot be read.
-    #[error("read `{}`; give the path of wdmlat.sys, which `make driver` builds", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file is something else.
+    #[error("cannot read `{}`; give the path of wdmlat.sys, which `make driver` builds", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// The file is not the driver.
     #[error("`{}` is not wdmlat.sys: {why}; give the file that `make driver` builds", path.display())]
     NotTheDriver {
-        /// Which.
         path: PathBuf,
-        /// What it is instead.
+        /// Kind of file that it is.
         why: &'static str,
     },
-    /// It has no signature, and this Windows loads none without.
+    /// It has no signature, and this Windows loads no unsigned driver.
     #[error(
         "`{}` is not signed, and Windows loads no driver without a signature; {remedy}; nothing was changed",
         path.display()
     )]
-    Unsigned {
-        /// Which.
-        path: PathBuf,
-        /// What helps here.
-        remedy: &'static str,
-    },
-    /// Windows refused to load it, for its signature.
+    Unsigned { path: PathBuf, remedy: &'static str },
+    /// Windows refused to load it because of its signature.
     #[error("Windows does not trust its signature (error {code}); {remedy}")]
     Untrusted {
-        /// The error of Windows.
+        /// Error code of Windows.
         code: i32,
-        /// What helps here.
         remedy: &'static str,
     },
-    /// There is a service of this name, and it is somebody else's.
+    /// Another program's service has this name.
     #[error(
-        "the service `wdmlat` is already there and runs another file, `{path}`, so laggard leaves it alone; if it is yours, remove it with `sc delete wdmlat`"
+        "a service `wdmlat` exists and runs another file, `{path}`; if it is yours, remove it with `sc delete wdmlat`"
     )]
     OtherService {
-        /// The file that it runs.
+        /// File that the service runs.
         path: String,
     },
-    /// Another build of the driver is where this one would be.
+    /// Another build of the driver is at its path.
     #[error(
-        "another version of the driver is `{}`; type `laggard driver remove`, then install this one",
+        "another version of the driver is installed at `{}`; run `laggard driver remove`, then install this version",
         path.display()
     )]
-    OtherVersion {
-        /// Where.
-        path: PathBuf,
-    },
-    /// Something else lies where the driver would.
+    OtherVersion { path: PathBuf },
+    /// Another file is at the driver's path.
     #[error(
-        "`{}` is not laggard's driver ({why}), so laggard leaves it alone; look whose it is",
+        "`{}` is not laggard's driver ({why}); find out which program installed it",
         path.display()
     )]
     OtherFile {
-        /// Where.
         path: PathBuf,
-        /// What it is instead.
+        /// Kind of file that it is.
         why: &'static str,
     },
-    /// It was removed while another program held its service.
+    /// It was removed while another program had its service open.
     #[error(
-        "the service `wdmlat` is marked for removal, and another program still holds it (such as `services.msc`); end that program, or restart Windows, then try again"
+        "the service `wdmlat` is marked for removal, and another program still has it open (such as `services.msc`); end that program or restart Windows, then try again"
     )]
     MarkedForRemoval,
     /// A program has the device open.
     #[error(
-        "the driver is in use, and Windows unloads it when the programs that have it open have ended; end them, then type `laggard driver remove` again"
+        "the driver is in use; end the programs that have it open, then run `laggard driver remove` again"
     )]
     InUse,
     /// It was not loaded, and its file could not be removed.
-    #[error("{}; its file is left in the folder for drivers: {}", in_full(.why), in_full(.left))]
+    #[error("{}; cannot remove its file from the driver directory: {}", in_full(.why), in_full(.left))]
     Left {
-        /// Why it was not loaded.
+        /// Reason why it was not loaded.
         why: Box<Self>,
-        /// Why the file is left.
+        /// Reason why the file remains.
         left: Box<Self>,
     },
-    /// The system refused something else.
+    /// The system refused another operation.
     #[error("{what}")]
     Refused {
-        /// What was tried.
+        /// Operation.
         what: &'static str,
-        /// In the system's words.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// An error with its causes.
+/// Returns the text of an error with its causes.
 fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

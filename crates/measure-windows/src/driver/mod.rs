@@ -1,8 +1,7 @@
-//! The driver `wdmlat.sys`: installed and removed when somebody asks, and at no other
-//! time.
+//! The driver `wdmlat.sys`, which is installed and removed only on request.
 //!
-//! It is a copy in the system's folder for drivers, and a service that is started by
-//! hand: what is neither is left alone.
+//! It consists of a file in the system's driver directory and a service that is started manually.
+//! laggard changes nothing else.
 
 mod error;
 mod image;
@@ -26,14 +25,14 @@ use self::image::DriverImage;
 use self::place::DriverPlace;
 use self::service::{DriverService, Manager, ServiceRights};
 
-/// What helps where a signature is lacking, or not trusted.
+/// Remedies for a missing or untrusted signature.
 const REMEDY_TEST: &str =
-    "sign it with a certificate that this machine trusts (windows/driver/README.md says how)";
-const REMEDY_OFF: &str = "on a machine for tests alone, `bcdedit /set testsigning on`, restart, and sign it with a certificate that this machine trusts (windows/driver/README.md says how)";
-const REMEDY_SECURE_BOOT: &str = "on a machine for tests alone, switch Secure Boot off in its firmware, `bcdedit /set testsigning on`, restart, and sign it with a certificate that this machine trusts (windows/driver/README.md says how)";
+    "sign it with a certificate that this machine trusts (see windows/driver/README.md)";
+const REMEDY_OFF: &str = "on a test machine only, run `bcdedit /set testsigning on`, restart, and sign it with a certificate that this machine trusts (windows/driver/README.md says how)";
+const REMEDY_SECURE_BOOT: &str = "on a test machine only, disable Secure Boot in the firmware, run `bcdedit /set testsigning on`, restart, and sign it with a certificate that this machine trusts (windows/driver/README.md says how)";
 
 impl Signing {
-    /// What a driver of one's own needs here.
+    /// Returns the remedy with which a self-signed driver loads on this machine.
     pub fn remedy(&self) -> &'static str {
         match (self.is_test, self.has_secure_boot) {
             (Some(true), _) => REMEDY_TEST,
@@ -43,34 +42,31 @@ impl Signing {
     }
 }
 
-/// What there is of the driver.
+/// State of the driver's installation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DriverStatus {
-    /// Neither a service nor a file.
+    /// Neither a service nor a file exists.
     Absent,
-    /// A file in the system's folder without a service: of no use.
+    /// A file exists in the system's directory without a service.
     FileOnly {
-        /// Where.
         path: PathBuf,
     },
-    /// A service of the same name that runs something else.
+    /// A service with this name runs another file.
     Other {
-        /// What it runs.
+        /// File that it runs.
         path: String,
     },
-    /// It is installed.
     Installed {
-        /// Where.
         path: PathBuf,
-        /// Whether it is loaded.
         is_running: bool,
     },
 }
 
-/// What there is of the driver.
+/// Returns the state of the driver.
 ///
 /// # Errors
-/// When the system does not tell.
+///
+/// Returns an error if the system does not report it.
 pub fn driver_status() -> Result<DriverStatus, DriverError> {
     let place = DriverPlace::of_system()?;
     match Manager::open(ServiceRights::Look)?.find()? {
@@ -86,11 +82,13 @@ pub fn driver_status() -> Result<DriverStatus, DriverError> {
     }
 }
 
-/// Copies the driver to where drivers are, and loads it. Where that fails, nothing of it
-/// is left.
+/// Copies the driver to the driver directory and loads it. If that fails, everything is removed
+/// again.
 ///
 /// # Errors
-/// When the file is not the driver, Windows does not load it, or another one is there.
+///
+/// Returns an error if the file is not the driver, if Windows does not load it, or if another one
+/// is installed.
 pub fn install_driver(from: &Path) -> Result<PathBuf, DriverError> {
     let (bytes, image) = read(from)?;
     let place = DriverPlace::of_system()?;
@@ -105,7 +103,12 @@ pub fn install_driver(from: &Path) -> Result<PathBuf, DriverError> {
         Ok(there) if there == bytes => false,
         Ok(there) => return Err(place.occupied(&there)),
         Err(err) if err.kind() == io::ErrorKind::NotFound => true,
-        Err(source) => return Err(service::told("read the driver that is there", source)),
+        Err(source) => {
+            return Err(service::error_of_administrator(
+                "read the installed driver",
+                source,
+            ));
+        }
     };
     let is_made = service.is_none();
     let installed = (|| {
@@ -139,10 +142,11 @@ pub fn install_driver(from: &Path) -> Result<PathBuf, DriverError> {
     }
 }
 
-/// Unloads the driver and removes all of it; says whether there was anything.
+/// Unloads the driver and removes it. Returns whether it was installed.
 ///
 /// # Errors
-/// When it is in use, or what is there is not this driver.
+///
+/// Returns an error if it is in use, or if the installed file is not this driver.
 pub fn remove_driver() -> Result<bool, DriverError> {
     let place = DriverPlace::of_system()?;
     let manager = Manager::open(ServiceRights::Change)?;
@@ -178,12 +182,13 @@ fn read(path: &Path) -> Result<(Vec<u8>, DriverImage), DriverError> {
 }
 
 fn refuse_unsigned(path: &Path, image: DriverImage, signing: &Signing) -> Result<(), DriverError> {
-    match image.is_signed || signing.are_checked == Some(false) {
-        true => Ok(()),
-        false => Err(DriverError::Unsigned {
+    if image.is_signed || signing.are_checked == Some(false) {
+        Ok(())
+    } else {
+        Err(DriverError::Unsigned {
             path: path.into(),
             remedy: signing.remedy(),
-        }),
+        })
     }
 }
 
@@ -194,9 +199,9 @@ fn refuse_foreign(place: &DriverPlace, service: &DriverService) -> Result<(), Dr
     }
 }
 
-/// Why the driver was not loaded.
+/// Returns why the driver was not loaded.
 fn refused(err: io::Error, signing: &Signing) -> DriverError {
-    // It runs, and not: it waits to be unloaded.
+    // It still runs: it waits to be unloaded.
     if service::is(&err, ERROR_SERVICE_ALREADY_RUNNING) {
         return DriverError::InUse;
     }
@@ -210,7 +215,7 @@ fn refused(err: io::Error, signing: &Signing) -> DriverError {
             code: code.cast_signed(),
             remedy: signing.remedy(),
         },
-        None => service::told("load the driver", err),
+        None => service::error_of_administrator("load the driver", err),
     }
 }
 
@@ -219,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_without_a_signature_is_refused_wherever_windows_may_check() {
+    fn unsigned_driver_is_refused_if_windows_may_check() {
         let refused = |are_checked, is_signed| {
             let signing = Signing {
                 are_checked,
@@ -236,18 +241,18 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_waits_to_be_unloaded_is_in_use_and_not_loaded() {
+    fn driver_that_waits_to_be_unloaded_is_in_use() {
         let running = ERROR_SERVICE_ALREADY_RUNNING.cast_signed();
 
-        let said = refused(io::Error::from_raw_os_error(running), &Signing::default());
+        let message = refused(io::Error::from_raw_os_error(running), &Signing::default());
 
-        assert!(matches!(said, DriverError::InUse), "{said}");
+        assert!(matches!(message, DriverError::InUse), "{message}");
     }
 
     #[test]
-    fn a_signature_that_is_not_trusted_is_told_with_what_helps_on_this_machine() {
+    fn untrusted_signature_has_the_remedy_for_this_machine() {
         let code = ERROR_INVALID_IMAGE_HASH.cast_signed();
-        let said = |is_test, secure| {
+        let message = |is_test, secure| {
             let signing = Signing {
                 is_test: Some(is_test),
                 has_secure_boot: Some(secure),
@@ -257,13 +262,13 @@ mod tests {
         };
 
         assert!(
-            !said(true, false).contains("bcdedit"),
+            !message(true, false).contains("bcdedit"),
             "{}",
-            said(true, false)
+            message(true, false)
         );
-        assert!(said(false, false).contains("bcdedit"));
-        assert!(!said(false, false).contains("Secure Boot"));
-        assert!(said(false, true).contains("Secure Boot off"));
-        assert!(said(false, true).contains("(error 577)"));
+        assert!(message(false, false).contains("bcdedit"));
+        assert!(!message(false, false).contains("Secure Boot"));
+        assert!(message(false, true).contains("disable Secure Boot"));
+        assert!(message(false, true).contains("(error 577)"));
     }
 }

@@ -1,5 +1,4 @@
-//! Where the driver lies: under one name in the system's folder for drivers, and
-//! nowhere else.
+//! Path of the driver: one name in the system's driver directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,18 +12,18 @@ use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 use super::{DriverError, image, service};
 
-/// More than the path of the system's folder takes, in UTF-16 units.
-const PATH: usize = 512;
+/// Maximum length of the system directory's path in UTF-16 units.
+const MAX_PATH_UNITS: usize = 512;
 const FILE: &str = "wdmlat.sys";
-/// What it is while it is written.
-const HALF: &str = "wdmlat.sys.part";
-/// How long the system may hold the file of a driver that is not loaded.
-const HELD: Duration = Duration::from_secs(5);
-/// How often it is tried again.
-const LOOK: Duration = Duration::from_millis(50);
+/// Name during the write.
+const PARTIAL_FILE: &str = "wdmlat.sys.part";
+/// Maximum time for which the system keeps the file of an unloaded driver open.
+const MAX_HOLD: Duration = Duration::from_secs(5);
+/// Interval of the attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) struct DriverPlace {
-    /// `C:\Windows\system32`, on most.
+    /// `C:\Windows\system32` on most machines.
     system: PathBuf,
     pub(super) file: PathBuf,
     half: PathBuf,
@@ -32,13 +31,16 @@ pub(super) struct DriverPlace {
 
 impl DriverPlace {
     pub(super) fn of_system() -> Result<Self, DriverError> {
-        let mut path = [0_u16; PATH];
-        let most = u32::try_from(PATH).unwrap_or(0);
-        // SAFETY: `path` is valid for so many units.
+        let mut path = [0_u16; MAX_PATH_UNITS];
+        let most = u32::try_from(MAX_PATH_UNITS).unwrap_or(0);
+        // SAFETY: `path` is valid for this number of units.
         let length = unsafe { GetSystemDirectoryW(path.as_mut_ptr(), most) } as usize;
-        if length == 0 || length >= PATH {
+        if length == 0 || length >= MAX_PATH_UNITS {
             let source = io::Error::last_os_error();
-            return Err(service::told("find the system's folder", source));
+            return Err(service::error_of_administrator(
+                "find the system directory",
+                source,
+            ));
         }
         Ok(Self::below(OsString::from_wide(&path[..length]).into()))
     }
@@ -48,18 +50,18 @@ impl DriverPlace {
         Self {
             system,
             file: drivers.join(FILE),
-            half: drivers.join(HALF),
+            half: drivers.join(PARTIAL_FILE),
         }
     }
 
-    /// With the NUL at the end.
+    /// Returns the path with a NUL at the end.
     pub(super) fn wide(&self) -> Vec<u16> {
         let units = self.file.as_os_str().encode_wide();
         units.chain(std::iter::once(0)).collect()
     }
 
-    /// What a service runs, where that is not this file; `path` is none where it is no
-    /// driver's service.
+    /// Returns the file that a service runs if it is not this driver. `path` is `None` if it is
+    /// not the service of a driver.
     pub(super) fn foreign(&self, path: Option<String>) -> Option<String> {
         let Some(path) = path else {
             return Some("a program".into());
@@ -68,7 +70,8 @@ impl DriverPlace {
         (!is_this).then_some(path)
     }
 
-    /// A path as services have it, of the kernel's names or below the system's folder.
+    /// Returns the full path for the path of a service, which may be a kernel name or relative to
+    /// the Windows directory.
     fn whole(&self, path: &str) -> PathBuf {
         let lower = path.to_ascii_lowercase();
         let windows = self.system.parent().unwrap_or(&self.system);
@@ -79,20 +82,24 @@ impl DriverPlace {
         if let Some(rest) = rest(r"\systemroot\") {
             return windows.join(rest);
         }
-        match lower.starts_with(r"system32\") {
-            true => windows.join(path),
-            false => path.into(),
+        if lower.starts_with(r"system32\") {
+            windows.join(path)
+        } else {
+            path.into()
         }
     }
 
-    /// Writes it under another name first: what has its name is whole.
+    /// Writes the file under a temporary name first, so that a file with the final name is
+    /// complete.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<(), DriverError> {
         let written =
             fs::write(&self.half, bytes).and_then(|()| fs::rename(&self.half, &self.file));
-        written.map_err(|err| service::told("write the driver into the system's folder", err))
+        written.map_err(|err| {
+            service::error_of_administrator("write the driver to the system directory", err)
+        })
     }
 
-    /// Why this file keeps another one from being installed.
+    /// Returns why this file prevents the installation of another one.
     pub(super) fn occupied(&self, there: &[u8]) -> DriverError {
         let path = self.file.clone();
         match image::read(there) {
@@ -101,15 +108,21 @@ impl DriverPlace {
         }
     }
 
-    /// Whether a driver lies there.
+    /// Returns whether the driver is installed.
     ///
     /// # Errors
-    /// When something else does.
+    ///
+    /// Returns an error if another file is there.
     pub(super) fn is_ours(&self) -> Result<bool, DriverError> {
         let there = match fs::read(&self.file) {
             Ok(there) => there,
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(err) => return Err(service::told("read the driver that is there", err)),
+            Err(err) => {
+                return Err(service::error_of_administrator(
+                    "read the installed driver",
+                    err,
+                ));
+            }
         };
         match image::read(&there) {
             Ok(_) => Ok(true),
@@ -120,37 +133,42 @@ impl DriverPlace {
         }
     }
 
-    /// Leaves no file of it.
+    /// Removes the file.
     pub(super) fn clear(&self) -> Result<(), DriverError> {
         for path in [&self.file, &self.half] {
             match remove(path) {
                 Ok(()) => {}
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-                Err(err) => return Err(service::told("remove the driver's file", err)),
+                Err(err) => {
+                    return Err(service::error_of_administrator(
+                        "remove the driver's file",
+                        err,
+                    ));
+                }
             }
         }
         Ok(())
     }
 }
 
-/// Removes a file that the system may hold for a moment yet: of a driver that has just
-/// been unloaded, or that was not loaded.
+/// Removes a file that the system may still hold for a moment, because its driver was just
+/// unloaded or not loaded.
 fn remove(path: &Path) -> io::Result<()> {
-    let until = Instant::now() + HELD;
+    let until = Instant::now() + MAX_HOLD;
     loop {
         match fs::remove_file(path) {
             Err(err) if err.kind() == io::ErrorKind::PermissionDenied && Instant::now() < until => {
-                thread::sleep(LOOK);
+                thread::sleep(RETRY_INTERVAL);
             }
             ended => return ended,
         }
     }
 }
 
-/// Names do not tell capitals from others.
-fn same(one: &Path, other: &Path) -> bool {
-    let [one, other] = [one, other].map(|path| path.to_string_lossy().to_lowercase());
-    one == other
+/// Compares paths without regard to case.
+fn same(first: &Path, other: &Path) -> bool {
+    let [first, other] = [first, other].map(|path| path.to_string_lossy().to_lowercase());
+    first == other
 }
 
 #[cfg(test)]
@@ -158,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_known_by_its_file_however_that_is_written() {
+    fn service_is_recognised_by_its_file_in_any_notation() {
         let place = DriverPlace::below(r"C:\Windows\system32".into());
         let foreign = |path: &str| place.foreign(Some(path.into()));
 

@@ -1,4 +1,4 @@
-//! The driver's service, as the Service Control Manager keeps it.
+//! Service of the driver in the Service Control Manager.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -20,37 +20,34 @@ use windows_sys::core::{PCWSTR, w};
 use super::DriverError;
 
 const NAME: PCWSTR = w!("wdmlat");
-/// How long a driver takes to end at most, unless a program has it open: what it armed
-/// lasts 1 s at most.
-const ENDS: Duration = Duration::from_secs(10);
-/// What `QueryServiceConfigW` fills at most, bytes.
-const MOST_CONFIG: u32 = 8 << 10;
+/// Maximum time for a driver to stop, unless a program has it open: its timers last at most 1 s.
+const MAX_STOP_TIME: Duration = Duration::from_secs(10);
+/// Maximum size of the result of `QueryServiceConfigW` in bytes.
+const MAX_CONFIG_BYTES: u32 = 8 << 10;
 
-/// What is asked of services.
+/// Rights to request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ServiceRights {
-    /// What everybody may.
+    /// Rights of every user.
     Look,
-    /// What administrators may.
+    /// Rights of administrators.
     Change,
 }
 
-/// The Service Control Manager.
 pub(super) struct Manager(SC_HANDLE, ServiceRights);
 
-/// The driver's service.
 pub(super) struct DriverService(SC_HANDLE);
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // SAFETY: it is open, and closed once.
+        // SAFETY: the handle is open, and closed once.
         unsafe { CloseServiceHandle(self.0) };
     }
 }
 
 impl Drop for DriverService {
     fn drop(&mut self) {
-        // SAFETY: it is open, and closed once.
+        // SAFETY: the handle is open, and closed once.
         unsafe { CloseServiceHandle(self.0) };
     }
 }
@@ -61,18 +58,19 @@ impl Manager {
             ServiceRights::Look => SC_MANAGER_CONNECT,
             ServiceRights::Change => SC_MANAGER_CONNECT | SC_MANAGER_CREATE_SERVICE,
         };
-        // SAFETY: null names this machine and its only database.
+        // SAFETY: null selects this machine and its only database.
         let handle = unsafe { OpenSCManagerW(std::ptr::null(), std::ptr::null(), access) };
-        match handle.is_null() {
-            true => Err(told_of_rights(
+        if handle.is_null() {
+            Err(error_of_any_user(
                 "reach the Service Control Manager",
                 io::Error::last_os_error(),
-            )),
-            false => Ok(Self(handle, rights)),
+            ))
+        } else {
+            Ok(Self(handle, rights))
         }
     }
 
-    /// The driver's service; none where there is none.
+    /// Returns the driver's service, if it exists.
     pub(super) fn find(&self) -> Result<Option<DriverService>, DriverError> {
         let access = match self.1 {
             ServiceRights::Look => SERVICE_QUERY_CONFIG | SERVICE_QUERY_STATUS,
@@ -83,16 +81,16 @@ impl Manager {
         match (handle.is_null(), io::Error::last_os_error()) {
             (false, _) => Ok(Some(DriverService(handle))),
             (true, err) if is(&err, ERROR_SERVICE_DOES_NOT_EXIST) => Ok(None),
-            (true, err) => Err(told_of_rights("open the service `wdmlat`", err)),
+            (true, err) => Err(error_of_any_user("open the service `wdmlat`", err)),
         }
     }
 
-    /// A service for the driver at this path, which ends in a NUL. It runs when it is
-    /// started.
+    /// Creates a service for the driver at this path, which ends in a NUL. It is started
+    /// manually.
     pub(super) fn create(&self, path: &[u16]) -> Result<DriverService, DriverError> {
         debug_assert!(path.ends_with(&[0]));
         let null = std::ptr::null();
-        // SAFETY: all names end in a NUL, and what is not needed is null.
+        // SAFETY: all names end in a NUL, and unused arguments are null.
         let handle = unsafe {
             CreateServiceW(
                 self.0,
@@ -110,28 +108,31 @@ impl Manager {
                 null,
             )
         };
-        match handle.is_null() {
-            true => Err(last("create the service `wdmlat`")),
-            false => Ok(DriverService(handle)),
+        if handle.is_null() {
+            Err(last("create the service `wdmlat`"))
+        } else {
+            Ok(DriverService(handle))
         }
     }
 }
 
 impl DriverService {
-    /// The file that it runs, as it was written down, if it is a driver's service.
+    /// Returns the path of the file that it runs, as configured, if it is the service of a
+    /// driver.
     pub(super) fn path(&self) -> Result<Option<String>, DriverError> {
-        const WHAT: &str = "ask what the service `wdmlat` is";
-        let mut words = [0_u64; MOST_CONFIG as usize / 8];
+        const WHAT: &str = "query the service `wdmlat`";
+        let mut words = [0_u64; MAX_CONFIG_BYTES as usize / 8];
         let mut needed = 0;
         let config: *mut QUERY_SERVICE_CONFIGW = words.as_mut_ptr().cast();
-        // SAFETY: `words` is valid for so many bytes, and aligned as what it is filled with.
-        let result = unsafe { QueryServiceConfigW(self.0, config, MOST_CONFIG, &raw mut needed) };
+        // SAFETY: `words` is valid for this number of bytes and sufficiently aligned.
+        let result =
+            unsafe { QueryServiceConfigW(self.0, config, MAX_CONFIG_BYTES, &raw mut needed) };
         if result == 0 {
             let err = io::Error::last_os_error();
-            debug_assert!(!is(&err, ERROR_INSUFFICIENT_BUFFER), "8 KiB is the most");
-            return Err(told(WHAT, err));
+            debug_assert!(!is(&err, ERROR_INSUFFICIENT_BUFFER), "8 KiB is the maximum");
+            return Err(error_of_administrator(WHAT, err));
         }
-        // SAFETY: it was filled, and its texts lie behind it and end in a NUL.
+        // SAFETY: the call filled it; its texts are in the same buffer and end in a NUL.
         let (kind, path) = unsafe { ((*config).dwServiceType, text((*config).lpBinaryPathName)) };
         Ok((kind == SERVICE_KERNEL_DRIVER).then_some(path))
     }
@@ -144,19 +145,20 @@ impl DriverService {
         let mut status = SERVICE_STATUS::default();
         // SAFETY: `status` is valid for writes.
         match unsafe { QueryServiceStatus(self.0, &raw mut status) } {
-            0 => Err(last("ask whether the driver runs")),
+            0 => Err(last("query the state of the driver")),
             _ => Ok(status.dwCurrentState),
         }
     }
 
-    /// Loads the driver; it may run already.
+    /// Loads the driver, which may be loaded already.
     pub(super) fn start(&self) -> io::Result<()> {
         // SAFETY: there are no arguments.
         if unsafe { StartServiceW(self.0, 0, std::ptr::null()) } != 0 {
             return Ok(());
         }
         match io::Error::last_os_error() {
-            // So it is said too of one that waits for its last user to be unloaded.
+            // The same error is returned for a driver that waits for its last user before it is
+            // unloaded.
             err if is(&err, ERROR_SERVICE_ALREADY_RUNNING) => match self.state() {
                 Ok(SERVICE_RUNNING) => Ok(()),
                 _ => Err(err),
@@ -165,21 +167,21 @@ impl DriverService {
         }
     }
 
-    /// Unloads the driver, and waits until it has ended.
+    /// Unloads the driver, and waits until it has stopped.
     pub(super) fn stop(&self) -> Result<(), DriverError> {
         let mut status = SERVICE_STATUS::default();
         // SAFETY: `status` is valid for writes.
         if unsafe { ControlService(self.0, SERVICE_CONTROL_STOP, &raw mut status) } == 0 {
             let err = io::Error::last_os_error();
-            // It is ending already: what is waited for below.
+            // It is stopping already; the wait below covers this.
             let is_ending = is(&err, ERROR_SERVICE_CANNOT_ACCEPT_CTRL);
             if !is_ending && !is(&err, ERROR_SERVICE_NOT_ACTIVE) {
-                return Err(told("unload the driver", err));
+                return Err(error_of_administrator("unload the driver", err));
             }
         }
         let since = Instant::now();
         while self.state()? != SERVICE_STOPPED {
-            if since.elapsed() > ENDS {
+            if since.elapsed() > MAX_STOP_TIME {
                 return Err(DriverError::InUse);
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -187,9 +189,9 @@ impl DriverService {
         Ok(())
     }
 
-    /// Removes it: it is gone when whoever holds it has let go.
+    /// Removes the service. It disappears when the last handle to it is closed.
     pub(super) fn delete(self) -> Result<(), DriverError> {
-        // SAFETY: takes no pointers but the handle, which is open.
+        // SAFETY: the only argument is the open handle.
         match unsafe { DeleteService(self.0) } {
             0 => Err(last("remove the service `wdmlat`")),
             _ => Ok(()),
@@ -197,24 +199,26 @@ impl DriverService {
     }
 }
 
-/// What the system refused last.
+/// Returns the error of the last call.
 fn last(what: &'static str) -> DriverError {
-    told(what, io::Error::last_os_error())
+    error_of_administrator(what, io::Error::last_os_error())
 }
 
-/// What the system refused to who is an administrator.
-pub(super) fn told(what: &'static str, source: io::Error) -> DriverError {
-    match is(&source, ERROR_SERVICE_MARKED_FOR_DELETE) {
-        true => DriverError::MarkedForRemoval,
-        false => DriverError::Refused { what, source },
+/// Returns the error of an operation of an administrator.
+pub(super) fn error_of_administrator(what: &'static str, source: io::Error) -> DriverError {
+    if is(&source, ERROR_SERVICE_MARKED_FOR_DELETE) {
+        DriverError::MarkedForRemoval
+    } else {
+        DriverError::Refused { what, source }
     }
 }
 
-/// What the system refused to whoever this is.
-fn told_of_rights(what: &'static str, source: io::Error) -> DriverError {
-    match is(&source, ERROR_ACCESS_DENIED) {
-        true => DriverError::NotAdministrator,
-        false => told(what, source),
+/// Returns the error of an operation of any user.
+fn error_of_any_user(what: &'static str, source: io::Error) -> DriverError {
+    if is(&source, ERROR_ACCESS_DENIED) {
+        DriverError::NotAdministrator
+    } else {
+        error_of_administrator(what, source)
     }
 }
 
@@ -223,12 +227,13 @@ pub(super) fn is(err: &io::Error, code: u32) -> bool {
 }
 
 /// # Safety
+///
 /// `units` is null, or valid up to a NUL.
 unsafe fn text(units: *const u16) -> String {
     if units.is_null() {
         return String::new();
     }
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let units = unsafe {
         let length = (0..).take_while(|&at| *units.add(at) != 0).count();
         std::slice::from_raw_parts(units, length)
@@ -241,13 +246,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_administrator_is_not_told_to_be_one() {
+    fn administrator_gets_no_remedy_to_run_as_administrator() {
         let denied = || io::Error::from_raw_os_error(ERROR_ACCESS_DENIED.cast_signed());
         let marked = io::Error::from_raw_os_error(ERROR_SERVICE_MARKED_FOR_DELETE.cast_signed());
 
-        let of_anybody = told_of_rights("open it", denied());
-        let of_administrator = told("load it", denied());
-        let of_removed = told_of_rights("open it", marked);
+        let of_anybody = error_of_any_user("open it", denied());
+        let of_administrator = error_of_administrator("load it", denied());
+        let of_removed = error_of_any_user("open it", marked);
 
         assert!(matches!(of_anybody, DriverError::NotAdministrator));
         assert!(matches!(of_administrator, DriverError::Refused { .. }));

@@ -1,4 +1,4 @@
-//! Which drivers this Windows loads.
+//! Driver signature policy of this Windows.
 
 use std::mem;
 
@@ -21,21 +21,20 @@ struct CodeIntegrity {
     options: u32,
 }
 
-/// Which drivers Windows loads, by its own word. Where it does not tell: none.
+/// Driver signature policy, as Windows reports it; `None` if it does not.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Signing {
-    /// Whether signatures are checked at all. Wine says so, and checks none.
+    /// Whether signatures are checked. Wine reports that they are, and checks none.
     pub are_checked: Option<bool>,
-    /// Whether a certificate of one's own will do (`bcdedit /set testsigning on`).
+    /// Whether a self-signed certificate is accepted (`bcdedit /set testsigning on`).
     pub is_test: Option<bool>,
-    /// Whether the hypervisor guards the kernel's memory (HVCI).
+    /// Whether the hypervisor protects the kernel's memory (HVCI).
     pub has_memory_integrity: Option<bool>,
-    /// Whether the firmware started only what it knows. While it does, test signing
-    /// cannot be switched on.
+    /// Whether Secure Boot is on. While it is on, test signing cannot be enabled.
     pub has_secure_boot: Option<bool>,
 }
 
-/// What is so now: test signing is as it was when the system was started.
+/// Returns the current policy. Test signing is as it was at boot.
 pub fn signing() -> Signing {
     let options = options();
     let is = |bit: u32| options.map(|options| options & bit != 0);
@@ -54,7 +53,7 @@ pub fn signing() -> Signing {
 fn options() -> Option<u32> {
     let length = u32::try_from(mem::size_of::<CodeIntegrity>()).ok()?;
     let mut found = CodeIntegrity { length, options: 0 };
-    // SAFETY: `found` is valid for writes of so many bytes, and says so itself.
+    // SAFETY: `found` is valid for writes of this number of bytes, which it states.
     let status = unsafe {
         NtQuerySystemInformation(
             SystemCodeIntegrityInformation,

@@ -1,5 +1,4 @@
-//! Reads a session: a thread of Windows' own code that hands out one event after the
-//! other.
+//! Reader of a session: a thread in Windows' code that delivers one event after the other.
 
 use std::slice;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,18 +21,18 @@ use super::session::EventSession;
 /// `INVALID_PROCESSTRACE_HANDLE`.
 const INVALID: u64 = u64::MAX;
 
-/// A session that is read.
+/// Session that is being read.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    /// The value of its `PROCESSTRACE_HANDLE`.
+    /// Value of its `PROCESSTRACE_HANDLE`.
     trace: u64,
     thread: Option<JoinHandle<()>>,
-    /// What the thread writes to: here for as long as it runs.
+    /// Log that the thread writes to, which must outlive the thread.
     _log: Arc<Mutex<KernelLog>>,
 }
 
 impl Consumer {
-    /// Has what `session` tells kept in `log` from now on.
+    /// Starts to store the events of `session` in `log`.
     pub(super) fn begin(
         session: &EventSession,
         log: Arc<Mutex<KernelLog>>,
@@ -44,8 +43,8 @@ impl Consumer {
             .spawn(move || {
                 priority::give_way();
                 let trace = PROCESSTRACE_HANDLE { Value: trace };
-                // SAFETY: the trace is open; null stands for no bounds. It returns when the
-                //         session has ended or the trace is closed.
+                // SAFETY: the trace is open; null means no bounds. The call returns when the
+                // session has ended or the trace is closed.
                 unsafe { ProcessTrace(&raw const trace, 1, std::ptr::null(), std::ptr::null()) };
             });
         let mut consumer = Self {
@@ -57,7 +56,6 @@ impl Consumer {
         Ok(consumer)
     }
 
-    /// Whether nothing comes any more.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -66,24 +64,24 @@ impl Consumer {
 impl Drop for Consumer {
     /// No callback runs after the thread has ended.
     fn drop(&mut self) {
-        // SAFETY: it is open, and closed once. Where it is being read, that ends.
+        // SAFETY: the trace is open, and closed once. If it is being read, reading ends.
         unsafe { CloseTrace(PROCESSTRACE_HANDLE { Value: self.trace }) };
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say, and Windows' code does not panic.
+            // The thread has no result, and Windows' code does not panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Whether `session` can be read.
+/// Checks whether `session` can be read.
 pub(super) fn try_open(session: &EventSession) -> Result<(), NoEvents> {
     let trace = open(session, std::ptr::null_mut())?;
-    // SAFETY: it is open, and closed once; nobody read it.
+    // SAFETY: the trace is open, and closed once; it was not being read.
     unsafe { CloseTrace(PROCESSTRACE_HANDLE { Value: trace }) };
     Ok(())
 }
 
-/// The value of a handle whose callback is handed `context`.
+/// Returns the value of a handle whose callback receives `context`.
 fn open(session: &EventSession, context: *mut Mutex<KernelLog>) -> Result<u64, NoEvents> {
     let mut log = EVENT_TRACE_LOGFILEW {
         LoggerName: session.name().as_ptr().cast_mut(),
@@ -102,23 +100,22 @@ fn open(session: &EventSession, context: *mut Mutex<KernelLog>) -> Result<u64, N
     }
 }
 
-/// Keeps an event.
+/// Stores an event.
 unsafe extern "system" fn take(record: *mut EVENT_RECORD) {
-    // SAFETY: Windows hands out an event that stays for the length of the call.
+    // SAFETY: Windows passes an event that is valid during the call.
     let Some(record) = (unsafe { record.as_ref() }) else {
         return;
     };
-    // SAFETY: it is what the trace was opened with: a log that its `Consumer` keeps until
-    //         no callback runs any more, or null.
+    // SAFETY: this is the context of `open`: a log that its `Consumer` keeps until no callback
+    // runs any more, or null.
     let Some(log) = (unsafe { record.UserContext.cast::<Mutex<KernelLog>>().as_ref() }) else {
         return;
     };
-    let payload = match record.UserData.is_null() {
-        true => &[][..],
-        // SAFETY: so many bytes are valid for the length of the call.
-        false => unsafe {
-            slice::from_raw_parts(record.UserData.cast(), usize::from(record.UserDataLength))
-        },
+    let payload = if record.UserData.is_null() {
+        &[][..]
+    } else {
+        // SAFETY: this number of bytes is valid during the call.
+        unsafe { slice::from_raw_parts(record.UserData.cast(), usize::from(record.UserDataLength)) }
     };
     let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
     log.add(&event(record, payload));
@@ -133,24 +130,26 @@ fn event<'a>(record: &EVENT_RECORD, payload: &'a [u8]) -> TraceEvent<'a> {
         cpu: cpu(record),
         ticks: header.TimeStamp,
         thread: (header.ThreadId != u32::MAX).then_some(header.ThreadId),
-        pointers: match is_32_bit {
-            true => PointerWidth::Four,
-            false => PointerWidth::Eight,
+        pointers: if is_32_bit {
+            PointerWidth::Four
+        } else {
+            PointerWidth::Eight
         },
         payload,
     }
 }
 
-/// Where it was written. Its second byte is something else unless the event says that it
-/// belongs to the number.
+/// Returns the CPU on which the event was written. The second byte has another meaning unless the
+/// event says that it belongs to the number.
 fn cpu(record: &EVENT_RECORD) -> u16 {
     let is_wide = u32::from(record.EventHeader.Flags) & EVENT_HEADER_FLAG_PROCESSOR_INDEX != 0;
-    let of = &record.BufferContext.Anonymous;
-    // SAFETY: both are numbers in the same bytes, of which every value is one.
+    let context = &record.BufferContext.Anonymous;
+    // SAFETY: both are numbers in the same bytes, and every value is valid.
     unsafe {
-        match is_wide {
-            true => of.ProcessorIndex,
-            false => u16::from(of.Anonymous.ProcessorNumber),
+        if is_wide {
+            context.ProcessorIndex
+        } else {
+            u16::from(context.Anonymous.ProcessorNumber)
         }
     }
 }
@@ -176,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// As Windows hands it out.
+    /// Returns a record as Windows passes it.
     fn record(class: GUID, made: &mut MadeEvent, log: &Mutex<KernelLog>) -> EVENT_RECORD {
         let mut record = EVENT_RECORD {
             UserDataLength: u16::try_from(made.payload.len()).unwrap(),
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_windows_hands_out_is_kept_as_what_a_file_has() {
+    fn event_from_windows_is_stored_like_an_event_from_a_file() {
         let log = Mutex::new(KernelLog::new(LogPlan {
             entries: 100,
             sampled: None,
@@ -213,21 +212,21 @@ mod tests {
             (ThreadGuid, MadeEvent::switch(1_900, 77, 42, 24)),
         ] {
             let mut record = record(class, &mut made, &log);
-            // SAFETY: the record and what it points to are valid for the call.
+            // SAFETY: the record and the memory that it points to are valid during the call.
             unsafe { take(&raw mut record) };
         }
 
         let mut log = log.into_inner().unwrap();
-        let way = log.way(Tid(42), Nanos::from_us(1_000), Nanos::from_us(2_000));
-        assert_eq!(way.ready, Some((Nanos::from_us(1_010), 1)));
-        assert_eq!(way.ran, Some(Nanos::from_us(1_900)));
+        let path = log.way(Tid(42), Nanos::from_us(1_000), Nanos::from_us(2_000));
+        assert_eq!(path.ready, Some((Nanos::from_us(1_010), 1)));
+        assert_eq!(path.ran, Some(Nanos::from_us(1_900)));
         let evidence = log.evidence(1, Nanos::from_us(1_000), Nanos::from_us(2_000));
         assert_eq!(evidence.events.len(), 4, "{:?}", evidence.events);
         assert_eq!(log.unreadable(), 0);
     }
 
     #[test]
-    fn a_cpu_beyond_256_has_two_bytes_where_the_event_says_so() {
+    fn cpu_above_255_has_two_bytes_if_the_event_says_so() {
         let mut record = EVENT_RECORD::default();
         record.BufferContext.Anonymous.ProcessorIndex = 0x0102;
         assert_eq!(cpu(&record), 2);
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_an_event_a_log_or_data_does_nothing() {
+    fn call_without_event_log_or_data_does_nothing() {
         let mut record = EVENT_RECORD::default();
         // SAFETY: null, and a record whose pointers are null.
         unsafe {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_is_the_group_of_the_kernels_own_files() {
+    fn event_class_is_the_group_in_the_kernels_files() {
         for (class, group) in [
             (PageFaultGuid, 2),
             (ProcessGuid, 3),

@@ -1,4 +1,4 @@
-//! The kernel's events while a measurement runs.
+//! Kernel events during a measurement.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,21 +19,21 @@ use super::consumer::{self, Consumer};
 use super::session::EventSession;
 use laggard_measure::flight::KernelRecord;
 
-/// Entries that are kept of all CPUs together (100 bytes each, a sample with its chain
-/// 350), and bounds on those of one: some seconds of 10,000 switches a second.
-const ALL_ENTRIES: usize = 1 << 20;
-const ENTRIES: (usize, usize) = (1 << 12, 1 << 16);
-/// A buffer that was lost may have held events as old as that: it is flushed more often.
-const OLDEST_LOST: Nanos = Nanos::from_secs(1);
-/// The timer's source of samples.
+/// Maximum number of entries of all CPUs together (100 bytes each, 350 for a sample with its
+/// chain), and minimum and maximum per CPU: some seconds at 10,000 switches per second.
+const MAX_ENTRIES: usize = 1 << 20;
+const MIN_MAX_ENTRIES_PER_CPU: (usize, usize) = (1 << 12, 1 << 16);
+/// Maximum age of events in a lost buffer. Buffers are flushed more often.
+const MAX_BUFFER_AGE: Nanos = Nanos::from_secs(1);
+/// Timer source of samples.
 const TIMER: u32 = 0;
-/// Unless Windows says otherwise.
+/// Default interval of samples.
 const USUAL_INTERVAL: Nanos = Nanos::from_ms(1);
 
-/// A session of the kernel's events, read while it runs.
+/// Session of kernel events, read while it runs.
 #[derive(Debug)]
 pub(in super::super) struct KernelEvents {
-    // Ended first: then nothing comes any more that is waited for.
+    // Dropped first, so that no further events arrive.
     session: EventSession,
     consumer: Consumer,
     log: Arc<Mutex<KernelLog>>,
@@ -41,7 +41,7 @@ pub(in super::super) struct KernelEvents {
     samples: bool,
 }
 
-/// What the flushes so far told.
+/// Losses reported by the flushes so far.
 #[derive(Debug, Default)]
 struct Flushes {
     lost: u64,
@@ -49,20 +49,21 @@ struct Flushes {
 }
 
 impl KernelEvents {
-    /// From now on. What runs is sampled where this process may ask for it.
+    /// Starts a session. Running code is sampled if this process has the right.
     pub(in super::super) fn begin() -> Result<Arc<Self>, NoEvents> {
         if group_count() > 1 {
             return Err(NoEvents::Groups);
         }
         let samples = rights::take(w!("SeSystemProfilePrivilege"));
         let session = EventSession::begin(samples)?;
-        // Wine, where this fails, lacks what is asked for below.
+        // Wine fails here. It lacks the functions that are called below.
         consumer::try_open(&session)?;
         if samples {
             session.have_chains();
         }
         let log = Arc::new(Mutex::new(KernelLog::new(LogPlan {
-            entries: (ALL_ENTRIES / host::processors()).clamp(ENTRIES.0, ENTRIES.1),
+            entries: (MAX_ENTRIES / host::processors())
+                .clamp(MIN_MAX_ENTRIES_PER_CPU.0, MIN_MAX_ENTRIES_PER_CPU.1),
             sampled: samples.then(interval),
             clock: clock::at,
         })));
@@ -75,12 +76,12 @@ impl KernelEvents {
         }))
     }
 
-    /// Whether what runs is sampled.
+    /// Returns whether running code is sampled.
     pub(in super::super) const fn samples(&self) -> bool {
         self.samples
     }
 
-    /// Events that found no room so far, and those that could not be read.
+    /// Returns the number of events that were lost or unreadable so far.
     pub(in super::super) fn lost(&self) -> u64 {
         let flushes = self.flushes.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = flushes.lost;
@@ -90,7 +91,7 @@ impl KernelEvents {
 }
 
 impl EventSource for KernelEvents {
-    /// Notes what was lost as well.
+    /// Also records the losses.
     fn flush(&self) {
         let Some(lost) = self.session.flush() else {
             return;
@@ -99,7 +100,7 @@ impl EventSource for KernelEvents {
         let mut flushes = self.flushes.lock().unwrap_or_else(PoisonError::into_inner);
         if lost > flushes.lost {
             self.log().lost(Span {
-                from_ns: flushes.at.saturating_sub(OLDEST_LOST),
+                from_ns: flushes.at.saturating_sub(MAX_BUFFER_AGE),
                 to_ns: now,
             });
         }
@@ -117,7 +118,7 @@ impl EventSource for KernelEvents {
 
 impl KernelRecord for KernelEvents {
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
-        // A number that no event has is no CPU's.
+        // A number that does not fit is not a CPU of an event.
         let cpu = u16::try_from(cpu.0).unwrap_or(u16::MAX);
         self.log().evidence(cpu, from, to)
     }
@@ -135,26 +136,27 @@ impl KernelRecord for KernelEvents {
     }
 }
 
-/// How far apart samples are: that is the whole system's, and not changed.
+/// Returns the interval of samples. It is a setting of the whole system, and laggard does not
+/// change it.
 fn interval() -> Nanos {
-    let mut found = TRACE_PROFILE_INTERVAL {
+    let mut interval = TRACE_PROFILE_INTERVAL {
         Source: TIMER,
         Interval: 0,
     };
-    // SAFETY: no session is asked for, `found` is valid for writes of so many bytes, and
-    //         how many come nobody needs to know.
+    // SAFETY: no session is given, `interval` is valid for writes of this number of bytes, and
+    // the returned length is not needed.
     let result = unsafe {
         TraceQueryInformation(
             CONTROLTRACE_HANDLE::default(),
             TraceSampledProfileIntervalInfo,
-            (&raw mut found).cast(),
+            (&raw mut interval).cast(),
             host::size(size_of::<TRACE_PROFILE_INTERVAL>()),
             std::ptr::null_mut(),
         )
     };
-    // In 100 ns.
-    match (result, found.Interval) {
-        (0, 1..) => Nanos::from_ns(u64::from(found.Interval) * 100),
+    // In units of 100 ns.
+    match (result, interval.Interval) {
+        (0, 1..) => Nanos::from_ns(u64::from(interval.Interval) * 100),
         _ => USUAL_INTERVAL,
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel's events say of a late activation afterwards, and by which names.
+//! Evidence of late wakeups from kernel events, and names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,23 +10,22 @@ use laggard_model::{
 
 use laggard_measure::flight::{Flight, KernelRecord};
 
-/// More addresses than this are not named; the count of those is bounded by the episodes,
-/// which are.
-const MOST: usize = 200_000;
+/// Maximum number of named addresses. Their number is also bounded by the number of episodes.
+const MAX_ADDRESSES: usize = 200_000;
 
-/// The flight recorder of Windows: what its kernel told in the last moments.
+/// Flight recorder of Windows: recent kernel events.
 #[derive(Debug)]
 pub struct EventFlight(Arc<dyn KernelRecord>);
 
 impl EventFlight {
-    /// Of the events of a probe.
+    /// Creates the recorder for the events of a probe.
     pub const fn new(record: Arc<dyn KernelRecord>) -> Self {
         Self(record)
     }
 }
 
 impl Flight for EventFlight {
-    /// The probe looks after the session.
+    /// The probe manages the session.
     fn poll(&mut self) {}
 
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
@@ -37,13 +36,13 @@ impl Flight for EventFlight {
         self.0.unseen_switches()
     }
 
-    /// The kernel does it, and tells of no program.
+    /// The kernel records the events without a program.
     fn cost(&self) -> Vec<ProgramCost> {
         Vec::new()
     }
 }
 
-/// The addresses of a run.
+/// Addresses of a run.
 #[derive(Debug)]
 pub struct ImageBook {
     record: Arc<dyn KernelRecord>,
@@ -51,7 +50,7 @@ pub struct ImageBook {
 }
 
 impl ImageBook {
-    /// Of the events of a probe.
+    /// Creates the book for the events of a probe.
     pub const fn new(record: Arc<dyn KernelRecord>) -> Self {
         Self {
             record,
@@ -59,7 +58,7 @@ impl ImageBook {
         }
     }
 
-    /// Notes every address of the kernel in an episode.
+    /// Records every kernel address of an episode.
     pub fn note(&mut self, evidence: &Evidence) {
         for event in &evidence.events {
             if let Happening::Begin(Activity::Isr(routine) | Activity::Dpc(routine)) = event.what {
@@ -71,17 +70,17 @@ impl ImageBook {
         }
     }
 
-    /// None are counted here.
+    /// Handlers are not counted on Windows.
     pub const fn note_handlers(&mut self, _: &HandlerCounts) {}
 
     fn note_kernel(&mut self, address: Address) {
-        if self.kernel.len() < MOST {
+        if self.kernel.len() < MAX_ADDRESSES {
             self.kernel.insert(address);
         }
     }
 
-    /// The driver at each address, and the threads that are ours. Code of processes stays
-    /// unnamed. Nothing of it waits, so that it need not be interrupted.
+    /// Returns the driver at each address, and laggard's threads. Code of processes has no names.
+    /// It never blocks, so it ignores the interruption.
     pub fn resolve(&self, _interrupted: &AtomicBool) -> Symbols {
         let kernel = self.kernel.iter();
         Symbols {

@@ -1,5 +1,5 @@
-//! What the kernel tells of its interrupts, DPCs, switches and of who could run (ETW): a
-//! session that is read while it runs. Where there is none, that is told.
+//! Kernel events of interrupts, DPCs, context switches and ready threads (ETW), from a session
+//! that is read while it runs; or the reason why there are none.
 
 mod consumer;
 mod events;
@@ -11,40 +11,38 @@ use std::fmt;
 pub(super) use events::KernelEvents;
 pub use flight::{EventFlight, ImageBook};
 
-/// Why the kernel tells nothing.
+/// Reason why there are no kernel events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum NoEvents {
-    /// This process may not ask for it.
+    /// This process lacks the right.
     Rights,
-    /// As many sessions as there can be are there.
+    /// The maximum number of sessions is in use.
     Taken,
-    /// The system refused it, with this error.
+    /// The system refused the session with this error.
     Refused(u32),
-    /// It says that it does, and the session cannot be read, with this error: so does
-    /// Wine, which has no events.
+    /// The session starts but cannot be read, with this error. This is so under Wine, which has
+    /// no events.
     Unreadable(u32),
-    /// There is no thread to read them with.
+    /// There is no thread to read the events.
     NoThread,
-    /// The machine has several groups of CPUs, and events have other numbers of them than
-    /// this process has.
+    /// The machine has several groups of CPUs, and events number CPUs differently from this
+    /// process.
     Groups,
 }
 
 impl NoEvents {
-    /// What to do.
+    /// Returns the remedy.
     pub(super) const fn remedy(self) -> &'static str {
         match self {
             Self::Rights => "start the terminal with `Run as administrator`",
             Self::Taken => {
-                "end one: `logman query -ets` lists them, `logman stop NAME -ets` ends it"
+                "end a session (`logman query -ets` lists them, `logman stop NAME -ets` ends one)"
             }
-            Self::Refused(_) => {
-                "`net helpmsg NUMBER` says what it means; Windows 8 or later has such sessions"
-            }
+            Self::Refused(_) => "see `net helpmsg NUMBER`; such sessions need Windows 8 or later",
             Self::Unreadable(_) => "measure on Windows",
             Self::NoThread => "end other programs",
             Self::Groups => {
-                "measure a machine of 64 CPUs or fewer, or fewer of them (`bcdedit /set numproc`)"
+                "measure a machine with at most 64 CPUs, or reduce their number (`bcdedit /set numproc`)"
             }
         }
     }
@@ -53,21 +51,20 @@ impl NoEvents {
 impl fmt::Display for NoEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rights => f.write_str("this user may not ask for them"),
-            Self::Taken => f.write_str("as many sessions as Windows has for them are begun"),
+            Self::Rights => f.write_str("this user lacks the right"),
+            Self::Taken => f.write_str("all sessions that Windows has for them are in use"),
             Self::Refused(code) => write!(f, "Windows refuses a session (error {code})"),
             Self::Unreadable(code) => write!(
                 f,
-                "a session begins, and cannot be read (error {code}); so it is under Wine, which has no events"
+                "a session starts but cannot be read (error {code}), as under Wine, which has no events"
             ),
-            Self::NoThread => f.write_str("the system gave no thread to read them with"),
+            Self::NoThread => f.write_str("the system refused a thread to read them"),
             Self::Groups => f.write_str("this machine has several groups of CPUs"),
         }
     }
 }
 
-/// Whether the kernel's events can be had: a session is begun, read once it is there, and
-/// ended.
+/// Checks whether kernel events are available: starts a session, reads it and ends it.
 pub(super) fn events() -> Result<(), NoEvents> {
     let session = session::EventSession::begin(false)?;
     consumer::try_open(&session)
@@ -79,9 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wine_says_that_it_has_events_and_is_found_to_have_none() {
+    fn wine_claims_to_have_events_and_is_found_to_have_none() {
         if host::wine().is_none() {
-            println!("skipped: what Wine says of events: this is Windows");
+            println!("skipped: this is Windows, not Wine");
             return;
         }
 

@@ -1,7 +1,7 @@
-//! A session in which the kernel tells what it does.
+//! Session in which the kernel reports events.
 //!
-//! It outlives a program that is killed, so that its name says whose it is: what a
-//! program left that is gone is ended by the next.
+//! It outlives a killed program, so its name identifies the process. The next laggard ends
+//! sessions of processes that are gone.
 
 use std::mem;
 use std::os::windows::io::{AsRawHandle as _, BorrowedHandle, FromRawHandle as _, OwnedHandle};
@@ -28,37 +28,37 @@ use windows_sys::core::GUID;
 use super::super::host;
 use super::NoEvents;
 
-/// Before the number of the process, in a session's name.
-const NAME: &str = "laggard-";
-/// Of this program's sessions alone; the first number is the process'.
+/// Prefix of a session's name before the PID.
+const NAME_PREFIX: &str = "laggard-";
+/// GUID of this program's sessions, of which the first number is the PID.
 const OWN: GUID = GUID::from_u128(0x0000_0000_93f2_4b61_8c0d_5e2f_a1b7_6c39);
-/// The type of a sample among the events of its class.
+/// Type of a sample among the events of its class.
 const SAMPLE: u8 = 46;
-/// Time stamps of the performance counter.
+/// Clock of the time stamps: the performance counter.
 const QPC: u32 = 1;
-/// A buffer, KiB: what is written before one is full is read after a flush.
-const BUFFER: u32 = 64;
-/// Buffers, or four for each CPU, and twice as many where that is not enough: at the start
-/// every image, process and thread is told before anybody reads.
-const BUFFERS: u32 = 128;
-/// For as long as nobody flushes, s.
-const FLUSH: u32 = 1;
-/// Longest name of a session, with its NUL, UTF-16 units (`ETW_MAX_...`: 1,024).
-const LONGEST: usize = 1_024;
-/// Sessions that Windows has at most.
-const MOST: usize = 64;
+/// Size of a buffer in KiB. An incomplete buffer is read after a flush.
+const BUFFER_KIB: u32 = 64;
+/// Number of buffers, or four per CPU, and twice as many if that is not enough: at the start
+/// every image, process and thread is reported before the reader runs.
+const MIN_BUFFERS: u32 = 128;
+/// Interval of automatic flushes in s.
+const FLUSH_S: u32 = 1;
+/// Maximum length of a session's name with its NUL in UTF-16 units (`ETW_MAX_...`: 1,024).
+const MAX_NAME_UNITS: usize = 1_024;
+/// Maximum number of sessions of Windows.
+const MAX_SESSIONS: usize = 64;
 
-/// What a session is asked for with, and its name behind it.
+/// Properties of a session, followed by its name.
 #[repr(C)]
 struct Properties {
     head: EVENT_TRACE_PROPERTIES,
-    name: [u16; LONGEST],
-    /// Nothing is written to a file, but other sessions are.
-    file: [u16; LONGEST],
+    name: [u16; MAX_NAME_UNITS],
+    /// Unused by laggard's sessions, which write no file; other sessions use it.
+    file: [u16; MAX_NAME_UNITS],
 }
 
 impl Properties {
-    /// Of no session in particular.
+    /// Returns empty properties.
     fn empty() -> Self {
         let mut head = EVENT_TRACE_PROPERTIES::default();
         head.Wnode.BufferSize = host::size(mem::size_of::<Self>());
@@ -67,12 +67,12 @@ impl Properties {
         head.LogFileNameOffset = host::size(mem::offset_of!(Self, file));
         Self {
             head,
-            name: [0; LONGEST],
-            file: [0; LONGEST],
+            name: [0; MAX_NAME_UNITS],
+            file: [0; MAX_NAME_UNITS],
         }
     }
 
-    /// Of this process' session.
+    /// Returns the properties of this process's session.
     fn own() -> Self {
         let mut own = Self::empty();
         own.head.Wnode.Guid = GUID {
@@ -84,16 +84,16 @@ impl Properties {
     }
 }
 
-/// A session that was begun; ended when dropped, also by a panic.
+/// Running session. It ends on drop, also after a panic.
 #[derive(Debug)]
 pub(super) struct EventSession {
-    /// The value of its `CONTROLTRACE_HANDLE`.
+    /// Value of its `CONTROLTRACE_HANDLE`.
     handle: u64,
     name: Vec<u16>,
 }
 
 impl EventSession {
-    /// With samples of what runs, where `samples`.
+    /// Starts a session, with samples of running code if `samples` is set.
     pub(super) fn begin(samples: bool) -> Result<Self, NoEvents> {
         end_left();
         let name = name(std::process::id(), own_creation());
@@ -102,10 +102,10 @@ impl EventSession {
         let mut properties = Properties::own();
         let head = &mut properties.head;
         head.Wnode.ClientContext = QPC;
-        head.BufferSize = BUFFER;
-        head.MinimumBuffers = BUFFERS.max(processors * 4);
+        head.BufferSize = BUFFER_KIB;
+        head.MinimumBuffers = MIN_BUFFERS.max(processors * 4);
         head.MaximumBuffers = head.MinimumBuffers * 2;
-        head.FlushTimer = FLUSH;
+        head.FlushTimer = FLUSH_S;
         head.LogFileMode = EVENT_TRACE_REAL_TIME_MODE | EVENT_TRACE_SYSTEM_LOGGER_MODE;
         head.EnableFlags = EVENT_TRACE_FLAG_INTERRUPT
             | EVENT_TRACE_FLAG_DPC
@@ -118,8 +118,7 @@ impl EventSession {
             head.EnableFlags |= EVENT_TRACE_FLAG_PROFILE;
         }
         let mut handle = CONTROLTRACE_HANDLE::default();
-        // SAFETY: the name ends in a NUL; `properties` says how long it is, with room for
-        //         the name.
+        // SAFETY: the name ends in a NUL; `properties` states its size, with room for the name.
         match unsafe { StartTraceW(&raw mut handle, name.as_ptr(), &raw mut properties.head) } {
             0 => Ok(Self {
                 handle: handle.Value,
@@ -131,15 +130,16 @@ impl EventSession {
         }
     }
 
-    /// Has each sample followed by its call chain. Where that cannot be had a sample is
-    /// the place alone.
+    /// Requests a call chain after each sample. If it is not available, a sample is only an
+    /// address.
     pub(super) fn have_chains(&self) {
         let sample = CLASSIC_EVENT_ID {
             EventGuid: PerfInfoGuid,
             Type: SAMPLE,
             ..CLASSIC_EVENT_ID::default()
         };
-        // SAFETY: the session is this one, and `sample` is valid for reads of so many bytes.
+        // SAFETY: this is the open session, and `sample` is valid for reads of this number of
+        // bytes.
         unsafe {
             TraceSetInformation(
                 CONTROLTRACE_HANDLE { Value: self.handle },
@@ -150,16 +150,16 @@ impl EventSession {
         };
     }
 
-    /// Its name, with a NUL.
+    /// Returns the name with a NUL.
     pub(super) fn name(&self) -> &[u16] {
         &self.name
     }
 
-    /// Has what was written by now handed out; how many events found no room so far,
-    /// where Windows says so.
+    /// Requests the delivery of everything written so far. Returns the number of lost events, if
+    /// Windows reports it.
     pub(super) fn flush(&self) -> Option<u64> {
         let mut properties = Properties::own();
-        // SAFETY: the session is this one, and `properties` says how long it is.
+        // SAFETY: this is the open session, and `properties` states its size.
         let result = unsafe {
             ControlTraceW(
                 CONTROLTRACE_HANDLE { Value: self.handle },
@@ -169,7 +169,7 @@ impl EventSession {
             )
         };
         let head = &properties.head;
-        // A buffer that was not handed out had one event at least.
+        // A lost buffer contained at least one event.
         (result == 0).then(|| u64::from(head.EventsLost) + u64::from(head.RealTimeBuffersLost))
     }
 }
@@ -177,7 +177,7 @@ impl EventSession {
 impl Drop for EventSession {
     fn drop(&mut self) {
         let mut properties = Properties::own();
-        // SAFETY: the session is this one, and `properties` says how long it is.
+        // SAFETY: this is the open session, and `properties` states its size.
         unsafe {
             ControlTraceW(
                 CONTROLTRACE_HANDLE { Value: self.handle },
@@ -191,28 +191,35 @@ impl Drop for EventSession {
 
 /// Ends the sessions of laggards that are gone.
 fn end_left() {
-    let mut all: Vec<Properties> = (0..MOST).map(|_| Properties::empty()).collect();
-    let mut places: Vec<*mut EVENT_TRACE_PROPERTIES> =
-        all.iter_mut().map(|one| &raw mut one.head).collect();
+    let mut sessions: Vec<Properties> = (0..MAX_SESSIONS).map(|_| Properties::empty()).collect();
+    let mut places: Vec<*mut EVENT_TRACE_PROPERTIES> = sessions
+        .iter_mut()
+        .map(|session| &raw mut session.head)
+        .collect();
     let mut count = 0;
-    // SAFETY: each of so many places is valid for writes, and says how long it is.
-    let result = unsafe { QueryAllTracesW(places.as_mut_ptr(), host::size(MOST), &raw mut count) };
-    // Of more than there is room for, so many are told.
+    // SAFETY: each element is valid for writes and states its size.
+    let result = unsafe {
+        QueryAllTracesW(
+            places.as_mut_ptr(),
+            host::size(MAX_SESSIONS),
+            &raw mut count,
+        )
+    };
+    // If there are more sessions, the first ones are reported.
     if result != 0 && result != ERROR_MORE_DATA {
         return;
     }
-    for found in all.iter().take(MOST.min(count as usize)) {
-        let end = found.name.iter().position(|unit| *unit == 0);
-        let name = &found.name[..end.unwrap_or(LONGEST - 1)];
-        let of = owner(&String::from_utf16_lossy(name));
-        if of.is_some_and(|(process, created)| is_gone(process, created)) {
+    for session in sessions.iter().take(MAX_SESSIONS.min(count as usize)) {
+        let end = session.name.iter().position(|unit| *unit == 0);
+        let name = &session.name[..end.unwrap_or(MAX_NAME_UNITS - 1)];
+        let session_owner = owner(&String::from_utf16_lossy(name));
+        if session_owner.is_some_and(|(process, created)| is_gone(process, created)) {
             let mut properties = Properties::empty();
-            // SAFETY: no handle, but a name that ends in a NUL; `properties` says how long
-            //         it is.
+            // SAFETY: no handle, but a name that ends in a NUL; `properties` states its size.
             unsafe {
                 ControlTraceW(
                     CONTROLTRACE_HANDLE::default(),
-                    found.name.as_ptr(),
+                    session.name.as_ptr(),
                     &raw mut properties.head,
                     EVENT_TRACE_CONTROL_STOP,
                 )
@@ -221,44 +228,44 @@ fn end_left() {
     }
 }
 
-/// The name of the session of a process that was created then.
+/// Returns the session name of a process that was created at this time.
 fn name(process: u32, created: u64) -> String {
-    format!("{NAME}{process}-{created}")
+    format!("{NAME_PREFIX}{process}-{created}")
 }
 
-/// The process whose session has this name, and when that was created; `None`: it is not
-/// one of ours.
+/// Returns the process whose session has this name, and its creation time; `None` if the session
+/// is not laggard's.
 fn owner(name: &str) -> Option<(u32, u64)> {
-    let (process, created) = name.strip_prefix(NAME)?.split_once('-')?;
+    let (process, created) = name.strip_prefix(NAME_PREFIX)?.split_once('-')?;
     Some((process.parse().ok()?, created.parse().ok()?))
 }
 
-/// Whether the process of this number that was created then has ended. One that may not
-/// be looked at is there.
+/// Returns whether the process with this PID and creation time has ended. A process that cannot
+/// be examined counts as running.
 fn is_gone(process: u32, created: u64) -> bool {
     // SAFETY: takes no pointers.
     let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, process) };
     if handle.is_null() {
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         return unsafe { GetLastError() } == ERROR_INVALID_PARAMETER;
     }
-    // SAFETY: it is open, and nobody else's.
+    // SAFETY: the handle is open and has no other owner.
     let handle = unsafe { OwnedHandle::from_raw_handle(handle) };
-    // Who was killed can be looked at for as long as anybody has a handle of it.
+    // A killed process can be examined while another program has a handle of it.
     creation(&handle).is_some_and(|(its, has_ended)| its != created || has_ended)
 }
 
 fn own_creation() -> u64 {
-    // SAFETY: this process' handle is always open, and a copy of it is nobody else's.
+    // SAFETY: the handle of this process is always open, and its copy has no other owner.
     let own = unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) };
     let own = own.try_clone_to_owned().ok();
     own.and_then(|own| creation(&own)).map_or(0, |(at, _)| at)
 }
 
-/// When a process was created, in 100 ns since 1601, and whether it has ended.
+/// Returns the creation time of a process in 100 ns since 1601, and whether it has ended.
 fn creation(process: &OwnedHandle) -> Option<(u64, bool)> {
     let [mut created, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
-    // SAFETY: the handle is open, and all are valid for writes.
+    // SAFETY: the handle is open, and all pointers are valid for writes.
     let result = unsafe {
         GetProcessTimes(
             process.as_raw_handle(),
@@ -270,9 +277,10 @@ fn creation(process: &OwnedHandle) -> Option<(u64, bool)> {
     };
     let mut code = 0;
     // SAFETY: the handle is open, and `code` is valid for writes.
-    let told = unsafe { GetExitCodeProcess(process.as_raw_handle(), &raw mut code) };
-    let at = u64::from(created.dwHighDateTime) << 32 | u64::from(created.dwLowDateTime);
-    (result != 0 && told != 0).then_some((at, code != STILL_ACTIVE.cast_unsigned()))
+    let result_of_exit_code = unsafe { GetExitCodeProcess(process.as_raw_handle(), &raw mut code) };
+    let created_at = u64::from(created.dwHighDateTime) << 32 | u64::from(created.dwLowDateTime);
+    (result != 0 && result_of_exit_code != 0)
+        .then_some((created_at, code != STILL_ACTIVE.cast_unsigned()))
 }
 
 #[cfg(test)]
@@ -282,19 +290,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_ours_by_its_name_and_left_where_its_process_is_gone() {
+    fn session_is_laggards_by_its_name_and_stale_if_its_process_is_gone() {
         let own = (std::process::id(), own_creation());
         assert_eq!(owner(&name(own.0, own.1)), Some(own));
         assert_eq!(owner("laggard-12"), None);
         assert_eq!(owner("NT Kernel Logger"), None);
         assert!(!is_gone(own.0, own.1));
-        assert!(is_gone(own.0, own.1 + 1), "of one before with its number");
-        // Numbers of processes are multiples of four.
+        assert!(
+            is_gone(own.0, own.1 + 1),
+            "of an earlier process with this PID"
+        );
+        // PIDs are multiples of four.
         assert!(is_gone(0x7fff_fff3, own.1));
     }
 
     #[test]
-    fn a_process_that_was_killed_is_gone_while_a_handle_of_it_is_open() {
+    fn killed_process_is_gone_even_if_a_handle_of_it_is_open() {
         let mut child = std::process::Command::new("cmd")
             .args(["/c", "pause"])
             .stdin(std::process::Stdio::piped())

@@ -1,4 +1,4 @@
-//! Timers that have a function called, in a thread that the system has for it.
+//! Timers with a callback function, which runs in a thread of the system.
 
 use std::ffi::c_void;
 use std::io;
@@ -22,16 +22,16 @@ use super::super::clock;
 use super::waits::{done, event, from_now, wait_for, whole_ms};
 use laggard_measure::{Served, TimedWait};
 
-/// So many calls have room that were not waited for yet. More were never seen.
-const ROOM: usize = 1_024;
+/// Maximum number of calls that have not been awaited. More have never occurred.
+const MAX_PENDING_CALLS: usize = 1_024;
 
-/// What the function and the thread that waits for it share. It lives as long as the
-/// process: a function may be called late.
+/// State shared by the function and the thread that waits for it. It is never freed, because the
+/// function may be called late.
 struct CallStamps {
-    /// How many calls there were.
+    /// Number of calls.
     count: AtomicU64,
-    /// When the function was called, ns, by the number of the call; 0: not yet.
-    at: [AtomicU64; ROOM],
+    /// Time of each call in ns, by its number; 0 if it has not been made.
+    at: [AtomicU64; MAX_PENDING_CALLS],
     /// Set after each call.
     event: OwnedHandle,
 }
@@ -40,13 +40,13 @@ impl CallStamps {
     fn new() -> io::Result<&'static Self> {
         Ok(Box::leak(Box::new(Self {
             count: AtomicU64::new(0),
-            at: [const { AtomicU64::new(0) }; ROOM],
+            at: [const { AtomicU64::new(0) }; MAX_PENDING_CALLS],
             event: event()?,
         })))
     }
 
     fn slot(&self, number: u64) -> &AtomicU64 {
-        &self.at[usize::try_from(number).unwrap_or(0) % ROOM]
+        &self.at[usize::try_from(number).unwrap_or(0) % MAX_PENDING_CALLS]
     }
 
     fn called(&self) {
@@ -57,7 +57,7 @@ impl CallStamps {
         unsafe { SetEvent(self.event.as_raw_handle()) };
     }
 
-    /// Takes the call of this number, if it was made.
+    /// Takes the call with this number, if it was made.
     fn take(&self, number: u64) -> Option<Nanos> {
         match self.slot(number).swap(0, Ordering::Acquire) {
             0 => None,
@@ -65,7 +65,7 @@ impl CallStamps {
         }
     }
 
-    /// Forgets what was called and not waited for; the number of the next call.
+    /// Discards calls that were not awaited, and returns the number of the next call.
     fn forget(&self) -> u64 {
         for slot in &self.at {
             slot.store(0, Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl CallStamps {
 }
 
 unsafe extern "system" fn of_multimedia(_: u32, _: u32, stamps: usize, _: usize, _: usize) {
-    // SAFETY: the timer was given a pointer to stamps that are never freed.
+    // SAFETY: the timer has a pointer to stamps that are never freed.
     let stamps = unsafe { &*std::ptr::with_exposed_provenance::<CallStamps>(stamps) };
     stamps.called();
 }
@@ -92,18 +92,18 @@ unsafe extern "system" fn of_pool(_: PTP_CALLBACK_INSTANCE, stamps: *mut c_void,
     stamps.called();
 }
 
-/// Whose timer it is.
+/// Kind and handle of the timer.
 enum CallSource {
-    /// winmm's; 0: it has none.
+    /// Timer of winmm; 0 if not set.
     Multimedia(u32),
-    /// The timer queue's; null: it has none.
+    /// Timer of the timer queue; null if not set.
     Queue(HANDLE),
-    /// The thread pool's.
+    /// Timer of the thread pool.
     Pool(PTP_TIMER),
 }
 
 impl CallSource {
-    /// Has the function called after `length`, and, where there is one, with this period.
+    /// Calls the function after `length` and, if given, with this period.
     fn start(
         &mut self,
         stamps: &'static CallStamps,
@@ -120,18 +120,18 @@ impl CallSource {
                 };
                 let flags = kind | TIME_CALLBACK_FUNCTION | TIME_KILL_SYNCHRONOUS;
                 let (delay, shared) = (whole_ms(length), shared.expose_provenance());
-                // SAFETY: what the function is given is never freed.
+                // SAFETY: the argument of the function is never freed.
                 *id = unsafe { timeSetEvent(delay, 0, Some(of_multimedia), shared, flags) };
                 match id {
-                    0 => Err(io::Error::other("winmm sets no such timer")),
+                    0 => Err(io::Error::other("winmm refused the timer")),
                     _ => Ok(()),
                 }
             }
             Self::Queue(timer) => {
                 let (delay, flags) = (whole_ms(length), WT_EXECUTEINTIMERTHREAD);
                 let (timer, function): (_, WAITORTIMERCALLBACK) = (&raw mut *timer, Some(of_queue));
-                // SAFETY: `timer` is valid for writes; what the function is given is never
-                //         freed.
+                // SAFETY: `timer` is valid for writes; the argument of the function is never
+                // freed.
                 done(unsafe {
                     CreateTimerQueueTimer(
                         timer,
@@ -146,28 +146,28 @@ impl CallSource {
             }
             Self::Pool(timer) => {
                 let due = file_time(from_now(length));
-                // SAFETY: the timer is there, `due` valid for reads.
+                // SAFETY: the timer exists, and `due` is valid for reads.
                 unsafe { SetThreadpoolTimer(*timer, &raw const due, period_ms, 0) };
                 Ok(())
             }
         }
     }
 
-    /// Has it called no more: returns when it was called for the last time.
+    /// Stops the calls. Returns after the last call.
     fn stop(&mut self) {
         match self {
             Self::Multimedia(0) => {}
             Self::Multimedia(id) => {
-                // SAFETY: takes no pointers. One that comes once is over already.
+                // SAFETY: takes no pointers. A one-shot timer has expired already.
                 unsafe { timeKillEvent(std::mem::take(id)) };
             }
             Self::Queue(timer) if timer.is_null() => {}
             Self::Queue(timer) => {
                 let timer = std::mem::replace(timer, null_mut());
-                // SAFETY: the timer is there; it is waited for.
+                // SAFETY: the timer exists; the call waits for its callbacks.
                 unsafe { DeleteTimerQueueTimer(null_mut(), timer, INVALID_HANDLE_VALUE) };
             }
-            // SAFETY: the timer is there; no time is none.
+            // SAFETY: the timer exists; no time disarms it.
             Self::Pool(timer) => unsafe {
                 SetThreadpoolTimer(*timer, null(), 0, 0);
                 WaitForThreadpoolTimerCallbacks(*timer, 1);
@@ -176,7 +176,7 @@ impl CallSource {
     }
 }
 
-/// The system's form of a time.
+/// Converts a time to the system's format.
 const fn file_time(time: i64) -> FILETIME {
     let bits = time.cast_unsigned();
     FILETIME {
@@ -185,15 +185,15 @@ const fn file_time(time: i64) -> FILETIME {
     }
 }
 
-/// A timer that has a function called.
+/// Timer with a callback function.
 struct CallingTimer {
     source: CallSource,
     stamps: &'static CallStamps,
-    /// What interrupts a wait.
+    /// Handle that interrupts a wait.
     stop: Option<OwnedHandle>,
-    /// The number of the call that is waited for next.
+    /// Number of the next awaited call.
     next: u64,
-    /// When the last one was made that was waited for.
+    /// Time of the last awaited call.
     last: Nanos,
 }
 
@@ -210,7 +210,7 @@ impl CallingTimer {
         }
     }
 
-    /// Nothing is called any more, and nothing that was is waited for.
+    /// Stops the calls and discards those that were not awaited.
     fn settle(&mut self) {
         self.source.stop();
         self.next = self.stamps.forget();
@@ -226,14 +226,14 @@ impl TimedWait for CallingTimer {
     }
 
     fn begin(&mut self, _: Nanos, period: Nanos) -> io::Result<Nanos> {
-        // It takes a time and no instant.
+        // The timer takes a relative time.
         let first = clock::now() + period;
         self.source.start(self.stamps, period, Some(period))?;
         Ok(first)
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-        self.wait().map(|()| Served::Untold)
+        self.wait().map(|()| Served::UnknownCount)
     }
 
     fn over_at(&self, _: Nanos) -> Nanos {
@@ -250,16 +250,16 @@ impl Drop for CallingTimer {
     fn drop(&mut self) {
         self.source.stop();
         if let CallSource::Pool(timer) = self.source {
-            // SAFETY: the timer is there, and nothing is called any more.
+            // SAFETY: the timer exists, and no callback runs any more.
             unsafe { CloseThreadpoolTimer(timer) };
         }
     }
 }
 
-/// A timer of the thread pool.
+/// Creates a timer of the thread pool.
 fn pool_timer(stamps: &'static CallStamps) -> io::Result<PTP_TIMER> {
     let shared = (&raw const *stamps).cast_mut().cast();
-    // SAFETY: what the function is given is never freed; the pool is the process's own.
+    // SAFETY: the argument of the function is never freed; the pool belongs to the process.
     match unsafe { CreateThreadpoolTimer(Some(of_pool), shared, null()) } {
         0 => Err(io::Error::last_os_error()),
         timer => Ok(timer),
@@ -280,10 +280,10 @@ fn opened(
     }))
 }
 
-/// The one of `api`; `None`: it calls no function. `stop` interrupts its waits.
+/// Opens the timer of `api`; `None` if it has no callback. `stop` interrupts its waits.
 #[allow(
     clippy::wildcard_enum_match_arm,
-    reason = "all others are opened elsewhere, or Linux's"
+    reason = "the others are opened elsewhere, or belong to Linux"
 )]
 pub(super) fn open(
     api: TimerApi,

@@ -1,4 +1,4 @@
-//! Clocks: what they state of themselves, and what they do.
+//! Clocks: their stated resolution and their behaviour.
 
 use laggard_model::{ClockSeen, Nanos};
 use windows_sys::Wdk::System::SystemInformation::NtQueryTimerResolution;
@@ -9,18 +9,18 @@ use windows_sys::Win32::System::SystemInformation::{
 };
 
 use super::super::{clock, procedure};
-use laggard_measure::least_step;
+use laggard_measure::min_step;
 
-/// The unit of system and interrupt times.
+/// Unit of system and interrupt times.
 const UNIT: Nanos = Nanos::from_ns(100);
 
-/// A clock of the system's.
+/// Clock of the system.
 struct WindowsClock {
     name: &'static str,
-    /// The step that it states.
+    /// Stated step of the clock.
     stated: fn() -> Option<Nanos>,
     read: fn() -> Option<Nanos>,
-    /// Whether a thread can wait for one of its times.
+    /// Whether a thread can wait for a time of this clock.
     sleeps: bool,
 }
 
@@ -41,11 +41,11 @@ static CLOCKS: [WindowsClock; 6] = [
         read: || Some(system_time()),
         sleeps: false,
     },
-    // Waitable timers are set to instants of this one,
+    // Waitable timers with absolute times use this clock.
     WindowsClock {
         name: "GetSystemTimeAsFileTime",
         stated: increment,
-        // SAFETY: `filled` hands in what is valid for writes.
+        // SAFETY: `filled` passes a pointer that is valid for writes.
         read: || Some(filled(|time| unsafe { GetSystemTimeAsFileTime(time) })),
         sleeps: true,
     },
@@ -56,7 +56,7 @@ static CLOCKS: [WindowsClock; 6] = [
         read: || Some(Nanos::from_ms(unsafe { GetTickCount64() })),
         sleeps: false,
     },
-    // and waits for a time are over by this one.
+    // Waits with relative times use this clock.
     WindowsClock {
         name: "QueryInterruptTime",
         stated: resolution,
@@ -71,22 +71,21 @@ static CLOCKS: [WindowsClock; 6] = [
     },
 ];
 
-/// The system's clocks, one after the other, as far as it has them; each is read again
-/// and again for 40 ms.
+/// Reads the available clocks in turn, each repeatedly for 40 ms.
 pub fn clocks() -> Vec<ClockSeen> {
-    let here = CLOCKS.iter().filter(|one| (one.read)().is_some());
-    let seen = here.map(|one| ClockSeen {
-        name: one.name.into(),
-        stated_ns: (one.stated)(),
-        step_ns: least_step(clock::now, one.read),
-        sleeps: one.sleeps,
+    let here = CLOCKS.iter().filter(|clock| (clock.read)().is_some());
+    let readings = here.map(|clock| ClockSeen {
+        name: clock.name.into(),
+        stated_ns: (clock.stated)(),
+        step_ns: min_step(clock::now, clock.read),
+        sleeps: clock.sleeps,
     });
-    seen.collect()
+    readings.collect()
 }
 
-/// The system's time, as precisely as it can be read, from 1601 on.
+/// Returns the system time with the highest resolution, since 1601.
 pub(super) fn system_time() -> Nanos {
-    // SAFETY: `filled` hands in what is valid for writes.
+    // SAFETY: `filled` passes a pointer that is valid for writes.
     filled(|time| unsafe { GetSystemTimePreciseAsFileTime(time) })
 }
 
@@ -96,10 +95,10 @@ fn filled(read: impl FnOnce(*mut FILETIME)) -> Nanos {
     UNIT * (u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime))
 }
 
-/// By how much the system's time goes on with each tick, by its own word.
+/// Returns the step of the system time per tick, as the system reports it.
 fn increment() -> Option<Nanos> {
     let (mut adjustment, mut increment, mut is_disabled) = (0, 0, 0);
-    // SAFETY: all are valid for writes.
+    // SAFETY: all pointers are valid for writes.
     let result = unsafe {
         GetSystemTimeAdjustment(
             &raw mut adjustment,
@@ -110,26 +109,27 @@ fn increment() -> Option<Nanos> {
     (result != 0).then(|| UNIT * u64::from(increment))
 }
 
-/// The length of a tick now, by the system's word: programs ask for shorter ones.
+/// Returns the current length of a tick, as the system reports it: programs may request shorter
+/// ones.
 fn resolution() -> Option<Nanos> {
     tick_lengths().map(|lengths| lengths.now)
 }
 
-/// How long a tick of the system's clock is, by its own word.
+/// Lengths of a tick of the system's clock, as the system reports them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TickLengths {
-    /// What a program can have.
+    /// Shortest length that a program can request.
     pub(crate) shortest: Nanos,
-    /// What one has that asks for nothing, where the tick is of each process.
+    /// Length for a program without a request, if the tick is per process.
     pub(crate) longest: Nanos,
-    /// What the hardware has now, for whoever asked for the shortest.
+    /// Current length in the hardware, for the program that requested the shortest.
     pub(crate) now: Nanos,
 }
 
-/// None where the system does not tell.
+/// Returns the lengths, or `None` if the system does not report them.
 pub(crate) fn tick_lengths() -> Option<TickLengths> {
     let (mut longest, mut shortest, mut now) = (0, 0, 0);
-    // SAFETY: all are valid for writes.
+    // SAFETY: all pointers are valid for writes.
     let status =
         unsafe { NtQueryTimerResolution(&raw mut longest, &raw mut shortest, &raw mut now) };
     (status >= 0).then(|| TickLengths {
@@ -139,13 +139,13 @@ pub(crate) fn tick_lengths() -> Option<TickLengths> {
     })
 }
 
-/// The time since the system was started, by the clock of its ticks; absent where the
-/// system has no such function.
+/// Returns the time since boot by the clock of ticks, or `None` if the system has no such
+/// function.
 fn interrupt_time(name: &'static [u8]) -> Option<Nanos> {
     let function = procedure::find(b"kernelbase.dll\0", name)?;
     let mut time = 0_u64;
-    // SAFETY: both functions of such a name take a pointer to a time, which is valid for
-    //         writes, and return nothing.
+    // SAFETY: both functions with these names take a pointer to a time, which is valid for
+    // writes, and return nothing.
     unsafe {
         let function: unsafe extern "system" fn(*mut u64) = std::mem::transmute(function);
         function(&raw mut time);

@@ -21,36 +21,37 @@ use super::super::clock;
 use super::clocks::system_time;
 use laggard_measure::{For, Served, TimedWait};
 
-/// Nothing is waited for longer, ms: something is wrong then.
-const PATIENCE_MS: u32 = 60_000;
-/// Units of the system's times in a period's, which is one of milliseconds.
+/// Maximum wait in ms. A longer wait means an error.
+const MAX_WAIT_MS: u32 = 60_000;
+/// Number of ns in a ms, the unit of periods.
 const NANOS_IN_MS: u64 = 1_000_000;
 
-/// A time in whole milliseconds, what is beyond them cut.
+/// Returns whole milliseconds, rounded down.
 pub(super) fn whole_ms(time: Nanos) -> u32 {
-    u32::try_from(time.ns() / NANOS_IN_MS).unwrap_or(PATIENCE_MS)
+    u32::try_from(time.ns() / NANOS_IN_MS).unwrap_or(MAX_WAIT_MS)
 }
 
-/// A time from now on as the system takes it: negative, in 100 ns.
+/// Converts a relative time to the system's format: negative, in 100 ns.
 pub(super) fn from_now(time: Nanos) -> i64 {
     -units(time)
 }
 
-/// In units of 100 ns.
+/// Converts to units of 100 ns.
 fn units(time: Nanos) -> i64 {
     i64::try_from(time.ns() / 100).unwrap_or(i64::MAX)
 }
 
-/// A handle, where the system gave one.
+/// Returns an owned handle, or the error of the system.
 fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
-    match handle.is_null() {
-        true => Err(io::Error::last_os_error()),
-        // SAFETY: it was just given to us.
-        false => Ok(unsafe { OwnedHandle::from_raw_handle(handle) }),
+    if handle.is_null() {
+        Err(io::Error::last_os_error())
+    } else {
+        // SAFETY: the system has just returned the handle.
+        Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
     }
 }
 
-/// What a call returned that is not zero where it was done.
+/// Checks the result of a call that returns nonzero on success.
 pub(crate) fn done(result: i32) -> io::Result<()> {
     match result {
         0 => Err(io::Error::last_os_error()),
@@ -58,16 +59,16 @@ pub(crate) fn done(result: i32) -> io::Result<()> {
     }
 }
 
-/// An event that lets one wait pass for each time it was set, or fewer.
+/// Creates an event that releases one wait each time it is set.
 pub(super) fn event() -> io::Result<OwnedHandle> {
     // SAFETY: there are no attributes and no name.
     owned(unsafe { CreateEventW(null(), 0, 0, null()) })
 }
 
-/// Waits until it is signalled: whether it was, in so many milliseconds. Where `stop` is
-/// before it, the wait is interrupted.
+/// Waits at most `ms` and returns whether the handle was signalled. If `stop` is signalled first,
+/// the wait is interrupted.
 fn signalled(handle: &OwnedHandle, stop: Option<&OwnedHandle>, ms: u32) -> io::Result<bool> {
-    // Of both, the first counts: what came is not taken for a stop.
+    // If both are signalled, the first counts: an expiry is not mistaken for a stop.
     const STOPPED: u32 = WAIT_OBJECT_0 + 1;
     let handle = handle.as_raw_handle();
     let result = match stop {
@@ -75,7 +76,7 @@ fn signalled(handle: &OwnedHandle, stop: Option<&OwnedHandle>, ms: u32) -> io::R
         None => unsafe { WaitForSingleObject(handle, ms) },
         Some(stop) => {
             let both = [handle, stop.as_raw_handle()];
-            // SAFETY: both handles are open; one of them is enough.
+            // SAFETY: both handles are open; the call waits for either.
             unsafe { WaitForMultipleObjects(2, both.as_ptr(), 0, ms) }
         }
     };
@@ -87,19 +88,21 @@ fn signalled(handle: &OwnedHandle, stop: Option<&OwnedHandle>, ms: u32) -> io::R
     }
 }
 
-/// Waits for what will be signalled, or until `stop` is: then it was interrupted.
+/// Waits until the handle is signalled, or is interrupted when `stop` is signalled.
 pub(super) fn wait_for(handle: &OwnedHandle, stop: Option<&OwnedHandle>) -> io::Result<()> {
-    match signalled(handle, stop, PATIENCE_MS)? {
-        true => Ok(()),
-        false => Err(io::ErrorKind::TimedOut.into()),
+    if signalled(handle, stop, MAX_WAIT_MS)? {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::TimedOut.into())
     }
 }
 
-/// Waits for an event that nobody sets.
+/// Waits for an event that is never set.
 fn time_out(event: &OwnedHandle, length: Nanos) -> io::Result<()> {
-    match signalled(event, None, whole_ms(length))? {
-        true => Err(io::ErrorKind::Interrupted.into()),
-        false => Ok(()),
+    if signalled(event, None, whole_ms(length))? {
+        Err(io::ErrorKind::Interrupted.into())
+    } else {
+        Ok(())
     }
 }
 
@@ -109,7 +112,7 @@ fn sleep(length: Nanos) -> io::Result<()> {
     Ok(())
 }
 
-/// A lock that the calling thread holds, and a condition that nobody wakes.
+/// Lock that the calling thread holds, and condition that is never woken.
 struct HeldLock {
     lock: Box<UnsafeCell<SRWLOCK>>,
     condition: Box<UnsafeCell<CONDITION_VARIABLE>>,
@@ -121,14 +124,14 @@ impl HeldLock {
             lock: Box::new(UnsafeCell::new(SRWLOCK_INIT)),
             condition: Box::new(UnsafeCell::new(CONDITION_VARIABLE_INIT)),
         };
-        // SAFETY: the lock stays where it is, and nobody has it.
+        // SAFETY: the lock does not move and is not held.
         unsafe { AcquireSRWLockExclusive(held.lock.get()) };
         held
     }
 
     fn wait(&self, length: Nanos) -> io::Result<()> {
         let (condition, lock) = (self.condition.get(), self.lock.get());
-        // SAFETY: both stay where they are, and this thread holds the lock.
+        // SAFETY: neither moves, and this thread holds the lock.
         let woken = unsafe { SleepConditionVariableSRW(condition, lock, whole_ms(length), 0) };
         if woken != 0 {
             return Err(io::ErrorKind::Interrupted.into());
@@ -148,7 +151,7 @@ impl Drop for HeldLock {
     }
 }
 
-/// A socket to which nobody sends: it takes messages of its own alone.
+/// Socket to which nothing is sent: it accepts messages only from itself.
 fn silent_socket() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(socket.local_addr()?)?;
@@ -167,8 +170,8 @@ fn select_none(socket: &UdpSocket, length: Nanos) -> io::Result<()> {
         ..FD_SET::default()
     };
     readers.fd_array[0] = usize::try_from(socket.as_raw_socket()).unwrap_or(0);
-    // SAFETY: the set is valid for reads and writes, `time` for reads; Windows takes no
-    //         notice of the number of sockets.
+    // SAFETY: the set is valid for reads and writes, `time` for reads; Windows ignores the number
+    // of sockets.
     match unsafe { select(0, &raw mut readers, null_mut(), null_mut(), &raw const time) } {
         0 => Ok(()),
         ..0 => Err(io::Error::last_os_error()),
@@ -176,19 +179,20 @@ fn select_none(socket: &UdpSocket, length: Nanos) -> io::Result<()> {
     }
 }
 
-/// A waitable timer: each time that it is signalled lets one wait pass.
+/// Waitable timer that releases one wait each time it is signalled.
 #[derive(Debug)]
 pub struct WaitableTimer {
     timer: OwnedHandle,
-    /// What interrupts a wait.
+    /// Handle that interrupts a wait.
     stop: Option<OwnedHandle>,
 }
 
 impl WaitableTimer {
     pub fn open(is_high: bool, stop: Option<OwnedHandle>) -> io::Result<Self> {
-        let flags = match is_high {
-            true => CREATE_WAITABLE_TIMER_HIGH_RESOLUTION,
-            false => 0,
+        let flags = if is_high {
+            CREATE_WAITABLE_TIMER_HIGH_RESOLUTION
+        } else {
+            0
         };
         // SAFETY: there are no attributes and no name.
         let timer =
@@ -196,11 +200,11 @@ impl WaitableTimer {
         Ok(Self { timer, stop })
     }
 
-    /// Sets it, in units of 100 ns: to an instant, or where negative from now on; with a
-    /// period in milliseconds, or none. It is not signalled any more.
+    /// Arms it, in units of 100 ns: absolute, or relative if negative; with a period in
+    /// milliseconds, or none. Resets its signal.
     fn set(&self, due: i64, period_ms: u32) -> io::Result<()> {
         let period = i32::try_from(period_ms).unwrap_or(i32::MAX);
-        // SAFETY: the handle is open, `due` valid for reads; no function is called.
+        // SAFETY: the handle is open, and `due` is valid for reads; no function is called.
         done(unsafe {
             SetWaitableTimer(
                 self.timer.as_raw_handle(),
@@ -213,13 +217,12 @@ impl WaitableTimer {
         })
     }
 
-    /// Waits for a time from now on.
+    /// Waits for a relative time.
     pub fn sleep(&self, length: Nanos) -> io::Result<()> {
         self.set(from_now(length), 0)?;
         self.wait()
     }
 
-    /// Waits until it is signalled.
     fn wait(&self) -> io::Result<()> {
         wait_for(&self.timer, self.stop.as_ref())
     }
@@ -230,7 +233,7 @@ impl WaitableTimer {
     }
 }
 
-/// One that is set to an instant of system time each time.
+/// Timer that is armed for an absolute system time each time.
 struct ToInstant(WaitableTimer);
 
 impl TimedWait for ToInstant {
@@ -245,7 +248,7 @@ impl TimedWait for ToInstant {
     }
 }
 
-/// One that is set once, with a period.
+/// Timer that is armed once, with a period.
 struct PeriodicTimer(WaitableTimer);
 
 impl TimedWait for PeriodicTimer {
@@ -254,14 +257,14 @@ impl TimedWait for PeriodicTimer {
     }
 
     fn begin(&mut self, _: Nanos, period: Nanos) -> io::Result<Nanos> {
-        // It takes a time and no instant.
+        // The timer takes a relative time.
         let first = clock::now() + period;
         self.0.set(from_now(period), whole_ms(period))?;
         Ok(first)
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-        self.0.wait().map(|()| Served::Untold)
+        self.0.wait().map(|()| Served::UnknownCount)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -269,11 +272,11 @@ impl TimedWait for PeriodicTimer {
     }
 }
 
-/// The one of `api`; `None`: it is no such wait. `stop` interrupts the waits of waitable
-/// timers.
+/// Opens the wait of `api`; `None` if it is not a wait of this kind. `stop` interrupts the waits
+/// of waitable timers.
 #[allow(
     clippy::wildcard_enum_match_arm,
-    reason = "all others are opened elsewhere, or Linux's"
+    reason = "the others are opened elsewhere, or belong to Linux"
 )]
 pub(super) fn open(
     api: TimerApi,

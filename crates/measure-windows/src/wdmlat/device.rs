@@ -1,4 +1,4 @@
-//! The driver's device: asked, configured and read.
+//! Device of the driver: queried, configured and read.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,58 +20,60 @@ use crate::timers::done;
 
 const PATH: &str = r"\\.\wdmlat";
 
-/// The open device. One thread at a time uses it.
+/// Open device. Only one thread at a time uses it.
 #[derive(Debug)]
 pub(super) struct Device {
     file: File,
-    /// Set when what was asked for is done.
+    /// Set when a request is complete.
     event: OwnedHandle,
 }
 
 impl Device {
-    /// Opens it.
+    /// Opens the device.
     ///
     /// # Errors
-    /// When the driver is not loaded, or this process may not.
+    ///
+    /// Returns an error if the driver is not loaded, or if this process lacks the right.
     pub(super) fn open() -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(FILE_FLAG_OVERLAPPED)
             .open(PATH)?;
-        // SAFETY: no name and no rights of its own; it is reset by hand.
+        // SAFETY: the event has no name and default rights; it is reset manually.
         let event = unsafe { CreateEventW(null(), 1, 0, null()) };
         if event.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it is open, and nobody else's.
+        // SAFETY: the handle is open and has no other owner.
         let event = unsafe { OwnedHandle::from_raw_handle(event) };
         Ok(Self { file, event })
     }
 
-    /// What the driver says of itself.
+    /// Returns the driver's information about itself.
     pub(super) fn info(&self) -> io::Result<DriverInfo> {
         let mut info = MaybeUninit::<DriverInfo>::zeroed();
         let size = size_of_u32::<DriverInfo>();
         let begin = |file, asked: *mut OVERLAPPED| {
             let out = info.as_mut_ptr().cast();
-            // SAFETY: `out` has room for `size` bytes, and both live until it is done.
+            // SAFETY: `out` has room for `size` bytes, and both live until the request is
+            // complete.
             unsafe { DeviceIoControl(file, GET_INFO, null(), 0, out, size, null_mut(), asked) }
         };
         match self.ask(begin, || true)? {
             Some(bytes) if bytes == size => {
-                // SAFETY: all of it was written, and any bytes are one.
+                // SAFETY: all of it was written, and any bytes are valid.
                 Ok(unsafe { info.assume_init() })
             }
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    /// Has reads served like this.
+    /// Configures the service of reads.
     pub(super) fn configure(&self, config: &DriverConfig) -> io::Result<()> {
         let begin = |file, asked: *mut OVERLAPPED| {
             let (from, size) = ((&raw const *config).cast(), size_of_u32::<DriverConfig>());
-            // SAFETY: `from` has `size` bytes, and both live until it is done.
+            // SAFETY: `from` has `size` bytes, and both live until the request is complete.
             unsafe {
                 DeviceIoControl(
                     file,
@@ -88,32 +90,33 @@ impl Device {
         self.ask(begin, || true).map(drop)
     }
 
-    /// One read. `None`: it was given up, because `goes_on` said so meanwhile.
+    /// Makes one read. `None`: it was given up, because `goes_on` returned false.
     pub(super) fn read(&self, goes_on: impl Fn() -> bool) -> io::Result<Option<DriverSample>> {
         let mut sample = MaybeUninit::<DriverSample>::zeroed();
         let size = size_of_u32::<DriverSample>();
         let begin = |file, asked: *mut OVERLAPPED| {
-            // SAFETY: there is room for `size` bytes, and both live until it is done.
+            // SAFETY: there is room for `size` bytes, and both live until the request is
+            // complete.
             unsafe { ReadFile(file, sample.as_mut_ptr().cast(), size, null_mut(), asked) }
         };
         match self.ask(begin, goes_on)? {
             None => Ok(None),
             Some(bytes) if bytes == size => {
-                // SAFETY: all of it was written, and any bytes are one.
+                // SAFETY: all of it was written, and any bytes are valid.
                 Ok(Some(unsafe { sample.assume_init() }))
             }
             Some(_) => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    /// Begins something and waits until it is done: how many bytes came. Nothing that was
-    /// lent to the driver is given back before the driver has given it back.
+    /// Starts a request, waits until it is complete and returns the number of bytes. Memory of
+    /// the request is not released before the driver has completed it.
     fn ask(
         &self,
         begin: impl FnOnce(HANDLE, *mut OVERLAPPED) -> i32,
         goes_on: impl Fn() -> bool,
     ) -> io::Result<Option<u32>> {
-        const LOOK: Duration = Duration::from_millis(50);
+        const CHECK_INTERVAL: Duration = Duration::from_millis(50);
         let file = self.file.as_raw_handle();
         let mut asked = OVERLAPPED {
             hEvent: self.event.as_raw_handle(),
@@ -125,7 +128,7 @@ impl Device {
                 return Err(error);
             }
         }
-        let look = u32::try_from(LOOK.as_millis()).unwrap_or(u32::MAX);
+        let look = u32::try_from(CHECK_INTERVAL.as_millis()).unwrap_or(u32::MAX);
         let mut was_given_up = false;
         loop {
             // SAFETY: the event is open.
@@ -133,16 +136,17 @@ impl Device {
                 WAIT_OBJECT_0 => break,
                 WAIT_TIMEOUT if !was_given_up && !goes_on() => {
                     was_given_up = true;
-                    // SAFETY: it is under way, or has just been done.
+                    // SAFETY: the request is pending, or has just completed.
                     unsafe { CancelIoEx(file, &raw const asked) };
                 }
                 WAIT_TIMEOUT => {}
-                // It cannot be waited for, so its end is.
+                // The wait failed, so the code waits for the end of the request instead.
                 _ => break,
             }
         }
         let mut bytes = 0;
-        // SAFETY: it is done, or this waits for that; `bytes` is valid for writes.
+        // SAFETY: the request is complete, or this call waits for it; `bytes` is valid for
+        // writes.
         let ended = unsafe { GetOverlappedResult(file, &raw const asked, &raw mut bytes, 1) };
         match done(ended) {
             Ok(()) => Ok(Some(bytes)),
@@ -152,7 +156,7 @@ impl Device {
     }
 }
 
-/// In bytes.
+/// Returns the size in bytes.
 fn size_of_u32<T>() -> u32 {
-    u32::try_from(size_of::<T>()).expect("what is shared is small")
+    u32::try_from(size_of::<T>()).expect("the shared structures are small")
 }

@@ -1,16 +1,17 @@
-//! What the driver `wdmlat.sys` and this program share: `windows/driver/include/wdmlat.h`.
+//! Structures that the driver `wdmlat.sys` and this program share:
+//! `windows/driver/include/wdmlat.h`.
 
-/// Of which interface this is.
+/// Version of the interface.
 pub(super) const VERSION: u32 = 1;
 
-/// `WDMLAT_CODE`: a device of type 0x22, buffered.
+/// Returns `WDMLAT_CODE`: a device of type 0x22, buffered.
 const fn code(function: u32, access: u32) -> u32 {
     0x22 << 16 | access << 14 | function << 2
 }
 
-/// Nothing in, a [`DriverInfo`] out.
+/// Input: none; output: a [`DriverInfo`].
 pub(super) const GET_INFO: u32 = code(0x800, 1);
-/// A [`DriverConfig`] in, nothing out.
+/// Input: a [`DriverConfig`]; output: none.
 pub(super) const SET_CONFIG: u32 = code(0x801, 2);
 
 /// `KeSetTimer`, relative.
@@ -22,13 +23,13 @@ pub(super) const IMPORTANCE_MEDIUM: u32 = 1;
 pub(super) const FOLLOWER_THREAD: u32 = 0;
 pub(super) const FOLLOWER_NONE: u32 = 2;
 pub(super) const ANY_CPU: u32 = u32::MAX;
-/// An ability of `wdmlat_info`: [`SOURCE_HIGH_RES`].
+/// Ability in `wdmlat_info`: [`SOURCE_HIGH_RES`].
 pub(super) const CAN_HIGH_RES: u32 = 1;
 
-/// The shortest and the longest time from a read to its expiry, units of 100 ns.
-pub(super) const DELAYS: (u64, u64) = (1_000, 10_000_000);
+/// Minimum and maximum time from a read to its expiry, in units of 100 ns.
+pub(super) const MIN_MAX_DELAY: (u64, u64) = (1_000, 10_000_000);
 
-/// How reads are served: `wdmlat_config`.
+/// Configuration of reads: `wdmlat_config`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct DriverConfig {
@@ -41,7 +42,7 @@ pub(super) struct DriverConfig {
     pub(super) priority: u32,
 }
 
-/// What a read brings: `wdmlat_sample`. Times of the performance counter.
+/// Result of a read: `wdmlat_sample`. Times are those of the performance counter.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct DriverSample {
@@ -60,7 +61,7 @@ pub(super) struct DriverSample {
     pub(super) priority: u8,
 }
 
-/// What the driver says of itself: `wdmlat_info`.
+/// Information about the driver: `wdmlat_info`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct DriverInfo {
@@ -76,7 +77,7 @@ pub(super) struct DriverInfo {
     pub(super) busy: u64,
 }
 
-/// As the header has it.
+/// Sizes as in the header.
 const _: () = assert!(
     size_of::<DriverConfig>() == 32
         && size_of::<DriverSample>() == 80

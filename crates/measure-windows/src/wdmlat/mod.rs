@@ -1,9 +1,9 @@
-//! The services of the driver `wdmlat.sys`: a timer's DPC, and system threads that it
-//! wakes (Cota-Robles and Held, OSDI 1999, 2.2).
+//! Services of the driver `wdmlat.sys`: a timer's DPC, and system threads that it wakes
+//! (Cota-Robles and Held, OSDI 1999, 2.2).
 //!
-//! The driver serves one read at a time, so services take turns: one thread of ours sets
-//! the timer for whatever is due next, and waits for what came. While one is waited for,
-//! no timer is set for the others: what they would have had is lost, and counted.
+//! The driver serves one read at a time, so services take turns. One of laggard's threads sets
+//! the timer for the next expiry of any service, and waits for the result. During this wait no
+//! timer is set for the other services. Their expiries are lost, and counted.
 
 mod device;
 mod layout;
@@ -34,24 +34,22 @@ use laggard_measure::board::Timeline;
 use laggard_measure::probe::{ProbeError, Request};
 use laggard_measure::source::Source;
 
-/// Between the expiries of two services: what the driver takes at least, and as much
-/// again.
-const APART: Nanos = Nanos::from_us(500);
-/// How long the driver has to give a read back that is ended: what is armed lasts 1 s at
-/// most.
-const ENDS: Nanos = Nanos::from_secs(3);
-/// How often that is looked for.
-const LOOK: Duration = Duration::from_millis(2);
-/// What is told and not yet taken, at most: of seconds.
-const ROOM: usize = 1 << 14;
+/// Time between the expiries of two services: twice the minimum that the driver needs.
+const MIN_DISTANCE: Nanos = Nanos::from_us(500);
+/// Maximum time for the driver to return a cancelled read: its timers last at most 1 s.
+const MAX_CANCEL_TIME: Nanos = Nanos::from_secs(3);
+/// Interval of the checks for that.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
+/// Maximum number of results that have not been collected: some seconds.
+const MAX_RESULTS: usize = 1 << 14;
 
-/// The driver, and what it told.
+/// Source of the driver's services.
 #[derive(Debug)]
 pub(super) struct DriverSource {
     lines: Vec<Line>,
     series: Vec<DriverSeries>,
     state: Arc<ReadsState>,
-    /// Until it is started.
+    /// Present until the start.
     ready: Option<Reads>,
     reading: Option<JoinHandle<()>>,
     told: Receiver<ReadOutcome>,
@@ -61,10 +59,10 @@ pub(super) struct DriverSource {
 }
 
 impl DriverSource {
-    /// Opens the driver, for the services of `request` that it gives.
+    /// Opens the driver for the services of `request` that it provides.
     pub(super) fn new(request: Request) -> Result<Self, ProbeError> {
         let services: Vec<Service> = request.services.clone();
-        let least = APART * services.len() as u64;
+        let least = MIN_DISTANCE * services.len() as u64;
         if request.period < least {
             return Err(ProbeError::Period(
                 request.period,
@@ -78,31 +76,28 @@ impl DriverSource {
             remedy: remedy.into(),
         };
         let device = Device::open().map_err(|error| not_opened(services[0], &error))?;
-        let info = device.info().map_err(|error| {
-            refused(
-                format!("the driver tells nothing of itself: {error}"),
-                INSTALL_ANEW,
-            )
-        })?;
+        let info = device
+            .info()
+            .map_err(|error| refused(format!("cannot query the driver: {error}"), REINSTALL))?;
         if group_count() > 1 {
             return Err(refused(
-                "this machine has several groups of CPUs, and the driver counts CPUs of all".into(),
-                "measure threads, which stay in one group",
+                "this machine has several groups of CPUs, and the driver numbers the CPUs of all groups".into(),
+                "measure threads, which stay within one group",
             ));
         }
         if info.version == VERSION && info.qpc_per_s != clock::frequency() {
             return Err(refused(
-                "its performance counter is not the one that programs read".into(),
-                INSTALL_ANEW,
+                "its performance counter differs from the counter of programs".into(),
+                REINSTALL,
             ));
         }
         if info.version != VERSION {
             return Err(refused(
                 format!(
-                    "the driver has version {}, and this program reads {VERSION}",
+                    "the driver has interface version {}, and this program needs {VERSION}",
                     info.version
                 ),
-                INSTALL_ANEW,
+                REINSTALL,
             ));
         }
         let cpu = *request.cpus.as_slice().first().unwrap_or(&Cpu(0));
@@ -111,7 +106,7 @@ impl DriverSource {
             service,
             route: Route::Direct,
         };
-        let (tell, told) = sync_channel(ROOM);
+        let (tell, told) = sync_channel(MAX_RESULTS);
         let state = Arc::new(ReadsState::default());
         let is_fine = is_fine(&info);
         Ok(Self {
@@ -137,7 +132,7 @@ impl DriverSource {
         })
     }
 
-    /// The expiries of the service at `place`.
+    /// Returns the expiries of the service at `place`.
     fn plan(&self, place: usize, start: Nanos) -> Expiries {
         let services = &self.request.services;
         let stride = u64::from(self.request.every.of(services[place]));
@@ -159,12 +154,12 @@ impl DriverSource {
         }
     }
 
-    /// Has the thread end, and waits until it has: the driver is free then.
+    /// Ends the thread and waits until it has ended. The driver is free then.
     fn end(&self) {
         self.state.stop.store(true, Ordering::Relaxed);
-        let until = clock::now() + ENDS;
+        let until = clock::now() + MAX_CANCEL_TIME;
         while !self.has_left() && clock::now() < until {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
     }
 
@@ -173,10 +168,9 @@ impl DriverSource {
     }
 }
 
-const INSTALL_ANEW: &str =
-    "`laggard driver remove`, then `laggard driver install` with the wdmlat.sys of this version";
+const REINSTALL: &str = "run `laggard driver remove`, then `laggard driver install` with the wdmlat.sys of this version";
 
-/// Whether its timers are of high resolution.
+/// Returns whether its timers have high resolution.
 const fn is_fine(info: &DriverInfo) -> bool {
     info.abilities & CAN_HIGH_RES != 0
 }
@@ -186,15 +180,15 @@ fn not_opened(service: Service, error: &io::Error) -> ProbeError {
     let (reason, remedy) = match code {
         Some(ERROR_FILE_NOT_FOUND) => (
             "the driver wdmlat.sys is not loaded".to_owned(),
-            "`laggard driver install wdmlat.sys` loads it (windows/driver/README.md)",
+            "to load it, run `laggard driver install wdmlat.sys` (windows/driver/README.md)",
         ),
         Some(ERROR_ACCESS_DENIED) => (
-            "the driver lets administrators in alone".to_owned(),
+            "only administrators may open the driver".to_owned(),
             "run as administrator",
         ),
         _ => (
-            format!("the driver cannot be opened: {error}"),
-            "`laggard driver status` says what there is of it",
+            format!("cannot open the driver: {error}"),
+            "see `laggard driver status`",
         ),
     };
     ProbeError::Service {
@@ -224,14 +218,10 @@ impl Source for DriverSource {
         let Some(reads) = self.ready.take() else {
             return Ok(());
         };
-        self.reading = Some(reads.start(plans).map_err(|error| {
-            ProbeError::System {
-                action: "have the driver serve reads".into(),
-                remedy:
-                    "another program may use it: `laggard driver status` says what there is of it"
-                        .into(),
-                said: Some(error),
-            }
+        self.reading = Some(reads.start(plans).map_err(|error| ProbeError::System {
+            action: "start reads of the driver".into(),
+            remedy: "another program may use it; see `laggard driver status`".into(),
+            said: Some(error),
         })?);
         Ok(())
     }
@@ -285,14 +275,14 @@ impl Source for DriverSource {
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = vec![Caveat::new(
             CaveatKind::AbilityAbsent,
-            "of the driver's services DPC and thread alone are measured; what came between has no evidence here",
-            "a trace of Windows' own recorder tells it: `laggard import FILE.etl`",
+            "of the driver's services only DPC and thread are measured, without evidence of causes",
+            "for causes, record a Windows trace and run `laggard import FILE.etl`",
         )];
         if !self.is_fine {
             caveats.push(Caveat::new(
                 CaveatKind::TickRate,
-                "the driver's timers have no high resolution here, so a DPC comes with the system's tick: up to one tick late, or early",
-                "Windows has such timers since 8.1",
+                "the driver's timers have no high resolution on this machine, so a DPC runs at the system's tick: up to one tick late or early",
+                "use Windows 8.1 or later",
             ));
         }
         caveats.extend(self.state.early_caveat());

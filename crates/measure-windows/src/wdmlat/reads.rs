@@ -1,4 +1,4 @@
-//! The thread that reads: sets a timer for each expiry, and tells what came.
+//! Reading thread: sets a timer for each expiry, and reports the results.
 
 use std::io;
 use std::sync::Arc;
@@ -12,50 +12,50 @@ use windows_sys::Win32::Foundation::{ERROR_BUSY, ERROR_OPERATION_ABORTED};
 
 use super::device::Device;
 use super::layout::{
-    ANY_CPU, DELAYS, DPC_ORDINARY, DriverConfig, DriverInfo, DriverSample, FOLLOWER_NONE,
-    FOLLOWER_THREAD, IMPORTANCE_MEDIUM, SOURCE_HIGH_RES, SOURCE_TIMER,
+    ANY_CPU, DPC_ORDINARY, DriverConfig, DriverInfo, DriverSample, FOLLOWER_NONE, FOLLOWER_THREAD,
+    IMPORTANCE_MEDIUM, MIN_MAX_DELAY, SOURCE_HIGH_RES, SOURCE_TIMER,
 };
-use super::series::{Came, Expiries};
-use super::{APART, is_fine};
-use crate::thread::Early;
+use super::series::{Expiries, ExpiryResult};
+use super::{MIN_DISTANCE, is_fine};
+use crate::thread::EarlyWaits;
 use crate::{clock, priority, processors};
 
-/// Before an expiry: the shortest that the driver sets a timer for, and what it takes to
-/// ask.
-const LEAST_AHEAD: Nanos = Nanos::from_us(150);
-/// What the driver sets a timer for at most is 1 s: the rest is slept before.
-const MOST_AHEAD: Nanos = Nanos::from_ms(900);
-/// In which a sleeping thread sees that it is to end.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// Minimum time before an expiry: the shortest timer of the driver, and the time to request it.
+const MIN_AHEAD: Nanos = Nanos::from_us(150);
+/// Maximum time before an expiry at which the timer is set, below the driver's limit of 1 s. The
+/// thread sleeps before that.
+const MAX_AHEAD: Nanos = Nanos::from_ms(900);
+/// Maximum sleep, so that a sleeping thread notices the end.
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 const UNIT: Nanos = Nanos::from_ns(100);
-/// Of no service.
-const NOBODY: usize = usize::MAX;
-/// The priority of a thread that nobody asked for: the papers' default.
+/// Value for no service.
+const NO_SERVICE: usize = usize::MAX;
+/// Priority of an unused thread: the default of the papers.
 const ANY_PRIORITY: u32 = 24;
 
-/// What came of an expiry of the service at `place`.
+/// Result of an expiry of the service at `place`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadOutcome {
     pub(super) place: usize,
     pub(super) planned: Nanos,
-    pub(super) came: Came,
+    pub(super) came: ExpiryResult,
 }
 
-/// What the reading thread and the collector share.
+/// State that the reading thread and the collector share.
 #[derive(Debug)]
 pub(super) struct ReadsState {
-    /// Set when it is to end at once.
+    /// Set to end immediately.
     pub(super) stop: AtomicBool,
-    /// Nothing that is due from then on is asked for, ns.
+    /// Time in ns from which no expiry is requested.
     pub(super) until: AtomicU64,
-    /// When the driver refused to go on, ns; 0: it did not.
+    /// Time in ns at which the driver refused to continue; 0 if it did not.
     pub(super) failed: AtomicU64,
-    pub(super) early: Early,
-    /// How many ran on another CPU than the timer was set on.
+    pub(super) early: EarlyWaits,
+    /// Number of runs on another CPU than that of the timer.
     pub(super) elsewhere: AtomicU64,
-    /// Which service is waited for.
+    /// Service that is awaited.
     waited_for: AtomicUsize,
-    /// What the system said when the driver refused.
+    /// Error of the system when the driver refused.
     refusal: AtomicI32,
 }
 
@@ -65,18 +65,18 @@ impl Default for ReadsState {
             stop: AtomicBool::new(false),
             until: AtomicU64::new(u64::MAX),
             failed: AtomicU64::new(0),
-            early: Early::default(),
+            early: EarlyWaits::default(),
             elsewhere: AtomicU64::new(0),
-            waited_for: AtomicUsize::new(NOBODY),
+            waited_for: AtomicUsize::new(NO_SERVICE),
             refusal: AtomicI32::new(0),
         }
     }
 }
 
 impl ReadsState {
-    /// The place of the service that is waited for.
+    /// Returns the place of the awaited service.
     pub(super) fn waited_for(&self) -> Option<usize> {
-        Some(self.waited_for.load(Ordering::Acquire)).filter(|&place| place != NOBODY)
+        Some(self.waited_for.load(Ordering::Acquire)).filter(|&place| place != NO_SERVICE)
     }
 
     pub(super) fn early_caveat(&self) -> Option<Caveat> {
@@ -84,29 +84,30 @@ impl ReadsState {
         (count > 0).then(|| {
             Caveat::new(
                 CaveatKind::TickRate,
-                format!("{count} timers of the driver were over before their time, by {most} at most: their expiry counts as when they were"),
-                "nothing to do: a timer that is set to a time from now on may be early by the system's tick",
+                format!("{count} timers of the driver expired early, by at most {most}; their latency counts from the actual expiry"),
+                "no action needed: a relative timer may be early by the system's tick",
             )
         })
     }
 
-    /// `cpu`: on which the timers were set.
+    /// Returns the warning about runs on other CPUs. `cpu` is the CPU on which the timers were
+    /// set.
     pub(super) fn elsewhere_caveat(&self, cpu: Cpu) -> Option<Caveat> {
         let count = self.elsewhere.load(Ordering::Relaxed);
         (count > 0).then(|| {
             Caveat::new(
                 CaveatKind::TimerElsewhere,
-                format!("{count} times the DPC or its thread ran on another CPU than CPU {cpu}, where the timer was set: Windows chooses it, and they count all the same"),
-                "nothing to do",
+                format!("the DPC or its thread ran {count} times on a CPU other than CPU {cpu}, where the timer was set; Windows chooses the CPU, and these runs count"),
+                "no action needed",
             )
         })
     }
 
-    /// Why nothing is read any more.
+    /// Returns why reading stopped.
     pub(super) fn failure(&self) -> Option<String> {
         (self.failed.load(Ordering::Relaxed) > 0).then(|| {
             let said = io::Error::from_raw_os_error(self.refusal.load(Ordering::Relaxed));
-            format!("the driver refused to go on: {said}")
+            format!("the driver refused to continue: {said}")
         })
     }
 
@@ -115,7 +116,7 @@ impl ReadsState {
             Caveat::new(
                 CaveatKind::AbilityAbsent,
                 said,
-                "`laggard driver status` says what there is of it",
+                "see `laggard driver status`",
             )
         })
     }
@@ -125,8 +126,8 @@ impl ReadsState {
     }
 }
 
-/// What is ready to read. How it configures the driver lasts until nobody has that open:
-/// the driver sees to it.
+/// State that is ready to read. The driver keeps its configuration until all handles to it are
+/// closed.
 #[derive(Debug)]
 pub(super) struct Reads {
     device: Device,
@@ -156,24 +157,25 @@ impl Reads {
         }
     }
 
-    /// Lets it read.
+    /// Starts to read.
     ///
     /// # Errors
-    /// When there is no thread, or the driver takes no configuration.
+    ///
+    /// Returns an error if there is no thread, or if the driver refuses the configuration.
     pub(super) fn start(self, plans: Vec<Expiries>) -> io::Result<JoinHandle<()>> {
         let first = self.config(self.services[0], Nanos::from_ms(1));
         self.device.configure(&first)?;
         std::thread::Builder::new()
             .name("lag/wdmlat".into())
             .spawn(move || {
-                // Both make it serve in time more often; what is not in time is counted.
+                // Pinning and priority make expiries more punctual; late ones are counted.
                 let _ = processors::pin(self.cpu);
                 let _ = priority::hurry();
                 self.run(plans);
             })
     }
 
-    /// How a read of this service is served, whose timer is to expire so much later.
+    /// Returns the configuration for a read of this service, whose timer expires after `ahead`.
     fn config(&self, service: Service, ahead: Nanos) -> DriverConfig {
         let (follower, priority) = match thread_of(service) {
             Some(priority) => (FOLLOWER_THREAD, u32::from(priority)),
@@ -181,7 +183,7 @@ impl Reads {
         };
         let is_fine = is_fine(&self.info);
         DriverConfig {
-            delay_100ns: (ahead.ns() / UNIT.ns()).clamp(DELAYS.0, DELAYS.1),
+            delay_100ns: (ahead.ns() / UNIT.ns()).clamp(MIN_MAX_DELAY.0, MIN_MAX_DELAY.1),
             source: if is_fine {
                 SOURCE_HIGH_RES
             } else {
@@ -189,7 +191,7 @@ impl Reads {
             },
             dpc: DPC_ORDINARY,
             importance: IMPORTANCE_MEDIUM,
-            // A timer of high resolution chooses its own: that on which it is set.
+            // A high-resolution timer expires on the CPU on which it is set.
             cpu: if is_fine { ANY_CPU } else { self.cpu.0 },
             follower,
             priority,
@@ -197,7 +199,7 @@ impl Reads {
     }
 
     fn run(&self, mut plans: Vec<Expiries>) {
-        // When each ran last.
+        // Time of the last run of each service.
         let mut ran = vec![Nanos::ZERO; plans.len()];
         while !self.state.ends() {
             let next = plans.iter().enumerate().min_by_key(|(_, plan)| plan.next());
@@ -208,24 +210,24 @@ impl Reads {
                 return;
             }
             let ahead = planned.saturating_sub(clock::now());
-            if ahead > MOST_AHEAD {
-                let sleep = Duration::from(ahead.saturating_sub(MOST_AHEAD));
-                std::thread::sleep(sleep.min(LONGEST_SLEEP));
+            if ahead > MAX_AHEAD {
+                let sleep = Duration::from(ahead.saturating_sub(MAX_AHEAD));
+                std::thread::sleep(sleep.min(MAX_SLEEP));
                 continue;
             }
             let came = if ran[place] >= planned {
-                Came::Missed { ran: ran[place] }
-            } else if ahead < LEAST_AHEAD {
-                Came::NotArmed
+                ExpiryResult::Missed { ran: ran[place] }
+            } else if ahead < MIN_AHEAD {
+                ExpiryResult::NotArmed
             } else {
                 match self.served(place, planned) {
                     Ok(Some(came)) => came,
-                    // It is to end, and whoever was waited for stays so.
+                    // The thread ends while the awaited service has not run.
                     Ok(None) => return,
                     Err(error) => {
                         let state = &self.state;
-                        // It did not come, which is no lateness of the machine's.
-                        state.waited_for.store(NOBODY, Ordering::Release);
+                        // The driver failed, which is not a latency of the machine.
+                        state.waited_for.store(NO_SERVICE, Ordering::Release);
                         let code = error.raw_os_error().unwrap_or_default();
                         state.refusal.store(code, Ordering::Relaxed);
                         state.failed.store(clock::now().ns(), Ordering::Relaxed);
@@ -233,10 +235,10 @@ impl Reads {
                     }
                 }
             };
-            if let Came::Served { dpc, thread, .. } = came {
+            if let ExpiryResult::Served { dpc, thread, .. } = came {
                 ran[place] = thread.unwrap_or(dpc);
             }
-            // Full: the collector sees the gap, and counts it as lost.
+            // If the channel is full, the collector sees the gap and counts it as lost.
             let _ = self.tell.try_send(ReadOutcome {
                 place,
                 planned,
@@ -246,40 +248,41 @@ impl Reads {
         }
     }
 
-    /// What came of this expiry; `None`: reading is to end.
-    fn served(&self, place: usize, planned: Nanos) -> io::Result<Option<Came>> {
+    /// Returns the result of this expiry; `None` if reading is to end.
+    fn served(&self, place: usize, planned: Nanos) -> io::Result<Option<ExpiryResult>> {
         let ahead = planned.saturating_sub(clock::now());
         let config = self.config(self.services[place], ahead);
         match self.device.configure(&config) {
-            Err(error) if is_busy(&error) => return Ok(Some(Came::NotArmed)),
+            Err(error) if is_busy(&error) => return Ok(Some(ExpiryResult::NotArmed)),
             configured => configured?,
         }
         self.state.waited_for.store(place, Ordering::Release);
         let sample = match self.device.read(|| !self.state.ends()) {
             Err(error) if is_busy(&error) => {
-                self.state.waited_for.store(NOBODY, Ordering::Release);
-                return Ok(Some(Came::NotArmed));
+                self.state.waited_for.store(NO_SERVICE, Ordering::Release);
+                return Ok(Some(ExpiryResult::NotArmed));
             }
             read => read?,
         };
         let Some(sample) = sample else {
             return Ok(None);
         };
-        self.state.waited_for.store(NOBODY, Ordering::Release);
-        Ok(Some(match is_as_asked(&config, &sample) {
-            true => self.came(self.services[place], planned, &sample),
-            // Another program configured it in between.
-            false => Came::NotArmed,
+        self.state.waited_for.store(NO_SERVICE, Ordering::Release);
+        Ok(Some(if is_as_asked(&config, &sample) {
+            self.came(self.services[place], planned, &sample)
+        } else {
+            // Another program changed the configuration in between.
+            ExpiryResult::NotArmed
         }))
     }
 
-    fn came(&self, service: Service, planned: Nanos, sample: &DriverSample) -> Came {
+    fn came(&self, service: Service, planned: Nanos, sample: &DriverSample) -> ExpiryResult {
         let Some(times) = Times::of(service, sample) else {
-            return Came::Nonsense;
+            return ExpiryResult::Inconsistent;
         };
-        if times.expiry > planned + APART {
-            // This thread was held up before it read: nothing was due at that time.
-            return Came::NotArmed;
+        if times.expiry > planned + MIN_DISTANCE {
+            // This thread was delayed before the read: nothing was due at that time.
+            return ExpiryResult::NotArmed;
         }
         let cpus = [
             Some(sample.dpc_cpu),
@@ -292,7 +295,7 @@ impl Reads {
         {
             self.state.early.note(early);
         }
-        Came::Served {
+        ExpiryResult::Served {
             expiry: times.expiry.min(times.dpc),
             dpc: times.dpc,
             thread: times.thread,
@@ -300,7 +303,7 @@ impl Reads {
     }
 }
 
-/// The priority of the thread that the DPC wakes for this service, where it wakes one.
+/// Returns the priority of the thread that the DPC wakes for this service, if it wakes one.
 const fn thread_of(service: Service) -> Option<u8> {
     if let Service::SystemThread(priority) = service {
         Some(priority)
@@ -309,30 +312,30 @@ const fn thread_of(service: Service) -> Option<u8> {
     }
 }
 
-/// Whether a read was served as it was configured.
+/// Returns whether a read was served with its configuration.
 fn is_as_asked(config: &DriverConfig, sample: &DriverSample) -> bool {
     let served = [sample.source, sample.dpc, sample.follower, sample.priority].map(u32::from);
     let asked = [config.source, config.dpc, config.follower, config.priority];
     served == asked && sample.delay_100ns == config.delay_100ns
 }
 
-/// Another program reads meanwhile, or what it asked for was ended.
+/// Returns whether another program reads at the same time, or the request was cancelled.
 fn is_busy(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(i32::cast_unsigned);
     matches!(code, Some(ERROR_BUSY | ERROR_OPERATION_ABORTED))
 }
 
-/// The instants of a read.
+/// Times of a read.
 #[derive(Debug, Eq, PartialEq)]
 struct Times {
-    /// What the timer was set to: the read, and the delay.
+    /// Time for which the timer was set: the read plus the delay.
     expiry: Nanos,
     dpc: Nanos,
     thread: Option<Nanos>,
 }
 
 impl Times {
-    /// `None`: they cannot be, in this order or at all.
+    /// Returns the times, or `None` if they are inconsistent.
     fn of(service: Service, sample: &DriverSample) -> Option<Self> {
         let at = |qpc: i64| {
             let count = u64::try_from(qpc).ok().filter(|&count| count > 0)?;
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_was_served_as_another_program_configured_it_is_none_of_ours() {
+    fn read_with_the_configuration_of_another_program_is_discarded() {
         let config = DriverConfig {
             delay_100ns: 10_000,
             source: SOURCE_HIGH_RES,
@@ -405,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expiry_is_the_read_and_its_delay() {
+    fn expiry_is_the_read_plus_its_delay() {
         let of = sample(1_000_000, 1_020_000, 1_030_000);
 
         let thread = Times::of(Service::SystemThread(28), &of).unwrap();
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_that_are_missing_or_in_the_wrong_order_are_no_times() {
+    fn missing_or_unordered_stamps_give_no_times() {
         let thread = Service::SystemThread(28);
         for (service, of) in [
             (thread, sample(0, 2, 3)),

@@ -1,28 +1,28 @@
-//! From what came of each expiry to activations.
+//! Activations from the results of expiries.
 
 use laggard_model::{LineId, LossReason, Nanos, STAGES, Stage};
 
 use laggard_measure::board::Timeline;
 use laggard_measure::settled::{SettledExpiry, SettledLine};
 
-/// What came of a planned expiry.
+/// Result of a planned expiry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Came {
-    /// The timer was set to `expiry`; when the DPC ran, and the thread that it woke.
+pub(super) enum ExpiryResult {
+    /// The timer was set to `expiry`; the times at which the DPC and the thread that it woke ran.
     Served {
         expiry: Nanos,
         dpc: Nanos,
         thread: Option<Nanos>,
     },
-    /// The service had not come to the one before, and ran then.
+    /// The service had not served the previous expiry, and ran at `ran`.
     Missed { ran: Nanos },
-    /// No timer could be set for it in time.
+    /// The timer could not be set in time.
     NotArmed,
-    /// What the driver told of it cannot be.
-    Nonsense,
+    /// The driver's report is inconsistent.
+    Inconsistent,
 }
 
-/// The planned expiries of a line, in order.
+/// Planned expiries of a line, in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expiries {
     timeline: Timeline,
@@ -30,7 +30,7 @@ pub(super) struct Expiries {
 }
 
 impl Expiries {
-    /// Each `stride`-th of the timeline, from its number `first` on.
+    /// Creates the expiries: every `stride`-th of the timeline, starting at number `first`.
     pub(super) fn new(mut timeline: Timeline, first: u64, stride: u64) -> Self {
         timeline.advance_by(first);
         Self { timeline, stride }
@@ -45,17 +45,17 @@ impl Expiries {
     }
 }
 
-/// The activations of one service. Every planned expiry is settled once, in order.
+/// Activations of one service. Every planned expiry is settled once, in order.
 #[derive(Debug)]
 pub(super) struct DriverSeries {
     pub(super) settled: SettledLine,
     last: Stage,
-    /// What is to be settled; `None` before it was started.
+    /// Expiries to settle; `None` before the start.
     planned: Option<Expiries>,
 }
 
 impl DriverSeries {
-    /// Nothing seen, nothing recorded.
+    /// Creates a series without results.
     pub(super) fn new(last: Stage) -> Self {
         Self {
             settled: SettledLine::new(),
@@ -68,15 +68,16 @@ impl DriverSeries {
         (self.settled.line, self.planned) = (line, Some(planned));
     }
 
-    /// Takes in what came of the expiry that was planned for `planned`; what lies between
-    /// was not told of. What comes after the plan was closed is settled already.
-    pub(super) fn add(&mut self, planned: Nanos, came: Came) {
+    /// Adds the result of the expiry that was planned for `planned`. Earlier expiries without a
+    /// result are lost. Results after the end of the plan are ignored, because their expiries are
+    /// settled.
+    pub(super) fn add(&mut self, planned: Nanos, came: ExpiryResult) {
         if self.next().is_none_or(|next| planned < next) {
             return;
         }
         self.lose_until(planned, LossReason::RingFull);
         match came {
-            Came::Served {
+            ExpiryResult::Served {
                 expiry,
                 dpc,
                 thread,
@@ -87,37 +88,36 @@ impl DriverSeries {
                 if let Some(thread) = thread {
                     steps[Stage::Kthread.index()] = Some(thread.saturating_sub(dpc));
                 }
-                let one = SettledExpiry {
+                let settled_expiry = SettledExpiry {
                     expiry,
                     missed: false,
                     censored: false,
                     steps,
                 };
-                self.settled.push(planned, one);
+                self.settled.push(planned, settled_expiry);
             }
-            Came::Missed { ran } => {
+            ExpiryResult::Missed { ran } => {
                 let missed = self.missed(planned, ran, false);
                 self.settled.push(planned, missed);
             }
-            Came::NotArmed => self.settled.lose(planned, LossReason::NotRaised),
-            Came::Nonsense => self.settled.lose(planned, LossReason::OutOfOrder),
+            ExpiryResult::NotArmed => self.settled.lose(planned, LossReason::NotRaised),
+            ExpiryResult::Inconsistent => self.settled.lose(planned, LossReason::OutOfOrder),
         }
         if let Some(all) = &mut self.planned {
             all.advance();
         }
     }
 
-    /// Settles what is left of the plan: where the service was waited for (`waits`), it had
-    /// not run at `given_up`; else no timer was set for it.
+    /// Settles the rest of the plan. If the service was awaited (`waits`), it had not run at
+    /// `given_up`; otherwise no timer was set for it.
     pub(super) fn close(&mut self, waits: bool, given_up: Nanos) {
         let until = self.settled.until;
         while let Some(planned) = self.next().filter(|next| *next < until) {
-            match waits {
-                true => {
-                    let missed = self.missed(planned, given_up, true);
-                    self.settled.push(planned, missed);
-                }
-                false => self.settled.lose(planned, LossReason::NotRaised),
+            if waits {
+                let missed = self.missed(planned, given_up, true);
+                self.settled.push(planned, missed);
+            } else {
+                self.settled.lose(planned, LossReason::NotRaised)
             }
             if let Some(all) = &mut self.planned {
                 all.advance();
@@ -139,7 +139,7 @@ impl DriverSeries {
         }
     }
 
-    /// What was due at `planned` was waited for until `ran`.
+    /// Returns the missed expiry that was due at `planned` and waited until `ran`.
     fn missed(&self, planned: Nanos, ran: Nanos, censored: bool) -> SettledExpiry {
         let mut steps = [None; STAGES.len()];
         steps[self.last.index()] = Some(ran.saturating_sub(planned));
@@ -163,7 +163,7 @@ mod tests {
         Expiries::new(timeline, 0, 1)
     }
 
-    /// From 10 ms to 60 ms, so with five expiries.
+    /// From 10 ms to 60 ms, which are five expiries.
     fn series() -> DriverSeries {
         let mut series = DriverSeries::new(Stage::Kthread);
         series.start(LineId(3), planned());
@@ -172,9 +172,9 @@ mod tests {
         series
     }
 
-    fn served(planned_ms: u64, dpc_us: u64, thread_us: u64) -> Came {
+    fn served(planned_ms: u64, dpc_us: u64, thread_us: u64) -> ExpiryResult {
         let expiry = Nanos::from_ms(planned_ms);
-        Came::Served {
+        ExpiryResult::Served {
             expiry,
             dpc: expiry + Nanos::from_us(dpc_us),
             thread: Some(expiry + Nanos::from_us(thread_us)),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_of_an_activation_is_dpc_and_thread() {
+    fn stages_of_an_activation_are_dpc_and_thread() {
         let mut series = series();
 
         series.add(Nanos::from_ms(10), served(10, 30, 75));
@@ -206,10 +206,10 @@ mod tests {
         let ms = Nanos::from_ms;
 
         series.add(ms(10), served(10, 30, 12_000));
-        series.add(ms(20), Came::Missed { ran: ms(22) });
-        // 30 ms was not told of.
-        series.add(ms(40), Came::NotArmed);
-        series.add(ms(50), Came::Nonsense);
+        series.add(ms(20), ExpiryResult::Missed { ran: ms(22) });
+        // 30 ms has no result.
+        series.add(ms(40), ExpiryResult::NotArmed);
+        series.add(ms(50), ExpiryResult::Inconsistent);
 
         let (seen, account) = closed(series, false);
         let all: Vec<(u64, bool, u64)> = seen
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_waited_for_to_the_end_is_late_by_at_least_that() {
+    fn service_awaited_at_the_end_has_a_lower_bound() {
         let mut series = series();
         series.add(Nanos::from_ms(10), served(10, 30, 75));
 
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_plan_was_closed_counts_no_second_time() {
+    fn result_after_the_end_of_the_plan_is_not_counted_again() {
         let mut series = series();
         series.close(true, Nanos::from_ms(100));
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_the_recording_has_no_number() {
+    fn expiry_before_the_recording_has_no_number() {
         let mut series = series();
         series.settled.begin(Nanos::from_ms(15));
 

@@ -1,9 +1,9 @@
-//! The board: memory that BPF programs, measuring threads and the collector
-//! share; knows no operating system. `bpf/board.h` lays it out and says who
-//! writes what; the types here are written from it when this crate is built.
+//! The board: memory that BPF programs, measuring threads and the collector share. It is
+//! independent of the operating system. `bpf/board.h` defines the layout and the writer of each
+//! field; the types here are generated from it when this crate is built.
 //!
-//! Every field is atomic, because the kernel may write it at any time. No
-//! field needs an order of its own but `head`, `tail` and `waiting`.
+//! Every field is atomic, because the kernel may write it at any time. Only `head`, `tail` and
+//! `waiting` need a memory order.
 
 mod collector;
 mod slot;
@@ -22,7 +22,7 @@ pub use writer::{LineWriter, unserved};
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "generated; the programs use some fields alone"
+    reason = "generated; only the programs use some fields"
 )]
 mod shared {
     use super::Shared;
@@ -35,23 +35,23 @@ pub(crate) use shared::BOARD_SHARE_BITS;
 use shared::{BOARD_LINES, BOARD_NONE};
 pub use shared::{BoardCpu, BoardLine, BoardSlot};
 
-/// Most lines on one CPU.
+/// Maximum number of lines on one CPU.
 pub const LINES_PER_CPU: usize = BOARD_LINES as usize;
-/// No such line.
+/// Index of no line.
 pub const NO_LINE: u32 = BOARD_NONE;
 
-/// What may lie in memory that others write at any time.
+/// Type that may lie in memory that other threads or the kernel write at any time.
 ///
 /// # Safety
-/// The type consists of atomics only, with no padding; zeros are a value of it.
+///
+/// The type consists of atomics only, without padding, and zeros are a valid value.
 pub unsafe trait Shared: Debug + Send + Sync {}
 
-// SAFETY: an atomic.
+// SAFETY: `AtomicU64` is an atomic.
 unsafe impl Shared for AtomicU64 {}
 
-/// Memory of many `T`, that lives as long as this does.
+/// Memory that holds several `T` for as long as `self` lives.
 pub trait Memory<T>: Debug + Send + Sync {
-    /// All of it.
     fn all(&self) -> &[T];
 }
 
@@ -61,8 +61,7 @@ impl<T: Shared> Memory<T> for Box<[T]> {
     }
 }
 
-/// What a run's board lies in, for programs that look at what is due: maps of
-/// the kernel's.
+/// Kernel maps that hold the board of a run, for programs that read the expiries that are due.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct BoardMaps {
@@ -78,7 +77,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board of our own, for CPU numbers below `nr_cpus`. All of its memory has
+    /// Creates a board in this process's memory, for CPU numbers below `nr_cpus`. Every page has
     /// been written to.
     pub fn owned(nr_cpus: usize, nr_slots: usize) -> Self {
         fn zeroed<T: Default>(count: usize) -> Box<[T]> {
@@ -90,7 +89,7 @@ impl Board {
         )
     }
 
-    /// A board in memory that others know too, all zero.
+    /// Creates a board in memory that is shared with others and zeroed.
     pub fn over(cpus: Box<dyn Memory<BoardCpu>>, slots: Box<dyn Memory<BoardSlot>>) -> Self {
         for cpu in cpus.all() {
             cpu.carried.store(NO_LINE, Ordering::Relaxed);
@@ -98,21 +97,21 @@ impl Board {
         Self { cpus, slots }
     }
 
-    /// CPU `cpu`'s part.
+    /// Returns the part of CPU `cpu`.
     pub fn cpu(&self, cpu: u32) -> &BoardCpu {
         &self.cpus.all()[cpu as usize]
     }
 
-    /// The slots of line `line` of a CPU.
+    /// Returns the slots of line `line` of a CPU.
     pub fn ring(&self, cpu: &BoardCpu, line: usize) -> &[BoardSlot] {
         let room = 1_usize << cpu.ring_bits.load(Ordering::Relaxed);
         let first = usize::try_from(cpu.lines_first_slot.load(Ordering::Relaxed))
-            .expect("set by us, below the number of slots")
+            .expect("this process sets the index, below the number of slots")
             + line * room;
         &self.slots.all()[first..first + room]
     }
 
-    /// Who fills the slots of line `line` of CPU `cpu`, in user space.
+    /// Returns the user-space writer of line `line` of CPU `cpu`.
     pub fn writer(&self, cpu: u32, line: usize) -> LineWriter<'_> {
         let cpu = self.cpu(cpu);
         LineWriter::new(cpu, line, self.ring(cpu, line))
@@ -120,7 +119,7 @@ impl Board {
 }
 
 impl BoardCpu {
-    /// The name of the thread that last ran a softirq of ours.
+    /// Returns the name of the thread that last ran one of laggard's softirqs.
     pub fn softirq_name(&self) -> String {
         let words = self.softirq_name.each_ref();
         let bytes: Vec<u8> = words
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_the_kernel_wrote_ends_at_its_first_zero() {
+    fn softirq_name_ends_at_its_first_zero() {
         let board = Board::owned(1, 2);
         let cpu = board.cpu(0);
         assert_eq!(cpu.softirq_name(), "");

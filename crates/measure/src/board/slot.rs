@@ -1,4 +1,4 @@
-//! One activation, as it stands on the board.
+//! One activation as it is stored on the board.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,26 +7,26 @@ use laggard_model::{Nanos, Stage};
 use super::BoardSlot;
 use super::shared::{BOARD_ARMED, BOARD_ARMED_LATE, BOARD_FOREIGN};
 
-/// Of a slot's `seq`, what is not a mark: the number.
+/// Bits of `seq` that hold the number and not a mark.
 const NUMBER: u64 = !(1 << BOARD_ARMED | 1 << BOARD_ARMED_LATE | 1 << BOARD_FOREIGN);
 
 impl BoardSlot {
-    /// The activation's number among its line's.
+    /// Returns the activation's number within its line.
     pub fn seq(&self) -> u64 {
         self.seq.load(Ordering::Relaxed) & NUMBER
     }
 
-    /// When it was due.
+    /// Returns the time at which the activation was due.
     pub fn expiry(&self) -> Nanos {
         Nanos::from_ns(self.expiry_ns.load(Ordering::Relaxed))
     }
 
-    /// When its service ran.
+    /// Returns the time at which the service ran.
     pub fn end(&self) -> Nanos {
         Nanos::from_ns(self.end_ns.load(Ordering::Relaxed))
     }
 
-    /// Where a stage on the way is stamped; `None`: the service's own first
+    /// Returns the stamp of an intermediate stage. `None`: the stage is the service's first
     /// instruction, which is the end.
     pub const fn stamp(&self, stage: Stage) -> Option<&AtomicU64> {
         match stage {
@@ -42,33 +42,33 @@ impl BoardSlot {
         }
     }
 
-    /// Whether its service ran on another CPU than its line's.
+    /// Returns whether the service ran on another CPU than the line's.
     pub fn is_foreign(&self) -> bool {
         self.has(BOARD_FOREIGN)
     }
 
-    /// Whether its thread came to wait for it only after it was due.
+    /// Returns whether the thread started to wait only after the expiry.
     pub fn is_armed_late(&self) -> bool {
         self.has(BOARD_ARMED_LATE)
     }
 
-    /// Whether its thread has armed a timer descriptor for it.
+    /// Returns whether the thread has armed a timer descriptor for the activation.
     pub fn is_armed(&self) -> bool {
         self.has(BOARD_ARMED)
     }
 
-    /// Notes that the service ran on another CPU than its line's. By whoever
-    /// fills the slot.
+    /// Marks that the service ran on another CPU than the line's. Only the writer of the slot
+    /// calls this.
     pub fn set_foreign(&self) {
         self.set(BOARD_FOREIGN);
     }
 
-    /// Notes that the thread came to wait only after the expiry.
+    /// Marks that the thread started to wait only after the expiry.
     pub fn set_armed_late(&self) {
         self.set(BOARD_ARMED_LATE);
     }
 
-    /// Notes that a timer descriptor has been armed.
+    /// Marks that a timer descriptor has been armed.
     pub fn set_armed(&self) {
         self.set(BOARD_ARMED);
     }
@@ -77,15 +77,16 @@ impl BoardSlot {
         self.seq.load(Ordering::Relaxed) >> mark & 1 != 0
     }
 
-    /// One writer at a time: no exchange is needed.
+    /// A slot has one writer at a time, so no atomic exchange is needed.
     fn set(&self, mark: u32) {
         let seq = self.seq.load(Ordering::Relaxed);
         self.seq.store(seq | 1 << mark, Ordering::Relaxed);
     }
 
-    /// Forgets the activation before and names the new one.
+    /// Clears the previous activation and sets the number of the new one.
     pub fn begin(&self, seq: u64, expiry: Nanos, lost_before: u64) {
-        // All of them: one that is forgotten here keeps its last activation's.
+        // Lists every field: a field that is omitted here would keep the value of the last
+        // activation.
         let Self {
             seq: marked_seq,
             expiry_ns,

@@ -1,15 +1,15 @@
-//! Which stages on the way are asked for, and what that takes.
+//! Intermediate stages that are recorded, and the programs that they need.
 
 use laggard_model::{Caveat, CaveatKind, STAGES_ON_THE_WAY, Stage};
 
-/// The stages on the way that a recording is to have.
+/// Intermediate stages that a recording should have.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
-    /// A bit for each, at its index.
+    /// One bit per stage, at its index.
     asked: u16,
 }
 
-/// The bits of `stages`.
+/// Returns the bits of `stages`.
 fn bits(stages: &[Stage]) -> u16 {
     stages
         .iter()
@@ -17,7 +17,6 @@ fn bits(stages: &[Stage]) -> u16 {
 }
 
 impl Default for Stamps {
-    /// All of them.
     fn default() -> Self {
         Self {
             asked: bits(&STAGES_ON_THE_WAY),
@@ -26,30 +25,32 @@ impl Default for Stamps {
 }
 
 impl Stamps {
-    /// Those `asked` for.
-    pub fn of(asked: &[Stage]) -> Self {
-        Self { asked: bits(asked) }
+    /// Selects the stages in `asked`.
+    pub fn of(stages: &[Stage]) -> Self {
+        Self {
+            asked: bits(stages),
+        }
     }
 
-    /// Whether a recording is to have `stage`, if that is one on the way.
+    /// Returns whether a recording should have `stage`, if `stage` is intermediate.
     pub fn has(self, stage: Stage) -> bool {
         let always = !bits(&STAGES_ON_THE_WAY);
         (self.asked | always) & (1 << stage.index()) != 0
     }
 
-    /// Whether the programs of the timer softirq are needed: on the deferred
-    /// route they tell the interrupt as well.
+    /// Returns whether the programs of the timer softirq are needed. On the deferred route they
+    /// record the interrupt, too.
     pub fn need_raise(self) -> bool {
         self.has(Stage::Raise) || self.has(Stage::Irq)
     }
 
-    /// Whether the program of a timer's callback is needed: on the direct
-    /// route it tells the interrupt as well.
+    /// Returns whether the program of a timer's callback is needed. On the direct route it
+    /// records the interrupt, too.
     pub fn need_expire(self) -> bool {
         self.has(Stage::Expire) || self.has(Stage::Irq)
     }
 
-    /// What a recording lacks because it was not asked for.
+    /// Returns the warning that names the stages left out on request.
     pub fn caveat(self) -> Option<Caveat> {
         let absent: Vec<&str> = STAGES_ON_THE_WAY
             .into_iter()
@@ -59,8 +60,8 @@ impl Stamps {
         (!absent.is_empty()).then(|| {
             Caveat::new(
                 CaveatKind::AbilityAbsent,
-                format!("stages not asked for: {}", absent.join(", ")),
-                "without --stages there are all, and each costs the time of a program",
+                format!("stages left out by --stages: {}", absent.join(", ")),
+                "to record all stages, omit --stages; each stage adds a BPF program",
             )
         })
     }
@@ -71,19 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_that_was_not_asked_for_is_none_and_one_off_the_way_always_is() {
+    fn stage_is_absent_if_not_requested_and_end_stages_are_always_present() {
         let some = Stamps::of(&[Stage::Irq, Stage::Running]);
 
-        let has = STAGES_ON_THE_WAY.into_iter().filter(|&one| some.has(one));
+        let has = STAGES_ON_THE_WAY
+            .into_iter()
+            .filter(|&stage| some.has(stage));
         assert!(has.eq([Stage::Irq, Stage::Running]));
         assert!(some.has(Stage::User));
-        let all = Stamps::default();
-        assert!(STAGES_ON_THE_WAY.into_iter().all(|one| all.has(one)));
+        let stamps = Stamps::default();
+        assert!(STAGES_ON_THE_WAY.into_iter().all(|stage| stamps.has(stage)));
     }
 
-    /// Each is a program in the kernel that costs time.
+    /// Each stage needs a program in the kernel that costs time.
     #[test]
-    fn a_program_is_needed_for_its_own_stage_and_for_the_interrupt_it_tells() {
+    fn program_is_needed_for_its_stage_and_for_the_interrupt_that_it_records() {
         let needs = |asked: &[Stage]| {
             let stamps = Stamps::of(asked);
             (stamps.need_raise(), stamps.need_expire())
@@ -97,16 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_named() {
+    fn caveat_names_the_stages_left_out() {
         let but_one: Vec<Stage> = STAGES_ON_THE_WAY
             .into_iter()
-            .filter(|&one| one != Stage::Waking)
+            .filter(|&stage| stage != Stage::Waking)
             .collect();
 
         let caveat = Stamps::of(&but_one).caveat().unwrap();
 
         assert_eq!(caveat.kind, CaveatKind::AbilityAbsent);
-        let what = format!("stages not asked for: {}", Stage::Waking.name());
+        let what = format!("stages left out by --stages: {}", Stage::Waking.name());
         assert_eq!(caveat.what, what);
         assert!(Stamps::default().caveat().is_none());
     }

@@ -1,21 +1,19 @@
-//! The planned expiries of one CPU's lines.
+//! Planned expiries of the lines of one CPU.
 //!
-//! Open loop: an expiry depends on the seed and its number only, never on
-//! when an earlier one was served. All lines of a CPU share one instant per
-//! round and stand apart from it in places of their own, so that no two
-//! answer the same expiry.
+//! Open loop: an expiry depends only on the seed and its number, never on the time at which an
+//! earlier one was served. All lines of a CPU share one base time per round. Each line has a
+//! different offset from it, so that no two lines answer the same expiry.
 //!
-//! With dither, rounds are apart by a time uniform over half a period to one
-//! and a half (mean: one period), and the lines swap places at random. So a
-//! line's expiries, too, are spread over every phase of any tick that the
-//! kernel might round to (docs/method.md 11). Two expiries of one line are at least
-//! `period / (2 * places)` apart.
+//! With dither, the distance of two rounds is uniform between 0.5 and 1.5 periods (mean: one
+//! period), and the lines swap places at random. The expiries of each line are therefore spread
+//! over every phase of any tick to which the kernel might round (docs/method.md 11). Two expiries
+//! of one line are at least `period / (2 * places)` apart.
 //!
-//! `timeline.h` does the same in the kernel; a test holds them together.
+//! `timeline.h` does the same in the kernel; a test compares both.
 
 use laggard_model::Nanos;
 
-/// The planned expiries of one line.
+/// Planned expiries of one line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Timeline {
     pub seed: u64,
@@ -29,8 +27,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The timeline of the line at `place` among `places`, whose first expiry
-    /// comes after `start`. Times are cut to whole microseconds.
+    /// Creates the timeline of the line at `place` of `places` places. The first expiry comes
+    /// after `start`. Times are rounded down to whole microseconds.
     pub fn new(
         seed: u64,
         period: Nanos,
@@ -53,7 +51,7 @@ impl Timeline {
         timeline
     }
 
-    /// The same timeline before its first round, as the kernel starts it.
+    /// Creates the same timeline before its first round, as the kernel starts it.
     pub fn unstarted(
         seed: u64,
         period: Nanos,
@@ -70,17 +68,17 @@ impl Timeline {
         }
     }
 
-    /// The number of the current expiry, from 0.
+    /// Returns the number of the current expiry, from 0.
     pub fn seq(&self) -> u64 {
         self.seq - 1
     }
 
-    /// The current expiry.
+    /// Returns the current expiry.
     pub fn expiry(&self) -> Nanos {
         Nanos::from_ns(self.expiry_ns)
     }
 
-    /// Moves on to the next expiry.
+    /// Advances to the next expiry.
     pub fn advance(&mut self) {
         let hash = hash(self.seed, self.seq);
         let half_us = self.period_us / 2;
@@ -105,7 +103,7 @@ impl Timeline {
         self.seq += 1;
     }
 
-    /// Moves on by so many.
+    /// Advances by `expiries`.
     pub fn advance_by(&mut self, expiries: u64) {
         for _ in 0..expiries {
             self.advance();
@@ -113,7 +111,7 @@ impl Timeline {
     }
 }
 
-/// `SplitMix64` (Steele, Lea & Flood, OOPSLA 2014) as a hash of the number.
+/// Computes `SplitMix64` (Steele, Lea & Flood, OOPSLA 2014) as a hash of the number.
 fn hash(seed: u64, seq: u64) -> u64 {
     let mut z = seed.wrapping_add((seq + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn without_dither_expiries_are_a_period_apart() {
+    fn expiries_are_a_period_apart_without_dither() {
         let expiries = expiries(1, false, 100);
 
         assert!(
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_gap_is_one_period() {
+    fn mean_gap_is_one_period() {
         let expiries = expiries(0, true, 100_001);
 
         let mean = (expiries[100_000] - expiries[0]) as f64 / 100_000.0;
@@ -159,16 +157,20 @@ mod tests {
 
     #[test]
     fn lines_of_one_cpu_never_come_together() {
-        let mut all: Vec<u64> = (0..4)
+        let mut expiries: Vec<u64> = (0..4)
             .flat_map(|place| expiries(place, true, 10_000))
             .collect();
-        all.sort_unstable();
+        expiries.sort_unstable();
 
-        assert!(all.windows(2).all(|two| two[1] - two[0] >= PERIOD.ns() / 8));
+        assert!(
+            expiries
+                .windows(2)
+                .all(|two| two[1] - two[0] >= PERIOD.ns() / 8)
+        );
     }
 
     #[test]
-    fn every_phase_of_a_tick_is_met() {
+    fn expiries_cover_every_phase_of_a_tick() {
         let tick = 976_562; // ns: the 1024 Hz tick of HotOS'99 4.1
         let mut phases = [0_u32; 20];
         for expiry in expiries(2, true, 20_000) {

@@ -1,5 +1,5 @@
-//! Filling a line's slots, in user space. A line has one writer at a time; the
-//! programs' is `claim_slot` of `bpf/board_maps.h`.
+//! User-space writer of a line's slots. A line has one writer at a time. The programs use
+//! `claim_slot` of `bpf/board_maps.h` instead.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use laggard_model::Nanos;
 
 use super::{BoardCpu, BoardLine, BoardSlot};
 
-/// Who fills the slots of one line.
+/// Writer of one line's slots.
 #[derive(Clone, Copy, Debug)]
 pub struct LineWriter<'a> {
     cpu: &'a BoardCpu,
@@ -20,12 +20,12 @@ impl<'a> LineWriter<'a> {
         Self { cpu, index, ring }
     }
 
-    /// What its CPU's programs know.
+    /// Returns the state that the CPU shares with the programs.
     pub const fn cpu(&self) -> &'a BoardCpu {
         self.cpu
     }
 
-    /// Its line's place on that CPU.
+    /// Returns the line's place on its CPU.
     pub const fn index(&self) -> usize {
         self.index
     }
@@ -34,8 +34,8 @@ impl<'a> LineWriter<'a> {
         &self.cpu.lines[self.index]
     }
 
-    /// Takes the next slot for activation `seq`, due at `expiry`: from now on its
-    /// service is awaited. `None`: there is no room, and that is counted.
+    /// Claims the next slot for activation `seq`, due at `expiry`. From then on its service is
+    /// awaited. Returns `None` and counts a loss if the ring is full.
     pub fn claim(&self, seq: u64, expiry: Nanos) -> Option<&'a BoardSlot> {
         let line = self.line();
         let head = line.head.load(Ordering::Acquire);
@@ -54,14 +54,14 @@ impl<'a> LineWriter<'a> {
         Some(slot)
     }
 
-    /// The slot whose service is awaited, if one is.
+    /// Returns the slot whose service is awaited, if there is one.
     pub fn claimed(&self) -> Option<&'a BoardSlot> {
         unserved(self.cpu, self.index, self.ring)
     }
 
-    /// The service of the claimed slot ran at `end`, on another CPU than its
-    /// line's where `is_foreign`. The collector may read it from here on, and
-    /// whoever claims may claim the next.
+    /// Publishes the claimed slot: its service ran at `end`, on another CPU than its line's if
+    /// `is_foreign`. From then on the collector may read the slot, and the writer may claim the
+    /// next one.
     pub fn publish(&self, slot: &BoardSlot, end: Nanos, is_foreign: bool) {
         let line = self.line();
         if is_foreign {
@@ -73,20 +73,20 @@ impl<'a> LineWriter<'a> {
         line.waiting.store(0, Ordering::Release);
     }
 
-    /// Gives the claimed slot up: the next claim takes it again.
+    /// Releases the claimed slot, so that the next claim uses it again.
     pub fn give_up(&self) {
         self.line().waiting.store(0, Ordering::Release);
     }
 }
 
-/// The slot that `line` has asked its service for, if that has not come.
+/// Returns the slot whose service `line` has requested, if the service has not run.
 pub fn unserved<'a>(cpu: &BoardCpu, line: usize, ring: &'a [BoardSlot]) -> Option<&'a BoardSlot> {
     let state = &cpu.lines[line];
     let is_awaited = state.waiting.load(Ordering::Acquire) != 0;
     is_awaited.then(|| slot_of(ring, state.head.load(Ordering::Acquire)))
 }
 
-/// Slot number `number` of a ring.
+/// Returns slot `number` of a ring.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "less than the length of the ring"
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_slot_is_awaited_until_it_is_published() {
+    fn claimed_slot_is_awaited_until_it_is_published() {
         let board = board();
         let writer = board.writer(0, 1);
 
@@ -124,14 +124,14 @@ mod tests {
         assert!(writer.claimed().is_none());
         let line = &board.cpu(0).lines[1];
         assert_eq!(line.head.load(Ordering::Relaxed), 1);
-        // Where the programs find it: behind the slots of line 0.
+        // The programs find the slot here, after the slots of line 0.
         assert_eq!(line.slot.load(Ordering::Relaxed), ROOM);
         let slot = &board.ring(board.cpu(0), 1)[0];
         assert_eq!((slot.end(), slot.is_foreign()), (Nanos::from_us(9), true));
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told_with_the_next_that_does() {
+    fn claim_without_room_is_counted_in_the_next_slot() {
         let board = board();
         let writer = board.writer(0, 0);
         let claim = |seq| writer.claim(seq, Nanos::from_us(seq));

@@ -1,9 +1,8 @@
-//! A probe that plays a script: known latencies, stalls, losses, clock steps
-//! and starvation, in virtual time.
+//! Probe that plays a script: known latencies, stalls, losses, clock steps and starvation, in
+//! virtual time.
 //!
-//! It writes the same board as the kernel does and is read by the same
-//! collector, so what comes out is what the script says only if the whole way
-//! from the board on is right.
+//! It writes the same board as the kernel, and the same collector reads it. The output therefore
+//! equals the script only if every step from the board to the activations is correct.
 
 mod play;
 mod script;
@@ -23,13 +22,13 @@ use crate::board::{
 use crate::probe::{Pace, Probe, ProbeError};
 use play::Player;
 
-/// How long the end waits for services that have not come.
-const PATIENCE: Nanos = Nanos::from_secs(3);
+/// Time that the end waits for unserved expiries.
+const END_WAIT: Nanos = Nanos::from_secs(3);
 
-/// Slots of a line: few, so that scripts can fill them.
+/// Slots of a line as a power of two: few, so that scripts can fill the ring.
 const RING_BITS: u32 = 10;
 
-/// Plays a script.
+/// Probe that plays a script.
 #[derive(Debug)]
 pub struct FakeProbe {
     script: Script,
@@ -37,17 +36,18 @@ pub struct FakeProbe {
     lines: Vec<Line>,
     readers: Vec<LineReader>,
     players: Vec<Player>,
-    /// What was lost before the lines were last begun anew.
+    /// Losses before the last restart of the recording.
     earlier: Losses,
     now: Nanos,
     ended: Option<Nanos>,
 }
 
 impl FakeProbe {
-    /// A probe for a script; CPU 0 plays all lines.
+    /// Creates a probe for a script; CPU 0 plays all lines.
     ///
     /// # Errors
-    /// When the script asks for what cannot be.
+    ///
+    /// Returns an error if the script is impossible.
     pub fn new(script: Script) -> Result<Self, ProbeError> {
         script.check()?;
         let nr_slots = script.lines.len() << RING_BITS;
@@ -151,7 +151,7 @@ impl Probe for FakeProbe {
             if let Some(ended) = self.ended {
                 let standing = Standing {
                     unserved_from: Some(0),
-                    given_up: ended + PATIENCE,
+                    given_up: ended + END_WAIT,
                     is_elsewhere: false,
                 };
                 reader.close(standing, &mut look, into);
@@ -175,7 +175,7 @@ impl Probe for FakeProbe {
         for reader in &mut self.readers {
             reader.until = self.now;
         }
-        self.play(self.now + PATIENCE);
+        self.play(self.now + END_WAIT);
         self.now
     }
 
@@ -204,7 +204,8 @@ impl Probe for FakeProbe {
 }
 
 impl FakeProbe {
-    /// Serves what is served before `now`; after the end, what was due before.
+    /// Serves every expiry whose service runs before `now`. After the end, only expiries that
+    /// were due before it.
     fn play(&mut self, now: Nanos) {
         let until = self.ended.unwrap_or(Nanos::MAX);
         for (player, line) in self.players.iter_mut().zip(&self.script.lines) {
@@ -217,10 +218,9 @@ impl FakeProbe {
 mod tests {
     use super::*;
 
-    /// Every stage with a time of its own, on the line whose last stage it is or
-    /// may come before.
+    /// Gives every stage a different time, on the lines whose last stage it is or can precede.
     #[test]
-    fn every_stage_of_a_script_comes_out_with_the_time_that_it_has_there() {
+    fn stage_has_its_time_from_the_script() {
         for (service, route, stages) in [
             (
                 "fifo:90",
@@ -252,16 +252,16 @@ mod tests {
             probe.drain(&mut rows);
 
             let row = rows.iter().next().unwrap();
-            let seen: Vec<(&str, u64)> = laggard_model::STAGES
+            let recorded: Vec<(&str, u64)> = laggard_model::STAGES
                 .into_iter()
                 .filter_map(|stage| Some((stage.name(), row.steps[stage.index()]?.ns())))
                 .collect();
-            let told: Vec<(&str, u64)> = stages
+            let scripted: Vec<(&str, u64)> = stages
                 .iter()
                 .copied()
                 .zip((1..).map(|n| n * 1_600))
                 .collect();
-            assert_eq!(seen, told, "{service}");
+            assert_eq!(recorded, scripted, "{service}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One line's kernel and thread, as the script has them.
+//! Kernel and thread of one line, as the script describes them.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use laggard_model::{Nanos, Stage};
 use super::script::{Script, ScriptLine};
 use crate::board::{Board, BoardSlot, Timeline};
 
-/// Writes a line's slots.
+/// Writer of a line's slots.
 #[derive(Debug)]
 pub(super) struct Player {
     index: usize,
@@ -26,7 +26,7 @@ impl Player {
         }
     }
 
-    /// Serves every expiry before `until` that is served before `now`.
+    /// Serves every expiry before `until` whose service runs before `now`.
     pub(super) fn play(
         &mut self,
         board: &Board,
@@ -79,7 +79,7 @@ impl Player {
     }
 }
 
-/// Stamps the stages on the way, from `begins` on. Returns when the last comes.
+/// Stamps the intermediate stages, starting at `begins`. Returns the time of the last one.
 fn write_stages(slot: &BoardSlot, begins: Nanos, steps: &[(Stage, u64)]) -> Nanos {
     let mut time = begins;
     for &(stage, ns) in steps {

@@ -1,30 +1,27 @@
-//! What the fake probe is to play.
+//! Script of the fake probe.
 
 use laggard_model::{Nanos, Route, STAGES, Service, Stage};
 use serde::Deserialize;
 
 use crate::probe::ProbeError;
 
-/// A script, usually read from TOML. All times are ns since the start.
+/// Script, usually read from TOML. All times are ns since the start.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// Time between expiries.
+    /// Time between expiries in ns.
     pub period_ns: u64,
-    /// Whether expiries are dithered.
     #[serde(default)]
     pub dither: bool,
-    /// Seed of the dither.
     #[serde(default)]
     pub seed: u64,
-    /// The lines.
     #[serde(rename = "line")]
     pub lines: Vec<ScriptLine>,
-    /// Times in which nothing runs; an expiry in one is served after it.
+    /// Spans in which nothing runs. An expiry in a stall is served after it.
     #[serde(default, rename = "stall")]
     pub stalls: Vec<ScriptedSpan>,
-    /// Times in which the clock of the services is so far behind that they
-    /// seem to run before their expiry.
+    /// Spans in which the clock of the services is so far behind that they seem to run before
+    /// their expiry.
     #[serde(default, rename = "clock_step")]
     pub clock_steps: Vec<ScriptedSpan>,
 }
@@ -33,36 +30,32 @@ pub struct Script {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptLine {
-    /// The service that runs.
     pub service: Service,
-    /// How it is reached.
     pub route: Route,
-    /// Stages and the time from the stage before, ns, for activations 0, 1,
-    /// 2, ... and from the beginning again.
+    /// Stages and the time since the previous stage in ns, for activations 0, 1, 2, ...; the list
+    /// repeats.
     pub steps: Vec<Vec<(Stage, u64)>>,
-    /// From when on the line is not served any more.
+    /// Time from which the line is no longer served.
     #[serde(default)]
     pub starved_from_ns: Option<u64>,
 }
 
-/// A part of the time.
+/// Span of time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedSpan {
-    /// When it begins.
     pub at_ns: u64,
-    /// How long it lasts.
     pub length_ns: u64,
 }
 
 impl Script {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
-    /// When the text is no script; the error says where.
+    ///
+    /// Returns an error with the position if the text is not a script.
     pub fn parse(toml: &str) -> Result<Self, ProbeError> {
-        toml::from_str(toml)
-            .map_err(|err| ProbeError::Script(format!("the script is wrong: {err}")))
+        toml::from_str(toml).map_err(|err| ProbeError::Script(format!("invalid script: {err}")))
     }
 
     pub(super) fn period(&self) -> Nanos {
@@ -101,7 +94,7 @@ impl Script {
 }
 
 impl ScriptLine {
-    /// Whether any activation has this stage.
+    /// Returns whether any activation has this stage.
     pub(super) fn has(&self, wanted: Stage) -> bool {
         let mut steps = self.steps.iter().flatten();
         steps.any(|(stage, _)| *stage == wanted)
@@ -109,7 +102,7 @@ impl ScriptLine {
 }
 
 impl ScriptedSpan {
-    /// When it ends if `since_start` lies in it.
+    /// Returns the end of the span if `since_start` lies in it.
     pub(super) fn end_around(self, since_start: u64) -> Option<u64> {
         let end = self.at_ns + self.length_ns;
         (self.at_ns..end).contains(&since_start).then_some(end)
@@ -127,25 +120,28 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_there_is_not_is_refused_with_those_that_there_are() {
+    fn unknown_stage_is_refused_with_a_list_of_stages() {
         let err = Script::parse(&script(r#"["irq_thred", 5], ["user", 7]"#)).unwrap_err();
 
-        let said = err.to_string();
-        assert!(said.contains("unknown variant `irq_thred`"), "{said}");
+        let message = err.to_string();
+        assert!(message.contains("unknown variant `irq_thred`"), "{message}");
         for stage in STAGES {
-            assert!(said.contains(&format!("`{stage}`")), "{stage}: {said}");
+            assert!(
+                message.contains(&format!("`{stage}`")),
+                "{stage}: {message}"
+            );
         }
     }
 
     #[test]
-    fn stages_out_of_their_order_are_refused_with_the_order() {
+    fn stages_out_of_order_are_refused_with_the_order() {
         let script = Script::parse(&script(r#"["waking", 5], ["irq", 5], ["user", 7]"#)).unwrap();
 
-        let said = script.check().unwrap_err().to_string();
+        let message = script.check().unwrap_err().to_string();
 
         assert!(
-            said.contains("which is irq, irq_elsewhere, irq_thread, "),
-            "{said}"
+            message.contains("which is irq, irq_elsewhere, irq_thread, "),
+            "{message}"
         );
     }
 }

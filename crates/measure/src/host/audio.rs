@@ -1,30 +1,31 @@
-//! What audio needs of this machine: what rtcqs and realtimeconfigquickscan
-//! check, as far as it bears on how late code runs, row by row.
+//! Audio prerequisites of this machine: the checks of rtcqs and realtimeconfigquickscan that
+//! concern latency, one row each.
 //!
-//! The limits are those that this process was started with, because a user's
-//! programs have them too; capabilities of laggard's own file are not theirs.
+//! The limits are those with which this process was started, because a user's other programs have
+//! the same limits. Capabilities of laggard's program file do not count.
 
 use laggard_model::{AudioFinding, AudioNeed, Host, Nanos};
 
 use super::Files;
 use super::rights::limit;
 
-/// What `PipeWire` and JACK ask for at most, but for their watchdogs.
-const PRIORITY: u64 = 88;
-/// What a session of audio locks: samples, plug-ins and their code.
-const LOCKED_BYTES: u64 = 1 << 30;
-/// Idle states that take longer to leave are a part of a short buffer.
-const SHALLOW: Nanos = Nanos::from_us(10);
-/// From here on down the kernel would rather give up cached files.
-const SWAPPINESS: u32 = 10;
-/// Where D-Bus finds rtkit, which gives threads real-time priority up to 20.
+/// Highest priority that `PipeWire` and JACK request, except for their watchdogs.
+const MIN_PRIORITY_LIMIT: u64 = 88;
+/// Memory in bytes that an audio session locks: samples, plug-ins and their code.
+const MIN_LOCK_LIMIT_BYTES: u64 = 1 << 30;
+/// Maximum exit latency of an idle state. A longer one is a significant part of a short buffer.
+const MAX_EXIT_LATENCY: Nanos = Nanos::from_us(10);
+/// Maximum swappiness at which the kernel prefers to drop cached files.
+const MAX_SWAPPINESS: u32 = 10;
+/// Path of rtkit's D-Bus service. rtkit gives threads real-time priority up to 20.
 const RTKIT: &str = "usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
-/// How the names of sound cards' interrupt handlers begin.
-const SOUND: [&str; 3] = ["snd", "sof", "AudioDSP"];
-/// Whom no limit binds.
-const AS_ROOT: &str = "no limit binds root; ask as the user of the audio programs, without sudo";
+/// Prefixes of the names of sound cards' interrupt handlers.
+const SOUND_PREFIXES: [&str; 3] = ["snd", "sof", "AudioDSP"];
+/// Reason for root, which has no limits.
+const AS_ROOT: &str =
+    "limits do not apply to root; run as the user of the audio programs, without sudo";
 
-/// What audio needs of `host`, whose files these are.
+/// Returns the audio prerequisites of `host`, whose files are `files`.
 pub fn audio(files: &Files, host: &Host) -> Vec<AudioFinding> {
     vec![
         governor(host),
@@ -77,7 +78,7 @@ fn governor(host: &Host) -> AudioFinding {
             ),
             "`cpupower frequency-set -g performance`",
         ),
-        None if groups.is_empty() => unknown(need, "this kernel sets no frequency"),
+        None if groups.is_empty() => unknown(need, "this kernel does not set CPU frequencies"),
         None => met(need, "performance on every CPU"),
     }
 }
@@ -86,34 +87,37 @@ fn idle(files: &Files, host: &Host) -> AudioFinding {
     let need = AudioNeed::IdleStates;
     let left = host.idle.iter().filter(|state| !state.disabled);
     let Some(deepest) = left.max_by_key(|state| state.exit_ns) else {
-        return unknown(need, "this kernel tells of no idle state");
+        return unknown(need, "this kernel reports no idle states");
     };
-    if deepest.exit_ns <= SHALLOW {
+    if deepest.exit_ns <= MAX_EXIT_LATENCY {
         return met(
             need,
-            format!("none takes longer than {} to leave", deepest.exit_ns),
+            format!(
+                "no idle state has an exit latency above {}",
+                deepest.exit_ns
+            ),
         );
     }
     let hold = if files.exists("dev/cpu_dma_latency") {
-        "let the user's group write /dev/cpu_dma_latency, by which audio programs keep CPUs awake, or "
+        "give the user's group write access to /dev/cpu_dma_latency, with which audio programs keep CPUs awake, or "
     } else {
         ""
     };
     unmet(
         need,
         format!(
-            "an idle CPU may enter {}, which takes {} to leave",
+            "an idle CPU may enter {}, whose exit latency is {}",
             deepest.name, deepest.exit_ns
         ),
         format!("{hold}`cpupower idle-set -D 10`"),
     )
 }
 
-/// The interrupts of sound cards, and who else is served by them.
+/// Returns the interrupts of sound cards and the devices that share them.
 fn sound(files: &Files) -> AudioFinding {
     let need = AudioNeed::SoundInterrupt;
     let Some(text) = files.text("proc/interrupts") else {
-        return unknown(need, "/proc/interrupts cannot be read");
+        return unknown(need, "cannot read /proc/interrupts");
     };
     let lines: Vec<(&str, Vec<&str>)> = text
         .lines()
@@ -125,34 +129,34 @@ fn sound(files: &Files) -> AudioFinding {
     if let Some((number, names)) = shared {
         return unmet(
             need,
-            format!("interrupt {number} serves {}", names.join(", ")),
-            "put the card into another slot, or unload the driver of the other device",
+            format!("interrupt {number} is shared by {}", names.join(", ")),
+            "move the card to another slot, or unload the driver of the other device",
         );
     }
     if let Some((number, names)) = lines.first() {
         return met(
             need,
-            format!("interrupt {number} serves {} alone", names.join(", ")),
+            format!("interrupt {number} is used only by {}", names.join(", ")),
         );
     }
     let cards = files.text("proc/asound/cards").unwrap_or_default();
     match (cards.contains("USB-Audio"), cards.contains(" [")) {
         (true, _) => unknown(
             need,
-            "the sound card is on USB: whatever else is on its controller shares that one's interrupt",
+            "the sound card is on USB and shares the interrupt of its controller with other devices",
         ),
-        (_, true) => unknown(need, "the sound card has no interrupt of its own name"),
+        (_, true) => unknown(need, "no interrupt has the name of the sound card"),
         (false, false) => unknown(need, "no sound card"),
     }
 }
 
-/// Whether a handler of this name is a sound card's.
+/// Returns whether a handler with this name belongs to a sound card.
 fn is_sound(name: &&str) -> bool {
-    SOUND.iter().any(|card| name.starts_with(card))
+    SOUND_PREFIXES.iter().any(|card| name.starts_with(card))
 }
 
-/// The devices of a line of `/proc/interrupts`: the last words, apart by
-/// commas, each but the first of one word.
+/// Returns the devices in a line of `/proc/interrupts`: the last words, separated by commas. Each
+/// name except the first is one word.
 fn devices(line: &str) -> Vec<&str> {
     let mut parts = line.split(", ");
     let first = parts.next().and_then(|part| part.split_whitespace().last());
@@ -164,17 +168,17 @@ fn threads(host: &Host) -> AudioFinding {
     let is_rt = host.preemption.as_deref() == Some("rt");
     let mut words = host.command_line.split_whitespace();
     match (is_rt, words.any(|word| word == "threadirqs")) {
-        (true, _) => met(need, "interrupts are served by threads (PREEMPT_RT)"),
-        (_, true) => met(need, "interrupts are served by threads (threadirqs)"),
+        (true, _) => met(need, "interrupts run in threads (PREEMPT_RT)"),
+        (_, true) => met(need, "interrupts run in threads (threadirqs)"),
         (false, false) => unmet(
             need,
-            "handlers of interrupts run before every thread",
-            "boot with `threadirqs`, then give the sound card's thread a priority above the others' (rtirq)",
+            "interrupt handlers run before every thread",
+            "boot with `threadirqs`, then give the sound card's thread the highest priority (rtirq)",
         ),
     }
 }
 
-/// Whether root asks, by the first of the numbers of `Uid:` (proc(5)).
+/// Returns whether the user is root, by the first number of `Uid:` (proc(5)).
 fn is_root(files: &Files) -> bool {
     let uids = files.field("proc/self/status", "Uid").unwrap_or_default();
     uids.split_whitespace().next() == Some("0")
@@ -186,11 +190,11 @@ fn priority(files: &Files) -> AudioFinding {
         return unknown(need, AS_ROOT);
     }
     let Some(allowed) = limit(files, "Max realtime priority") else {
-        return unknown(need, "the limits of this process cannot be read");
+        return unknown(need, "cannot read the limits of this process");
     };
-    // Without a limit: the kernel has no more.
+    // Unlimited means the kernel's maximum.
     let allowed = allowed.unwrap_or(99);
-    match (allowed >= PRIORITY, files.exists(RTKIT)) {
+    match (allowed >= MIN_PRIORITY_LIMIT, files.exists(RTKIT)) {
         (true, _) => met(need, format!("up to {allowed} for this user")),
         (false, true) => met(
             need,
@@ -210,9 +214,9 @@ fn memory_lock(files: &Files) -> AudioFinding {
         return unknown(need, AS_ROOT);
     }
     match limit(files, "Max locked memory") {
-        None => unknown(need, "the limits of this process cannot be read"),
+        None => unknown(need, "cannot read the limits of this process"),
         Some(None) => met(need, "this user may lock all memory"),
-        Some(Some(bytes)) if bytes >= LOCKED_BYTES => {
+        Some(Some(bytes)) if bytes >= MIN_LOCK_LIMIT_BYTES => {
             met(need, format!("this user may lock {} MiB", bytes >> 20))
         }
         Some(Some(bytes)) => unmet(
@@ -226,15 +230,15 @@ fn memory_lock(files: &Files) -> AudioFinding {
 fn swappiness(files: &Files, host: &Host) -> AudioFinding {
     let need = AudioNeed::Swappiness;
     if host.settings.swap_bytes == Some(0) {
-        return met(need, "there is no swap");
+        return met(need, "no swap is in use");
     }
     match files.value::<u32>("proc/sys/vm/swappiness") {
-        None => unknown(need, "/proc/sys/vm/swappiness cannot be read"),
-        Some(value) if value <= SWAPPINESS => met(need, format!("vm.swappiness is {value}")),
+        None => unknown(need, "cannot read /proc/sys/vm/swappiness"),
+        Some(value) if value <= MAX_SWAPPINESS => met(need, format!("vm.swappiness is {value}")),
         Some(value) => unmet(
             need,
-            format!("vm.swappiness is {value}: memory that is not used for a while is swapped out"),
-            format!("`sysctl -w vm.swappiness={SWAPPINESS}`"),
+            format!("vm.swappiness is {value}: unused memory is swapped out"),
+            format!("`sysctl -w vm.swappiness={MAX_SWAPPINESS}`"),
         ),
     }
 }

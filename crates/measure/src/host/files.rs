@@ -1,4 +1,4 @@
-//! Reading the kernel's files, from this machine's root or from a copy.
+//! Files of the kernel, read from this machine's root or from a copy.
 
 use std::fs;
 use std::io::Read as _;
@@ -8,37 +8,37 @@ use std::str::FromStr;
 use flate2::read::GzDecoder;
 use laggard_model::CpuList;
 
-/// The kernel's files below a root folder.
+/// Files of the kernel below a root directory.
 ///
-/// What cannot be read, for whatever reason, is `None` or empty: the files
-/// differ by kernel, architecture and rights, so that absence is normal.
+/// A file that is not readable, for any reason, gives `None` or an empty value: the files differ
+/// between kernels, architectures and rights, so absence is normal.
 #[derive(Clone, Debug)]
 pub struct Files {
     root: PathBuf,
 }
 
 impl Default for Files {
-    /// This machine's.
+    /// Returns the files of this machine.
     fn default() -> Self {
         Self::below("/")
     }
 }
 
 impl Files {
-    /// Those of another machine, copied below `root`.
+    /// Returns the files of another machine, copied below `root`.
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The text of a file, without white space and NULs around it.
+    /// Returns the text of a file, without white space and NULs at both ends.
     pub(super) fn text(&self, path: &str) -> Option<String> {
-        // Firmware gives names that need not be UTF-8.
+        // Names from the firmware need not be UTF-8.
         let bytes = fs::read(self.path(path)).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         Some(text.trim_matches(['\0', '\n', ' ', '\t']).to_owned())
     }
 
-    /// The text of a file compressed with gzip.
+    /// Returns the text of a file compressed with gzip.
     pub(super) fn gzipped_text(&self, path: &str) -> Option<String> {
         let mut text = String::new();
         let file = fs::File::open(self.path(path)).ok()?;
@@ -46,23 +46,23 @@ impl Files {
         Some(text)
     }
 
-    /// A file's text as a number or another type.
+    /// Parses a file's text as a number or another type.
     pub(super) fn value<T: FromStr>(&self, path: &str) -> Option<T> {
         self.text(path)?.parse().ok()
     }
 
-    /// A file that holds 0 or another number.
+    /// Reads a file that contains 0 or another number.
     pub(super) fn switch(&self, path: &str) -> Option<bool> {
         self.value::<i64>(path).map(|value| value != 0)
     }
 
-    /// A file that lists CPUs; empty also where it holds something else, as
-    /// `nohz_full` does when unused.
+    /// Reads a file that lists CPUs. Returns an empty list for other contents, such as an unused
+    /// `nohz_full`.
     pub(super) fn cpus(&self, path: &str) -> CpuList {
         self.value(path).unwrap_or_default()
     }
 
-    /// The choice in brackets, as in `always [madvise] never`.
+    /// Returns the choice in brackets, as in `always [madvise] never`.
     pub(super) fn chosen(&self, path: &str, open: char, close: char) -> Option<String> {
         let text = self.text(path)?;
         let (_, rest) = text.split_once(open)?;
@@ -70,7 +70,7 @@ impl Files {
         Some(chosen.to_owned())
     }
 
-    /// The value of a line `key: value` (or `key value`) in a file.
+    /// Returns the value of a line `key: value` (or `key value`) in a file.
     pub(super) fn field(&self, path: &str, key: &str) -> Option<String> {
         self.text(path)?.lines().find_map(|line| {
             let rest = line.strip_prefix(key)?;
@@ -80,7 +80,7 @@ impl Files {
         })
     }
 
-    /// The names in a folder, sorted, with numbers in order.
+    /// Returns the names in a directory, sorted, with numbers in numeric order.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else {
             return Vec::new();
@@ -92,7 +92,7 @@ impl Files {
         names
     }
 
-    /// Whether a file or folder exists.
+    /// Returns whether a file or directory exists.
     pub(super) fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }

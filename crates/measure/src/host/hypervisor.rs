@@ -1,8 +1,8 @@
-//! Whether the machine is virtual, and whose.
+//! Detection of virtual machines and their hypervisor.
 
 use super::Files;
 
-/// Words in the firmware's names of vendor and product, and whose they are.
+/// Words in the firmware's vendor and product names, and the hypervisor that they indicate.
 const FIRMWARE: [(&str, &str); 12] = [
     ("KVM", "kvm"),
     ("QEMU", "qemu"),
@@ -18,20 +18,20 @@ const FIRMWARE: [(&str, &str); 12] = [
     ("Microsoft Corporation Virtual Machine", "hyper-v"),
 ];
 
-/// Clock sources that only guests have, and whose they are.
+/// Clock sources that exist only in guests, and their hypervisor.
 const CLOCKS: [(&str, &str); 3] = [("kvm-clock", "kvm"), ("hyperv", "hyper-v"), ("xen", "xen")];
 
-/// The hypervisor's name, `unknown` where it hides it, or `None` where the
-/// machine is not virtual.
+/// Returns the hypervisor's name, `unknown` if it is hidden, or `None` if the machine is not
+/// virtual.
 pub(super) fn identify(files: &Files) -> Option<String> {
     let named = files
         .text("sys/hypervisor/type")
-        .or_else(|| known(&CLOCKS, &clocks(files)))
-        .or_else(|| known(&FIRMWARE, &firmware(files)));
+        .or_else(|| match_name(&CLOCKS, &clocks(files)))
+        .or_else(|| match_name(&FIRMWARE, &firmware(files)));
     let is_x86 = files.field("proc/cpuinfo", "vendor_id").is_some();
     if is_x86 {
-        // Every hypervisor sets this flag for its guests. Firmware alone does
-        // not prove a guest: clouds use the same names on rented whole machines.
+        // Every hypervisor sets this flag for its guests. Firmware names alone do not prove a
+        // guest: clouds use the same names on rented physical machines.
         let flags = files.field("proc/cpuinfo", "flags")?;
         let is_guest = flags.split_whitespace().any(|flag| flag == "hypervisor");
         return is_guest.then(|| named.unwrap_or_else(|| "unknown".into()));
@@ -59,7 +59,7 @@ fn firmware(files: &Files) -> String {
         .join(" ")
 }
 
-fn known(names: &[(&str, &str)], text: &str) -> Option<String> {
+fn match_name(names: &[(&str, &str)], text: &str) -> Option<String> {
     names
         .iter()
         .find(|(word, _)| text.contains(word))

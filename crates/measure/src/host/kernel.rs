@@ -1,9 +1,8 @@
-//! The kernel: its build, its configuration and how it preempts itself.
+//! The kernel: its build, its configuration and its preemption model.
 
 use super::Files;
 
-/// Options that bear on latency. A name that ends in `*` stands for all that
-/// begin so.
+/// Options that affect latency. A name that ends in `*` is a prefix.
 const OPTIONS: [&str; 28] = [
     "CPU_FREQ_DEFAULT_GOV_*",
     "CPU_IDLE_GOV_*",
@@ -35,12 +34,12 @@ const OPTIONS: [&str; 28] = [
     "TIMERLAT_TRACER",
 ];
 
-/// The options with which the kernel was built; none where it does not tell.
+/// Build options of the kernel; empty if unknown.
 #[derive(Debug, Default)]
 pub(super) struct Config(String);
 
 impl Config {
-    /// From the kernel itself, or from where distributions put it.
+    /// Reads the options from the kernel, or from where distributions store them.
     pub(super) fn read(files: &Files) -> Self {
         let release = files.text("proc/sys/kernel/osrelease").unwrap_or_default();
         let text = files
@@ -50,23 +49,22 @@ impl Config {
         Self(text.unwrap_or_default())
     }
 
-    /// The value of `CONFIG_<name>`, where it is set.
+    /// Returns the value of `CONFIG_<name>` if it is set.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.lines()
             .find_map(|(key, value)| (key == name).then_some(value))
     }
 
-    /// Whether `CONFIG_<name>` is built in.
+    /// Returns whether `CONFIG_<name>` is built in.
     pub(super) fn has(&self, name: &str) -> bool {
         self.value(name) == Some("y")
     }
 
-    /// Whether nothing is known.
     pub(super) fn is_unknown(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The lines of those options that bear on latency.
+    /// Returns the lines of the options that affect latency.
     pub(super) fn bearing_on_latency(&self) -> Vec<String> {
         self.lines()
             .filter(|(key, _)| {
@@ -97,14 +95,13 @@ pub(super) fn distribution(files: &Files) -> Option<String> {
 }
 
 pub(super) fn architecture(files: &Files) -> String {
-    // Kernels before 6.1 do not tell; a program of another architecture would
-    // not run there.
+    // Kernels before 6.1 do not report it. This program would not run on another architecture.
     files
         .text("proc/sys/kernel/arch")
         .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// How the kernel preempts itself: `none`, `voluntary`, `lazy`, `full`, `rt`.
+/// Returns the preemption model: `none`, `voluntary`, `lazy`, `full`, `rt`.
 pub(super) fn preemption(files: &Files, command_line: &str, config: &Config) -> Option<String> {
     let build = files.text("proc/sys/kernel/version").unwrap_or_default();
     if files.switch("sys/kernel/realtime") == Some(true)
@@ -113,8 +110,7 @@ pub(super) fn preemption(files: &Files, command_line: &str, config: &Config) -> 
     {
         return Some("rt".into());
     }
-    // The order is that of trust: what is in force, what was asked for at
-    // boot, what was built in.
+    // In order of reliability: the current model, the boot option, the build option.
     files
         .chosen("sys/kernel/debug/sched/preempt", '(', ')')
         .or_else(|| parameter(command_line, "preempt"))
@@ -131,8 +127,8 @@ pub(super) fn preemption(files: &Files, command_line: &str, config: &Config) -> 
         })
 }
 
-/// What the kernel's build text tells: it names `PREEMPT` alone for `full`,
-/// and nothing where the model is chosen at boot, or is none or voluntary.
+/// Returns the model from the kernel's build text. It contains `PREEMPT` alone for `full`, and
+/// nothing if the model is chosen at boot, or is none or voluntary.
 fn built_in_preemption(build: &str) -> Option<String> {
     build
         .split_whitespace()
@@ -140,8 +136,8 @@ fn built_in_preemption(build: &str) -> Option<String> {
         .then(|| "full".into())
 }
 
-/// The last value of `name=` on the kernel's command line, as the kernel
-/// itself takes it.
+/// Returns the last value of `name=` on the kernel's command line, because the kernel uses the
+/// last one.
 fn parameter(command_line: &str, name: &str) -> Option<String> {
     command_line
         .split_whitespace()
@@ -150,9 +146,9 @@ fn parameter(command_line: &str, name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The lockdown level. Where securityfs is not mounted, only what was asked
-/// for at boot or built in is known; it may have been raised since, never
-/// lowered, so that it says `at least`.
+/// Returns the lockdown level. Without securityfs only the boot option and the build option are
+/// known. The level may have been raised since then, but never lowered, so the result starts with
+/// `at least`.
 pub(super) fn lockdown(files: &Files, command_line: &str, config: &Config) -> Option<String> {
     let least = || {
         parameter(command_line, "lockdown").or_else(|| {

@@ -1,4 +1,4 @@
-//! The machine: what it is, and which of its settings spoil latency.
+//! The machine: its identity, and its settings that harm latency.
 //!
 //! Everything is read from files of the kernel, and nothing is changed.
 
@@ -21,8 +21,8 @@ pub use caveats::{caveats, quota};
 pub use files::Files;
 pub use rights::{Rights, free_memory};
 
-/// The identity of the machine whose files these are; `Files::default()` for
-/// this one. What cannot be read is `None` or empty.
+/// Identifies the machine with these files; `Files::default()` is this machine. Values that are
+/// not readable are `None` or empty.
 pub fn identify(files: &Files) -> Host {
     let command_line = files.text("proc/cmdline").unwrap_or_default();
     let config = kernel::Config::read(files);

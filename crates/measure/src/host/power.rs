@@ -6,7 +6,7 @@ use super::Files;
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// Groups of CPUs with the same governor and driver.
+/// Returns groups of CPUs with the same governor and driver.
 pub(super) fn frequency(files: &Files) -> Vec<CpuFreq> {
     let mut groups: Vec<CpuFreq> = Vec::new();
     for name in files.names(&format!("{CPUS}/cpufreq")) {
@@ -15,7 +15,7 @@ pub(super) fn frequency(files: &Files) -> Vec<CpuFreq> {
             continue;
         };
         let driver = files.text(&format!("{policy}/scaling_driver"));
-        // Offline CPUs are not in this list; it is separated by spaces.
+        // The list excludes offline CPUs and is separated by spaces.
         let cpus: Vec<Cpu> = files
             .text(&format!("{policy}/affected_cpus"))
             .unwrap_or_default()
@@ -27,8 +27,8 @@ pub(super) fn frequency(files: &Files) -> Vec<CpuFreq> {
             .find(|group| group.governor == governor && group.driver == driver);
         match same {
             Some(group) => {
-                let all = group.cpus.as_slice().iter().copied().chain(cpus);
-                group.cpus = all.collect();
+                let cpus = group.cpus.as_slice().iter().copied().chain(cpus);
+                group.cpus = cpus.collect();
             }
             None => groups.push(CpuFreq {
                 cpus: cpus.into_iter().collect(),
@@ -47,7 +47,7 @@ pub(super) fn turbo(files: &Files) -> Option<bool> {
         .or_else(|| files.switch(&format!("{CPUS}/cpufreq/boost")))
 }
 
-/// The first CPU's idle states; a state counts as disabled when it is so on
+/// Returns the idle states of the first CPU. A state counts as disabled if it is disabled on
 /// every CPU that has it.
 pub(super) fn idle(files: &Files) -> Vec<Idle> {
     let cpus: CpuList = files.cpus(&format!("{CPUS}/online"));
@@ -61,17 +61,17 @@ pub(super) fn idle(files: &Files) -> Vec<Idle> {
             let mut switches = cpus.as_slice().iter().filter_map(|cpu| {
                 files.switch(&format!("{CPUS}/cpu{cpu}/cpuidle/{state}/disable"))
             });
-            let known = switches.next();
+            let first = switches.next();
             Some(Idle {
                 name,
                 exit_ns: Nanos::from_us(exit_us),
-                disabled: known == Some(true) && switches.all(|disabled| disabled),
+                disabled: first == Some(true) && switches.all(|disabled| disabled),
             })
         })
         .collect()
 }
 
-/// `driver/governor`, or the driver alone.
+/// Returns `driver/governor`, or only the driver.
 pub(super) fn idle_driver(files: &Files) -> Option<String> {
     let folder = format!("{CPUS}/cpuidle");
     let driver = files.text(&format!("{folder}/current_driver"))?;

@@ -36,7 +36,7 @@ pub(super) fn identify(files: &Files) -> Processor {
     }
 }
 
-/// The CPUs that are online.
+/// Returns the online CPUs.
 fn online(files: &Files) -> CpuList {
     let online = files.cpus("sys/devices/system/cpu/online");
     if !online.is_empty() {
@@ -50,8 +50,8 @@ fn online(files: &Files) -> CpuList {
         .collect()
 }
 
-/// What the processor calls itself; on boards, the board's name with the
-/// numbers of the core's designer and type.
+/// Returns the processor's name; for boards, the board's name with the numbers of the core's
+/// designer and part.
 fn model(files: &Files) -> String {
     let field = |key| files.field("proc/cpuinfo", key);
     if let Some(name) = field("model name").filter(|name| !name.is_empty()) {
@@ -69,8 +69,7 @@ fn model(files: &Files) -> String {
     }
 }
 
-/// One line for each vulnerability that the processor has: `name: what the
-/// kernel does`.
+/// Returns one line for each vulnerability of the processor: `name: mitigation`.
 pub(super) fn mitigations(files: &Files) -> Vec<String> {
     let folder = "sys/devices/system/cpu/vulnerabilities";
     files

@@ -1,4 +1,4 @@
-//! What this process may do: the part that belongs to no machine.
+//! Rights of this process, which are independent of the machine.
 
 use std::path::Path;
 
@@ -14,27 +14,26 @@ const CAP_SYS_NICE: u32 = 23;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// What this process may do. What cannot be read counts as not allowed.
+/// Rights of this process. A right that is not readable counts as absent.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Rights {
     /// Whether it may load BPF programs that trace the kernel.
     pub bpf: bool,
-    /// The highest real-time priority that it may use; 0: none.
+    /// Highest real-time priority that it may use; 0 if none.
     pub priority: u8,
-    /// How much memory it may lock, in bytes; `None`: all.
+    /// Limit on locked memory in bytes; `None` if unlimited.
     pub lock_bytes: Option<u64>,
-    /// Time that its control group gives real-time threads in each period;
-    /// `None` where groups have no such limit.
+    /// Time that its control group gives real-time threads per period; `None` if groups have no
+    /// such limit.
     pub rt_group: Option<Nanos>,
-    /// CPUs that are online and that it may not use.
+    /// Online CPUs that it may not use.
     pub forbidden: CpuList,
-    /// The CPU time that its control groups give it in each period, and that
-    /// period; `None`: all.
+    /// CPU time that its control groups give it per period, and the period; `None` if unlimited.
     pub quota: Option<(Nanos, Nanos)>,
 }
 
 impl Rights {
-    /// This process's, as far as these files tell: not which CPUs it may use.
+    /// Reads the rights of this process from these files. They do not include the usable CPUs.
     pub fn read(files: &Files) -> Self {
         let capabilities = files
             .field("proc/self/status", "CapEff")
@@ -63,7 +62,7 @@ impl Rights {
     }
 }
 
-/// A soft limit of this process; the inner `None`: unlimited.
+/// Returns a soft limit of this process; the inner `None` means unlimited.
 pub(super) fn limit(files: &Files, name: &str) -> Option<Option<u64>> {
     let row = files.field("proc/self/limits", name)?;
     match row.split_whitespace().next()? {
@@ -72,8 +71,8 @@ pub(super) fn limit(files: &Files, name: &str) -> Option<Option<u64>> {
     }
 }
 
-/// `cpu.rt_runtime_us` of this process's group. Only the first version of
-/// control groups has it; -1 is no limit.
+/// Returns `cpu.rt_runtime_us` of this process's group. Only version 1 of control groups has it;
+/// -1 means no limit.
 fn rt_group(files: &Files) -> Option<Nanos> {
     let groups = files.text("proc/self/cgroup")?;
     let us: i64 = groups.lines().find_map(|line| {
@@ -88,8 +87,8 @@ fn rt_group(files: &Files) -> Option<Nanos> {
     us.try_into().ok().map(Nanos::from_us)
 }
 
-/// The tightest limit on CPU time of this process's control groups and of
-/// those that hold them, of either version.
+/// Returns the tightest limit on CPU time of this process's control groups and their ancestors,
+/// of either version.
 fn quota(files: &Files) -> Option<(Nanos, Nanos)> {
     let groups = groups(files, "cpu").into_iter();
     let limits = groups.filter_map(|folder| limit_of_group(files, &folder));
@@ -97,8 +96,8 @@ fn quota(files: &Files) -> Option<(Nanos, Nanos)> {
     limits.min_by(|a, b| share(a).total_cmp(&share(b)))
 }
 
-/// The folders of this process's control groups, and of those that hold them, of
-/// either version, in which a controller may be.
+/// Returns the directories of this process's control groups and their ancestors that may contain
+/// a controller, of either version.
 fn groups(files: &Files, controller: &str) -> Vec<String> {
     let groups = files.text("proc/self/cgroup").unwrap_or_default();
     let mut folders = Vec::new();
@@ -115,7 +114,7 @@ fn groups(files: &Files, controller: &str) -> Vec<String> {
         let group = Path::new(group.trim_start_matches('/'));
         for mount in &mounts {
             let above = group.ancestors().map(|group| Path::new(mount).join(group));
-            folders.extend(above.map(|one| one.display().to_string()));
+            folders.extend(above.map(|directory| directory.display().to_string()));
         }
     }
     for folder in &mut folders {
@@ -124,9 +123,8 @@ fn groups(files: &Files, controller: &str) -> Vec<String> {
     folders
 }
 
-/// The memory, bytes, that this process can still have: what the machine has without
-/// writing any to its disk, or less where a control group has a limit. `None`: it is
-/// not told.
+/// Returns the memory in bytes that this process can still allocate: the memory that the machine
+/// has available without swapping, or less if a control group has a limit. `None` if unknown.
 pub fn free_memory(files: &Files) -> Option<u64> {
     let groups = groups(files, "memory").into_iter();
     let left = groups.filter_map(|folder| left_in_group(files, &folder));
@@ -136,11 +134,11 @@ pub fn free_memory(files: &Files) -> Option<u64> {
         .min()
 }
 
-/// What one group has left: its limit, less the memory of processes that no file
-/// could replace.
+/// Returns the memory that a group has left: its limit minus memory that is not reclaimable file
+/// cache.
 fn left_in_group(files: &Files, folder: &str) -> Option<u64> {
     let stat = format!("{folder}/memory.stat");
-    // `max` is no number, and no limit.
+    // `max` is not a number and means no limit.
     let (most, used): (u64, _) = match files.text(&format!("{folder}/memory.max")) {
         Some(most) => (most.parse().ok()?, files.field(&stat, "anon")),
         None => (
@@ -151,15 +149,15 @@ fn left_in_group(files: &Files, folder: &str) -> Option<u64> {
     Some(most.saturating_sub(used?.parse().ok()?))
 }
 
-/// The limit of one group: `cpu.max`, or the two files of the first version.
+/// Returns the limit of one group: `cpu.max`, or the two files of version 1.
 fn limit_of_group(files: &Files, folder: &str) -> Option<(Nanos, Nanos)> {
     let pair = match files.text(&format!("{folder}/cpu.max")) {
         Some(both) => {
             let (quota, period) = both.split_once(' ')?;
-            // `max` is no number, and no limit.
+            // `max` is not a number and means no limit.
             (quota.parse().ok()?, period.parse().ok()?)
         }
-        // -1 is no limit.
+        // -1 means no limit.
         None => (
             files.value(&format!("{folder}/cpu.cfs_quota_us"))?,
             files.value(&format!("{folder}/cpu.cfs_period_us"))?,

@@ -24,7 +24,7 @@ pub(super) fn throttling(files: &Files) -> Option<Throttling> {
     let us = |name| files.value::<i64>(&format!("proc/sys/kernel/{name}"));
     Some(Throttling {
         period_ns: Nanos::from_us(us("sched_rt_period_us")?.try_into().ok()?),
-        // -1: no limit.
+        // -1 means no limit.
         runtime_ns: us("sched_rt_runtime_us")?
             .try_into()
             .ok()
@@ -33,15 +33,15 @@ pub(super) fn throttling(files: &Files) -> Option<Throttling> {
     })
 }
 
-/// That of the first CPU; only root reads it, where debugfs is mounted.
+/// Returns the fair server of the first CPU. Only root can read it, if debugfs is mounted.
 fn fair_server(files: &Files) -> Option<FairServer> {
-    let of = |name| {
+    let ns = |name| {
         let path = format!("sys/kernel/debug/sched/fair_server/cpu0/{name}");
         files.value(&path).map(Nanos::from_ns)
     };
     Some(FairServer {
-        period_ns: of("period")?,
-        runtime_ns: of("runtime")?,
+        period_ns: ns("period")?,
+        runtime_ns: ns("runtime")?,
     })
 }
 
@@ -62,7 +62,7 @@ pub(super) fn clocksource(files: &Files) -> Clocksource {
     }
 }
 
-/// A figure of `/proc/meminfo`, which counts in KiB.
+/// Returns a value of `/proc/meminfo`, whose unit is KiB.
 pub(super) fn memory_bytes(files: &Files, key: &str) -> Option<u64> {
     let text = files.field("proc/meminfo", key)?;
     let kib: u64 = text.strip_suffix("kB")?.trim().parse().ok()?;
@@ -74,7 +74,8 @@ fn has_pmu(files: &Files) -> bool {
         .names("sys/bus/event_source/devices")
         .iter()
         .any(|name| {
-            // `cpu_core` and `cpu_atom` on hybrids; Arm's carry the core's name.
+            // `cpu_core` and `cpu_atom` on hybrid processors; on Arm the name contains the core's
+            // name.
             name == "cpu"
                 || name.starts_with("cpu_")
                 || name.starts_with("armv")
@@ -83,7 +84,7 @@ fn has_pmu(files: &Files) -> bool {
 }
 
 fn stolen(files: &Files) -> Option<Nanos> {
-    /// Its place among the times of `/proc/stat` (proc(5)), in clock ticks.
+    /// Index of steal time in `/proc/stat` (proc(5)), in clock ticks.
     const STEAL: usize = 7;
     let times = files.field("proc/stat", "cpu")?;
     let ticks: u64 = times.split_whitespace().nth(STEAL)?.parse().ok()?;
@@ -92,7 +93,7 @@ fn stolen(files: &Files) -> Option<Nanos> {
     Some(Nanos::from_ns(ticks.saturating_mul(ns_per_tick)))
 }
 
-/// Whether a process of this name runs.
+/// Returns whether a process with this name runs.
 fn runs(files: &Files, name: &str) -> bool {
     files
         .names("proc")

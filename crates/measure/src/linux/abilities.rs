@@ -1,5 +1,4 @@
-//! What can be measured here, for `laggard doctor`. Everything is tried, and
-//! nothing is left behind.
+//! Abilities of this machine, for `laggard doctor`. Each is tried, and no trial leaves traces.
 
 use std::fs;
 use std::io;
@@ -17,12 +16,12 @@ use super::threads::{may_be_scheduled_as, refusal};
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
 
-/// Tries everything that recording `services` uses.
+/// Tries everything that a recording of `services` uses.
 pub fn abilities(services: &[Service]) -> Vec<Ability> {
     descriptors::allow_all();
-    let mut all = bpf_abilities(services);
+    let mut abilities = bpf_abilities(services);
     for &service in services.iter().filter(|service| service.is_thread()) {
-        all.push(Ability {
+        abilities.push(Ability {
             name: format!("service {service}"),
             gives: "threads of this policy".into(),
             is_needed: true,
@@ -32,7 +31,7 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
             }),
         });
     }
-    all.push(Ability {
+    abilities.push(Ability {
         name: "memory lock".into(),
         gives: "no page faults on measuring threads".into(),
         is_needed: true,
@@ -40,8 +39,8 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
             .err()
             .map(|err| Obstacle::from(&err).absence(&Help::LockLimit)),
     });
-    all.extend(evidence());
-    all
+    abilities.extend(evidence());
+    abilities
 }
 
 fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
@@ -63,17 +62,17 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
     let has_soft_timers = loaded
         .as_ref()
         .is_ok_and(|programs| programs.has_soft_timers);
-    let said = |refused: &ObjectRefused| Obstacle::System(refused.reason.clone());
+    let obstacle = |refused: &ObjectRefused| Obstacle::System(refused.reason.clone());
     let ability = |object: &str, service: &str, gives: &str, help: Help| {
         let absence = match &loaded {
             Err(refused) if nix::unistd::geteuid().is_root() => {
-                Some(said(refused).absence(&Help::TypesOfKernel))
+                Some(obstacle(refused).absence(&Help::TypesOfKernel))
             }
-            Err(refused) => Some(said(refused).absence(&Help::Rights)),
+            Err(refused) => Some(obstacle(refused).absence(&Help::Rights)),
             Ok(programs) => {
                 let lacks_softirq =
                     object == objects::WORKER.name && !programs.gives(Service::Softirq);
-                let refused = programs.refusal_of(object).map(said);
+                let refused = programs.refusal_of(object).map(obstacle);
                 let obstacle = refused.or(lacks_softirq.then_some(Obstacle::NoSoftirq));
                 obstacle.map(|obstacle| obstacle.absence(&help))
             }
@@ -81,12 +80,12 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         Ability {
             name: format!("BPF object {object}{service}"),
             gives: gives.into(),
-            // Timer descriptors serve as well.
+            // Timer descriptors can replace the softirq timer.
             is_needed: object != objects::DEFERRED.name || !has_soft_timers,
             absence,
         }
     };
-    let mut all = vec![
+    let mut abilities = vec![
         ability(
             "chain",
             "",
@@ -104,22 +103,22 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         ability("worker", " (service worker)", "stage worker", Help::BpfWork),
     ];
     if has_soft_timers {
-        all.push(Ability {
+        abilities.push(Ability {
             name: "timer descriptors (service softirq)".into(),
             gives: "stage softirq, the deferred route; they expire in softirq context here".into(),
             is_needed: true,
             absence: None,
         });
     }
-    all
+    abilities
 }
 
-/// Abilities that explain latency rather than measure it.
+/// Returns the abilities that explain latency instead of measuring it.
 fn evidence() -> Vec<Ability> {
     vec![
         optional_ability(
             "flight recorder",
-            "episodes: who made an activation late",
+            "episodes: what caused a late wakeup",
             record_a_moment(),
             Help::TypesOfKernel,
         ),
@@ -137,13 +136,13 @@ fn evidence() -> Vec<Ability> {
         ),
         optional_ability(
             "steal clock",
-            "time that the hypervisor took, to the ns",
+            "steal time, to the ns",
             flight::try_steal_clock().map_err(|refused| not_loaded(refused.reason)),
             Help::StealClock,
         ),
         optional_ability(
             "SMI count",
-            "stalls by the firmware, counted",
+            "count of stalls by the firmware",
             fs::File::open("/dev/cpu/0/msr").map(|_| ()),
             Help::Registers,
         ),
@@ -156,11 +155,11 @@ fn evidence() -> Vec<Ability> {
     ]
 }
 
-/// What helps against `err`; `otherwise`: where it is not this user who may
-/// not.
+/// Returns the remedy for `err`. `otherwise` is the remedy if the user's rights are not the
+/// cause.
 fn help_against(err: &io::Error, is_root: bool, otherwise: Help) -> Help {
     match (err.kind(), is_root) {
-        // What the machine has cannot be told before this user may ask.
+        // The machine's abilities are unknown until the user has the rights.
         (io::ErrorKind::PermissionDenied, false) => Help::RootThen(otherwise.into()),
         (io::ErrorKind::PermissionDenied, true) => Help::CapabilitiesThen(otherwise.into()),
         _ => otherwise,
@@ -180,8 +179,7 @@ pub fn optional_ability(name: &str, gives: &str, result: io::Result<()>, help: H
     }
 }
 
-/// Whether the flight recorder starts; its stack samples are abilities of
-/// their own.
+/// Starts the flight recorder for a short time. Its stack samples are separate abilities.
 fn record_a_moment() -> io::Result<()> {
     let options = FlightOptions { stacks_hz: None };
     match FlightRecorder::new(&super::allowed_cpus(), options, None) {
@@ -191,8 +189,8 @@ fn record_a_moment() -> io::Result<()> {
     }
 }
 
-/// Converts the reason why a BPF object was not loaded. For a user other than root it is a
-/// lack of permission, because the kernel does not check further.
+/// Returns the error of a BPF object that was not loaded. A user other than root needs root
+/// rights before the kernel can be asked.
 pub fn not_loaded(reason: String) -> io::Error {
     if nix::unistd::geteuid().is_root() {
         io::Error::other(reason)
@@ -206,9 +204,9 @@ const HARDWARE_CYCLES: (u32, u32) = (0, 0);
 /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_CPU_CLOCK`.
 const SOFTWARE_CPU_CLOCK: (u32, u32) = (1, 0);
 
-/// Whether this event can be counted on CPU 0, kernel included.
+/// Checks whether this event can be counted on CPU 0, including the kernel.
 fn sample_with((kind, config): (u32, u32)) -> io::Result<()> {
-    /// The first published size of `perf_event_attr`; every kernel takes it.
+    /// First published size of `perf_event_attr`; every kernel accepts it.
     const SIZE: u32 = 64;
     let mut attr = [0_u32; SIZE as usize / 4];
     attr[0] = kind;
@@ -229,7 +227,7 @@ fn sample_with((kind, config): (u32, u32)) -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just given to us. Closing it undoes the trial.
+    // SAFETY: the kernel has just returned this descriptor. Closing it undoes the trial.
     unsafe { libc::close(i32::try_from(fd).unwrap_or(-1)) };
     Ok(())
 }
@@ -242,32 +240,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_not_ask_is_told_to_ask_as_root_first() {
+    fn user_without_rights_gets_the_remedy_to_run_as_root_first() {
         let denied = io::Error::from_raw_os_error(libc::EACCES);
         let absent = io::Error::from_raw_os_error(libc::ENOENT);
-        let told = |err: &io::Error, is_root| {
+        let remedy_for = |err: &io::Error, is_root| {
             let help = help_against(err, is_root, Help::Counters);
             let absence = Obstacle::from(err).absence(&help);
             (absence.lacks, absence.remedy)
         };
         let machine = (Lacks::Machine, Help::Counters.to_string());
 
-        let (lacks, remedy) = told(&denied, false);
+        let (lacks, remedy) = remedy_for(&denied, false);
 
         assert_eq!(lacks, Lacks::Rights);
         assert_eq!(
             remedy,
-            format!("run as root; if it is refused then: {}", machine.1)
+            format!("run as root; if it still fails: {}", machine.1)
         );
-        let (lacks, remedy) = told(&denied, true);
+        let (lacks, remedy) = remedy_for(&denied, true);
         assert_eq!(lacks, Lacks::Rights);
         assert!(remedy.contains("CAP_PERFMON"), "{remedy}");
-        assert_eq!(told(&absent, false), machine);
-        assert_eq!(told(&absent, true), machine);
+        assert_eq!(remedy_for(&absent, false), machine);
+        assert_eq!(remedy_for(&absent, true), machine);
     }
 
     #[test]
-    fn what_the_system_says_has_no_numbers_of_its_own() {
+    fn reason_of_a_system_error_has_no_number() {
         let err = io::Error::from_raw_os_error(libc::ENOENT);
 
         assert_eq!(reason_of(&err), "no such file or directory");

@@ -1,22 +1,23 @@
-//! Keeping CPUs from idle states, only when asked.
+//! Request to keep CPUs out of idle states, made only on demand.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 
-/// Where the kernel takes requests for a longest wakeup time.
+/// Device that accepts requests for a maximum wakeup latency.
 const REQUESTS: &str = "/dev/cpu_dma_latency";
 
-/// Keeps every CPU from idle states that take time to leave, as long as it
-/// lives. The kernel forgets the request when the process ends in any way.
+/// Keeps every CPU out of idle states with an exit latency, for as long as the value lives. The
+/// kernel drops the request when the process ends in any way.
 #[derive(Debug)]
 pub struct Awake(#[expect(dead_code, reason = "the request lasts while the file is open")] File);
 
 impl Awake {
-    /// Asks the kernel.
+    /// Requests it from the kernel.
     ///
     /// # Errors
-    /// When the request is refused: it takes root, and a kernel with cpuidle.
+    ///
+    /// Returns an error if the kernel refuses the request, which needs root and cpuidle.
     pub fn hold() -> io::Result<Self> {
         let mut file = File::options()
             .write(true)

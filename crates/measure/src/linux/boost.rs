@@ -1,44 +1,43 @@
-//! A larger share of the CPU for whoever reads the rings, or writes what came,
-//! while it comes too late.
+//! Larger CPU share for a thread that reads the rings or writes the recording, while it runs too
+//! late.
 //!
-//! On a machine with many more threads than CPUs a normal thread can stay
-//! away for longer than a ring lasts. So a thread that stayed away too long
-//! gets a larger share of its CPU, in short turns, until it has come in time
-//! for a while. It stays a normal thread, and where it comes in time by itself
-//! it has no advantage: it would delay the normal threads that are measured.
+//! On a machine with many more threads than CPUs, a `SCHED_OTHER` thread can wait longer than a
+//! ring lasts. A thread that has waited too long gets a larger share of its CPU, in short turns,
+//! until it has run on time for a while. It remains a `SCHED_OTHER` thread. If it runs on time
+//! without a boost it has no advantage, because it would delay the `SCHED_OTHER` threads that are
+//! measured.
 
 use laggard_model::Nanos;
 
 use super::policy::CpuShare;
 use super::{clock, inherited};
 
-/// Staying away longer risks that a busy CPU's ring is overwritten.
-const TOO_LONG: Nanos = Nanos::from_ms(400);
-/// What waits longer than this to be written could be lost by a kill.
-const WAITS_TOO_LONG: Nanos = Nanos::from_secs(2);
-/// How long it must have come in time to be as before.
-const CALM: Nanos = Nanos::from_secs(10);
-/// The share meanwhile, 87 times an ordinary thread's. Beside 50 busy threads
-/// on each CPU, a thread that comes every 200 ms came 1.3 s late with an
-/// ordinary share, 0.7 s with this share and turns of the usual length, and
-/// 27 ms with these turns.
+/// Maximum absence. After a longer one, the ring of a busy CPU may be overwritten.
+const MAX_ABSENCE: Nanos = Nanos::from_ms(400);
+/// Maximum wait of data to be written. A kill could lose data that wait longer.
+const MAX_WRITE_WAIT: Nanos = Nanos::from_secs(2);
+/// Time that a thread must run on time before its boost ends.
+const MIN_CALM: Nanos = Nanos::from_secs(10);
+/// Share of a boosted thread, 87 times the ordinary share. With 50 busy threads on each CPU, a
+/// thread with a period of 200 ms ran 1.3 s late with an ordinary share, 0.7 s late with this
+/// share and turns of the usual length, and 27 ms late with these turns.
 const URGENT: CpuShare = CpuShare {
     nice: -20,
     turn: Some(Nanos::from_us(100)),
 };
 
-/// Boosts the calling thread while it comes too late.
+/// Boost of the calling thread while it runs too late.
 #[derive(Debug, Default)]
 pub struct LateBoost {
     last: Option<Nanos>,
-    /// Since when it comes in time; `None`: it is not boosted.
+    /// Time since which the thread has run on time; `None` if it is not boosted.
     calm_since: Option<Nanos>,
 }
 
-/// Gives the calling thread the share of a CPU that this program was started
-/// with. For threads that a boosted thread may have started.
+/// Resets the calling thread to the CPU share that this program was started with. For threads
+/// that a boosted thread may have started.
 pub fn take_usual_share() {
-    // Less is always allowed, and who never had more has nothing to give back.
+    // A smaller share is always allowed, and a thread without a boost has nothing to reset.
     let _ = usual().take();
 }
 
@@ -50,7 +49,7 @@ fn usual() -> CpuShare {
 }
 
 impl LateBoost {
-    /// Of a thread that comes in time so far.
+    /// Creates the state of a thread that has run on time so far.
     pub const fn new() -> Self {
         Self {
             last: None,
@@ -58,33 +57,33 @@ impl LateBoost {
         }
     }
 
-    /// To be called whenever a thread comes that is to come often.
+    /// Records a run of a thread that is to run often.
     pub(super) fn note(&mut self) {
         let now = clock::now();
         let last = self.last.replace(now).unwrap_or(now);
-        self.take(now, now.saturating_sub(last) > TOO_LONG);
+        self.take(now, now.saturating_sub(last) > MAX_ABSENCE);
     }
 
-    /// To be called whenever a thread begins with work that waited for so long.
+    /// Records that a thread starts work that has waited for `waited`.
     pub fn note_wait(&mut self, waited: Nanos) {
-        self.take(clock::now(), waited > WAITS_TOO_LONG);
+        self.take(clock::now(), waited > MAX_WRITE_WAIT);
     }
 
     fn take(&mut self, now: Nanos, is_late: bool) {
         if let Some(share) = self.share_at(now, is_late) {
-            // Without the right it stays as it is, and losses are counted.
+            // Without the right to change it the share stays the same, and losses are counted.
             let _ = share.take();
         }
     }
 
-    /// The share to take on coming at `now`, where it changes.
+    /// Returns the share to take when the thread runs at `now`, if it changes.
     fn share_at(&mut self, now: Nanos, is_late: bool) -> Option<CpuShare> {
         let was_hurried = self.calm_since.is_some();
         if is_late {
             self.calm_since = Some(now);
             return (!was_hurried).then_some(URGENT);
         }
-        let is_calm = self.calm_since.is_some_and(|since| now >= since + CALM);
+        let is_calm = self.calm_since.is_some_and(|since| now >= since + MIN_CALM);
         is_calm.then(|| {
             self.calm_since = None;
             usual()
@@ -93,7 +92,7 @@ impl LateBoost {
 }
 
 impl Drop for LateBoost {
-    /// What the thread starts later would inherit its advantage.
+    /// Threads that are started later would inherit the boost.
     fn drop(&mut self) {
         if self.calm_since.is_some() {
             take_usual_share();
@@ -105,7 +104,7 @@ impl Drop for LateBoost {
 mod tests {
     use super::*;
 
-    /// The shares taken by a thread that comes at these times, ms.
+    /// Returns the shares taken by a thread that runs at these times in ms.
     fn shares(times_ms: impl IntoIterator<Item = u64>) -> Vec<(u64, i32)> {
         let mut boost = LateBoost::new();
         let mut last = 0;
@@ -115,22 +114,22 @@ mod tests {
                 let away = Nanos::from_ms(ms - std::mem::replace(&mut last, ms));
                 Some((
                     ms,
-                    boost.share_at(Nanos::from_ms(ms), away > TOO_LONG)?.nice,
+                    boost.share_at(Nanos::from_ms(ms), away > MAX_ABSENCE)?.nice,
                 ))
             })
             .collect()
     }
 
     #[test]
-    fn who_comes_in_time_has_no_advantage() {
+    fn thread_on_time_gets_no_boost() {
         assert_eq!(shares((0..100).map(|n| n * 200)), []);
     }
 
     #[test]
-    fn whose_work_waits_for_seconds_is_hurried() {
+    fn thread_with_work_waiting_for_seconds_is_boosted() {
         let mut boost = LateBoost::new();
         let mut share = |second, waited: Nanos| {
-            let share = boost.share_at(Nanos::from_secs(second), waited > WAITS_TOO_LONG);
+            let share = boost.share_at(Nanos::from_secs(second), waited > MAX_WRITE_WAIT);
             share.map(|share| share.nice)
         };
 
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stayed_away_is_hurried_until_it_has_been_calm() {
+    fn late_thread_is_boosted_until_it_has_been_on_time_for_a_while() {
         let times = [0, 200, 1_500, 1_700, 2_500].into_iter();
         let times = times.chain((0..80).map(|n| 2_700 + n * 200));
 

@@ -1,37 +1,37 @@
-//! A thread whose timer descriptor leads to a work item.
+//! Thread whose timer descriptor starts a work item.
 //!
-//! Where the kernel refuses timers with a callback of ours (`PREEMPT_RT`), a
-//! timer descriptor's timer still expires in softirq context. Nobody waits for
-//! that descriptor, so its expiry wakes no thread. The program that sees it
-//! claims a slot (`chain.bpf.c`), the one that sees its softirq end starts the
-//! work item (`worker.bpf.c`), which completes the slot. This thread only arms
-//! it, half the way between two expiries, whether or not the item before has
-//! run: an expiry that finds the item waiting is missed, as everywhere.
+//! If the kernel refuses timers with a BPF callback (`PREEMPT_RT`), the timer of a timer
+//! descriptor still expires in softirq context. No thread waits for this descriptor, so its
+//! expiry wakes no thread. The BPF program that sees the expiry claims a slot (`chain.bpf.c`).
+//! The program that sees the end of the softirq starts the work item (`worker.bpf.c`), which
+//! completes the slot. This thread only arms the timer, half-way between two expiries, whether or
+//! not the previous item has run. An expiry that finds the item still waiting is missed, as for
+//! every service.
 //!
-//! A real-time thread of somebody else keeps it from arming, and keeps work
-//! items, which run in normal threads, from running. So what it did not come to
-//! arm is missed too: no item could have run before it came itself.
+//! A foreign real-time thread prevents this thread from arming the timer, and prevents work
+//! items, which run in `SCHED_OTHER` threads, from running. Expiries that this thread did not arm
+//! are therefore missed, too: no item could have run before this thread ran.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use laggard_model::{Cpu, Nanos, Service};
 
 use super::clock;
-use super::passed::Passed;
+use super::passed::PassedExpiries;
 use super::soft::SoftTimer;
 use super::thread::{Duty, LinePlan, RunState};
 use crate::board::LineWriter;
 
-/// What it runs as: above normal threads and the kernel's own at FIFO 1 (`rcuc`,
-/// `ktimers`), which hold the CPU for more than a millisecond at times, so that
-/// it arms in time; and below what is measured.
+/// Scheduling of the thread. It is above `SCHED_OTHER` threads and the kernel's own threads at FIFO
+/// 1 (`rcuc`, `ktimers`), which sometimes hold the CPU for more than a millisecond, so that it
+/// arms on time. It is below the measured services.
 pub(super) const SERVICE: Service = Service::Fifo(2);
 
-/// Where an expiry is late, it looks this often between two whether it came; and
-/// it arms the timer at least that long before.
-const LOOKS: u64 = 16;
+/// Number of checks between two expiries for an expiry that is late. The timer is armed at least
+/// that long before its expiry.
+const CHECKS_PER_PERIOD: u64 = 16;
 
-/// Arms its timer for each expiry that it gets to before.
+/// Arms its timer for each expiry that has not passed.
 #[derive(Debug)]
 pub(super) struct Carrier(pub(super) SoftTimer);
 
@@ -60,7 +60,7 @@ fn carry(
     line: LineWriter<'_>,
     (mut timeline, turn): LinePlan,
     timer: &SoftTimer,
-    passed: &Passed,
+    passed: &PassedExpiries,
 ) {
     let cpu = line.cpu();
     let expiry = &cpu.expiries[line.index()];
@@ -71,8 +71,8 @@ fn carry(
         cpu.carried_seq
             .store(number / turn.stride, Ordering::Relaxed);
         expiry.store(planned.ns(), Ordering::Relaxed);
-        // The programs run on this CPU, so they see the stores in order as
-        // long as the compiler keeps them so.
+        // The programs run on this CPU, so they see the stores in this order if the compiler
+        // keeps it.
         compiler_fence(Ordering::SeqCst);
         timer.arm(planned);
         let armed = clock::now();
@@ -81,15 +81,14 @@ fn carry(
         }
         timeline.advance_by(turn.stride);
         let gap = timeline.expiry().saturating_sub(planned).ns();
-        let look = Nanos::from_ns(gap / LOOKS);
+        let look = Nanos::from_ns(gap / CHECKS_PER_PERIOD);
         clock::sleep_until(planned + Nanos::from_ns(gap / 2));
-        // The program that sees the expiry forgets it.
+        // The program that sees the expiry resets it.
         while expiry.load(Ordering::Relaxed) != 0 && !shared.stop.load(Ordering::Relaxed) {
-            // In this order: the program forgets an expiry before its descriptor
-            // tells of it.
+            // In this order: the program resets an expiry before its descriptor reports it.
             if timer.has_expired() && expiry.swap(0, Ordering::Relaxed) != 0 {
-                // Linux 7.2 does not queue a timer that is armed too late, so
-                // nothing sees it expire. The gap in the numbers is counted.
+                // Linux 7.2 does not queue a timer that is armed too late, so no program sees its
+                // expiry. The gap in the numbers is counted.
                 break;
             }
             clock::sleep_until(clock::now() + look);

@@ -1,5 +1,5 @@
-//! How many files this process may have open: every CPU takes some (rings,
-//! what waits on them, samplers), and the usual limit of 1024 is that of 1995.
+//! Limit on open files of this process. Every CPU takes some (rings, epoll descriptors,
+//! samplers), and the usual limit of 1024 is too small for large machines.
 
 use std::sync::OnceLock;
 
@@ -7,20 +7,19 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::lines::CpuLines;
 
-/// The soft limit that this process was started with.
+/// Soft limit with which this process was started.
 static AT_START: OnceLock<u64> = OnceLock::new();
 
-/// Files that are open however many CPUs are measured: objects of programs,
-/// the recording, standard streams. 110 were seen.
-const FIXED: u64 = 110;
-/// For each CPU, besides its threads: a stack sampler's event, a counter of
-/// the firmware's.
-const OF_CPU: u64 = 3;
-/// For each thread that a softirq wakes: a ring and what waits on it.
-const OF_DEFERRED: u64 = 2;
+/// Number of open files independent of the number of CPUs: objects of programs, the recording,
+/// standard streams. Measured: 110.
+const FIXED_FILES: u64 = 110;
+/// Number of open files per CPU without its threads: the event of a stack sampler, a counter of
+/// the firmware.
+const FILES_PER_CPU: u64 = 3;
+/// Number of open files per thread that a softirq wakes: a ring and an epoll descriptor.
+const FILES_PER_DEFERRED: u64 = 2;
 
-/// Raises the soft limit to the hard one, which takes no right. Returns the
-/// limit that then holds.
+/// Raises the soft limit to the hard limit, which needs no rights. Returns the new limit.
 pub(super) fn allow_all() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return u64::MAX;
@@ -32,18 +31,17 @@ pub(super) fn allow_all() -> u64 {
     }
 }
 
-/// The soft limit on open files that this process was started with, for
-/// programs that it starts: some cannot cope with more than 1024. `None`: it
-/// was not changed.
+/// Returns the soft limit with which this process was started, for programs that it starts: some
+/// do not support more than 1024. `None` if it was not changed.
 pub fn usual_descriptors() -> Option<u64> {
     AT_START.get().copied()
 }
 
-/// How many files measuring so many CPUs has open, about; `each`: what is
-/// measured on one.
+/// Estimates the number of open files for a measurement of `cpus` CPUs. `each` are the lines of
+/// one CPU.
 pub(super) fn needed(cpus: usize, each: &CpuLines) -> u64 {
     let deferred = each.deferred_threads().count() as u64;
-    FIXED + cpus as u64 * (OF_CPU + OF_DEFERRED * deferred)
+    FIXED_FILES + cpus as u64 * (FILES_PER_CPU + FILES_PER_DEFERRED * deferred)
 }
 
 #[cfg(test)]
@@ -54,7 +52,7 @@ mod tests {
     use crate::linux::lines::Deferral;
 
     #[test]
-    fn a_large_machine_takes_more_than_the_usual_limit() {
+    fn large_machine_needs_more_than_the_usual_limit() {
         let services = [
             Service::Irq,
             Service::Softirq,

@@ -1,10 +1,9 @@
-//! A door at which one thread waits until another lets it pass. No call
-//! allocates.
+//! Door at which one thread waits until another thread lets it pass. No call allocates.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// On a cache line of its own. How often the thread may pass.
+/// Number of times that the thread may pass, on a separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Door(AtomicU32);
@@ -13,11 +12,11 @@ impl Door {
     /// Lets the thread pass once.
     pub fn open(&self) {
         self.0.fetch_add(1, Ordering::Release);
-        // Cannot fail for a word that is there.
+        // The call cannot fail for a valid word.
         let _ = wake_one(&self.0);
     }
 
-    /// Waits until it may pass.
+    /// Waits until the thread may pass.
     pub fn pass(&self) {
         loop {
             let passes = self.0.load(Ordering::Acquire);
@@ -25,22 +24,22 @@ impl Door {
                 self.0.fetch_sub(1, Ordering::Acquire);
                 return;
             }
-            // Opened meanwhile, or woken for no reason: looked at again.
+            // The door was opened in between, or the wakeup was spurious: the loop checks again.
             let _ = wait_while(&self.0, 0);
         }
     }
 }
 
-/// Waits while the word has this value, until somebody wakes it.
+/// Waits while the word has this value, until another thread wakes it.
 pub fn wait_while(word: &AtomicU32, value: u32) -> io::Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let no_time = std::ptr::null::<libc::timespec>();
-    // SAFETY: the word outlives the call; no time is given, so none is read.
+    // SAFETY: the word outlives the call; no timeout is passed, so none is read.
     let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_time) };
     returned(woken)
 }
 
-/// Wakes one of those that wait at the word.
+/// Wakes one thread that waits at the word.
 pub fn wake_one(word: &AtomicU32) -> io::Result<()> {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word outlives the call; nothing else is read or written.
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_door_is_passed_as_often_as_it_was_opened() {
+    fn door_is_passed_once_per_opening() {
         let door = Arc::new(Door::default());
         let passing = {
             let door = Arc::clone(&door);

@@ -1,5 +1,5 @@
-//! A BPF ring buffer used only for its wakeup: BPF has no lighter way to wake
-//! a user thread.
+//! BPF ring buffer that is used only for its wakeup. BPF has no lighter way to wake a user
+//! thread.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ use super::programs::DOORBELL_BYTES;
 use super::thread::{Duty, LinePlan, RunState, publish};
 use crate::board::{BoardSlot, LineWriter};
 
-/// The reader's side of a ring buffer whose data nobody wants.
+/// Reader's side of a ring buffer whose data are ignored.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     ring: OwnedFd,
@@ -27,12 +27,12 @@ pub(crate) struct Doorbell {
 const PAGE: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 impl Doorbell {
-    /// Maps the position pages of `ring` (Linux `kernel/bpf/ringbuf.c`: the
-    /// consumer's page is writable, the producer's is not).
+    /// Maps the position pages of `ring` (Linux `kernel/bpf/ringbuf.c`: the consumer's page is
+    /// writable, the producer's is not).
     pub(crate) fn new(ring: OwnedFd) -> io::Result<Self> {
         let map = |access, offset| {
             let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
-            // SAFETY: a new mapping at an address of the kernel's choice.
+            // SAFETY: the mapping is new, at an address that the kernel chooses.
             unsafe { mmap(None, PAGE, access, flags, ring.as_fd(), offset) }
         };
         let consumer = map(ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, 0)?;
@@ -44,15 +44,15 @@ impl Doorbell {
         })
     }
 
-    /// What to wait on.
+    /// Returns the descriptor to wait on.
     pub(crate) fn ring(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
 
-    /// Takes everything out of the ring.
+    /// Consumes everything in the ring.
     pub(crate) fn silence(&self) {
-        // SAFETY: both pages begin with an aligned u64 position and stay
-        //         mapped as long as `self`.
+        // SAFETY: both pages start with an aligned u64 position and stay mapped for as long as
+        // `self`.
         let (consumer, producer) = unsafe {
             (
                 self.consumer.cast::<AtomicU64>().as_ref(),
@@ -66,22 +66,22 @@ impl Doorbell {
 impl Drop for Doorbell {
     fn drop(&mut self) {
         for page in [self.consumer, self.producer] {
-            // SAFETY: mapped by `new` and borrowed by nobody any more.
+            // SAFETY: `new` mapped the page, and no borrow is left.
             let _ = unsafe { munmap(page, PAGE.get()) };
         }
     }
 }
 
-// SAFETY: the pages stay mapped until the drop, whichever thread holds them.
+// SAFETY: the pages stay mapped until the drop, independent of the thread that holds them.
 unsafe impl Send for Doorbell {}
 
-/// How often a thread that nobody wakes looks whether it is to end, ms.
-const PATIENCE_MS: u16 = 100;
-/// The same of one that would wait in a queue for its turn to look, and be there
-/// already when it is rung.
-const PATIENCE_IN_QUEUE_MS: u16 = 2_000;
+/// Interval in ms at which a thread checks whether to end, if nothing wakes it.
+const CHECK_INTERVAL_MS: u16 = 100;
+/// The same for a thread that would wait in a queue for its turn to check, and would then already
+/// be awake when it is rung.
+const QUEUED_CHECK_INTERVAL_MS: u16 = 2_000;
 
-/// Waits for the softirq's callback to ring.
+/// Thread that waits until the softirq's callback rings.
 #[derive(Debug)]
 pub(super) struct RungThread {
     doorbell: Doorbell,
@@ -90,7 +90,7 @@ pub(super) struct RungThread {
 }
 
 impl RungThread {
-    /// Rung by this ring buffer.
+    /// Creates the thread's waiter for this ring buffer.
     pub(super) fn new(ring: OwnedFd) -> io::Result<Self> {
         let doorbell = Doorbell::new(ring)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -98,14 +98,14 @@ impl RungThread {
         Ok(Self {
             doorbell,
             epoll,
-            patience_ms: PATIENCE_MS,
+            patience_ms: CHECK_INTERVAL_MS,
         })
     }
 
-    /// The same, of a thread that waits in a queue for its turn.
+    /// Sets the longer check interval of a thread that waits in a queue for its turn.
     pub(super) fn in_queue(self) -> Self {
         Self {
-            patience_ms: PATIENCE_IN_QUEUE_MS,
+            patience_ms: QUEUED_CHECK_INTERVAL_MS,
             ..self
         }
     }
@@ -124,7 +124,7 @@ impl Duty for RungThread {
         let mut events = [EpollEvent::empty(); 1];
         let patience = EpollTimeout::from(self.patience_ms);
         loop {
-            // Interrupted or timed out: looks again below, and finds nothing.
+            // Interrupted or timed out: the code below checks again and finds no request.
             let _ = self.epoll.wait(&mut events, patience);
             let user = clock::now();
             self.doorbell.silence();
@@ -138,12 +138,12 @@ impl Duty for RungThread {
     }
 }
 
-/// When a thread that read the clock at `user` was ready to serve `slot`. The
-/// callback may ask a thread that is awake already, because it has looked
-/// whether it is to end: after its reading, which is then not the one.
+/// Returns when a thread that read the clock at `user` was ready to serve `slot`. The callback
+/// may ring a thread that is already awake because it checked whether to end. Its reading of the
+/// clock is then too early.
 fn after_asked(user: Nanos, slot: &BoardSlot) -> Nanos {
-    let asked = slot.signal_ns.load(Ordering::Relaxed);
-    if user.ns() < asked {
+    let requested = slot.signal_ns.load(Ordering::Relaxed);
+    if user.ns() < requested {
         clock::now()
     } else {
         user

@@ -1,5 +1,5 @@
-//! Activations that begin with a device's interrupt instead of a timer's
-//! expiry: one thread raises it on time, another waits for it.
+//! Activations that start with the interrupt of a device instead of the expiry of a timer. One
+//! thread raises the interrupt on time, another waits for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::uio::Uio;
 use crate::board::LineWriter;
 use crate::probe::{ProbeError, Request};
 
-/// A device and whether somebody waits for its interrupt.
+/// Device, and whether a thread waits for its interrupt.
 #[derive(Debug)]
 pub(crate) struct External {
     uio: Uio,
@@ -21,24 +21,23 @@ pub(crate) struct External {
 }
 
 impl External {
-    /// Opens the device, and settles on one thread service and one CPU: those
-    /// that were asked for, or the one where the interrupt goes. All CPUs that
-    /// may be used count as not asked.
+    /// Opens the device and selects one thread service and one CPU: the requested ones, or the
+    /// CPU to which the interrupt is routed. A request for all usable CPUs counts as no request.
     pub(crate) fn open(path: &Path, request: &mut Request) -> Result<Arc<Self>, ProbeError> {
         let refused = |reason: String| ProbeError::Source {
             path: path.to_owned(),
             reason,
         };
         let uio = Uio::open(path).map_err(|err| refused(err.to_string()))?;
-        // Somebody who was killed may have left it raised: then it never rises.
+        // A killed process may have left the interrupt raised. It could not be raised again.
         uio.acknowledge();
         uio.enable()
-            .map_err(|err| refused(format!("its interrupt cannot be enabled: {err}")))?;
+            .map_err(|err| refused(format!("cannot enable its interrupt: {err}")))?;
         match request.services[..] {
             [only] if only.is_thread() => {}
             _ => {
                 return Err(refused(
-                    "its interrupt wakes one thread: ask for one service, such as fifo:90".into(),
+                    "its interrupt wakes one thread; record one service, for example --services fifo:90".into(),
                 ));
             }
         }
@@ -49,7 +48,7 @@ impl External {
             }
             cpus => {
                 return Err(refused(format!(
-                    "one thread waits for its interrupt, on one CPU, and {} were asked for: record each CPU by itself, as in --cpus {}",
+                    "one thread on one CPU waits for its interrupt, but {} CPUs were given; record each CPU separately, for example --cpus {}",
                     cpus.len(),
                     cpus.first().map_or(0, |cpu| cpu.0)
                 )));
@@ -61,19 +60,19 @@ impl External {
         }))
     }
 
-    /// The kernel's number of the interrupt.
+    /// Returns the kernel's number of the interrupt.
     pub(crate) fn irq(&self) -> u32 {
         self.uio.irq
     }
 
-    /// The threads that the interrupt's handlers run in, if any.
+    /// Returns the threads in which the interrupt's handlers run, if any.
     pub(crate) fn handler_tids(&self) -> Vec<Tid> {
         let threads = self.uio.handler_threads();
         threads.into_iter().map(|(tid, _)| tid).collect()
     }
 
-    /// What raises the interrupt: a step below the thread that waits for it,
-    /// so that it does not hold that thread up.
+    /// Returns the scheduling of the thread that raises the interrupt: one priority below the
+    /// waiting thread, so that it does not delay that thread.
     pub(crate) fn raiser_service(waiter: Service) -> Service {
         match waiter {
             Service::Fifo(priority @ 2..) => Service::Fifo(priority - 1),
@@ -96,7 +95,7 @@ impl External {
         }
     }
 
-    /// What begins the activations, and who handles the interrupt.
+    /// Returns the warning that names the interrupt and the context of its handler.
     pub(crate) fn caveat(&self, cpu: Cpu) -> Caveat {
         let threads: Vec<String> = self
             .uio
@@ -112,15 +111,15 @@ impl External {
         Caveat::new(
             CaveatKind::ExternalSource,
             format!(
-                "activations begin when interrupt {} is raised, not at a timer's expiry; {handler}; the thread waits on CPU {cpu}",
+                "wakeups start when interrupt {} is raised, not when a timer expires; {handler}; the thread waits on CPU {cpu}",
                 self.uio.irq
             ),
-            "compare with recordings of the same source only",
+            "compare only with recordings of the same source",
         )
     }
 }
 
-/// Waits for the device's interrupts. Ends at the first after the stop.
+/// Waits for the device's interrupts. Ends at the first interrupt after the stop.
 #[derive(Debug)]
 pub(super) struct InterruptWaiter(pub(super) Arc<External>);
 
@@ -153,8 +152,8 @@ impl Duty for InterruptWaiter {
     }
 }
 
-/// Raises the interrupt at each expiry at which somebody waits for it, and once
-/// at the stop, so that nobody waits on.
+/// Raises the interrupt at each expiry for which the thread waits, and once at the stop, so that
+/// no thread waits forever.
 #[derive(Debug)]
 pub(super) struct Raiser(pub(super) Arc<External>);
 
@@ -175,7 +174,7 @@ impl Duty for Raiser {
         while !shared.stop.load(Ordering::Relaxed) {
             clock::sleep_until(timeline.expiry());
             if device.is_awaited.swap(false, Ordering::AcqRel) {
-                // Not before: the waiter may only now have filled its slot.
+                // Not earlier: the waiter may have filled its slot only now.
                 match line.claim(timeline.seq(), timeline.expiry()) {
                     Some(slot) => {
                         compiler_fence(Ordering::SeqCst);
@@ -195,8 +194,8 @@ impl Duty for Raiser {
 }
 
 impl Drop for External {
-    /// The last interrupt, which ends the waiting, may come after the waiter
-    /// has left: a device that stays raised cannot interrupt the next user.
+    /// The last interrupt, which ends the wait, may come after the waiter has left. A device that
+    /// stays raised cannot interrupt the next user.
     fn drop(&mut self) {
         self.uio.acknowledge();
     }

@@ -1,4 +1,4 @@
-//! Counting all that the kernel runs beside threads; `bpf/handlers.bpf.c`.
+//! Counts of kernel activity outside threads; see `bpf/handlers.bpf.c`.
 
 use std::ffi::OsStr;
 
@@ -12,7 +12,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
 use libbpf_rs::{MapCore as _, MapFlags};
 
-use super::flight::Outside;
+use super::flight::OutsideCounters;
 use super::flight::record::activity;
 use super::objects::leave_out_absent;
 use super::statistics::{cost_of, scaled};
@@ -22,17 +22,15 @@ use shared::{HANDLER_BUCKETS, HANDLER_FIRST, HANDLER_QUARTERS, HandlerCpu, Handl
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "generated; the programs use some fields alone"
+    reason = "generated; only the programs use some fields"
 )]
 mod shared {
     include!(concat!(env!("OUT_DIR"), "/handlers.rs"));
 }
 
-/// Why handlers cannot be counted.
+/// Reason why handlers cannot be counted.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "handlers cannot be counted: {0}; record without `--handlers`, or as root on a kernel with BTF"
-)]
+#[error("cannot count handlers: {0}; omit `--handlers`, or run as root on a kernel with BTF")]
 pub struct HandlersRefused(String);
 
 impl From<ObjectRefused> for HandlersRefused {
@@ -41,35 +39,36 @@ impl From<ObjectRefused> for HandlersRefused {
     }
 }
 
-/// Counts every interrupt handler, softirq, timer function and work item of some
-/// CPUs, as long as it lives.
+/// Counts every interrupt handler, softirq, timer function and work item on some CPUs, for as
+/// long as it lives.
 #[derive(Debug)]
 pub struct HandlerCounter {
     loaded: LoadedObject,
     cpus: CpuList,
     from: Nanos,
-    /// Whether the kernel keeps a reading of the hypervisor's clock,
+    /// Whether the kernel keeps a reading of the hypervisor's clock.
     has_steal_clock: bool,
-    /// and whether that has ever moved.
+    /// Whether that clock has ever advanced.
     has_stolen: bool,
-    /// Tracepoints that this kernel does not have.
+    /// Tracepoints that this kernel lacks.
     absent: Vec<String>,
 }
 
 impl HandlerCounter {
-    /// Loads the programs, which count nothing yet.
+    /// Loads the programs without starting to count.
     ///
     /// # Errors
-    /// When the kernel refuses them.
+    ///
+    /// Returns an error if the kernel refuses the programs.
     pub fn new(cpus: &CpuList) -> Result<Self, HandlersRefused> {
         let mut absent = Vec::new();
         let loaded = objects::HANDLERS.load(&[], &[("cpus", possible_cpus())], |open| {
             absent = leave_out_absent(open)?;
             Ok(())
         })?;
-        let outside = Outside::new(cpus);
+        let outside = OutsideCounters::new(cpus);
         Ok(Self {
-            has_steal_clock: !absent.iter().any(|one| one == "pelt_irq_tp") && has_steal_clock(),
+            has_steal_clock: !absent.iter().any(|name| name == "pelt_irq_tp") && has_steal_clock(),
             has_stolen: cpus.as_slice().iter().any(|cpu| outside.has_stolen(*cpu)),
             loaded,
             cpus: cpus.clone(),
@@ -78,14 +77,16 @@ impl HandlerCounter {
         })
     }
 
-    /// Counts from now on.
+    /// Starts to count.
     ///
     /// # Errors
-    /// When the kernel refuses to attach the programs.
-    pub fn begin(&mut self) -> Result<(), HandlersRefused> {
+    ///
+    /// Returns an error if the kernel refuses to attach the programs.
+    pub fn start(&mut self) -> Result<(), HandlersRefused> {
         self.loaded.attach()?;
         self.from = clock::now();
-        // Not before all programs are attached: what begins must be seen to end.
+        // Only after all programs are attached, so that every start that is seen has a visible
+        // end.
         let map = self.loaded.map("cpus")?;
         for cpu in self.cpus.as_slice() {
             let counted = HandlerCpu {
@@ -94,24 +95,25 @@ impl HandlerCounter {
                 ..HandlerCpu::default()
             };
             map.update(&cpu.0.to_ne_bytes(), &counted.to_bytes(), MapFlags::ANY)
-                .map_err(|err| HandlersRefused(format!("CPUs cannot be chosen: {err}")))?;
+                .map_err(|err| HandlersRefused(format!("cannot select CPUs: {err}")))?;
         }
         Ok(())
     }
 
-    /// The tracepoints that this kernel does not have.
+    /// Returns the tracepoints that this kernel lacks.
     #[must_use]
     pub fn absent(&self) -> &[String] {
         &self.absent
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     ///
     /// # Errors
-    /// When the kernel does not hand it out.
+    ///
+    /// Returns an error if the kernel does not return them.
     pub fn read(&self) -> Result<HandlerCounts, HandlersRefused> {
         let refused =
-            |err: libbpf_rs::Error| HandlersRefused(format!("the counts cannot be read: {err}"));
+            |err: libbpf_rs::Error| HandlersRefused(format!("cannot read the counts: {err}"));
         let counts = self.loaded.map("counts")?;
         let states = self.states()?;
         let mut handlers = Vec::new();
@@ -122,11 +124,11 @@ impl HandlerCounter {
                 continue;
             };
             let values = values.iter();
-            let values = values.filter_map(|one| shared::HandlerCount::from_bytes(one));
+            let values = values.filter_map(|handler| shared::HandlerCount::from_bytes(handler));
             let values: Vec<_> = values.collect();
             handlers.extend(summed(&key, &values, &states));
         }
-        handlers.sort_by_key(|one| one.activity);
+        handlers.sort_by_key(|handler| handler.activity);
         let to = clock::now();
         Ok(HandlerCounts {
             from_ns: self.from,
@@ -138,40 +140,40 @@ impl HandlerCounter {
         })
     }
 
-    /// Whether the hypervisor tells what it takes: some kernels of guests have the
-    /// clock, and nobody moves it.
+    /// Returns whether the hypervisor reports steal time. Some guest kernels have the clock, but
+    /// the hypervisor never advances it.
     fn is_told(&self, states: &[HandlerCpu]) -> bool {
-        self.has_stolen || states.iter().any(|one| one.stolen_ns > 0)
+        self.has_stolen || states.iter().any(|state| state.stolen_ns > 0)
     }
 
-    /// What each CPU is at.
+    /// Returns the state of each CPU.
     fn states(&self) -> Result<Vec<HandlerCpu>, HandlersRefused> {
         let map = self.loaded.map("cpus")?;
         let mut states = Vec::new();
         for cpu in self.cpus.as_slice() {
             let read = map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY);
             let state =
-                read.map_err(|err| HandlersRefused(format!("the CPUs cannot be read: {err}")))?;
+                read.map_err(|err| HandlersRefused(format!("cannot read the CPUs: {err}")))?;
             states.extend(state.and_then(|bytes| HandlerCpu::from_bytes(&bytes)));
         }
         Ok(states)
     }
 
-    /// What each program has cost, `counts` being all that was counted: by what a
-    /// run cost while the kernel timed programs.
+    /// Estimates the cost of each program from the number of its runs in `counts` and the cost of
+    /// a run while the kernel timed programs.
     #[must_use]
     pub fn cost(&self, counts: &HandlerCounts) -> Vec<ProgramCost> {
         let timed = cost_of(&self.loaded).into_iter();
         timed
-            .map(|one| match runs_of(&one.name, counts) {
-                Some(runs) => scaled(&one, runs.max(one.runs), one.runs),
-                None => one,
+            .map(|cost| match runs_of(&cost.name, counts) {
+                Some(runs) => scaled(&cost, runs.max(cost.runs), cost.runs),
+                None => cost,
             })
             .collect()
     }
 }
 
-/// How often the program of this name has run; `None`: what it watches is not
+/// Returns the number of runs of the program with this name, or `None` if its events are not
 /// counted.
 fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
     let begins = |with: &str| program.starts_with(with);
@@ -191,13 +193,16 @@ fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
         },
         Activity::Isr(_) | Activity::Dpc(_) | Activity::Idle(_) | Activity::PageFault => false,
     };
-    let seen = counts.handlers.iter().filter(|one| watches(one.activity));
-    let runs: u64 = seen.map(|one| one.count).sum();
+    let watched = counts
+        .handlers
+        .iter()
+        .filter(|count| watches(count.activity));
+    let runs: u64 = watched.map(|count| count.count).sum();
     (runs > 0).then_some(runs)
 }
 
-/// What is not counted on these CPUs, whose states were read at the beginning and
-/// at the end of reading all, at `to`.
+/// Returns the runs that are not counted on these CPUs. Their states were read before and after
+/// the counts, the second time at `to`.
 fn missing(first: &[HandlerCpu], last: &[HandlerCpu], to: Nanos) -> MissingRuns {
     let running: Vec<u64> = first
         .iter()
@@ -205,9 +210,9 @@ fn missing(first: &[HandlerCpu], last: &[HandlerCpu], to: Nanos) -> MissingRuns 
         .flat_map(|(first, last)| running(first, last))
         .map(|since_ns| to.ns().saturating_sub(since_ns))
         .collect();
-    let unknown = last.iter().map(|one| one.missing_unknown).sum::<u64>();
-    let bounded = last.iter().map(|one| one.missing).sum::<u64>() + running.len() as u64;
-    let most = last.iter().map(|one| one.missing_most_ns);
+    let unknown = last.iter().map(|state| state.missing_unknown).sum::<u64>();
+    let bounded = last.iter().map(|state| state.missing).sum::<u64>() + running.len() as u64;
+    let most = last.iter().map(|state| state.missing_most_ns);
     let most = most.chain(running).max().unwrap_or(0);
     MissingRuns {
         runs: unknown + bounded,
@@ -215,8 +220,8 @@ fn missing(first: &[HandlerCpu], last: &[HandlerCpu], to: Nanos) -> MissingRuns 
     }
 }
 
-/// Since when those run that ran at both readings of a CPU, ns. What began or ended
-/// in between was short, and may be half written.
+/// Returns the start times in ns of handlers that ran at both readings of a CPU. Handlers that
+/// started or ended in between were short, and their frames may be inconsistent.
 fn running(first: &HandlerCpu, last: &HandlerCpu) -> Vec<u64> {
     let depth = (first.depth.min(last.depth) as usize).min(first.frames.len());
     let both = first.frames.iter().zip(&last.frames).take(depth);
@@ -225,7 +230,7 @@ fn running(first: &HandlerCpu, last: &HandlerCpu) -> Vec<u64> {
         .collect()
 }
 
-/// Whether run queues have a reading of the hypervisor's clock: see steal.bpf.c.
+/// Returns whether run queues have a reading of the hypervisor's clock: see steal.bpf.c.
 fn has_steal_clock() -> bool {
     let Ok(kernel) = Btf::from_vmlinux() else {
         return false;
@@ -238,7 +243,7 @@ fn has_steal_clock() -> bool {
         .any(|member| member.name == Some(OsStr::new("prev_steal_time_rq")))
 }
 
-/// The sort of `key` over all CPUs; `None`: none of it has ended.
+/// Sums up `key` over all CPUs. Returns `None` if no run has ended.
 fn summed(
     key: &HandlerKey,
     values: &[shared::HandlerCount],
@@ -248,26 +253,26 @@ fn summed(
     let (place, longest) = values
         .iter()
         .enumerate()
-        .max_by_key(|(_, one)| one.longest_ns)?;
-    let count: u64 = values.iter().map(|one| one.count).sum();
+        .max_by_key(|(_, count)| count.longest_ns)?;
+    let count: u64 = values.iter().map(|count| count.count).sum();
     let times = (0..HANDLER_BUCKETS).filter_map(|bucket| {
-        let of_bucket = |one: &shared::HandlerCount| bucket_of(one, bucket);
-        let count = values.iter().map(of_bucket).sum();
+        let count_in = |count: &shared::HandlerCount| bucket_of(count, bucket);
+        let count = values.iter().map(count_in).sum();
         (count > 0).then(|| HandlerTimes {
             below_ns: end_of(bucket),
             count,
         })
     });
-    let settled = values.iter().map(|one| one.longest_own_ns);
+    let settled = values.iter().map(|count| count.longest_own_ns);
     let own = settled.chain(states.iter().flat_map(|state| doubted(state, key)));
     Some(HandlerCount {
         activity,
         count,
-        total_ns: Nanos::from_ns(values.iter().map(|one| one.total_ns).sum()),
+        total_ns: Nanos::from_ns(values.iter().map(|count| count.total_ns).sum()),
         longest_ns: Nanos::from_ns(longest.longest_ns),
         longest_at_ns: Nanos::from_ns(longest.longest_at_ns),
         longest_cpu: Cpu(u32::try_from(place).unwrap_or(u32::MAX)),
-        // Work items are not told apart from what was stolen: they wait besides.
+        // Steal time cannot be distinguished in work items, because they also wait.
         longest_own_ns: Nanos::from_ns(if matches!(activity, Activity::Work(_)) {
             longest.longest_ns
         } else {
@@ -275,30 +280,30 @@ fn summed(
         }),
         times: times.collect(),
     })
-    .filter(|one| one.count > 0)
+    .filter(|count| count.count > 0)
 }
 
-/// How long those of `key` took at least that are not settled yet, ns.
+/// Returns the minimum duration in ns of each unsettled longest run of `key`.
 fn doubted(state: &HandlerCpu, key: &HandlerKey) -> impl Iterator<Item = u64> {
-    let doubts = state.doubts.iter().filter(move |one| {
+    let doubts = state.doubts.iter().filter(move |doubt| {
         let is_it =
-            (one.key.function, one.key.kind, one.key.id) == (key.function, key.kind, key.id);
-        is_it && one.until_ns > 0
+            (doubt.key.function, doubt.key.kind, doubt.key.id) == (key.function, key.kind, key.id);
+        is_it && doubt.until_ns > 0
     });
-    doubts.map(|one| {
-        let stolen = state.stolen_ns.saturating_sub(one.stolen_ns);
-        one.time_ns.saturating_sub(stolen)
+    doubts.map(|doubt| {
+        let stolen = state.stolen_ns.saturating_sub(doubt.stolen_ns);
+        doubt.time_ns.saturating_sub(stolen)
     })
 }
 
 fn bucket_of(count: &shared::HandlerCount, bucket: u32) -> u64 {
     let octave = count.octaves.get((bucket / HANDLER_QUARTERS) as usize);
-    let found = octave.and_then(|one| one.quarters.get((bucket % HANDLER_QUARTERS) as usize));
-    found.map_or(0, |&count| u64::from(count))
+    let quarter_count =
+        octave.and_then(|octave| octave.quarters.get((bucket % HANDLER_QUARTERS) as usize));
+    quarter_count.map_or(0, |&count| u64::from(count))
 }
 
-/// The end of a bucket; that of the last, which has all that is longer, is the
-/// end of time.
+/// Returns the upper end of a bucket. The last bucket has no upper end.
 fn end_of(bucket: u32) -> Nanos {
     if bucket + 1 >= HANDLER_BUCKETS {
         return Nanos::MAX;
@@ -311,7 +316,7 @@ fn end_of(bucket: u32) -> Nanos {
 mod tests {
     use super::*;
 
-    /// One that had begun, at `since` each.
+    /// Returns the state of a CPU with handlers that started at these times.
     fn at_work(since: &[u64]) -> HandlerCpu {
         let mut cpu = HandlerCpu {
             depth: u32::try_from(since.len()).unwrap(),
@@ -323,18 +328,18 @@ mod tests {
         cpu
     }
 
-    /// A softirq that runs for the last second of a recording has no end in it.
+    /// A softirq that runs during the last second of a recording has no end in it.
     #[test]
-    fn what_still_runs_at_the_end_is_missing_and_no_longer_than_until_then() {
+    fn handler_that_runs_at_the_end_is_missing_with_a_bounded_duration() {
         let to = Nanos::from_us(9);
         let long = at_work(&[2_000, 7_000]);
         let other = at_work(&[2_000, 8_000]);
 
-        let found = missing(&[long, at_work(&[])], &[other, at_work(&[8_500])], to);
+        let missing_runs = missing(&[long, at_work(&[])], &[other, at_work(&[8_500])], to);
         let none = missing(&[at_work(&[5_000])], &[at_work(&[])], to);
 
         assert_eq!(
-            (found.runs, found.none_longer_ns),
+            (missing_runs.runs, missing_runs.none_longer_ns),
             (1, Some(Nanos::from_us(7)))
         );
         assert_eq!((none.runs, none.none_longer_ns), (0, Some(Nanos::ZERO)));

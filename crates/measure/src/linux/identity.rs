@@ -1,4 +1,4 @@
-//! What the kernel calls this process, and whether it has the same time.
+//! PID of this process as the kernel knows it, and whether both have the same time.
 
 use std::fs;
 
@@ -8,16 +8,16 @@ use laggard_model::Nanos;
 use super::programs::values;
 use super::{clock, objects};
 
-/// This process, as BPF programs know it.
+/// This process as BPF programs see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Its number (TGID) in the kernel's own PID namespace: that of every
-    /// stack sample. In a container `std::process::id()` is another.
+    /// PID (TGID) in the initial PID namespace, as in every stack sample. In a container
+    /// `std::process::id()` returns another.
     pub process: u32,
-    /// Its number under `/proc`, if that is mounted.
+    /// PID under `/proc`, if `/proc` is mounted.
     own_in_proc: Option<u32>,
-    /// By how much the kernel's clock is behind or ahead of [`clock::now`]
-    /// beyond what reading them takes; zero where they agree.
+    /// Offset of the kernel's clock from [`clock::now`] beyond the time to read both; zero if
+    /// they agree.
     clock_differs_by: Nanos,
 }
 
@@ -25,7 +25,8 @@ impl Identity {
     /// Asks the kernel.
     ///
     /// # Errors
-    /// When it takes no BPF programs.
+    ///
+    /// Returns an error if the kernel accepts no BPF programs.
     pub fn own() -> Result<Self, ObjectRefused> {
         let loaded = objects::IDENTITY.load(&[], &[], |_| Ok(()))?;
         let nobody = values::Identity::default();
@@ -43,20 +44,20 @@ impl Identity {
     }
 
     /// # Errors
-    /// When the kernel's clock and ours do not agree: the reason.
+    ///
+    /// Returns the reason if the kernel's clock and the clock of this process disagree.
     pub(super) fn check_clock(&self) -> Result<(), String> {
         match self.clock_differs_by {
             Nanos::ZERO => Ok(()),
             by => Err(format!(
-                "CLOCK_MONOTONIC of this process is {:.3} s away from the kernel's, and /proc/self/timens_offsets does not say so (a time namespace without /proc?)",
+                "CLOCK_MONOTONIC of this process differs from the kernel's by {:.3} s, and /proc/self/timens_offsets does not show it (a time namespace without /proc?)",
                 by.as_secs_f64()
             )),
         }
     }
 
-    /// The number under which `/proc` shows `process`; `None`: it cannot be
-    /// told, because `/proc` is that of a PID namespace (a container) and the
-    /// process is not this one.
+    /// Returns the PID under which `/proc` shows `process`. `None` if it is unknown, because
+    /// `/proc` belongs to a PID namespace (a container) and the process is not this one.
     pub fn in_proc(&self, process: u32) -> Option<u32> {
         match self.own_in_proc {
             Some(own) if own == self.process => Some(process),
@@ -70,27 +71,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_a_container_only_the_own_process_is_found_under_proc() {
+    fn only_this_process_is_found_under_proc_in_a_container() {
         let identity = |own_in_proc| Identity {
             process: 4711,
             own_in_proc,
             clock_differs_by: Nanos::ZERO,
         };
 
-        for (own_in_proc, process, found) in [
+        for (own_in_proc, process, expected) in [
             (Some(4711), 4711, Some(4711)),
             (Some(4711), 12, Some(12)),
             (Some(3), 4711, Some(3)),
             (Some(3), 12, None),
             (None, 4711, None),
         ] {
-            let of = identity(own_in_proc);
-            assert_eq!(of.in_proc(process), found, "{process} of {own_in_proc:?}");
+            let identity = identity(own_in_proc);
+            assert_eq!(
+                identity.in_proc(process),
+                expected,
+                "{process} of {own_in_proc:?}"
+            );
         }
     }
 
     #[test]
-    fn clocks_that_differ_are_told_with_where_to_look() {
+    fn different_clocks_are_reported_with_the_offsets_file() {
         let identity = Identity {
             process: 1,
             own_in_proc: None,
@@ -100,7 +105,7 @@ mod tests {
         let reason = identity.check_clock().unwrap_err();
 
         assert!(
-            reason.contains("5000.250 s away from the kernel's"),
+            reason.contains("differs from the kernel's by 5000.250 s"),
             "{reason}"
         );
     }

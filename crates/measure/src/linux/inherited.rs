@@ -1,9 +1,9 @@
-//! How this process was started: with `chrt`, `nice` or `taskset`, say.
+//! Scheduling with which this process was started, for example by `chrt`, `nice` or `taskset`.
 //!
-//! A thread inherits its starter's scheduling. Started by `chrt -f 99`, the
-//! threads that collect and write would run above the services that are
-//! measured, and be what made them late. So the first thread becomes a normal
-//! one before there is another; measuring threads get their own policy later.
+//! A thread inherits the scheduling of its creator. After `chrt -f 99`, the threads that collect
+//! and write would run above the measured services and would make them late. The first thread
+//! therefore becomes a `SCHED_OTHER` thread before it starts others. Measuring threads get their
+//! policy later.
 
 use std::io;
 use std::sync::OnceLock;
@@ -18,47 +18,47 @@ use super::{allowed_cpus, policy};
 /// Set by [`become_normal`].
 static AT_START: OnceLock<Inherited> = OnceLock::new();
 
-/// The scheduling that this process was started with.
+/// Scheduling with which this process was started.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Inherited {
     policy: SchedulingPolicy,
-    /// Why the policy could not be made normal.
+    /// Reason why the policy could not be set to `SCHED_OTHER`.
     refused: Option<String>,
-    /// Kept: who starts a load with `nice` means it.
+    /// Kept, because a user who starts a load with `nice` wants this.
     pub(super) nice: i32,
-    /// Where it may run; empty where that is not known.
+    /// CPUs of the affinity mask; empty if unknown.
     cpus: CpuList,
 }
 
-/// Gives the calling thread normal scheduling (`SCHED_OTHER`), and remembers
-/// what it had. To be called first in `main`, before another thread exists.
+/// Sets `SCHED_OTHER` for the calling thread and remembers its previous scheduling. Call it first
+/// in `main`, before another thread exists.
 pub fn become_normal() {
-    AT_START.get_or_init(Inherited::taken_off);
+    AT_START.get_or_init(Inherited::read_and_reset);
 }
 
-/// What this process was started with, unless normal, as reasons to doubt.
+/// Returns warnings about the scheduling with which this process was started.
 pub fn inherited() -> Vec<Caveat> {
     AT_START.get().map_or_else(Vec::new, |at_start| {
         at_start.caveats(&allowed_cpus()).collect()
     })
 }
 
-/// Those of `allowed` on which this process was started; all where none is left, or
-/// that is not known.
-pub(super) fn of_start(allowed: &CpuList) -> CpuList {
+/// Returns the CPUs of `allowed` on which this process was started. Returns `allowed` if none is
+/// left or they are unknown.
+pub(super) fn at_start(allowed: &CpuList) -> CpuList {
     AT_START
         .get()
         .map_or_else(|| allowed.clone(), |at_start| at_start.of(allowed))
 }
 
-/// The nice value of this process's threads, unless they change it.
+/// Returns the nice value of this process's threads, unless they change it.
 pub(super) fn usual_nice() -> i32 {
     AT_START.get().map_or(0, |at_start| at_start.nice)
 }
 
 impl Inherited {
-    /// Reads the calling thread's scheduling and makes its policy normal.
-    fn taken_off() -> Self {
+    /// Reads the scheduling of the calling thread and sets its policy to `SCHED_OTHER`.
+    fn read_and_reset() -> Self {
         let policy = SchedulingPolicy::of(OWN);
         let result = match policy {
             SchedulingPolicy::Other => Ok(()),
@@ -80,8 +80,8 @@ impl Inherited {
     }
 
     fn of(&self, allowed: &CpuList) -> CpuList {
-        let all = allowed.as_slice().iter().copied();
-        let left: CpuList = all.filter(|cpu| self.cpus.contains(*cpu)).collect();
+        let cpus = allowed.as_slice().iter().copied();
+        let left: CpuList = cpus.filter(|cpu| self.cpus.contains(*cpu)).collect();
         match left.as_slice() {
             [] => allowed.clone(),
             _ => left,
@@ -93,13 +93,13 @@ impl Inherited {
         let policy = self.policy.name().map(|name| match &self.refused {
             None => caveat(
                 format!(
-                    "this program was started under {name}, and went back to normal scheduling: of its threads only those that measure have a policy of their own, and a load has none"
+                    "this program was started under {name} and switched to SCHED_OTHER; only its measuring threads have another policy, and a load runs as SCHED_OTHER"
                 ),
-                "start it without `chrt`; a load that is to run so takes `-- chrt ...`",
+                "start it without `chrt`; to run only the load under this policy, use `-- chrt ...`",
             ),
             Some(err) => caveat(
                 format!(
-                    "this program was started under {name} and cannot leave it ({err}): its `other` threads, its load and its own work run so"
+                    "this program was started under {name} and cannot leave it ({err}); its `other` threads, its load and its remaining threads run under this policy"
                 ),
                 "start it without `chrt`, or as root",
             ),
@@ -111,10 +111,10 @@ impl Inherited {
             };
             caveat(
                 format!(
-                    "this program was started at nice {}: its `other` threads and its load have a {share} share of a CPU than ordinary threads",
+                    "this program was started at nice {}; its `other` threads and its load have a {share} share of a CPU than ordinary threads",
                     self.nice
                 ),
-                "start it without `nice`; a load that is to run so takes `-- nice -n N ...`",
+                "start it without `nice`; to change only the load, use `-- nice -n N ...`",
             )
         });
         let missing = allowed
@@ -124,18 +124,18 @@ impl Inherited {
         let cpus = (missing && !self.cpus.is_empty()).then(|| {
             caveat(
                 format!(
-                    "this program was started on CPU {} alone (of {allowed}): where no other is named, that is what is measured, and a load and its own work are there",
+                    "this program was started on CPU {} only (of {allowed}); without --cpus it measures that CPU, and a load and its remaining threads run there",
                     self.cpus
                 ),
-                "start it without `taskset`; `--cpus` says what is measured, `--load-cpus` where a load runs",
+                "start it without `taskset`; select measured CPUs with `--cpus` and CPUs of the load with `--load-cpus`",
             )
         });
         [policy, nice, cpus].into_iter().flatten()
     }
 }
 
-/// Returns the CPUs on which the calling thread may run, those that are offline too:
-/// `sched_getaffinity` leaves these out, and they may come online later.
+/// Returns the CPUs of the calling thread's affinity, including those that are offline.
+/// `sched_getaffinity` omits these, and they may come online later.
 fn affinity_mask() -> Option<CpuList> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
     let mut lines = status.lines();
@@ -143,7 +143,7 @@ fn affinity_mask() -> Option<CpuList> {
     list.trim().parse().ok()
 }
 
-/// Where the calling thread may run.
+/// Returns the affinity of the calling thread.
 pub fn affinity() -> io::Result<CpuList> {
     let set = sched_getaffinity(Pid::from_raw(0))?;
     let numbers = 0..CpuSet::count();
@@ -157,26 +157,29 @@ pub fn affinity() -> io::Result<CpuList> {
 mod tests {
     use super::*;
 
-    fn all() -> CpuList {
+    fn four_cpus() -> CpuList {
         "0-3".parse().unwrap()
     }
 
-    fn said(inherited: &Inherited) -> Vec<String> {
-        inherited.caveats(&all()).map(|one| one.what).collect()
+    fn texts(inherited: &Inherited) -> Vec<String> {
+        inherited
+            .caveats(&four_cpus())
+            .map(|caveat| caveat.what)
+            .collect()
     }
 
     #[test]
-    fn a_process_started_normally_has_nothing_to_say() {
+    fn process_started_normally_has_no_warning() {
         let normal = Inherited {
-            cpus: all(),
+            cpus: four_cpus(),
             ..Inherited::default()
         };
 
-        assert_eq!(said(&normal), [""; 0]);
+        assert_eq!(texts(&normal), [""; 0]);
     }
 
     #[test]
-    fn every_policy_but_the_normal_one_is_named() {
+    fn every_policy_except_sched_other_is_named() {
         for (number, priority, name) in [
             (libc::SCHED_FIFO, 99, "SCHED_FIFO with priority 99"),
             (libc::SCHED_RR, 1, "SCHED_RR with priority 1"),
@@ -190,43 +193,44 @@ mod tests {
                 ..Inherited::default()
             };
 
-            let said = said(&inherited);
+            let texts = texts(&inherited);
 
-            let start = format!("this program was started under {name}, and went back to normal");
-            assert!(said[0].starts_with(&start), "{said:?}");
+            let start =
+                format!("this program was started under {name} and switched to SCHED_OTHER");
+            assert!(texts[0].starts_with(&start), "{texts:?}");
         }
     }
 
     #[test]
-    fn nice_and_a_smaller_set_of_cpus_are_kept_and_named() {
+    fn nice_and_affinity_are_kept_and_named() {
         let inherited = Inherited {
             nice: 10,
             cpus: "1".parse().unwrap(),
             ..Inherited::default()
         };
 
-        let said = said(&inherited);
+        let texts = texts(&inherited);
 
-        assert!(said[0].contains("at nice 10"), "{said:?}");
-        assert!(said[0].contains("smaller share"), "{said:?}");
-        assert!(said[1].contains("on CPU 1 alone (of 0-3)"), "{said:?}");
-        assert_eq!(inherited.of(&all()), inherited.cpus);
+        assert!(texts[0].contains("at nice 10"), "{texts:?}");
+        assert!(texts[0].contains("smaller share"), "{texts:?}");
+        assert!(texts[1].contains("on CPU 1 only (of 0-3)"), "{texts:?}");
+        assert_eq!(inherited.of(&four_cpus()), inherited.cpus);
     }
 
     #[test]
-    fn where_no_cpu_of_the_start_is_left_or_known_all_are_measured() {
+    fn all_cpus_are_measured_if_the_start_affinity_is_unknown_or_unusable() {
         for cpus in ["", "7"] {
             let inherited = Inherited {
                 cpus: cpus.parse().unwrap_or_default(),
                 ..Inherited::default()
             };
 
-            assert_eq!(inherited.of(&all()), all(), "{cpus}");
+            assert_eq!(inherited.of(&four_cpus()), four_cpus(), "{cpus}");
         }
     }
 
     #[test]
-    fn a_thread_of_any_policy_becomes_a_normal_one() {
+    fn thread_of_any_policy_becomes_sched_other() {
         for (policy, priority) in [
             (libc::SCHED_FIFO, 1),
             (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1),
@@ -239,13 +243,13 @@ mod tests {
             let trial = std::thread::spawn(move || {
                 // SAFETY: `param` outlives the call; 0 is this thread.
                 let refused = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
-                let inherited = Inherited::taken_off();
+                let inherited = Inherited::read_and_reset();
                 (refused != 0)
                     .then_some(())
                     .map_or_else(|| Some((inherited, SchedulingPolicy::of(OWN))), |()| None)
             });
             let Some((inherited, now)) = trial.join().unwrap() else {
-                println!("skipped: this user may not have policy {policy}");
+                println!("skipped: this user may not set policy {policy}");
                 continue;
             };
 

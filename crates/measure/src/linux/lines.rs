@@ -1,11 +1,11 @@
-//! Which lines a request means, and where they stand on each CPU.
+//! Lines of a request, and their place on each CPU.
 
 use laggard_model::{BusyTurns, Contexts, Cpu, Every, Line, Route, Service};
 
-/// The thread that waits where only the softirq is asked for.
+/// Thread that waits if only the softirq was requested.
 const CARRIER: Service = Service::Fifo(90);
 
-/// Every `stride`-th expiry of a timeline from number `first` on.
+/// Every `stride`-th expiry of a timeline, starting at number `first`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) first: u64,
@@ -13,7 +13,6 @@ pub(crate) struct Turn {
 }
 
 impl Default for Turn {
-    /// Every expiry.
     fn default() -> Self {
         Self {
             first: 0,
@@ -22,44 +21,43 @@ impl Default for Turn {
     }
 }
 
-/// What serves the deferred route.
+/// Mechanism of the deferred route.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Deferral {
-    /// A callback of ours, which then asks a thread or a work item.
+    /// Callback of a BPF timer, which then signals a thread or a work item.
     Callback,
-    /// A thread's own timer descriptor, which expires in softirq context.
+    /// Timer descriptor of a thread, which expires in softirq context.
     Descriptor,
 }
 
-/// The lines of one CPU, by their place on the board.
+/// Lines of one CPU by their place on the board.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuLines {
     pub(crate) cpu: u32,
-    /// Place on the board = index here.
+    /// Lines; the index is the place on the board.
     pub(crate) lines: Vec<Line>,
-    /// Who takes the softirq's expiries, in turn: places on the board.
+    /// Followers that take the softirq's expiries in turn, as places on the board.
     pub(crate) followers: Vec<usize>,
-    /// What serves the deferred route, where there is one.
+    /// Mechanism of the deferred route, if there is one.
     pub(crate) deferral: Option<Deferral>,
-    /// The place of the thread that is one of several busy ones, if one is, and the
-    /// turns that they give each other.
+    /// Place of the thread that is one of several busy threads, if there is one, and the turns of
+    /// these threads.
     pub(crate) contender: Option<(usize, Option<BusyTurns>)>,
-    /// Which timelines lead to a line at one of so many expiries only.
+    /// Intervals of lines that take only one in several expiries of their timeline.
     every: Every,
 }
 
 impl CpuLines {
-    /// The lines that `services` mean on `cpu`, each with an expiry every period
-    /// but for those of `every`.
+    /// Returns the lines of `services` on `cpu`. Each has an expiry every period, except for
+    /// those in `every`.
     ///
-    /// `irq` has no line of its own. `worker` is reached through the softirq,
-    /// which is then measured too. Where there is a softirq, every thread
-    /// service has a second line, woken by it, but for `deadline`: two such threads
-    /// on a CPU would move each other away; and for a thread whose priority is lent,
-    /// which a softirq cannot do. A timer descriptor needs a thread, so
-    /// there is at least one of those.
+    /// `irq` has no separate line. `worker` is reached through the softirq, which is then
+    /// measured, too. If there is a softirq, every thread service has a second line, woken by the
+    /// softirq. The exceptions are `deadline`, because two deadline threads on a CPU would
+    /// displace each other, and threads with a lent priority, because a softirq cannot lend one.
+    /// A timer descriptor needs a thread, so in that case there is at least one.
     pub(crate) fn new(cpu: Cpu, services: &[Service], every: &Every, deferral: Deferral) -> Self {
-        let mut all = Self {
+        let mut cpu_lines = Self {
             cpu: cpu.0,
             every: every.clone(),
             ..Self::default()
@@ -77,29 +75,31 @@ impl CpuLines {
         };
         let has_worker = services.contains(&Service::Worker);
         if has_worker || services.contains(&Service::Softirq) {
-            all.deferral = Some(deferral);
-            all.lines.push(line(Service::Softirq, Route::Direct));
+            cpu_lines.deferral = Some(deferral);
+            cpu_lines.lines.push(line(Service::Softirq, Route::Direct));
         }
-        all.lines
+        cpu_lines
+            .lines
             .extend(threads().map(|service| line(service, Route::Direct)));
-        if all.deferral.is_some() {
-            let first = all.lines.len();
+        if cpu_lines.deferral.is_some() {
+            let first = cpu_lines.lines.len();
             let waiters = threads()
                 .filter(|service| !matches!(service, Service::Deadline | Service::Lent(_)));
-            all.lines
+            cpu_lines
+                .lines
                 .extend(waiters.map(|service| line(service, Route::Deferred)));
-            if deferral == Deferral::Descriptor && all.lines.len() == first {
-                all.lines.push(line(CARRIER, Route::Deferred));
+            if deferral == Deferral::Descriptor && cpu_lines.lines.len() == first {
+                cpu_lines.lines.push(line(CARRIER, Route::Deferred));
             }
             if has_worker {
-                all.lines.push(line(Service::Worker, Route::Deferred));
+                cpu_lines.lines.push(line(Service::Worker, Route::Deferred));
             }
-            all.followers = (first..all.lines.len()).collect();
+            cpu_lines.followers = (first..cpu_lines.lines.len()).collect();
         }
-        all
+        cpu_lines
     }
 
-    /// The same with its plain thread one of those that are busy.
+    /// Makes the plain thread one of several busy threads.
     pub(crate) fn beside(mut self, contexts: Option<Contexts>) -> Self {
         self.contender = contexts.and_then(|contexts| {
             let plain = (contexts.plain(), Route::Direct);
@@ -110,47 +110,46 @@ impl CpuLines {
         self
     }
 
-    /// Whether the thread of the line at `place` is one of those that are busy.
+    /// Returns whether the thread of the line at `place` is one of several busy threads.
     pub(crate) fn is_contender(&self, place: usize) -> bool {
         self.contender.is_some_and(|(busy, _)| busy == place)
     }
 
-    /// Whether a callback of ours serves the deferred route.
+    /// Returns whether the callback of a BPF timer serves the deferred route.
     pub(crate) fn has_callback(&self) -> bool {
         self.deferral == Some(Deferral::Callback)
     }
 
-    /// How many timelines the CPU has: one per direct thread, one for the
-    /// softirq.
+    /// Returns the number of timelines of the CPU: one per direct thread, one for the softirq.
     pub(crate) fn timelines(&self) -> usize {
         self.direct_threads().count() + usize::from(self.deferral.is_some())
     }
 
-    /// Places of the threads that are woken from the interrupt.
+    /// Returns the places of the threads that the interrupt wakes.
     pub(crate) fn direct_threads(&self) -> impl Iterator<Item = usize> + '_ {
         self.places(|line| line.service.is_thread() && line.route == Route::Direct)
     }
 
-    /// Places of the threads that are woken from the softirq.
+    /// Returns the places of the threads that the softirq wakes.
     pub(crate) fn deferred_threads(&self) -> impl Iterator<Item = usize> + '_ {
         self.places(|line| line.service.is_thread() && line.route == Route::Deferred)
     }
 
-    /// Which of the CPU's timelines leads to the line at `place`: a direct
-    /// thread's own, or the softirq timer's, which is the last.
+    /// Returns the timeline that leads to the line at `place`: that of a direct thread, or the
+    /// softirq timer's, which is the last.
     pub(crate) fn timeline_of(&self, place: usize) -> usize {
         let own = self.direct_threads().position(|direct| direct == place);
         own.unwrap_or_else(|| self.direct_threads().count())
     }
 
-    /// Which of its timeline's expiries are those of the line at `place`.
+    /// Returns the expiries of its timeline that the line at `place` takes.
     pub(crate) fn turn_of(&self, place: usize) -> Turn {
         let timeline = self.timeline_of(place);
         let stride = u64::from(self.every.of(match self.lines[place].route {
             Route::Direct => self.lines[place].service,
             Route::Deferred => Service::Softirq,
         }));
-        // So that not all have theirs in the same periods.
+        // Different first numbers keep the lines from using the same periods.
         let first = timeline as u64 % stride;
         match self.followers.iter().position(|&one| one == place) {
             Some(turn) => Turn {
@@ -161,20 +160,20 @@ impl CpuLines {
         }
     }
 
-    /// Places of the threads that another asks, and lends its priority.
+    /// Returns the places of the threads that another thread requests and lends its priority.
     pub(crate) fn lent(&self) -> impl Iterator<Item = (usize, u8)> + '_ {
         let lines = self.lines.iter().enumerate();
         lines.filter_map(|(place, line)| line.service.lent().map(|priority| (place, priority)))
     }
 
-    /// The place of the work item's line, where a timer descriptor of a thread
-    /// of ours leads to it instead of a callback.
+    /// Returns the place of the work item's line if a timer descriptor starts it instead of a
+    /// callback.
     pub(crate) fn carried(&self) -> Option<usize> {
         (self.deferral == Some(Deferral::Descriptor)).then(|| self.place_of(Service::Worker))?
     }
 
-    /// The place of the softirq's line, and of the thread line whose timer
-    /// descriptor it takes its activations from.
+    /// Returns the place of the softirq's line and of the thread line from whose timer descriptor
+    /// it gets its activations.
     pub(crate) fn mirrored(&self) -> Option<(usize, usize)> {
         if self.deferral != Some(Deferral::Descriptor) {
             return None;
@@ -186,7 +185,7 @@ impl CpuLines {
         Some((self.place_of(Service::Softirq)?, thread))
     }
 
-    /// The place of `service`'s line that is no thread's.
+    /// Returns the place of `service`'s line if it is not a thread's line.
     pub(crate) fn place_of(&self, service: Service) -> Option<usize> {
         self.lines.iter().position(|line| line.service == service)
     }
@@ -205,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thread_service_has_both_routes_where_a_softirq_runs() {
+    fn every_thread_service_has_both_routes_with_a_softirq() {
         let lines = CpuLines::new(
             Cpu(1),
             &[
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_has_one_deadline_thread() {
+    fn cpu_has_one_deadline_thread() {
         let services = [Service::Softirq, Service::Deadline, Service::Nice(-20)];
 
         let lines = CpuLines::new(Cpu(0), &services, &Every::default(), Deferral::Callback);
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_softirq_threads_are_reached_directly_only() {
+    fn threads_have_only_the_direct_route_without_a_softirq() {
         let lines = CpuLines::new(
             Cpu(0),
             &[Service::Irq, Service::Fifo(50)],
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_more_seldom_has_its_turn_on_the_same_timelines() {
+    fn service_with_a_stride_uses_the_same_timelines() {
         let services = [
             Service::Softirq,
             Service::Fifo(90),
@@ -307,7 +306,7 @@ mod tests {
             .map(|place| lines.turn_of(place))
             .map(|turn| (turn.first, turn.stride))
             .collect();
-        // The softirq, the three threads, and those that the softirq asks in turn.
+        // The softirq, the three threads, and the followers of the softirq.
         assert_eq!(
             turns,
             [(1, 2), (0, 1), (1, 4), (0, 2), (1, 6), (3, 6), (5, 6)]
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_item_is_carried_where_no_callback_can_start_it() {
+    fn work_item_has_a_carrier_without_a_callback() {
         let services = [Service::Worker, Service::Fifo(90)];
 
         let carried = CpuLines::new(Cpu(0), &services, &Every::default(), Deferral::Descriptor);
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_softirq_alone_is_reached_through_a_thread_where_it_needs_one() {
+    fn softirq_alone_gets_a_thread_if_it_needs_one() {
         let lines = CpuLines::new(
             Cpu(0),
             &[Service::Softirq],

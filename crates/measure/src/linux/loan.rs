@@ -1,14 +1,14 @@
-//! A normal thread that has a real-time priority for its work alone, lent by who asks
-//! for it through a PI futex (futex(2)): Heubaum's "priority VM event".
+//! `SCHED_OTHER` thread that has a real-time priority only for its work, lent by the requesting
+//! thread through a PI futex (futex(2)): Heubaum's "priority VM event".
 //!
 //! ```text
-//! lender    sleeps until the expiry   asks, waits for a lock ........ has it, returns it
-//! borrower  sleeps, holds the lock                 works, returns it
+//! lender    sleeps until the expiry   requests, waits for a lock .... has it, releases it
+//! borrower  sleeps, holds the lock                 works, releases it
 //! ```
 //!
-//! The lender is a real-time thread. From when it waits for the lock until it has it,
-//! the kernel runs the borrower by its priority. The borrower takes a lock back when it
-//! is asked again, and needs one then that it holds already: so there are two, by turns.
+//! The lender is a real-time thread. While it waits for the lock, the kernel runs the borrower at
+//! the lender's priority. The borrower takes a lock back at the next request, and at that time
+//! must already hold another. There are therefore two locks, used alternately.
 
 use std::io;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use super::thread::{Duty, LinePlan, RunState};
 use super::{clock, policy};
 use crate::board::LineWriter;
 
-/// What lender and borrower share.
+/// State that lender and borrower share.
 pub(super) struct Loan {
     locks: [ChosenMutex; 2],
-    /// How often the borrower was asked.
+    /// Number of requests.
     asked: AtomicU32,
     is_over: AtomicBool,
-    /// When it last came, ns,
+    /// Time of the borrower's last run, in ns.
     came: AtomicU64,
-    /// and whether it was on another CPU then.
+    /// Whether that run was on another CPU.
     is_elsewhere: AtomicBool,
 }
 
@@ -43,7 +43,8 @@ impl std::fmt::Debug for Loan {
 
 impl Loan {
     /// # Errors
-    /// Where the kernel has no PI futexes.
+    ///
+    /// Returns an error if the kernel has no PI futexes.
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let lock = || ChosenMutex::new(LockProtocol::Inherit);
         Ok(Arc::new(Self {
@@ -55,30 +56,30 @@ impl Loan {
         }))
     }
 
-    fn lock_of(&self, asked: u32) -> &ChosenMutex {
-        &self.locks[(asked & 1) as usize]
+    fn lock_of(&self, request: u32) -> &ChosenMutex {
+        &self.locks[(request & 1) as usize]
     }
 
     fn ask(&self) -> u32 {
-        let asked = self.asked.load(Ordering::Relaxed).wrapping_add(1);
-        self.asked.store(asked, Ordering::Release);
-        // Cannot fail for a word that is there.
+        let request = self.asked.load(Ordering::Relaxed).wrapping_add(1);
+        self.asked.store(request, Ordering::Release);
+        // The call cannot fail for a valid word.
         let _ = wake_one(&self.asked);
-        asked
+        request
     }
 }
 
-/// The service that the lender is.
+/// Returns the service of the lender.
 pub(super) const fn lender_service(priority: u8) -> Service {
     Service::Fifo(priority)
 }
 
-/// Works when it is asked.
+/// Thread that works when it is requested.
 #[derive(Debug)]
 pub(super) struct Borrower {
     pub(super) loan: Arc<Loan>,
-    /// What it is while nobody lends it anything: one like those that it competes with,
-    /// beside which it would else not come to sleep again before it is asked.
+    /// Scheduling without a lent priority. It equals that of the competing threads; otherwise the
+    /// borrower would not sleep again before the next request.
     pub(super) own: Service,
 }
 
@@ -91,7 +92,7 @@ impl Duty for Borrower {
         Some(true)
     }
 
-    /// Before anybody asks.
+    /// Before the first request.
     fn prepare(&self) -> io::Result<()> {
         policy::schedule_as(self.own)?;
         self.loan.locks.iter().try_for_each(ChosenMutex::lock)
@@ -102,15 +103,15 @@ impl Duty for Borrower {
         let mut served = 0;
         loop {
             while loan.asked.load(Ordering::Acquire) == served {
-                // Asked meanwhile, or woken for no reason: looked at again.
+                // A request came in between, or the wakeup was spurious: the loop checks again.
                 let _ = wait_while(&loan.asked, served);
             }
             let came = clock::now();
             if loan.is_over.load(Ordering::Acquire) {
                 break;
             }
-            // Who asks has returned the lock of the time before, of which there is none
-            // at the first.
+            // The lender has released the previous lock. At the first request there is no
+            // previous lock.
             let has_lock = served == 0 || loan.lock_of(served).lock().is_ok();
             let is_elsewhere = policy::current_cpu() != Some(cpu);
             loan.is_elsewhere.store(is_elsewhere, Ordering::Relaxed);
@@ -120,12 +121,12 @@ impl Duty for Borrower {
                 break;
             }
         }
-        // Of those that it does not hold it is refused.
+        // The call fails for a lock that this thread does not hold.
         loan.locks.iter().for_each(|lock| drop(lock.unlock()));
     }
 }
 
-/// Asks at each expiry, and lends its priority.
+/// Thread that requests at each expiry and lends its priority.
 #[derive(Debug)]
 pub(super) struct Lender(pub(super) Arc<Loan>);
 
@@ -154,13 +155,13 @@ impl Alarm for Lender {
         clock::sleep_until(time);
         let loan = &*self.0;
         let lock = loan.lock_of(loan.ask());
-        // A lock that cannot be had lends nothing: the borrower comes as it can.
+        // Without the lock no priority is lent, and the borrower runs at its own.
         if lock.lock().is_ok() {
             let _ = lock.unlock();
         }
     }
 
-    /// The borrower did.
+    /// Returns the borrower's run.
     fn came(&self, _: Cpu) -> (Nanos, bool) {
         let came = Nanos::from_ns(self.0.came.load(Ordering::Acquire));
         (came, self.0.is_elsewhere.load(Ordering::Relaxed))
@@ -177,8 +178,8 @@ mod tests {
     use crate::board::{Board, Timeline};
     use crate::exhaustion::Exhaustion;
 
-    /// A limit against hanging, not an expectation: so many are asked for at most.
-    const ROUNDS: u64 = 40;
+    /// Limit against hanging, not an expectation: maximum number of requests.
+    const MAX_ROUNDS: u64 = 40;
     const PERIOD: Nanos = Nanos::from_ms(2);
 
     fn shared() -> Arc<RunState> {
@@ -195,8 +196,8 @@ mod tests {
         shared
     }
 
-    /// How the kernel's list of a thread has its priority: 20 for a normal one at nice
-    /// 0, negative for a real-time one, those that are lent too (`proc_pid_stat(5)`).
+    /// Returns the kernel's priority of a thread in its list: 20 for a `SCHED_OTHER` thread at nice
+    /// 0, negative for a real-time priority, also a lent one (`proc_pid_stat(5)`).
     fn priority(stat: &str) -> i64 {
         let (_, fields) = stat.rsplit_once(')').unwrap();
         fields
@@ -207,7 +208,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Runs until so many have been served; what `borrower` says of itself meanwhile.
+    /// Runs until all requests have been served and returns the times that `borrower` recorded.
     fn served(shared: &Arc<RunState>, first: Nanos) -> Vec<(Nanos, Nanos)> {
         let loan = Loan::new().unwrap();
         let (of_borrower, of_lender) = (Arc::clone(shared), Arc::clone(shared));
@@ -230,14 +231,14 @@ mod tests {
             Lender(loan).measure(&of_lender, Cpu(0), line, plan);
         });
         let head = &shared.board.cpu(0).lines[0].head;
-        while head.load(Ordering::Acquire) < ROUNDS {
+        while head.load(Ordering::Acquire) < MAX_ROUNDS {
             std::thread::sleep(PERIOD.into());
         }
         shared.stop.store(true, Ordering::Relaxed);
         lending.join().unwrap();
         borrowing.join().unwrap();
         let ring = shared.board.ring(shared.board.cpu(0), 0);
-        let times = ring.iter().take(usize::try_from(ROUNDS).unwrap());
+        let times = ring.iter().take(usize::try_from(MAX_ROUNDS).unwrap());
         times
             .map(|slot| {
                 let user = slot.end();
@@ -247,43 +248,43 @@ mod tests {
     }
 
     #[test]
-    fn the_borrower_comes_once_for_each_time_that_it_is_asked() {
+    fn borrower_runs_once_per_request() {
         let times = served(&shared(), clock::now() + PERIOD);
 
         assert!(
             times.iter().all(|(expiry, user)| user >= expiry),
             "{times:?}"
         );
-        let users: Vec<Nanos> = times.iter().map(|one| one.1).collect();
-        assert!(users.is_sorted_by(|one, next| one < next), "{users:?}");
+        let users: Vec<Nanos> = times.iter().map(|time| time.1).collect();
+        assert!(users.is_sorted_by(|time, next| time < next), "{users:?}");
     }
 
-    /// While a thread waits for its lock the holder has that one's priority, and only
-    /// then.
+    /// Only while a thread waits for a lock does the holder have the waiter's priority.
     #[test]
-    fn a_priority_is_lent_for_as_long_as_somebody_waits() {
+    fn priority_is_lent_while_a_thread_waits() {
         let loan = Loan::new().unwrap();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel::<()>();
         let holder = {
             let loan = Arc::clone(&loan);
             std::thread::spawn(move || {
-                let seen = || priority(&std::fs::read_to_string("/proc/thread-self/stat").unwrap());
+                let current_priority =
+                    || priority(&std::fs::read_to_string("/proc/thread-self/stat").unwrap());
                 loan.locks.iter().for_each(|lock| lock.lock().unwrap());
-                let before = seen();
+                let before = current_priority();
                 ready.send(()).unwrap();
                 if may_go.recv().is_err() {
                     return (before, before, before);
                 }
-                // Until somebody waits at the lock, or nobody will.
+                // Until a thread waits for the lock, or the limit has passed.
                 let limit = clock::now() + Nanos::from_secs(30);
-                let mut lent = seen();
+                let mut lent = current_priority();
                 while lent == before && clock::now() < limit {
                     std::thread::yield_now();
-                    lent = seen();
+                    lent = current_priority();
                 }
                 loan.locks.iter().for_each(|lock| lock.unlock().unwrap());
-                (before, lent, seen())
+                (before, lent, current_priority())
             })
         };
         is_ready.recv().unwrap();

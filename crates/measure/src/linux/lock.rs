@@ -1,10 +1,10 @@
-//! A mutex whose protocol can be chosen, which the standard library's cannot.
+//! Mutex with a selectable protocol, which the standard library does not offer.
 
 use std::cell::UnsafeCell;
 use std::io;
 use std::mem::MaybeUninit;
 
-/// What a lock does about priority inversion.
+/// Protocol of a lock against priority inversion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LockProtocol {
     /// The holder keeps its own priority (`PTHREAD_PRIO_NONE`).
@@ -13,12 +13,11 @@ pub enum LockProtocol {
     Inherit,
 }
 
-/// A pthread mutex.
 #[derive(Debug)]
 pub struct ChosenMutex(Box<UnsafeCell<libc::pthread_mutex_t>>);
 
-// SAFETY: a pthread mutex is made to be used by many threads; the box keeps it
-//         at one address, and only the functions below touch it.
+// SAFETY: a pthread mutex is made for several threads; the box keeps it at one address, and only
+// the functions below access it.
 unsafe impl Send for ChosenMutex {}
 // SAFETY: as above.
 unsafe impl Sync for ChosenMutex {}
@@ -32,8 +31,8 @@ impl ChosenMutex {
         let mutex = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         let mut attributes = MaybeUninit::uninit();
         let attributes = attributes.as_mut_ptr();
-        // SAFETY: the attributes are initialised first, used, then destroyed;
-        //         the mutex is at its final address and not yet shared.
+        // SAFETY: the attributes are initialised, used and then destroyed; the mutex is at its
+        // final address and not yet shared.
         unsafe {
             done(libc::pthread_mutexattr_init(attributes))?;
             let made = done(libc::pthread_mutexattr_setprotocol(attributes, protocol))
@@ -45,18 +44,18 @@ impl ChosenMutex {
     }
 
     pub fn lock(&self) -> io::Result<()> {
-        // SAFETY: the mutex is initialised and stays where it is.
+        // SAFETY: the mutex is initialised and does not move.
         done(unsafe { libc::pthread_mutex_lock(self.0.get()) })
     }
 
-    /// By who holds it.
+    /// Unlocks the mutex, which the caller holds.
     pub fn unlock(&self) -> io::Result<()> {
-        // SAFETY: as above; of a mutex that the caller does not hold, this is at
-        //         worst an error that is told.
+        // SAFETY: as above; for a mutex that the caller does not hold, the call at worst returns
+        // an error.
         done(unsafe { libc::pthread_mutex_unlock(self.0.get()) })
     }
 
-    /// For calls that take it along.
+    /// Returns the pointer for calls that take the mutex.
     pub fn get(&self) -> *mut libc::pthread_mutex_t {
         self.0.get()
     }
@@ -64,12 +63,12 @@ impl ChosenMutex {
 
 impl Drop for ChosenMutex {
     fn drop(&mut self) {
-        // SAFETY: who uses it holds the value that is dropped here.
+        // SAFETY: every user holds the value that is dropped here.
         unsafe { libc::pthread_mutex_destroy(self.0.get()) };
     }
 }
 
-/// pthread functions return the error instead of setting `errno`.
+/// Converts the result of a pthread function, which returns the error instead of setting `errno`.
 pub fn done(code: i32) -> io::Result<()> {
     match code {
         0 => Ok(()),

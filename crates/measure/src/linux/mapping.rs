@@ -1,4 +1,4 @@
-//! Memory that others write too: arrays of BPF programs, and what processes share.
+//! Shared memory: arrays of BPF programs, and memory shared between processes.
 
 use std::io;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::board::{Memory, Shared};
 
-/// Many `T`, mapped.
+/// Mapped array of `T`.
 #[derive(Debug)]
 pub struct Mapped<T> {
     start: NonNull<libc::c_void>,
@@ -19,7 +19,7 @@ pub struct Mapped<T> {
     values: PhantomData<T>,
 }
 
-// SAFETY: the memory holds atomics only and stays mapped until the drop.
+// SAFETY: the memory holds only atomics and stays mapped until the drop.
 unsafe impl<T: Shared> Send for Mapped<T> {}
 // SAFETY: as above; every access goes through atomics.
 unsafe impl<T: Shared> Sync for Mapped<T> {}
@@ -30,15 +30,14 @@ const FLAGS: MapFlags = MapFlags::MAP_SHARED.union(MapFlags::MAP_POPULATE);
 impl<T: Shared> Mapped<T> {
     /// Maps the first `count` values of a BPF array.
     pub fn new(array: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps
-        //         nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses does not overlap another.
         Self::of(count, |bytes| unsafe {
             mmap(None, bytes, ACCESS, FLAGS, array, 0)
         })
     }
 
-    /// Memory for `count` values, all zeros, that this process shares with those
-    /// that it starts by `fork`. Its pages are there.
+    /// Maps zeroed memory for `count` values that this process shares with its children after
+    /// `fork`. All pages are present.
     pub fn anonymous(count: usize) -> io::Result<Self> {
         // SAFETY: as above.
         Self::of(count, |bytes| unsafe {
@@ -66,16 +65,16 @@ impl<T: Shared> Mapped<T> {
 
 impl<T: Shared> Memory<T> for Mapped<T> {
     fn all(&self) -> &[T] {
-        // SAFETY: long enough (see `new`), page-aligned, and written by the
-        //         kernel in the same layout; any bits are valid (`Shared`).
+        // SAFETY: the memory is long enough (see `new`), page-aligned, and written by the kernel
+        // in the same layout; any bits are valid (`Shared`).
         unsafe { std::slice::from_raw_parts(self.start.cast().as_ptr(), self.count) }
     }
 }
 
 impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length; nobody borrows it any
-        //         more. Failure would leave it mapped, which harms nothing.
+        // SAFETY: `new` mapped this length, and no borrow is left. If the call fails, the memory
+        // stays mapped, which is harmless.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
 }

@@ -1,11 +1,10 @@
-//! What happens where there is no more memory.
+//! Behaviour when memory runs out.
 //!
-//! Rust ends such a program by SIGABRT, with the number of bytes that were asked
-//! for. So memory is had through [`ToldMemory`], which says what helps. Who measures
-//! holds back some addresses, by [`end_in_order`]: the first time that there are
-//! no more, these are given up, and what was measured is written as after Ctrl-C.
-//! Where nothing is refused all this costs a comparison per allocation; measuring
-//! threads do not allocate.
+//! Rust ends a program without memory by SIGABRT with the requested number of bytes. laggard
+//! therefore allocates through [`ReportingAllocator`], which prints a remedy. A measurement reserves some
+//! address space by [`end_in_order`]. The first time an allocation fails, the reserve is
+//! released, and the recording is completed as after Ctrl-C. If no allocation fails, this costs
+//! one comparison per allocation. Measuring threads do not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
@@ -19,48 +18,48 @@ use std::sync::{Arc, OnceLock};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// What is held back, bytes of addresses, not of memory: several times what a
-/// recording takes to end.
-const HELD: usize = 32 << 20;
-/// Blocks from this size on are mapped by themselves, and given back when they
-/// are freed. glibc otherwise raises the limit to the largest block freed so
-/// far, and keeps what the writing of one segment took.
+/// Size of the reserve in bytes of address space, not memory: several times the size that
+/// completing a recording takes.
+const RESERVE_BYTES: usize = 32 << 20;
+/// Minimum size of blocks that are mapped separately and returned to the system when they are
+/// freed. glibc otherwise raises this limit to the largest block freed so far, and keeps the
+/// memory that writing a segment took.
 const OWN_MAPPING_BYTES: libc::c_int = 128 * 1024;
-/// With this exit code a program ends that has no memory: that of an error.
-const ERROR: i32 = 2;
+/// Exit code of a program without memory: that of an error.
+const EXIT_ERROR: i32 = 2;
 
-/// What is held back; null: nothing, or no more.
-static HELD_AT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-/// How many bytes were first refused; 0: none.
+/// Address of the reserve; null if there is none.
+static RESERVE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// Size in bytes of the first allocation that failed; 0 if none failed.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
-/// Set when measuring is to end.
+/// Set to end the measurement.
 static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// The system's allocator, for a program's `#[global_allocator]`. Where it has no
-/// more the program is to end, in order if it measures, else at once.
+/// System allocator for a program's `#[global_allocator]`. When memory runs out, the program
+/// ends: in order during a measurement, otherwise immediately.
 #[derive(Debug)]
-pub struct ToldMemory;
+pub struct ReportingAllocator;
 
-// SAFETY: passes every call on, a second time where the first was refused; what is
-//         returned is the system's own.
-unsafe impl GlobalAlloc for ToldMemory {
+// SAFETY: passes every call on, and repeats a call that failed; the result comes from the system
+// allocator.
+unsafe impl GlobalAlloc for ReportingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         or_again(layout.size(), || unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         or_again(layout.size(), || unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; where it is refused, `memory` is as it was.
+        // SAFETY: guaranteed by the caller; if the call fails, `memory` is unchanged.
         or_again(size, || unsafe { System.realloc(memory, layout, size) })
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -75,15 +74,15 @@ fn or_again(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     }
 }
 
-/// Nothing here allocates.
+/// Releases the reserve and tries again. This function does not allocate.
 #[cold]
 fn refused(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    // Only the first is told.
+    // Only the first failure is reported.
     let _ = REFUSED.compare_exchange(0, bytes, Ordering::Relaxed, Ordering::Relaxed);
     let_go();
     if let Some(end) = END.get() {
         end.store(true, Ordering::Relaxed);
-        // Another thread may have let go, or freed something.
+        // Another thread may have released the reserve or freed memory.
         let memory = allocate();
         if !memory.is_null() {
             return memory;
@@ -91,86 +90,88 @@ fn refused(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     }
     static TOLD: AtomicBool = AtomicBool::new(false);
     while TOLD.swap(true, Ordering::Relaxed) {
-        // SAFETY: waits for a signal; the thread that tells it ends all.
+        // SAFETY: waits for a signal; the thread that prints the message ends the process.
         unsafe { libc::pause() };
     }
     let mut text = io::Cursor::new([0; 256]);
-    // What does not fit is left out.
+    // Text that does not fit is cut.
     let _ = writeln!(text, "laggard: {}", OutOfMemory::of(bytes));
     let length = usize::try_from(text.position()).unwrap_or_default();
-    // SAFETY: the bytes are there, and nothing else is touched; `_exit` runs nothing
-    //         of this program, which could ask for memory.
+    // SAFETY: the bytes are valid, and nothing else is accessed; `_exit` runs no code of this
+    // program that could allocate.
     unsafe {
         libc::write(libc::STDERR_FILENO, text.get_ref().as_ptr().cast(), length);
-        libc::_exit(ERROR)
+        libc::_exit(EXIT_ERROR)
     }
 }
 
-/// Holds addresses back, and has `end` set where there are no more; the first
-/// that asks for it has it.
+/// Reserves address space, and sets `end` when memory runs out. Only the first call has an
+/// effect.
 ///
 /// # Errors
-/// When there are too few already.
+///
+/// Returns an error if there is too little address space.
 pub fn end_in_order(end: Arc<AtomicBool>) -> Result<(), OutOfMemory> {
     if END.get().is_some() {
         return Ok(());
     }
-    // Without a limit it is memory that would be short, not addresses.
+    // Without a limit, memory would run out, not address space.
     if limit().is_some() {
         stay_small();
-        HELD_AT.store(hold(HELD)?.as_ptr(), Ordering::Release);
+        RESERVE.store(hold(RESERVE_BYTES)?.as_ptr(), Ordering::Release);
     }
     END.get_or_init(|| end);
     Ok(())
 }
 
-/// Has the allocator give back what is free. Locked memory is memory that
-/// nobody else can have.
+/// Makes the allocator return free memory to the system. Locked memory is not available to any
+/// other process.
 #[cfg(target_env = "gnu")]
 pub(super) fn stay_small() {
-    // One arena: only threads that may wait allocate at all.
+    // One arena: only threads that may wait allocate.
     for (parameter, value) in [
         (libc::M_ARENA_MAX, 1),
         (libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES),
         (libc::M_TRIM_THRESHOLD, OWN_MAPPING_BYTES),
     ] {
-        // SAFETY: takes no pointers. A refusal costs memory only.
+        // SAFETY: takes no pointers. If it fails, laggard only uses more memory.
         unsafe { libc::mallopt(parameter, value) };
     }
 }
 
-/// Other allocators have no such settings.
+/// Does nothing, because other allocators have no such settings.
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn stay_small() {}
 
-/// Takes so many addresses.
+/// Reserves `bytes` of address space.
 fn hold(bytes: usize) -> Result<NonNull<c_void>, OutOfMemory> {
     let refused = OutOfMemory::of(bytes);
     let length = NonZeroUsize::new(bytes).ok_or(refused)?;
     let (nobody, flags) = (ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE);
-    // SAFETY: a new mapping, which nobody can read or write.
+    // SAFETY: the mapping is new and neither readable nor writable.
     let held = unsafe { mmap_anonymous(None, length, nobody, flags) };
     held.map_err(|_| refused)
 }
 
-/// Gives up what was held back.
+/// Releases the reserve.
 fn let_go() {
-    let held = HELD_AT.swap(ptr::null_mut(), Ordering::AcqRel);
+    let held = RESERVE.swap(ptr::null_mut(), Ordering::AcqRel);
     if let Some(held) = NonNull::new(held) {
-        free(held, HELD);
+        free(held, RESERVE_BYTES);
     }
 }
 
-/// Gives back what `hold` took.
+/// Unmaps the memory that `hold` mapped.
 fn free(held: NonNull<c_void>, bytes: usize) {
-    // SAFETY: mapped by `hold`, and nobody else has it. It cannot fail.
+    // SAFETY: `hold` mapped it, and there is no other user. The call cannot fail.
     let _ = unsafe { munmap(held, bytes) };
 }
 
-/// Looks whether so many bytes of addresses are to be had.
+/// Checks whether `bytes` of address space are available.
 ///
 /// # Errors
-/// When they are not because of a limit on them.
+///
+/// Returns an error if a limit on address space prevents it.
 pub fn has_room(bytes: usize) -> Result<(), OutOfMemory> {
     match limit() {
         Some(_) => hold(bytes).map(|held| free(held, bytes)),
@@ -178,12 +179,12 @@ pub fn has_room(bytes: usize) -> Result<(), OutOfMemory> {
     }
 }
 
-/// What is short now, in case that an error came of it which tells less.
+/// Returns the current shortage, in case it caused an error with a less helpful text.
 pub fn is_short() -> Option<OutOfMemory> {
-    has_room(HELD).err()
+    has_room(RESERVE_BYTES).err()
 }
 
-/// Whether memory was refused, which ended what was measured.
+/// Returns the shortage that ended the measurement, if there was one.
 pub fn ran_out() -> Option<OutOfMemory> {
     match REFUSED.load(Ordering::Relaxed) {
         0 => None,
@@ -191,11 +192,11 @@ pub fn ran_out() -> Option<OutOfMemory> {
     }
 }
 
-/// There is no memory for so many bytes more.
+/// Shortage of memory for an allocation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OutOfMemory {
     bytes: usize,
-    /// What this process may have, bytes of addresses.
+    /// Limit on the address space of this process in bytes.
     limit: Option<u64>,
 }
 
@@ -208,7 +209,7 @@ impl OutOfMemory {
     }
 }
 
-/// How many addresses this process may have, bytes; `None`: as many as there are.
+/// Returns the limit on address space of this process in bytes; `None` without a limit.
 fn limit() -> Option<u64> {
     let soft = getrlimit(Resource::RLIMIT_AS).map_or(RLIM_INFINITY, |(soft, _)| soft);
     (soft != RLIM_INFINITY).then_some(soft)
@@ -218,18 +219,14 @@ impl std::error::Error for OutOfMemory {}
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "out of memory: {} bytes more cannot be had; ",
-            self.bytes
-        )?;
+        write!(f, "out of memory: cannot allocate {} bytes; ", self.bytes)?;
         match self.limit {
             Some(limit) => write!(
                 f,
-                "this process may have {} KiB of addresses: raise that limit (`ulimit -v unlimited`)",
+                "address space is limited to {} KiB; raise the limit (`ulimit -v unlimited`)",
                 limit / 1024
             ),
-            None => f.write_str("end what takes much of it, or ask for less"),
+            None => f.write_str("close other programs, or measure less"),
         }
     }
 }
@@ -239,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_names_the_limit_or_says_that_there_is_none() {
+    fn shortage_names_the_limit_if_there_is_one() {
         let limited = OutOfMemory {
             bytes: 4096,
             limit: Some(80 << 20),
@@ -256,7 +253,7 @@ mod tests {
         );
         assert_eq!(
             free.to_string(),
-            "out of memory: 4096 bytes more cannot be had; end what takes much of it, or ask for less"
+            "out of memory: cannot allocate 4096 bytes; close other programs, or measure less"
         );
     }
 }

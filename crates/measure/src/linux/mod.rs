@@ -1,5 +1,5 @@
-//! Measuring on Linux: threads with timers of their own, softirq callbacks,
-//! work items, and eBPF programs that stamp the stages in between.
+//! Measurement on Linux: threads with timers, softirq callbacks, work items, and eBPF programs
+//! that stamp the stages in between.
 
 mod abilities;
 mod attach;
@@ -11,6 +11,7 @@ mod descriptors;
 pub mod door;
 mod doorbell;
 mod external;
+pub(crate) mod file_state;
 pub mod flight;
 mod handlers;
 mod identity;
@@ -18,7 +19,6 @@ pub mod inherited;
 mod lines;
 mod loan;
 pub mod lock;
-pub(crate) mod look;
 pub mod mapping;
 mod memory;
 pub mod objects;
@@ -56,7 +56,7 @@ pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use handlers::{HandlerCounter, HandlersRefused};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
-pub use memory::{OutOfMemory, ToldMemory, end_in_order, has_room, is_short, ran_out};
+pub use memory::{OutOfMemory, ReportingAllocator, end_in_order, has_room, is_short, ran_out};
 pub use probe::LinuxProbe;
 pub use starvation::{StarvationTrial, try_starvation};
 pub use streams::output_was_closed;
@@ -71,18 +71,18 @@ use nix::errno::Errno;
 
 use crate::host::{Files, Rights};
 
-/// CPUs that are online.
+/// Returns the CPUs that are online.
 pub fn online_cpus() -> CpuList {
     cpus_in("/sys/devices/system/cpu/online")
 }
 
-/// Other programs that trace or sample this machine, as a reason to doubt. To
-/// be asked before our own programs are loaded.
+/// Returns a warning about other programs that trace or sample this machine. Call it before
+/// laggard loads its programs.
 pub fn other_tracers() -> Option<Caveat> {
     tracers::Tracers::look().caveat()
 }
 
-/// What the system said, in words alone.
+/// Returns the text of a system error without its number.
 pub fn reason_of(err: &io::Error) -> String {
     match err.raw_os_error() {
         Some(number) => Errno::from_raw(number).desc().to_lowercase(),
@@ -90,39 +90,38 @@ pub fn reason_of(err: &io::Error) -> String {
     }
 }
 
-/// Whether a thread of this process may run as `service`.
+/// Returns whether a thread of this process may run as `service`.
 pub fn may_run_as(service: Service) -> bool {
     threads::may_be_scheduled_as(service).is_ok()
 }
 
-/// CPUs of those online that this process may use at all: its set of CPUs
-/// (cpuset) may be smaller, as in a container. What `taskset` set does not
-/// count.
+/// Returns the online CPUs that this process may use. Its set of CPUs (cpuset) may be smaller,
+/// for example in a container. The affinity that `taskset` sets does not count.
 pub fn allowed_cpus() -> CpuList {
     let online = online_cpus();
-    // A thread of its own, so that nobody's affinity has to be restored.
+    // Uses a separate thread, so that the affinity of the caller does not change.
     let trial = std::thread::scope(|scope| {
-        let all = online.clone();
-        // Where there can be no more threads, it is not known.
+        let cpus = online.clone();
+        // If no more threads can be started, the set is unknown.
         let trial = policy::trial().spawn_scoped(scope, move || {
-            policy::pin_to(&all).and_then(|()| inherited::affinity())
+            policy::pin_to(&cpus).and_then(|()| inherited::affinity())
         });
         trial.ok().map(std::thread::ScopedJoinHandle::join)
     });
     match trial {
-        // The kernel takes off what the process may not use.
+        // The kernel removes CPUs that the process may not use.
         Some(Ok(Ok(allowed))) => allowed,
         _ => online,
     }
 }
 
-/// The CPUs to measure where none are named: those of [`allowed_cpus`] that this
-/// process was started on (`taskset`), as far as [`become_normal`] saw it.
+/// Returns the CPUs to measure by default: those of [`allowed_cpus`] on which this process was
+/// started (`taskset`), if [`become_normal`] recorded them.
 pub fn usual_cpus() -> CpuList {
-    inherited::of_start(&allowed_cpus())
+    inherited::at_start(&allowed_cpus())
 }
 
-/// What this process may do on this machine.
+/// Returns the rights of this process on this machine.
 pub fn own_rights() -> Rights {
     Rights {
         forbidden: forbidden_cpus(),
@@ -130,7 +129,7 @@ pub fn own_rights() -> Rights {
     }
 }
 
-/// CPUs that are online and that this process may not use.
+/// Returns the online CPUs that this process may not use.
 fn forbidden_cpus() -> CpuList {
     let allowed = allowed_cpus();
     let online = online_cpus();
@@ -138,7 +137,7 @@ fn forbidden_cpus() -> CpuList {
     cpus.filter(|&cpu| !allowed.contains(cpu)).collect()
 }
 
-/// One more than the highest CPU number that this machine can ever have.
+/// Returns one more than the highest CPU number that this machine can have.
 fn possible_cpus() -> usize {
     cpus_in("/sys/devices/system/cpu/possible")
         .as_slice()
@@ -146,8 +145,8 @@ fn possible_cpus() -> usize {
         .map_or(1, |cpu| cpu.0 as usize + 1)
 }
 
-/// The CPUs listed in a file; CPU 0 alone where it cannot be read, because
-/// there is always that one.
+/// Returns the CPUs listed in a file, or only CPU 0, which always exists, if the file cannot be
+/// read.
 fn cpus_in(path: &str) -> CpuList {
     fs::read_to_string(path)
         .ok()

@@ -1,4 +1,4 @@
-//! The BPF objects of the probes.
+//! BPF objects of the probes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,16 +26,16 @@ laggard_bpf::sources! {
     ATTACH_COUNTED = "attach_counted";
 }
 
-/// Keeps programs from loading whose tracepoint this kernel does not have;
-/// the names of those.
+/// Excludes programs whose tracepoint this kernel lacks, and returns the names of those
+/// tracepoints.
 pub fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
-    const OF_TRACEPOINT: &str = "btf_trace_";
+    const TRACEPOINT_PREFIX: &str = "btf_trace_";
     let kernel = Btf::from_vmlinux()?;
-    // Once through all types: to look a name up goes through them each time.
+    // One pass over all types, because each lookup by name would be a pass.
     let types = kernel.type_by_kind::<Typedef<'_>>();
-    let names = types.filter_map(|one| Some(one.name()?.to_str()?.to_owned()));
-    let known: BTreeSet<String> = names
-        .filter(|name| name.starts_with(OF_TRACEPOINT))
+    let names = types.filter_map(|typedef| Some(typedef.name()?.to_str()?.to_owned()));
+    let tracepoints: BTreeSet<String> = names
+        .filter(|name| name.starts_with(TRACEPOINT_PREFIX))
         .collect();
     let mut absent = Vec::new();
     for mut program in open.progs_mut() {
@@ -43,7 +43,7 @@ pub fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>>
         let Some(tracepoint) = section.strip_prefix("tp_btf/") else {
             continue;
         };
-        if !known.contains(&format!("{OF_TRACEPOINT}{tracepoint}")) {
+        if !tracepoints.contains(&format!("{TRACEPOINT_PREFIX}{tracepoint}")) {
             program.set_autoload(false);
             absent.push(tracepoint.to_owned());
         }
@@ -51,13 +51,17 @@ pub fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>>
     Ok(absent)
 }
 
-/// Whether a structure of the running kernel has this member.
+/// Returns whether a structure of the running kernel has this member.
 pub(super) fn has_member(structure: &str, member: &str) -> bool {
     let Ok(kernel) = Btf::from_vmlinux() else {
         return false;
     };
     let structure = kernel.type_by_name::<Struct<'_>>(structure);
-    structure.is_some_and(|found| found.iter().any(|one| one.name == Some(OsStr::new(member))))
+    structure.is_some_and(|members| {
+        members
+            .iter()
+            .any(|field| field.name == Some(OsStr::new(member)))
+    })
 }
 
 #[cfg(test)]
@@ -86,18 +90,21 @@ mod tests {
         ATTACH_COUNTED,
     ];
 
-    /// Whether an instruction of `source` calls the kernel's helper of this
-    /// number (`__BPF_FUNC_MAPPER` of `linux/bpf.h`).
+    /// Returns whether an instruction of `source` calls the kernel helper with this number
+    /// (`__BPF_FUNC_MAPPER` of `linux/bpf.h`).
     fn calls(source: ObjectFile, helper: u32) -> bool {
         const CALL: [u8; 4] = [0x85, 0, 0, 0];
         let call = [CALL, helper.to_le_bytes()].concat();
-        source.bytes.chunks_exact(8).any(|one| one == call)
+        source
+            .bytes
+            .chunks_exact(8)
+            .any(|instruction| instruction == call)
     }
 
-    /// What `abilities.rs` and docs/reference/services-and-stages.md say of the kernels that each
-    /// ability needs rests on this.
+    /// The kernel versions in `abilities.rs` and docs/reference/services-and-stages.md depend on
+    /// this.
     #[test]
-    fn only_the_softirq_timer_calls_bpf_loop_and_so_needs_linux_5_17() {
+    fn only_the_softirq_timer_calls_bpf_loop_and_needs_linux_5_17() {
         const TIMER_START: u32 = 171;
         const LOOP: u32 = 181;
 
@@ -108,10 +115,10 @@ mod tests {
         assert!(calls(DEFERRED, TIMER_START));
     }
 
-    /// A ring buffer or a perf buffer wakes whoever waits for it. The only
-    /// ones are those that wake measuring threads.
+    /// A ring buffer or perf buffer wakes its reader. The only ones are those that wake measuring
+    /// threads.
     #[test]
-    fn no_object_has_a_buffer_that_could_wake_the_collector() {
+    fn no_object_has_a_buffer_that_wakes_the_collector() {
         for source in ALL {
             let open = ObjectBuilder::default().open_memory(source.bytes).unwrap();
             for map in open.maps() {

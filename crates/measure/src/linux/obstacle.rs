@@ -1,5 +1,4 @@
-//! Why something cannot be had here, and what helps: values that know their
-//! words.
+//! Reasons why an ability is absent, and remedies. Each value formats its text.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -8,77 +7,64 @@ use laggard_model::{Absence, Lacks};
 
 use super::reason_of;
 
-/// Why something cannot be had.
+/// Reason why an ability is absent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Obstacle {
-    /// The system refused it, in these words.
+    /// Text of the error by which the system refused it.
     System(String),
-    /// This user may not use real-time priorities.
     Policy,
-    /// The CPUs of the machine are parted (cpusets), or this process may not use all:
-    /// the kernel takes a deadline thread only where it may run on all that share
-    /// their bandwidth.
+    /// The CPUs of the machine are partitioned (cpusets), or this process may not use all of
+    /// them. The kernel accepts a deadline thread only if it may run on all CPUs that share their
+    /// bandwidth.
     DeadlineCpus,
-    /// Deadline threads have been promised as much time as the kernel gives them.
+    /// The bandwidth for deadline threads is used up.
     DeadlineBandwidth,
-    /// The control group gives real-time threads no time.
+    /// The control group gives no time to real-time threads.
     NoRealTime,
-    /// Its programs need the softirq service, which cannot be had.
     NoSoftirq,
-    /// It needs programs inside the kernel, and there are none.
     NoBpf,
 }
 
-/// What helps against an [`Obstacle`].
+/// Remedy for an [`Obstacle`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Help {
-    /// To be root, or to have capabilities.
+    /// Root or capabilities.
     Rights,
-    /// A kernel that describes its own types and takes programs.
+    /// Kernel with BTF and BPF programs.
     TypesOfKernel,
-    /// The same in short, where `laggard doctor` says more.
+    /// The same in short, because `laggard doctor` prints the details.
     KernelWithBtf,
-    /// That of `laggard doctor`.
     Doctor,
-    /// To be allowed to lock memory.
+    /// Right to lock memory.
     LockLimit,
-    /// A control group with time for real-time threads.
+    /// Control group with time for real-time threads.
     ControlGroup,
-    /// The capability that a container's root lacks.
+    /// Capability that root of a container lacks.
     CapSysNice,
-    /// A limit on priorities that is above 0.
+    /// Priority limit above 0.
     PriorityLimit,
-    /// A priority within the limit.
+    /// Priority within the limit.
     LowerPriority,
     /// All CPUs, or an exclusive set of them.
     AllCpus,
-    /// Fewer deadline threads.
     FewerDeadlines,
-    /// A scheduler with slices of each thread's own.
+    /// Scheduler with a slice length per thread.
     OwnSlices,
-    /// A tracepoint of x86.
     TimerTracepoint,
-    /// Tracepoints of x86, of calls from other CPUs.
     CallTracepoints,
-    /// The tracepoints of softirqs.
     SoftirqTracepoints,
-    /// Timers of programs, and loops.
     BpfTimers,
-    /// Work items of programs.
     BpfWork,
-    /// Performance counters.
     Counters,
-    /// Software events.
     PerfEvents,
-    /// Stolen time, counted for each CPU's queue.
+    /// Steal time per run queue.
     StealClock,
-    /// Registers of the processor.
+    /// Model-specific registers of the processor.
     Registers,
-    /// The tracer of the kernel.
     TimerlatTracer,
-    /// To ask as root first; then what else would help.
+    /// Root rights first; then the remedy that remains.
     RootThen(Box<Self>),
-    /// To give a container's root more rights first; then what else would help.
+    /// More rights for a container's root first; then the remedy that remains.
     CapabilitiesThen(Box<Self>),
 }
 
@@ -89,7 +75,7 @@ impl From<&io::Error> for Obstacle {
 }
 
 impl Obstacle {
-    /// An ability that cannot be had because of this.
+    /// Returns the absence of an ability because of this obstacle.
     pub fn absence(&self, help: &Help) -> Absence {
         Absence {
             reason: self.to_string(),
@@ -100,7 +86,7 @@ impl Obstacle {
 }
 
 impl Help {
-    /// What is lacking where this helps.
+    /// Returns the kind of shortage that this remedy ends.
     const fn lacks(&self) -> Lacks {
         match self {
             Self::Rights
@@ -135,15 +121,15 @@ impl Display for Obstacle {
             Self::System(said) => said,
             Self::Policy => "this user may not use real-time priorities",
             Self::DeadlineCpus => {
-                "the kernel refuses a deadline thread that may not run on all CPUs which share their bandwidth, and this process may not use all (a cpuset)"
+                "the kernel refuses a deadline thread that may not run on every CPU of its bandwidth domain, and this process may not use all of them (a cpuset)"
             }
             Self::DeadlineBandwidth => {
-                "deadline threads have been promised as much time as the kernel gives them; each of laggard's takes 5 ms of each 20 ms"
+                "the bandwidth for deadline threads is used up; each deadline thread of laggard takes 5 ms per 20 ms"
             }
             Self::NoRealTime => {
-                "this process's control group gives real-time threads no time (cpu.rt_runtime_us is 0)"
+                "the control group of this process gives real-time threads no time (cpu.rt_runtime_us is 0)"
             }
-            Self::NoSoftirq => "nothing starts it without the softirq service",
+            Self::NoSoftirq => "it needs the softirq service",
             Self::NoBpf => "it needs BPF",
         })
     }
@@ -153,7 +139,7 @@ impl Display for Help {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Rights => {
-                "run as root, or give the program's file what it needs, once: `sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep \"$(command -v laggard)\"`"
+                "run as root, or give the program file its capabilities once: `sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep \"$(command -v laggard)\"`"
             }
             Self::TypesOfKernel => {
                 "run as root on a kernel with CONFIG_DEBUG_INFO_BTF=y and CONFIG_BPF_SYSCALL=y"
@@ -162,22 +148,22 @@ impl Display for Help {
             Self::Doctor => "`laggard doctor` lists what this kernel allows",
             Self::LockLimit => "run as root, or `ulimit -l unlimited`",
             Self::ControlGroup => {
-                "move the shell to the root group first, `echo $$ > /sys/fs/cgroup/cpu/cgroup.procs`, or give the group some, `echo 100000 > /sys/fs/cgroup/cpu/GROUP/cpu.rt_runtime_us`"
+                "move the shell to the root group (`echo $$ > /sys/fs/cgroup/cpu/cgroup.procs`), or give the group time (`echo 100000 > /sys/fs/cgroup/cpu/GROUP/cpu.rt_runtime_us`)"
             }
             Self::CapSysNice => {
-                "this root lacks CAP_SYS_NICE, as in a container: give it that (`--cap-add SYS_NICE`)"
+                "this root lacks CAP_SYS_NICE, for example in a container; add it (`--cap-add SYS_NICE`)"
             }
             Self::PriorityLimit => {
                 return write!(f, "{}, or raise the limit with `ulimit -r 99`", Self::Rights);
             }
-            Self::LowerPriority => "ask for a lower priority, or run as root",
+            Self::LowerPriority => "use a lower priority, or run as root",
             Self::AllCpus => {
-                "run where all CPUs may be used, in a cpuset of its own (`cpuset.cpus.partition`), or with kernel.sched_rt_runtime_us at -1"
+                "run without a cpuset, in an exclusive cpuset (`cpuset.cpus.partition`), or with kernel.sched_rt_runtime_us=-1"
             }
             Self::FewerDeadlines => {
                 "measure fewer CPUs (`--cpus`), or end other deadline threads (`ps -eLo cls,tid,comm | grep DLN`)"
             }
-            Self::OwnSlices => "the kernel needs slices of each thread's own (Linux 6.12)",
+            Self::OwnSlices => "the kernel needs slice lengths per thread (Linux 6.12)",
             Self::TimerTracepoint => {
                 "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)"
             }
@@ -194,19 +180,19 @@ impl Display for Help {
             }
             Self::PerfEvents => "the kernel needs perf events (CONFIG_PERF_EVENTS=y)",
             Self::StealClock => {
-                "the kernel must count it per run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING); /proc/stat, in ticks, is used instead"
+                "the kernel needs steal time per run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING); laggard uses /proc/stat instead, which counts in ticks"
             }
             Self::Registers => "load the module msr (`modprobe msr`); Intel processors only",
             Self::TimerlatTracer => {
-                "the kernel needs CONFIG_TIMERLAT_TRACER=y, tracefs at /sys/kernel/tracing, and nobody else who uses the tracer; then ask for it with `--services kthread`"
+                "the kernel needs CONFIG_TIMERLAT_TRACER=y and tracefs at /sys/kernel/tracing, and no other program may use the tracer; then add `--services kthread`"
             }
             Self::RootThen(other) => {
-                return write!(f, "run as root; if it is refused then: {other}");
+                return write!(f, "run as root; if it still fails: {other}");
             }
             Self::CapabilitiesThen(other) => {
                 return write!(
                     f,
-                    "this root may not, as in a container or under lockdown: give it CAP_PERFMON, CAP_BPF and CAP_SYS_ADMIN; if it is refused then: {other}"
+                    "this root lacks rights, for example in a container or under lockdown; give it CAP_PERFMON, CAP_BPF and CAP_SYS_ADMIN; if it still fails: {other}"
                 );
             }
         })

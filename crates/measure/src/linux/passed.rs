@@ -1,46 +1,46 @@
-//! What a thread that arms another service's timer did not come to.
+//! Expiries that passed before the thread that arms another service's timer ran.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::Nanos;
 
-/// How often the thread can be late between two looks of the collector.
-const MOST_PASSED: usize = 1024;
+/// Maximum number of late runs of the thread between two passes of the collector.
+const MAX_PASSED: usize = 1024;
 
-/// The expiries that one thread did not come to arm in time, and when it came:
-/// written by it, read by the collector.
+/// Expiries that one thread did not arm in time, each with the time at which the thread ran. The
+/// thread writes them, the collector reads them.
 #[derive(Debug)]
-pub(crate) struct Passed {
+pub(crate) struct PassedExpiries {
     entries: Vec<[AtomicU64; 3]>,
     head: AtomicU64,
     tail: AtomicU64,
 }
 
-impl Default for Passed {
+impl Default for PassedExpiries {
     fn default() -> Self {
         let entry = || [const { AtomicU64::new(0) }; 3];
         Self {
-            entries: std::iter::repeat_with(entry).take(MOST_PASSED).collect(),
+            entries: std::iter::repeat_with(entry).take(MAX_PASSED).collect(),
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
         }
     }
 }
 
-impl Passed {
+impl PassedExpiries {
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "only the lowest bits count"
+        reason = "only the lowest bits matter"
     )]
     fn entry(&self, number: u64) -> &[AtomicU64; 3] {
-        &self.entries[number as usize % MOST_PASSED]
+        &self.entries[number as usize % MAX_PASSED]
     }
 
-    /// Notes that it came to expiries `first` to `end` (of the timeline, without
-    /// the last) at `came`. Where there is no room, they count as lost.
+    /// Records that the thread reached expiries `first` to `end` (exclusive, of the timeline) at
+    /// `came`. If there is no room, they count as lost.
     pub(super) fn note(&self, first: u64, end: u64, came: Nanos) {
         let head = self.head.load(Ordering::Relaxed);
-        if first == end || head - self.tail.load(Ordering::Acquire) == MOST_PASSED as u64 {
+        if first == end || head - self.tail.load(Ordering::Acquire) == MAX_PASSED as u64 {
             return;
         }
         for (field, value) in self.entry(head).iter().zip([first, end, came.ns()]) {
@@ -49,7 +49,7 @@ impl Passed {
         self.head.store(head + 1, Ordering::Release);
     }
 
-    /// Hands each expiry since the last call to `take`, with when it came.
+    /// Passes each expiry since the last call to `take`, with the time at which the thread ran.
     pub(super) fn drain(&self, mut take: impl FnMut(u64, Nanos)) {
         let head = self.head.load(Ordering::Acquire);
         for entry in self.tail.load(Ordering::Relaxed)..head {
@@ -67,22 +67,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_read_once_and_no_room_is_no_harm() {
-        let passed = Passed::default();
+    fn passed_expiries_are_read_once_and_a_full_buffer_is_harmless() {
+        let passed = PassedExpiries::default();
         let read = || {
-            let mut all = Vec::new();
-            passed.drain(|number, came| all.push((number, came.ns())));
-            all
+            let mut expiries = Vec::new();
+            passed.drain(|number, came| expiries.push((number, came.ns())));
+            expiries
         };
 
         passed.note(3, 5, Nanos::from_ns(70));
 
         assert_eq!(read(), [(3, 70), (4, 70)]);
         assert_eq!(read(), []);
-        for number in 0..2 * MOST_PASSED as u64 {
+        for number in 0..2 * MAX_PASSED as u64 {
             passed.note(number, number + 1, Nanos::from_ns(number));
         }
-        assert_eq!(read().len(), MOST_PASSED);
+        assert_eq!(read().len(), MAX_PASSED);
         assert_eq!(read(), []);
     }
 }

@@ -1,4 +1,4 @@
-//! How the kernel schedules a thread, and its memory.
+//! Scheduling and memory of a thread.
 
 use std::io;
 use std::thread::Builder;
@@ -13,15 +13,15 @@ use nix::unistd::Pid;
 use super::{memory, online_cpus, unneeded};
 use crate::host::{Files, Rights};
 
-/// Stack of a measuring thread. All of it is touched before measuring.
+/// Stack size of a measuring thread in bytes. All of it is touched before the measurement.
 pub const STACK_BYTES: usize = 128 * 1024;
 
-/// Room for the threads that begin at the same time, bytes: each maps some pages
-/// for its signals once it runs.
+/// Room in bytes for threads that start at the same time. Each maps some pages for its signals
+/// when it starts.
 const ROOM_BYTES: usize = 4 << 20;
 
-/// Keeps every page of the program in memory, but for tables that only a panic reads.
-/// Of pages to come, those that are used: a measuring thread touches its own beforehand.
+/// Keeps every page of the program in memory, except for tables that only a panic reads. New
+/// pages are locked when they are used; a measuring thread touches its pages beforehand.
 pub fn lock_memory() -> io::Result<()> {
     memory::stay_small();
     let future = libc::MCL_FUTURE | libc::MCL_ONFAULT;
@@ -29,35 +29,36 @@ pub fn lock_memory() -> io::Result<()> {
         .and_then(|()| mlockall(MlockAllFlags::from_bits_retain(future)))
         .map(|()| unneeded::let_unwinding_go())
         .map_err(|err| {
-            // What the kernel says of a limit, mlockall(2).
+            // Errors that the kernel reports for a limit, mlockall(2).
             if !matches!(err, Errno::ENOMEM | Errno::EPERM) {
                 return err.into();
             }
             io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "it is more than this user may lock",
+                "the locked-memory limit of this user is too low",
             )
         })
 }
 
-/// A measuring thread that is to be started.
+/// Returns the builder of a measuring thread.
 ///
 /// # Errors
-/// When there is no room for it: without its pages for signals Rust ends the whole
-/// program.
+///
+/// Returns an error if there is no room for it: Rust would end the program if the thread could
+/// not map its pages for signals.
 pub fn thread(name: &str) -> io::Result<Builder> {
     memory::has_room(STACK_BYTES + ROOM_BYTES)
         .map_err(|refused| io::Error::new(io::ErrorKind::OutOfMemory, refused))?;
     Ok(Builder::new().name(name.into()).stack_size(STACK_BYTES))
 }
 
-/// A thread that tries something and ends. Its stack is small: all of it is locked, the
-/// C library keeps it for threads to come, and there may be one for each CPU.
+/// Returns the builder of a thread that makes a trial and ends. Its stack is small, because all
+/// of it is locked, the C library keeps it for later threads, and there may be one per CPU.
 pub fn trial() -> Builder {
     Builder::new().stack_size(STACK_BYTES)
 }
 
-/// Whether so many more bytes may be locked.
+/// Returns whether `bytes` more may be locked.
 pub fn may_lock_more(bytes: u64) -> bool {
     let rights = Rights::read(&Files::default());
     let Some(most) = rights.lock_bytes else {
@@ -72,18 +73,18 @@ pub fn may_lock_more(bytes: u64) -> bool {
     (locked * 1024).saturating_add(bytes) <= most
 }
 
-/// Lets the kernel move pages of the program out of memory again. Nothing
-/// depends on it, so a refusal is none of the caller's business.
+/// Allows the kernel to page out the program again. Nothing depends on this, so errors are
+/// ignored.
 pub fn unlock_memory() {
     let _ = munlockall();
 }
 
-/// Keeps the calling thread on `cpu`.
+/// Pins the calling thread to `cpu`.
 pub fn pin(cpu: Cpu) -> io::Result<()> {
     pin_to(&CpuList::from_iter([cpu]))
 }
 
-/// Keeps the calling thread on those of `cpus` that the process may use.
+/// Restricts the calling thread to those of `cpus` that the process may use.
 pub fn pin_to(cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.as_slice() {
@@ -92,18 +93,18 @@ pub fn pin_to(cpus: &CpuList) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-/// The CPU that the calling thread runs on: no system call, the kernel keeps it
-/// in the thread's own memory (restartable sequences) or in a register.
+/// Returns the CPU of the calling thread without a system call: the kernel keeps it in the
+/// thread's memory (restartable sequences) or in a register.
 pub fn current_cpu() -> Option<Cpu> {
-    // SAFETY: takes nothing.
+    // SAFETY: takes no arguments.
     let cpu = unsafe { libc::sched_getcpu() };
     u32::try_from(cpu).ok().map(Cpu)
 }
 
-/// The CPU that a thread of this process runs on, waits for, or ran on last.
+/// Returns the CPU on which a thread of this process runs, waits or last ran.
 pub fn cpu_of(tid: Tid) -> Option<Cpu> {
-    /// Of the fields in `/proc/TID/stat` (`proc_pid_stat(5)`) after the name, which
-    /// may have spaces and brackets in it.
+    /// Index among the fields of `/proc/TID/stat` (`proc_pid_stat(5)`) after the name, which may
+    /// contain spaces and brackets.
     const PROCESSOR: usize = 39 - 3;
     let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", tid.0)).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -111,26 +112,25 @@ pub fn cpu_of(tid: Tid) -> Option<Cpu> {
     cpu.parse().ok().map(Cpu)
 }
 
-/// What a deadline thread may run for, in each ...
+/// Runtime of a deadline thread per period.
 const DEADLINE_RUNTIME: Nanos = Nanos::from_ms(5);
-/// ... of these, before whose end it has had that: much more than its activations
-/// take, so that it is moved seldom, and little enough that others can be promised
-/// time.
+/// Period of a deadline thread. The runtime is much longer than an activation takes, so that the
+/// thread is rarely moved, and short enough to leave bandwidth for others.
 const DEADLINE_PERIOD: Nanos = Nanos::from_ms(20);
 
-/// Makes the calling thread the one deadline thread of its CPU.
+/// Makes the calling thread the deadline thread of its CPU.
 ///
-/// The kernel takes it only where it may run on all CPUs that share their bandwidth.
-/// It stays where it is unless it has used up what it may run for, as when its
-/// hypervisor stopped the CPU: then the kernel moves it to whichever CPU is free. It
-/// is not brought home: of those whose policy was changed to do that, two stayed throttled
-/// for minutes on Linux 6.18, with a signal that kills pending, until `chrt -o -p 0 TID`.
+/// The kernel accepts it only if it may run on all CPUs that share their bandwidth. It stays on
+/// its CPU unless it has used up its runtime, for example after steal time. The kernel then moves
+/// it to any free CPU. It is not moved back: when laggard changed the policy to do that, two
+/// threads stayed throttled for minutes on Linux 6.18, with a fatal signal pending, until `chrt
+/// -o -p 0 TID`.
 fn schedule_as_deadline() -> io::Result<()> {
     pin_to(&online_cpus())?;
     schedule_by_deadline(DEADLINE_RUNTIME, DEADLINE_PERIOD)
 }
 
-/// Gives the calling thread the policy of a service.
+/// Sets the policy of a service for the calling thread.
 pub fn schedule_as(service: Service) -> io::Result<()> {
     let priority = match service {
         Service::Fifo(priority) => priority,
@@ -147,7 +147,7 @@ pub fn schedule_as(service: Service) -> io::Result<()> {
         | Service::Softirq
         | Service::Worker
         | Service::Other
-        // What it is raised to is lent to it when it is asked.
+        // A requested thread gets its priority lent.
         | Service::Lent(_)
         | Service::Realtime(_)
         | Service::Mmcss
@@ -162,12 +162,12 @@ pub fn schedule_as(service: Service) -> io::Result<()> {
     schedule_other_as(0, priority)
 }
 
-/// Gives a thread of this process a real-time priority; 0: the calling one.
+/// Sets a real-time priority for a thread of this process; 0 is the calling thread.
 pub fn schedule_other_as(tid: i32, priority: u8) -> io::Result<()> {
     set_policy(tid, libc::SCHED_FIFO, priority.into())
 }
 
-/// Puts the calling thread behind all others of its CPU.
+/// Places the calling thread behind all others of its CPU.
 pub fn schedule_idly() -> io::Result<()> {
     set_policy(0, libc::SCHED_IDLE, 0)
 }
@@ -183,11 +183,11 @@ fn set_policy(tid: i32, policy: i32, priority: i32) -> io::Result<()> {
     }
 }
 
-/// Makes the calling thread, which is a normal one, one that wants to run for so long at
-/// a time.
+/// Sets the slice length of the calling `SCHED_OTHER` thread.
 ///
 /// # Errors
-/// Also where the kernel takes that and does not keep it, as before Linux 6.12.
+///
+/// Also returns an error if the kernel accepts the value and ignores it, as before Linux 6.12.
 fn schedule_in_slices(length: Nanos) -> io::Result<()> {
     let share = CpuShare {
         nice: Attributes::get()?.nice,
@@ -199,30 +199,29 @@ fn schedule_in_slices(length: Nanos) -> io::Result<()> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "this kernel knows no slices of a thread's own",
+            "this kernel has no slice length per thread",
         ))
     }
 }
 
-/// Gives the calling thread normal scheduling. Children go on to inherit it,
-/// unless they were kept from that and the right to change it is missing.
+/// Sets `SCHED_OTHER` for the calling thread. Children continue to inherit it, unless inheritance
+/// was disabled and the right to change it is missing.
 pub fn schedule_normally() -> io::Result<()> {
     let set = |policy| set_policy(0, policy, 0);
     set(libc::SCHED_OTHER).or_else(|_| set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK))
 }
 
-/// What a normal thread has of its CPU.
+/// CPU share of a `SCHED_OTHER` thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CpuShare {
     pub nice: i32,
-    /// How long it wants to run at a time, 100 us to 100 ms: who wants less
-    /// gets its turn sooner (Linux 6.12; before, it is ignored). `None`: as
-    /// the kernel likes.
+    /// Slice length, 100 us to 100 ms. A thread with a shorter slice runs sooner (Linux 6.12;
+    /// earlier kernels ignore it). `None`: the kernel's default.
     pub turn: Option<Nanos>,
 }
 
 impl CpuShare {
-    /// Gives the calling thread this share.
+    /// Sets this share for the calling thread.
     pub fn take(self) -> io::Result<()> {
         let attributes = Attributes {
             policy: libc::SCHED_OTHER.cast_unsigned(),
@@ -234,8 +233,8 @@ impl CpuShare {
     }
 }
 
-/// Gives the calling thread `SCHED_DEADLINE`: it may run for `runtime` in each
-/// `period`, and has it before the period ends.
+/// Sets `SCHED_DEADLINE` for the calling thread: `runtime` per `period`, with the end of the
+/// period as deadline.
 pub fn schedule_by_deadline(runtime: Nanos, period: Nanos) -> io::Result<()> {
     let attributes = Attributes {
         policy: libc::SCHED_DEADLINE.cast_unsigned(),
@@ -247,7 +246,7 @@ pub fn schedule_by_deadline(runtime: Nanos, period: Nanos) -> io::Result<()> {
     attributes.set()
 }
 
-/// `struct sched_attr` as first published, which every kernel takes.
+/// `struct sched_attr` as first published, which every kernel accepts.
 #[derive(Default)]
 #[repr(C)]
 struct Attributes {
@@ -262,30 +261,35 @@ struct Attributes {
 }
 
 impl Attributes {
-    /// The size of it, which the kernel is told.
+    /// Size that is passed to the kernel.
     const BYTES: u32 = 48;
 
-    /// Those of the calling thread.
+    /// Returns the attributes of the calling thread.
     fn get() -> io::Result<Self> {
-        let mut found = Self::default();
-        // SAFETY: `found` is valid for writes of the size that is given; 0 is the
-        //         calling thread.
-        let done =
-            unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, Self::BYTES, 0) };
+        let mut attributes = Self::default();
+        // SAFETY: `attributes` is valid for writes of the given size; 0 is the calling thread.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getattr,
+                0,
+                &raw mut attributes,
+                Self::BYTES,
+                0,
+            )
+        };
         match done {
-            0 => Ok(found),
+            0 => Ok(attributes),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// Gives them to the calling thread.
+    /// Sets the attributes for the calling thread.
     fn set(self) -> io::Result<()> {
         let sized = Self {
             size_bytes: Self::BYTES,
             ..self
         };
-        // SAFETY: `sized` is valid for reads of the size that it states; 0 is the
-        //         calling thread.
+        // SAFETY: `sized` is valid for reads of the size that it states; 0 is the calling thread.
         match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const sized, 0) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -293,41 +297,40 @@ impl Attributes {
     }
 }
 
-/// Lets timers of the calling thread expire when they were programmed to.
-/// The kernel otherwise delays a normal thread's by up to 50 us to save
-/// wakeups, which would be measured as the machine's lateness.
+/// Disables timer slack for the calling thread. The kernel otherwise delays the timers of a
+/// `SCHED_OTHER` thread by up to 50 us to save wakeups, and the delay would be measured as latency
+/// of the machine.
 pub fn refuse_timer_slack() {
     // SAFETY: takes no pointers. Cannot fail for the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
-/// How much later than programmed a timer of the calling thread may expire, to
-/// save wakeups.
+/// Returns the timer slack of the calling thread: the maximum delay of a timer to save wakeups.
 pub fn timer_slack() -> Nanos {
     // SAFETY: takes no pointers. Cannot fail for the calling thread.
     let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     Nanos::from_ns(u64::try_from(slack).unwrap_or(0))
 }
 
-/// Allows so much of it. None is one nanosecond: zero would be what this thread
-/// began with.
+/// Sets the timer slack. Zero becomes one nanosecond, because zero would select the slack with
+/// which this thread started.
 pub fn allow_timer_slack(slack: Nanos) {
     // SAFETY: takes no pointers. Cannot fail for the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack.ns().max(1)) };
 }
 
-/// Signals go to the other threads; a measuring thread's wait ends at its
-/// expiry only.
+/// Blocks signals, so that other threads handle them and the wait of a measuring thread ends only
+/// at its expiry.
 pub fn block_signals() -> io::Result<()> {
     SigSet::all().thread_block()?;
     Ok(())
 }
 
-/// Page faults of the calling thread so far.
+/// Returns the page faults of the calling thread so far.
 pub fn faults_of_thread() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is valid for writes. Cannot fail for the own thread;
-    //         zeroes are a valid value.
+    // SAFETY: `usage` is valid for writes. Cannot fail for the calling thread; zeroes are a valid
+    // value.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -335,8 +338,7 @@ pub fn faults_of_thread() -> u64 {
     (usage.ru_minflt + usage.ru_majflt).cast_unsigned()
 }
 
-/// Touches the stack that a measuring thread may use, so that it does not
-/// fault later.
+/// Touches the stack that a measuring thread may use, so that it does not fault later.
 #[inline(never)]
 pub fn touch_stack() {
     let mut stack = [0_u8; STACK_BYTES / 2];
@@ -350,11 +352,10 @@ pub fn touch_stack() {
 mod tests {
     use super::*;
 
-    /// What the kernel says of a thread's slice is the one that it was given, not one
-    /// that all have.
+    /// The kernel reports the slice length that was set for the thread, not a global one.
     #[test]
-    fn a_slice_is_the_thread_s_own_or_refused() {
-        let seen = |length| {
+    fn slice_length_is_per_thread_or_refused() {
+        let reported_slice = |length| {
             let thread = move || {
                 schedule_as(Service::Slice(length))?;
                 Ok::<_, io::Error>(Attributes::get()?.runtime_ns)
@@ -362,7 +363,7 @@ mod tests {
             std::thread::spawn(thread).join().unwrap()
         };
         for length in [Nanos::from_us(100), Nanos::from_ms(7)] {
-            match seen(length) {
+            match reported_slice(length) {
                 Ok(kept) => assert_eq!(kept, length.ns()),
                 Err(err) if err.kind() == io::ErrorKind::Unsupported => {
                     println!("skipped: {err}");

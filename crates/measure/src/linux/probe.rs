@@ -1,4 +1,4 @@
-//! The probe of a real machine: the sources that a request means, together.
+//! Probe of a real machine: the sources of a request, combined.
 
 use std::time::Duration;
 
@@ -18,39 +18,40 @@ use crate::probe::{Drive, Pace, Probe, ProbeError, Request};
 use crate::source::{Source, SourcePlan, plan};
 use crate::sources::Sources;
 
-/// From the end of the warm-up, whatever it disturbed, to the recording.
+/// Time between the end of the warm-up, which may disturb the machine, and the recording.
 const REST: Nanos = Nanos::from_ms(5);
-/// Measures a Linux machine.
+/// Probe of a Linux machine.
 #[derive(Debug)]
 pub struct LinuxProbe {
-    /// In the order of their lines.
+    /// Sources in the order of their lines.
     sources: Sources,
     caveats: Vec<Caveat>,
-    /// Who else traced when measuring was made ready.
+    /// Other tracers when the probe was prepared.
     tracers: Tracers,
     boost: LateBoost,
-    /// Before anything was loaded.
+    /// Usage before anything was loaded.
     opened: Usage,
     began: Option<Usage>,
-    /// What is done afterwards (looking up names, say) takes more.
+    /// Usage at the end. Later work (such as looking up names) uses more.
     ended: Option<Usage>,
 }
 
 impl LinuxProbe {
-    /// Loads what is needed and readies the threads; nothing is measured yet.
+    /// Loads everything and prepares the threads; the measurement does not start yet.
     ///
     /// # Errors
-    /// When the request is out of range, or a service that is not optional
-    /// cannot be measured.
+    ///
+    /// Returns an error if the request is out of range, or if a required service cannot be
+    /// measured.
     pub fn new(mut request: Request, wanted: BackendChoice) -> Result<Self, ProbeError> {
         if request.drive != Drive::Timer {
-            // A device has one line, whose every interrupt counts.
+            // A device has one line, and each of its interrupts counts.
             request.every = Every::default();
         }
         let opened = Usage::at(clock::now(), Nanos::ZERO, Nanos::ZERO);
         let pace = Pace::of(&request);
         let plans = plan(request)?;
-        // Before there is anything of ours.
+        // Before laggard loads anything.
         let tracers = Tracers::look();
         let mut caveats = Vec::from_iter(tracers.caveat());
         descriptors::allow_all();
@@ -58,13 +59,13 @@ impl LinuxProbe {
             caveats.push(Caveat::new(
                 CaveatKind::MemoryLock,
                 format!(
-                    "memory cannot be locked ({}), so page faults may be measured as latency",
+                    "cannot lock memory ({}), so page faults may be measured as latency",
                     reason_of(&err)
                 ),
                 "run as root, or raise the limit with `ulimit -l unlimited`",
             ));
         }
-        // The tracer is sooner refused, and there is one of it.
+        // Reverse order: the tracer is refused more often, and there is only one.
         let sources = plans.into_iter().rev().map(|plan| open(plan, wanted));
         let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
         sources.reverse();
@@ -89,7 +90,7 @@ impl LinuxProbe {
     }
 }
 
-/// Opens what is planned.
+/// Opens the planned source.
 fn open(plan: SourcePlan, wanted: BackendChoice) -> Result<Box<dyn Source>, ProbeError> {
     Ok(match plan {
         SourcePlan::Timer(request) => Box::new(ThreadSource::new(request, None, wanted)?),
@@ -122,20 +123,20 @@ impl Probe for LinuxProbe {
     }
 
     fn board(&self) -> Option<BoardMaps> {
-        self.sources.iter().find_map(|one| one.board())
+        self.sources.iter().find_map(|source| source.board())
     }
 
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = self.caveats.clone();
-        caveats.extend(self.sources.iter().flat_map(|one| one.caveats()));
+        caveats.extend(self.sources.iter().flat_map(|source| source.caveats()));
         if self.has_given_up() {
             caveats.push(Caveat::new(
                 CaveatKind::Overload,
-                "measuring took most of its CPUs' time and left its own collector none for 3 s, so it ended itself",
+                "the measurement stopped early: measuring threads used most of their CPUs' time, and the collector did not run for 3 s",
                 "record with a longer --period, fewer services or fewer CPUs",
             ));
         }
-        let faults: u64 = self.sources.iter().map(|one| one.faults()).sum();
+        let faults: u64 = self.sources.iter().map(|source| source.faults()).sum();
         if faults > 0
             && !caveats
                 .iter()
@@ -143,7 +144,7 @@ impl Probe for LinuxProbe {
         {
             caveats.push(Caveat::new(
                 CaveatKind::PageFaults,
-                format!("measuring threads had {faults} page faults, which count as latency"),
+                format!("measuring threads had {faults} page faults, whose time counts as latency"),
                 "check that memory can be locked and that the machine does not swap",
             ));
         }
@@ -170,7 +171,7 @@ impl Probe for LinuxProbe {
     }
 
     fn price(&self) -> Option<f64> {
-        self.sources.iter().find_map(|one| one.price())
+        self.sources.iter().find_map(|source| source.price())
     }
 
     fn has_given_up(&self) -> bool {
@@ -185,12 +186,12 @@ impl Probe for LinuxProbe {
         self.sources.begin_anew()
     }
 
-    /// Records no expiry from now on, and waits for what was asked before.
+    /// Stops recording expiries and waits for those that were requested before.
     fn stop(&mut self) -> Nanos {
         if let Some(ended) = &self.ended {
             return ended.at;
         }
-        // What was due after the threads gave up nobody asked for.
+        // Expiries that were due after the threads gave up were not requested.
         let ended = self.sources.given_up().unwrap_or_else(clock::now);
         self.ended = Some(self.usage(ended));
         self.sources.end_at(ended);
@@ -198,7 +199,7 @@ impl Probe for LinuxProbe {
             let later = self.tracers.caveat_of_later(&Tracers::look());
             self.caveats.extend(later);
         }
-        // What follows (symbols, the last segment) need not stay in memory.
+        // Later work (symbols, the last segment) need not stay in memory.
         policy::unlock_memory();
         ended
     }
@@ -207,38 +208,38 @@ impl Probe for LinuxProbe {
         self.sources.accounts()
     }
 
-    /// All losses since measuring began, also those not yet settled.
+    /// Returns all losses since the start of the measurement, including unsettled ones.
     fn losses(&self) -> Losses {
         self.sources.losses(self.ended.is_some())
     }
 
-    /// Overhead of measuring, until its end. CPU time before and after is a figure of its
-    /// own.
+    /// Returns the overhead of the measurement until its end. CPU time before and after is
+    /// reported separately.
     fn cost(&self) -> OwnCost {
         let now = self.usage(clock::now());
         let ended = self.ended.unwrap_or(now);
         let began = self.began.unwrap_or(ended);
         let before = began.cpu.saturating_sub(self.opened.cpu);
-        // Threads that compute have ended by then, and are not distinguished any more.
+        // Measuring threads have ended by then and can no longer be distinguished.
         let after = match self.ended {
             Some(ended) => now.whole_cpu.saturating_sub(ended.whole_cpu),
             None => Nanos::ZERO,
         };
         let measuring = ended.measuring_cpu.saturating_sub(began.measuring_cpu);
-        let all = ended.cpu.saturating_sub(began.cpu);
+        let total = ended.cpu.saturating_sub(began.cpu);
         let wall = ended.at.saturating_sub(began.at);
         OwnCost {
             wall_ns: wall,
             measuring_cpu_ns: measuring,
-            other_cpu_ns: all.saturating_sub(measuring),
+            other_cpu_ns: total.saturating_sub(measuring),
             programs: self
                 .sources
                 .iter()
-                .flat_map(|one| one.programs(wall))
+                .flat_map(|source| source.programs(wall))
                 .collect(),
             written_bytes: 0,
             resident_bytes: ended.resident_bytes,
-            measuring_faults: self.sources.iter().map(|one| one.faults()).sum(),
+            measuring_faults: self.sources.iter().map(|source| source.faults()).sum(),
             outside_cpu_ns: before + after,
             competing_cpu_ns: ended.competing_cpu,
         }

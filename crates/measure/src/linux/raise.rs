@@ -1,7 +1,6 @@
-//! How a device is made to interrupt.
+//! Devices that can be made to interrupt.
 //!
-//! To measure with a device of another kind, implement [`Raise`] for it and
-//! name it in [`of_device`].
+//! To measure with another device, implement [`Raise`] for it and add it to [`of_device`].
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -12,23 +11,23 @@ use std::ptr::NonNull;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Makes a device interrupt.
+/// Device that can be made to interrupt.
 pub(crate) trait Raise: Debug + Send + Sync {
-    /// Makes the device interrupt, now. The caller reads the clock just
-    /// before, so this should be one write to a register.
+    /// Makes the device interrupt. The caller reads the clock just before, so this should be one
+    /// write to a register.
     fn raise(&self);
 
-    /// Takes the interrupt back, so that the device can raise another.
+    /// Clears the interrupt, so that the device can raise another.
     fn acknowledge(&self);
 }
 
-/// The way to raise the interrupt of the PCI device in this folder of sysfs.
+/// Returns the way to raise the interrupt of the PCI device in this directory of sysfs.
 pub(crate) fn of_device(pci: &Path) -> io::Result<Box<dyn Raise>> {
     let id = |file| fs::read_to_string(pci.join(file)).unwrap_or_default();
     match (id("vendor").trim_end(), id("device").trim_end()) {
         ("0x1234", "0x11e8") => Ok(Box::new(Edu(Registers::map(&pci.join("resource0"))?))),
         (vendor, device) => Err(io::Error::other(format!(
-            "it is not known how to make this device (PCI {vendor}:{device}) interrupt"
+            "laggard does not know how to make this device (PCI {vendor}:{device}) interrupt"
         ))),
     }
 }
@@ -38,11 +37,11 @@ pub(crate) fn of_device(pci: &Path) -> io::Result<Box<dyn Raise>> {
 struct Edu(Registers);
 
 impl Edu {
-    /// Which interrupts are raised, a bit each.
+    /// Register of the raised interrupts, one bit each.
     const STATUS: usize = 0x24;
-    /// Raises the interrupts whose bits are written.
+    /// Register that raises the interrupts whose bits are written.
     const RAISE: usize = 0x60;
-    /// Takes back the interrupts whose bits are written.
+    /// Register that clears the interrupts whose bits are written.
     const ACKNOWLEDGE: usize = 0x64;
 }
 
@@ -56,13 +55,13 @@ impl Raise for Edu {
     }
 }
 
-/// The first page of a device's registers.
+/// First page of a device's registers.
 #[derive(Debug)]
 struct Registers(NonNull<libc::c_void>);
 
 const PAGE: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
-// SAFETY: device memory, mapped until the drop; a register is accessed whole.
+// SAFETY: the device memory is mapped until the drop, and each register is accessed as a whole.
 unsafe impl Send for Registers {}
 // SAFETY: as above.
 unsafe impl Sync for Registers {}
@@ -78,31 +77,31 @@ impl Registers {
             .open(resource)
             .map_err(named)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: the mapping is new, at an address that the kernel chooses.
         let start = unsafe { mmap(None, PAGE, access, MapFlags::MAP_SHARED, file, 0) };
         start.map(Self).map_err(|err| named(err.into()))
     }
 
     fn register(&self, offset: usize) -> *mut u32 {
         assert!(offset.is_multiple_of(4) && offset < PAGE.get());
-        // SAFETY: inside the mapping (checked).
+        // SAFETY: the address is inside the mapping (checked).
         unsafe { self.0.cast::<u8>().as_ptr().add(offset).cast() }
     }
 
     fn write(&self, offset: usize, value: u32) {
-        // SAFETY: a register of a mapped device, aligned (checked).
+        // SAFETY: the address is an aligned register of a mapped device (checked).
         unsafe { self.register(offset).write_volatile(value) }
     }
 
     fn read(&self, offset: usize) -> u32 {
-        // SAFETY: as for `write`.
+        // SAFETY: as in `write`.
         unsafe { self.register(offset).read_volatile() }
     }
 }
 
 impl Drop for Registers {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` and borrowed by nobody any more.
+        // SAFETY: `map` mapped the page, and no borrow is left.
         let _ = unsafe { munmap(self.0, PAGE.get()) };
     }
 }

@@ -1,4 +1,4 @@
-//! How a thread is scheduled: its policy, and its share.
+//! Scheduling of a thread: its policy and its share.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use laggard_model::Tid;
 
 use crate::board::BOARD_SHARE_BITS;
 
-/// The calling thread, to the kernel.
+/// TID by which the kernel means the calling thread.
 pub const OWN: Tid = Tid(0);
 
-/// The kernel's priority of a normal thread at nice 0.
+/// Kernel priority of a `SCHED_OTHER` thread at nice 0.
 const NICE_0: i32 = 120;
 
-/// The policy of a thread, with what else tells it apart from its equals.
+/// Policy of a thread, with its priority within the policy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SchedulingPolicy {
     #[default]
@@ -22,11 +22,11 @@ pub enum SchedulingPolicy {
     Fifo(i32),
     RoundRobin(i32),
     Deadline,
-    /// One of a number that is not known here.
+    /// Policy with a number that laggard does not know.
     Unknown(i32),
 }
 
-/// A policy, and the nice value where it counts.
+/// Policy, and the nice value if it applies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Scheduling {
     policy: SchedulingPolicy,
@@ -34,7 +34,8 @@ pub struct Scheduling {
 }
 
 impl SchedulingPolicy {
-    /// That of a thread of this process; of one that is gone, an unknown one.
+    /// Returns the policy of a thread of this process, or an unknown policy if the thread is
+    /// gone.
     pub fn of(tid: Tid) -> Self {
         let tid = tid.0.cast_signed();
         // SAFETY: takes no pointers.
@@ -60,12 +61,12 @@ impl SchedulingPolicy {
         }
     }
 
-    /// Whether the nice value counts.
+    /// Returns whether the nice value applies.
     const fn has_nice(self) -> bool {
         matches!(self, Self::Other | Self::Batch)
     }
 
-    /// `None`: normal.
+    /// Returns the name of the policy, or `None` for `SCHED_OTHER`.
     pub fn name(self) -> Option<String> {
         Some(match self {
             Self::Other => return None,
@@ -79,10 +80,10 @@ impl SchedulingPolicy {
     }
 }
 
-/// A thread's nice value; 0 of one that is gone.
+/// Returns a thread's nice value, or 0 if the thread is gone.
 pub fn nice_of(tid: Tid) -> i32 {
     nix::errno::Errno::clear();
-    // SAFETY: takes no pointers; on Linux the number is that of a thread.
+    // SAFETY: takes no pointers; on Linux the number is a TID.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, tid.0) };
     match nix::errno::Errno::last_raw() {
         0 => nice,
@@ -91,7 +92,7 @@ pub fn nice_of(tid: Tid) -> i32 {
 }
 
 impl Scheduling {
-    /// That of a thread of this process; `None`: it is gone.
+    /// Returns the scheduling of a thread of this process, or `None` if the thread is gone.
     pub fn of(tid: Tid) -> Option<Self> {
         let policy = SchedulingPolicy::of(tid);
         let nice = if policy.has_nice() { nice_of(tid) } else { 0 };
@@ -100,8 +101,8 @@ impl Scheduling {
 }
 
 impl Scheduling {
-    /// Of a number that a program has put on the board (`board.h`).
-    pub fn of_board(number: u32) -> Self {
+    /// Decodes a number that a program has stored on the board (`board.h`).
+    pub fn from_board(number: u32) -> Self {
         let share = (number & ((1 << BOARD_SHARE_BITS) - 1)).cast_signed();
         let policy = SchedulingPolicy::new((number >> BOARD_SHARE_BITS).cast_signed(), share);
         let nice = if policy.has_nice() { share - NICE_0 } else { 0 };

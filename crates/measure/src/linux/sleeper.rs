@@ -1,4 +1,4 @@
-//! Threads that are woken by a timer of their own, and one that looks at the clock.
+//! Threads that a timer wakes, and one that polls the clock.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -9,7 +9,7 @@ use super::thread::{Duty, LinePlan, RunState};
 use super::{clock, policy};
 use crate::board::LineWriter;
 
-/// Sleeps until each expiry.
+/// Thread that sleeps until each expiry.
 #[derive(Debug)]
 pub(super) struct Sleeper;
 
@@ -27,8 +27,8 @@ impl Duty for Sleeper {
     }
 }
 
-/// Waits for its timer descriptor, where that expires in softirq context: the
-/// deferred route.
+/// Thread that waits for its timer descriptor, if that expires in softirq context: the deferred
+/// route.
 #[derive(Debug)]
 pub(super) struct DescriptorWaiter(pub(super) SoftTimer);
 
@@ -50,8 +50,8 @@ impl Duty for DescriptorWaiter {
     }
 }
 
-/// Computes until each expiry has passed: one of several that are busy on its CPU.
-/// What it is asked for it finds when its turn comes.
+/// Thread that computes until each expiry has passed: one of several busy threads on its CPU. It
+/// notices a request when its turn comes.
 #[derive(Debug)]
 pub(super) struct Contender(pub(super) Option<BusyTurns>);
 
@@ -60,7 +60,7 @@ impl Duty for Contender {
         "b"
     }
 
-    /// No wakeup leads to it, nor a timer.
+    /// Neither a wakeup nor a timer leads to it.
     fn serves(&self) -> Option<bool> {
         None
     }
@@ -78,13 +78,13 @@ impl Duty for Contender {
     }
 }
 
-/// How a thread has itself woken at an instant.
+/// Way in which a thread is woken at a given time.
 pub(super) trait Alarm {
-    /// Sets it, where that is a step of its own; whether it is.
+    /// Arms the alarm, if arming is a separate step, and returns whether it is.
     fn arm(&self, time: Nanos) -> bool;
-    /// Returns when that time has come.
+    /// Returns at that time.
     fn wait(&self, time: Nanos);
-    /// When the line's service came, and whether that was on another CPU than `cpu`.
+    /// Returns when the line's service ran, and whether that was on another CPU than `cpu`.
     fn came(&self, cpu: Cpu) -> (Nanos, bool) {
         let now = clock::now();
         (now, policy::current_cpu() != Some(cpu))
@@ -114,7 +114,7 @@ impl Alarm for Contender {
                 && now >= end
             {
                 match BusyTurns::pause(now) {
-                    // Whoever shares a second with the others shares its pause.
+                    // A thread with shared turns pauses together with the others.
                     Some(pause) => clock::sleep_until(pause.min(time)),
                     None => std::thread::yield_now(),
                 }
@@ -158,8 +158,8 @@ pub(super) fn measure(
         if slot.is_some() {
             awaited.store(expiry.ns(), Ordering::Relaxed);
         }
-        // The programs run on this CPU, so they see the stores in order as
-        // long as the compiler keeps them so.
+        // The programs run on this CPU, so they see the stores in this order if the compiler
+        // keeps it.
         compiler_fence(Ordering::SeqCst);
         let armed = clock::now();
         if alarm.arm(expiry)
@@ -199,7 +199,7 @@ mod tests {
     const SLOTS: u64 = 4;
     const HOUR: Nanos = Nanos::from_secs(3_600);
 
-    /// Comes at once, and ends measuring at the last slot.
+    /// Alarm that returns immediately and ends the measurement at the last slot.
     struct AtOnce<'a>(&'a RunState);
 
     impl Alarm for AtOnce<'_> {
@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    /// What a thread of the line of CPU `of` measures on a timeline from `start`.
-    fn measured(start: Nanos, of: Cpu) -> RunState {
+    /// Measures one line of a thread of CPU `of` on a timeline from `start`.
+    fn measured(start: Nanos, cpu: Cpu) -> RunState {
         let shared = RunState {
             board: Board::owned(1, 4),
             enlist: None,
@@ -229,7 +229,7 @@ mod tests {
         let plan = Some((timeline, Turn::default()));
         measure(
             &shared,
-            of,
+            cpu,
             shared.board.writer(0, 0),
             plan,
             &AtOnce(&shared),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_comes_to_after_it_was_due_is_marked_as_that() {
+    fn expiry_that_passed_before_its_thread_waited_is_marked() {
         let now = clock::now();
         let passed = now.saturating_sub(Nanos::from_secs(1));
         for (start, is_late) in [(now + HOUR, false), (passed, true)] {
@@ -250,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_does_on_another_cpu_than_its_own_is_marked_as_that() {
-        // Nothing else may move this test's thread.
+    fn activation_on_another_cpu_is_marked() {
+        // The thread of this test must not move.
         if policy::pin(Cpu(0)).is_err() {
-            println!("skipped: CPU 0 is not for this process");
+            println!("skipped: this process may not use CPU 0");
             return;
         }
         for (cpu, is_foreign) in [(Cpu(u32::MAX), true), (Cpu(0), false)] {

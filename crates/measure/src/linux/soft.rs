@@ -1,5 +1,5 @@
-//! Timer descriptors, whose timers `PREEMPT_RT` kernels serve in softirq
-//! context: the deferred route where the kernel refuses BPF timers.
+//! Timer descriptors, whose timers `PREEMPT_RT` kernels serve in softirq context. They are the
+//! deferred route if the kernel refuses BPF timers.
 
 use std::io;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -12,7 +12,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use super::{clock, policy};
 use crate::board::Board;
 
-/// A timer descriptor.
+/// Timer descriptor.
 #[derive(Debug)]
 pub(crate) struct SoftTimer(TimerFd);
 
@@ -24,26 +24,27 @@ impl SoftTimer {
         )?))
     }
 
-    /// One whose [`SoftTimer::has_expired`] is asked; nobody waits for it.
+    /// Creates a descriptor that is polled by [`SoftTimer::has_expired`] and on which no thread
+    /// waits.
     pub(crate) fn unwaited() -> io::Result<Self> {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         Ok(Self(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?))
     }
 
-    /// Whether it has expired since it was armed, or was then told so.
+    /// Returns whether it has expired since it was armed, and resets this state.
     pub(crate) fn has_expired(&self) -> bool {
-        // The only error is that it has not.
+        // The only error means that it has not expired.
         self.0.wait().is_ok()
     }
 
-    /// Lets it expire at `time`.
+    /// Arms it for `time`.
     pub(crate) fn arm(&self, time: Nanos) {
         let time = of_process(time.ns());
         let time = TimeSpec::new(
             (time / 1_000_000_000) as libc::time_t,
             (time % 1_000_000_000) as libc::c_long,
         );
-        // The descriptor and the time are good: this cannot fail.
+        // The descriptor and the time are valid: this cannot fail.
         let _ = self.0.set(
             Expiration::OneShot(time),
             TimerSetTimeFlags::TFD_TIMER_ABSTIME,
@@ -57,13 +58,13 @@ impl SoftTimer {
     }
 }
 
-/// Size of the ring that the trial borrows, as a power of two.
+/// Size of the ring that the trial uses, as a power of two.
 const TRIAL_RING_BITS: u32 = 8;
-/// How long the trial's timer runs.
+/// Length of the trial's timer.
 const TRIAL_TIME: Nanos = Nanos::from_ms(1);
 
-/// Waits once on `cpu`, and says whether the timer was served in softirq
-/// context. The programs must be attached and the board not in use.
+/// Waits once on `cpu` and checks whether the timer was served in softirq context. The programs
+/// must be attached, and the board must not be in use.
 pub(crate) fn try_on(cpu: Cpu, board: &Board) -> io::Result<()> {
     std::thread::scope(|scope| {
         policy::trial()
@@ -97,7 +98,7 @@ fn trial(cpu: Cpu, board: &Board) -> io::Result<()> {
         slot.expire_ns.load(Ordering::Relaxed),
     ) {
         (0, 0) => Err(io::Error::other(
-            "the callback of a timer descriptor was not seen",
+            "the callback of a timer descriptor was not observed",
         )),
         (0, _) => Err(io::Error::other(
             "timer descriptors expire in the interrupt, not in softirq context",

@@ -1,7 +1,7 @@
-//! Stops of a real-time thread that never sleeps, while a normal thread waits for its CPU.
+//! Stops of a real-time thread that never sleeps, while a `SCHED_OTHER` thread waits for its CPU.
 //!
-//! Real-time throttling and the fair server make them. The configuration does not tell
-//! which of them a kernel has, so a bounded trial finds out.
+//! Real-time throttling and the fair server cause them. The configuration does not show which of
+//! them a kernel has, so a bounded trial finds out.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,33 +11,33 @@ use laggard_model::{Cpu, Nanos, Service};
 use super::clock::now;
 use super::policy;
 
-/// Length of a trial: two periods of either mechanism, and more.
+/// Length of a trial: more than two periods of either mechanism.
 const TRIAL: Nanos = Nanos::from_ms(2_500);
-/// Shorter gaps are interrupts.
+/// Minimum length of a stop. Shorter gaps are interrupts.
 const MIN_STOP: Nanos = Nanos::from_ms(5);
-/// Lowest real-time priority: every other real-time thread goes first.
+/// Lowest real-time priority, so that every other real-time thread runs first.
 const PRIORITY: u8 = 1;
 
 /// Result of a trial.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StarvationTrial {
-    /// Where it ran.
     pub cpu: Cpu,
-    /// How long the real-time thread looped.
+    /// Time that the real-time thread looped.
     pub length: Nanos,
-    /// Each time that it was stopped while the normal thread ran.
+    /// Length of each stop of the real-time thread while the `SCHED_OTHER` thread ran.
     pub stops: Vec<Nanos>,
 }
 
-/// Has a `SCHED_FIFO` thread loop on `cpu` for 2.5 s while a normal thread waits there, and
-/// reports how long it was stopped for the normal thread.
+/// Runs a looping `SCHED_FIFO` thread on `cpu` for 2.5 s while a `SCHED_OTHER` thread waits there,
+/// and reports how long it was stopped for that thread.
 ///
 /// # Errors
-/// When this process may not use the CPU or real-time priorities.
+///
+/// Returns an error if this process may not use the CPU or real-time priorities.
 pub fn try_starvation(cpu: Cpu) -> io::Result<StarvationTrial> {
     let (has_ended, ran_at) = (AtomicBool::new(false), AtomicU64::new(0));
     let until = now() + TRIAL;
-    // The normal thread ends by itself, too, after twice that time.
+    // The SCHED_OTHER thread also ends by itself after twice that time.
     let limit = until + TRIAL;
     std::thread::scope(|scope| {
         let normal = policy::trial().spawn_scoped(scope, || {
@@ -54,14 +54,14 @@ pub fn try_starvation(cpu: Cpu) -> io::Result<StarvationTrial> {
             let begin = now();
             let (mut stops, mut last) = (Vec::new(), begin);
             while last < until {
-                let at = now();
-                let gap = at.saturating_sub(last);
-                // Otherwise the hypervisor stopped the CPU, or another real-time thread ran.
+                let time = now();
+                let gap = time.saturating_sub(last);
+                // Otherwise it was steal time, or another real-time thread ran.
                 let is_for_normal = || ran_at.load(Ordering::Relaxed) > last.ns();
                 if gap >= MIN_STOP && is_for_normal() {
                     stops.push(gap);
                 }
-                last = at;
+                last = time;
             }
             io::Result::Ok((last.saturating_sub(begin), stops))
         });
@@ -74,7 +74,7 @@ pub fn try_starvation(cpu: Cpu) -> io::Result<StarvationTrial> {
 }
 
 impl StarvationTrial {
-    /// The longest stop, if there was one.
+    /// Returns the longest stop, if there was one.
     pub fn longest(&self) -> Option<Nanos> {
         self.stops.iter().copied().max()
     }

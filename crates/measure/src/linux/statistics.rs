@@ -1,11 +1,10 @@
-//! What programs cost, as the kernel times them.
+//! Cost of programs, as the kernel times them.
 //!
-//! Timing costs each run as much as a short program does, and turning it on
-//! and off rewrites kernel code, which took up to 1.2 ms where a ms has
-//! 125,000 instructions. So it is over before anything is recorded. What a run
-//! cost then is taken for what a run costs; how often each program has run
-//! since, the kernel's own counts tell, because a program runs whenever what
-//! it watches happens.
+//! Timing costs as much per run as a short program. Turning it on and off rewrites kernel code,
+//! which took up to 1.2 ms on a CPU with 125,000 instructions per ms. Timing therefore ends
+//! before the recording starts. The cost per run is assumed to stay the same. The number of runs
+//! since then comes from the kernel's event counts, because a program runs at each event that it
+//! watches.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -14,40 +13,39 @@ use laggard_bpf::object::LoadedObject;
 use laggard_model::{Nanos, ProgramCost};
 use libbpf_rs::libbpf_sys;
 
-/// The timing of a run's programs.
+/// Timing of a run's programs.
 #[derive(Debug, Default)]
 pub(super) struct Statistics {
-    on: Option<Beginning>,
-    timed: Timed,
+    on: Option<TimingStart>,
+    timed: TimedCosts,
 }
 
 #[derive(Debug)]
-struct Beginning {
+struct TimingStart {
     _statistics: OwnedFd,
     at: Nanos,
-    happened: Happened,
-    /// Not zero where somebody else had programs timed before.
+    happened: EventCounts,
+    /// Not zero if another program has had the kernel time programs before.
     costs: Vec<ProgramCost>,
 }
 
-/// What was seen while programs were timed.
+/// Costs while programs were timed.
 #[derive(Debug, Default)]
-struct Timed {
+struct TimedCosts {
     time: Nanos,
-    happened: Happened,
+    happened: EventCounts,
     costs: Vec<ProgramCost>,
-    /// What had happened by its end.
-    since: Happened,
+    /// Event counts at the end of the timing.
+    since: EventCounts,
 }
 
 impl Statistics {
-    /// Lets the kernel time programs until [`Statistics::end`]. `costs`: what
-    /// they cost so far.
+    /// Makes the kernel time programs until [`Statistics::end`]. `costs` are the costs so far.
     pub(super) fn begin(&mut self, now: Nanos, costs: Vec<ProgramCost>) {
-        self.on = keep().map(|statistics| Beginning {
+        self.on = keep().map(|statistics| TimingStart {
             _statistics: statistics,
             at: now,
-            happened: Happened::so_far(),
+            happened: EventCounts::so_far(),
             costs,
         });
     }
@@ -57,13 +55,13 @@ impl Statistics {
         let Some(begun) = self.on.take() else {
             return;
         };
-        let since = Happened::so_far();
+        let since = EventCounts::so_far();
         let less = |(one, before): (ProgramCost, &ProgramCost)| ProgramCost {
             runs: one.runs.saturating_sub(before.runs),
             run_ns: one.run_ns.saturating_sub(before.run_ns),
             name: one.name,
         };
-        self.timed = Timed {
+        self.timed = TimedCosts {
             time: now.saturating_sub(begun.at),
             happened: since.less(begun.happened),
             costs: costs.into_iter().zip(&begun.costs).map(less).collect(),
@@ -73,22 +71,22 @@ impl Statistics {
 
     /// What the programs cost while they were timed.
     pub(super) fn timed_cost(&self) -> Nanos {
-        Nanos::from_ns(self.timed.costs.iter().map(|one| one.run_ns.ns()).sum())
+        Nanos::from_ns(self.timed.costs.iter().map(|cost| cost.run_ns.ns()).sum())
     }
 
-    /// What the programs cost in the `wall` since their timing ended.
+    /// Returns the cost of the programs in `wall` since their timing ended.
     pub(super) fn costs_since(&self, wall: Nanos) -> Vec<ProgramCost> {
-        let since = Happened::so_far().less(self.timed.since);
+        let since = EventCounts::so_far().less(self.timed.since);
         let costs = self.timed.costs.iter();
         costs
-            .map(|one| self.timed.grown(one, since, wall))
+            .map(|cost| self.timed.scaled_to(cost, since, wall))
             .collect()
     }
 }
 
-impl Timed {
-    /// What a program cost while this happened, in `wall`.
-    fn grown(&self, cost: &ProgramCost, happened: Happened, wall: Nanos) -> ProgramCost {
+impl TimedCosts {
+    /// Scales the cost of a program to these event counts and `wall`.
+    fn scaled_to(&self, cost: &ProgramCost, happened: EventCounts, wall: Nanos) -> ProgramCost {
         let now = happened.watched_by(&cost.name);
         match (now, self.happened.watched_by(&cost.name)) {
             (Some(now), Some(then)) if then > 0 => scaled(cost, now, then),
@@ -97,21 +95,21 @@ impl Timed {
     }
 }
 
-/// What the kernel counts of that which programs watch, on all CPUs.
+/// Event counts of the kernel over all CPUs, for events that programs watch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Happened {
+struct EventCounts {
     switches: u64,
     interrupts: u64,
     softirqs: u64,
 }
 
-impl Happened {
+impl EventCounts {
     fn so_far() -> Self {
-        // Without the file everything is zero, and the time counts instead.
+        // Without the file everything is zero, and the elapsed time is used instead.
         Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// From the text of `/proc/stat`.
+    /// Parses the text of `/proc/stat`.
     fn parse(stat: &str) -> Self {
         let total = |name: &str| {
             stat.lines()
@@ -135,8 +133,8 @@ impl Happened {
         }
     }
 
-    /// How much happened of what the program of this name watches; `None`: the
-    /// kernel does not count that.
+    /// Returns the number of events that the program with this name watches, or `None` if the
+    /// kernel does not count them.
     fn watched_by(self, program: &str) -> Option<u64> {
         match program {
             "on_sched_switch" | "on_sched_waking" => Some(self.switches),
@@ -147,11 +145,11 @@ impl Happened {
     }
 }
 
-/// What `to` of something cost, where `from` of it cost this.
+/// Scales the cost from `from` events to `to` events.
 pub(super) fn scaled(cost: &ProgramCost, to: u64, from: u64) -> ProgramCost {
     let scale = |value: u64| {
-        let all = u128::from(value) * u128::from(to) / u128::from(from.max(1));
-        u64::try_from(all).unwrap_or(u64::MAX)
+        let scaled_value = u128::from(value) * u128::from(to) / u128::from(from.max(1));
+        u64::try_from(scaled_value).unwrap_or(u64::MAX)
     };
     ProgramCost {
         runs: scale(cost.runs),
@@ -160,7 +158,7 @@ pub(super) fn scaled(cost: &ProgramCost, to: u64, from: u64) -> ProgramCost {
     }
 }
 
-/// What each program of an object cost whenever programs were timed.
+/// Returns the cost of each program of an object while programs were timed.
 pub(super) fn cost_of(loaded: &LoadedObject) -> Vec<ProgramCost> {
     loaded
         .object
@@ -177,8 +175,8 @@ pub(super) fn cost_of(loaded: &LoadedObject) -> Vec<ProgramCost> {
         .collect()
 }
 
-/// How often the kernel has not called one of the object's programs, because it
-/// was running on that CPU already (since Linux 5.12; 0 before).
+/// Returns the number of calls that the kernel skipped because the program was running on that
+/// CPU already (since Linux 5.12; 0 before).
 pub(super) fn skipped(loaded: &LoadedObject) -> u64 {
     let programs = loaded.object.progs();
     programs
@@ -187,13 +185,13 @@ pub(super) fn skipped(loaded: &LoadedObject) -> u64 {
         .sum()
 }
 
-/// What the kernel tells of a program: its runs and run time, where the kernel
-/// keeps statistics, and how often it was skipped.
+/// Returns the kernel's information on a program: runs and run time if the kernel keeps
+/// statistics, and skipped calls.
 fn of_program(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     // SAFETY: zeroes are a valid value of this plain structure.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
     let mut bytes = u32::try_from(size_of_val(&info)).ok()?;
-    // SAFETY: `info` is valid for writes of `bytes` bytes; no arrays are asked for.
+    // SAFETY: `info` is valid for writes of `bytes` bytes; no arrays are requested.
     let result = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(
             program.as_raw_fd(),
@@ -204,12 +202,12 @@ fn of_program(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     (result == 0).then_some(info)
 }
 
-/// Lets the kernel time BPF programs, as long as the result lives. Without
-/// the right, or before Linux 5.8, there is none.
+/// Makes the kernel time BPF programs for as long as the result lives. `None` without the right,
+/// or before Linux 5.8.
 fn keep() -> Option<OwnedFd> {
     // SAFETY: takes no pointers.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    // SAFETY: a descriptor just given to us, owned by nobody else.
+    // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -219,11 +217,11 @@ mod tests {
 
     const STAT: &str = "cpu  1 2 3\nintr 900 8 7\nctxt 500\nsoftirq 70 1 2\n";
 
-    fn timed(name: &str) -> (Timed, ProgramCost) {
-        let timed = Timed {
+    fn timed(name: &str) -> (TimedCosts, ProgramCost) {
+        let timed = TimedCosts {
             time: Nanos::from_secs(1),
-            happened: Happened::parse(STAT),
-            ..Timed::default()
+            happened: EventCounts::parse(STAT),
+            ..TimedCosts::default()
         };
         let cost = ProgramCost {
             name: name.into(),
@@ -234,22 +232,22 @@ mod tests {
     }
 
     #[test]
-    fn a_program_costs_more_when_what_it_watches_happens_more_often() {
+    fn program_cost_scales_with_the_number_of_its_events() {
         let (timed, cost) = timed("on_sched_switch");
-        let thrice = Happened::parse("intr 900 8 7\nctxt 1500\nsoftirq 70 1 2\n");
+        let thrice = EventCounts::parse("intr 900 8 7\nctxt 1500\nsoftirq 70 1 2\n");
 
-        let cost = timed.grown(&cost, thrice, Nanos::from_secs(1));
+        let cost = timed.scaled_to(&cost, thrice, Nanos::from_secs(1));
 
         assert_eq!((cost.runs, cost.run_ns), (30, Nanos::from_ns(3_000)));
     }
 
     #[test]
-    fn a_program_whose_runs_nobody_counts_costs_by_the_time() {
+    fn program_without_event_counts_costs_in_proportion_to_time() {
         for (name, stat) in [("on_work", STAT), ("on_sched_switch", "")] {
             let (mut timed, cost) = timed(name);
-            timed.happened = Happened::parse(stat);
+            timed.happened = EventCounts::parse(stat);
 
-            let cost = timed.grown(&cost, Happened::parse(STAT), Nanos::from_secs(7));
+            let cost = timed.scaled_to(&cost, EventCounts::parse(STAT), Nanos::from_secs(7));
 
             assert_eq!(
                 (cost.runs, cost.run_ns),
@@ -260,10 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_what_has_happened() {
-        let (first, second) = (Happened::so_far(), Happened::so_far());
+    fn event_counts_come_from_the_kernel() {
+        let (first, second) = (EventCounts::so_far(), EventCounts::so_far());
 
         assert!(first.switches > 0 && first.interrupts > 0 && first.softirqs > 0);
-        assert_eq!(first.less(second), Happened::default());
+        assert_eq!(first.less(second), EventCounts::default());
     }
 }

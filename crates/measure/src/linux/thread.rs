@@ -1,8 +1,8 @@
 //! Measuring threads: one per CPU, thread service and route.
 //!
-//! After its start a measuring thread takes no lock, allocates nothing,
-//! writes no file and, once its memory is locked, has no page fault. It
-//! waits, reads the clock and writes to the board: its [`Duty`].
+//! After its start a measuring thread takes no lock, allocates no memory, writes no file and,
+//! once its memory is locked, has no page fault. It waits, reads the clock and writes to the
+//! board: its [`Duty`].
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,87 +15,86 @@ use std::thread::JoinHandle;
 use laggard_model::{Cpu, Nanos, Service, Tid};
 
 use super::lines::Turn;
-use super::passed::Passed;
+use super::passed::PassedExpiries;
 use super::programs::Enlist;
 use super::soft::SoftTimer;
 use super::{clock, policy};
 use crate::board::{Board, BoardCpu, BoardSlot, LineWriter, Timeline};
 use crate::exhaustion::Exhaustion;
 
-/// The kernel keeps this much of a thread's name.
-const NAME_BYTES: usize = 15;
+/// Length of a thread's name that the kernel keeps.
+const MAX_NAME_BYTES: usize = 15;
 
-/// What all threads of a run share.
+/// State that all threads of a run share.
 #[derive(Debug)]
 pub(crate) struct RunState {
     pub(crate) board: Board,
-    /// Where programs stamp: how a thread makes itself known to them.
+    /// Registration with the programs, if there are programs that stamp.
     pub(crate) enlist: Option<Enlist>,
-    /// Set when measuring is to end.
+    /// Set to end the measurement.
     pub(crate) stop: AtomicBool,
-    /// Whether measuring takes the machine from its own collector.
+    /// Detects whether the measuring threads starve the collector.
     pub(crate) exhaustion: Exhaustion,
-    /// Page faults of measuring threads that have ended, while they measured.
+    /// Page faults during the measurement of threads that have ended.
     pub(crate) faults: AtomicU64,
-    /// What the carrying thread of a CPU did not come to arm, by the CPU.
-    pub(crate) passed: BTreeMap<u32, Passed>,
+    /// Expiries that the carrying thread of a CPU did not arm, per CPU.
+    pub(crate) passed: BTreeMap<u32, PassedExpiries>,
 }
 
-/// What a measuring thread does.
+/// Work of a measuring thread.
 pub(crate) trait Duty: Debug + Send {
-    /// What its thread's name ends in, besides CPU and service.
+    /// Returns the suffix of the thread's name after CPU and service.
     fn name_suffix(&self) -> &'static str;
 
-    /// Whether the thread is its line's service, whose wakeups are stamped, or
-    /// only arms the timer that leads to it; `None`: neither.
+    /// Returns whether the thread is its line's service, whose wakeups are stamped, or only arms
+    /// the timer that leads to it; `None`: neither.
     fn serves(&self) -> Option<bool>;
 
-    /// Whether the thread is its line's service itself.
+    /// Returns whether the thread is its line's service.
     fn is_service(&self) -> bool {
         self.serves() == Some(true)
     }
 
-    /// Whether it computes all the time, beside the load: what it takes is not the
-    /// cost of measuring.
+    /// Returns whether it computes all the time, in addition to the load. Its CPU time is not
+    /// overhead of the measurement.
     fn competes(&self) -> bool {
         false
     }
 
-    /// The timer descriptor that leads to the line, where one does: a sleeper's
-    /// timer the programs know by its stack.
+    /// Returns the timer descriptor that leads to the line, if there is one. The programs
+    /// recognise a sleeper's timer by its stack.
     fn descriptor(&self) -> Option<&SoftTimer> {
         None
     }
 
-    /// What it does beforehand, on its own thread.
+    /// Prepares the work on the measuring thread.
     fn prepare(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Measures until it is to stop. `plan`: the timeline that leads to the line,
-    /// and which of its expiries are the line's; `None`: it is not timed.
+    /// Measures until the stop. `plan` is the timeline that leads to the line, and the line's
+    /// expiries on it; `None` without a timer.
     fn measure(&self, shared: &RunState, cpu: Cpu, line: LineWriter<'_>, plan: Option<LinePlan>);
 }
 
-/// A timeline, and which of its expiries are a line's.
+/// Timeline, and the line's expiries on it.
 pub(crate) type LinePlan = (Timeline, Turn);
 
-/// A thread that is ready to measure.
+/// Thread that is ready to measure.
 #[derive(Debug)]
 pub(crate) struct MeasuringThread {
     pub(crate) tid: Tid,
-    /// The CPU and place of its line.
+    /// CPU and place of its line.
     pub(crate) line: (Cpu, usize),
-    /// Whether it is that line's service itself.
+    /// Whether it is the line's service.
     pub(crate) is_service: bool,
-    /// Whether it computes all the time.
     pub(crate) competes: bool,
     start: Sender<Option<LinePlan>>,
     handle: JoinHandle<()>,
 }
 
 impl MeasuringThread {
-    /// A thread for line `line` of `cpu`, with its policy set, asleep.
+    /// Prepares a thread for line `line` of `cpu` with its policy set. It sleeps until its start.
     pub(crate) fn prepare(
         shared: Arc<RunState>,
         cpu: Cpu,
@@ -121,24 +120,23 @@ impl MeasuringThread {
         })
     }
 
-    /// Lets it measure; a thread that is woken by a doorbell needs no timeline.
+    /// Starts the measurement. A thread that a doorbell wakes needs no timeline.
     pub(crate) fn start(&self, plan: Option<LinePlan>) {
-        // A thread that is gone has reported why when it was prepared.
+        // A thread that has ended has reported the reason in `prepare`.
         let _ = self.start.send(plan);
     }
 
-    /// Whether it has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
 }
 
-/// What the system calls a measuring thread, as in `lag/1/fifo:90`.
+/// Returns the name of a measuring thread, such as `lag/1/fifo:90`.
 fn name(cpu: Cpu, service: Service, suffix: &str) -> String {
     let name = format!("lag/{cpu}/{service}{suffix}");
     match name.len() {
-        0..=NAME_BYTES => name,
-        // Cut, `fifo:90` and `fifo:9` would look alike.
+        0..=MAX_NAME_BYTES => name,
+        // If the name were cut, `fifo:90` and `fifo:9` would be equal.
         _ => name.replace("fifo:", "f"),
     }
 }
@@ -154,12 +152,12 @@ fn run(
     let prepared = policy::block_signals()
         .and_then(|()| policy::pin(cpu))
         .and_then(|()| policy::schedule_as(service))
-        // Before it is enlisted, with how it is scheduled.
+        // Before it is registered together with its scheduling.
         .and_then(|()| duty.prepare())
         .and_then(|()| {
             if let (Some(enlist), Some(serves)) = (&shared.enlist, duty.serves()) {
                 if let Some(timer) = duty.descriptor() {
-                    let_be_learnt(timer, shared.board.cpu(cpu.0), line);
+                    learn_timer(timer, shared.board.cpu(cpu.0), line);
                 }
                 enlist.enlist(cpu, line, serves)?;
             }
@@ -167,10 +165,10 @@ fn run(
         });
     policy::refuse_timer_slack();
     policy::touch_stack();
-    // SAFETY: takes nothing; cannot fail.
+    // SAFETY: takes no arguments; cannot fail.
     let tid = Tid(unsafe { libc::gettid() }.cast_unsigned());
     let is_prepared = prepared.is_ok();
-    // The other end waits for exactly this message.
+    // The receiver waits for exactly this message.
     let _ = ready.send(prepared.map(|()| tid));
     let Some(plan) = is_prepared.then(|| started.recv().ok()).flatten() else {
         return;
@@ -181,25 +179,24 @@ fn run(
     shared.faults.fetch_add(faults, Ordering::Relaxed);
 }
 
-/// Lets the programs know that this descriptor's timer leads to line `line`
-/// (`learning.bpf.c`).
-fn let_be_learnt(timer: &SoftTimer, cpu: &BoardCpu, line: usize) {
+/// Makes the programs learn that this descriptor's timer leads to line `line` (`learning.bpf.c`).
+fn learn_timer(timer: &SoftTimer, cpu: &BoardCpu, line: usize) {
     let far = clock::now() + FAR;
     cpu.learnt_ns.store(far.ns(), Ordering::Relaxed);
     let learner = u32::try_from(line + 1).expect("a CPU has 16 places");
     cpu.learner.store(learner, Ordering::Relaxed);
-    // The program runs on this CPU, in the call.
+    // The program runs on this CPU, during the call.
     compiler_fence(Ordering::SeqCst);
     timer.arm(far);
     compiler_fence(Ordering::SeqCst);
     cpu.learner.store(0, Ordering::Relaxed);
-    // A descriptor is armed anew before anybody waits for it.
+    // A descriptor is armed again before a thread waits for it.
 }
 
-/// Further away than measuring begins.
+/// Later than the start of the measurement.
 const FAR: Nanos = Nanos::from_secs(3_600);
 
-/// The service of `slot` ran here at `end`, just now.
+/// Publishes that the service of `slot` ran on this CPU at `end`, just now.
 pub(super) fn publish(line: LineWriter<'_>, cpu: Cpu, slot: &BoardSlot, end: Nanos) {
     line.publish(slot, end, policy::current_cpu() != Some(cpu));
 }
@@ -209,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_of_one_machine_differ_within_what_the_kernel_keeps_of_a_name() {
+    fn thread_names_differ_within_the_length_that_the_kernel_keeps() {
         for (cpu, service, suffix, called) in [
             (1, Service::Fifo(90), "", "lag/1/fifo:90"),
             (1, Service::Fifo(50), "d", "lag/1/fifo:50d"),
@@ -220,7 +217,7 @@ mod tests {
             let name = name(Cpu(cpu), service, suffix);
 
             assert_eq!(name, called);
-            assert!(name.len() <= NAME_BYTES, "{name}");
+            assert!(name.len() <= MAX_NAME_BYTES, "{name}");
         }
     }
 }

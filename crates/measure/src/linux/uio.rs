@@ -1,5 +1,4 @@
-//! User-space I/O devices (UIO): an interrupt that a program waits for by
-//! reading a file.
+//! User-space I/O devices (UIO): a program waits for an interrupt by reading a file.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -10,34 +9,33 @@ use laggard_model::{Cpu, Tid};
 
 use super::raise::{self, Raise};
 
-/// In a PCI device's configuration: the second byte of its command register,
-/// whose bit 2 disables the interrupt.
+/// Offset in a PCI device's configuration of the second byte of its command register, and its bit
+/// that disables the interrupt.
 const COMMAND_HIGH: (u64, u8) = (5, 1 << 2);
 
-/// A UIO device whose interrupt we can raise.
+/// UIO device whose interrupt laggard can raise.
 #[derive(Debug)]
 pub(crate) struct Uio {
     device: File,
-    /// The PCI configuration, where the driver leaves it to user space to
-    /// enable the interrupt again.
+    /// PCI configuration, if the driver leaves it to user space to enable the interrupt again.
     config: Option<File>,
     raise: Box<dyn Raise>,
-    /// The kernel's number of the interrupt.
+    /// Interrupt number of the kernel.
     pub(crate) irq: u32,
 }
 
-/// Of so many interrupts of a line in a row that nobody handled the kernel
-/// switches it off (`kernel/irq/spurious.c`), and polls it ten times a second.
-const SWITCHED_OFF_FROM: u64 = 99_900;
+/// Number of consecutive unhandled interrupts of a line after which the kernel disables it
+/// (`kernel/irq/spurious.c`) and polls it ten times a second.
+const MIN_UNHANDLED_DISABLED: u64 = 99_900;
 
-/// Refuses a second recording of one device: each would acknowledge interrupts
-/// that the other waits for, until the kernel switches the line off.
+/// Refuses a second recording of the same device. Each would acknowledge interrupts that the
+/// other waits for, until the kernel disables the line.
 fn lock(device: &File, path: &Path) -> io::Result<()> {
     device.try_lock().map_err(|err| match err {
         TryLockError::WouldBlock => io::Error::new(
             io::ErrorKind::ResourceBusy,
             format!(
-                "another recording uses {}; wait for its end (`fuser {0}` names it)",
+                "another recording uses {}; wait until it ends (`fuser {0}` shows its process)",
                 path.display()
             ),
         ),
@@ -45,30 +43,29 @@ fn lock(device: &File, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Why the kernel does not let the interrupt through any more, by its
-/// `/proc/irq/N/spurious`: it has switched the line off, and nothing but the
-/// line's last user leaving it switches it on again.
-fn switched_off(irq: u32, spurious: &str) -> Option<String> {
+/// Returns why the kernel blocks the interrupt, by its `/proc/irq/N/spurious`: it has disabled
+/// the line, and enables it again only after the last user of the line has left.
+fn disabled_line(irq: u32, spurious: &str) -> Option<String> {
     let unhandled: u64 = spurious
         .lines()
         .find_map(|line| line.strip_prefix("unhandled"))?
         .trim()
         .parse()
         .ok()?;
-    (unhandled > SWITCHED_OFF_FROM).then(|| {
+    (unhandled > MIN_UNHANDLED_DISABLED).then(|| {
         format!(
-            "the kernel has switched interrupt {irq} off (`nobody cared`: /proc/irq/{irq}/spurious counts {unhandled} unhandled) and only polls it; unbind and bind the device's driver anew, or reboot"
+            "the kernel has disabled interrupt {irq} (`nobody cared`: {unhandled} unhandled in /proc/irq/{irq}/spurious) and only polls it; unbind and bind the device's driver again, or reboot"
         )
     })
 }
 
 impl Uio {
-    /// Opens `/dev/uioN`, for this process alone.
+    /// Opens `/dev/uioN` for this process only.
     ///
     /// # Errors
-    /// When it is no UIO device, has no interrupt or one that the kernel has
-    /// switched off, is in use, or is a device of which nobody has said how to
-    /// raise its interrupt.
+    ///
+    /// Returns an error if the file is not a UIO device, if the device has no interrupt or a
+    /// disabled one, if it is in use, or if laggard does not know how to raise its interrupt.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let name = path.file_name().unwrap_or_default();
         let class = Path::new("/sys/class/uio").join(name);
@@ -85,9 +82,9 @@ impl Uio {
             .ok_or_else(|| io::Error::other("the device has no interrupt"))?;
         let device = open(path)?;
         lock(&device, path)?;
-        // Without the file nothing is known.
+        // Without the file the state is unknown.
         let spurious = fs::read_to_string(format!("/proc/irq/{irq}/spurious")).unwrap_or_default();
-        if let Some(reason) = switched_off(irq, &spurious) {
+        if let Some(reason) = disabled_line(irq, &spurious) {
             return Err(io::Error::other(reason));
         }
         Ok(Self {
@@ -98,7 +95,7 @@ impl Uio {
         })
     }
 
-    /// Lets the device's interrupt through, once.
+    /// Enables the device's interrupt once.
     pub(crate) fn enable(&self) -> io::Result<()> {
         let Some(config) = &self.config else {
             return (&self.device).write_all(&1_i32.to_ne_bytes());
@@ -109,23 +106,21 @@ impl Uio {
         config.write_all_at(&[command[0] & !disabled], offset)
     }
 
-    /// Waits for the interrupt.
     pub(crate) fn wait(&self) -> io::Result<()> {
         let mut count = [0; 4];
         (&self.device).read_exact(&mut count)
     }
 
-    /// Makes the device interrupt.
     pub(crate) fn raise(&self) {
         self.raise.raise();
     }
 
-    /// Tells the device that its interrupt was seen.
+    /// Acknowledges the interrupt to the device.
     pub(crate) fn acknowledge(&self) {
         self.raise.acknowledge();
     }
 
-    /// Where the interrupt goes, or the first CPU where that is not told.
+    /// Returns the CPU to which the interrupt is routed, or the first CPU if this is unknown.
     pub(crate) fn cpu(&self) -> Cpu {
         let irq = PathBuf::from(format!("/proc/irq/{}", self.irq));
         ["effective_affinity_list", "smp_affinity_list"]
@@ -137,8 +132,7 @@ impl Uio {
             .unwrap_or(Cpu(0))
     }
 
-    /// The threads that the interrupt's handlers run in, if any, with their
-    /// names, by which they are sorted.
+    /// Returns the threads in which the interrupt's handlers run, if any, sorted by name.
     pub(crate) fn handler_threads(&self) -> Vec<(Tid, String)> {
         let begin = format!("irq/{}-", self.irq);
         let Ok(processes) = fs::read_dir("/proc") else {
@@ -170,7 +164,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text.trim_end().to_owned())
 }
 
-/// The error with the file's name.
+/// Adds the path of the file to an error.
 fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
     move |err| io::Error::new(err.kind(), format!("{}: {err}", path.display()))
 }
@@ -180,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_for_one_recording_and_the_error_names_it() {
+    fn second_recording_of_a_device_is_refused_by_name() {
         let device = tempfile::NamedTempFile::new().unwrap();
         let first = open(device.path()).unwrap();
         lock(&first, device.path()).unwrap();
@@ -188,28 +182,28 @@ mod tests {
         let second = open(device.path()).unwrap();
         let err = lock(&second, device.path()).unwrap_err();
 
-        let said = err.to_string();
-        assert!(said.contains("another recording uses"), "{said}");
+        let message = err.to_string();
+        assert!(message.contains("another recording uses"), "{message}");
         assert!(
-            said.contains(&device.path().display().to_string()),
-            "{said}"
+            message.contains(&device.path().display().to_string()),
+            "{message}"
         );
         drop(first);
         lock(&second, device.path()).unwrap();
     }
 
     #[test]
-    fn a_line_that_the_kernel_has_switched_off_is_told_by_its_unhandled_interrupts() {
+    fn disabled_line_is_recognised_by_its_unhandled_interrupts() {
         let text = |unhandled| format!("count 12\nunhandled {unhandled}\nlast_unhandled 9 ms\n");
 
         for (unhandled, is_off) in [(0, false), (99_900, false), (99_901, true)] {
-            let found = switched_off(21, &text(unhandled));
+            let disabled = disabled_line(21, &text(unhandled));
 
-            assert_eq!(found.is_some(), is_off, "for {unhandled}");
-            if let Some(said) = found {
-                assert!(said.contains("interrupt 21 off"), "{said}");
+            assert_eq!(disabled.is_some(), is_off, "for {unhandled}");
+            if let Some(message) = disabled {
+                assert!(message.contains("disabled interrupt 21"), "{message}");
             }
         }
-        assert_eq!(switched_off(21, ""), None);
+        assert_eq!(disabled_line(21, ""), None);
     }
 }

@@ -1,19 +1,19 @@
-//! Pages that no measuring thread needs, given back though memory is locked.
+//! Pages that no measuring thread needs, released although memory is locked.
 //!
-//! `mlockall` of what is mapped brings in all of it, and so the whole stack of every
-//! thread that is there, and of those that have ended: the C library keeps them for
-//! threads to come. A stack that is mapped afterwards has only the pages that it uses
-//! (`MCL_ONFAULT`).
+//! `mlockall` of existing mappings loads all of them, including the whole stack of every thread,
+//! also of ended threads: the C library keeps these stacks for later threads. A stack that is
+//! mapped afterwards has only the pages that it uses (`MCL_ONFAULT`).
 
 use std::ffi::{c_int, c_void};
 
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Below where a thread is now, bytes of its stack that stay: what it uses next.
+/// Size in bytes of the stack below the current frame that stays, because the thread uses it
+/// next.
 const KEPT_STACK: usize = 64 << 10;
 
-/// Gives back what the calling thread does not use of its stack now. For threads that
-/// may wait for a page: what they use later is theirs again.
+/// Releases the part of the calling thread's stack that it does not use now. For threads that may
+/// wait for a page: a later use maps it again.
 pub fn let_stack_go() {
     if let Some(lowest) = lowest_of_stack() {
         let here = std::hint::black_box(&raw const lowest).addr();
@@ -21,43 +21,44 @@ pub fn let_stack_go() {
     }
 }
 
-/// Gives back the tables by which a program that panics finds its way up.
+/// Releases the tables that a panic uses to unwind.
 pub(super) fn let_unwinding_go() {
     if let Some((from, to)) = unwinding() {
         give_back(from, to);
     }
 }
 
-/// From where to where this program's tables for unwinding are.
+/// Returns the address range of this program's unwinding tables.
 fn unwinding() -> Option<(usize, usize)> {
     unsafe extern "C" fn look(
         info: *mut libc::dl_phdr_info,
         _: libc::size_t,
-        found: *mut c_void,
+        range: *mut c_void,
     ) -> c_int {
-        // SAFETY: what `dl_iterate_phdr` passes is whole; `found` is ours, below.
-        let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<(usize, usize)>>()) };
+        // SAFETY: `dl_iterate_phdr` passes a valid structure; `range` points to the variable
+        // below.
+        let (info, range) = unsafe { (&*info, &mut *range.cast::<Option<(usize, usize)>>()) };
         if !info.dlpi_phdr.is_null() {
-            // SAFETY: there are as many headers as it says.
+            // SAFETY: the structure states the number of headers.
             let headers =
                 unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-            *found = tables(headers, number(info.dlpi_addr));
+            *range = tables(headers, number(info.dlpi_addr));
         }
-        // The first is the program itself; libraries are small.
+        // The first object is the program itself; libraries are small.
         1
     }
-    let mut found: Option<(usize, usize)> = None;
-    // SAFETY: `found` outlives the call, and nobody else has it.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
-    // Linkers put them behind all constants. Where one does not, they stay: measuring
+    let mut range: Option<(usize, usize)> = None;
+    // SAFETY: `range` outlives the call and has no other user.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut range).cast()) };
+    // Linkers place them behind all constants. With another layout they stay, because measuring
     // threads read constants.
     static CONSTANT: [u8; 1] = [1];
     let constant = std::hint::black_box(&raw const CONSTANT).addr();
-    found.filter(|(from, _)| constant < *from)
+    range.filter(|(from, _)| constant < *from)
 }
 
-/// Where the tables are in a program that was loaded at `base`: up to the end of what
-/// can only be read.
+/// Returns the range of the tables in a program that was loaded at `base`: up to the end of the
+/// read-only part.
 fn tables(headers: &[libc::Elf64_Phdr], base: usize) -> Option<(usize, usize)> {
     let range = |header: &libc::Elf64_Phdr| {
         let from = number(header.p_vaddr);
@@ -65,11 +66,13 @@ fn tables(headers: &[libc::Elf64_Phdr], base: usize) -> Option<(usize, usize)> {
     };
     let index = headers
         .iter()
-        .find(|one| one.p_type == libc::PT_GNU_EH_FRAME)?;
+        .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
     let (from, _) = range(index);
-    let part = headers.iter().find(|one| {
-        let (begin, end) = range(one);
-        one.p_type == libc::PT_LOAD && one.p_flags == libc::PF_R && (begin..end).contains(&from)
+    let part = headers.iter().find(|header| {
+        let (begin, end) = range(header);
+        header.p_type == libc::PT_LOAD
+            && header.p_flags == libc::PF_R
+            && (begin..end).contains(&from)
     })?;
     let (_, to) = range(part);
     Some((base.wrapping_add(from), base.wrapping_add(to)))
@@ -79,12 +82,12 @@ fn number(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
-/// The lowest address of the calling thread's stack, above its guard.
+/// Returns the lowest address of the calling thread's stack, above its guard.
 fn lowest_of_stack() -> Option<usize> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut lowest, mut bytes) = (std::ptr::null_mut(), 0);
-    // SAFETY: the first call, where it succeeds, writes what the second reads and the
-    //         third frees.
+    // SAFETY: if the first call succeeds, it writes the value that the second reads and the third
+    // frees.
     unsafe {
         let own = libc::pthread_self();
         if libc::pthread_getattr_np(own, attributes.as_mut_ptr()) != 0 {
@@ -97,8 +100,7 @@ fn lowest_of_stack() -> Option<usize> {
     }
 }
 
-/// Gives back the whole pages between two addresses: of a file, or of a stack below
-/// all that is in use.
+/// Releases the whole pages between two addresses: of a file, or of a stack below the used part.
 fn give_back(from: usize, to: usize) {
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     let Some(page) = page.and_then(|page| usize::try_from(page).ok()) else {
@@ -109,8 +111,8 @@ fn give_back(from: usize, to: usize) {
         return;
     }
     let start = std::ptr::with_exposed_provenance_mut::<c_void>(from);
-    // SAFETY: whole pages, of which nothing is lost: those of a file are read again,
-    //         and of the others nobody has anything. A refusal costs memory only.
+    // SAFETY: these are whole pages without data to lose: pages of a file are read again, and the
+    // others are unused. If the call fails, laggard only uses more memory.
     unsafe {
         libc::munlock(start, to - from);
         libc::madvise(start, to - from, libc::MADV_DONTNEED);
@@ -122,7 +124,7 @@ mod tests {
     use super::super::policy;
     use super::*;
 
-    /// Of the mapping at `address`: bytes in memory, and whether it is locked.
+    /// Returns the resident bytes of the mapping at `address`, and whether it is locked.
     fn mapping(address: usize) -> (usize, bool) {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut is_it = false;
@@ -142,12 +144,12 @@ mod tests {
         panic!("nothing is mapped at {address:x}");
     }
 
-    /// In a process of its own: other tests lock and unlock all memory of this one.
+    /// Runs in a separate process, because other tests lock and unlock all memory of this one.
     #[test]
-    fn tables_and_a_stack_that_nobody_uses_are_not_locked_and_all_else_is() {
+    fn unused_tables_and_stack_are_not_locked_and_the_rest_is() {
         const ALONE: &str = "LAGGARD_TEST_ALONE";
         const NAME: &str = "linux::unneeded::tests::\
-                            tables_and_a_stack_that_nobody_uses_are_not_locked_and_all_else_is";
+                            unused_tables_and_stack_are_not_locked_and_the_rest_is";
         if std::env::var_os(ALONE).is_some() {
             return look_alone();
         }
@@ -158,13 +160,13 @@ mod tests {
             .output()
             .unwrap();
 
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         let wrong = String::from_utf8_lossy(&output.stderr);
-        for line in said.lines().filter(|line| line.starts_with("skipped:")) {
+        for line in stdout.lines().filter(|line| line.starts_with("skipped:")) {
             println!("{line}");
         }
-        assert!(output.status.success(), "{said}\n{wrong}");
-        assert!(said.contains("1 passed"), "{said}");
+        assert!(output.status.success(), "{stdout}\n{wrong}");
+        assert!(stdout.contains("1 passed"), "{stdout}");
     }
 
     fn look_alone() {
@@ -179,7 +181,7 @@ mod tests {
         });
         let there = there.unwrap();
         if let Err(err) = policy::lock_memory() {
-            // It begins a line, where the harness has begun one.
+            // Starts a new line, because the harness has written to the current one.
             println!("\nskipped: memory cannot be locked: {err}");
             return;
         }
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_from_their_index_to_the_end_of_what_can_only_be_read() {
+    fn tables_reach_from_their_index_to_the_end_of_the_read_only_part() {
         let header = |p_type, p_flags, p_vaddr, p_memsz| libc::Elf64_Phdr {
             p_type,
             p_flags,
@@ -211,9 +213,9 @@ mod tests {
         let constants = header(libc::PT_LOAD, libc::PF_R, 0, 0x4800);
         let index = header(libc::PT_GNU_EH_FRAME, libc::PF_R, 0x3000, 0x100);
 
-        let found = tables(&[constants, code, index], 0x10_0000);
+        let range = tables(&[constants, code, index], 0x10_0000);
 
-        assert_eq!(found, Some((0x10_3000, 0x10_4800)));
+        assert_eq!(range, Some((0x10_3000, 0x10_4800)));
         assert_eq!(tables(&[constants, code], 0), None);
         let among_code = header(libc::PT_GNU_EH_FRAME, libc::PF_R, 0x6000, 0x100);
         assert_eq!(tables(&[constants, code, among_code], 0), None);

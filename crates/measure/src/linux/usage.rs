@@ -1,4 +1,4 @@
-//! What this process has used so far.
+//! Resource usage of this process.
 
 use laggard_model::Nanos;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -7,25 +7,25 @@ use nix::time::ClockId;
 
 use super::thread::MeasuringThread;
 
-/// What the threads of this process had used at a time.
+/// Resource usage of the threads of this process at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) at: Nanos,
-    /// Of all threads, also of those that have ended.
+    /// CPU time of all threads, including ended ones.
     pub(super) whole_cpu: Nanos,
-    /// Of all threads but those that compute all the time.
+    /// CPU time of all threads except those that compute all the time.
     pub(super) cpu: Nanos,
-    /// Of those that compute all the time.
+    /// CPU time of threads that compute all the time.
     pub(super) competing_cpu: Nanos,
-    /// Of those that measure.
+    /// CPU time of measuring threads.
     pub(super) measuring_cpu: Nanos,
-    /// The largest resident size until then.
+    /// Maximum resident size so far.
     pub(super) resident_bytes: u64,
 }
 
 impl Usage {
-    /// What has been used by now, as of `at`; by those that measure:
-    /// `measuring_cpu`, and by those that compute all the time: `competing_cpu`.
+    /// Returns the usage at `at`, which is now. `measuring_cpu` is the time of measuring threads,
+    /// `competing_cpu` the time of threads that compute all the time.
     pub(super) fn at(at: Nanos, measuring_cpu: Nanos, competing_cpu: Nanos) -> Self {
         let (cpu, resident_bytes) = getrusage(UsageWho::RUSAGE_SELF).map_or((0, 0), |usage| {
             (
@@ -48,10 +48,10 @@ fn ns(time: TimeVal) -> u64 {
     time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_usec().cast_unsigned() * 1_000
 }
 
-/// CPU time of a thread; none once it has ended.
+/// Returns the CPU time of a thread, or zero once it has ended.
 pub(super) fn cpu_of(thread: &MeasuringThread) -> Nanos {
-    /// Of a clock's number: a thread's, counted by the scheduler. The other
-    /// bits are those of its number, inverted (`clock_getres(2)`).
+    /// Low bits of the ID of a thread's CPU clock, counted by the scheduler. The other bits are
+    /// the inverted TID (`clock_getres(2)`).
     const THREAD_CPU: libc::clockid_t = 6;
     let clock = ClockId::from_raw((!thread.tid.0.cast_signed() << 3) | THREAD_CPU);
     let time = clock.now().unwrap_or(TimeSpec::new(0, 0));

@@ -1,15 +1,14 @@
-//! Whether laggard itself was stopped: by a signal, a debugger, a freezer, or
-//! with the whole machine.
+//! Detection of stops of laggard itself: by a signal, a debugger, a freezer, or with the whole
+//! machine.
 //!
-//! A thread that does nothing but sleep is the witness. Nothing wakes it but
-//! what stops every thread of a process: the kernel wakes it to be stopped, and
-//! counts that it came to a CPU once more. A machine that is overloaded, or a
-//! virtual machine that is held, leaves that count alone. Suspending leaves
-//! sleeping threads asleep too, and shows in the clock that goes on meanwhile.
+//! The witness is a thread that only sleeps. It wakes only when all threads of the process are
+//! stopped: the kernel wakes it to stop it, and counts one more run of it on a CPU. An overloaded
+//! machine, or a paused virtual machine, does not change this count. Suspend also leaves sleeping
+//! threads asleep. It shows in the clock that continues during suspend.
 //!
-//! The count is read with every look at the rings. `schedstat` has three numbers;
-//! `status` has sixty lines, which a kernel without preemption writes out before
-//! anybody else may run: 160 us on a test host whose instructions take 8 ns.
+//! The count is read at each pass over the rings. `schedstat` has three numbers. `status` has
+//! sixty lines, and while a kernel without preemption writes them, nothing else runs: 160 us on a
+//! test host whose instructions take 8 ns.
 
 use std::fs::File;
 use std::io::{self, PipeWriter, Read as _};
@@ -22,48 +21,47 @@ use laggard_model::Nanos;
 
 use super::{clock, policy};
 
-/// More than a status takes.
+/// Size of a buffer for `status`, which is shorter.
 const STATUS_BYTES: usize = 4096;
-/// More than three numbers take.
+/// Size of a buffer for three numbers.
 const SCHEDSTAT_BYTES: usize = 80;
-/// Clocks that are read one after the other differ by less, unless the machine
-/// was suspended.
-const SUSPENDED: Nanos = Nanos::from_ms(1);
-/// The thread sleeps within the first of these; a machine on which it does not
-/// after all of them is so late that a stop is not to be told from it.
-const SETTLING_LOOKS: u32 = 1_000;
+/// Minimum difference of two clocks that shows a suspend. Otherwise, clocks read one after the
+/// other differ by less.
+const MIN_SUSPEND: Nanos = Nanos::from_ms(1);
+/// Maximum number of checks until the thread sleeps; the first few usually suffice. A machine on
+/// which it does not sleep after all of them is so late that a stop cannot be recognised.
+const MAX_SETTLING_CHECKS: u32 = 1_000;
 const SETTLING_PAUSE: Duration = Duration::from_millis(1);
 
-/// Tells when laggard was stopped.
+/// Detector of stops of laggard.
 #[derive(Debug)]
 pub struct Witness {
-    /// What the kernel says of the thread.
+    /// Files with the kernel's counts of the thread.
     files: WitnessFiles,
-    /// The thread ends when this does.
+    /// Pipe whose end ends the thread.
     awake: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
-    seen: Option<Seen>,
+    seen: Option<WitnessReading>,
 }
 
-/// Where the kernel tells of the thread.
+/// Files with the kernel's counts of a thread.
 #[derive(Debug)]
 struct WitnessFiles {
     status: File,
-    /// Absent where the kernel does not count what a thread waits.
+    /// `None` if the kernel does not count scheduling delays.
     schedstat: Option<File>,
 }
 
-/// What was seen at a look.
+/// Values at a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Seen {
-    /// How often the thread came to a CPU, or gave it up.
+struct WitnessReading {
+    /// Number of times that the thread was switched in, or gave up the CPU.
     turns: u64,
-    /// For how long the machine was suspended since it started.
+    /// Time that the machine was suspended since boot.
     suspended: Nanos,
 }
 
 impl Witness {
-    /// Starts the thread.
     pub fn new() -> io::Result<Self> {
         let (asleep, awake) = io::pipe()?;
         let (ready, files) = channel();
@@ -79,11 +77,11 @@ impl Witness {
         })
     }
 
-    /// Starts the thread and waits until it does nothing but sleep, so that already
-    /// the next look tells whether laggard was stopped since.
+    /// Starts the thread and waits until it only sleeps, so that the next check already shows a
+    /// stop.
     pub fn settled() -> io::Result<Self> {
         let mut witness = Self::new()?;
-        for _ in 0..SETTLING_LOOKS {
+        for _ in 0..MAX_SETTLING_CHECKS {
             witness.was_stopped();
             if witness.seen.is_some() {
                 break;
@@ -93,25 +91,25 @@ impl Witness {
         Ok(witness)
     }
 
-    /// Whether laggard was stopped since the call before; the first calls tell
-    /// nothing until the thread sleeps.
+    /// Returns whether laggard was stopped since the previous call. The first calls return false
+    /// until the thread sleeps.
     pub fn was_stopped(&mut self) -> bool {
         let Some(before) = self.seen else {
             // At its start it may wait for something else.
             if self.files.is_asleep() {
-                self.seen = self.look();
+                self.seen = self.read();
             }
             return false;
         };
-        let Some(now) = self.look() else {
+        let Some(now) = self.read() else {
             return false;
         };
         self.seen = Some(now);
-        now.turns != before.turns || now.suspended > before.suspended + SUSPENDED
+        now.turns != before.turns || now.suspended > before.suspended + MIN_SUSPEND
     }
 
-    fn look(&self) -> Option<Seen> {
-        Some(Seen {
+    fn read(&self) -> Option<WitnessReading> {
+        Some(WitnessReading {
             turns: self.files.turns()?,
             suspended: clock::suspended(),
         })
@@ -119,7 +117,7 @@ impl Witness {
 }
 
 impl WitnessFiles {
-    /// Of the calling thread.
+    /// Opens the files of the calling thread.
     fn own() -> io::Result<Self> {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
         Ok(Self {
@@ -145,18 +143,18 @@ impl WitnessFiles {
     }
 }
 
-/// What `tells` finds in the first `BYTES` of a file.
-fn text<const BYTES: usize, T>(file: &File, tells: fn(&str) -> Option<T>) -> Option<T> {
+/// Returns the value that `parse` finds in the first `BYTES` of a file.
+fn text<const BYTES: usize, T>(file: &File, parse: fn(&str) -> Option<T>) -> Option<T> {
     let mut bytes = [0; BYTES];
     let length = file.read_at(&mut bytes, 0).ok()?;
-    tells(&String::from_utf8_lossy(&bytes[..length]))
+    parse(&String::from_utf8_lossy(&bytes[..length]))
 }
 
 impl Drop for Witness {
     fn drop(&mut self) {
         self.awake = None;
         if let Some(thread) = self.thread.take() {
-            // It only slept; there is nothing to learn from its end.
+            // The thread only slept, so its result carries no information.
             let _ = thread.join();
         }
     }
@@ -165,13 +163,13 @@ impl Drop for Witness {
 /// Sleeps until the other end of the pipe is closed.
 fn sleep(mut asleep: io::PipeReader, ready: &Sender<io::Result<WitnessFiles>>) {
     let files = policy::block_signals().and_then(|()| WitnessFiles::own());
-    // The other end waits for exactly this message.
+    // The receiver waits for exactly this message.
     let _ = ready.send(files);
     let _ = asleep.read(&mut [0]);
 }
 
-/// How often a thread with this status gave up its CPU of its own accord, and
-/// whether it sleeps.
+/// Returns the number of voluntary context switches in this status, and whether the thread
+/// sleeps.
 fn sleeps(status: &str) -> Option<(u64, bool)> {
     let field = |name: &str| {
         let mut lines = status.lines();
@@ -181,7 +179,7 @@ fn sleeps(status: &str) -> Option<(u64, bool)> {
     Some((sleeps, field("State:")?.starts_with('S')))
 }
 
-/// How often a thread with this `schedstat` came to a CPU (`sched_info.pcount`).
+/// Returns the number of switch-ins in this `schedstat` (`sched_info.pcount`).
 fn turns(schedstat: &str) -> Option<u64> {
     schedstat.split_ascii_whitespace().nth(2)?.parse().ok()
 }
@@ -191,14 +189,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_threads_schedstat_tells_how_often_it_came_to_a_cpu() {
+    fn schedstat_has_the_number_of_switch_ins() {
         assert_eq!(turns("1520310 88012 17\n"), Some(17));
         assert_eq!(turns("0 0 0\n"), Some(0));
         assert_eq!(turns(""), None);
     }
 
     #[test]
-    fn a_threads_status_tells_how_often_it_fell_asleep() {
+    fn status_has_the_number_of_voluntary_switches() {
         let status = "Name:\tlag/witness\nState:\tS (sleeping)\nPid:\t7\n\
             voluntary_ctxt_switches:\t3\nnonvoluntary_ctxt_switches:\t9\n";
 
@@ -208,12 +206,12 @@ mod tests {
         assert_eq!(sleeps(""), None);
     }
 
-    /// The whole status would be written out for each look.
+    /// Avoids that the kernel writes the whole status for each check.
     #[test]
-    fn a_look_reads_three_numbers_where_the_kernel_counts() {
+    fn check_reads_schedstat_if_the_kernel_counts_delays() {
         let own = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         if turns(&own).unwrap_or(0) == 0 {
-            return println!("skipped: this kernel does not count what a thread waits");
+            return println!("skipped: this kernel does not count scheduling delays");
         }
 
         let witness = Witness::new().unwrap();
@@ -222,16 +220,16 @@ mod tests {
         assert!(witness.files.turns() >= Some(1));
     }
 
-    /// Otherwise a stop up to then would be the machine's.
+    /// Otherwise a stop before the first check would be attributed to the machine.
     #[test]
-    fn a_settled_witness_tells_from_its_first_look_on() {
+    fn settled_witness_detects_stops_from_its_first_check() {
         let witness = Witness::settled().unwrap();
 
         assert!(witness.seen.is_some());
     }
 
     #[test]
-    fn a_process_that_works_and_sleeps_was_not_stopped() {
+    fn process_that_works_and_sleeps_was_not_stopped() {
         let mut witness = Witness::new().unwrap();
 
         for _ in 0..20 {

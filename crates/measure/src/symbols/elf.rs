@@ -1,10 +1,10 @@
-//! Names of functions in the symbol tables of an ELF file.
+//! Function names from the symbol tables of an ELF file.
 //!
-//! The file belongs to whoever runs it, and can say anything. So it is read in pieces and
-//! never mapped (a file that gets shorter would end the reader by SIGBUS), every count in
-//! it has a limit, and memory grows with the offsets that are looked up, not with the
-//! file. Links to other files (`.gnu_debuglink`) are not followed. Layout: System V ABI,
-//! chapters 4 (sections, symbol table) and 5 (program header).
+//! The file belongs to the user who runs it and can contain anything. It is therefore read in
+//! pieces and never mapped (if a mapped file shrinks, SIGBUS would end the reader). Every count
+//! in it has a limit, and memory use grows with the number of offsets, not with the file. Links
+//! to other files (`.gnu_debuglink`) are not followed. Layout: System V ABI, chapters 4
+//! (sections, symbol table) and 5 (program header).
 
 use std::fs::File;
 use std::io;
@@ -12,14 +12,14 @@ use std::os::unix::fs::FileExt as _;
 
 use super::label::{self, MAX_MANGLED_BYTES};
 
-/// Limit on the size of a file, bytes.
+/// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 30;
-/// Limit on the symbols of a table. A browser with all of them has about 2 million.
+/// Maximum number of symbols in a table. A browser with full symbols has about 2 million.
 const MAX_SYMBOLS: u64 = 10_000_000;
-/// Limit on section and program headers each.
+/// Maximum number of section headers, and of program headers.
 const MAX_HEADERS: u64 = 65_536;
-/// Symbols that are read at a time.
-const SYMBOLS_AT_ONCE: u64 = 4096;
+/// Number of symbols per read.
+const SYMBOLS_PER_READ: u64 = 4096;
 
 const PT_LOAD: u32 = 1;
 const SHT_SYMTAB: u32 = 2;
@@ -30,19 +30,19 @@ const SHN_ABS: u16 = 0xfff1;
 const STT_NOTYPE: u8 = 0;
 const STT_FUNC: u8 = 2;
 const STT_GNU_IFUNC: u8 = 10;
-/// `e_phnum` where the number does not fit; section 0 has it then.
+/// `e_phnum` if the number does not fit; section 0 then holds it.
 const PN_XNUM: u64 = 0xffff;
 
 /// Reason why a function has no name.
 pub(super) type Unknown = String;
 
-/// ELF file of this machine's byte order.
+/// ELF file in this machine's byte order.
 #[derive(Debug)]
 pub(super) struct ElfFile<'a> {
     file: &'a File,
     is_64: bool,
     segments: Vec<Segment>,
-    /// The full table first, then the dynamic one.
+    /// Full table first, then the dynamic one.
     tables: Vec<SymbolTable>,
 }
 
@@ -82,13 +82,13 @@ struct ElfSymbol {
     bytes: u64,
 }
 
-/// Functions that start at the same address, the last start before an address.
+/// Functions that start at the same address, the last start before a given address.
 #[derive(Clone, Copy, Debug, Default)]
-struct Nearest {
+struct NearestFunctions {
     address: u64,
-    /// Bytes and name of the longest one.
+    /// Size in bytes and name of the longest function.
     sized: Option<(u64, u32)>,
-    /// Name of one whose length is not known.
+    /// Name of a function of unknown size.
     unsized_name: Option<u32>,
 }
 
@@ -96,7 +96,8 @@ impl<'a> ElfFile<'a> {
     /// Reads the headers.
     ///
     /// # Errors
-    /// When it is no ELF file that can be read: the reason.
+    ///
+    /// Returns the reason if the file is not a readable ELF file.
     pub(super) fn open(file: &'a File, bytes: u64) -> Result<Self, Unknown> {
         if bytes > MAX_FILE_BYTES {
             return Err(format!("the file is larger than {MAX_FILE_BYTES} bytes"));
@@ -109,7 +110,7 @@ impl<'a> ElfFile<'a> {
         let is_64 = match start[4] {
             1 => false,
             2 => true,
-            class => return Err(format!("its ELF class {class} is not known")),
+            class => return Err(format!("its ELF class {class} is unknown")),
         };
         let own_order = if cfg!(target_endian = "little") { 1 } else { 2 };
         if start[5] != own_order {
@@ -130,7 +131,7 @@ impl<'a> ElfFile<'a> {
         let header = &mut header[..if self.is_64 { 64 } else { 52 }];
         read(self.file, 0, header)?;
         let fields = Fields(header);
-        // Program headers, section headers, and where their sizes and counts are.
+        // Positions of the program headers, the section headers, and their sizes and counts.
         let (programs, sections, sizes) = if self.is_64 {
             (fields.u64(32), fields.u64(40), 54)
         } else {
@@ -237,18 +238,19 @@ impl<'a> ElfFile<'a> {
     /// Looks up the function at each offset in the file.
     ///
     /// # Errors
-    /// Of the file, when its symbols cannot be read; of an offset, when no function is
-    /// there.
+    ///
+    /// The outer error means that the symbols cannot be read, the inner one that no function is
+    /// at the offset.
     pub(super) fn names(&self, offsets: &[u64]) -> Result<Vec<Result<String, Unknown>>, Unknown> {
         if self.tables.is_empty() {
             return Err("the file has no symbols".into());
         }
         let mut names: Vec<Result<String, Unknown>> = offsets
             .iter()
-            .map(|_| Err("no function of the file is there".into()))
+            .map(|_| Err("the file has no function at this offset".into()))
             .collect();
         for table in &self.tables {
-            // Addresses still without a name, and which offset each is of.
+            // Addresses without a name so far, each with the index of its offset.
             let mut wanted: Vec<(u64, usize)> = (0..offsets.len())
                 .filter(|&index| names[index].is_err())
                 .filter_map(|index| Some((self.address_of(offsets[index])?, index)))
@@ -264,7 +266,8 @@ impl<'a> ElfFile<'a> {
         Ok(names)
     }
 
-    /// Address for which the file gives symbols, not that in a process.
+    /// Returns the address that the file's symbols use, which differs from the address in a
+    /// process.
     fn address_of(&self, offset: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let within = offset.checked_sub(segment.offset)?;
@@ -272,25 +275,25 @@ impl<'a> ElfFile<'a> {
         })
     }
 
-    /// Reads the table once, and keeps for each wanted address, in ascending order, the
-    /// functions that start last before it.
+    /// Reads the table once. For each wanted address, in ascending order, keeps the functions
+    /// with the last start before it.
     fn nearest(
         &self,
         table: &SymbolTable,
         wanted: &[(u64, usize)],
-    ) -> Result<Vec<Nearest>, Unknown> {
+    ) -> Result<Vec<NearestFunctions>, Unknown> {
         if table.count > MAX_SYMBOLS {
             return Err(format!("the file has more than {MAX_SYMBOLS} symbols"));
         }
-        let mut nearest = vec![Nearest::default(); wanted.len()];
+        let mut nearest = vec![NearestFunctions::default(); wanted.len()];
         if wanted.is_empty() {
             return Ok(nearest);
         }
         let symbol_bytes = self.symbol_bytes();
-        let mut buffer = vec![0; usize::try_from(SYMBOLS_AT_ONCE * symbol_bytes).unwrap_or(0)];
+        let mut buffer = vec![0; usize::try_from(SYMBOLS_PER_READ * symbol_bytes).unwrap_or(0)];
         let mut number = 0;
         while number < table.count {
-            let count = SYMBOLS_AT_ONCE.min(table.count - number);
+            let count = SYMBOLS_PER_READ.min(table.count - number);
             let bytes = usize::try_from(count * symbol_bytes).unwrap_or(0);
             let piece = &mut buffer[..bytes];
             read_entry(self.file, table.offset, symbol_bytes, number, piece)?;
@@ -305,7 +308,7 @@ impl<'a> ElfFile<'a> {
             }
             number += count;
         }
-        // What starts last before an address may have been noted for a smaller one.
+        // The last start before an address may have been stored for a smaller address.
         for index in 1..nearest.len() {
             let before = nearest[index - 1];
             if !before.is_empty()
@@ -337,15 +340,19 @@ impl<'a> ElfFile<'a> {
         }
     }
 
-    fn name(&self, table: &SymbolTable, at: u32) -> Result<String, Unknown> {
-        let at = u64::from(at);
-        let Some(left) = table.names_bytes.checked_sub(at).filter(|&left| left > 0) else {
-            return Err("the name of its function is outside of the file's names".into());
+    fn name(&self, table: &SymbolTable, offset: u32) -> Result<String, Unknown> {
+        let offset = u64::from(offset);
+        let Some(left) = table
+            .names_bytes
+            .checked_sub(offset)
+            .filter(|&left| left > 0)
+        else {
+            return Err("the name of its function is outside the file's string table".into());
         };
         let mut name = [0; MAX_MANGLED_BYTES];
         let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(name.len());
         let name = &mut name[..bytes];
-        let offset = table.names_offset.checked_add(at);
+        let offset = table.names_offset.checked_add(offset);
         read(self.file, offset.unwrap_or(u64::MAX), name)?;
         let end = name.iter().position(|&byte| byte == 0);
         match &name[..end.unwrap_or(bytes)] {
@@ -362,7 +369,7 @@ impl ElfSymbol {
     }
 }
 
-impl Nearest {
+impl NearestFunctions {
     const fn is_empty(&self) -> bool {
         self.sized.is_none() && self.unsized_name.is_none()
     }
@@ -384,8 +391,8 @@ impl Nearest {
         }
     }
 
-    /// Name of the function that holds `address`. A dynamic table has few of the
-    /// functions: there, one without a length holds its first byte only.
+    /// Returns the name of the function that contains `address`. A dynamic table has few of the
+    /// functions, so a function of unknown size counts only for its first byte.
     fn name_at(&self, address: u64, is_dynamic: bool) -> Option<u32> {
         let within = address.checked_sub(self.address)?;
         match self.sized {
@@ -395,7 +402,7 @@ impl Nearest {
     }
 }
 
-/// Fields of a structure in the byte order of this machine.
+/// Fields of a structure in this machine's byte order.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -416,7 +423,7 @@ impl Fields<'_> {
     }
 }
 
-/// Reads from entry `number` of a table whose entries have `bytes` bytes each.
+/// Reads entries of a table from entry `number`. Each entry has `bytes` bytes.
 fn read_entry(
     file: &File,
     table: u64,
@@ -430,13 +437,13 @@ fn read_entry(
 }
 
 fn read(file: &File, offset: u64, bytes: &mut [u8]) -> Result<(), Unknown> {
-    // Beyond that it is no offset for the kernel.
+    // A larger value is not a valid file offset for the kernel.
     if i64::try_from(offset).is_err() {
-        return Err("it is not a whole ELF file: an offset in it is too large".into());
+        return Err("the ELF file is damaged: an offset is too large".into());
     }
     file.read_exact_at(bytes, offset).map_err(|err| {
         if err.kind() == io::ErrorKind::UnexpectedEof {
-            "it is not a whole ELF file: it ends too early".into()
+            "the ELF file is truncated".into()
         } else {
             format!("the file cannot be read: {}", crate::linux::reason_of(&err))
         }

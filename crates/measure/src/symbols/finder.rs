@@ -1,9 +1,9 @@
-//! Finding out which file an address of a process is in, while the process lives.
+//! Search for the file of each address of a process, while the process lives.
 //!
-//! A process can make others wait for its list of mappings, for example while a thread of
-//! it changes a mapping of a FUSE file whose server does not answer. So a thread of normal
-//! priority looks, and is left behind when it does not come back. It only makes calls
-//! during which it can be killed, so that it does not keep laggard from ending.
+//! A process can block readers of its list of mappings, for example while one of its threads
+//! changes a mapping of a FUSE file whose server does not answer. A thread of normal priority
+//! therefore reads the list, and laggard abandons it if it does not return. The thread makes only
+//! calls that a kill interrupts, so that it does not keep laggard from exiting.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,113 +22,117 @@ use nix::sys::stat::Mode;
 use super::file::{HeldFile, open_process, without_deleted};
 use super::label;
 use super::mappings::{self, Mapping};
-use super::patience::{LOOK_EVERY, Patience};
+use super::patience::{CHECK_INTERVAL, Patience};
 
-/// Limit on the time that one process may take.
+/// Maximum time for one process.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
-/// Limit on threads of this program that were left behind and did not come back.
-const MAX_LEFT_BEHIND: usize = 4;
-/// Limit on files of one process that are looked at for one late activation.
-const MAX_FILES_PER_LOOK: usize = 64;
-/// Stack of the thread, bytes.
+/// Maximum number of abandoned threads that have not returned.
+const MAX_ABANDONED: usize = 4;
+/// Maximum number of files of one process that are held for one late wakeup.
+const MAX_FILES_PER_PROCESS: usize = 64;
+/// Stack of the thread in bytes.
 const STACK_BYTES: usize = 128 << 10;
 
-/// The threads that were left behind and still wait.
-static LEFT_BEHIND: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
+/// Abandoned threads that are still blocked.
+static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
 
-/// Place of an address: a file of [`Look::files`] and an offset in it, bytes, or why none
-/// is known.
-pub(super) type FoundPlace = Result<(usize, u64), String>;
+/// Place of an address: an index into [`ProcessFiles::files`] and an offset in bytes, or the
+/// reason why it is unknown.
+pub(super) type AddressPlace = Result<(usize, u64), String>;
 
-/// What was found of a process.
+/// Files of the addresses of one process.
 #[derive(Debug, Default)]
-pub(super) struct Look {
-    pub(super) places: Vec<(Address, FoundPlace)>,
-    pub(super) files: Vec<FoundFile>,
+pub(super) struct ProcessFiles {
+    pub(super) places: Vec<(Address, AddressPlace)>,
+    pub(super) files: Vec<MappedFile>,
     /// User that started the process.
     pub(super) user: Option<u32>,
 }
 
 /// File that a process has mapped.
 #[derive(Debug)]
-pub(super) struct FoundFile {
+pub(super) struct MappedFile {
     pub(super) file: HeldFile,
-    /// Last part of its path.
+    /// Last part of the path.
     pub(super) module: String,
 }
 
 #[derive(Debug)]
-struct Ask {
+struct LocateRequest {
     process: u32,
     addresses: Vec<u64>,
 }
 
-/// Looks at addresses of a process; an error is the reason why it cannot.
-type LookAt = fn(u32, &[u64]) -> Result<Look, String>;
+/// Function that locates addresses of a process. An error is the reason why it cannot.
+type Locate = fn(u32, &[u64]) -> Result<ProcessFiles, String>;
 
-/// Thread that looks, once there was something to look at.
+/// Handle of the thread that searches. The first request starts the thread.
 #[derive(Debug)]
 pub(super) struct Finder {
-    look: LookAt,
+    locate: Locate,
     thread: Option<FinderThread>,
 }
 
 impl Default for Finder {
     fn default() -> Self {
-        Self { look, thread: None }
+        Self {
+            locate: locate_in_proc,
+            thread: None,
+        }
     }
 }
 
 #[derive(Debug)]
 struct FinderThread {
-    asks: Sender<Ask>,
-    answers: Receiver<Result<Look, String>>,
-    /// Held by the thread, too, until it ends.
+    asks: Sender<LocateRequest>,
+    answers: Receiver<Result<ProcessFiles, String>>,
+    /// Shared with the thread until it ends.
     life: Arc<()>,
 }
 
 impl Finder {
-    /// Finds the files of these addresses.
+    /// Locates the files of these addresses.
     ///
     /// # Errors
-    /// When the process cannot be looked at: the reason.
-    pub(super) fn look(
+    ///
+    /// Returns the reason if the process cannot be examined.
+    pub(super) fn locate(
         &mut self,
         process: u32,
         addresses: &BTreeSet<Address>,
         patience: &mut Patience,
         interrupted: &AtomicBool,
-    ) -> Result<Look, String> {
+    ) -> Result<ProcessFiles, String> {
         let until = Instant::now() + LOOK_LIMIT;
         if patience.left(until, interrupted).is_none() {
-            return Err("laggard was ended before it looked at the process".into());
+            return Err("laggard was stopped before it examined the process".into());
         }
         let thread = match self.thread.take() {
             Some(thread) => thread,
-            None => FinderThread::start(self.look)?,
+            None => FinderThread::start(self.locate)?,
         };
         let addresses = addresses.iter().map(|address| address.0).collect();
-        let ended = |_| "the process could not be looked at: a thread of laggard ended".to_owned();
+        let ended = |_| "cannot examine the process: a thread of laggard ended".to_owned();
         thread
             .asks
-            .send(Ask { process, addresses })
+            .send(LocateRequest { process, addresses })
             .map_err(|_| ended(()))?;
         loop {
             let Some(left) = patience.left(until, interrupted) else {
-                thread.leave_behind();
+                thread.abandon();
                 return Err(if patience.is_interrupted() {
-                    "laggard was ended while it looked at the process".into()
+                    "laggard was stopped while it examined the process".into()
                 } else {
                     format!(
-                        "the process could not be looked at: it kept laggard waiting for {} s",
+                        "cannot examine the process: it did not respond for {} s",
                         LOOK_LIMIT.as_secs()
                     )
                 });
             };
-            match thread.answers.recv_timeout(left.min(LOOK_EVERY)) {
-                Ok(look) => {
+            match thread.answers.recv_timeout(left.min(CHECK_INTERVAL)) {
+                Ok(located) => {
                     self.thread = Some(thread);
-                    return look;
+                    return located;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(ended(())),
@@ -138,31 +142,34 @@ impl Finder {
 }
 
 impl FinderThread {
-    fn start(look: LookAt) -> Result<Self, String> {
-        let mut waiting = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+    fn start(locate: Locate) -> Result<Self, String> {
+        let mut waiting = ABANDONED.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|life| life.strong_count() > 0);
-        if waiting.len() >= MAX_LEFT_BEHIND {
+        if waiting.len() >= MAX_ABANDONED {
             return Err(format!(
-                "the process was not looked at: {MAX_LEFT_BEHIND} others keep laggard waiting"
+                "cannot examine the process: {MAX_ABANDONED} others do not respond"
             ));
         }
         drop(waiting);
-        let (asks, asked) = channel::<Ask>();
-        let (told, answers) = channel();
+        let (asks, requests) = channel::<LocateRequest>();
+        let (sender, answers) = channel();
         let life = Arc::new(());
         let held = Arc::clone(&life);
         std::thread::Builder::new()
             .name("laggard/symbols".into())
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                for ask in asked {
-                    if told.send(look(ask.process, &ask.addresses)).is_err() {
+                for request in requests {
+                    if sender
+                        .send(locate(request.process, &request.addresses))
+                        .is_err()
+                    {
                         break;
                     }
                 }
                 drop(held);
             })
-            .map_err(|err| format!("the process could not be looked at: no thread: {err}"))?;
+            .map_err(|err| format!("cannot examine the process: cannot start a thread: {err}"))?;
         Ok(Self {
             asks,
             answers,
@@ -170,34 +177,34 @@ impl FinderThread {
         })
     }
 
-    /// Forgets the thread, which ends when it comes back.
-    fn leave_behind(self) {
-        let mut waiting = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Abandons the thread, which ends when it returns.
+    fn abandon(self) {
+        let mut waiting = ABANDONED.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push(Arc::downgrade(&self.life));
     }
 }
 
-fn look(process: u32, addresses: &[u64]) -> Result<Look, String> {
+fn locate_in_proc(process: u32, addresses: &[u64]) -> Result<ProcessFiles, String> {
     let refused = |err: io::Error| {
         format!(
-            "the process could not be looked at: {}",
+            "cannot examine the process: {}",
             crate::linux::reason_of(&err)
         )
     };
-    // All that follows is of this process, even if another gets its number.
+    // From here everything refers to this process, even if another process gets its number.
     let directory = open_process(process).map_err(refused)?;
     let maps = open_for_reading(directory.as_fd(), "maps").map_err(refused)?;
     let mappings = mappings::find(&maps, addresses).map_err(refused)?;
-    let mut look = Look {
+    let mut located = ProcessFiles {
         user: user_of(directory.as_fd()),
-        ..Look::default()
+        ..ProcessFiles::default()
     };
     let mut held: Vec<(Mapping, Result<usize, String>)> = Vec::new();
     for (mapping, inside) in mappings {
         let file = match held.iter().find(|(other, _)| is_same_file(other, &mapping)) {
             Some((_, file)) => file.clone(),
             None => {
-                let file = look.hold(directory.as_fd(), &mapping);
+                let file = located.hold(directory.as_fd(), &mapping);
                 held.push((mapping.clone(), file.clone()));
                 file
             }
@@ -205,43 +212,43 @@ fn look(process: u32, addresses: &[u64]) -> Result<Look, String> {
         for address in inside {
             let offset = (address - mapping.start).wrapping_add(mapping.offset);
             let place = file.clone().map(|file| (file, offset));
-            look.places.push((Address(address), place));
+            located.places.push((Address(address), place));
         }
     }
-    let found: BTreeSet<Address> = look.places.iter().map(|(address, _)| *address).collect();
+    let covered: BTreeSet<Address> = located.places.iter().map(|(address, _)| *address).collect();
     let missing = addresses.iter().map(|&address| Address(address));
-    for address in missing.filter(|address| !found.contains(address)) {
-        let reason = "the process has no memory there".into();
-        look.places.push((address, Err(reason)));
+    for address in missing.filter(|address| !covered.contains(address)) {
+        let reason = "the process has no memory at this address".into();
+        located.places.push((address, Err(reason)));
     }
-    Ok(look)
+    Ok(located)
 }
 
-/// Whether two mappings of a process have the same file. Two files of btrfs may show the
-/// same inode, but not under the same path.
-fn is_same_file(one: &Mapping, other: &Mapping) -> bool {
-    one.file.is_some() && one.file == other.file && one.name == other.name
+/// Returns whether two mappings of a process have the same file. Two files of btrfs may show the
+/// same inode, but not the same path.
+fn is_same_file(first: &Mapping, other: &Mapping) -> bool {
+    first.file.is_some() && first.file == other.file && first.name == other.name
 }
 
-impl Look {
-    /// Holds the file of a mapping. Returns its index, or why it is not held.
+impl ProcessFiles {
+    /// Holds the file of a mapping. Returns its index or the reason why it is not held.
     fn hold(&mut self, directory: BorrowedFd<'_>, mapping: &Mapping) -> Result<usize, String> {
         let name = without_deleted(&mapping.name);
         let Some(mapped) = mapping.file else {
             return Err(match name.as_bytes() {
-                [] => "it is in no file".into(),
-                _ => format!("it is in no file ({})", label::module(name)),
+                [] => "it is not in a file".into(),
+                _ => format!("it is not in a file ({})", label::module(name)),
             });
         };
-        if self.files.len() == MAX_FILES_PER_LOOK {
+        if self.files.len() == MAX_FILES_PER_PROCESS {
             return Err(format!(
-                "its file was not held: the process has more than {MAX_FILES_PER_LOOK}"
+                "its file was not held: the process has more than {MAX_FILES_PER_PROCESS} files"
             ));
         }
         let file = HeldFile::hold(directory, mapping, mapped)
             .map_err(|reason| label::harmless(&format!("{}: {reason}", name.to_string_lossy())))?;
         let module = label::module(name);
-        self.files.push(FoundFile { file, module });
+        self.files.push(MappedFile { file, module });
         Ok(self.files.len() - 1)
     }
 }
@@ -252,7 +259,7 @@ fn open_for_reading(directory: BorrowedFd<'_>, name: &str) -> io::Result<File> {
     Ok(File::from(openat(directory, name, flags, Mode::empty())?))
 }
 
-/// The user who started a process, which it cannot change: a program with set-user-ID
+/// Returns the user that started a process. The process cannot change this: a set-user-ID program
 /// keeps it.
 fn user_of(directory: BorrowedFd<'_>) -> Option<u32> {
     const MAX_STATUS_BYTES: u64 = 64 << 10;
@@ -273,25 +280,25 @@ mod tests {
 
     use super::*;
 
-    /// What the processes of this test wait for.
+    /// Ends the waits of the fake processes of this test.
     static IS_RELEASED: AtomicBool = AtomicBool::new(false);
 
-    fn hang(process: u32, _: &[u64]) -> Result<Look, String> {
+    fn hang(process: u32, _: &[u64]) -> Result<ProcessFiles, String> {
         while process == 1 && !IS_RELEASED.load(Ordering::Relaxed) {
             sleep(Duration::from_millis(1));
         }
-        Ok(Look::default())
+        Ok(ProcessFiles::default())
     }
 
-    /// Runs in a separate process: the limit on threads that were left behind is one for
-    /// the whole process, and other tests resolve addresses at the same time.
+    /// Checks the limit. The test runs in a separate process, because the limit on abandoned
+    /// threads is per process and other tests resolve addresses at the same time.
     #[test]
-    fn process_that_keeps_laggard_waiting_is_left_and_so_are_few_threads() {
+    fn process_that_does_not_respond_is_abandoned_up_to_a_limit() {
         const ALONE: &str = "LAGGARD_TEST_ALONE";
         const NAME: &str = "symbols::finder::tests::\
-                            process_that_keeps_laggard_waiting_is_left_and_so_are_few_threads";
+                            process_that_does_not_respond_is_abandoned_up_to_a_limit";
         if std::env::var_os(ALONE).is_some() {
-            return leave_threads_behind();
+            return abandon_threads();
         }
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture", NAME])
@@ -302,40 +309,40 @@ mod tests {
         assert!(stdout.contains("1 passed"), "{stdout}");
     }
 
-    fn leave_threads_behind() {
+    fn abandon_threads() {
         let mut finder = Finder {
-            look: hang,
+            locate: hang,
             thread: None,
         };
         let interrupted = AtomicBool::new(false);
-        let mut look = |process, patience: &mut Patience, interrupted: &AtomicBool| {
+        let mut locate = |process, patience: &mut Patience, interrupted: &AtomicBool| {
             let addresses = [Address(1)].into();
-            let look = finder.look(process, &addresses, patience, interrupted);
-            look.map(|_| ())
+            let located = finder.locate(process, &addresses, patience, interrupted);
+            located.map(|_| ())
         };
         let mut patience = Patience::default();
 
-        let first = look(1, &mut patience, &interrupted).unwrap_err();
-        let other = look(2, &mut patience, &interrupted);
-        // Once laggard is to end, all looks together have less than a second.
+        let first = locate(1, &mut patience, &interrupted).unwrap_err();
+        let other = locate(2, &mut patience, &interrupted);
+        // After laggard is interrupted, all searches together have less than a second.
         let ended = AtomicBool::new(true);
         let mut short = Patience::default();
-        let reasons: Vec<String> = (0..MAX_LEFT_BEHIND)
-            .map(|_| look(1, &mut short, &ended).unwrap_err())
+        let reasons: Vec<String> = (0..MAX_ABANDONED)
+            .map(|_| locate(1, &mut short, &ended).unwrap_err())
             .collect();
-        for _ in 0..MAX_LEFT_BEHIND - 2 {
-            look(1, &mut patience, &interrupted).unwrap_err();
+        for _ in 0..MAX_ABANDONED - 2 {
+            locate(1, &mut patience, &interrupted).unwrap_err();
         }
-        let last = look(1, &mut patience, &interrupted).unwrap_err();
+        let last = locate(1, &mut patience, &interrupted).unwrap_err();
         IS_RELEASED.store(true, Ordering::Relaxed);
 
-        assert!(first.contains("it kept laggard waiting for 2 s"), "{first}");
+        assert!(first.contains("it did not respond for 2 s"), "{first}");
         assert_eq!(other, Ok(()));
         assert_eq!(
             reasons[0],
-            "laggard was ended while it looked at the process"
+            "laggard was stopped while it examined the process"
         );
-        assert!(reasons[1].contains("before it looked"), "{reasons:?}");
-        assert!(last.contains("4 others keep laggard waiting"), "{last}");
+        assert!(reasons[1].contains("before it examined"), "{reasons:?}");
+        assert!(last.contains("4 others do not respond"), "{last}");
     }
 }

@@ -1,20 +1,19 @@
-//! Text from other users, made short and harmless where it enters.
+//! Text from other users, shortened and made harmless at the point of entry.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 
 use laggard_model::printable;
 
-/// Limit on the length of a name as it is in the file, bytes. Generated C++ names reach
-/// some 4,000.
+/// Maximum length in bytes of a name in the file. Generated C++ names reach some 4,000.
 pub(super) const MAX_MANGLED_BYTES: usize = 8192;
-/// Limit on a name or a reason that is kept, bytes.
+/// Maximum length in bytes of a stored name or reason.
 pub(super) const MAX_LABEL_BYTES: usize = 1024;
-/// Mark of a text that was longer.
+/// Suffix of a text that was cut.
 const CUT: &str = "...";
 
-/// Name of a function as it was written in its language. `is_cut`: only the start of it
-/// was read.
+/// Returns the name of a function as in the source code. `is_cut`: only the start of the name was
+/// read.
 pub(super) fn function(name: &[u8], is_cut: bool) -> String {
     let text = String::from_utf8_lossy(name);
     if is_cut {
@@ -30,18 +29,18 @@ pub(super) fn function(name: &[u8], is_cut: bool) -> String {
     plain.unwrap_or_else(|| harmless(&text))
 }
 
-/// Last part of a path, such as `libc.so.6`.
+/// Returns the last part of a path, such as `libc.so.6`.
 pub(super) fn module(path: &OsStr) -> String {
     let path = path.to_string_lossy();
     harmless(path.rsplit('/').next().unwrap_or_default())
 }
 
-/// A text of limited length that changes nothing on a terminal.
+/// Returns a text of limited length without control characters.
 pub(super) fn harmless(text: &str) -> String {
     limited(|out| out.write_str(text)).unwrap_or_default()
 }
 
-/// What `write` writes, as far as there is room; `None`: it failed by itself.
+/// Returns the output of `write` up to the limit, or `None` if `write` itself failed.
 fn limited(write: impl FnOnce(&mut Limited) -> fmt::Result) -> Option<String> {
     let mut out = Limited::default();
     match write(&mut out) {
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn function_has_its_name_in_its_language() {
+    fn function_name_is_demangled() {
         for (name, plain) in [
             ("_ZN5space3fooEibc", "space::foo(int, bool, char)"),
             ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
@@ -92,7 +91,7 @@ mod tests {
     #[test]
     fn hostile_name_is_short_and_harmless() {
         let long = "x".repeat(MAX_MANGLED_BYTES);
-        // Each level doubles what it is demangled to.
+        // Each level doubles the length of the demangled name.
         let doubling: String = (0..60).fold("_Z1fIiE1AI".into(), |name, _| name + "S_S_EI");
 
         for name in [&long, &doubling, "\u{1b}[2J\n\u{202e}", "\u{9b}31m"] {

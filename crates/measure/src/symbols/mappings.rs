@@ -1,8 +1,8 @@
-//! The mapping of a process in which an address lies.
+//! Mapping of a process that contains an address.
 //!
-//! Linux 6.11 or later answers for one address (`PROCMAP_QUERY`). Older kernels write
-//! out the whole list, in pieces of 4 KiB, during each of which a kernel without
-//! preemption runs nothing else.
+//! Linux 6.11 or later reports the mapping of one address (`PROCMAP_QUERY`). Older kernels write
+//! the whole list in pieces of 4 KiB. While a kernel without preemption writes a piece, the CPU
+//! runs nothing else.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,17 +12,16 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use nix::errno::Errno;
 
-/// Limit on the text of a list of mappings, bytes. The kernel's default of 65,530
-/// mappings takes 8 MB with paths of the usual length; a process can make its paths
-/// 4 KiB long.
+/// Maximum length in bytes of the list of mappings. The kernel's default limit of 65,530 mappings
+/// takes 8 MB with paths of the usual length; a process can make its paths 4 KiB long.
 const MAX_LIST_BYTES: u64 = 32 << 20;
-/// Longest path that the kernel writes.
+/// Maximum length of a path that the kernel writes.
 const PATH_MAX: usize = 4096;
 /// `_IOWR('f', 17, struct procmap_query)` of the kernel's `include/uapi/linux/fs.h`.
 const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
 
-/// Device and inode of a mapping's file, as the kernel's list shows them. On btrfs and
-/// overlayfs they can differ from those that `stat` shows.
+/// Device and inode of a mapping's file, as in the kernel's list. On btrfs and overlayfs they can
+/// differ from those that `stat` reports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct MappedInode {
     pub(super) major: u32,
@@ -37,7 +36,7 @@ pub(super) struct Mapping {
     pub(super) end: u64,
     /// Offset of `start` in the file, bytes.
     pub(super) offset: u64,
-    /// `None`: memory without a file.
+    /// File of the mapping; `None` for memory without a file.
     pub(super) file: Option<MappedInode>,
     /// Path of the file or a name such as `[vdso]`; may be empty.
     pub(super) name: OsString,
@@ -49,13 +48,13 @@ impl Mapping {
     }
 }
 
-/// Finds the mappings that hold `addresses`, which are in ascending order, each with
-/// its addresses. An address outside of all mappings is in none of them.
+/// Finds the mappings that contain `addresses`, which are in ascending order, and returns each
+/// with its addresses. An address outside of all mappings is omitted.
 ///
-/// `maps`: `/proc/PID/maps`, just opened.
+/// `maps` is `/proc/PID/maps`, just opened.
 pub(super) fn find(maps: &File, addresses: &[u64]) -> io::Result<Vec<(Mapping, Vec<u64>)>> {
     match query_each(maps, addresses) {
-        // What older kernels answer to a request that they do not know.
+        // Reply of older kernels to an unknown request.
         Err(err) if err.raw_os_error() == Some(libc::ENOTTY) => {
             search(BufReader::new(maps.take(MAX_LIST_BYTES)), addresses)
         }
@@ -104,7 +103,7 @@ const _: () = assert!(size_of::<Query>() == 104, "matches struct procmap_query")
 fn query(maps: &File, address: u64) -> io::Result<Option<Mapping>> {
     let mut name = vec![0_u8; PATH_MAX];
     match query_with(maps, address, &mut name) {
-        // The path is longer than what the kernel writes: the file can do without.
+        // The path is longer than the kernel writes it. The file is known without it.
         Err(Errno::ENAMETOOLONG) => Ok(query_with(maps, address, &mut [])?),
         answer => Ok(answer?),
     }
@@ -122,8 +121,8 @@ fn query_with(maps: &File, address: u64, name: &mut [u8]) -> Result<Option<Mappi
         },
         ..Query::default()
     };
-    // SAFETY: the request takes one `struct procmap_query`, which is there, and writes at
-    //         most `name_bytes` bytes to `name`, which is there too.
+    // SAFETY: the request takes a valid `struct procmap_query` and writes at most `name_bytes`
+    // bytes to `name`, which is valid for them.
     let failed = unsafe {
         libc::ioctl(
             maps.as_raw_fd(),
@@ -136,7 +135,7 @@ fn query_with(maps: &File, address: u64, name: &mut [u8]) -> Result<Option<Mappi
         Err(Errno::ENOENT) => return Ok(None),
         Err(err) => return Err(err),
     }
-    // Its length includes the 0 at the end.
+    // The length includes the 0 at the end.
     let written = (query.name_bytes as usize).min(name.len());
     let text = &name[..written];
     let text = text.strip_suffix(b"\0").unwrap_or(text);
@@ -168,7 +167,7 @@ fn search(mut list: impl io::BufRead, addresses: &[u64]) -> io::Result<Vec<(Mapp
             break;
         }
         let Some(mapping) = line.strip_suffix(b"\n").and_then(parse) else {
-            // The limit cut it off.
+            // The limit cut the line.
             return Err(io::Error::other(format!(
                 "its list of mappings is longer than {MAX_LIST_BYTES} bytes"
             )));
@@ -184,7 +183,7 @@ fn search(mut list: impl io::BufRead, addresses: &[u64]) -> io::Result<Vec<(Mapp
     Ok(mappings)
 }
 
-/// A line such as `7f10-7f20 r-xp 00001000 fd:01 1234     /usr/lib/libc.so.6`.
+/// Parses a line such as `7f10-7f20 r-xp 00001000 fd:01 1234     /usr/lib/libc.so.6`.
 fn parse(line: &[u8]) -> Option<Mapping> {
     let mut rest = line;
     let mut word = || -> Option<&str> {
@@ -214,7 +213,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// The kernel writes a new line in a path as `\012`.
+/// Replaces `\012`, which the kernel writes for a newline in a path.
 fn without_escapes(name: &[u8]) -> Vec<u8> {
     const NEW_LINE: &[u8] = b"\\012";
     let mut path = Vec::with_capacity(name.len());
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn list_that_is_cut_off_is_an_error() {
+    fn truncated_list_is_an_error() {
         let error = search(&b"1000-3000 r-xp 0000"[..], &[0x9000]).unwrap_err();
 
         assert!(error.to_string().contains("longer than"), "{error}");
@@ -288,7 +287,7 @@ mod tests {
         let listed = search(BufReader::new(maps()), &addresses).unwrap();
         match query_each(&maps(), &addresses) {
             Ok(asked) => assert_eq!(asked, listed),
-            Err(err) => println!("skipped: this kernel lists all mappings only ({err})"),
+            Err(err) => println!("skipped: this kernel only lists all mappings ({err})"),
         }
 
         let count: usize = listed.iter().map(|(_, inside)| inside.len()).sum();

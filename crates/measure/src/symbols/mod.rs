@@ -1,8 +1,8 @@
 //! Names for the addresses in episodes.
 //!
-//! Names are looked up when the run has ended, because reading symbol tables takes CPU
-//! time. During the run laggard notes which file each address is in, and holds that file,
-//! because the process and its file may be gone later.
+//! laggard looks up names after the run, because reading symbol tables takes CPU time. During the
+//! run laggard records the file of each address and holds that file, because the process and its
+//! file may be gone later.
 
 mod elf;
 mod file;
@@ -26,24 +26,24 @@ use crate::kernel_symbols::KernelSymbols;
 use crate::linux::Identity;
 use crate::own::OwnThreads;
 use file::HeldFile;
-use finder::{Finder, FoundPlace};
+use finder::{AddressPlace, Finder};
 use patience::Patience;
-use reader::{FileAsk, MAX_FILES, Reading};
+use reader::{FileQuery, MAX_FILES, SymbolReader};
 
 pub use reader::read_symbols_as;
 
-/// More addresses than this of one kind are not looked up; the count of those
-/// is bounded by the episodes, which are.
-const MOST: usize = reader::MAX_OFFSETS;
-/// Limit on the files held for processes of one user other than root, so that a user with
-/// many programs leaves room for those of others.
+/// Maximum number of addresses of one kind. The number of addresses is also bounded by the number
+/// of episodes.
+const MAX_ADDRESSES: usize = reader::MAX_OFFSETS;
+/// Maximum number of files held for processes of one user other than root, so that a user with
+/// many programs leaves room for other users.
 const MAX_FILES_PER_USER: usize = 64;
 
-/// Where a user address lies. Thousands of addresses share a file or a reason.
+/// Place of a user address. Thousands of addresses share a file or a reason.
 #[derive(Clone, Debug)]
 enum Place {
     File {
-        /// Index in [`SymbolBook::files`].
+        /// Index into [`SymbolBook::files`].
         file: usize,
         module: Arc<str>,
         offset: u64,
@@ -51,56 +51,56 @@ enum Place {
     Unknown(Arc<str>),
 }
 
-/// Why code of another process is not named in a container.
-const OUT_OF_SIGHT: &str =
-    "in a PID namespace (a container) only laggard's own process can be looked at";
+/// Reason why code of another process has no name in a container.
+const FOREIGN_PROCESS_IN_CONTAINER: &str =
+    "in a PID namespace (a container) laggard can examine only its own process";
 
-/// The one copy of `text`.
-fn one_of<T: ?Sized + Ord>(known: &mut BTreeSet<Arc<T>>, text: &T) -> Arc<T>
+/// Returns the shared copy of `text`.
+fn shared<T: ?Sized + Ord>(texts: &mut BTreeSet<Arc<T>>, text: &T) -> Arc<T>
 where
     for<'a> Arc<T>: From<&'a T> + Borrow<T>,
 {
-    if let Some(known) = known.get(text) {
-        return known.clone();
+    if let Some(texts) = texts.get(text) {
+        return texts.clone();
     }
     let new: Arc<T> = text.into();
-    known.insert(new.clone());
+    texts.insert(new.clone());
     new
 }
 
-/// The addresses of a run.
+/// Addresses of a run.
 #[derive(Debug)]
 pub struct SymbolBook {
     finder: Finder,
     kernel: BTreeSet<Address>,
     user: BTreeMap<u32, BTreeMap<Address, Place>>,
     files: Vec<BookFile>,
-    /// Index of each file by its device and inode.
+    /// Index of each file, keyed by device and inode.
     indices: BTreeMap<FileKey, usize>,
     max_files: usize,
-    /// Names of modules and reasons, each once.
+    /// Names of modules and reasons, one copy each.
     texts: BTreeSet<Arc<str>>,
     interrupts: BTreeSet<u32>,
-    /// Known where the kernel takes BPF programs, without which there are no
-    /// stacks either.
+    /// Identity of this process; known if the kernel accepts BPF programs, without which there
+    /// are no stacks.
     own: Option<Identity>,
     threads: OwnThreads,
     groups: SchedGroups,
-    /// Set when laggard is to end.
+    /// Set when the user interrupts laggard.
     hurry: Arc<AtomicBool>,
     patience: Patience,
 }
 
-/// Device, major and minor, and inode.
+/// Device (major and minor) and inode.
 type FileKey = ((u32, u32), u64);
 
-/// Index of a file and its module, or why it is not kept.
+/// Index of a file and its module, or the reason why it is not kept.
 type KeptFile = Result<(usize, Arc<str>), Arc<str>>;
 
 #[derive(Debug)]
 struct BookFile {
     file: HeldFile,
-    /// User whose process had it first; `None`: not known.
+    /// User whose process mapped it first; `None` if unknown.
     user: Option<u32>,
 }
 
@@ -117,10 +117,10 @@ impl Default for SymbolBook {
 }
 
 impl SymbolBook {
-    /// An empty book. `hurry` is set when laggard is to end: then what other users'
-    /// processes keep waiting is given up within a second.
+    /// Creates an empty book. `hurry` is set when laggard is interrupted; then laggard gives up
+    /// waiting for other users' processes within a second.
     pub fn new(hurry: Arc<AtomicBool>) -> Self {
-        // Most of what may be open is for what measures.
+        // Reserves most of the open files for the measurement.
         let (open, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
         let quarter = usize::try_from(open / 4).unwrap_or(MAX_FILES);
         Self {
@@ -140,9 +140,9 @@ impl SymbolBook {
         }
     }
 
-    /// Notes every address of an episode. Call it while the processes live.
+    /// Records every address of an episode. Call it while the processes live.
     pub fn note(&mut self, evidence: &Evidence) {
-        // Each once: there are thousands of switches, between few threads.
+        // Once per thread: there are thousands of switches between few threads.
         let mut switched_to = BTreeSet::new();
         for event in &evidence.events {
             match event.what {
@@ -166,11 +166,11 @@ impl SymbolBook {
         let mut unknown: BTreeMap<u32, BTreeSet<Address>> = BTreeMap::new();
         for sample in &evidence.samples {
             sample.kernel.iter().for_each(|&at| self.note_kernel(at));
-            let known = self.user.get(&sample.process);
+            let places = self.user.get(&sample.process);
             let new = sample
                 .user
                 .iter()
-                .filter(|at| known.is_none_or(|known| !known.contains_key(at)));
+                .filter(|at| places.is_none_or(|places| !places.contains_key(at)));
             unknown.entry(sample.process).or_default().extend(new);
         }
         for (process, addresses) in unknown {
@@ -178,16 +178,16 @@ impl SymbolBook {
         }
     }
 
-    /// Notes the groups of a normal thread that waited, and of those that ran. Call it while
-    /// the threads live.
+    /// Records the groups of a `SCHED_OTHER` thread that waited, and of the threads that ran. Call
+    /// it while the threads live.
     pub fn note_competitors(&mut self, waiter: Tid, evidence: &Evidence) {
         self.groups.note_competitors(waiter, evidence);
     }
 
-    /// Notes the address or the number of every sort of handler.
+    /// Records the address or the number of every handler.
     pub fn note_handlers(&mut self, counts: &HandlerCounts) {
-        for one in &counts.handlers {
-            self.note_activity(one.activity);
+        for counts in &counts.handlers {
+            self.note_activity(counts.activity);
         }
     }
 
@@ -199,7 +199,7 @@ impl SymbolBook {
             Activity::Irq(number) => {
                 self.interrupts.insert(number);
             }
-            // These have no function of their own, a name that is known, or are Windows'.
+            // These have no function, have a known name, or exist on Windows only.
             Activity::Isr(_)
             | Activity::Dpc(_)
             | Activity::Vector(_)
@@ -210,47 +210,48 @@ impl SymbolBook {
     }
 
     fn note_kernel(&mut self, address: Address) {
-        if self.kernel.len() < MOST {
+        if self.kernel.len() < MAX_ADDRESSES {
             self.kernel.insert(address);
         }
     }
 
     fn note_user(&mut self, process: u32, addresses: &BTreeSet<Address>) {
         let noted = self.user.values().map(BTreeMap::len).sum::<usize>();
-        if addresses.is_empty() || noted + addresses.len() > MOST {
+        if addresses.is_empty() || noted + addresses.len() > MAX_ADDRESSES {
             return;
         }
-        let look = match self.own.map_or(Some(process), |own| own.in_proc(process)) {
-            Some(process) => self
-                .finder
-                .look(process, addresses, &mut self.patience, &self.hurry),
-            None => Err(OUT_OF_SIGHT.into()),
+        let located = match self.own.map_or(Some(process), |own| own.in_proc(process)) {
+            Some(process) => {
+                self.finder
+                    .locate(process, addresses, &mut self.patience, &self.hurry)
+            }
+            None => Err(FOREIGN_PROCESS_IN_CONTAINER.into()),
         };
-        let places: Vec<(Address, Place)> = match look {
-            Ok(look) => {
-                let user = look.user;
-                let files: Vec<KeptFile> = look
+        let places: Vec<(Address, Place)> = match located {
+            Ok(located) => {
+                let user = located.user;
+                let files: Vec<KeptFile> = located
                     .files
                     .into_iter()
-                    .map(|found| {
-                        let module = one_of(&mut self.texts, &*found.module);
-                        match self.keep(found.file, user) {
+                    .map(|file| {
+                        let module = shared(&mut self.texts, &*file.module);
+                        match self.keep(file.file, user) {
                             Ok(file) => Ok((file, module)),
-                            Err(reason) => Err(one_of(&mut self.texts, &*reason)),
+                            Err(reason) => Err(shared(&mut self.texts, &*reason)),
                         }
                     })
                     .collect();
-                let places = look.places.into_iter();
-                let mut place = |found: FoundPlace| match found {
+                let places = located.places.into_iter();
+                let mut place = |address_place: AddressPlace| match address_place {
                     Ok((file, offset)) => place_in(&files[file], offset),
-                    Err(reason) => Place::Unknown(one_of(&mut self.texts, &*reason)),
+                    Err(reason) => Place::Unknown(shared(&mut self.texts, &*reason)),
                 };
                 places
-                    .map(|(address, found)| (address, place(found)))
+                    .map(|(address, address_place)| (address, place(address_place)))
                     .collect()
             }
             Err(reason) => {
-                let place = Place::Unknown(one_of(&mut self.texts, &*reason));
+                let place = Place::Unknown(shared(&mut self.texts, &*reason));
                 let addresses = addresses.iter();
                 addresses.map(|&address| (address, place.clone())).collect()
             }
@@ -258,9 +259,9 @@ impl SymbolBook {
         self.user.entry(process).or_default().extend(places);
     }
 
-    /// Keeps a file for later. Returns its index, or why there is no room for it.
+    /// Keeps a file for later. Returns its index or the reason why there is no room for it.
     fn keep(&mut self, file: HeldFile, user: Option<u32>) -> Result<usize, String> {
-        let key = (file.look.device, file.look.inode);
+        let key = (file.state.device, file.state.inode);
         if let Some(&index) = self.indices.get(&key) {
             return Ok(index);
         }
@@ -282,8 +283,8 @@ impl SymbolBook {
         Ok(self.files.len() - 1)
     }
 
-    /// Looks up all names, which takes up to 20 s: call it when the run has ended. Once
-    /// `interrupted` is set, it takes a second at most.
+    /// Looks up all names, which takes up to 20 s. Call it after the run. Once `interrupted` is
+    /// set, it takes at most a second.
     pub fn resolve(&self, interrupted: &AtomicBool) -> Symbols {
         Symbols {
             kernel: self.resolve_kernel(),
@@ -302,19 +303,20 @@ impl SymbolBook {
                 wanted.entry(*file).or_default().insert(*offset);
             }
         }
-        // By user, so that the files of one take no time of the others'. Root's come first.
+        // Grouped by user, so that files of one user take no time from other users. Root comes
+        // first.
         let mut users: BTreeMap<(bool, Option<u32>), Vec<usize>> = BTreeMap::new();
         for &file in wanted.keys() {
             let owner = &self.files[file];
             let files = users.entry((!owner.is_of_root(), owner.user)).or_default();
             files.push(file);
         }
-        let mut reading = Reading::new(self.patience, interrupted);
+        let mut reading = SymbolReader::new(self.patience, interrupted);
         let mut names = BTreeMap::new();
         for ((is_of_other, _), files) in users {
-            let asks: Vec<FileAsk<'_>> = files
+            let asks: Vec<FileQuery<'_>> = files
                 .iter()
-                .map(|file| FileAsk {
+                .map(|file| FileQuery {
                     file: &self.files[*file].file,
                     offsets: wanted[file].iter().copied().collect(),
                 })
@@ -358,7 +360,7 @@ impl SymbolBook {
         self.kernel.iter().map(named).collect()
     }
 
-    /// The devices of the interrupts that were seen.
+    /// Returns the devices of the recorded interrupts.
     fn name_interrupts(&self) -> BTreeMap<u32, String> {
         let named = self
             .interrupts
@@ -368,7 +370,7 @@ impl SymbolBook {
     }
 }
 
-/// The devices of an interrupt, where it has any.
+/// Returns the devices of an interrupt, or `None` if it has none.
 pub(crate) fn devices_of(interrupt: u32) -> Option<String> {
     let devices = fs::read_to_string(format!("/sys/kernel/irq/{interrupt}/actions")).ok()?;
     let devices = devices.trim();

@@ -14,13 +14,13 @@ use super::*;
 
 mod fuse;
 
-/// A limit against hanging, not an expectation.
+/// Limit against hanging, not an expectation.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// One of the C library, which exports its functions: those of this program
-/// have names in a build with debug information only.
+/// Uses the C library, which exports its functions. Functions of this program have names only in
+/// a build with debug information.
 #[test]
-fn a_function_of_a_running_program_is_named_after_the_run() {
+fn function_of_a_running_program_is_named_after_the_run() {
     let at = Address(libc::getpid as *const () as u64);
     let nowhere = Address(8);
     let mut book = SymbolBook::default();
@@ -47,7 +47,7 @@ fn a_function_of_a_running_program_is_named_after_the_run() {
 }
 
 #[test]
-fn code_of_a_process_that_is_gone_is_unknown_and_says_why() {
+fn code_of_a_process_that_is_gone_has_a_reason_instead_of_a_name() {
     let mut book = SymbolBook::default();
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -57,24 +57,22 @@ fn code_of_a_process_that_is_gone_is_unknown_and_says_why() {
 
     let reason = symbols.user[&child.id()][&Address(4096)].unknown.clone();
     assert!(
-        reason.unwrap().contains("could not be looked at"),
+        reason.unwrap().contains("cannot examine the process"),
         "{symbols:?}"
     );
 }
 
-/// Process with its own copy of the C library, of which every page that it needs is in
-/// memory.
+/// Process with its own copy of the C library. All pages that it needs are in memory.
 struct Victim {
     child: Child,
-    /// The copy.
     library: PathBuf,
-    /// Of `getpid`.
+    /// Address of `getpid`.
     address: Address,
 }
 
 impl Victim {
-    /// Starts one whose copy is in `dir`, by `command`, which runs a shell command in its
-    /// place. `None`: not with the C library of this machine.
+    /// Starts a process whose copy is in `dir`. `command` runs a shell command in its place.
+    /// Returns `None` if the C library of this machine is not suitable.
     fn start(dir: &Path, command: &str) -> Option<Self> {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let (start, path) = libc_in(&maps, "libc.so")?;
@@ -128,7 +126,7 @@ impl Drop for Victim {
     }
 }
 
-/// Start of the C library in a list of mappings, and its path.
+/// Returns the start and path of the C library in a list of mappings.
 fn libc_in<'a>(maps: &'a str, name: &str) -> Option<(u64, &'a str)> {
     maps.lines().find_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -143,7 +141,7 @@ fn libc_in<'a>(maps: &'a str, name: &str) -> Option<(u64, &'a str)> {
 
 const WAITS: &str = "echo ready; read _";
 
-/// Whether the kernel shows this process the files of mappings.
+/// Returns whether the kernel lets this process open the files of mappings.
 fn has_map_files() -> bool {
     let entries = std::fs::read_dir("/proc/self/map_files").into_iter();
     let mut links = entries.flatten().flatten();
@@ -151,7 +149,7 @@ fn has_map_files() -> bool {
 }
 
 #[test]
-fn name_is_that_of_the_mapped_file_whatever_is_at_its_path() {
+fn name_comes_from_the_mapped_file_if_its_path_is_replaced() {
     type Replace = fn(&Path);
     let replacements: [(&str, Replace); 6] = [
         ("nothing", |_| {}),
@@ -186,10 +184,10 @@ fn name_is_that_of_the_mapped_file_whatever_is_at_its_path() {
 }
 
 #[test]
-fn name_is_that_of_the_mapped_file_under_a_mount_that_hides_it() {
+fn name_comes_from_the_mapped_file_if_a_mount_hides_it() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("other"), "other").unwrap();
-    // The shell has its library mapped before it hides it.
+    // The shell maps its library before it hides the file.
     let hides = "mount --bind \"$1/other\" \"$1/libc.so.6\" && echo ready; read _";
     let command = format!("exec unshare --mount sh -c '{hides}' sh \"$1\"");
     let Some(victim) = Victim::start(dir.path(), &command) else {
@@ -206,7 +204,7 @@ fn name_is_that_of_the_mapped_file_under_a_mount_that_hides_it() {
 }
 
 #[test]
-fn file_that_is_cut_short_has_no_names_and_others_have() {
+fn truncated_file_has_no_names_and_others_have() {
     let dir = tempfile::tempdir().unwrap();
     let Some(victim) = Victim::start(dir.path(), WAITS) else {
         return;
@@ -221,21 +219,21 @@ fn file_that_is_cut_short_has_no_names_and_others_have() {
     let symbol = victim.symbol(&book);
 
     let reason = symbol.unknown.as_deref();
-    assert_eq!(reason, Some("the file was changed while it was measured"));
+    assert_eq!(reason, Some("the file changed during the measurement"));
     let symbols = book.resolve(&AtomicBool::new(false));
     let own = &symbols.user[&std::process::id()][&own];
     assert!(own.name.as_deref().unwrap().contains("getpid"), "{own:?}");
 }
 
 #[test]
-fn user_with_many_files_leaves_room_for_those_of_others() {
+fn user_with_many_files_leaves_room_for_other_users() {
     let mut book = SymbolBook {
         max_files: 100,
         ..SymbolBook::default()
     };
     let held = || {
         let file = tempfile::tempfile().unwrap();
-        let look = crate::linux::look::look(&file).unwrap();
+        let state = crate::linux::file_state::file_state(&file).unwrap();
         let mapped = mappings::MappedInode {
             major: 0,
             minor: 0,
@@ -244,7 +242,7 @@ fn user_with_many_files_leaves_room_for_those_of_others() {
         HeldFile {
             held: file.into(),
             mapped,
-            look,
+            state,
         }
     };
 
@@ -257,14 +255,14 @@ fn user_with_many_files_leaves_room_for_those_of_others() {
     assert_eq!(refused, "its file was not held: laggard holds 100 others");
 }
 
-/// Name of the variable with the directory, by which the test below does its part as an
+/// Environment variable with the directory, which makes the test below run its part as an
 /// ordinary user.
 const AS_USER: &str = "LAGGARD_TEST_SYMBOLS_AS_USER";
 
-/// Without the capability that shows the files of mappings, as after `setcap`. A test of
-/// an ordinary user, on one file system after the other.
+/// Runs as an ordinary user on several file systems, without the capability that gives access to
+/// the files of mappings, as after `setcap`.
 #[test]
-fn name_is_known_without_rights_on_every_file_system() {
+fn name_needs_no_rights_on_any_file_system() {
     if let Some(dir) = std::env::var_os(AS_USER) {
         return name_as_user(Path::new(&dir));
     }
@@ -319,20 +317,20 @@ fn name_is_known_without_rights_on_every_file_system() {
             .output()
             .unwrap();
 
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         if output.status.code() == Some(77) {
             let why = String::from_utf8_lossy(&output.stderr);
             println!("skipped: {system}: {}", why.lines().last().unwrap_or_default());
             continue;
         }
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{system}: {said}{errors}");
-        assert!(said.contains("named as user"), "{system}: {said}{errors}");
+        assert!(output.status.success(), "{system}: {stdout}{errors}");
+        assert!(stdout.contains("named as user"), "{system}: {stdout}{errors}");
         std::fs::remove_dir_all(files).unwrap();
     }
 }
 
-/// The part of an ordinary user, whose library is in `dir`.
+/// Runs the part of the ordinary user, whose library is in `dir`.
 fn name_as_user(dir: &Path) {
     assert!(!has_map_files(), "an ordinary user sees files of mappings");
     let victim = Victim::start(dir, WAITS).unwrap();
@@ -343,7 +341,7 @@ fn name_as_user(dir: &Path) {
 
     let name = symbol.name.as_deref().unwrap_or_default();
     assert!(name.contains("getpid"), "{symbol:?}");
-    // Another file at its path is not taken for it.
+    // A different file at its path is not mistaken for it.
     let other = dir.join("other");
     std::fs::copy(&victim.library, &other).unwrap();
     let mut book = SymbolBook::default();
@@ -351,14 +349,17 @@ fn name_as_user(dir: &Path) {
     victim.note(&mut book);
     let symbol = victim.symbol(&book);
     let reason = symbol.unknown.as_deref().unwrap_or_default();
-    assert!(reason.contains("another file is at its path"), "{symbol:?}");
+    assert!(
+        reason.contains("a different file is at its path"),
+        "{symbol:?}"
+    );
     println!("named as user");
 }
 
-/// A user's file server stops to answer: the files of others have names, and laggard ends
-/// when it is told to.
+/// Checks a user's file server that stops answering: the files of other users have names, and
+/// laggard ends on request.
 #[test]
-fn file_server_that_does_not_answer_is_not_waited_for() {
+fn laggard_does_not_wait_for_a_file_server_that_does_not_answer() {
     let dir = tempfile::tempdir().unwrap();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let Some((_, library)) = libc_in(&maps, "libc.so") else {
@@ -401,8 +402,8 @@ fn file_server_that_does_not_answer_is_not_waited_for() {
         book.resolve(&interrupted)
     });
     let (_, reason) = named(&symbols, victim.child.id(), victim.address);
-    assert!(reason.contains("laggard was ended"), "{reason}");
-    // Whatever waits goes on.
+    assert!(reason.contains("laggard was stopped"), "{reason}");
+    // Lets all waiting processes continue.
     drop(server);
     let begun = Instant::now();
     while reader::not_ended() > 0 {

@@ -1,13 +1,13 @@
-//! What the tests that measure on this machine ask for.
+//! Requests of the tests that measure on this machine.
 
 use laggard_measure::linux::online_cpus;
 use laggard_measure::{Drive, Request};
 use laggard_model::{Every, Nanos, Service};
 
-/// Between two expiries of a CPU.
+/// Period of a line.
 pub(crate) const PERIOD: Nanos = Nanos::from_ms(1);
 
-/// These services on every CPU, as far as each can be had.
+/// Returns a request for these services on every CPU, all optional.
 pub(crate) fn request(services: &str) -> Request {
     let services = services.split(',').map(|name| name.parse().unwrap());
     let services: Vec<Service> = services.collect();

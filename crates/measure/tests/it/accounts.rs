@@ -1,5 +1,5 @@
-//! Every expiry that was planned is served, missed or lost, once: whatever the
-//! lines, however long things stall, whenever measuring begins and ends.
+//! Every planned expiry is served, missed or lost exactly once, for any lines, stalls, start and
+//! end.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use laggard_measure::{Probe, Timeline};
 use laggard_model::{Account, Activation, Batch, Nanos, Route, Service, Stage};
 use proptest::prelude::*;
 
-/// How long the end waits for a service.
-const PATIENCE: Nanos = Nanos::from_secs(3);
+/// Time that the end waits for a service.
+const END_WAIT: Nanos = Nanos::from_secs(3);
 
-/// A run: what is played, and how it is watched.
+/// Script of a run, and the times at which it is read.
 #[derive(Clone, Debug)]
 struct Scenario {
     script: Script,
-    /// From one look to the next, ms. Rings overflow in long ones.
+    /// Time between two passes in ms. Rings overflow in long ones.
     pauses_ms: Vec<u64>,
-    /// Before which look the lines begin anew, as for `top`'s recordings.
+    /// Pass before which the recording restarts, as in `top`.
     anew_at: Option<usize>,
 }
 
 fn line() -> impl Strategy<Value = ScriptLine> {
-    // Sometimes longer than the period: every second expiry is missed then.
+    // A step longer than the period makes every second expiry missed.
     let step = prop_oneof![4 => 1_000_u64..90_000, 1 => 1_000_u64..3_000_000];
     let starved = prop_oneof![2 => Just(None), 1 => (0_u64..3_000_000_000).prop_map(Some)];
     (prop::collection::vec(step, 1..5), starved).prop_map(|(steps, starved_from_ns)| ScriptLine {
@@ -37,8 +37,8 @@ fn line() -> impl Strategy<Value = ScriptLine> {
     })
 }
 
-fn span(most_ns: u64) -> impl Strategy<Value = ScriptedSpan> {
-    (0_u64..3_000_000_000, 1..most_ns)
+fn span(max_ns: u64) -> impl Strategy<Value = ScriptedSpan> {
+    (0_u64..3_000_000_000, 1..max_ns)
         .prop_map(|(at_ns, length_ns)| ScriptedSpan { at_ns, length_ns })
 }
 
@@ -71,15 +71,15 @@ fn run() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// What came of a run: from and until when, the rows and the accounts.
-struct Played {
+/// Result of a run: its start and end, the rows and the accounts.
+struct RunResult {
     begin: Nanos,
     end: Nanos,
     rows: Vec<Activation>,
     accounts: Vec<Account>,
 }
 
-fn play(run: &Scenario) -> (Nanos, Played) {
+fn play(run: &Scenario) -> (Nanos, RunResult) {
     let mut probe = FakeProbe::new(run.script.clone()).unwrap();
     let start = probe.start().unwrap();
     let (mut begin, mut rows) = (start, Batch::default());
@@ -93,7 +93,7 @@ fn play(run: &Scenario) -> (Nanos, Played) {
     }
     let end = probe.stop();
     probe.drain(&mut rows);
-    let outcome = Played {
+    let outcome = RunResult {
         begin,
         end,
         rows: rows.iter().collect(),
@@ -102,28 +102,28 @@ fn play(run: &Scenario) -> (Nanos, Played) {
     (start, outcome)
 }
 
-/// The expiries of line `place` from `begin` to `end`.
+/// Returns the expiries of line `place` from `begin` to `end`.
 fn planned(script: &Script, place: usize, start: Nanos, span: (Nanos, Nanos)) -> BTreeSet<Nanos> {
     let number = |count: usize| u32::try_from(count).unwrap();
     let period = Nanos::from_ns(script.period_ns);
     let places = number(script.lines.len());
     let (seed, dither) = (script.seed, script.dither);
     let mut timeline = Timeline::new(seed, period, dither, number(place), places, start);
-    let mut all = BTreeSet::new();
+    let mut expiries = BTreeSet::new();
     while timeline.expiry() < span.1 {
         if timeline.expiry() >= span.0 {
-            all.insert(timeline.expiry());
+            expiries.insert(timeline.expiry());
         }
         timeline.advance();
     }
-    all
+    expiries
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn served_missed_and_lost_are_what_was_planned_and_what_was_given_up_had_not_come(run in run()) {
+    fn served_missed_and_lost_add_up_to_the_plan_and_given_up_expiries_were_unserved(run in run()) {
         let (start, outcome) = play(&run);
 
         for (place, account) in outcome.accounts.iter().enumerate() {
@@ -141,16 +141,16 @@ proptest! {
             prop_assert!(numbers - own.len() as u64 <= account.lost);
         }
 
-        // What was given up had not been served by then.
+        // An expiry that was given up had not been served by then.
         let end_of = |row: &Activation| row.expiry + row.latency();
         for row in outcome.rows.iter().filter(|row| row.censored) {
             let line = &run.script.lines[usize::from(row.line.0)];
             prop_assert!(row.missed);
-            prop_assert_eq!(end_of(row), outcome.end + PATIENCE);
-            // It is starved, or what stalls everything lasts beyond the end.
-            let lasts = run.script.stalls.iter().any(|stall| stall.length_ns > PATIENCE.ns());
+            prop_assert_eq!(end_of(row), outcome.end + END_WAIT);
+            // The line is starved, or a stall lasts beyond the end.
+            let lasts = run.script.stalls.iter().any(|stall| stall.length_ns > END_WAIT.ns());
             prop_assert!(line.starved_from_ns.is_some() || lasts);
-            let served = outcome.rows.iter().filter(|one| one.line == row.line && !one.censored);
+            let served = outcome.rows.iter().filter(|activation| activation.line == row.line && !activation.censored);
             prop_assert!(served.map(end_of).all(|end| end < row.expiry));
         }
     }

@@ -1,11 +1,11 @@
-//! What is built tells nothing of who built it.
+//! The build contains no information about its machine.
 
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
 
 #[test]
-fn no_bpf_object_names_the_folder_of_the_sources() {
+fn no_bpf_object_names_the_source_directory() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()

@@ -1,8 +1,6 @@
-//! The flight recorder on this machine. What it checks is what was seen and
-//! in which order, never how long anything took.
+//! The flight recorder on this machine. The tests check events and their order, never a duration.
 //!
-//! Needs root and a kernel with BTF; without them each test says that it is
-//! skipped, and why.
+//! They need root and a kernel with BTF; otherwise each test prints that it is skipped, and why.
 
 use std::time::Duration;
 
@@ -36,7 +34,7 @@ fn spin(time: Nanos) {
     while linux::now() < end {}
 }
 
-/// Lets a thread on CPU 0 sleep and spin in turn, and gives what was seen.
+/// Lets a thread on CPU 0 sleep and spin in turn, and returns the recorded evidence.
 fn watch(recorder: &FlightRecorder) -> (Tid, Evidence) {
     std::thread::scope(|scope| {
         scope
@@ -58,7 +56,7 @@ fn watch(recorder: &FlightRecorder) -> (Tid, Evidence) {
 }
 
 #[test]
-fn a_thread_that_sleeps_and_runs_is_seen_with_its_timer_and_its_code() {
+fn thread_that_sleeps_and_runs_is_recorded_with_its_timer_and_its_code() {
     let Some(recorder) = recorder() else {
         return;
     };
@@ -82,7 +80,7 @@ fn a_thread_that_sleeps_and_runs_is_seen_with_its_timer_and_its_code() {
 }
 
 #[test]
-fn the_context_before_a_window_is_part_of_its_evidence() {
+fn context_before_a_window_is_part_of_its_evidence() {
     let Some(recorder) = recorder() else {
         return;
     };
@@ -95,9 +93,9 @@ fn the_context_before_a_window_is_part_of_its_evidence() {
     assert!(matches!(first.what, Happening::Switch { .. }), "{first:?}");
 }
 
-/// As a child does that has its parent's name until it is what it was made for.
+/// A child, for example, has its parent's name until it renames itself.
 #[test]
-fn a_thread_that_is_renamed_while_it_runs_has_its_new_name_throughout() {
+fn renamed_thread_has_its_new_name_for_the_whole_run() {
     let Some(recorder) = recorder() else {
         return;
     };
@@ -132,7 +130,7 @@ fn a_thread_that_is_renamed_while_it_runs_has_its_new_name_throughout() {
 }
 
 #[test]
-fn every_activity_that_ends_had_begun() {
+fn every_activity_that_ends_has_started() {
     let Some(recorder) = recorder() else {
         return;
     };
@@ -151,11 +149,11 @@ fn every_activity_that_ends_had_begun() {
 }
 
 #[test]
-fn its_programs_cost_something_and_say_so() {
+fn cost_of_its_programs_is_reported() {
     let Some(recorder) = recorder() else {
         return;
     };
-    // The kernel times programs while a probe warms up, and only then.
+    // The kernel times programs only during the warm-up of a probe.
     let mut probe = LinuxProbe::new(request("other"), BackendChoice::Bpf).unwrap();
     probe.start().unwrap();
     probe.pause(Duration::from_millis(100));
@@ -164,13 +162,15 @@ fn its_programs_cost_something_and_say_so() {
     let cost = recorder.cost();
 
     for name in ["flight on_sched_switch", "flight on_sample"] {
-        let ran = cost.iter().any(|one| one.name == name && one.runs > 0);
+        let ran = cost
+            .iter()
+            .any(|program| program.name == name && program.runs > 0);
         assert!(ran, "{name} in {cost:?}");
     }
 }
 
 #[test]
-fn call_chains_are_walked_while_something_is_overdue_and_not_else() {
+fn call_chains_are_walked_only_while_an_expiry_is_overdue() {
     if recorder().is_none() {
         return;
     }
@@ -180,15 +180,14 @@ fn call_chains_are_walked_while_something_is_overdue_and_not_else() {
     let (recorder, _) = FlightRecorder::new(&online_cpus(), options, board.as_ref()).unwrap();
     probe.start().unwrap();
 
-    // A normal thread waits for this one, which a real-time priority puts
-    // above it.
+    // A SCHED_OTHER thread waits for this one, which has a real-time priority.
     let (spun, calm) = std::thread::scope(|scope| {
         let spinner = scope.spawn(|| {
             let mut only = CpuSet::new();
             only.set(0).unwrap();
             sched_setaffinity(Pid::from_raw(0), &only).unwrap();
             let urgent = nix::libc::sched_param { sched_priority: 1 };
-            // SAFETY: a valid parameter, of this thread.
+            // SAFETY: the parameter is valid and applies to this thread.
             let set = unsafe { nix::libc::sched_setscheduler(0, nix::libc::SCHED_FIFO, &urgent) };
             assert_eq!(set, 0);
             let from = linux::now();
@@ -203,18 +202,18 @@ fn call_chains_are_walked_while_something_is_overdue_and_not_else() {
     });
     probe.stop();
 
-    let frames = |one: &laggard_model::StackSample| one.kernel.len() + one.user.len();
+    let frames = |sample: &laggard_model::StackSample| sample.kernel.len() + sample.user.len();
     let (evidence, tid) = spun;
-    let own = |one: &&laggard_model::StackSample| one.tid.0 == tid.as_raw().cast_unsigned();
+    let own = |sample: &&laggard_model::StackSample| sample.tid.0 == tid.as_raw().cast_unsigned();
     let spun: Vec<usize> = evidence.samples.iter().filter(own).map(frames).collect();
     let walked = spun.iter().filter(|&&frames| frames > 1).count();
     assert!(walked * 2 > spun.len() && walked > 20, "{spun:?}");
-    // The other CPU's tests may be late at times too.
-    assert!(calm.samples.iter().any(|one| frames(one) == 1));
+    // The tests on the other CPU may be late at times, too.
+    assert!(calm.samples.iter().any(|sample| frames(sample) == 1));
 }
 
 #[test]
-fn a_rate_out_of_range_is_refused() {
+fn rate_out_of_range_is_refused() {
     let options = FlightOptions { stacks_hz: Some(0) };
 
     let err = FlightRecorder::new(&online_cpus(), options, None).unwrap_err();
@@ -222,6 +221,6 @@ fn a_rate_out_of_range_is_refused() {
     assert!(matches!(err, FlightError::Rate(0)));
     assert_eq!(
         err.to_string(),
-        "0 stack samples a second are out of range; use 1 to 10000"
+        "stack samples per second must be 1 to 10000, not 0"
     );
 }

@@ -1,8 +1,7 @@
-//! What measuring threads do not do once they measure: allocate, or wait for
-//! anything but their next activation.
+//! Measuring threads neither allocate nor wait for anything but their next expiry.
 //!
-//! It replaces the allocator of this binary by one that counts per thread.
-//! Without BPF it checks the threads that need none.
+//! These tests replace the allocator of this binary with one that counts per thread. Without BPF
+//! they check the threads that need none.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeSet;
@@ -16,7 +15,7 @@ use laggard_model::Batch;
 
 use crate::asked::request;
 
-/// Allocations of each thread, by the low bits of its TID.
+/// Number of allocations of each thread, by the low bits of its TID.
 static ALLOCATIONS: [AtomicU64; 1 << 12] = [const { AtomicU64::new(0) }; 1 << 12];
 
 fn allocations_of(tid: u32) -> &'static AtomicU64 {
@@ -24,30 +23,31 @@ fn allocations_of(tid: u32) -> &'static AtomicU64 {
 }
 
 fn own_tid() -> u32 {
-    // SAFETY: takes nothing; cannot fail.
+    // SAFETY: takes no arguments; cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
 }
 
-/// The system's allocator, counted. Freeing counts too: it takes the same lock.
-struct Counted;
+/// The system's allocator with a count. A deallocation counts too, because it takes the same
+/// lock.
+struct CountingAllocator;
 
 // SAFETY: passes every call on unchanged.
-unsafe impl GlobalAlloc for Counted {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocations_of(own_tid()).fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         allocations_of(own_tid()).fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
 #[global_allocator]
-static COUNTED: Counted = Counted;
+static COUNTED: CountingAllocator = CountingAllocator;
 
 fn threads() -> BTreeSet<u32> {
     fs::read_dir("/proc/self/task")
@@ -57,7 +57,7 @@ fn threads() -> BTreeSet<u32> {
         .collect()
 }
 
-/// How often a thread went to sleep of its own accord.
+/// Returns the number of voluntary context switches of a thread.
 fn sleeps(tid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
     status
@@ -67,7 +67,7 @@ fn sleeps(tid: u32) -> u64 {
         .unwrap()
 }
 
-/// The number of the system call that a thread waits in, if it does.
+/// Returns the number of the system call in which a thread waits, if it waits.
 fn waits_in(tid: u32) -> Option<i64> {
     let call = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
     call.split(' ').next()?.parse().ok()
@@ -85,9 +85,8 @@ fn probe() -> LinuxProbe {
     .unwrap()
 }
 
-/// The calls in which a measuring thread waits: its timer's, its timer
-/// descriptor's, its doorbell's (which also waits in vain, ten times a
-/// second).
+/// System calls in which a measuring thread waits: for its timer, its timer descriptor or its
+/// doorbell (which also times out ten times a second).
 const WAITS: [i64; 4] = [
     libc::SYS_clock_nanosleep,
     libc::SYS_read,
@@ -100,13 +99,14 @@ const EPOLL_WAIT: i64 = libc::SYS_epoll_wait;
 const EPOLL_WAIT: i64 = libc::SYS_epoll_pwait;
 
 #[test]
-fn a_measuring_thread_neither_allocates_nor_waits_for_anything_else() {
+fn measuring_thread_neither_allocates_nor_waits_for_anything_else() {
     let before = threads();
     let mut probe = probe();
     let measuring: Vec<u32> = threads().difference(&before).copied().collect();
     assert!(!measuring.is_empty());
     probe.start().unwrap();
-    let count = |of: &dyn Fn(u32) -> u64| measuring.iter().map(|&tid| of(tid)).sum::<u64>();
+    let count =
+        |per_thread: &dyn Fn(u32) -> u64| measuring.iter().map(|&tid| per_thread(tid)).sum::<u64>();
     let allocated = |tid| allocations_of(tid).load(Ordering::Relaxed);
     let (allocations, slept) = (count(&allocated), count(&sleeps));
     let from = probe.now();
@@ -129,8 +129,8 @@ fn a_measuring_thread_neither_allocates_nor_waits_for_anything_else() {
             .all(|call| *call < 0 || WAITS.contains(call)),
         "system calls {waited_in:?}"
     );
-    // One sleep per activation, and those in vain; the batch has a few more
-    // activations than were counted, from before and after.
+    // One sleep per activation, and the timeouts. The batch has a few more activations than were
+    // counted, from before and after.
     let in_vain = measuring.len() as u64 * (time.ns() / 100_000_000 + 1);
     assert!(!batch.is_empty());
     assert!(
@@ -138,7 +138,7 @@ fn a_measuring_thread_neither_allocates_nor_waits_for_anything_else() {
         "{slept} sleeps, {} activations",
         batch.len()
     );
-    // What counts does count.
+    // Checks that the counter counts.
     let own = allocated(own_tid());
     drop(std::hint::black_box(Box::new(own)));
     assert!(allocated(own_tid()) >= own + 2);

@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * What comes between threads that hand one CPU over: sums, which those threads
- * read where they read the clock.
+ * Interruptions between threads that hand one CPU over: sums that the threads
+ * read when they read the clock.
  *
- *   sched_switch                 who goes to whom; the time of others
+ *   sched_switch                 from which thread to which; the time of
+ * other threads
  *   irq_handler_entry/exit       interrupts with a number
  *   *_entry/exit (irq_vectors)   interrupts of the CPU itself, x86
  *   softirq_entry/exit
  *   nmi_handler
  *
- * A sum goes on when what came is over, and nothing is open while one of the
- * threads runs code of its own. Not in it: what the kernel does before the first
- * and after the last instruction of a handler, an interrupt's way in and out.
- * With STOLEN, what the hypervisor took is read at each switch, where the
- * scheduler has just read it.
+ * A sum increases when an interruption is over. No interruption is open while
+ * one of the threads runs its own code. Excluded: the kernel's code before
+ * the first and after the last instruction of a handler, which is an
+ * interrupt's entry and exit. With STOLEN, steal time is read at each switch,
+ * just after the scheduler has read it.
  *
- * A program whose tracepoint a kernel does not have is left out by the loader.
+ * The loader leaves out a program if the kernel lacks its tracepoint.
  */
 #include "kernel.h"
 #include "handover.h"
 
-/* Of the CPU; ns of CLOCK_MONOTONIC, sums since the programs were attached. */
+/* Sums of the CPU since the programs were attached; ns of CLOCK_MONOTONIC. */
 struct handover_watch {
-	u64 taken_ns;	/* by all that came while one of them ran, or in place of them */
-	u64 stolen_ns;	/* by the hypervisor while one of them ran, beside it */
-	u64 since_ns;	/* when that began which goes on now */
+	u64 taken_ns;	/* interruptions while one of the threads ran */
+	u64 stolen_ns;	/* steal time while one of the threads ran, outside
+			   of these */
+	u64 since_ns;	/* start of the interruption in progress */
 	u64 switched_taken_ns; /* `taken_ns` at the last switch */
 	u64 steal_clock_ns; /* at the last switch; 0 before the first */
 	u64 handed_over; /* switches from one of them to another */
-	u64 others;	/* from one of them to somebody else */
+	u64 others;	/* switches from one of them to another thread */
 	u64 count[HANDOVER_KINDS];
 	u64 kind_ns[HANDOVER_KINDS];
-	u64 depth;	/* handlers that are open, one inside the other */
-	u64 other_runs;	/* whether somebody else has the CPU */
+	u64 depth;	/* nested open handlers */
+	u64 other_runs;	/* whether another thread has the CPU */
 };
 
-/* The name that all of them have, and nobody else. */
+/* Name of all threads of the ring and of no other thread. */
 const volatile u64 ring_name[2];
 const volatile u32 ring_cpu;
 
@@ -47,7 +49,7 @@ struct {
 	__type(value, struct handover_watch);
 } watches SEC(".maps");
 
-/* Where this CPU is counted, or NULL: it is another. */
+/* Sums of this CPU, or NULL if it is not watched. */
 static __always_inline struct handover_watch *this_watch(void)
 {
 	u32 zero = 0;
@@ -57,7 +59,7 @@ static __always_inline struct handover_watch *this_watch(void)
 	return bpf_map_lookup_elem(&watches, &zero);
 }
 
-/* An NMI may come at any instruction, so what it adds to is added to whole. */
+/* Adds atomically, because an NMI may occur at any instruction. */
 static __always_inline void add(u64 *sum, u64 by)
 {
 	__sync_fetch_and_add(sum, by);
@@ -65,10 +67,11 @@ static __always_inline void add(u64 *sum, u64 by)
 
 #ifdef STOLEN
 struct rq {
-	u64 prev_steal_time_rq; /* ns, as the scheduler last read it */
+	u64 prev_steal_time_rq; /* ns at the scheduler's last reading */
 } __kernel_type;
 
-/* A group's queue of normal threads, which a thread of any policy has. */
+/* Run queue of a group's SCHED_OTHER threads, which a thread of any policy
+ * has. */
 struct cfs_rq {
 	struct rq *rq;
 } __kernel_type;
@@ -82,8 +85,9 @@ struct task_struct___queued {
 } __kernel_type;
 
 /*
- * The scheduler reads the hypervisor's clock as it begins to switch. What is taken
- * while a handler runs is in the handler's time already.
+ * Adds the steal time since the last switch. The scheduler reads the
+ * hypervisor's clock at the start of a switch. Steal time during a handler is
+ * part of the handler's time already.
  */
 static __always_inline void note_stolen(struct handover_watch *watch, struct task_struct *prev)
 {
@@ -120,7 +124,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 		return 0;
 	note_stolen(watch, prev);
 	to_ring = is_of_ring(next);
-	/* A softirq that is left by a switch (PREEMPT_RT) is over for who waits. */
+	/* A softirq that is left by a switch (PREEMPT_RT) is over for the
+	 * waiting thread. */
 	if (watch->depth && !watch->other_runs)
 		add(&watch->taken_ns, bpf_ktime_get_ns() - watch->since_ns);
 	watch->depth = 0;
@@ -140,7 +145,7 @@ static __always_inline int begin(void)
 {
 	struct handover_watch *watch = this_watch();
 
-	/* What somebody else is interrupted by is in that one's time. */
+	/* An interrupt of another thread is part of that thread's time. */
 	if (!watch || watch->other_runs)
 		return 0;
 	if (!watch->depth)
@@ -154,7 +159,7 @@ static __always_inline int end(enum handover_kind kind)
 	struct handover_watch *watch = this_watch();
 	u64 time;
 
-	/* Nothing is open: it began before the programs were attached. */
+	/* Not open: the handler started before the programs were attached. */
 	if (!watch || watch->other_runs || !watch->depth)
 		return 0;
 	watch->depth--;
@@ -196,7 +201,7 @@ int BPF_PROG(on_nmi_handler, void *handler, s64 time)
 {
 	struct handover_watch *watch = this_watch();
 
-	/* What it interrupts is taken already. */
+	/* The time of the interrupted handler is counted already. */
 	if (!watch || watch->other_runs || watch->depth || time < 0)
 		return 0;
 	add(&watch->taken_ns, time);

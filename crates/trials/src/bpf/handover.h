@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What comes between threads that hand a CPU over, by its kind.
+ * Kinds of interruptions between threads that hand a CPU over.
  */
 #ifndef LAGGARD_HANDOVER_H
 #define LAGGARD_HANDOVER_H
 
-/* Places in the sums by kind. Append only. */
+/* Index into the sums per kind. Append only. */
 enum handover_kind {
 	HANDOVER_INTERRUPT,
 	HANDOVER_SOFTIRQ,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * The same with the hypervisor's clock of stolen time, which the kernel must keep
- * in its run queues (CONFIG_PARAVIRT_TIME_ACCOUNTING); they are found through the
- * groups of threads (CONFIG_FAIR_GROUP_SCHED), because few kernels list them.
+ * handover.bpf.c with steal time from the hypervisor's clock. The kernel must
+ * keep it in its run queues (CONFIG_PARAVIRT_TIME_ACCOUNTING). The program
+ * finds them through the groups of threads (CONFIG_FAIR_GROUP_SCHED), because
+ * few kernels list their symbols.
  */
 #define STOLEN
 #include "handover.bpf.c"

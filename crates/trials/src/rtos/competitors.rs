@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_competitor_is_a_user_thread_of_the_same_or_a_higher_priority() {
+    fn competitor_is_a_user_thread_of_the_same_or_a_higher_priority() {
         let fifo = libc::SCHED_FIFO;
 
         assert_eq!(
@@ -143,7 +143,7 @@ mod tests {
         let own = fs::read_to_string("/proc/thread-self/stat").unwrap();
 
         let rest = own.rsplit_once(')').unwrap().1;
-        // Flags, the priority and the policy are where they are looked for.
+        // Flags, priority and policy are at their expected positions.
         assert!(rest.split_ascii_whitespace().count() >= 41 - 2, "{own}");
         assert_eq!(name_and_priority(&own), None);
     }

@@ -6,8 +6,8 @@ use laggard_model::Nanos;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// The limit, ten times as long as any computation of a test thread.
-const LIMIT: Nanos = Nanos::from_ms(500);
+/// Maximum run time, ten times as long as any computation of a test thread.
+const MAX_RUN_TIME: Nanos = Nanos::from_ms(500);
 
 /// The limit of this process, which is restored on drop.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct RealTimeGuard {
 impl RealTimeGuard {
     pub(super) fn new() -> Result<Self, Errno> {
         let (soft_before, hard) = getrlimit(Resource::RLIMIT_RTTIME)?;
-        let limit_us = LIMIT.ns() / 1_000;
+        let limit_us = MAX_RUN_TIME.ns() / 1_000;
         setrlimit(Resource::RLIMIT_RTTIME, soft_before.min(limit_us), hard)?;
         Ok(Self { soft_before, hard })
     }

@@ -49,8 +49,9 @@ impl Hpet {
     /// Starts to interrupt `cpu`.
     ///
     /// # Errors
-    /// When no timer is free, its interrupt goes to another CPU or is shared with another
-    /// device, or this user may not request this rate.
+    ///
+    /// Returns an error if no timer is free, if its interrupt goes to another CPU or is shared
+    /// with another device, or if this user may not request this rate.
     pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
         let device = File::open(PATH).map_err(|err| {
             if err.kind() != io::ErrorKind::NotFound {
@@ -168,7 +169,7 @@ LOC:       1617   Local timer interrupts
 ";
 
     #[test]
-    fn irq_of_a_timer_is_found_unless_it_is_shared() {
+    fn irq_of_a_timer_is_returned_unless_it_is_shared() {
         assert_eq!(irq_in(LIST, 2), Ok(16));
         assert_eq!(
             irq_in(LIST, 3).unwrap_err(),

@@ -55,7 +55,8 @@ impl InterruptWatch {
     /// Starts to observe `cpu`: calls from another CPU, or the interrupt `irq` of a device.
     ///
     /// # Errors
-    /// When this kernel refuses the programs, or has no such tracepoints.
+    ///
+    /// Returns an error if this kernel refuses the programs or lacks the tracepoints.
     pub(super) fn start(cpu: Cpu, irq: Option<u32>) -> Result<Self, Absence> {
         let object = match irq {
             None => objects::INTERRUPTION,

@@ -23,11 +23,11 @@ use super::{MAX_RUNS, RUN, WOKEN_PRIORITY, run_starts};
 use crate::random::Random;
 use laggard_measure::linux::{allowed_cpus, clock, policy};
 
-/// Min time between two interrupts.
+/// Minimum time between two interrupts.
 const INTERVAL: Nanos = Nanos::from_us(100);
 /// Random addition to the interval.
 const INTERVAL_JITTER: Nanos = Nanos::from_us(200);
-/// Max number of interrupts of one trial.
+/// Maximum number of interrupts of one trial.
 const MAX_INTERRUPTS: usize = 2_000;
 
 /// Thread on another CPU that interrupts the tested CPU until it is dropped.
@@ -47,8 +47,8 @@ pub(super) struct Calls {
     is_over: AtomicBool,
 }
 
-/// Number of calls that are kept. Each call waits for its handler, so a thread has several to
-/// read only if they came while it did not run.
+/// Maximum number of calls that are kept. Each call waits for its handler, so several calls are
+/// unread only if they came while the thread did not run.
 const MAX_CALLS: usize = 64;
 
 impl Default for Calls {
@@ -87,7 +87,9 @@ impl Caller {
     /// Starts to interrupt `cpu`.
     ///
     /// # Errors
-    /// When there is no other CPU, or this user may not open a counter of `cpu`.
+    ///
+    /// Returns an error if there is no other CPU, or if this user may not open a counter of
+    /// `cpu`.
     pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
         let others = allowed_cpus();
         let others = others.as_slice().iter().copied();
@@ -300,8 +302,8 @@ fn interrupt(handler: &HandlerTimes, gap: &Gap, requested: Option<Nanos>) -> Opt
         // The last instruction of the interrupted thread or softirq is unknown. Its start and
         // the request bound the latency.
         let began = handler.softirq.max(handler.switch);
-        let known = gap.from.max(began).max(gap.ended.unwrap_or_default());
-        Nanos::between(known.max(requested?), handler.began)?
+        let bound = gap.from.max(began).max(gap.ended.unwrap_or_default());
+        Nanos::between(bound.max(requested?), handler.began)?
     };
     let is_left = gap.is_last && gap.newest_switch < gap.from;
     Some(RtosInterrupt {
@@ -339,12 +341,15 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_consists_of_latency_handler_and_dispatch() {
-        let seen = interrupt(&handler(), &gap(100, 109), None).unwrap();
+    fn gap_consists_of_latency_handler_and_dispatch() {
+        let interrupt_times = interrupt(&handler(), &gap(100, 109), None).unwrap();
 
-        assert!(seen.is_of_thread);
-        assert_eq!((seen.latency, seen.handler), (US(3), US(1)));
-        assert_eq!(seen.dispatch, Some(US(5)));
+        assert!(interrupt_times.is_of_thread);
+        assert_eq!(
+            (interrupt_times.latency, interrupt_times.handler),
+            (US(3), US(1))
+        );
+        assert_eq!(interrupt_times.dispatch, Some(US(5)));
     }
 
     /// An interrupt does not wait for a softirq.
@@ -357,17 +362,17 @@ mod tests {
             ..handler()
         };
 
-        let seen = interrupt(&of_softirq, &gap(100, 7_000), Some(US(5_000))).unwrap();
+        let interrupt_times = interrupt(&of_softirq, &gap(100, 7_000), Some(US(5_000))).unwrap();
 
-        assert!(!seen.is_of_thread);
-        assert_eq!(seen.latency, US(3));
+        assert!(!interrupt_times.is_of_thread);
+        assert_eq!(interrupt_times.latency, US(3));
         // The dispatch latency includes the rest of the softirq.
-        assert_eq!(seen.dispatch, Some(US(1_996)));
+        assert_eq!(interrupt_times.dispatch, Some(US(1_996)));
         assert_eq!(interrupt(&of_softirq, &gap(100, 7_000), None), None);
     }
 
     #[test]
-    fn an_interrupt_of_another_thread_has_no_dispatch_latency() {
+    fn interrupt_of_another_thread_has_no_dispatch_latency() {
         let of_other = HandlerTimes {
             switch: US(101),
             ..handler()
@@ -377,10 +382,13 @@ mod tests {
             ..gap(100, 109)
         };
 
-        let seen = interrupt(&of_other, &gap, Some(US(90))).unwrap();
+        let interrupt_times = interrupt(&of_other, &gap, Some(US(90))).unwrap();
 
-        assert!(!seen.is_of_thread);
-        assert_eq!((seen.latency, seen.dispatch), (US(2), None));
+        assert!(!interrupt_times.is_of_thread);
+        assert_eq!(
+            (interrupt_times.latency, interrupt_times.dispatch),
+            (US(2), None)
+        );
     }
 
     /// Another thread had interrupts off for 1 ms. A second interrupt came before the first
@@ -418,31 +426,31 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_outside_of_the_gap_is_excluded() {
+    fn handler_outside_the_gap_is_excluded() {
         assert_eq!(interrupt(&handler(), &gap(104, 109), None), None);
         assert_eq!(interrupt(&handler(), &gap(100, 103), None), None);
     }
 
     #[test]
-    fn an_external_clock_requests_one_period_after_the_last_interrupt() {
+    fn external_clock_requests_one_period_after_the_last_interrupt() {
         let requests = Requests::Periodic(US(200));
 
         assert_eq!(requests.time(US(2_000), US(1_000)), Some(US(1_200)));
     }
 
     #[test]
-    fn a_request_is_the_last_call_before_its_handler_and_after_the_preceding_one() {
+    fn request_is_the_last_call_before_its_handler_and_after_the_preceding_one() {
         let calls = Arc::new(Calls::default());
         let requests = Requests::Calls(Arc::clone(&calls));
         assert_eq!(requests.time(US(9), US(1)), None);
-        for at in 1..=100 {
-            calls.request(US(at * 10));
+        for call_us in 1..=100 {
+            calls.request(US(call_us * 10));
         }
 
         assert_eq!(requests.time(US(1_002), US(992)), Some(US(1_000)));
         assert_eq!(requests.time(US(995), US(985)), Some(US(990)));
         assert_eq!(requests.time(US(1_005), US(1_002)), None);
-        // No longer kept.
+        // The call is no longer kept.
         assert_eq!(requests.time(US(300), US(1)), None);
     }
 }

@@ -87,11 +87,11 @@ pub(super) fn inversions(
         part(MIDDLE, Scene::middle),
         part(HIGH, Scene::high),
     ];
-    let mut seen = Vec::with_capacity(rounds);
+    let mut observed = Vec::with_capacity(rounds);
     let (conducted, ending_of) = (Arc::clone(&scene), scene);
     parts.push(TrialPart::new(CONDUCTOR, move |_| {
-        conducted.conduct(rounds, &mut seen);
-        seen
+        conducted.conduct(rounds, &mut observed);
+        observed
     }));
     let each = HOLD + MIDDLE_COMPUTES + PAUSE;
     let ending = TrialEnding {
@@ -99,11 +99,11 @@ pub(super) fn inversions(
         stop,
         is_over,
     };
-    let mut all = play(cpu, parts, &ending)?;
+    let mut results = play(cpu, parts, &ending)?;
     if ending_of.failed.load(Ordering::Relaxed) > 0 {
         return Err(refused("the lock", &io::Error::other("a call failed")));
     }
-    Ok(all.pop().unwrap_or_default())
+    Ok(results.pop().unwrap_or_default())
 }
 
 impl Scene {
@@ -153,7 +153,7 @@ impl Scene {
         }
     }
 
-    fn conduct(&self, rounds: usize, seen: &mut Vec<InversionRound>) {
+    fn conduct(&self, rounds: usize, observed: &mut Vec<InversionRound>) {
         let read = |timestamp: &AtomicU64| Nanos::from_ns(timestamp.load(Ordering::Acquire));
         for _ in 0..rounds {
             clock::sleep_until(clock::now() + PAUSE);
@@ -173,7 +173,7 @@ impl Scene {
             }
             let (asked, got) = (read(&self.asked), read(&self.got));
             let (began, ended) = (read(&self.middle_began), read(&self.middle_ended));
-            seen.push(round(asked, got, began, ended));
+            observed.push(round(asked, got, began, ended));
         }
         self.is_over.store(true, Ordering::Release);
         for door in [&self.low, &self.middle, &self.high] {
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_is_inverted_if_the_middle_thread_finished_before_the_lock_was_acquired() {
+    fn round_is_inverted_if_the_middle_thread_finished_before_the_lock_was_acquired() {
         let ms = Nanos::from_ms;
 
         let plain = round(ms(1), ms(8), ms(2), ms(7));

@@ -196,7 +196,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_hierarchy_is_found_by_its_controller_at_any_mount_point() {
+    fn hierarchy_is_found_by_its_controller_at_any_mount_point() {
         let site = divided(MOUNTS, "5:cpu,cpuacct:/\n4:memory:/box\n0::/\n").unwrap();
 
         assert_eq!(site.parent, Path::new("/sys/fs/cgroup/memory"));

@@ -36,7 +36,7 @@ use self::interrupts::{Caller, InterruptChunk, Requests};
 use self::preemption::{PlannedWakeup, WakeupChunk};
 use self::trial::{TrialEnding, TrialPart, play, set_priority};
 use crate::random::Random;
-use laggard_measure::linux::flight::{Outside, StealClock};
+use laggard_measure::linux::flight::{OutsideCounters, StealClock};
 pub use laggard_measure::linux::lock::LockProtocol;
 use laggard_measure::linux::witness::Witness;
 use laggard_measure::linux::{clock, policy};
@@ -47,12 +47,12 @@ const RUNNING_PRIORITY: u8 = 50;
 const WOKEN_PRIORITY: u8 = 90;
 /// Length of a run, during which one thread computes and the other is woken.
 const RUN: Nanos = Nanos::from_ms(20);
-/// Min length of the pause after a run.
+/// Minimum length of the pause after a run.
 const PAUSE: Nanos = Nanos::from_ms(10);
 /// Random addition to a pause, so that no activity with a fixed period falls into each
 /// pause.
 const PAUSE_JITTER: Nanos = Nanos::from_ms(20);
-/// Min time between two wakeups of a run.
+/// Minimum time between two wakeups of a run.
 const INTERVAL: Nanos = Nanos::from_us(500);
 /// Random addition to the interval, so that wakeups meet each phase of a tick. The sum is
 /// so short that the computing thread does not sleep between wakeups.
@@ -67,7 +67,7 @@ const MAX_COMPUTE_NEIGHBOUR: Nanos = Nanos::from_ms(5);
 const MAX_COMPUTE_EQUAL: Nanos = Nanos::from_us(400);
 /// Number of runs between two checks of the stop flag.
 const RUNS: usize = 6;
-/// Max length of these runs.
+/// Maximum length of these runs.
 const MAX_RUNS: Nanos = Nanos::from_ms(300);
 /// Number of pairs of priorities between two checks of the stop flag.
 const PAIRS: usize = 20;
@@ -89,25 +89,24 @@ const STEAL_CLOCK_DELAY: Nanos = Nanos::from_ms(10);
 pub struct RtosPlan {
     /// CPU of the test threads.
     pub cpu: Cpu,
-    /// Max duration of each test.
+    /// Maximum duration of each test.
     pub duration: Nanos,
     /// Source of the interrupts.
     pub source: InterruptSource,
 }
 
-/// Runs the tests.
+/// Runner of the tests.
 #[derive(Debug)]
 pub struct RtosBench {
     plan: RtosPlan,
     witness: Option<Witness>,
     steal: Option<StealClock>,
-    outside: Outside,
+    outside: OutsideCounters,
     competitors: Competitors,
 }
 
 impl RtosBench {
-    /// Locks the memory of this process, if permitted. Must be called before other threads
-    /// start.
+    /// Locks the memory of this process, if permitted. Call it before other threads start.
     #[must_use]
     pub fn new(plan: RtosPlan) -> Self {
         // The tests also work without: the memory that they use was touched before.
@@ -117,32 +116,34 @@ impl RtosBench {
             witness: Witness::settled().ok(),
             // Without it, the coarse counter is used.
             steal: StealClock::new(&cpus).ok(),
-            outside: Outside::new(&cpus),
+            outside: OutsideCounters::new(&cpus),
             competitors: Competitors::new(plan.cpu),
             plan,
         }
     }
 
-    /// Measures wakeups of a `SCHED_FIFO 90` thread while a `SCHED_FIFO 50` one computes,
-    /// for `length` or until `stop` is set.
-    ///
-    /// # Errors
-    /// When a thread cannot get its priority.
-    pub fn preemption(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
-        let mut random = Random(clock::now().ns());
-        let begin = clock::now();
-        let mut seen = self.start();
-        while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
-            self.chunk(&runs(&mut random), stop, &mut seen)?;
-        }
-        Ok(self.finish(seen, begin))
-    }
-
-    /// Measures wakeups of a `SCHED_FIFO 90` thread while anything runs on the CPU, for
+    /// Measures wakeups of a `SCHED_FIFO 90` thread while a `SCHED_FIFO 50` thread computes, for
     /// `length` or until `stop` is set.
     ///
     /// # Errors
-    /// When a thread cannot get its priority.
+    ///
+    /// Returns an error if a thread cannot get its priority.
+    pub fn preemption(&mut self, length: Nanos, stop: &AtomicBool) -> Result<RtosWakeups, Absence> {
+        let mut random = Random(clock::now().ns());
+        let begin = clock::now();
+        let mut wakeups = self.start();
+        while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
+            self.chunk(&runs(&mut random), stop, &mut wakeups)?;
+        }
+        Ok(self.finish(wakeups, begin))
+    }
+
+    /// Measures wakeups of a `SCHED_FIFO 90` thread while anything runs on the CPU, for `length`
+    /// or until `stop` is set.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a thread cannot get its priority.
     pub fn wakeups_under_load(
         &mut self,
         length: Nanos,
@@ -151,7 +152,7 @@ impl RtosBench {
         let woken = WOKEN_PRIORITY;
         let mut random = Random(clock::now().ns());
         let begin = clock::now();
-        let mut seen = self.start();
+        let mut wakeups = self.start();
         while clock::now() < begin + length && !stop.load(Ordering::Relaxed) {
             // Earlier stops do not matter.
             let _ = self.witness.as_mut().map(Witness::was_stopped);
@@ -159,10 +160,10 @@ impl RtosBench {
             let planned = due.len() as u64;
             let responses = response::responses(self.plan.cpu, woken, due, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-                seen.excluded += planned;
+                wakeups.excluded += planned;
                 continue;
             }
-            seen.missed += responses.missed;
+            wakeups.missed += responses.missed;
             let rounds = responses.wakeups.into_iter().map(|(due, ran)| {
                 let round = RtosWakeup {
                     running: 0,
@@ -177,21 +178,22 @@ impl RtosBench {
                 wakeups: rounds.collect(),
                 excluded: 0,
             };
-            self.add_wakeups(done, &mut seen);
+            self.add_wakeups(done, &mut wakeups);
         }
-        Ok(self.finish(seen, begin))
+        Ok(self.finish(wakeups, begin))
     }
 
-    /// Reads the priorities of the system, and wakes a thread of each priority while one
-    /// of the next lower priority computes.
+    /// Reads the priorities of the system, and wakes a thread of each priority while a thread of
+    /// the next lower priority computes.
     ///
     /// # Errors
-    /// When no priority is permitted.
+    ///
+    /// Returns an error if no priority is permitted.
     pub fn priorities(&mut self, stop: &AtomicBool) -> Result<RtosPriorities, Absence> {
         let stated = stated_priorities();
         let usable = self.usable(stated, stop)?;
         let begin = clock::now();
-        let mut seen = self.start();
+        let mut priorities = self.start();
         let mut pairs: Vec<(u8, u8, Nanos)> = usable
             .windows(2)
             .map(|pair| (pair[0], pair[1], MAX_COMPUTE_NEIGHBOUR))
@@ -215,9 +217,9 @@ impl RtosBench {
                     }
                 })
                 .collect();
-            self.chunk(&rounds, stop, &mut seen)?;
+            self.chunk(&rounds, stop, &mut priorities)?;
         }
-        let wakeups = self.finish(seen, begin);
+        let wakeups = self.finish(priorities, begin);
         Ok(RtosPriorities {
             stated,
             usable,
@@ -250,21 +252,22 @@ impl RtosBench {
         order::wakes(self.plan.cpu, queue, ROUNDS_OF_WAKES, length, stop)
     }
 
-    /// Measures the wait for a lock that a thread of lower priority holds, while a thread
-    /// of middle priority computes, with both kinds of locks.
+    /// Measures the wait for a lock that a thread of lower priority holds, while a thread of
+    /// middle priority computes, with both kinds of locks.
     ///
     /// # Errors
-    /// When a thread or a lock is refused.
+    ///
+    /// Returns an error if a thread or a lock is refused.
     pub fn inversion(&mut self, stop: &AtomicBool) -> Result<InversionRounds, Absence> {
-        let mut seen = InversionRounds {
+        let mut rounds = InversionRounds {
             hold: inversion::HOLD,
             middle: inversion::MIDDLE_COMPUTES,
             ..InversionRounds::default()
         };
         for _ in 0..ROUNDS_OF_INVERSION / INVERSIONS_AT_ONCE {
             for (protocol, rounds) in [
-                (LockProtocol::Plain, &mut seen.plain),
-                (LockProtocol::Inherit, &mut seen.inherit),
+                (LockProtocol::Plain, &mut rounds.plain),
+                (LockProtocol::Inherit, &mut rounds.inherit),
             ] {
                 let cpu = self.plan.cpu;
                 rounds.extend(inversion::inversions(
@@ -275,13 +278,15 @@ impl RtosBench {
                 )?);
             }
         }
-        Ok(seen)
+        Ok(rounds)
     }
 
     /// Measures whether locked pages stay in memory under memory pressure.
     ///
     /// # Errors
-    /// When the memory of a process cannot be limited, or it may not lock memory.
+    ///
+    /// Returns an error if the memory of a process cannot be limited, or if it may not lock
+    /// memory.
     pub fn locked(&self, stop: &AtomicBool) -> Result<LockedPages, Absence> {
         pages::pages(self.plan.duration, stop)
     }
@@ -289,8 +294,9 @@ impl RtosBench {
     /// Measures interrupts of a computing `SCHED_FIFO 90` thread.
     ///
     /// # Errors
-    /// When there is no source of interrupts, the thread cannot get its priority, or the
-    /// BPF programs that observe the handler are refused.
+    ///
+    /// Returns an error if there is no source of interrupts, if the thread cannot get its
+    /// priority, or if the BPF programs that observe the handler are refused.
     pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<RtosInterrupts, Absence> {
         let cpu = self.plan.cpu;
         // Interrupts come until the source is dropped.
@@ -312,7 +318,7 @@ impl RtosBench {
         let watch = InterruptWatch::start(cpu, irq)?;
         self.outside.read();
         let begin = clock::now();
-        let mut seen = RtosInterrupts {
+        let mut results = RtosInterrupts {
             source: self.plan.source,
             ..RtosInterrupts::default()
         };
@@ -323,21 +329,21 @@ impl RtosBench {
             let _ = self.witness.as_mut().map(Witness::was_stopped);
             let done = interrupts::interrupts(cpu, &watch.memory, &requests, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-                seen.excluded += done.excluded + done.interrupts.len() as u64;
+                results.excluded += done.excluded + done.interrupts.len() as u64;
                 continue;
             }
             readings += done.readings;
             time += done.time;
-            self.add_interrupts(done, &mut seen);
+            self.add_interrupts(done, &mut results);
         }
-        seen.reading = Nanos::from_ns(time.ns() / readings.max(1));
-        seen.steal = self.steal_total(begin);
-        Ok(seen)
+        results.reading = Nanos::from_ns(time.ns() / readings.max(1));
+        results.steal = self.steal_total(begin);
+        Ok(results)
     }
 
     /// Adds interrupts with the steal time of each.
-    fn add_interrupts(&self, done: InterruptChunk, seen: &mut RtosInterrupts) {
-        seen.excluded += done.excluded;
+    fn add_interrupts(&self, done: InterruptChunk, results: &mut RtosInterrupts) {
+        results.excluded += done.excluded;
         let gaps: Vec<_> = done
             .interrupts
             .iter()
@@ -346,31 +352,31 @@ impl RtosBench {
         let steals = self.steal_times(&gaps);
         for ((_, _, mut interrupt), steal) in done.interrupts.into_iter().zip(steals) {
             interrupt.steal = steal;
-            seen.samples.push(interrupt);
+            results.samples.push(interrupt);
         }
     }
 
-    /// Runs some rounds, and excludes them if laggard was stopped meanwhile.
+    /// Runs some rounds, and excludes them if laggard was stopped during them.
     fn chunk(
         &mut self,
         rounds: &[PlannedWakeup],
         stop: &AtomicBool,
-        seen: &mut RtosWakeups,
+        results: &mut RtosWakeups,
     ) -> Result<(), Absence> {
         // Earlier stops do not matter.
         let _ = self.witness.as_mut().map(Witness::was_stopped);
         let done = preemption::wakeups(self.plan.cpu, rounds, stop)?;
         if self.witness.as_mut().is_some_and(Witness::was_stopped) {
-            seen.excluded += rounds.len() as u64;
+            results.excluded += rounds.len() as u64;
             return Ok(());
         }
-        seen.excluded += done.excluded;
-        self.add_wakeups(done, seen);
+        results.excluded += done.excluded;
+        self.add_wakeups(done, results);
         Ok(())
     }
 
     /// Adds wakeups with the steal time of each.
-    fn add_wakeups(&self, done: WakeupChunk, seen: &mut RtosWakeups) {
+    fn add_wakeups(&self, done: WakeupChunk, results: &mut RtosWakeups) {
         let times: Vec<_> = done
             .wakeups
             .iter()
@@ -379,7 +385,7 @@ impl RtosBench {
         let steals = self.steal_times(&times);
         for ((_, mut wakeup), steal) in done.wakeups.into_iter().zip(steals) {
             wakeup.steal = steal;
-            seen.samples.push(wakeup);
+            results.samples.push(wakeup);
         }
     }
 
@@ -410,10 +416,10 @@ impl RtosBench {
         RtosWakeups::default()
     }
 
-    fn finish(&mut self, mut seen: RtosWakeups, begin: Nanos) -> RtosWakeups {
-        seen.steal = self.steal_total(begin);
-        seen.competitors = self.competitors.that_ran();
-        seen
+    fn finish(&mut self, mut wakeups: RtosWakeups, begin: Nanos) -> RtosWakeups {
+        wakeups.steal = self.steal_total(begin);
+        wakeups.competitors = self.competitors.that_ran();
+        wakeups
     }
 
     /// Returns the steal time since `begin` by the coarse counter.
@@ -493,7 +499,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_computing_thread_sleeps_between_runs_and_not_between_wakeups() {
+    fn computing_thread_sleeps_between_runs_and_not_between_wakeups() {
         let rounds = runs(&mut Random(7));
 
         let gap = |pair: &[PlannedWakeup]| pair[1].due.saturating_sub(pair[0].due);

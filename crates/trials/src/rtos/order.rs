@@ -69,7 +69,7 @@ pub(super) fn wakes(
     length: Nanos,
     stop: &AtomicBool,
 ) -> QueueWakes {
-    let mut seen = QueueWakes {
+    let mut result = QueueWakes {
         queue,
         absence: None,
         rounds: 0,
@@ -78,13 +78,13 @@ pub(super) fn wakes(
     let opened = queue::open(queue).map_err(|err| refused(queue.name(), &err));
     match opened.and_then(|queue| played(cpu, queue, rounds, length, stop)) {
         Ok(conducted) => {
-            seen.rounds = conducted.rounds;
-            seen.wakes = conducted.wakes;
-            seen.absence = conducted.broken;
+            result.rounds = conducted.rounds;
+            result.wakes = conducted.wakes;
+            result.absence = conducted.broken;
         }
-        Err(absence) => seen.absence = Some(absence),
+        Err(absence) => result.absence = Some(absence),
     }
-    seen
+    result
 }
 
 /// Observations of the conductor.
@@ -136,8 +136,8 @@ fn played(
         stop,
         is_over,
     };
-    let mut all = play(cpu, parts, &ending)?;
-    Ok(all.pop().unwrap_or_default())
+    let mut results = play(cpu, parts, &ending)?;
+    Ok(results.pop().unwrap_or_default())
 }
 
 const NO_WAKE: QueueWake = QueueWake {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_come_queue_wakes_out_of_order() {
+    fn first_come_queue_wakes_out_of_order() {
         if !may_run_as(laggard_model::Service::Fifo(priority(WAITERS - 1))) {
             return println!("skipped: no right for real-time threads");
         }
@@ -309,31 +309,34 @@ mod tests {
         let stop = AtomicBool::new(false);
         let length = Nanos::from_secs(20);
 
-        let seen = played(cpu, Box::new(FirstCome(from, to)), 50, length, &stop).unwrap();
+        let result = played(cpu, Box::new(FirstCome(from, to)), 50, length, &stop).unwrap();
 
-        assert_eq!(seen.broken, None);
-        if seen.rounds < 50 {
-            return println!("skipped: {} of 50 rounds in {length}", seen.rounds);
+        assert_eq!(result.broken, None);
+        if result.rounds < 50 {
+            return println!("skipped: {} of 50 rounds in {length}", result.rounds);
         }
-        let wrong = seen
+        let wrong = result
             .wakes
             .iter()
             .filter(|wake| wake.woken < wake.highest)
             .count();
         // Eight threads in random order: about five per round are expected.
-        assert!(wrong > 50, "{wrong} of {} wakes", seen.wakes.len());
-        assert!(seen.wakes.iter().all(|wake| wake.woken <= wake.highest));
+        assert!(wrong > 50, "{wrong} of {} wakes", result.wakes.len());
+        assert!(result.wakes.iter().all(|wake| wake.woken <= wake.highest));
     }
 
     #[test]
-    fn the_conductor_has_the_lowest_priority_and_all_others_differ() {
-        let all: Vec<u8> = (0..=WAITERS).map(priority).collect();
+    fn conductor_has_the_lowest_priority_and_all_others_differ() {
+        let priorities: Vec<u8> = (0..=WAITERS).map(priority).collect();
 
-        assert!(all.iter().all(|&priority| priority > CONDUCTOR), "{all:?}");
-        let mut once = all.clone();
+        assert!(
+            priorities.iter().all(|&priority| priority > CONDUCTOR),
+            "{priorities:?}"
+        );
+        let mut once = priorities.clone();
         once.sort_unstable();
         once.dedup();
-        assert_eq!(once.len(), all.len());
-        assert_eq!(all[WAITERS], OWNER);
+        assert_eq!(once.len(), priorities.len());
+        assert_eq!(priorities[WAITERS], OWNER);
     }
 }

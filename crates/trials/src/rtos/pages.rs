@@ -20,8 +20,8 @@ use super::pressed::{PAGES, Pressed, PressureReport, READ, REPORT_BYTES, press};
 use super::trial::refused;
 
 /// Memory limit of the group, in sizes of one mapping.
-const LIMIT: u64 = 4;
-/// Min duration of the pressure, unless the user stops it.
+const GROUP_LIMIT: u64 = 4;
+/// Minimum duration of the pressure, unless the user stops it.
 const MIN_PRESSURE: Nanos = Nanos::from_secs(1);
 /// Time between two checks whether the process has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -34,12 +34,12 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Abs
     let page = page_bytes();
     let mapping_bytes = PAGES as u64 * page;
     let file = sparse_file(mapping_bytes * (2 + READ)).map_err(|err| refused("a file", &err))?;
-    let limit_bytes = mapping_bytes * LIMIT;
+    let limit_bytes = mapping_bytes * GROUP_LIMIT;
     let group = MemoryGroup::create(limit_bytes)?;
     let door = group
         .door()
         .map_err(|err| refused("a control group", &err))?;
-    let (mut told, tell) = io::pipe().map_err(|err| refused("a pipe", &err))?;
+    let (mut report_reader, report_writer) = io::pipe().map_err(|err| refused("a pipe", &err))?;
     let pressed = Pressed {
         file: &file,
         door: &door,
@@ -47,12 +47,12 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Abs
         least: MIN_PRESSURE.min(length),
         most: length,
     };
-    let child = Child::start(&pressed, &tell)?;
+    let child = Child::start(&pressed, &report_writer)?;
     // The child has a copy, so the pipe closes when the child ends.
-    drop(tell);
+    drop(report_writer);
     child.ended(length, stop)?;
     let mut bytes = [0; REPORT_BYTES];
-    told.read_exact(&mut bytes).map_err(|_| died())?;
+    report_reader.read_exact(&mut bytes).map_err(|_| died())?;
     let report = PressureReport::from_bytes(&bytes);
     report.refusal().map_or_else(
         || {
@@ -148,18 +148,18 @@ fn died() -> Absence {
 /// nothing.
 fn sparse_file(bytes: u64) -> io::Result<File> {
     let directories = [PathBuf::from("/var/tmp"), std::env::temp_dir(), ".".into()];
-    let mut found = None;
+    let mut unnamed_file = None;
     for directory in &directories {
         let Ok(file) = unnamed(directory) else {
             continue;
         };
         let is_in_memory = is_in_memory(&file);
-        found = Some(file);
+        unnamed_file = Some(file);
         if !is_in_memory {
             break;
         }
     }
-    let file = found.ok_or_else(|| io::Error::from(io::ErrorKind::PermissionDenied))?;
+    let file = unnamed_file.ok_or_else(|| io::Error::from(io::ErrorKind::PermissionDenied))?;
     file.set_len(bytes)?;
     Ok(file)
 }

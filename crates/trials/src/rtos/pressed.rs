@@ -31,9 +31,9 @@ pub(super) struct Pressed<'a> {
     pub(super) door: &'a File,
     /// Size of a page, bytes.
     pub(super) page: u64,
-    /// Min duration of the pressure, which lasts until half of the plain pages are evicted.
+    /// Minimum duration of the pressure, which lasts until half of the plain pages are evicted.
     pub(super) least: Nanos,
-    /// Max duration of the pressure.
+    /// Maximum duration of the pressure.
     pub(super) most: Nanos,
 }
 
@@ -74,12 +74,19 @@ impl PressureReport {
     }
 
     pub(super) fn from_bytes(bytes: &[u8; REPORT_BYTES]) -> Self {
-        let number = |at: usize| {
+        let number = |index: usize| {
             let mut eight = [0; 8];
-            eight.copy_from_slice(&bytes[at * 8..][..8]);
+            eight.copy_from_slice(&bytes[index * 8..][..8]);
             u64::from_ne_bytes(eight)
         };
-        let four = |at: usize| [number(at), number(at + 1), number(at + 2), number(at + 3)];
+        let four = |index: usize| {
+            [
+                number(index),
+                number(index + 1),
+                number(index + 2),
+                number(index + 3),
+            ]
+        };
         Self {
             step: number(0),
             errno: number(1),
@@ -245,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_the_same_after_the_pipe() {
+    fn report_is_the_same_after_the_pipe() {
         let report = PressureReport {
             step: 3,
             errno: 12,

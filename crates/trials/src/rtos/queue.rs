@@ -13,10 +13,10 @@ use laggard_measure::linux::lock::{ChosenMutex, LockProtocol, done};
 
 /// Queue in which several threads wait and one is woken at a time. No call allocates.
 pub(super) trait Queue: Send + Sync {
-    /// Waits until woken. A lock: waits until acquired.
+    /// Waits until woken. For a lock: waits until acquired.
     fn wait(&self) -> io::Result<()>;
 
-    /// Wakes a waiting thread. A lock: releases it.
+    /// Wakes a waiting thread. For a lock: releases it.
     fn wake(&self) -> io::Result<()>;
 
     /// Returns whether a woken thread must release the queue.
@@ -70,8 +70,7 @@ struct Condition {
     may_go: AtomicU32,
 }
 
-// SAFETY: a condition is made to be used by many threads; the box keeps it at one
-//         address.
+// SAFETY: a condition is made for several threads; the box keeps it at one address.
 unsafe impl Send for Condition {}
 // SAFETY: as above.
 unsafe impl Sync for Condition {}
@@ -90,7 +89,7 @@ impl Queue for Condition {
     fn wait(&self) -> io::Result<()> {
         self.mutex.lock()?;
         while self.may_go.load(Ordering::Relaxed) == 0 {
-            // SAFETY: both stay where they are, and this thread holds the mutex.
+            // SAFETY: neither moves, and this thread holds the mutex.
             done(unsafe { libc::pthread_cond_wait(self.condition.get(), self.mutex.get()) })?;
         }
         self.may_go.fetch_sub(1, Ordering::Relaxed);
@@ -101,7 +100,7 @@ impl Queue for Condition {
         self.mutex.lock()?;
         self.may_go.fetch_add(1, Ordering::Relaxed);
         self.mutex.unlock()?;
-        // SAFETY: it stays where it is.
+        // SAFETY: it does not move.
         done(unsafe { libc::pthread_cond_signal(self.condition.get()) })
     }
 }
@@ -115,8 +114,7 @@ impl Drop for Condition {
 
 struct CountingSemaphore(Box<UnsafeCell<libc::sem_t>>);
 
-// SAFETY: a semaphore is made to be used by many threads; the box keeps it at one
-//         address.
+// SAFETY: a semaphore is made for several threads; the box keeps it at one address.
 unsafe impl Send for CountingSemaphore {}
 // SAFETY: as above.
 unsafe impl Sync for CountingSemaphore {}
@@ -125,7 +123,7 @@ impl CountingSemaphore {
     fn open() -> io::Result<Self> {
         // SAFETY: zeroes are a valid value until it is initialised.
         let semaphore = Self(Box::new(UnsafeCell::new(unsafe { std::mem::zeroed() })));
-        // SAFETY: it stays where it is.
+        // SAFETY: it does not move.
         returned(unsafe { libc::sem_init(semaphore.0.get(), 0, 0) }.into())?;
         Ok(semaphore)
     }
@@ -133,7 +131,7 @@ impl CountingSemaphore {
 
 impl Queue for CountingSemaphore {
     fn wait(&self) -> io::Result<()> {
-        // SAFETY: it was initialised and stays where it is.
+        // SAFETY: it was initialised and does not move.
         returned(unsafe { libc::sem_wait(self.0.get()) }.into())
     }
 

@@ -14,7 +14,7 @@ use laggard_measure::linux::{clock, policy};
 
 /// Real-time priority of the computing thread at its start and end.
 const LOWEST: u8 = 1;
-/// Max latency of the last wakeup. The computing thread then gives up.
+/// Maximum latency of the last wakeup. The computing thread then gives up.
 const MAX_LATENCY: Nanos = Nanos::from_secs(1);
 
 /// State that both threads share.
@@ -80,16 +80,16 @@ pub(super) fn responses(
         })
     };
     let high = TrialPart::new(woken, move |begin| {
-        let mut seen = Vec::with_capacity(due.len());
+        let mut observed = Vec::with_capacity(due.len());
         for due in due {
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
             clock::sleep_until(begin + due);
-            seen.push((begin + due, clock::now()));
+            observed.push((begin + due, clock::now()));
         }
         end(&shared);
-        seen
+        observed
     });
     let mut results = play(cpu, vec![idle, high], &ending)?;
     Ok(Responses::new(results.pop().unwrap_or_default()))
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn expiries_during_the_wait_for_the_preceding_wakeup_are_missed() {
         let us = Nanos::from_us;
-        let all = [
+        let times = [
             (us(1_000), us(1_005)),
             (us(2_000), us(5_000)),
             (us(3_000), us(5_001)),
@@ -135,9 +135,9 @@ mod tests {
             (us(6_000), us(6_005)),
         ];
 
-        let responses = Responses::new(all);
+        let responses = Responses::new(times);
 
-        assert_eq!(responses.wakeups, [all[0], all[1], all[4]]);
+        assert_eq!(responses.wakeups, [times[0], times[1], times[4]]);
         assert_eq!(responses.missed, 2);
     }
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 use laggard_model::{Absence, Cpu, Lacks, Nanos, Service};
 
 use super::guard::RealTimeGuard;
-use crate::footing::Footing;
+use crate::footing::ThreadPlacement;
 use laggard_measure::host::{Files, Rights};
 use laggard_measure::linux::{clock, policy, reason_of, threads};
 
 /// Time between two checks whether a trial is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Number of checks by which a trial may exceed its length. This is not a time, because
+/// Maximum number of checks by which a trial may exceed its length. This is not a time, because
 /// laggard may be stopped.
 const MAX_EXTRA_CHECKS: u64 = 200;
-/// Number of checks within which threads must end after a stop.
+/// Maximum number of checks within which threads must end after a stop.
 const MAX_STOP_CHECKS: u64 = 20;
 /// Time from the moment when all threads are ready to their start.
 const START_DELAY: Nanos = Nanos::from_ms(2);
@@ -83,9 +83,9 @@ pub(super) fn play<T: Send + 'static>(
     }
     drop(tell);
     let readied = started.and_then(|()| all_ready(&told, count, ending.stop));
-    let at = readied.as_ref().ok().map(|()| clock::now() + START_DELAY);
+    let start = readied.as_ref().ok().map(|()| clock::now() + START_DELAY);
     // This is the only call. `None` ends the threads.
-    let _ = begin.set(at);
+    let _ = begin.set(start);
     readied?;
     results(&told, count, ending)
 }
@@ -112,13 +112,13 @@ fn take_part<T>(
     }
 }
 
-fn ready(cpu: Cpu, priority: u8) -> Result<Footing, Absence> {
+fn ready(cpu: Cpu, priority: u8) -> Result<ThreadPlacement, Absence> {
     policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
     policy::pin(cpu).map_err(|err| refused(&format!("CPU {cpu}"), &err))?;
     set_priority(priority).map_err(|err| no_priority(&err))?;
     policy::refuse_timer_slack();
     policy::touch_stack();
-    Ok(Footing::on(cpu))
+    Ok(ThreadPlacement::on(cpu))
 }
 
 /// Sets the real-time priority of the calling thread.
@@ -167,10 +167,10 @@ fn results<T>(
     ending: &TrialEnding<'_>,
 ) -> Result<Vec<T>, Absence> {
     let mut checks = ending.length.ns() / 50_000_000 + MAX_EXTRA_CHECKS;
-    let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
-    while all.iter().any(Option::is_none) {
+    let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    while results.iter().any(Option::is_none) {
         match told.recv_timeout(CHECK_INTERVAL) {
-            Ok(PartMessage::Done(number, result)) => all[number] = Some(result),
+            Ok(PartMessage::Done(number, result)) => results[number] = Some(result),
             Ok(PartMessage::Ready) => {}
             Ok(PartMessage::Refused(absence)) => {
                 ending.is_over.store(true, Ordering::Release);
@@ -190,7 +190,7 @@ fn results<T>(
             Err(RecvTimeoutError::Disconnected) => return Err(unfinished()),
         }
     }
-    Ok(all.into_iter().flatten().collect())
+    Ok(results.into_iter().flatten().collect())
 }
 
 fn unfinished() -> Absence {

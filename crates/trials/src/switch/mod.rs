@@ -1,9 +1,8 @@
-//! Threads of one priority, or processes, that hand one CPU over in turn (Timmerman
-//! 1998).
+//! Threads of one priority, or processes, that hand one CPU over in turn (Timmerman 1998).
 //!
-//! The instant before a hand-over is kept where all threads see it; the next one
-//! reads the clock first of all. Stretches of all numbers of threads take turns,
-//! so that what the machine does meanwhile hits them alike.
+//! The time before a context switch is stored where all threads see it, and the next thread reads
+//! the clock first. Stretches with different numbers of threads alternate, so that other activity
+//! on the machine affects all of them equally.
 
 mod ring;
 mod shared;
@@ -27,68 +26,66 @@ use self::watch::{Watch, WatchMemory};
 use laggard_measure::linux::witness::Witness;
 use laggard_measure::linux::{clock, policy, reason_of};
 
-/// Threads of one priority keep everybody else from the CPU: they run for so long,
+/// Length of a run, in which threads of one priority keep all others from the CPU.
 const RUN: Nanos = Nanos::from_ms(20);
-/// and leave it for about as long again. Half of a CPU is below what the kernel lets
-/// real-time threads have, so that it never stops them either. No whole number of
-/// milliseconds: what happens every 40 ms would lie in each pause, or in none.
+/// Length of the pause after a run. Half of a CPU is below the kernel's limit for real-time
+/// threads, so real-time throttling never stops them. Not a whole number of milliseconds: an
+/// event with a period of 40 ms would otherwise fall into every pause or into none.
 const PAUSE: Nanos = Nanos::from_us(21_170);
-/// How often what happens to laggard itself is looked at.
-const LOOK: Duration = Duration::from_millis(10);
-/// A stretch may take longer than planned by so many looks. Looks, not time:
+/// Interval of the checks for stops of laggard and for the end.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Maximum number of checks by which a stretch may exceed its length. This is not a time, because
 /// laggard may be stopped.
-const PATIENCE_LOOKS: u64 = 1_000;
-/// Who is asked to end has so many looks to do so: a thread that somebody above it
-/// keeps from its CPU cannot, and what it saw is not wanted any more.
-const ENDING_LOOKS: u64 = 100;
-/// How often threads that are readied are looked at,
-const READY_LOOK: Duration = Duration::from_millis(1);
-/// and how many looks that may take.
-const READY_LOOKS: u64 = 20_000;
+const MAX_EXTRA_CHECKS: u64 = 1_000;
+/// Maximum number of checks for a thread to end on request. A thread that another thread keeps
+/// from its CPU cannot end, and its results are not needed.
+const MAX_ENDING_CHECKS: u64 = 100;
+/// Interval of the checks of threads that get ready.
+const READY_CHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum number of these checks.
+const MAX_READY_CHECKS: u64 = 20_000;
 
-/// What a process has of its own: tables of its memory, its stack, and what it writes
-/// to.
+/// Additional memory of a process in bytes: its page tables, its stack, and memory that it
+/// writes.
 const PROCESS_BYTES: u64 = 1 << 20;
 
-/// What is to be measured.
+/// Plan of a measurement of context switches.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
-    /// How many threads hand over, each number by itself; 2 at least.
+    /// Numbers of threads, each measured separately; at least 2.
     pub threads: Vec<usize>,
-    /// How, and as what.
+    /// Mechanism of the switches, and kind of the threads.
     pub way: SwitchWay,
-    /// Where: one CPU, or two that take turns.
+    /// CPUs: one, or two that alternate.
     pub cpus: Vec<Cpu>,
-    /// How long each stretch takes, pauses included.
+    /// Length of each stretch, including pauses.
     pub length: Nanos,
-    /// How many stretches of each number.
+    /// Number of stretches per number of threads.
     pub stretches: usize,
 }
 
-/// Which stretch it is.
+/// Identification of a stretch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StretchOf {
-    /// Among so many threads.
     pub threads: usize,
-    /// Whether it is the one that tells what watching costs, and none of the others.
+    /// Whether this is the additional stretch that measures the overhead of the BPF programs.
     pub is_extra: bool,
 }
 
-/// Measures hand-overs.
+/// Measurement of context switches.
 #[derive(Debug)]
 pub struct SwitchBench {
     witness: Option<Witness>,
-    /// The threads' name, which nobody else's threads have.
+    /// Name of the threads, which no other thread has.
     name: String,
     unwatched_because: Option<Absence>,
 }
 
 impl SwitchBench {
-    /// Readies this process: its memory is locked as far as it may be. To be
-    /// called before there are other threads.
+    /// Prepares this process: locks its memory if permitted. Call it before other threads exist.
     #[must_use]
     pub fn new() -> Self {
-        // A limit is no reason not to measure: what is used was touched before.
+        // A limit does not prevent the measurement, because the memory in use was touched before.
         let _ = policy::lock_memory();
         let number = (u64::from(std::process::id()) ^ clock::now().ns()) & 0xffff;
         Self {
@@ -98,14 +95,14 @@ impl SwitchBench {
         }
     }
 
-    /// Why nothing tells what came between hand-overs; `None`: it is told.
+    /// Returns why interruptions between switches are not observed; `None` if they are.
     pub fn unwatched_because(&self) -> Option<&Absence> {
         self.unwatched_because.as_ref()
     }
 
-    /// Measures all numbers of threads, until each has its stretches or `stop` is
-    /// set; `keep` says after each stretch what is kept of it. Where programs inside
-    /// the kernel can watch, each number first has a stretch without them.
+    /// Measures all numbers of threads until each has its stretches or `stop` is set. `keep`
+    /// selects the results of each stretch. If BPF programs can observe the CPU, each number
+    /// first has a stretch without them.
     pub fn measure<S>(
         &mut self,
         plan: &SwitchPlan,
@@ -113,7 +110,7 @@ impl SwitchBench {
         mut keep: impl FnMut(StretchOf, SwitchStretch) -> S,
     ) -> Vec<SwitchRun<S>> {
         if !policy::may_lock_more(plan.bytes()) {
-            // Locked, memory to come would be refused.
+            // With a memory lock, new memory would be refused.
             policy::unlock_memory();
         }
         let empty = |&threads: &usize| SwitchRun {
@@ -133,20 +130,23 @@ impl SwitchBench {
             if round == 1 {
                 watch = watch.and_then(|watch| self.attached(watch));
             }
-            let seen = watch.as_ref().filter(|_| !is_alone).map(|it| &it.seen);
+            let watch_memory = watch
+                .as_ref()
+                .filter(|_| !is_alone)
+                .map(|watch| &watch.seen);
             for run in runs.iter_mut().filter(|run| run.absence.is_none()) {
                 if stop.load(Ordering::Relaxed) {
                     return runs;
                 }
-                // What was ended early is no stretch of the same kind.
-                let Some(result) = self.undisturbed(plan, run.threads, seen, stop) else {
+                // A stretch that ended early is not comparable.
+                let Some(result) = self.undisturbed(plan, run.threads, watch_memory, stop) else {
                     return runs;
                 };
-                let of = StretchOf {
+                let stretch_of = StretchOf {
                     threads: run.threads,
                     is_extra: is_alone,
                 };
-                match result.map(|stretch| keep(of, stretch)) {
+                match result.map(|stretch| keep(stretch_of, stretch)) {
                     Ok(kept) if is_alone => run.unwatched = Some(kept),
                     Ok(kept) => run.stretches.push(kept),
                     Err(absence) => run.absence = Some(absence),
@@ -160,8 +160,8 @@ impl SwitchBench {
         let watch = match cpus {
             [cpu] => Watch::load(*cpu, &self.name),
             _ => Err(Absence {
-                reason: "what comes between is seen on one CPU only".into(),
-                remedy: "leave `--cross` out".into(),
+                reason: "interruptions can be observed on one CPU only".into(),
+                remedy: "omit `--cross`".into(),
                 lacks: Lacks::Kernel,
             }),
         };
@@ -180,7 +180,7 @@ impl SwitchBench {
         }
     }
 
-    /// A stretch in which laggard was not stopped; `None` once `stop` is set.
+    /// Returns a stretch in which laggard was not stopped; `None` once `stop` is set.
     fn undisturbed(
         &mut self,
         plan: &SwitchPlan,
@@ -214,14 +214,14 @@ impl SwitchBench {
         let mut refusal = None;
         for own in 0..threads {
             if let Err(err) = team.start(&ring, own, &self.name) {
-                refusal = Some(refused(&format!("so many {}", plan.who()), &err));
+                refusal = Some(refused(&format!("{threads} {}", plan.who()), &err));
                 break;
             }
         }
         let readied = readied(&ring, team.len(), stop);
         if let Some(absence) = refusal.or(readied.absence) {
             ring.shared.begin(None);
-            // Who has not come by now is not waited for.
+            // Threads that are not ready by now are not waited for.
             match readied.missing {
                 0 => team.join(),
                 _ => team.give_up(),
@@ -241,7 +241,7 @@ impl SwitchBench {
 }
 
 impl SwitchPlan {
-    /// The memory that a stretch of the most threads takes, about.
+    /// Returns the approximate memory of a stretch with the maximum number of threads.
     pub fn bytes(&self) -> u64 {
         let threads = self.threads.iter().max().copied().unwrap_or(0) as u64;
         let each = if self.way.are_processes {
@@ -273,21 +273,21 @@ impl Drop for SwitchBench {
     }
 }
 
-/// How threads came to be what they are to be.
+/// Result of getting threads ready.
 #[derive(Debug)]
-struct Readied {
-    /// Why they are not.
+struct ReadyResult {
+    /// Reason why they are not ready.
     absence: Option<Absence>,
-    /// How many have not said.
+    /// Number of threads that have not reported.
     missing: usize,
 }
 
-/// Waits until the first so many threads are what they are to be, but not for ever:
-/// somebody above them may have their CPU.
-fn readied(ring: &Ring, threads: usize, stop: &AtomicBool) -> Readied {
-    let mut looks = READY_LOOKS;
+/// Waits until the first `threads` threads are ready, with a limit: threads of higher priority
+/// may keep their CPU.
+fn readied(ring: &Ring, threads: usize, stop: &AtomicBool) -> ReadyResult {
+    let mut checks = MAX_READY_CHECKS;
     loop {
-        let mut readied = Readied {
+        let mut readied = ReadyResult {
             absence: None,
             missing: 0,
         };
@@ -306,8 +306,8 @@ fn readied(ring: &Ring, threads: usize, stop: &AtomicBool) -> Readied {
         if readied.missing == 0 {
             return readied;
         }
-        looks -= 1;
-        if looks == 0 || stop.load(Ordering::Relaxed) {
+        checks -= 1;
+        if checks == 0 || stop.load(Ordering::Relaxed) {
             readied.absence.get_or_insert_with(|| Absence {
                 reason: format!(
                     "{} of {threads} {} did not get to their CPU",
@@ -318,15 +318,15 @@ fn readied(ring: &Ring, threads: usize, stop: &AtomicBool) -> Readied {
             });
             return readied;
         }
-        std::thread::sleep(READY_LOOK);
+        std::thread::sleep(READY_CHECK_INTERVAL);
     }
 }
 
-/// Waits until all have come to their end. Who does not is left behind: nothing
+/// Waits until all threads have ended. A thread that does not end is abandoned, because nothing
 /// can end it.
 fn ended(ring: &Ring, stop: &AtomicBool) -> Result<(), Absence> {
-    let look_ns = u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX);
-    let mut looks = ring.plan.length.ns() / look_ns + PATIENCE_LOOKS;
+    let look_ns = u64::try_from(CHECK_INTERVAL.as_nanos()).unwrap_or(u64::MAX);
+    let mut checks = ring.plan.length.ns() / look_ns + MAX_EXTRA_CHECKS;
     loop {
         let mut are_done = true;
         for step in ring.shared.steps() {
@@ -342,32 +342,32 @@ fn ended(ring: &Ring, stop: &AtomicBool) -> Result<(), Absence> {
         if are_done {
             return Ok(());
         }
-        looks = looks.saturating_sub(1);
-        if looks == 0 {
+        checks = checks.saturating_sub(1);
+        if checks == 0 {
             ring.end();
             return Err(unfinished());
         }
         if stop.load(Ordering::Relaxed) {
             ring.end();
-            looks = looks.min(ENDING_LOOKS);
+            checks = checks.min(MAX_ENDING_CHECKS);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }
 
 fn unfinished() -> Absence {
     Absence {
-        reason: "the threads did not come to an end".into(),
-        remedy: "look for what keeps them from their CPU".into(),
+        reason: "the threads did not end".into(),
+        remedy: "find the program that keeps their CPU".into(),
         lacks: Lacks::Machine,
     }
 }
 
-/// Why a thread on this CPU cannot have a deadline.
+/// Returns why a thread on this CPU cannot have a deadline.
 fn no_deadline(cpu: Cpu, err: &io::Error) -> Absence {
     Absence {
-        reason: format!("SCHED_DEADLINE on CPU {cpu} alone: refused, {}", reason_of(err)),
-        remedy: "the kernel binds no such thread to a CPU that is not a cpuset of its own (`cpuset.cpus.partition`), unless kernel.sched_rt_runtime_us is -1".into(),
+        reason: format!("SCHED_DEADLINE on CPU {cpu} only: refused, {}", reason_of(err)),
+        remedy: "make the CPU an exclusive cpuset (`cpuset.cpus.partition`), or set kernel.sched_rt_runtime_us=-1".into(),
         lacks: Lacks::Rights,
     }
 }
@@ -382,7 +382,7 @@ fn refused(what: &str, err: &io::Error) -> Absence {
     } else {
         (
             Lacks::Machine,
-            "ask for fewer threads, or raise the limit (`ulimit -a`)",
+            "use fewer threads, or raise the limit (`ulimit -a`)",
         )
     };
     Absence {
@@ -398,7 +398,7 @@ mod tests {
 
     use super::*;
 
-    /// With nobody in it.
+    /// Creates a ring without threads.
     fn ring(length: Nanos) -> Ring {
         let plan = SwitchPlan {
             threads: vec![3],
@@ -417,9 +417,9 @@ mod tests {
         ring.unwrap()
     }
 
-    /// Somebody above them has their CPU: they never say that they are there.
+    /// Threads of higher priority have their CPU: they never report.
     #[test]
-    fn who_asks_for_the_end_does_not_wait_for_threads_that_do_not_come() {
+    fn request_to_end_does_not_wait_for_threads_that_are_not_ready() {
         let readied = readied(&ring(Nanos::ZERO), 3, &AtomicBool::new(true));
 
         assert_eq!(readied.missing, 3);
@@ -427,18 +427,18 @@ mod tests {
         assert_eq!(reason, "3 of 3 threads did not get to their CPU");
     }
 
-    /// Looks until all is given up otherwise: a minute of them.
+    /// Otherwise the checks would take a minute.
     #[test]
-    fn who_asks_for_the_end_does_not_wait_for_threads_that_do_not_end() {
+    fn request_to_end_does_not_wait_for_threads_that_do_not_end() {
         let ring = ring(Nanos::from_secs(60));
 
-        let found = ended(&ring, &AtomicBool::new(true));
+        let result = ended(&ring, &AtomicBool::new(true));
 
-        assert_eq!(found, Err(unfinished()));
+        assert_eq!(result, Err(unfinished()));
     }
 
     #[test]
-    fn all_that_come_are_heard_before_any_refusal_is_told() {
+    fn refusal_is_reported_after_all_threads_have_reported() {
         let ring = ring(Nanos::ZERO);
         let steps = [
             MemberStep::Ready,

@@ -1,4 +1,4 @@
-//! What one thread of the ring does.
+//! Work of one thread of the ring.
 
 use std::io;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::token::{self, Token};
 use super::watch::{WatchMemory, WatchReading};
 use super::working_set::WorkingSets;
 use super::{PAUSE, RUN, SwitchPlan, clock, no_deadline, policy, refused};
-use crate::footing::Footing;
+use crate::footing::ThreadPlacement;
 
-/// No hand-over takes less: room for more of them is not needed.
-const SHORTEST_NS: u64 = 200;
+/// Minimum duration of a context switch, which limits the room for them.
+const MIN_SWITCH_NS: u64 = 200;
 
-/// Threads that hand over, and what they know of each other. One runs at a time, so
-/// nothing that they share is contended.
+/// Threads that switch, and their shared state. Only one runs at a time, so the state is never
+/// contended.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) plan: SwitchPlan,
@@ -27,19 +27,19 @@ pub(super) struct Ring {
     token: Option<Box<dyn Token>>,
     pub(super) shared: SharedRing,
     watch: Option<Arc<WatchMemory>>,
-    /// What it had seen before.
+    /// Earlier sums of the programs.
     sums: Option<SwitchSums>,
 }
 
 impl Ring {
-    /// For how many hand-overs a stretch of this length has room: it has no more.
+    /// Returns the maximum number of context switches in a stretch of this length.
     fn room(length: Nanos) -> u64 {
-        length.ns() / 2 / SHORTEST_NS + 1_024
+        length.ns() / 2 / MIN_SWITCH_NS + 1_024
     }
 
-    /// The memory for them.
+    /// Returns the memory for them in bytes.
     pub(super) fn kept_bytes(length: Nanos) -> u64 {
-        Self::room(length) * SharedRing::KEPT_BYTES
+        Self::room(length) * SharedRing::STORED_BYTES
     }
 
     pub(super) fn new(
@@ -59,8 +59,8 @@ impl Ring {
         })
     }
 
-    /// Makes the calling thread what number `own` is to be.
-    fn ready(&self, own: usize) -> Result<Footing, Absence> {
+    /// Prepares the calling thread as number `own`.
+    fn ready(&self, own: usize) -> Result<ThreadPlacement, Absence> {
         policy::block_signals().map_err(|err| refused("blocking signals", &err))?;
         let cpu = self.plan.cpus[own % self.plan.cpus.len()];
         policy::pin(cpu).map_err(|err| refused(&format!("CPU {cpu}"), &err))?;
@@ -74,7 +74,7 @@ impl Ring {
                 .alone_ns
                 .store(alone, Ordering::Relaxed);
         }
-        Ok(Footing::on(cpu))
+        Ok(ThreadPlacement::on(cpu))
     }
 
     fn schedule(&self, cpu: Cpu) -> Result<(), Absence> {
@@ -92,12 +92,12 @@ impl Ring {
             .map_err(|err| refused(&format!("real-time policy {service}"), &err))
     }
 
-    /// Ends it: whoever waits is woken.
+    /// Ends the stretch: wakes all waiting threads.
     pub(super) fn end(&self) {
         self.shared.state().is_over.store(1, Ordering::Release);
         if let Some(token) = &self.token {
             for thread in 0..self.threads {
-                // Who is gone needs no waking.
+                // A thread that has ended needs no wakeup.
                 let _ = token.pass(thread);
             }
         }
@@ -107,14 +107,14 @@ impl Ring {
         self.shared.state().is_over.load(Ordering::Acquire) != 0
     }
 
-    /// What all saw, once they are done.
+    /// Returns the observations of all threads, once they have ended.
     pub(super) fn seen(&self) -> SwitchStretch {
         let sums = self.watch.as_ref().zip(self.sums);
         self.shared
             .seen(sums.map(|(watch, before)| watch.sums().since(before)))
     }
 
-    /// The same of a process of its own; `is_ours`: whether it ends with this one.
+    /// Takes part as a separate process. `is_ours`: whether it ends together with this process.
     pub(super) fn take_part_as_process(&self, own: usize, is_ours: io::Result<()>) {
         self.shared.touch();
         match is_ours {
@@ -126,7 +126,7 @@ impl Ring {
         }
     }
 
-    /// What thread `own` does from its start to its end.
+    /// Does the work of thread `own` from its start to its end.
     pub(super) fn take_part(&self, own: usize) {
         let member = self.shared.member(own);
         let footing = match self.ready(own) {
@@ -157,9 +157,8 @@ impl Ring {
         });
     }
 
-    /// What thread `own` does first of all when it has the CPU: it goes through its
-    /// memory, if it has any. Returns the time after that, and with what had come
-    /// between by then.
+    /// Does the first work of thread `own` when it has the CPU: accesses its working set, if it
+    /// has one. Returns the time after that and the interruptions so far.
     fn arrive(&self, own: usize) -> (Nanos, WatchReading) {
         if let Some(sets) = &self.sets {
             sets.go_through(own);
@@ -167,33 +166,32 @@ impl Ring {
         self.read()
     }
 
-    /// The time now, as the first thing done, and with what had come between.
+    /// Returns the current time, read first, and the interruptions so far.
     fn read(&self) -> (Nanos, WatchReading) {
         match &self.watch {
             Some(watch) => watch.read(),
             None => {
-                let at = clock::now();
+                let time = clock::now();
                 let reading = WatchReading {
-                    at,
+                    at: time,
                     ..WatchReading::default()
                 };
-                (at, reading)
+                (time, reading)
             }
         }
     }
 
-    /// Keeps the instant before a hand-over; `is_kept`: it is one to be measured.
+    /// Stores the time before a context switch. `is_kept`: whether this switch is measured.
     fn stamp(&self, is_kept: bool) {
         let state = self.shared.state();
         let (_, reading) = self.read();
         state.taken.store(reading.taken_ns, Ordering::Relaxed);
         state.stolen.store(reading.stolen_ns, Ordering::Relaxed);
-        let at = if is_kept { reading.at.ns() } else { 0 };
-        state.stamp.store(at, Ordering::Release);
+        let stamp = if is_kept { reading.at.ns() } else { 0 };
+        state.stamp.store(stamp, Ordering::Release);
     }
 
-    /// Keeps a hand-over from `stamp` to an arrival, less what the thread's memory
-    /// takes it alone.
+    /// Stores a switch from `stamp` to an arrival, without the time of the thread's working set.
     fn keep(&self, stamp: u64, (first, reading): (Nanos, WatchReading), member: &Member) {
         let state = self.shared.state();
         let alone = member.alone_ns.load(Ordering::Relaxed);
@@ -209,9 +207,9 @@ impl Ring {
             .push(stamp, took, taken.saturating_sub(again), stolen);
     }
 
-    /// All run, one after the other. Nothing is kept while some come back from a
-    /// pause, and once one has left for the next: what a thread does to sleep and to
-    /// wake is no hand-over.
+    /// Lets all threads run in turn. Switches are not stored while some threads return from a
+    /// pause, nor after a thread has left for the next pause: the work to sleep and to wake is
+    /// not part of a context switch.
     fn yield_on(&self, own: usize, begin: Nanos, member: &Member) {
         let state = self.shared.state();
         let number = own as u64 + 1;
@@ -229,14 +227,15 @@ impl Ring {
                 let are_here = state.came.load(Ordering::Relaxed) >= all_came;
                 state.last.store(number, Ordering::Relaxed);
                 self.stamp(are_here);
-                // SAFETY: takes nothing; cannot fail on Linux.
+                // SAFETY: takes no arguments; cannot fail on Linux.
                 unsafe { libc::sched_yield() };
                 let stamp = state.stamp.load(Ordering::Relaxed);
                 let arrived = self.arrive(own);
                 now = arrived.0;
                 let is_other = state.last.load(Ordering::Relaxed) != number;
-                // Whose last run was an earlier one may find a stamp of that; who is
-                // interrupted before it has read the clock, that of a later hand-over.
+                // A thread whose last run was an earlier one may see a stamp of that run. A
+                // thread that is interrupted before it has read the clock may see the stamp of a
+                // later switch.
                 let is_of_run =
                     stamp >= from.ns() && state.left.load(Ordering::Relaxed) < from.ns();
                 let is_last = state.stamp.load(Ordering::Relaxed) == stamp;
@@ -252,7 +251,7 @@ impl Ring {
         }
     }
 
-    /// Who has the token runs.
+    /// Lets the thread with the token run.
     fn pass_on(
         &self,
         own: usize,
@@ -261,7 +260,7 @@ impl Ring {
         member: &Member,
     ) -> io::Result<()> {
         let state = self.shared.state();
-        // What a process runs for the first time is not mapped yet.
+        // Pages that a process uses for the first time are not mapped yet.
         let mut is_first = self.plan.way.are_processes;
         let over = begin + self.plan.length;
         if own == 0 {
@@ -298,17 +297,17 @@ impl Ring {
         }
     }
 
-    /// A thread has left the CPU, and that was no hand-over to be measured.
+    /// Counts that a thread has left the CPU in a switch that is not measured.
     fn leave_out(&self, member: &Member) {
         member.unkept.fetch_add(1, Ordering::Relaxed);
         self.shared.state().is_apart.store(1, Ordering::Relaxed);
     }
 }
 
-/// How often the calling thread has left its CPU.
+/// Returns how often the calling thread has left its CPU.
 fn left_cpu() -> u64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| {
-        let all = usage.voluntary_context_switches() + usage.involuntary_context_switches();
-        u64::try_from(all).unwrap_or(0)
+        let switches = usage.voluntary_context_switches() + usage.involuntary_context_switches();
+        u64::try_from(switches).unwrap_or(0)
     })
 }

@@ -1,5 +1,5 @@
-//! What the threads of a ring share, and what they keep. It is memory that
-//! processes can share too, so all of it is atomic.
+//! Shared state and records of the threads of a ring. Processes can share this memory too, so all
+//! of it is atomic.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,79 +12,79 @@ use super::token::{wait_for, wake};
 use laggard_measure::board::{Memory as _, Shared};
 use laggard_measure::linux::mapping::Mapped;
 
-/// Who hands over, and when.
+/// State of the ring: last switch, and counts.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct RingState {
-    /// Whether it is said when it begins: a futex.
-    is_said: AtomicU32,
+    /// Whether the start time is set; a futex.
+    is_begin_set: AtomicU32,
     pub(super) is_over: AtomicU32,
-    /// When it begins, ns; 0: not at all.
+    /// Start time in ns; 0: no start.
     begin: AtomicU64,
-    /// The instant before the last hand-over, ns; 0: one that is not kept.
+    /// Time before the last context switch in ns; 0: not measured.
     pub(super) stamp: AtomicU64,
-    /// What had been taken by then, ns,
+    /// Time of interruptions up to then in ns.
     pub(super) taken: AtomicU64,
-    /// and stolen.
+    /// Steal time up to then in ns.
     pub(super) stolen: AtomicU64,
-    /// Who handed over, from 1; 0: nobody yet.
+    /// Thread that switched last, from 1; 0: none yet.
     pub(super) last: AtomicU64,
-    /// How many came back from pauses so far, all threads and pauses together.
+    /// Number of returns from pauses, over all threads and pauses.
     pub(super) came: AtomicU64,
-    /// The latest run that somebody left for its pause: when it began, ns.
+    /// Start in ns of the latest run that a thread has left for its pause.
     pub(super) left: AtomicU64,
-    /// Whether something was not kept since the last hand-over that was.
+    /// Whether a switch was not stored since the last stored one.
     pub(super) is_apart: AtomicU64,
-    /// Hand-overs kept, and those that there was no room for.
+    /// Number of stored switches, and of those without room.
     count: AtomicU64,
 }
 
-// SAFETY: atomics, one after the other without padding; zeros are a value.
+// SAFETY: only atomics, in sequence without padding; zeros are valid.
 unsafe impl Shared for RingState {}
 
-/// How far one thread is.
+/// Progress of one thread.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Member {
     step: AtomicU64,
-    /// How often the kernel counted that it left its CPU.
+    /// Kernel's count of the times that it left its CPU.
     pub(super) left_cpu: AtomicU64,
-    /// How often that was no hand-over to be measured.
+    /// Number of times that this was not a measured switch.
     pub(super) unkept: AtomicU64,
-    /// What going through its memory takes it alone, ns.
+    /// Duration of an undisturbed access to its working set in ns.
     pub(super) alone_ns: AtomicU64,
-    /// What it lacks: how long its reason is, its remedy, and whose it is,
+    /// Obstacle: length of its reason, length of its remedy, and its kind.
     lacks: [AtomicU64; 3],
-    /// and both texts.
+    /// Both texts.
     texts: [AtomicU64; TEXT_WORDS],
 }
 
-/// Room for a reason and a remedy.
+/// Size of the buffer for a reason and a remedy.
 const TEXT_WORDS: usize = 121;
 const TEXT_BYTES: usize = TEXT_WORDS * size_of::<u64>();
 
 // SAFETY: as above.
 unsafe impl Shared for Member {}
 
-/// How far a thread is.
+/// Step of a thread.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum MemberStep {
-    /// It is not what it is to be yet.
+    /// It is not ready yet.
     Begun,
-    /// It is.
+    /// It is ready.
     Ready,
-    /// It cannot be.
+    /// It cannot get ready.
     Refused(Absence),
-    /// It could not go on, or is not what it was.
+    /// It could not continue, or its placement was changed.
     Broken(Absence),
-    /// It has come to its end.
+    /// It has ended.
     Done,
 }
 
 const LACKS: [Lacks; 3] = [Lacks::Rights, Lacks::Kernel, Lacks::Machine];
 
 impl Member {
-    /// Says how far the calling thread is.
+    /// Reports the step of the calling thread.
     pub(super) fn tell(&self, step: &MemberStep) {
         let (number, absence) = match step {
             MemberStep::Begun => (0, None),
@@ -99,7 +99,7 @@ impl Member {
         self.step.store(number, Ordering::Release);
     }
 
-    /// How far it is.
+    /// Returns the thread's step.
     pub(super) fn step(&self) -> MemberStep {
         match self.step.load(Ordering::Acquire) {
             0 => MemberStep::Begun,
@@ -145,41 +145,41 @@ impl Member {
     }
 }
 
-/// As much of a text as there is room for.
-fn cut(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
+/// Cuts a text at `max` bytes.
+fn cut(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
 }
 
-/// One hand-over that was kept.
+/// One stored context switch.
 #[derive(Debug, Default)]
 #[repr(C)]
-struct Kept {
+struct StoredSwitch {
     took_ns: AtomicU32,
     taken_ns: AtomicU32,
     stolen_ns: AtomicU32,
-    /// The instant before it, ns since the begin, with [`FOLLOWS`].
+    /// Time before it in ns since the start, with [`FOLLOWS`].
     at_ns: AtomicU32,
 }
 
-/// It came right after the one before it.
+/// Flag: it directly follows the previous one.
 const FOLLOWS: u32 = 1 << 31;
 
 // SAFETY: as above.
-unsafe impl Shared for Kept {}
+unsafe impl Shared for StoredSwitch {}
 
-/// The memory of one stretch.
+/// Memory of one stretch.
 #[derive(Debug)]
 pub(super) struct SharedRing {
     state: Mapped<RingState>,
     members: Mapped<Member>,
-    kept: Mapped<Kept>,
+    kept: Mapped<StoredSwitch>,
 }
 
 impl SharedRing {
-    /// Of one hand-over.
-    pub(super) const KEPT_BYTES: u64 = size_of::<Kept>() as u64;
+    /// Size of one stored switch in bytes.
+    pub(super) const STORED_BYTES: u64 = size_of::<StoredSwitch>() as u64;
 
-    /// For so many threads and hand-overs.
+    /// Creates the memory for `threads` threads and `room` switches.
     pub(super) fn new(threads: usize, room: u64) -> io::Result<Self> {
         Ok(Self {
             state: Mapped::anonymous(1)?,
@@ -196,27 +196,27 @@ impl SharedRing {
         &self.members.all()[own]
     }
 
-    /// How far each of them is.
+    /// Returns the step of each thread.
     pub(super) fn steps(&self) -> impl Iterator<Item = MemberStep> + '_ {
         self.members.all().iter().map(Member::step)
     }
 
-    /// Lets all that are ready begin at an instant; `None` sends them home.
+    /// Starts all ready threads at a given time; `None` ends them.
     pub(super) fn begin(&self, at: Option<Nanos>) {
         let state = self.state();
         state
             .begin
             .store(at.map_or(0, Nanos::ns), Ordering::Relaxed);
-        state.is_said.store(1, Ordering::Release);
-        // Who does not wait yet will find it said.
-        let _ = wake(&state.is_said, i32::MAX);
+        state.is_begin_set.store(1, Ordering::Release);
+        // A thread that does not wait yet will find it set.
+        let _ = wake(&state.is_begin_set, i32::MAX);
     }
 
-    /// Waits until it is said when it begins.
+    /// Waits until the start time is set.
     pub(super) fn await_begin(&self) -> Option<Nanos> {
         let state = self.state();
-        while state.is_said.load(Ordering::Acquire) == 0 {
-            wait_for(&state.is_said, 0).ok()?;
+        while state.is_begin_set.load(Ordering::Acquire) == 0 {
+            wait_for(&state.is_begin_set, 0).ok()?;
         }
         match state.begin.load(Ordering::Relaxed) {
             0 => None,
@@ -226,7 +226,7 @@ impl SharedRing {
 
     /// Touches all of it, in a process that did not map it itself.
     pub(super) fn touch(&self) {
-        for page in self.kept.all().chunks(4096 / size_of::<Kept>()) {
+        for page in self.kept.all().chunks(4096 / size_of::<StoredSwitch>()) {
             page[0].took_ns.load(Ordering::Relaxed);
         }
         for member in self.members.all() {
@@ -235,8 +235,8 @@ impl SharedRing {
         self.state().count.load(Ordering::Relaxed);
     }
 
-    /// Keeps a hand-over: the instant before it, how long it took, and what was taken
-    /// and stolen meanwhile, ns each.
+    /// Stores a switch: the time before it, its duration, and interruptions and steal time during
+    /// it, in ns.
     pub(super) fn push(&self, stamp: u64, took: u64, taken: u64, stolen: u64) {
         let state = self.state();
         let follows = state.is_apart.swap(0, Ordering::Relaxed) == 0;
@@ -250,41 +250,46 @@ impl SharedRing {
         kept.taken_ns.store(least(taken), Ordering::Relaxed);
         kept.stolen_ns.store(least(stolen), Ordering::Relaxed);
         let since = stamp.saturating_sub(state.begin.load(Ordering::Relaxed));
-        let at = least(since).min(FOLLOWS - 1);
+        let since_ns = least(since).min(FOLLOWS - 1);
         let follows = if follows { FOLLOWS } else { 0 };
-        kept.at_ns.store(at | follows, Ordering::Relaxed);
+        kept.at_ns.store(since_ns | follows, Ordering::Relaxed);
     }
 
-    /// What was kept; `sums`: of what watched.
+    /// Returns the stored switches. `sums` are those of the programs.
     pub(super) fn seen(&self, sums: Option<SwitchSums>) -> SwitchStretch {
         let count = self.state().count.load(Ordering::Acquire);
         let most = usize::try_from(count).unwrap_or(usize::MAX);
         let kept = &self.kept.all()[..most.min(self.kept.all().len())];
-        let read = |of: &AtomicU32| of.load(Ordering::Relaxed);
-        let between = |one: &Kept| Interruption {
-            taken_ns: read(&one.taken_ns),
-            stolen_ns: read(&one.stolen_ns),
-            follows: read(&one.at_ns) & FOLLOWS != 0,
+        let read = |field: &AtomicU32| field.load(Ordering::Relaxed);
+        let between = |stored: &StoredSwitch| Interruption {
+            taken_ns: read(&stored.taken_ns),
+            stolen_ns: read(&stored.stolen_ns),
+            follows: read(&stored.at_ns) & FOLLOWS != 0,
         };
-        let all = |of: fn(&Member) -> &AtomicU64| -> u64 {
+        let sum_of = |field: fn(&Member) -> &AtomicU64| -> u64 {
             let members = self.members.all().iter();
-            members.map(|one| of(one).load(Ordering::Relaxed)).sum()
+            members
+                .map(|stored| field(stored).load(Ordering::Relaxed))
+                .sum()
         };
         SwitchStretch {
             begin: Nanos::from_ns(self.state().begin.load(Ordering::Relaxed)),
-            at_ns: kept.iter().map(|one| read(&one.at_ns) & !FOLLOWS).collect(),
-            took_ns: kept.iter().map(|one| read(&one.took_ns)).collect(),
+            at_ns: kept
+                .iter()
+                .map(|stored| read(&stored.at_ns) & !FOLLOWS)
+                .collect(),
+            took_ns: kept.iter().map(|stored| read(&stored.took_ns)).collect(),
             watched: sums.map(|sums| SwitchWatched {
                 between: kept.iter().map(between).collect(),
                 sums,
             }),
-            counted_by_kernel: all(|one| &one.left_cpu),
+            counted_by_kernel: sum_of(|stored| &stored.left_cpu),
             left_out: count - kept.len() as u64,
-            unkept: all(|one| &one.unkept),
+            unkept: sum_of(|stored| &stored.unkept),
             alone_ns: {
                 let members = self.members.all().iter();
                 let mut alone: Vec<u64> = members
-                    .map(|one| one.alone_ns.load(Ordering::Relaxed))
+                    .map(|stored| stored.alone_ns.load(Ordering::Relaxed))
                     .collect();
                 alone.sort_unstable();
                 alone[alone.len() / 2]
@@ -298,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_room_is_counted_and_what_is_kept_is_in_order() {
+    fn switches_without_room_are_counted_and_stored_ones_are_in_order() {
         let ring = SharedRing::new(1, 2).unwrap();
 
         ring.begin(Some(Nanos::from_ns(1_000)));
@@ -307,19 +312,19 @@ mod tests {
         ring.push(u64::MAX, u64::MAX, 20, 30);
         ring.push(1_900, 700, 0, 0);
 
-        let seen = ring.seen(Some(SwitchSums::default()));
-        // A page has room for more than two; what it has is used.
-        assert_eq!(seen.took_ns[..2], [600, u32::MAX]);
-        assert_eq!(seen.took_ns.len() as u64 + seen.left_out, 3);
-        let between = seen.watched.unwrap().between;
+        let stretch = ring.seen(Some(SwitchSums::default()));
+        // A page has room for more than two, and all of it is used.
+        assert_eq!(stretch.took_ns[..2], [600, u32::MAX]);
+        assert_eq!(stretch.took_ns.len() as u64 + stretch.left_out, 3);
+        let between = stretch.watched.unwrap().between;
         assert_eq!((between[1].taken_ns, between[1].stolen_ns), (20, 30));
         assert!(between[0].follows && !between[1].follows);
-        assert_eq!(seen.begin, Nanos::from_ns(1_000));
-        assert_eq!(seen.at_ns[..2], [50, FOLLOWS - 1]);
+        assert_eq!(stretch.begin, Nanos::from_ns(1_000));
+        assert_eq!(stretch.at_ns[..2], [50, FOLLOWS - 1]);
     }
 
     #[test]
-    fn how_far_a_thread_is_reads_as_it_was_told() {
+    fn step_of_a_thread_reads_as_it_was_reported() {
         let ring = SharedRing::new(1, 1).unwrap();
         let member = ring.member(0);
         assert_eq!(member.step(), MemberStep::Begun);
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_without_room_is_cut_and_whole_letters_are_left() {
+    fn long_reason_is_cut_at_a_character_boundary() {
         let ring = SharedRing::new(1, 1).unwrap();
         let absence = Absence {
             reason: "\u{e4}".repeat(TEXT_BYTES),
@@ -357,7 +362,7 @@ mod tests {
         };
         for text in [&read.reason, &read.remedy] {
             assert!(text.len() > TEXT_BYTES / 3, "{text}");
-            assert!(text.chars().all(|one| one == '\u{e4}'), "{text}");
+            assert!(text.chars().all(|letter| letter == '\u{e4}'), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Those who take part: threads of this process, or processes of their own.
+//! Participants: threads of this process, or separate processes.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid};
 use super::ring::Ring;
 use laggard_measure::linux::policy;
 
-/// All that were started.
+/// All participants that were started.
 #[derive(Debug, Default)]
 pub(super) struct Team {
     threads: Vec<JoinHandle<()>>,
@@ -20,7 +20,7 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// Starts one more, which does what the ring has for number `own`.
+    /// Starts another participant, which does the work of number `own`.
     pub(super) fn start(&mut self, ring: &Arc<Ring>, own: usize, name: &str) -> io::Result<()> {
         if ring.plan.way.are_processes {
             self.processes.push(process(ring, own, name)?)
@@ -32,12 +32,12 @@ impl Team {
         Ok(())
     }
 
-    /// How many were started.
+    /// Returns the number of participants.
     pub(super) fn len(&self) -> usize {
         self.threads.len() + self.processes.len()
     }
 
-    /// Waits for all: they have said what there is to say, or were called off.
+    /// Waits for all participants. They have reported, or were stopped.
     pub(super) fn join(self) {
         for thread in self.threads {
             let _ = thread.join();
@@ -47,8 +47,7 @@ impl Team {
         }
     }
 
-    /// Gives up those that do not come to an end. A thread is left behind: nothing
-    /// can end it.
+    /// Abandons participants that do not end. A thread is left, because nothing can end it.
     pub(super) fn give_up(self) {
         for &process in &self.processes {
             let _ = kill(process, Signal::SIGKILL);
@@ -57,11 +56,11 @@ impl Team {
     }
 }
 
-/// A process that takes part and is no more than that.
+/// Starts a process that only takes part in the ring.
 fn process(ring: &Ring, own: usize, name: &str) -> io::Result<Pid> {
     let parent = nix::unistd::getpid();
-    // SAFETY: the child calls what the measuring threads call, beside the C library's
-    //         own memory, which its `fork` leaves usable, and ends without returning.
+    // SAFETY: the child makes the same calls as the measuring threads, and uses memory of the C
+    // library, which its `fork` keeps usable. It ends without returning.
     match unsafe { fork() }? {
         ForkResult::Parent { child } => Ok(child),
         ForkResult::Child => {
@@ -70,13 +69,13 @@ fn process(ring: &Ring, own: usize, name: &str) -> io::Result<Pid> {
                 ring.take_part_as_process(own, is_ours);
             });
             let code = i32::from(catch_unwind(part).is_err());
-            // SAFETY: takes no pointers; nothing of the parent's is closed or written.
+            // SAFETY: takes no pointers; closes or writes nothing of the parent.
             unsafe { libc::_exit(code) }
         }
     }
 }
 
-/// Has the calling process end with its parent, and gives it its name.
+/// Makes the calling process end with its parent, and sets its name.
 fn ends_with(parent: Pid, name: &str) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != parent {

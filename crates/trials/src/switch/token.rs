@@ -1,4 +1,4 @@
-//! The token that threads in a ring pass on: who has it runs, the others wait.
+//! Token that the threads of a ring pass on: the holder runs, the others wait.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,16 +12,16 @@ use nix::unistd::{pipe2, read, write};
 use laggard_measure::board::{Memory as _, Shared};
 use laggard_measure::linux::mapping::Mapped;
 
-/// A way to pass it on. No call allocates.
+/// Mechanism to pass the token. No call allocates.
 pub(super) trait Token: Send + Sync {
-    /// Gives it to thread `to`.
+    /// Passes the token to thread `to`.
     fn pass(&self, to: usize) -> io::Result<()>;
 
-    /// Waits until thread `own` has it.
+    /// Waits until thread `own` has the token.
     fn wait(&self, own: usize) -> io::Result<()>;
 }
 
-/// The token for so many threads. Who yields needs none.
+/// Creates the token for `threads` threads. Threads that yield need none.
 pub(super) fn token(via: HandOver, threads: usize) -> io::Result<Option<Box<dyn Token>>> {
     Ok(match via {
         HandOver::Yield => None,
@@ -38,19 +38,19 @@ pub(super) fn token(via: HandOver, threads: usize) -> io::Result<Option<Box<dyn 
     })
 }
 
-/// On a cache line of its own: neighbours are not what is measured.
+/// Futex word on a separate cache line, because false sharing is not to be measured.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Word([AtomicU32; 16]);
 
-// SAFETY: atomics; zeros are a value.
+// SAFETY: only atomics; zeros are valid.
 unsafe impl Shared for Word {}
 
 struct Futexes(Mapped<Word>);
 
 impl Futexes {
-    fn word(&self, of: usize) -> &AtomicU32 {
-        &self.0.all()[of].0[0]
+    fn word(&self, thread: usize) -> &AtomicU32 {
+        &self.0.all()[thread].0[0]
     }
 }
 
@@ -70,7 +70,7 @@ impl Token for Futexes {
     }
 }
 
-/// What is read and what is written.
+/// Read and write end of each pipe.
 struct Pipes(Vec<(OwnedFd, OwnedFd)>);
 
 impl Token for Pipes {
@@ -108,20 +108,20 @@ impl std::fmt::Debug for dyn Token {
     }
 }
 
-/// Wakes so many of those that wait for `word`. Not of this process alone: the
-/// word may be shared with others.
-pub(super) fn wake(word: &AtomicU32, most: i32) -> io::Result<()> {
+/// Wakes at most `max` threads that wait for `word`, also in other processes, because the word
+/// may be shared.
+pub(super) fn wake(word: &AtomicU32, max: i32) -> io::Result<()> {
     // SAFETY: the word outlives the call; nothing else is read or written.
-    match unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, most) } {
+    match unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, max) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Waits as long as `word` is `value`; may return for no reason.
+/// Waits while `word` is `value`; may return spuriously.
 pub(super) fn wait_for(word: &AtomicU32, value: u32) -> io::Result<()> {
     let forever = std::ptr::null::<libc::timespec>();
-    // SAFETY: as above; no time is given, so none is read.
+    // SAFETY: as above; no timeout is passed, so none is read.
     let woken = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -135,7 +135,7 @@ pub(super) fn wait_for(word: &AtomicU32, value: u32) -> io::Result<()> {
         return Ok(());
     }
     let err = io::Error::last_os_error();
-    // It has another value by now, or a signal came.
+    // The value has changed, or a signal came.
     match err.raw_os_error() {
         Some(libc::EAGAIN | libc::EINTR) => Ok(()),
         _ => Err(err),

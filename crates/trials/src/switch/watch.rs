@@ -1,4 +1,4 @@
-//! The programs that see what comes between threads that hand a CPU over;
+//! BPF programs that observe interruptions between threads that hand a CPU over;
 //! `bpf/handover.bpf.c`.
 
 use std::os::fd::AsFd as _;
@@ -23,36 +23,36 @@ mod shared {
     include!(concat!(env!("OUT_DIR"), "/handover.rs"));
 }
 
-/// Letters of a thread's name, with the zero at its end.
+/// Length of a thread's name, with the zero at its end.
 const NAME_BYTES: usize = 16;
-/// An interrupt between two readings has them read again, so often at most.
-const MOST_READINGS: usize = 3;
+/// Maximum number of readings. If an interrupt comes between two readings, they are repeated.
+const MAX_READINGS: usize = 3;
 
-/// Watches one CPU, on which all that are called by one name hand over.
+/// Observer of one CPU, on which all threads with one name hand over.
 #[derive(Debug)]
 pub(super) struct Watch {
     loaded: LoadedObject,
-    /// What it has seen.
+    /// Memory with its sums.
     pub(super) seen: Arc<WatchMemory>,
 }
 
-/// What the programs write, and those who hand over read.
+/// Memory that the programs write and the threads read.
 #[derive(Debug)]
 pub(super) struct WatchMemory(Mapped<shared::HandoverWatch>);
 
-/// An instant, and what had come between by then.
+/// Time, and the interruptions so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WatchReading {
-    /// By the clock.
     pub(super) at: Nanos,
-    /// Time taken so far by what interrupted, ns.
+    /// Time of interruptions so far in ns.
     pub(super) taken_ns: u64,
-    /// Time stolen so far by the hypervisor, ns.
+    /// Steal time so far in ns.
     pub(super) stolen_ns: u64,
 }
 
 impl Watch {
-    /// For the threads of this name on `cpu`; sees nothing before it is attached.
+    /// Loads the programs for the threads with this name on `cpu`. They observe nothing before
+    /// they are attached.
     pub(super) fn load(cpu: Cpu, name: &str) -> Result<Self, Absence> {
         let load = |object: ObjectFile| {
             let loaded = object.load(&[], &[], |open| {
@@ -68,13 +68,13 @@ impl Watch {
             let seen = Arc::new(WatchMemory(memory));
             Ok(Self { loaded, seen })
         };
-        // Without the clock of what is stolen, the rest is told.
+        // Without steal time, the other interruptions are still observed.
         load(objects::HANDOVER_STOLEN)
             .or_else(|_: ObjectRefused| load(objects::HANDOVER))
             .map_err(absent)
     }
 
-    /// Sees from now on.
+    /// Starts to observe.
     pub(super) fn attach(&mut self) -> Result<(), Absence> {
         self.loaded.attach().map_err(absent)
     }
@@ -85,53 +85,52 @@ impl WatchMemory {
         &self.0.all()[0]
     }
 
-    /// The time now, as the first thing done, and the same once more with what had
-    /// come between by then: both of one instant, unless something interrupts every
-    /// time.
+    /// Returns the current time, read first, and a second reading together with the interruptions
+    /// so far. Time and interruptions are consistent unless every attempt is interrupted.
     pub(super) fn read(&self) -> (Nanos, WatchReading) {
         let now = self.now();
         let mut taken_ns = now.taken_ns.load(Ordering::Acquire);
         let first = clock::now();
-        let mut at = first;
-        for _ in 0..MOST_READINGS {
+        let mut time = first;
+        for _ in 0..MAX_READINGS {
             let before = taken_ns;
             taken_ns = now.taken_ns.load(Ordering::Acquire);
             if taken_ns == before {
                 break;
             }
-            at = clock::now();
+            time = clock::now();
         }
         let stolen_ns = now.stolen_ns.load(Ordering::Relaxed);
         let reading = WatchReading {
-            at,
+            at: time,
             taken_ns,
             stolen_ns,
         };
         (first, reading)
     }
 
-    /// All that was seen so far.
+    /// Returns the sums so far.
     pub(super) fn sums(&self) -> SwitchSums {
         let now = self.now();
         let read = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
-        let of =
+        let sum =
             |sums: &[AtomicU64; HANDOVER_KINDS as usize], kind: u32| read(&sums[kind as usize]);
         SwitchSums {
             handed_over: read(&now.handed_over),
             others: read(&now.others),
-            interrupts: of(&now.count, HANDOVER_INTERRUPT),
-            interrupts_ns: of(&now.kind_ns, HANDOVER_INTERRUPT),
-            softirqs: of(&now.count, HANDOVER_SOFTIRQ),
-            softirqs_ns: of(&now.kind_ns, HANDOVER_SOFTIRQ),
-            nmis: of(&now.count, HANDOVER_NMI),
-            nmis_ns: of(&now.kind_ns, HANDOVER_NMI),
-            // A clock that stands at zero is none, or nothing was ever stolen.
+            interrupts: sum(&now.count, HANDOVER_INTERRUPT),
+            interrupts_ns: sum(&now.kind_ns, HANDOVER_INTERRUPT),
+            softirqs: sum(&now.count, HANDOVER_SOFTIRQ),
+            softirqs_ns: sum(&now.kind_ns, HANDOVER_SOFTIRQ),
+            nmis: sum(&now.count, HANDOVER_NMI),
+            nmis_ns: sum(&now.kind_ns, HANDOVER_NMI),
+            // A clock that stands at zero is absent, or there was no steal time.
             stolen_ns: (read(&now.steal_clock_ns) > 0).then(|| read(&now.stolen_ns)),
         }
     }
 }
 
-/// What a thread's name is in the kernel.
+/// Returns a thread's name as the kernel stores it.
 fn letters(name: &str) -> [u8; NAME_BYTES] {
     let mut letters = [0; NAME_BYTES];
     let end = name.len().min(NAME_BYTES - 1);
@@ -148,7 +147,7 @@ fn absent(refused: ObjectRefused) -> Absence {
     Obstacle::System(refused.reason).absence(&help)
 }
 
-/// Whether this kernel takes the programs.
+/// Checks whether this kernel accepts the programs.
 pub(crate) fn try_watch() -> Result<(), ObjectRefused> {
     objects::HANDOVER
         .load(&[], &[], |open| leave_out_absent(open).map(drop))
@@ -161,7 +160,7 @@ mod tests {
     use laggard_measure::linux::flight;
 
     #[test]
-    fn what_is_stolen_is_told_wherever_the_steal_clock_is_read() {
+    fn steal_time_is_observed_if_the_steal_clock_is_readable() {
         if let Err(refused) = flight::try_steal_clock() {
             return println!("skipped: {refused}");
         }

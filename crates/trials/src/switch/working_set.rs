@@ -1,5 +1,5 @@
-//! The memory that each thread goes through as soon as it has the CPU: what of it
-//! others have put out of the caches, it waits for.
+//! Memory that each thread accesses as soon as it has the CPU. It waits for the part that other
+//! threads have evicted from the caches.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use laggard_measure::board::Memory as _;
 use laggard_measure::linux::clock;
 use laggard_measure::linux::mapping::Mapped;
 
-/// A line of the caches.
+/// Size of a cache line in bytes.
 const LINE_BYTES: usize = 64;
-/// How often a thread goes through it alone: the first few fill the caches.
-const WARMING: usize = 3;
-const ALONE: usize = 15;
+/// Number of accesses of a thread to fill the caches.
+const NR_WARM_UP: usize = 3;
+const NR_ALONE: usize = 15;
 
-/// The same amount for each of so many threads.
+/// Working sets of equal size, one per thread.
 #[derive(Debug)]
 pub(super) struct WorkingSets {
     memory: Mapped<AtomicU64>,
@@ -24,20 +24,20 @@ pub(super) struct WorkingSets {
 }
 
 impl WorkingSets {
-    /// `None`: nobody has any.
+    /// Creates the working sets; `None` if their size is zero.
     pub(super) fn new(threads: usize, bytes: u64) -> io::Result<Option<Self>> {
         let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
-        let all = words.checked_mul(threads);
-        match all.ok_or(io::ErrorKind::OutOfMemory)? {
+        let total_words = words.checked_mul(threads);
+        match total_words.ok_or(io::ErrorKind::OutOfMemory)? {
             0 => Ok(None),
-            all => Ok(Some(Self {
-                memory: Mapped::anonymous(all)?,
+            total_words => Ok(Some(Self {
+                memory: Mapped::anonymous(total_words)?,
                 words,
             })),
         }
     }
 
-    /// Goes through that of one thread: a number of each line is counted up.
+    /// Accesses the working set of one thread: increments a number in each line.
     pub(super) fn go_through(&self, own: usize) {
         let words = &self.memory.all()[own * self.words..][..self.words];
         for word in words.iter().step_by(LINE_BYTES / size_of::<AtomicU64>()) {
@@ -46,17 +46,17 @@ impl WorkingSets {
         }
     }
 
-    /// What that takes when nobody else comes between.
+    /// Returns the duration of this access without other threads in between.
     pub(super) fn alone(&self, own: usize) -> Nanos {
-        let mut took = [Nanos::ZERO; WARMING + ALONE];
+        let mut took = [Nanos::ZERO; NR_WARM_UP + NR_ALONE];
         for took in &mut took {
             let before = clock::now();
             self.go_through(own);
             *took = clock::now().saturating_sub(before);
         }
-        let took = &mut took[WARMING..];
+        let took = &mut took[NR_WARM_UP..];
         took.sort_unstable();
-        took[ALONE / 2]
+        took[NR_ALONE / 2]
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_goes_through_every_line_of_its_own_and_of_nobody_else_s() {
+    fn thread_accesses_every_line_of_its_own_working_set_only() {
         let sets = WorkingSets::new(3, 4_096).unwrap().unwrap();
 
         sets.go_through(1);

@@ -1,5 +1,5 @@
-//! What a timer that goes on by itself does after nobody has waited for it: it comes
-//! once for all that passed, or once for each.
+//! Behaviour of a periodic timer after a pause without a wait: it reports all expiries that
+//! passed at once, or one per wait.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,33 +9,35 @@ use laggard_model::{HeldOff, Nanos};
 use super::{TimerPlan, TimerSystem};
 use laggard_measure::{Served, TimedWait};
 
-/// So often. Of fewer nothing is told.
-pub(super) const ROUNDS: u64 = 10;
-/// For so many periods and a half: between two expiries of a timer that keeps time, so
-/// that the next one is not at once.
+/// Minimum number of rounds for a result.
+pub(super) const MIN_ROUNDS: u64 = 10;
+/// Length of the pause in periods, plus half a period, so that the next expiry of a timer that
+/// keeps its grid is not immediate.
 const PERIODS: u64 = 5;
-/// From then on it is waited for so many periods.
+/// Number of periods to wait afterwards.
 const AFTER: u64 = 2;
-/// More waits than these say nothing more.
-const MOST_WAITS: usize = 16;
-/// All rounds together have such a part of a row's time.
-const SHARE: u64 = 8;
+/// Maximum number of waits per round; more give no more information.
+const MAX_WAITS: usize = 16;
+/// Inverse of the share of a row's time for all rounds together.
+const INVERSE_SHARE: u64 = 8;
 
-/// How long it takes; nothing where a row has no time for it.
+/// Returns the duration of the test; zero if a row has no time for it.
 pub(super) fn length(plan: &TimerPlan) -> Nanos {
-    // One period to the first expiry, half of one to what is between, one to the last.
-    let round = plan.period * (1 + PERIODS + 1 + AFTER + 1);
-    if plan.api.goes_on() && round * ROUNDS <= Nanos::from_ns(plan.duration.ns() / SHARE) {
-        round * ROUNDS
+    // One period until the first expiry, half a period for the margin, one until the last expiry.
+    let round_length = plan.period * (1 + PERIODS + 1 + AFTER + 1);
+    if plan.api.goes_on()
+        && round_length * MIN_ROUNDS <= Nanos::from_ns(plan.duration.ns() / INVERSE_SHARE)
+    {
+        round_length * MIN_ROUNDS
     } else {
         Nanos::ZERO
     }
 }
 
-/// Room for what is seen, whose pages are there.
+/// Returns room for the results with all pages present.
 pub(super) fn room(plan: &TimerPlan) -> Vec<HeldOff> {
     let round = || {
-        let mut woke = vec![Nanos::MAX; MOST_WAITS];
+        let mut woke = vec![Nanos::MAX; MAX_WAITS];
         woke.clear();
         HeldOff {
             from: Nanos::ZERO,
@@ -46,12 +48,12 @@ pub(super) fn room(plan: &TimerPlan) -> Vec<HeldOff> {
     };
     let rounds = match length(plan) {
         Nanos::ZERO => 0,
-        _ => ROUNDS,
+        _ => MIN_ROUNDS,
     };
     (0..rounds).map(|_| round()).collect()
 }
 
-/// Holds it off, again and again. A round that was not seen to its end has no waits.
+/// Repeats the test. A round that was not completed has no waits.
 pub(super) fn held_off(
     plan: &TimerPlan,
     system: &impl TimerSystem,
@@ -63,7 +65,7 @@ pub(super) fn held_off(
         if end.load(Ordering::Relaxed) {
             break;
         }
-        let seen_whole = one(plan.period, system, wait, round);
+        let seen_whole = run_round(plan.period, system, wait, round);
         wait.end()?;
         match seen_whole {
             Ok(()) => {}
@@ -74,8 +76,8 @@ pub(super) fn held_off(
     Ok(())
 }
 
-/// One round. No allocation: there is room.
-fn one(
+/// Runs one round. It does not allocate, because there is room.
+fn run_round(
     period: Nanos,
     system: &impl TimerSystem,
     wait: &mut dyn TimedWait,
@@ -86,19 +88,19 @@ fn one(
     wait.next(due, period)?;
     round.from = wait.over_at(system.now());
     let until = round.from + period * PERIODS + Nanos::from_ns(period.ns() / 2);
-    // What expires meanwhile may end the sleep, as of io_uring.
+    // An expiry may end the sleep, for example of io_uring.
     while system.now() < until {
         system.sleep_until(until);
     }
     round.back = system.now();
     round.told = Some(0);
     let over = round.back + period * AFTER;
-    while round.woke.len() < MOST_WAITS && system.now() < over {
+    while round.woke.len() < MAX_WAITS && system.now() < over {
         let served = wait.next(due, period)?;
         round.woke.push(wait.over_at(system.now()));
         round.told = match (round.told, served) {
             (Some(told), Served::Together(count)) => Some(told + count),
-            (_, Served::One | Served::Untold) | (None, Served::Together(_)) => None,
+            (_, Served::One | Served::UnknownCount) | (None, Served::Together(_)) => None,
         };
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The two phases in which a timer is tried, and what is seen of it.
+//! The two phases of a timer test, and their results.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,23 +9,24 @@ use super::{TimerPlan, TimerSystem, held_off};
 use crate::random::Random;
 use laggard_measure::{Served, TimedWait};
 
-/// Single waits are for such times.
-const SINGLE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_ms(3));
-/// Between two single waits there is at least this much,
-const GAP: Nanos = Nanos::from_us(200);
-/// and up to so much more. With times of 1 to 3 ms besides, two waits tell next
-/// to nothing of each other's phase in a tick of up to 10 ms.
-const GAP_MORE: Nanos = Nanos::from_ms(8);
-/// A cycle of single waits takes at least this long.
-const LEAST_CYCLE: Nanos = Nanos::from_us(1_200);
-/// No timer is asked for more waits in a phase.
-const MOST_WAITS: u64 = 200_000;
-/// Who is behind by so many periods goes on with the next that is not past.
-const MOST_BEHIND: u64 = 100;
+/// Minimum and maximum length of a single wait.
+const MIN_MAX_SINGLE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_ms(3));
+/// Minimum time between two single waits.
+const MIN_GAP: Nanos = Nanos::from_us(200);
+/// Random addition to this time. Together with lengths of 1 to 3 ms, the phases of two waits in a
+/// tick of up to 10 ms are almost independent.
+const GAP_JITTER: Nanos = Nanos::from_ms(8);
+/// Minimum duration of a cycle of single waits.
+const MIN_CYCLE: Nanos = Nanos::from_us(1_200);
+/// Maximum number of waits per phase.
+const MAX_WAITS: u64 = 200_000;
+/// Maximum delay in periods. A thread that is later continues with the next expiry that has not
+/// passed.
+const MAX_PERIODS_BEHIND: u64 = 100;
 
-/// What a thread saw.
+/// Waits that a thread observed.
 #[derive(Debug, Default)]
-pub(crate) struct WaitsSeen {
+pub(crate) struct ObservedWaits {
     pub(crate) allowed_slack: Nanos,
     pub(crate) periodic: Vec<PeriodicWait>,
     pub(crate) held_off: Vec<HeldOff>,
@@ -33,11 +34,11 @@ pub(crate) struct WaitsSeen {
     pub(crate) left_out: u64,
 }
 
-impl WaitsSeen {
-    /// With room for as many as there is time for, whose pages are there.
+impl ObservedWaits {
+    /// Returns room for all waits in the time of the plan, with all pages present.
     pub(crate) fn for_plan(plan: &TimerPlan, allowed_slack: Nanos) -> Self {
         let half = plan.duration.ns() / 2;
-        let most = |cycle: Nanos| (half / cycle.ns().max(1)).saturating_mul(2).min(MOST_WAITS) + 16;
+        let most = |cycle: Nanos| (half / cycle.ns().max(1)).saturating_mul(2).min(MAX_WAITS) + 16;
         let no_wait = PeriodicWait {
             due: Nanos::MAX,
             woke: Nanos::MAX,
@@ -47,12 +48,12 @@ impl WaitsSeen {
             allowed_slack,
             periodic: touched(most(plan.period), no_wait),
             held_off: held_off::room(plan),
-            single: touched(most(LEAST_CYCLE), NO_WAIT),
+            single: touched(most(MIN_CYCLE), NO_WAIT),
             left_out: 0,
         }
     }
 
-    /// Without what falls into these spans, in which laggard was stopped.
+    /// Removes the waits that overlap these spans, in which laggard was stopped.
     pub(crate) fn without(mut self, stops: &[(Nanos, Nanos)]) -> Self {
         let is_apart = |from: Nanos, to: Nanos| {
             let apart = |stop: &(Nanos, Nanos)| to < stop.0 || stop.1 < from;
@@ -60,18 +61,18 @@ impl WaitsSeen {
         };
         let before = self.periodic.len() + self.single.len();
         let mut is_whole = true;
-        self.periodic.retain_mut(|one| {
-            let is_kept = is_apart(one.due.min(one.woke), one.due.max(one.woke));
-            one.follows &= is_whole;
+        self.periodic.retain_mut(|wait| {
+            let is_kept = is_apart(wait.due.min(wait.woke), wait.due.max(wait.woke));
+            wait.follows &= is_whole;
             is_whole = is_kept;
             is_kept
         });
-        self.single.retain(|one| is_apart(one.called, one.woke));
-        self.held_off.retain(|one| {
-            let (Some(&first), Some(&last)) = (one.woke.first(), one.woke.last()) else {
+        self.single.retain(|wait| is_apart(wait.called, wait.woke));
+        self.held_off.retain(|wait| {
+            let (Some(&first), Some(&last)) = (wait.woke.first(), wait.woke.last()) else {
                 return false;
             };
-            is_apart(one.from, one.back) && is_apart(first, last)
+            is_apart(wait.from, wait.back) && is_apart(first, last)
         });
         let lost = before - self.periodic.len() - self.single.len();
         self.left_out += lost as u64;
@@ -87,20 +88,20 @@ const NO_WAIT: SingleWait = SingleWait {
     reference_late: Nanos::MAX,
 };
 
-/// Room for `count`, whose pages are there.
+/// Returns a vector with room for `count` values, with all pages present.
 fn touched<T: Copy>(count: u64, filling: T) -> Vec<T> {
     let mut room = vec![filling; usize::try_from(count).unwrap_or(0)];
     room.clear();
     room
 }
 
-/// The same period again and again, for half of the time.
+/// Repeats the same period for half of the time.
 pub(super) fn periodic(
     plan: &TimerPlan,
     system: &impl TimerSystem,
     wait: &mut dyn TimedWait,
     end: &AtomicBool,
-    seen: &mut WaitsSeen,
+    seen: &mut ObservedWaits,
 ) -> io::Result<()> {
     let period = plan.period;
     let half = Nanos::from_ns(plan.duration.ns() / 2);
@@ -126,8 +127,8 @@ pub(super) fn periodic(
             }
             Err(err) => return Err(err),
         };
-        if served == Served::Untold && woke < due {
-            // What was taken for served came only now.
+        if served == Served::UnknownCount && woke < due {
+            // An expiry that was assumed served came only now.
             due = due.saturating_sub(period * (due.saturating_sub(woke).ns() / period.ns() + 1));
         }
         seen.periodic.push(PeriodicWait { due, woke, follows });
@@ -135,23 +136,23 @@ pub(super) fn periodic(
         due += match served {
             Served::One => period,
             Served::Together(count) => period * count,
-            Served::Untold => period * (1 + woke.saturating_sub(due).ns() / period.ns()),
+            Served::UnknownCount => period * (1 + woke.saturating_sub(due).ns() / period.ns()),
         };
         let behind = woke.saturating_sub(due).ns() / period.ns();
-        if served == Served::One && behind >= MOST_BEHIND {
+        if served == Served::One && behind >= MAX_PERIODS_BEHIND {
             due += period * (behind + 1);
         }
     }
     wait.end()
 }
 
-/// Times and instants that differ, for the other half.
+/// Makes waits of different lengths at different times for the other half.
 pub(super) fn single(
     plan: &TimerPlan,
     system: &impl TimerSystem,
     wait: &mut dyn TimedWait,
     end: &AtomicBool,
-    seen: &mut WaitsSeen,
+    seen: &mut ObservedWaits,
 ) -> io::Result<()> {
     let allowed = system.timer_slack();
     let begin = system.now();
@@ -163,20 +164,21 @@ pub(super) fn single(
             break;
         }
         system.refuse_timer_slack();
-        let at = from + GAP + random.below(GAP_MORE);
-        system.sleep_until(at);
-        let reference_late = system.now().saturating_sub(at);
+        let start = from + MIN_GAP + random.below(GAP_JITTER);
+        system.sleep_until(start);
+        let reference_late = system.now().saturating_sub(start);
         let is_tight = random.next() & 1 == 1;
         if !is_tight {
             system.allow_timer_slack(allowed);
         }
-        let asked = SINGLE.0 + random.below(SINGLE.1.saturating_sub(SINGLE.0));
+        let length =
+            MIN_MAX_SINGLE.0 + random.below(MIN_MAX_SINGLE.1.saturating_sub(MIN_MAX_SINGLE.0));
         let called = system.now();
-        let result = wait.once(asked);
+        let result = wait.once(length);
         let woke = wait.over_at(system.now());
         match result {
             Ok(()) => seen.single.push(SingleWait {
-                asked,
+                asked: length,
                 called,
                 woke,
                 is_tight,
@@ -210,7 +212,7 @@ mod tests {
         }
     }
 
-    /// A machine on which only reading the clock and sleeping take time.
+    /// Machine on which only reading the clock and sleeping take time.
     struct Simulated(Cell<Nanos>);
 
     impl Simulated {
@@ -238,7 +240,7 @@ mod tests {
         fn allow_timer_slack(&self, _: Nanos) {}
     }
 
-    /// Comes at once, as often as it has something to tell of what it served.
+    /// Timer that expires immediately, once for each count of served expiries.
     struct AtOnce<'a>(Vec<Served>, &'a AtomicBool);
 
     impl TimedWait for AtOnce<'_> {
@@ -255,9 +257,9 @@ mod tests {
 
     fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
         let plan = plan(PERIOD, HOUR);
-        let mut seen = WaitsSeen {
+        let mut seen = ObservedWaits {
             periodic: Vec::with_capacity(16),
-            ..WaitsSeen::default()
+            ..ObservedWaits::default()
         };
         let end = AtomicBool::new(false);
         let mut at_once = AtOnce(served.to_vec(), &end);
@@ -265,10 +267,10 @@ mod tests {
         seen.periodic
     }
 
-    /// By the clock alone, what expired between the wait's end and the clock's
-    /// reading would be taken for served, and every expiry after it be early.
+    /// By the clock alone, an expiry between the end of the wait and the reading of the clock
+    /// would count as served, and every later expiry would be early.
     #[test]
-    fn what_is_due_next_is_told_by_how_many_expiries_were_served() {
+    fn next_due_time_follows_the_number_of_served_expiries() {
         let served = [
             Served::Together(1),
             Served::Together(3),
@@ -277,26 +279,26 @@ mod tests {
             Served::One,
         ];
 
-        let seen = periodic_of(&served);
+        let waits = periodic_of(&served);
 
-        let after = |one: &PeriodicWait| one.due.saturating_sub(seen[0].due).ns() / PERIOD.ns();
-        let dues: Vec<u64> = seen.iter().map(after).collect();
+        let after = |wait: &PeriodicWait| wait.due.saturating_sub(waits[0].due).ns() / PERIOD.ns();
+        let dues: Vec<u64> = waits.iter().map(after).collect();
         assert_eq!(dues, [0, 1, 4, 5, 6]);
-        assert!(!seen[0].follows && seen[1..].iter().all(|one| one.follows));
+        assert!(!waits[0].follows && waits[1..].iter().all(|wait| wait.follows));
     }
 
     #[test]
-    fn where_it_is_not_told_nothing_is_served_before_it_is_due() {
-        for one in periodic_of(&[Served::Untold; 5]) {
-            let late = Nanos::between(one.due, one.woke);
+    fn expiry_is_never_served_early_if_the_count_is_unknown() {
+        for wait in periodic_of(&[Served::UnknownCount; 5]) {
+            let late = Nanos::between(wait.due, wait.woke);
 
-            assert!(late.is_some_and(|late| late < PERIOD), "{one:?}");
+            assert!(late.is_some_and(|late| late < PERIOD), "{wait:?}");
         }
     }
 
     #[test]
-    fn what_falls_into_a_stop_is_left_out_and_the_next_does_not_follow_it() {
-        let at = |ms: u64| PeriodicWait {
+    fn wait_during_a_stop_is_removed_and_the_next_does_not_follow_it() {
+        let wait_at = |ms: u64| PeriodicWait {
             due: Nanos::from_ms(ms),
             woke: Nanos::from_ms(ms),
             follows: true,
@@ -307,26 +309,26 @@ mod tests {
             woke: vec![Nanos::from_ms(ms + 2)],
             told: None,
         };
-        let seen = WaitsSeen {
+        let observed = ObservedWaits {
             allowed_slack: Nanos::ZERO,
-            periodic: [1, 2, 3, 4, 5].map(at).to_vec(),
+            periodic: [1, 2, 3, 4, 5].map(wait_at).to_vec(),
             held_off: vec![round(2), round(6)],
             single: vec![NO_WAIT],
             left_out: 1,
         };
 
-        let left = seen.without(&[(Nanos::from_us(2_500), Nanos::from_us(3_500))]);
+        let left = observed.without(&[(Nanos::from_us(2_500), Nanos::from_us(3_500))]);
 
-        let follows: Vec<bool> = left.periodic.iter().map(|one| one.follows).collect();
+        let follows: Vec<bool> = left.periodic.iter().map(|wait| wait.follows).collect();
         assert_eq!(follows, [true, true, false, true]);
         assert_eq!((left.left_out, left.single.len()), (2, 1));
         assert_eq!(left.held_off, [round(6)]);
     }
 
-    /// As after the machine stood still: to go through all of them would ask for
-    /// what is long past.
+    /// As after a pause of the machine: serving every passed expiry would wait for times long
+    /// past.
     #[test]
-    fn who_is_far_behind_goes_on_with_what_is_not_past() {
+    fn thread_far_behind_continues_with_the_next_future_expiry() {
         /// The first wait ends 1,000 periods late.
         struct Stopped<'a>(u32, Served, &'a Simulated);
         impl TimedWait for Stopped<'_> {
@@ -341,61 +343,66 @@ mod tests {
                 Ok(self.1)
             }
         }
-        for served in [Served::One, Served::Untold] {
+        for served in [Served::One, Served::UnknownCount] {
             let period = Nanos::from_us(50);
             let plan = plan(period, HOUR);
-            let mut seen = WaitsSeen {
+            let mut observed = ObservedWaits {
                 periodic: Vec::with_capacity(2),
-                ..WaitsSeen::default()
+                ..ObservedWaits::default()
             };
             let end = AtomicBool::new(false);
             let machine = Simulated::new();
 
             let mut stopped = Stopped(0, served, &machine);
-            periodic(&plan, &machine, &mut stopped, &end, &mut seen).unwrap();
+            periodic(&plan, &machine, &mut stopped, &end, &mut observed).unwrap();
 
-            let [first, second] = seen.periodic[..] else {
-                panic!("{seen:?}");
+            let [first, second] = observed.periodic[..] else {
+                panic!("{observed:?}");
             };
-            assert!(second.due > first.woke, "{seen:?}");
+            assert!(second.due > first.woke, "{observed:?}");
             let apart = second.due.saturating_sub(first.due).ns();
-            assert_eq!(apart % period.ns(), 0, "{seen:?}");
-            // Not more than the next: what was not past would be left out.
-            assert!(second.due <= first.woke + period, "{seen:?}");
+            assert_eq!(apart % period.ns(), 0, "{observed:?}");
+            // Not later than the next expiry: an expiry that has not passed would be skipped.
+            assert!(second.due <= first.woke + period, "{observed:?}");
         }
     }
 
     #[test]
-    fn about_half_of_the_single_waits_are_without_slack_and_all_within_their_range() {
+    fn half_of_the_single_waits_have_no_slack_and_all_are_within_their_range() {
         let plan = plan(PERIOD, HOUR);
-        let mut seen = WaitsSeen {
+        let mut observed = ObservedWaits {
             single: Vec::with_capacity(40),
-            ..WaitsSeen::default()
+            ..ObservedWaits::default()
         };
 
         let end = AtomicBool::new(false);
         let mut at_once = AtOnce(Vec::new(), &end);
-        single(&plan, &Simulated::new(), &mut at_once, &end, &mut seen).unwrap();
+        single(&plan, &Simulated::new(), &mut at_once, &end, &mut observed).unwrap();
 
-        assert_eq!(seen.single.len(), 40);
-        let tight = seen.single.iter().filter(|one| one.is_tight).count();
-        // By chance beyond one in a hundred million times.
+        assert_eq!(observed.single.len(), 40);
+        let tight = observed.single.iter().filter(|wait| wait.is_tight).count();
+        // Outside this range by chance once in a hundred million runs.
         assert!((3..=37).contains(&tight), "{tight}");
-        let range = SINGLE.0..SINGLE.1;
-        assert!(seen.single.iter().all(|one| range.contains(&one.asked)));
-        let called = seen
+        let range = MIN_MAX_SINGLE.0..MIN_MAX_SINGLE.1;
+        assert!(
+            observed
+                .single
+                .iter()
+                .all(|wait| range.contains(&wait.asked))
+        );
+        let called = observed
             .single
             .windows(2)
             .map(|two| (two[0].woke, two[1].called));
         for (before, next) in called {
-            assert!(next.saturating_sub(before) >= GAP, "{before} {next}");
+            assert!(next.saturating_sub(before) >= MIN_GAP, "{before} {next}");
         }
     }
 
     #[test]
-    fn there_is_room_for_every_wait_that_there_is_time_for() {
+    fn room_fits_every_wait_of_the_plan() {
         let room = |period, duration| {
-            WaitsSeen::for_plan(&plan(period, duration), Nanos::ZERO)
+            ObservedWaits::for_plan(&plan(period, duration), Nanos::ZERO)
                 .periodic
                 .capacity() as u64
         };
@@ -403,6 +410,6 @@ mod tests {
         let half_of_ten_seconds = room(Nanos::from_ms(1), Nanos::from_secs(10));
         assert!((5_000..20_000).contains(&half_of_ten_seconds));
         let hour = room(Nanos::from_us(1), HOUR);
-        assert!((MOST_WAITS..2 * MOST_WAITS).contains(&hour), "{hour}");
+        assert!((MAX_WAITS..2 * MAX_WAITS).contains(&hour), "{hour}");
     }
 }

@@ -1,4 +1,4 @@
-//! Timers that a program can ask for on Windows, each tried by a thread of its own.
+//! Timers that a program can use on Windows, each tested by a separate thread.
 
 use std::io;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use laggard_model::{Absence, Lacks, Nanos, TimerApi, TimerRun};
 
 use laggard_measure_windows::{WaitableTimer, now, open_timer, pin};
 
-use super::{TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};
+use super::{ObservedWaits, TimerPlan, TimerSystem, awaited, not_returned, try_out};
 
-/// This system, for a thread that tries a timer.
+/// Most precise sleep: of high resolution since Windows 10 1803.
 struct OnWindows {
-    /// The finest sleep there is: of high resolution since Windows 10 1803.
+    /// Most precise sleep: of high resolution since Windows 10 1803.
     finest: WaitableTimer,
 }
 
@@ -30,12 +30,11 @@ impl TimerSystem for OnWindows {
         now()
     }
 
-    /// It may come a tick early where it is of no high resolution: the rest is slept
-    /// once more.
+    /// Without high resolution the sleep may end a tick early, so the rest is slept again.
     fn sleep_until(&self, time: Nanos) {
         loop {
             let left = time.saturating_sub(now());
-            // Up to whole units: what is cut would be waited for in a loop.
+            // Rounded up to whole units: a time that is rounded down would cause a busy loop.
             let left = left
                 + TimerApi::HighResTimer
                     .unit()
@@ -46,7 +45,7 @@ impl TimerSystem for OnWindows {
         }
     }
 
-    /// Nothing: Windows has slack of single timers, and none of these is given any.
+    /// Returns zero: on Windows slack is a property of a timer, and these timers have none.
     fn timer_slack(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -56,50 +55,51 @@ impl TimerSystem for OnWindows {
     fn allow_timer_slack(&self, _: Nanos) {}
 }
 
-/// Tries one, until it was tried for long enough or `stop` is set.
+/// Tests one timer until the plan is done or `stop` is set.
 pub fn measure_timer(plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
     plan.run(watched(plan, stop))
 }
 
-/// Lets a thread measure, and waits for what it tells.
-fn watched(plan: &TimerPlan, stop: &AtomicBool) -> Result<WaitsSeen, Absence> {
+/// Starts the measuring thread and waits for its results.
+fn watched(plan: &TimerPlan, stop: &AtomicBool) -> Result<ObservedWaits, Absence> {
     let end = Arc::new(AtomicBool::new(false));
     let (tell, told) = channel();
     let (own, own_end) = (plan.clone(), Arc::clone(&end));
     std::thread::Builder::new()
         .name("lag/timer".into())
         .spawn(move || measured(&own, &own_end, &tell))
-        .map_err(|err| lacking(format!("a thread is refused: {err}"), &err))?;
-    // Whether laggard was stopped is not known here.
+        .map_err(|err| lacking(format!("cannot start a thread: {err}"), &err))?;
+    // Stops of laggard are not detected on Windows.
     let was_stopped = || false;
     awaited(plan.duration, &told, [stop, &*end], now, was_stopped)
         .unwrap_or_else(|| Err(not_returned()))
 }
 
-/// What the measuring thread does, from its start to its end.
-fn measured(plan: &TimerPlan, end: &AtomicBool, tell: &Sender<Result<WaitsSeen, Absence>>) {
-    // Whoever is gone has given up waiting.
+/// A receiver that is gone has given up.
+fn measured(plan: &TimerPlan, end: &AtomicBool, tell: &Sender<Result<ObservedWaits, Absence>>) {
+    // A receiver that is gone has given up.
     let _ = tell.send(try_measured(plan, end));
 }
 
-fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence> {
+fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<ObservedWaits, Absence> {
     if let Some(refusal) = plan.refusal() {
         return Err(refusal);
     }
-    pin(plan.cpu).map_err(|err| lacking(format!("CPU {} is refused: {err}", plan.cpu), &err))?;
+    pin(plan.cpu).map_err(|err| lacking(format!("cannot use CPU {}: {err}", plan.cpu), &err))?;
     let here = OnWindows::open().map_err(|err| lacking(err.to_string(), &err))?;
     let mut wait = open_timer(plan.api, None).map_err(|err| lacking(err.to_string(), &err))?;
-    let mut seen = WaitsSeen::for_plan(plan, Nanos::ZERO);
+    let mut seen = ObservedWaits::for_plan(plan, Nanos::ZERO);
     try_out(plan, &here, &mut *wait, end, &mut seen)
         .map_err(|err| lacking(err.to_string(), &err))?;
     Ok(seen)
 }
 
-/// What could not be had, for this reason.
+/// Returns the absence for this reason.
 fn lacking(reason: String, err: &io::Error) -> Absence {
-    let lacks = match err.kind() == io::ErrorKind::PermissionDenied {
-        true => Lacks::Rights,
-        false => Lacks::Kernel,
+    let lacks = if err.kind() == io::ErrorKind::PermissionDenied {
+        Lacks::Rights
+    } else {
+        Lacks::Kernel
     };
     Absence {
         reason,
@@ -116,11 +116,11 @@ mod tests {
 
     use super::*;
 
-    /// A limit against hanging, not an expectation.
+    /// Limit against hanging, not an expectation.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn every_timer_of_this_system_comes_again_and_again_and_not_before_it_is_asked() {
+    fn every_timer_of_this_system_repeats_and_never_expires_before_the_call() {
         for &api in TimerApi::HERE {
             let plan = TimerPlan {
                 api,

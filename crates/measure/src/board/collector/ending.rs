@@ -1,4 +1,4 @@
-//! The end of a line: what its plan still has when nobody waits any more.
+//! End of a line: settles the rest of its plan when no thread waits any more.
 
 use std::sync::atomic::Ordering;
 
@@ -9,24 +9,22 @@ use super::BoardView;
 use super::line::{Asker, LineReader};
 use super::mirror::SoftirqFate;
 
-/// How a line stood when nobody waited for its service any more.
+/// State of a line when the wait for its service ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
-    /// From this number on, its service had still not come, besides from what
-    /// its slot on the board says.
+    /// First number whose service had not run, in addition to what the slot on the board shows.
     pub unserved_from: Option<u64>,
-    /// Until when that is known: at most then it was given up.
+    /// Time up to which that is known. The expiry was given up no later.
     pub given_up: Nanos,
-    /// Whether its thread waits on another CPU than its line's: who runs on
-    /// that one does not keep it waiting, and its wait says nothing of it.
+    /// Whether the thread waits on another CPU than its line's. Threads on that CPU do not keep
+    /// it waiting, and its wait is not a latency of that CPU.
     pub is_elsewhere: bool,
 }
 
 impl LineReader {
-    /// Settles what is left of the plan, after all that was served has been
-    /// drained. An expiry for which the service has not come is missed, and its
-    /// latency how long it had waited when it was given up: the true one is at
-    /// least that. A CPU's softirq line comes before its followers.
+    /// Settles the rest of the plan after all served expiries have been drained. An expiry
+    /// without service is missed, and its latency is the wait until it was given up, a lower
+    /// bound. The softirq line of a CPU comes before its followers.
     pub fn close(&mut self, standing: Standing, look: &mut BoardView<'_>, into: &mut Batch) {
         if self.account.planned.is_some() || self.planned.is_none() {
             return;
@@ -35,7 +33,7 @@ impl LineReader {
         let had_room = self.lost_since(look.cpu) == 0;
         let unserved_from = match waiting {
             Some(slot) => Some(slot.seq()),
-            // Without room, a thread that waits does not say what for.
+            // If its ring has no room, a waiting thread does not show its expiry.
             None => standing.unserved_from.filter(|_| had_room),
         };
         if let (Asker::Callback, Some(_)) = (self.asker, unserved_from) {
@@ -70,8 +68,8 @@ impl LineReader {
         }
     }
 
-    /// Keeps expiry `next_seq` as one that had waited until `given_up`;
-    /// `waiting`: what was asked for before it, or is it.
+    /// Records expiry `next_seq` as an expiry that had waited until `given_up`. `waiting` is the
+    /// slot of the last request, for this expiry or an earlier one.
     fn give_up(
         &mut self,
         planned: Nanos,
@@ -80,7 +78,7 @@ impl LineReader {
         look: &mut BoardView<'_>,
         into: &mut Batch,
     ) {
-        // That of a device: when it was raised.
+        // The wait for a device starts when its interrupt was raised.
         let raised = waiting.filter(|slot| slot.seq() == self.next_seq);
         let expiry = raised.map_or(planned, BoardSlot::expiry);
         if expiry >= self.until {
@@ -106,8 +104,8 @@ impl LineReader {
         }
     }
 
-    /// What became of the softirq that the thread with slot `waiting`, which has
-    /// not come, was to be woken by, for expiry `next_seq`.
+    /// Returns the fate of the softirq that was to wake the thread with slot `waiting`, which has
+    /// not run, for expiry `next_seq`.
     fn softirq_of(&mut self, waiting: Option<&BoardSlot>) -> SoftirqFate {
         let Some(slot) = waiting.filter(|slot| self.mirror.is_some() && slot.is_armed()) else {
             return SoftirqFate::Not;
@@ -119,10 +117,10 @@ impl LineReader {
         if slot.seq() != self.next_seq {
             return SoftirqFate::Not;
         }
-        // Its losses are the thread's.
+        // The thread accounts for the losses.
         let losses = self.account.losses;
-        let found = self.read_until(slot, 0, Stage::Softirq, end);
+        let stages = self.read_until(slot, 0, Stage::Softirq, end);
         self.account.losses = losses;
-        found.map_or(SoftirqFate::Not, SoftirqFate::Served)
+        stages.map_or(SoftirqFate::Not, SoftirqFate::Served)
     }
 }

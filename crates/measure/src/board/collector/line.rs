@@ -1,4 +1,4 @@
-//! One line, as the collector sees it.
+//! Reader of one line.
 
 use std::sync::atomic::Ordering;
 
@@ -8,84 +8,85 @@ use super::super::writer::slot_of;
 use super::super::{BoardCpu, BoardSlot, Stamps, Timeline};
 use super::{BoardView, Mirror, Skips, Stops};
 
-/// Which stages a line's activations should have.
+/// Stages that the activations of a line should have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExpectedStages {
-    /// A timer's callback, in an interrupt or in softirq context.
+    /// Callback of a timer, in an interrupt or in softirq context.
     pub expire: bool,
-    /// An interrupt before the first stage.
+    /// Interrupt before the first stage.
     pub irq: bool,
-    /// A thread's wakeup.
+    /// Wakeup of a thread.
     pub waking: bool,
 }
 
-/// What asks for a line's service, and so why an expiry can go without.
+/// Requester of a line's service, which determines why an expiry can stay without service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asker {
-    /// The timer of the thread that serves it.
+    /// Timer of the thread that serves the expiry.
     Thread,
-    /// The softirq timer of its CPU, whose callback serves it.
+    /// Softirq timer of the CPU, whose callback serves the expiry.
     Callback,
-    /// That callback, which asks it in turn with others.
+    /// The same callback, which asks several followers in turn.
     Follower,
-    /// A timer descriptor, which a thread that does not serve it arms.
+    /// Timer descriptor, armed by a thread that does not serve the expiry.
     Carrier,
-    /// A device's interrupt.
+    /// Interrupt of a device.
     Device,
-    /// Nothing of its own: it has what another line's activations say of it.
+    /// None: the line is derived from the activations of another line.
     Mirrored,
 }
 
-/// The last time that the service ran.
+/// Last run of the service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) end: Nanos,
-    /// On another CPU than its line's.
+    /// Whether the service ran on another CPU than the line's.
     pub(super) is_foreign: bool,
 }
 
-/// One line, as the collector sees it.
+/// Reader of one line.
 #[derive(Debug)]
 pub struct LineReader {
     pub id: LineId,
-    /// Its place among the lines of its CPU.
+    /// Place among the lines of its CPU.
     pub index: usize,
     pub expected: ExpectedStages,
-    /// The last stage, which `end_ns` is.
+    /// Last stage, whose time is `end_ns`.
     pub last: Stage,
-    /// The stages on the way that are kept.
+    /// Intermediate stages that are kept.
     pub stamps: Stamps,
     pub asker: Asker,
-    /// Plans the line's expiries again, to tell when missed ones were due.
+    /// Timeline that repeats the plan, to compute the times of missed expiries.
     pub planned: Option<Timeline>,
-    /// Only every `stride`-th expiry of the timeline, from `first` on, is
-    /// this line's.
+    /// Interval in expiries: only every `stride`-th expiry of the timeline, starting at `first`,
+    /// belongs to this line.
     pub stride: u64,
     pub first: u64,
-    /// Expiries before this instant are not recorded, nor numbered.
+    /// Start: earlier expiries are neither recorded nor numbered.
     pub begin: Nanos,
-    /// Nor are expiries from this instant on: ending disturbs them.
+    /// End: expiries from this time are not recorded either, because ending the measurement
+    /// disturbs them.
     pub until: Nanos,
-    /// The softirq's line, where it has this line's activations.
+    /// Line of the softirq, if it is derived from this line's activations.
     pub mirror: Option<Mirror>,
-    /// The number of the next activation.
+    /// Number of the next activation.
     pub(super) next_seq: u64,
     pub(super) before: Option<Reading>,
-    /// When an external source last raised its interrupt.
+    /// Time at which an external source last raised its interrupt.
     pub(super) last_raise: Nanos,
-    /// How many expiries came before `begin`.
+    /// Number of expiries before `begin`.
     unrecorded: u64,
-    /// How many have been settled.
+    /// Number of settled expiries.
     pub(super) settled: u64,
     pub(super) account: Account,
-    /// Activations whose timer expired on another CPU.
+    /// Number of activations whose timer expired on another CPU.
     elsewhere: u64,
-    /// The longest wait of those that were given up, and how many they are.
+    /// Longest wait among the expiries that were given up, and their number.
     pub(super) given_up: Option<(Nanos, u64)>,
 }
 
 impl LineReader {
-    /// Of line `id`, at place `index` of its CPU, that has read nothing yet.
+    /// Creates a reader of line `id`, at place `index` of its CPU, that has not read anything.
     pub fn new(id: LineId, index: usize, last: Stage, asker: Asker) -> Self {
         Self {
             id,
@@ -111,7 +112,7 @@ impl LineReader {
         }
     }
 
-    /// Counts lines from `first` on.
+    /// Numbers the lines from `first`.
     pub fn number_from(&mut self, first: LineId) {
         self.id.0 += first.0;
         if let Some(mirror) = &mut self.mirror {
@@ -119,14 +120,14 @@ impl LineReader {
         }
     }
 
-    /// What its activations say of the softirq goes to line `softirq`.
+    /// Derives line `softirq` from this line's activations.
     pub fn tell_softirq(&mut self, softirq: LineId) {
         self.mirror = Some(Mirror::new(softirq));
     }
 
-    /// Appends everything new; counts what was lost. A CPU's softirq line
-    /// comes before its followers. A follower's gap waits until that line
-    /// tells what the softirq did meanwhile, which may be the next time.
+    /// Appends all new activations and counts the lost ones. The softirq line of a CPU comes
+    /// before its followers. A gap in a follower waits until the softirq line covers it, which
+    /// may be in the next pass.
     pub fn drain(&mut self, look: &mut BoardView<'_>, into: &mut Batch) {
         let line = &look.cpu.lines[self.index];
         let head = line.head.load(Ordering::Acquire);
@@ -148,8 +149,8 @@ impl LineReader {
         }
     }
 
-    /// Whether there is a gap before this activation that the softirq may
-    /// still explain. At the end there is nothing to wait for.
+    /// Returns whether the softirq may still explain a gap before this activation. At the end of
+    /// the measurement no gap waits.
     fn must_wait(&self, slot: &BoardSlot, skips: &Skips) -> bool {
         let seq = slot.seq();
         self.asker == Asker::Follower
@@ -158,12 +159,12 @@ impl LineReader {
             && !skips.knows(self.number(seq - 1))
     }
 
-    /// The timeline's number of expiry `seq`.
+    /// Returns the timeline's number of expiry `seq`.
     pub(super) fn number(&self, seq: u64) -> u64 {
         seq * self.stride + self.first
     }
 
-    /// When the service ran that is yet to be read of.
+    /// Returns the times at which the service ran, from the slots that are not read yet.
     pub fn readings<'a>(
         &self,
         cpu: &BoardCpu,
@@ -174,28 +175,28 @@ impl LineReader {
         numbers.map(|number| slot_of(ring, number).end())
     }
 
-    /// What became of the line's plan since `begin`.
+    /// Returns the account of the line's plan since `begin`.
     pub const fn account(&self) -> Account {
         self.account
     }
 
-    /// Activations whose timer expired on another CPU.
+    /// Returns the number of activations whose timer expired on another CPU.
     pub const fn elsewhere(&self) -> u64 {
         self.elsewhere
     }
 
-    /// The longest wait of expiries whose service had not come when they were
-    /// given up, and how many they are.
+    /// Returns the longest wait among the expiries that were given up, and their number.
     pub const fn given_up(&self) -> Option<(Nanos, u64)> {
         self.given_up
     }
 
-    /// Activations lost since the last one that found room; not yet settled.
+    /// Returns the number of activations lost since the last one that found room. They are not
+    /// settled yet.
     pub fn lost_since(&self, cpu: &BoardCpu) -> u64 {
         cpu.lines[self.index].lost.load(Ordering::Relaxed)
     }
 
-    /// Forgets what was counted, and numbers anew from `start` on.
+    /// Resets the counts and numbers from `start`.
     pub fn begin_at(&mut self, start: Nanos) {
         self.begin = start;
         self.unrecorded = self.next_seq;
@@ -209,7 +210,7 @@ impl LineReader {
     fn take(&mut self, slot: &BoardSlot, look: &mut BoardView<'_>, into: &mut Batch) {
         let (seq, end) = (slot.seq(), slot.end());
         let is_foreign = slot.is_foreign();
-        // The ring fills last, so the lost ones are the newest of the gap.
+        // The ring fills up last, so the lost activations are the newest of the gap.
         let found_room = seq.saturating_sub(slot.lost_before.load(Ordering::Relaxed));
         while self.next_seq < seq {
             let expiry = self.planned_expiry();
@@ -231,7 +232,7 @@ impl LineReader {
         self.last_raise = slot.expiry();
     }
 
-    /// Takes in the activation in a slot, whose expiry is to be recorded.
+    /// Adds the activation in a slot, whose expiry is to be recorded.
     fn take_served(&mut self, slot: &BoardSlot, look: &mut BoardView<'_>, into: &mut Batch) {
         let planned = self.planned_expiry();
         let seq = self.next_seq - self.unrecorded;
@@ -248,20 +249,19 @@ impl LineReader {
         self.elsewhere += slot.elsewhere.load(Ordering::Relaxed);
         let is_late = slot.is_armed_late()
             || self.asker == Asker::Carrier && look.skips.get(self.number(self.next_seq)).is_some();
-        let found = if is_late {
+        let activation = if is_late {
             self.account.losses.add(LossReason::ArmedLate, 1);
             self.read_end(slot, seq)
         } else {
             self.read(slot, seq)
         };
-        match found {
+        match activation {
             Ok(activation) => self.keep(activation, look.stops, into),
             Err(reason) => self.lose(planned, reason),
         }
     }
 
-    /// Hands over an activation that is to be recorded, unless laggard was
-    /// stopped while it waited.
+    /// Stores an activation that is to be recorded, unless laggard was stopped while it waited.
     pub(super) fn keep(&mut self, activation: Activation, stops: &Stops, into: &mut Batch) {
         if stops.overlap(activation.expiry, activation.expiry + activation.latency()) {
             return self.lose(activation.expiry, LossReason::Stopped);
@@ -273,8 +273,7 @@ impl LineReader {
         }
     }
 
-    /// Counts expiry `next_seq`, due at `expiry`, as lost, if it is to be
-    /// recorded.
+    /// Counts expiry `next_seq`, due at `expiry`, as lost if it is to be recorded.
     pub(super) fn lose(&mut self, expiry: Nanos, reason: LossReason) {
         if !self.is_recorded(expiry) {
             return;
@@ -286,7 +285,7 @@ impl LineReader {
         }
     }
 
-    /// Keeps expiry `next_seq`, which was missed, if it is to be recorded.
+    /// Stores the missed expiry `next_seq` if it is to be recorded.
     pub(super) fn miss(
         &mut self,
         expiry: Nanos,
@@ -306,7 +305,7 @@ impl LineReader {
         self.keep(self.missed(expiry, reading.end), look.stops, into);
     }
 
-    /// Whether expiry `next_seq`, due at `expiry`, is to be recorded.
+    /// Returns whether expiry `next_seq`, due at `expiry`, is to be recorded.
     pub(super) fn is_recorded(&mut self, expiry: Nanos) -> bool {
         if expiry < self.begin {
             self.unrecorded = self.next_seq + 1;
@@ -315,17 +314,16 @@ impl LineReader {
         expiry < self.until
     }
 
-    /// When expiry `next_seq`, which was missed, would have been served had it
-    /// queued: when the service got to the activation before it or, where it
-    /// was not asked, when what asks it ran (at the earliest).
+    /// Returns when the missed expiry `next_seq` would have been served had it queued. That is
+    /// when the service reached the previous activation or, if the service was not requested,
+    /// when its requester ran (at the earliest).
     pub(super) fn served_by(
         &self,
         expiry: Nanos,
         skips: &Skips,
         first_end: Option<Nanos>,
     ) -> Option<Reading> {
-        // What an external source raised late kept it from raising, not the
-        // service from serving.
+        // A late raise kept the external source from raising, not the service from serving.
         if self.asker == Asker::Device && expiry < self.last_raise {
             return None;
         }
@@ -337,7 +335,7 @@ impl LineReader {
             Asker::Follower | Asker::Carrier => skips.get(self.number(self.next_seq)),
             Asker::Thread | Asker::Callback | Asker::Device | Asker::Mirrored => None,
         };
-        // Before anything was served, the first to be served stands in.
+        // Before the first served activation, that activation is used instead.
         let before = self.before.or(first_end.map(at));
         [before, skipped.map(at)]
             .into_iter()
@@ -346,7 +344,7 @@ impl LineReader {
             .max_by_key(|reading| reading.end)
     }
 
-    /// Why an expiry that nothing explains was not served.
+    /// Returns the loss reason of an expiry that was not served for no known cause.
     pub(super) const fn reason(&self) -> LossReason {
         match self.asker {
             Asker::Thread | Asker::Callback | Asker::Mirrored => LossReason::RingFull,
@@ -355,7 +353,7 @@ impl LineReader {
         }
     }
 
-    /// The planned time of expiry `next_seq`.
+    /// Returns the planned time of expiry `next_seq`.
     pub(super) fn planned_expiry(&mut self) -> Nanos {
         let number = self.number(self.next_seq);
         let Some(timeline) = &mut self.planned else {
@@ -367,7 +365,7 @@ impl LineReader {
         timeline.expiry()
     }
 
-    /// Expiry `next_seq`, for which the service ran at `served`.
+    /// Returns the missed activation of expiry `next_seq`, whose service ran at `served`.
     pub(super) fn missed(&self, expiry: Nanos, served: Nanos) -> Activation {
         let mut steps = [None; STAGES.len()];
         steps[self.last.index()] = Some(served.saturating_sub(expiry));

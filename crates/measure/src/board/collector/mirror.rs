@@ -1,9 +1,9 @@
-//! The softirq's line where a thread's timer descriptor serves it.
+//! Line of the softirq, if the timer descriptor of a thread serves it.
 
 use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGES, Stage};
 
-/// The softirq's line where a thread's timer descriptor serves it: what the
-/// thread's activations say of the softirq. Its plan is the thread's.
+/// Line of the softirq, if the timer descriptor of a thread serves it. The activations of the
+/// thread show when the softirq ran. Its plan is the plan of the thread.
 #[derive(Debug)]
 pub struct Mirror {
     pub id: LineId,
@@ -11,27 +11,26 @@ pub struct Mirror {
     last_softirq: Nanos,
     seen: Vec<Activation>,
     account: Account,
-    /// How many expiries have been settled.
+    /// Number of settled expiries.
     settled: u64,
 }
 
-/// What became of the softirq of an expiry that its thread has not served.
+/// Fate of the softirq of an expiry that its thread has not served.
 #[derive(Clone, Copy, Debug)]
 #[allow(
     clippy::large_enum_variant,
-    reason = "one lives for a moment, at the end"
+    reason = "a value exists only briefly, at the end"
 )]
 pub(super) enum SoftirqFate {
-    /// The activation came.
     Served(Activation),
-    /// It has not come, for this expiry or the one before.
+    /// The softirq has not run for this expiry or for the one before.
     Waiting,
-    /// Nobody armed its timer.
+    /// No thread armed its timer.
     Not,
 }
 
 impl Mirror {
-    /// Of line `id`, that has seen nothing yet.
+    /// Creates the mirror of line `id` without activations.
     pub fn new(id: LineId) -> Self {
         Self {
             id,
@@ -43,7 +42,7 @@ impl Mirror {
         }
     }
 
-    /// What became of the line's plan.
+    /// Returns the account of the line's plan.
     pub const fn account(&self) -> Account {
         self.account
     }
@@ -53,14 +52,14 @@ impl Mirror {
         self.account = Account::default();
     }
 
-    /// Nothing more will come.
+    /// Marks the end of the input.
     pub(super) const fn close(&mut self) {
         self.account.planned = Some(self.settled);
     }
 
-    /// Takes in an activation of the thread, served or missed. One that it
-    /// missed the softirq missed too if it had not got to it before; otherwise
-    /// nobody had armed its timer.
+    /// Adds an activation of the thread, served or missed. If the thread missed it, the softirq
+    /// missed it too unless the softirq had not run before; otherwise no thread had armed its
+    /// timer.
     pub(super) fn take(&mut self, activation: &Activation) {
         let expiry = activation.expiry;
         if let Some(late) = activation.until(Stage::Softirq) {
@@ -77,8 +76,8 @@ impl Mirror {
         }
     }
 
-    /// Takes in an expiry that the thread has not served; `softirq`: what became
-    /// of its softirq, which was asked for `late` ago. After that nobody asked.
+    /// Adds an expiry that the thread has not served. `softirq` is the fate of its softirq, which
+    /// was requested `late` ago. No later expiry was requested.
     pub(super) fn take_unserved(&mut self, expiry: Nanos, late: Nanos, softirq: SoftirqFate) {
         match softirq {
             SoftirqFate::Served(activation) => self.take(&activation),
@@ -87,7 +86,7 @@ impl Mirror {
         }
     }
 
-    /// An expiry that the softirq has not got to for `late`, and is given up.
+    /// Gives up an expiry that the softirq has not reached for `late`.
     fn give_up(&mut self, expiry: Nanos, late: Nanos) {
         self.push(expiry, true, true, only_softirq(late));
     }
@@ -117,9 +116,11 @@ impl Mirror {
         self.next_seq += 1;
     }
 
-    /// Moves what has been seen to `into`.
+    /// Moves the collected activations to `into`.
     pub(super) fn drain(&mut self, into: &mut Batch) {
-        self.seen.drain(..).for_each(|one| into.push(&one));
+        self.seen
+            .drain(..)
+            .for_each(|activation| into.push(&activation));
     }
 }
 

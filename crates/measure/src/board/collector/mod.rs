@@ -1,8 +1,8 @@
-//! From the board's slots to activations: the collector's side of the rings.
+//! Activations from the slots of the board: the collector's side of the rings.
 //!
-//! Every expiry of a line's plan is settled once, in order: it is an activation
-//! (served or missed), or lost for a reason. So served + missed + lost is what
-//! was planned, however a recording begins, stalls and ends.
+//! Every expiry of a line's plan is settled once, in order. It is an activation (served or
+//! missed), or it is lost for a reason. The sum of served, missed and lost is therefore the
+//! number of planned expiries, even if the recording starts late, stalls or ends early.
 
 mod ending;
 mod line;
@@ -23,14 +23,14 @@ use laggard_model::Nanos;
 
 use super::{BoardCpu, BoardSlot};
 
-/// What a reader looks at, and up to when.
+/// Range of the board that a reader may read.
 #[derive(Debug)]
 pub struct BoardView<'a> {
     pub cpu: &'a BoardCpu,
     pub ring: &'a [BoardSlot],
     pub skips: &'a mut Skips,
     pub stops: &'a Stops,
-    /// What was served later waits for the next look: only until then is it
-    /// known when laggard was stopped.
+    /// Expiries that were served later wait for the next pass, because the time at which laggard
+    /// was stopped is known only up to here.
     pub until: Nanos,
 }

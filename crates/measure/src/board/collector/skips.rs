@@ -1,27 +1,26 @@
-//! What a CPU's followers have to know of their softirq.
+//! Expiries of a softirq as far as its followers on the same CPU need them.
 
 use std::collections::VecDeque;
 
 use laggard_model::Nanos;
 
-/// More than a follower can fall behind its softirq.
-const MOST: usize = 1 << 17;
+/// Number of skips that are kept: more than a follower can fall behind its softirq.
+const MAX_SKIPS: usize = 1 << 17;
 
-/// Expiries for which a service was not asked, through no fault of its own, with
-/// the time at which what asks it next ran: those of a CPU's softirq timer, that
-/// passed while it could not run, or of a timer descriptor that the thread that
-/// arms it did not come to.
+/// Expiries that never became requests to a service, each with the time at which its requester
+/// ran next. The requester is the softirq timer of a CPU, which was not able to run, or the
+/// thread that arms a timer descriptor and did not run.
 #[derive(Debug, Default)]
 pub struct Skips {
     skipped: VecDeque<(u64, Nanos)>,
     known_until: u64,
-    /// The first expiry that the softirq has not come to at the end.
+    /// First expiry that the softirq has not reached at the end.
     unserved_from: Option<u64>,
 }
 
 impl Skips {
     pub fn add(&mut self, number: u64, served: Nanos) {
-        if self.skipped.len() == MOST {
+        if self.skipped.len() == MAX_SKIPS {
             self.skipped.pop_front();
         }
         self.skipped.push_back((number, served));
@@ -35,22 +34,22 @@ impl Skips {
         Some(self.skipped[index].1)
     }
 
-    /// Notes that the softirq's line has been read up to expiry `number`.
+    /// Records that the line of the softirq has been read up to expiry `number`.
     pub(super) fn read_until(&mut self, number: u64) {
         self.known_until = number;
     }
 
-    /// Notes that the softirq has not come to expiry `number`, nor later.
+    /// Records that the softirq has not reached expiry `number` or any later one.
     pub(super) fn stop_at(&mut self, number: u64) {
         self.unserved_from = Some(number);
     }
 
-    /// Whether the softirq has not come to expiry `number`.
+    /// Returns whether the softirq has not reached expiry `number`.
     pub(super) fn stops_at(&self, number: u64) -> bool {
         self.unserved_from.is_some_and(|from| number >= from)
     }
 
-    /// Whether it is known what became of the softirq's expiry `number`.
+    /// Returns whether the outcome of the softirq's expiry `number` is known.
     pub(super) fn knows(&self, number: u64) -> bool {
         number < self.known_until
     }

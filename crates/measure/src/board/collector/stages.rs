@@ -1,4 +1,4 @@
-//! From a slot's stamps to the steps of an activation.
+//! Steps of an activation, computed from the stamps in its slot.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,28 +7,28 @@ use laggard_model::{Activation, LossReason, Nanos, STAGES, Stage};
 use super::super::BoardSlot;
 use super::line::{Asker, LineReader};
 
-/// Stages between the first and the last are kept in steps of this many ns.
-/// Taking a stamp costs several times as much, and it saves a seventh of the
-/// recording's size. The latency, the sum of all steps, stays exact.
+/// Resolution in ns of the stages between the first and the last. To take a stamp costs several
+/// times as much, and the rounding saves a seventh of the recording's size. The latency, which is
+/// the sum of all steps, stays exact.
 const GRAIN_NS: u64 = 16;
 
-/// `time`, cut to the grain counted from `expiry`.
+/// Rounds `time` down to the grain, counted from `expiry`.
 fn coarse(expiry: Nanos, time: Nanos) -> Nanos {
     let since = time.saturating_sub(expiry).ns();
     expiry + Nanos::from_ns(since / GRAIN_NS * GRAIN_NS)
 }
 
 impl LineReader {
-    /// The activation in a slot, number `seq`; counts the stages that are
-    /// absent. `Err`: it cannot be used at all, and why.
+    /// Returns the activation in a slot, with number `seq`, and counts its absent stages. `Err`
+    /// is the reason why the activation is not usable.
     pub(super) fn read(&mut self, slot: &BoardSlot, seq: u64) -> Result<Activation, LossReason> {
         let activation = self.read_until(slot, seq, self.last, slot.end())?;
         self.count_unseen(slot);
         Ok(activation)
     }
 
-    /// The same of an activation whose stages are not the machine's doing:
-    /// nothing but when the service ran.
+    /// Returns the activation in a slot with its end only, because the machine did not cause its
+    /// stages.
     pub(super) fn read_end(&self, slot: &BoardSlot, seq: u64) -> Result<Activation, LossReason> {
         let total = self.latency(slot, slot.end())?;
         let mut steps = [None; STAGES.len()];
@@ -43,7 +43,7 @@ impl LineReader {
         })
     }
 
-    /// The stages of a slot up to `last`, which came at `end`.
+    /// Returns the stages of a slot up to `last`, whose time is `end`.
     pub(super) fn read_until(
         &mut self,
         slot: &BoardSlot,
@@ -59,21 +59,21 @@ impl LineReader {
             0 => Stage::Irq,
             _ => Stage::IrqElsewhere,
         };
-        // Which of the two the interrupt is, its only stamp does not tell.
-        let all = STAGES[..last.index()].iter().copied();
+        // The interrupt has only one stamp, which does not show which of the two stages it is.
+        let stages = STAGES[..last.index()].iter().copied();
         for stage in
-            all.filter(|&one| one == irq || !matches!(one, Stage::Irq | Stage::IrqElsewhere))
+            stages.filter(|&one| one == irq || !matches!(one, Stage::Irq | Stage::IrqElsewhere))
         {
             let Some(stamp) = slot.stamp(stage) else {
                 continue;
             };
             let time = Nanos::from_ns(stamp.load(Ordering::Relaxed));
-            let asked = if stage == irq { Stage::Irq } else { stage };
-            if time == Nanos::ZERO || !self.stamps.has(asked) {
+            let stamped = if stage == irq { Stage::Irq } else { stage };
+            if time == Nanos::ZERO || !self.stamps.has(stamped) {
                 continue;
             }
-            // An interrupt or raise from before the expiry served another
-            // timer first; it says nothing of this activation.
+            // An interrupt or raise before the expiry served another timer first. It is not part
+            // of this activation.
             if time < expiry && (stage == irq || stage == Stage::Raise) {
                 if stage == irq {
                     losses.add(LossReason::IrqShared, 1);
@@ -81,8 +81,8 @@ impl LineReader {
                 continue;
             }
             if time > end {
-                // Whoever read the clock last was preempted before saying so,
-                // and what came then was still taken for this activation's.
+                // The previous reader of the clock was preempted before it stored its reading,
+                // and later stamps were still taken for this activation.
                 losses.add(LossReason::OutOfOrder, 1);
                 continue;
             }
@@ -92,13 +92,13 @@ impl LineReader {
                     steps[stage.index()] = Some(time.saturating_sub(before));
                     before = time;
                 }
-                // A thread can be woken for something else before.
+                // A thread can be woken earlier for another reason.
                 (None, Stage::Waking | Stage::Running) => losses.add(LossReason::OutOfOrder, 1),
                 (None, _) => losses.add(LossReason::ClockBack, 1),
             }
         }
-        let seen = before.saturating_sub(expiry);
-        steps[last.index()] = Some(total.saturating_sub(seen));
+        let counted = before.saturating_sub(expiry);
+        steps[last.index()] = Some(total.saturating_sub(counted));
         Ok(Activation {
             line: self.id,
             seq,
@@ -109,10 +109,10 @@ impl LineReader {
         })
     }
 
-    /// From the expiry in a slot to `end`.
+    /// Returns the time from the expiry in a slot to `end`.
     fn latency(&self, slot: &BoardSlot, end: Nanos) -> Result<Nanos, LossReason> {
         let reason = match self.asker {
-            // It was awake when it was asked, and had read the clock before.
+            // The service was awake when it was requested, and had read the clock before.
             Asker::Follower | Asker::Device => LossReason::OutOfOrder,
             Asker::Thread | Asker::Callback | Asker::Carrier | Asker::Mirrored => {
                 LossReason::ClockBack

@@ -1,23 +1,22 @@
-//! When laggard itself was stopped: what waited then says nothing of the
-//! machine.
+//! Stops of laggard itself. A wait during a stop is not a latency of the machine.
 
 use laggard_model::Nanos;
 
-/// A gap in the readings that is longer than this, or than two periods, is
-/// held to be part of a stop, where there was one.
-const GAP: Nanos = Nanos::from_ms(100);
+/// Shortest gap in the readings, if it is also longer than two periods, that counts as part of a
+/// stop.
+const MIN_GAP: Nanos = Nanos::from_ms(100);
 
-/// Stretches in which no thread of ours could run, because laggard was stopped.
+/// Stretches during which laggard was stopped and none of its threads could run.
 #[derive(Debug, Default)]
 pub struct Stops {
     stretches: Vec<(Nanos, Nanos)>,
 }
 
 impl Stops {
-    /// Takes note that laggard was stopped between two looks, `looks.0` and
-    /// `looks.1`; `readings`: when threads of ours ran meanwhile. While it was
-    /// stopped none did, so it was in a gap between them: all that are too long
-    /// for the period count, or else the longest.
+    /// Records a stop between two looks, `looks.0` and `looks.1`. `readings` are the times at
+    /// which laggard's threads ran between them. No thread ran during the stop, so it lies in a
+    /// gap between readings: in every gap that is too long for the period, or otherwise in the
+    /// longest gap.
     pub fn add(&mut self, looks: (Nanos, Nanos), mut readings: Vec<Nanos>, period: Nanos) {
         readings.retain(|reading| *reading > looks.0 && *reading < looks.1);
         readings.extend([looks.0, looks.1]);
@@ -25,26 +24,25 @@ impl Stops {
         let gaps = || readings.windows(2).map(|two| (two[0], two[1]));
         let length = |gap: &(Nanos, Nanos)| gap.1.saturating_sub(gap.0);
         let longest = gaps().map(|gap| length(&gap)).max().unwrap_or_default();
-        let least = GAP.min(period * 2).min(longest);
+        let least = MIN_GAP.min(period * 2).min(longest);
         self.stretches
             .extend(gaps().filter(|gap| length(gap) >= least));
     }
 
-    /// Whether laggard was stopped at some time from `from` to `to`.
+    /// Returns whether laggard was stopped at some time from `from` to `to`.
     pub fn overlap(&self, from: Nanos, to: Nanos) -> bool {
-        // The last is asked for most often; there are few.
+        // The latest stretch is requested most often, and there are few.
         let mut latest = self.stretches.iter().rev();
         latest.any(|stretch| from < stretch.1 && to > stretch.0)
     }
 
-    /// When it was first stopped at `since` or later, how often, and for how
-    /// long in all.
+    /// Returns the first stop at `since` or later, the number of stops and their total length.
     pub fn since(&self, since: Nanos) -> Option<(Nanos, usize, Nanos)> {
         let later = || self.stretches.iter().filter(|stretch| stretch.1 > since);
         let (first, _) = later().next()?;
-        let all = later().map(|stretch| stretch.1.saturating_sub(stretch.0));
-        let all = all.fold(Nanos::ZERO, |sum, length| sum + length);
-        Some((*first, later().count(), all))
+        let lengths = later().map(|stretch| stretch.1.saturating_sub(stretch.0));
+        let lengths = lengths.fold(Nanos::ZERO, |sum, length| sum + length);
+        Some((*first, later().count(), lengths))
     }
 }
 
@@ -55,7 +53,7 @@ mod tests {
     const MS: fn(u64) -> Nanos = Nanos::from_ms;
 
     #[test]
-    fn the_gap_in_which_no_thread_ran_is_the_stop() {
+    fn stop_is_the_gap_in_which_no_thread_ran() {
         let mut stops = Stops::default();
         let readings = (0..=1_800).filter(|ms| !(60..1_560).contains(ms));
 
@@ -70,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn where_threads_seldom_run_all_that_lies_between_two_looks_may_be_the_stop() {
+    fn stop_can_fill_the_time_between_two_looks_if_threads_seldom_run() {
         let mut stops = Stops::default();
 
         stops.add((MS(0), MS(230)), vec![], Nanos::from_secs(10));
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_shorter_than_the_period_is_in_the_longest_gap() {
+    fn stop_shorter_than_the_period_lies_in_the_longest_gap() {
         let mut stops = Stops::default();
         let readings = [10, 20, 35, 45].map(MS).to_vec();
 

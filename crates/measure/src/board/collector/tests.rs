@@ -1,4 +1,4 @@
-//! The collector against a board that tests write.
+//! Tests of the collector on a board that the tests write.
 
 use std::sync::atomic::Ordering;
 
@@ -13,18 +13,18 @@ const FOLLOWER: usize = 1;
 const PERIOD: Nanos = Nanos::from_ms(1);
 const START: Nanos = Nanos::from_secs(1);
 
-/// A softirq and the second of its two followers, and who reads them.
+/// A softirq, the second of its two followers, and the readers of both lines.
 struct FollowedCpu {
     board: Board,
     readers: [LineReader; 2],
     skips: Skips,
     stops: Stops,
     seen: Batch,
-    /// Whether the lines' threads are on another CPU at the end.
+    /// Whether the threads of the lines are on another CPU at the end.
     is_elsewhere: bool,
 }
 
-/// When the timeline's expiry `number` is due.
+/// Returns the time of expiry `number` of the timeline.
 fn expiry(number: u64) -> Nanos {
     START + PERIOD * (number + 1)
 }
@@ -53,24 +53,24 @@ impl FollowedCpu {
         }
     }
 
-    /// When expiry `seq` of a line is due: all are the softirq's, and every
-    /// second its follower's.
+    /// Returns the time of expiry `seq` of a line. The softirq has every expiry, the follower
+    /// every second one.
     fn expiry(&self, line: usize, seq: u64) -> Nanos {
         expiry(self.readers[line].number(seq))
     }
 
-    /// The slot number `place` of a line.
+    /// Returns slot `place` of a line.
     fn slot(&self, line: usize, place: u64) -> &BoardSlot {
         &self.board.ring(self.board.cpu(0), line)[usize::try_from(place).unwrap()]
     }
 
-    /// Asks for expiry `seq`, and nothing comes.
+    /// Claims a slot for expiry `seq`, which is never served.
     fn ask(&self, line: usize, seq: u64) {
         let writer = self.board.writer(0, line);
         writer.claim(seq, self.expiry(line, seq)).unwrap();
     }
 
-    /// What the kernel, or a thread, does so long after expiry `seq`.
+    /// Serves expiry `seq` with latency `late`, as the kernel or a thread does.
     fn serve(&self, line: usize, seq: u64, late: Nanos) {
         let writer = self.board.writer(0, line);
         let expiry = self.expiry(line, seq);
@@ -89,7 +89,7 @@ impl FollowedCpu {
         self.readers[line].drain(&mut look, &mut self.seen);
     }
 
-    /// Ends measuring at `until`; what is not served by `given_up` is given up.
+    /// Ends the measurement at `until`. Expiries that are not served by `given_up` are given up.
     fn close(&mut self, until: Nanos, unserved_from: Option<u64>, given_up: Nanos) {
         for line in [SOFTIRQ, FOLLOWER] {
             self.readers[line].until = until;
@@ -116,11 +116,13 @@ impl FollowedCpu {
     }
 
     fn rows(&self, line: usize) -> Vec<Activation> {
-        let all = self.seen.iter();
-        all.filter(|one| usize::from(one.line.0) == line).collect()
+        let activations = self.seen.iter();
+        activations
+            .filter(|activation| usize::from(activation.line.0) == line)
+            .collect()
     }
 
-    /// Whether every expiry from the beginning to `until` is settled once.
+    /// Checks that every expiry from the start to `until` is settled exactly once.
     fn check_account(&self, line: usize, until: Nanos) {
         let account = self.readers[line].account();
         let due = (0..).map(|seq| self.expiry(line, seq));
@@ -130,23 +132,25 @@ impl FollowedCpu {
     }
 
     fn numbers(&self, line: usize) -> Vec<(u64, bool)> {
-        let own = self
+        let activations = self
             .seen
             .iter()
-            .filter(|one| usize::from(one.line.0) == line);
-        own.map(|one| (one.seq, one.missed)).collect()
+            .filter(|activation| usize::from(activation.line.0) == line);
+        activations
+            .map(|activation| (activation.seq, activation.missed))
+            .collect()
     }
 }
 
 const AT_ONCE: Nanos = Nanos::from_us(10);
 
-/// Expiry 2 is served 3.5 periods late, so the softirq skips 3, 4 and 5.
+/// Serves expiry 2 3.5 periods late, so that the softirq skips 3, 4 and 5.
 fn late_softirq() -> FollowedCpu {
     late_softirq_of(1, 0)
 }
 
-/// The same, where one in `stride` expiries of the timeline, from `first` on, is
-/// the softirq's.
+/// Does the same with one in `stride` expiries of the timeline, starting at `first`, for the
+/// softirq.
 fn late_softirq_of(stride: u64, first: u64) -> FollowedCpu {
     let mut cpu = FollowedCpu::new();
     for (reader, turns) in cpu.readers.iter_mut().zip([1, 2]) {
@@ -160,7 +164,7 @@ fn late_softirq_of(stride: u64, first: u64) -> FollowedCpu {
     cpu
 }
 
-/// And then goes on.
+/// Serves the following expiries on time.
 fn in_time_again(cpu: &FollowedCpu) {
     cpu.serve(SOFTIRQ, 6, AT_ONCE);
     cpu.serve(SOFTIRQ, 7, AT_ONCE);
@@ -168,7 +172,7 @@ fn in_time_again(cpu: &FollowedCpu) {
 }
 
 #[test]
-fn what_the_softirq_skips_while_it_is_read_is_no_loss_of_its_follower() {
+fn follower_loses_nothing_if_its_softirq_skips_while_it_is_read() {
     let mut cpu = late_softirq();
     cpu.read(SOFTIRQ);
     in_time_again(&cpu);
@@ -187,7 +191,7 @@ fn what_the_softirq_skips_while_it_is_read_is_no_loss_of_its_follower() {
 }
 
 #[test]
-fn a_softirq_of_every_third_period_skips_what_its_follower_is_not_asked_for() {
+fn follower_misses_expiries_that_a_softirq_of_every_third_period_skips() {
     let mut cpu = late_softirq_of(3, 2);
     cpu.read(SOFTIRQ);
     in_time_again(&cpu);
@@ -200,7 +204,7 @@ fn a_softirq_of_every_third_period_skips_what_its_follower_is_not_asked_for() {
         [(0, false), (1, true), (2, true), (3, false)]
     );
     assert_eq!(cpu.losses(FOLLOWER), Losses::default());
-    // Number 8 of the softirq is due at 26 periods.
+    // Expiry 8 of the softirq is due at 26 periods.
     let until = expiry(26);
     cpu.close(until, Some(0), until);
     for line in [SOFTIRQ, FOLLOWER] {
@@ -209,7 +213,7 @@ fn a_softirq_of_every_third_period_skips_what_its_follower_is_not_asked_for() {
 }
 
 #[test]
-fn an_expiry_that_the_softirq_served_and_its_follower_did_not_is_lost_once() {
+fn expiry_is_lost_once_if_only_the_softirq_served_it() {
     let mut cpu = FollowedCpu::new();
     for seq in 0..6 {
         cpu.serve(SOFTIRQ, seq, AT_ONCE);
@@ -226,7 +230,7 @@ fn an_expiry_that_the_softirq_served_and_its_follower_did_not_is_lost_once() {
 }
 
 #[test]
-fn at_the_end_a_gap_waits_for_nothing_and_counts() {
+fn gap_is_settled_at_the_end() {
     let mut cpu = late_softirq();
     cpu.read(SOFTIRQ);
     in_time_again(&cpu);
@@ -239,12 +243,13 @@ fn at_the_end_a_gap_waits_for_nothing_and_counts() {
 }
 
 #[test]
-fn what_an_external_source_could_not_raise_is_lost_and_what_found_the_service_busy_is_missed() {
+fn external_expiry_is_lost_if_not_raised_and_missed_if_the_service_was_busy() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].last = Stage::User;
     cpu.readers[SOFTIRQ].asker = Asker::Device;
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
-    // 1 is raised 2.5 periods late, when 2 and 3 have passed, and served when 4 has.
+    // Expiry 1 is raised 2.5 periods late, after 2 and 3 have passed, and served after 4 has
+    // passed.
     cpu.serve(SOFTIRQ, 1, Nanos::from_us(3_500));
     let slot = &cpu.board.ring(cpu.board.cpu(0), SOFTIRQ)[1];
     let raised = expiry(1) + Nanos::from_us(2_500);
@@ -259,7 +264,7 @@ fn what_an_external_source_could_not_raise_is_lost_and_what_found_the_service_bu
 }
 
 #[test]
-fn what_is_due_after_the_end_is_no_loss() {
+fn expiry_after_the_end_is_not_lost() {
     let mut cpu = FollowedCpu::new();
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
     cpu.serve(SOFTIRQ, 4, AT_ONCE);
@@ -272,11 +277,11 @@ fn what_is_due_after_the_end_is_no_loss() {
 }
 
 #[test]
-fn what_is_asked_for_and_not_served_by_the_end_waited_at_least_until_it_was_given_up() {
+fn unserved_expiry_has_waited_at_least_until_it_was_given_up() {
     let mut cpu = FollowedCpu::new();
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
     cpu.serve(SOFTIRQ, 1, AT_ONCE);
-    // The follower is asked at 1 and does not come; the softirq goes on.
+    // The follower has to serve expiry 1 and does not run. The softirq continues.
     cpu.ask(FOLLOWER, 0);
     (2..8).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
     let (until, given_up) = (expiry(8), expiry(60));
@@ -297,7 +302,7 @@ fn what_is_asked_for_and_not_served_by_the_end_waited_at_least_until_it_was_give
 }
 
 #[test]
-fn where_the_softirq_does_not_come_its_followers_wait_as_long() {
+fn followers_wait_as_long_as_a_softirq_that_does_not_run() {
     let mut cpu = late_softirq();
     cpu.serve(FOLLOWER, 1, Nanos::from_ms(3));
     let (until, given_up) = (expiry(20), expiry(99));
@@ -305,7 +310,7 @@ fn where_the_softirq_does_not_come_its_followers_wait_as_long() {
     cpu.close(until, Some(0), given_up);
 
     let censored = |line| cpu.rows(line).iter().filter(|row| row.censored).count();
-    // 3, 4 and 5 were skipped when 2 was served; of 6 to 19 nothing came.
+    // Expiries 3, 4 and 5 were skipped when 2 was served. Expiries 6 to 19 were not served.
     assert_eq!((censored(SOFTIRQ), censored(FOLLOWER)), (14, 7));
     assert_eq!(cpu.losses(FOLLOWER), Losses::default());
     cpu.check_account(SOFTIRQ, until);
@@ -313,7 +318,7 @@ fn where_the_softirq_does_not_come_its_followers_wait_as_long() {
 }
 
 #[test]
-fn a_line_that_was_never_served_has_its_whole_plan() {
+fn line_that_was_never_served_accounts_for_its_whole_plan() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].begin_at(expiry(5));
@@ -328,11 +333,11 @@ fn a_line_that_was_never_served_has_its_whole_plan() {
 }
 
 #[test]
-fn what_waited_while_laggard_was_stopped_is_lost_as_that() {
+fn expiry_is_lost_as_stopped_if_laggard_was_stopped() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     (0..5).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
-    // Stopped from 5 to 9.5; the thread comes when it can go on.
+    // laggard is stopped from 5 to 9.5. The thread runs when it can continue.
     cpu.serve(SOFTIRQ, 5, Nanos::from_us(4_500));
     cpu.serve(SOFTIRQ, 10, AT_ONCE);
     let looks = (START, expiry(11));
@@ -349,7 +354,7 @@ fn what_waited_while_laggard_was_stopped_is_lost_as_that() {
 }
 
 #[test]
-fn what_ran_on_another_cpu_is_lost_and_what_it_kept_waiting_too() {
+fn activation_on_another_cpu_is_lost_with_the_expiries_that_waited_for_it() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
@@ -365,7 +370,7 @@ fn what_ran_on_another_cpu_is_lost_and_what_it_kept_waiting_too() {
 }
 
 #[test]
-fn what_waits_on_another_cpu_at_the_end_is_lost_and_no_wait_of_its_lines() {
+fn wait_on_another_cpu_at_the_end_is_lost_and_not_counted_for_its_line() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     (0..3).for_each(|seq| cpu.serve(SOFTIRQ, seq, AT_ONCE));
@@ -381,12 +386,12 @@ fn what_waits_on_another_cpu_at_the_end_is_lost_and_no_wait_of_its_lines() {
 }
 
 #[test]
-fn work_that_nobody_came_to_ask_for_was_missed_until_somebody_came() {
+fn work_item_is_missed_until_its_thread_requests_it() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Carrier;
     cpu.readers[SOFTIRQ].last = Stage::User;
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
-    // Whoever arms its timer is kept away from 1 to 3.5; then it arms 4 too late.
+    // The thread that arms the timer is kept away from 1 to 3.5, and then arms 4 too late.
     let came = expiry(3) + Nanos::from_us(500);
     (1..4).for_each(|number| cpu.skips.add(number, came));
     cpu.skips.add(4, expiry(4) + Nanos::from_us(700));
@@ -416,7 +421,7 @@ fn work_that_nobody_came_to_ask_for_was_missed_until_somebody_came() {
 }
 
 #[test]
-fn what_a_thread_came_to_wait_for_too_late_says_nothing_of_interrupts() {
+fn expiry_armed_too_late_has_no_interrupt_stages() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].last = Stage::User;
@@ -439,7 +444,7 @@ fn what_a_thread_came_to_wait_for_too_late_says_nothing_of_interrupts() {
 }
 
 #[test]
-fn a_reading_from_before_it_was_asked_for_is_out_of_order_and_no_fault_of_the_clock() {
+fn reading_before_the_request_is_out_of_order_and_not_a_clock_fault() {
     let mut cpu = FollowedCpu::new();
     cpu.serve(FOLLOWER, 0, AT_ONCE);
     let slot = cpu.slot(FOLLOWER, 0);
@@ -460,7 +465,7 @@ fn a_reading_from_before_it_was_asked_for_is_out_of_order_and_no_fault_of_the_cl
 }
 
 #[test]
-fn an_interrupt_of_another_cpu_is_a_stage_of_its_own_and_no_reading_of_irq() {
+fn interrupt_on_another_cpu_is_a_separate_stage_and_not_irq() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].last = Stage::User;
@@ -475,18 +480,26 @@ fn an_interrupt_of_another_cpu_is_a_stage_of_its_own_and_no_reading_of_irq() {
 
     cpu.read(SOFTIRQ);
 
-    let until = |stage| cpu.seen.iter().map(move |one| one.until(stage));
+    let until = |stage| {
+        cpu.seen
+            .iter()
+            .map(move |activation| activation.until(stage))
+    };
     let irq = Some(Nanos::from_us(2));
     assert!(until(Stage::Irq).eq([irq, None, None]));
     assert!(until(Stage::IrqElsewhere).eq([None, irq, irq]));
-    assert!(cpu.seen.iter().all(|one| one.latency() == AT_ONCE));
+    assert!(
+        cpu.seen
+            .iter()
+            .all(|activation| activation.latency() == AT_ONCE)
+    );
     assert_eq!(cpu.readers[SOFTIRQ].elsewhere(), 2);
 }
 
-/// What came just at the expiry is of this activation; what came before served
+/// An interrupt exactly at the expiry belongs to this activation. An earlier interrupt served
 /// another timer.
 #[test]
-fn an_interrupt_at_the_very_expiry_is_the_activations_and_one_before_is_shared() {
+fn interrupt_at_the_expiry_belongs_to_the_activation_and_an_earlier_one_is_shared() {
     let mut cpu = FollowedCpu::new();
     cpu.readers[SOFTIRQ].asker = Asker::Thread;
     cpu.readers[SOFTIRQ].last = Stage::User;
@@ -505,17 +518,17 @@ fn an_interrupt_at_the_very_expiry_is_the_activations_and_one_before_is_shared()
     assert_eq!(cpu.losses(SOFTIRQ).irq_shared, 1);
 }
 
-/// The collector's mirror: a timer descriptor's softirq is known from the thread
-/// that it wakes.
+/// Mirror of the collector: the softirq of a timer descriptor is known from the thread that it
+/// wakes.
 #[test]
-fn what_the_thread_missed_its_softirq_missed_too_if_it_came_only_after() {
+fn softirq_misses_what_its_thread_missed_if_it_ran_later() {
     const MIRRORED: LineId = LineId(9);
     let mut cpu = FollowedCpu::new();
     let thread = &mut cpu.readers[SOFTIRQ];
     (thread.asker, thread.last) = (Asker::Thread, Stage::User);
     thread.tell_softirq(MIRRORED);
     cpu.serve(SOFTIRQ, 0, AT_ONCE);
-    // The softirq comes 1.5 periods after expiry 1, the thread 2.5 periods.
+    // The softirq runs 1.5 periods after expiry 1, the thread 2.5 periods after it.
     cpu.serve(SOFTIRQ, 1, Nanos::from_us(2_500));
     for (seq, late) in [(0, Nanos::from_ns(1_600)), (1, Nanos::from_us(1_500))] {
         let came = expiry(seq) + late;
@@ -529,8 +542,8 @@ fn what_the_thread_missed_its_softirq_missed_too_if_it_came_only_after() {
     let mirrored: Vec<(u64, bool, u64)> = cpu
         .seen
         .iter()
-        .filter(|one| one.line == MIRRORED)
-        .map(|one| (one.seq, one.missed, one.latency().ns()))
+        .filter(|activation| activation.line == MIRRORED)
+        .map(|activation| (activation.seq, activation.missed, activation.latency().ns()))
         .collect();
     assert_eq!(
         mirrored,
@@ -538,9 +551,9 @@ fn what_the_thread_missed_its_softirq_missed_too_if_it_came_only_after() {
     );
 }
 
-/// Whether its softirq came says the slot of a thread that never came itself.
+/// The slot of a thread that never ran shows whether its softirq ran.
 #[test]
-fn the_softirq_of_a_thread_that_never_came_is_waited_for_only_until_it_came() {
+fn softirq_of_a_thread_that_never_ran_waits_only_until_it_ran() {
     const MIRRORED: LineId = LineId(9);
     let mirrored = |came: Option<Nanos>| {
         let mut cpu = FollowedCpu::new();
@@ -555,9 +568,12 @@ fn the_softirq_of_a_thread_that_never_came_is_waited_for_only_until_it_came() {
             slot.softirq_ns.store(came.ns(), Ordering::Relaxed);
         }
         cpu.close(expiry(3), Some(0), expiry(9));
-        let all = cpu.seen.iter().filter(|one| one.line == MIRRORED);
-        let rows: Vec<(bool, u64)> = all
-            .map(|one| (one.censored, one.latency().ns() / 1_000))
+        let activations = cpu
+            .seen
+            .iter()
+            .filter(|activation| activation.line == MIRRORED);
+        let rows: Vec<(bool, u64)> = activations
+            .map(|activation| (activation.censored, activation.latency().ns() / 1_000))
             .collect();
         let account = cpu.readers[SOFTIRQ].mirror.as_ref().unwrap().account();
         (rows, account.planned, account.lost)
@@ -565,7 +581,7 @@ fn the_softirq_of_a_thread_that_never_came_is_waited_for_only_until_it_came() {
 
     let never = vec![(true, 9_000), (true, 8_000), (true, 7_000)];
     assert_eq!(mirrored(None), (never, Some(3), 0));
-    // What was to come after it nobody asked for.
+    // No thread requested the expiries after it.
     let came = mirrored(Some(Nanos::from_us(16)));
     assert_eq!(came, (vec![(false, 16)], Some(3), 2));
 }

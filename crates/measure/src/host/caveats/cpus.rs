@@ -1,4 +1,4 @@
-//! Caveats about the CPUs to be measured.
+//! Warnings about the measured CPUs.
 
 use laggard_model::{Caveat, CaveatKind, CpuList};
 
@@ -22,10 +22,10 @@ fn isolated(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::CpuIsolated,
             format!(
-                "{} isolated: a load does not go there by itself",
+                "{} isolated: a load does not run there by default",
                 named(&cpus)
             ),
-            format!("put a load there on purpose: `-- taskset -c {cpus} COMMAND`"),
+            format!("to run a load there, use `-- taskset -c {cpus} COMMAND`"),
         )
     })
 }
@@ -36,10 +36,10 @@ fn tickless(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::Tickless,
             format!(
-                "{} tickless (nohz_full=): a lone thread is not ticked, but every entry to the kernel costs more",
+                "{} tickless (nohz_full=): a single thread runs without tick, but every kernel entry is slower",
                 named(&cpus)
             ),
-            "good for threads that compute and never sleep; for threads that wait on timers, boot without nohz_full= and compare",
+            "suitable for threads that never sleep; for threads that wait for timers, boot without nohz_full= and compare",
         )
     })
 }
@@ -54,7 +54,7 @@ fn siblings(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::Siblings,
             format!(
-                "{} sharing a core with another CPU, whose work slows them",
+                "{} sharing a core with a sibling CPU, whose load slows them",
                 named(&shared)
             ),
             "`echo off > /sys/devices/system/cpu/smt/control`",
@@ -62,7 +62,7 @@ fn siblings(setup: &Setup<'_>) -> Option<Caveat> {
     })
 }
 
-/// `CPU 2 is` or `CPUs 2-3 are`.
+/// Returns text such as `CPU 2 is` or `CPUs 2-3 are`.
 pub(super) fn named(cpus: &CpuList) -> String {
     match cpus.len() {
         1 => format!("CPU {cpus} is"),

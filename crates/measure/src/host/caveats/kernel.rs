@@ -1,4 +1,4 @@
-//! Caveats about the kernel's build and boot.
+//! Warnings about the kernel's build and boot options.
 
 use laggard_model::{Caveat, CaveatKind};
 
@@ -13,7 +13,7 @@ pub(super) const CHECKS: [Check; 6] = [
     mitigations,
 ];
 
-/// Options that make every lock or memory access slow.
+/// Options that slow every lock or memory access.
 const DEBUG_OPTIONS: [&str; 9] = [
     "DEBUG_ATOMIC_SLEEP",
     "DEBUG_LOCK_ALLOC",
@@ -26,7 +26,7 @@ const DEBUG_OPTIONS: [&str; 9] = [
     "PROVE_LOCKING",
 ];
 
-/// Clock sources that the processor reads by itself, in some tens of ns.
+/// Clock sources that the processor reads directly, in some tens of ns.
 const FAST_CLOCKS: [&str; 5] = [
     "tsc",
     "arch_sys_counter",
@@ -35,9 +35,8 @@ const FAST_CLOCKS: [&str; 5] = [
     "tod",
 ];
 
-/// Cures that are paid for at every entry to the kernel, every switch of
-/// tasks or every return of a function.
-const DEAR_CURES: [&str; 7] = [
+/// Mitigations that cost time at every kernel entry, context switch or function return.
+const SLOW_MITIGATIONS: [&str; 7] = [
     "Mitigation: PTI",
     "Mitigation: IBRS",
     "Retpoline",
@@ -52,8 +51,8 @@ fn lockdown(setup: &Setup<'_>) -> Option<Caveat> {
     (level != "none").then(|| {
         Caveat::new(
             CaveatKind::Lockdown,
-            format!("the kernel is locked down ({level}): parts of it cannot be read, so some causes may stay unnamed"),
-            "boot without lockdown= and, where it forces lockdown, without Secure Boot",
+            format!("the kernel is locked down ({level}): parts of it are unreadable, so some causes may stay unnamed"),
+            "boot without lockdown= and, if Secure Boot forces lockdown, without Secure Boot",
         )
     })
 }
@@ -67,7 +66,7 @@ fn debug(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::DebugKernel,
             format!(
-                "the kernel checks itself and is slower for it ({})",
+                "the kernel has debug checks that slow it down ({})",
                 set.join(", ")
             ),
             "boot the distribution's normal kernel",
@@ -81,10 +80,10 @@ fn preemption(setup: &Setup<'_>) -> Option<Caveat> {
         "rt" => return None,
         "full" => "interrupt handlers, softirqs and spinlocks delay every thread",
         "lazy" => {
-            "kernel code delays normal threads until the next tick, and spinlocks delay every thread"
+            "kernel code delays SCHED_OTHER threads until the next tick, and spinlocks delay every thread"
         }
         _ => {
-            "kernel code is preempted only where it allows it, so a long system call delays every thread"
+            "kernel code is preempted only at explicit points, so a long system call delays every thread"
         }
     };
     let debian = match setup.host.architecture.as_str() {
@@ -96,7 +95,7 @@ fn preemption(setup: &Setup<'_>) -> Option<Caveat> {
         format!("install a PREEMPT_RT kernel (Debian: `apt install linux-image-rt-{debian}`)");
     let advice = match (model, setup.host.build.contains("PREEMPT_DYNAMIC")) {
         ("none" | "voluntary" | "lazy", true) => {
-            format!("boot with preempt=full; for less still, {real_time}")
+            format!("boot with preempt=full; for lower latency, {real_time}")
         }
         _ => real_time,
     };
@@ -112,10 +111,10 @@ fn tick_rate(setup: &Setup<'_>) -> Option<Caveat> {
     Some(Caveat::new(
         CaveatKind::TickRate,
         format!(
-            "the scheduler's tick comes every {} ms: normal threads share a CPU in slices no shorter",
+            "the scheduler tick is {} ms, which is the shortest time slice of SCHED_OTHER threads",
             1000 / hz
         ),
-        "boot a kernel built with CONFIG_HZ=1000, where normal threads matter",
+        "if SCHED_OTHER threads matter, boot a kernel with CONFIG_HZ=1000",
     ))
 }
 
@@ -131,41 +130,38 @@ fn clocksource(setup: &Setup<'_>) -> Option<Caveat> {
         .find(|name| FAST_CLOCKS.contains(&name.as_str()));
     let advice = match better {
         Some(better) => format!(
-            "`echo {better} > /sys/devices/system/clocksource/clocksource0/current_clocksource`, after `dmesg | grep -i clocksource` tells why it was not chosen"
+            "`echo {better} > /sys/devices/system/clocksource/clocksource0/current_clocksource`; first see in `dmesg | grep -i clocksource` why the kernel did not choose it"
         ),
-        None => {
-            "look with `dmesg | grep -i tsc` why the kernel does not trust the processor's counter"
-                .into()
-        }
+        None => "see in `dmesg | grep -i tsc` why the kernel does not use the processor's counter"
+            .into(),
     };
     Some(Caveat::new(
         CaveatKind::Clocksource,
-        format!("the clock source is {current}, dearer to read than the processor's own counter"),
+        format!(
+            "the clock source is {current}, which is slower to read than the processor's counter"
+        ),
         advice,
     ))
 }
 
 fn mitigations(setup: &Setup<'_>) -> Option<Caveat> {
-    let dear: Vec<&str> = setup
+    let slow: Vec<&str> = setup
         .host
         .mitigations
         .iter()
         .filter_map(|line| {
-            let (name, cure) = line.split_once(": ")?;
-            DEAR_CURES
+            let (name, mitigation) = line.split_once(": ")?;
+            SLOW_MITIGATIONS
                 .iter()
-                .any(|dear| cure.contains(dear))
+                .any(|slow| mitigation.contains(slow))
                 .then_some(name)
         })
         .collect();
-    (!dear.is_empty()).then(|| {
+    (!slow.is_empty()).then(|| {
         Caveat::new(
             CaveatKind::Mitigations,
-            format!(
-                "cures of {} make every entry to the kernel slower",
-                dear.join(", ")
-            ),
-            "boot with mitigations=off where only trusted code runs; otherwise keep them",
+            format!("mitigations of {} slow every kernel entry", slow.join(", ")),
+            "if only trusted code runs, boot with mitigations=off; otherwise keep them",
         )
     })
 }

@@ -1,7 +1,6 @@
-//! Host settings that spoil latency, each with a command against it.
+//! Host settings that harm latency, each with a command to change it.
 //!
-//! What other checkers (rtcqs, realtimeconfigquickscan) advise is included
-//! where it bears on how late code runs.
+//! Checks of other tools (rtcqs, realtimeconfigquickscan) are included if they concern latency.
 
 mod cpus;
 mod kernel;
@@ -13,18 +12,18 @@ use laggard_model::{Caveat, CpuList, Host, Service};
 
 use super::Rights;
 
-/// What a check looks at.
+/// Input of a check.
 struct Setup<'a> {
     host: &'a Host,
     rights: &'a Rights,
-    /// The CPUs to be measured.
+    /// Measured CPUs.
     cpus: &'a CpuList,
-    /// The services to be measured.
+    /// Measured services.
     services: &'a [Service],
 }
 
 impl Setup<'_> {
-    /// The highest real-time priority asked for.
+    /// Returns the highest requested real-time priority.
     fn priority(&self) -> Option<u8> {
         let priorities = self.services.iter().filter_map(|service| match service {
             Service::Fifo(priority) | Service::Lent(priority) => Some(*priority),
@@ -46,32 +45,32 @@ impl Setup<'_> {
         priorities.max()
     }
 
-    /// Those of `cpus` that are to be measured.
+    /// Returns the CPUs in `cpus` that are to be measured.
     fn measured(&self, cpus: &CpuList) -> CpuList {
         let chosen = cpus.as_slice().iter().copied();
         chosen.filter(|&cpu| self.cpus.contains(cpu)).collect()
     }
 
-    /// Whether an option is built in.
+    /// Returns whether an option is built in.
     fn has_option(&self, name: &str) -> bool {
         let line = format!("CONFIG_{name}=y");
         self.host.config.contains(&line)
     }
 }
 
-/// What this process's limit on CPU time does to whatever it measures, or runs
-/// meanwhile; `None`: it has none.
+/// Returns the warning about this process's limit on CPU time, which affects all measurements and
+/// loads; `None` if there is no limit.
 pub fn quota(rights: &Rights) -> Option<Caveat> {
-    rights::of_quota(rights)
+    rights::quota_caveat(rights)
 }
 
-/// One thing to look for.
+/// Check of one setting.
 type Check = fn(&Setup<'_>) -> Option<Caveat>;
 
-/// Every setting of this host that spoils the measuring of `services` on
-/// `cpus`, the worst first.
+/// Returns the settings of this host that harm the measurement of `services` on `cpus`, the worst
+/// first.
 ///
-/// A setting that could not be read gives no caveat: nothing is guessed.
+/// A setting that is not readable gives no warning, because nothing is guessed.
 pub fn caveats(host: &Host, rights: &Rights, cpus: &CpuList, services: &[Service]) -> Vec<Caveat> {
     let setup = Setup {
         host,
@@ -79,18 +78,18 @@ pub fn caveats(host: &Host, rights: &Rights, cpus: &CpuList, services: &[Service
         cpus,
         services,
     };
-    let all: [&[Check]; 5] = [
+    let groups: [&[Check]; 5] = [
         &rights::CHECKS,
         &cpus::CHECKS,
         &kernel::CHECKS,
         &power::CHECKS,
         &work::CHECKS,
     ];
-    let mut found: Vec<Caveat> = all
+    let mut caveats: Vec<Caveat> = groups
         .into_iter()
         .flatten()
         .filter_map(|check| check(&setup))
         .collect();
-    found.sort_by_key(|caveat| caveat.kind.severity());
-    found
+    caveats.sort_by_key(|caveat| caveat.kind.severity());
+    caveats
 }

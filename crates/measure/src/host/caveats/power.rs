@@ -1,4 +1,4 @@
-//! Caveats about power saving and virtual machines.
+//! Warnings about power saving and virtual machines.
 
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Nanos};
@@ -7,21 +7,21 @@ use super::{Check, Setup};
 
 pub(super) const CHECKS: [Check; 5] = [idle, governor, turbo, virtual_machine, pmu];
 
-/// Idle states that take longer to leave are worth a caveat.
-const SHALLOW: Nanos = Nanos::from_us(10);
+/// Maximum exit latency of an idle state without a warning.
+const MAX_EXIT_LATENCY: Nanos = Nanos::from_us(10);
 
 fn idle(setup: &Setup<'_>) -> Option<Caveat> {
     let deep = setup.host.idle.iter().filter(|state| !state.disabled);
     let deepest = deep
         .max_by_key(|state| state.exit_ns)
-        .filter(|state| state.exit_ns > SHALLOW)?;
+        .filter(|state| state.exit_ns > MAX_EXIT_LATENCY)?;
     Some(Caveat::new(
         CaveatKind::IdleStates,
         format!(
-            "an idle CPU may enter {}, which takes {} to leave",
+            "an idle CPU may enter {}, whose exit latency is {}",
             deepest.name, deepest.exit_ns
         ),
-        "`cpupower idle-set -D 10` disables such states until the next boot (and costs power)",
+        "to disable such states until the next boot (uses more power), run `cpupower idle-set -D 10`",
     ))
 }
 
@@ -47,8 +47,12 @@ fn turbo(setup: &Setup<'_>) -> Option<Caveat> {
         });
         Caveat::new(
             CaveatKind::Turbo,
-            "turbo is on: frequencies depend on heat and on the other cores",
-            if is_intel { "`echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo`, for runs that can be compared" } else { "`echo 0 > /sys/devices/system/cpu/cpufreq/boost`, for runs that can be compared" },
+            "turbo is on: frequencies depend on temperature and on the other cores",
+            if is_intel {
+                "`echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo` makes runs comparable"
+            } else {
+                "`echo 0 > /sys/devices/system/cpu/cpufreq/boost` makes runs comparable"
+            },
         )
     })
 }
@@ -58,7 +62,7 @@ fn virtual_machine(setup: &Setup<'_>) -> Option<Caveat> {
     let stolen = setup.host.settings.stolen_ns.unwrap_or_default();
     let so_far = if stolen > Nanos::ZERO {
         format!(
-            ", and has done so for {} since boot",
+            "; steal time since boot: {}",
             Unit::Auto.write_nanos(stolen)
         )
     } else {
@@ -66,8 +70,8 @@ fn virtual_machine(setup: &Setup<'_>) -> Option<Caveat> {
     };
     Some(Caveat::new(
         CaveatKind::VirtualMachine,
-        format!("this is a virtual machine ({name}): its hypervisor can stop any CPU{so_far}"),
-        "measure on the machine below too, and give this one CPUs of its own (pinned vCPUs, no overcommit)",
+        format!("this is a virtual machine ({name}), so its hypervisor can stop any CPU{so_far}"),
+        "measure on the host, too, and give this machine dedicated CPUs (pinned vCPUs, no overcommit)",
     ))
 }
 
@@ -75,10 +79,10 @@ fn pmu(setup: &Setup<'_>) -> Option<Caveat> {
     (!setup.host.settings.pmu).then(|| {
         Caveat::new(
             CaveatKind::NoPmu,
-            "there are no hardware performance counters: code that runs with interrupts disabled cannot be sampled",
+            "no hardware performance counters: code that runs with interrupts disabled cannot be sampled",
             match setup.host.hypervisor {
-                Some(_) => "let the hypervisor pass them through (QEMU: `-cpu host,pmu=on`)",
-                None => "look in the firmware's settings and in `dmesg | grep -i pmu`",
+                Some(_) => "pass them through in the hypervisor (QEMU: `-cpu host,pmu=on`)",
+                None => "check the firmware settings and `dmesg | grep -i pmu`",
             },
         )
     })

@@ -1,4 +1,4 @@
-//! Caveats about what this process may do.
+//! Warnings about the rights of this process.
 
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, FairServer, Nanos};
@@ -17,15 +17,15 @@ pub(super) const CHECKS: [Check; 8] = [
     quota,
 ];
 
-/// What the measuring threads and their rings may need to lock.
-const LOCKED_BYTES: u64 = 64 << 20;
+/// Memory in bytes that the measuring threads and their rings may need to lock.
+const MIN_LOCK_LIMIT_BYTES: u64 = 64 << 20;
 
 fn bpf(setup: &Setup<'_>) -> Option<Caveat> {
     (!setup.rights.bpf).then(|| {
         Caveat::new(
             CaveatKind::NotRoot,
-            "this user may not trace the kernel: only expiry and user stage can be measured",
-            "run with sudo, or give the program's file CAP_BPF, CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK (`setcap`, as `laggard doctor` says)",
+            "this user may not trace the kernel: only the stages expiry and user can be measured",
+            "run with sudo, or give the program file CAP_BPF, CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK (`laggard doctor` shows the `setcap` command)",
         )
     })
 }
@@ -35,7 +35,7 @@ fn btf(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::NoBtf,
             "the kernel has no type information (/sys/kernel/btf/vmlinux)",
-            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, as distributions' kernels are",
+            "boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as in most distributions",
         )
     })
 }
@@ -45,8 +45,8 @@ fn priority(setup: &Setup<'_>) -> Option<Caveat> {
     (wanted > allowed).then(|| {
         Caveat::new(
             CaveatKind::Priority,
-            format!("real-time priority {wanted} is asked for, but this user may use at most {allowed}"),
-            format!("run with sudo, or put `@realtime - rtprio {wanted}` into /etc/security/limits.d/realtime.conf, join that group and log in again"),
+            format!("real-time priority {wanted} is requested, but this user may use at most {allowed}"),
+            format!("run with sudo, or add `@realtime - rtprio {wanted}` to /etc/security/limits.d/realtime.conf, join that group and log in again"),
         )
     })
 }
@@ -56,15 +56,15 @@ fn rt_group(setup: &Setup<'_>) -> Option<Caveat> {
     (setup.rights.rt_group? == Nanos::ZERO).then(|| {
         Caveat::new(
             CaveatKind::RtGroup,
-            "this process's control group gives real-time threads no time (cpu.rt_runtime_us is 0)",
-            "move the shell to the root group first: `echo $$ > /sys/fs/cgroup/cpu/cgroup.procs`",
+            "the control group of this process gives real-time threads no time (cpu.rt_runtime_us is 0)",
+            "move the shell to the root group: `echo $$ > /sys/fs/cgroup/cpu/cgroup.procs`",
         )
     })
 }
 
-/// On a kernel with a fair server `sched_rt_runtime_us` changes nothing by itself: the
-/// fair server stops the same threads for as long. Its setting is often hidden (debugfs is
-/// not mounted, or the kernel is locked down); the kernel's default is assumed then.
+/// With a fair server, `sched_rt_runtime_us` alone has no effect: the fair server stops the same
+/// threads for the same time. Its setting is often hidden (debugfs is not mounted, or the kernel
+/// is locked down); the kernel's default is assumed then.
 fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
     /// `fair_server_period` and `fair_server_runtime` of the kernel's
     /// `kernel/sched/deadline.c`.
@@ -82,7 +82,7 @@ fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
         };
         return Some(fair_server(server, source));
     }
-    // Without its server, the kernel limits real-time threads in control groups alone.
+    // Without its server, the kernel limits only real-time threads in control groups.
     if setup.host.has_fair_server() && !setup.host.has_rt_groups() {
         return None;
     }
@@ -92,22 +92,22 @@ fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::RtThrottling,
             format!(
-                "real-time threads that ran for {} of {} are stopped for {}",
+                "real-time throttling: after {} of {}, real-time threads are stopped for {}",
                 Unit::Auto.write_nanos(runtime),
                 Unit::Auto.write_nanos(limits.period_ns),
                 Unit::Auto.write_nanos(stopped)
             ),
-            "`sysctl -w kernel.sched_rt_runtime_us=-1` (a real-time thread that loops can then hang the machine)",
+            "`sysctl -w kernel.sched_rt_runtime_us=-1` (a looping real-time thread can then hang the machine)",
         )
     })
 }
 
-/// Every real-time priority waits for the fair server.
+/// Every real-time thread waits for the fair server.
 fn fair_server(server: FairServer, source: &str) -> Caveat {
     Caveat::new(
         CaveatKind::RtThrottling,
         format!(
-            "the kernel's fair server stops real-time threads that keep a CPU for {} of each {}{source} if normal threads wait there; kernel.sched_rt_runtime_us does not change that",
+            "the kernel's fair server stops busy real-time threads for {} per {}{source} if SCHED_OTHER threads wait; kernel.sched_rt_runtime_us does not change that",
             Unit::Auto.write_nanos(server.runtime_ns),
             Unit::Auto.write_nanos(server.period_ns),
         ),
@@ -121,40 +121,40 @@ fn forbidden(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::Cpuset,
             format!(
-                "{} online, but outside of this process's set of CPUs (cpuset, as of a container): not measured, and no load runs there",
+                "{} online, but outside the cpuset of this process (for example in a container): not measured, and no load runs there",
                 named(cpus)
             ),
-            "run outside of that set, or enlarge it: cpuset.cpus of the control group",
+            "run outside the cpuset, or enlarge cpuset.cpus of the control group",
         )
     })
 }
 
 fn quota(setup: &Setup<'_>) -> Option<Caveat> {
-    of_quota(setup.rights)
+    quota_caveat(setup.rights)
 }
 
-/// What a limit on CPU time does, whatever is measured on whichever CPUs.
-pub(super) fn of_quota(rights: &Rights) -> Option<Caveat> {
+/// Returns the warning about a limit on CPU time, independent of services and CPUs.
+pub(super) fn quota_caveat(rights: &Rights) -> Option<Caveat> {
     let (quota, period) = rights.quota?;
     Some(Caveat::new(
         CaveatKind::CpuQuota,
         format!(
-            "a control group gives this program {quota} of CPU time in each {period}: when that is used up, `other` threads, a load and laggard's own work wait for the next"
+            "a control group limits this program to {quota} of CPU time per {period}; after that, `other` threads, a load and laggard itself wait for the next period"
         ),
-        "run outside of that group, or lift the limit: `echo max > /sys/fs/cgroup/GROUP/cpu.max` (control groups of version 1: `echo -1 > /sys/fs/cgroup/cpu/GROUP/cpu.cfs_quota_us`)",
+        "run outside that group, or remove the limit: `echo max > /sys/fs/cgroup/GROUP/cpu.max` (version 1: `echo -1 > /sys/fs/cgroup/cpu/GROUP/cpu.cfs_quota_us`)",
     ))
 }
 
 fn memory_lock(setup: &Setup<'_>) -> Option<Caveat> {
     let allowed = setup.rights.lock_bytes?;
-    (allowed < LOCKED_BYTES).then(|| {
+    (allowed < MIN_LOCK_LIMIT_BYTES).then(|| {
         Caveat::new(
             CaveatKind::MemoryLock,
             format!(
-                "this user may lock {} KiB of memory; measuring threads may have page faults",
+                "this user may lock only {} KiB of memory, so measuring threads may have page faults",
                 allowed / 1024
             ),
-            "run with sudo, or `ulimit -l unlimited` where the hard limit allows it",
+            "run with sudo, or with `ulimit -l unlimited` if the hard limit allows it",
         )
     })
 }

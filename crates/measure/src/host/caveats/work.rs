@@ -1,4 +1,4 @@
-//! Caveats about what the kernel and its helpers do in the background.
+//! Warnings about background activity of the kernel and its helpers.
 
 use laggard_model::{Caveat, CaveatKind};
 
@@ -20,7 +20,7 @@ fn swap(setup: &Setup<'_>) -> Option<Caveat> {
         Caveat::new(
             CaveatKind::Swap,
             format!(
-                "{} MiB of swap: memory that is not locked can be swapped out",
+                "{} MiB of swap in use: unlocked memory can be swapped out",
                 bytes >> 20
             ),
             "`swapoff -a`, or lock the application's memory (mlockall)",
@@ -32,7 +32,7 @@ fn numa_balancing(setup: &Setup<'_>) -> Option<Caveat> {
     (setup.host.settings.numa_balancing == Some(true)).then(|| {
         Caveat::new(
             CaveatKind::NumaBalancing,
-            "NUMA balancing unmaps pages to see who uses them, which costs page faults",
+            "NUMA balancing unmaps pages to track their use, which causes page faults",
             "`sysctl -w kernel.numa_balancing=0`",
         )
     })
@@ -42,7 +42,7 @@ fn huge_pages(setup: &Setup<'_>) -> Option<Caveat> {
     (setup.host.huge_pages.as_deref() == Some("always")).then(|| {
         Caveat::new(
             CaveatKind::HugePages,
-            "huge pages are assembled for every program (khugepaged, and longer page faults)",
+            "transparent huge pages are enabled for every program (khugepaged, longer page faults)",
             "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`",
         )
     })
@@ -57,7 +57,7 @@ fn watchdog(setup: &Setup<'_>) -> Option<Caveat> {
         };
         Caveat::new(
             CaveatKind::Watchdog,
-            format!("the lockup watchdog interrupts every CPU by a timer, a thread above all others{how}"),
+            format!("the lockup watchdog interrupts every CPU with a timer and a thread of the highest priority{how}"),
             "`sysctl -w kernel.watchdog=0`",
         )
     })
@@ -86,11 +86,14 @@ fn timer_migration(setup: &Setup<'_>) -> Option<Caveat> {
 
 fn autogroup(setup: &Setup<'_>) -> Option<Caveat> {
     let is_on = setup.host.settings.autogroup == Some(true);
-    let has_normal = setup.services.iter().any(|one| one.is_normal_thread());
+    let has_normal = setup
+        .services
+        .iter()
+        .any(|service| service.is_normal_thread());
     (is_on && has_normal).then(|| {
         Caveat::new(
             CaveatKind::Autogroup,
-            "normal threads share the CPU by session (autogroup): niceness counts only within one session",
+            "autogroup shares the CPU per session among SCHED_OTHER threads: nice values apply only within a session",
             "`sysctl -w kernel.sched_autogroup_enabled=0`",
         )
     })

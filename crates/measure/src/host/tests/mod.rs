@@ -1,5 +1,5 @@
-//! Other machines, as trees of the kernel's files. A `.txt` file holds one
-//! machine: a line `== path` and then that file's text.
+//! Other machines, as trees of the kernel's files. A `.txt` file describes one machine: a line
+//! `== path` is followed by the text of that file.
 
 mod audio;
 
@@ -24,7 +24,7 @@ const BOARD: &str = include_str!("board.txt");
 const SERVER: &str = include_str!("server.txt");
 const GUEST: &str = include_str!("guest.txt");
 
-/// A machine's files in a folder of their own.
+/// Files of a machine in a temporary directory.
 struct Machine {
     _folder: TempDir,
     files: Files,
@@ -80,7 +80,7 @@ fn cpus(text: &str) -> CpuList {
 }
 
 #[test]
-fn a_laptop_is_identified() {
+fn laptop_is_identified() {
     let host = Machine::new(LAPTOP).host();
 
     assert_eq!(host.node, "carrel");
@@ -124,7 +124,7 @@ fn frequency_policies_with_the_same_governor_are_one_group() {
 }
 
 #[test]
-fn an_idle_state_disabled_on_one_cpu_only_is_allowed() {
+fn idle_state_disabled_on_one_cpu_only_counts_as_enabled() {
     let host = Machine::new(LAPTOP).host();
 
     let deepest = host.idle.last().unwrap();
@@ -144,11 +144,11 @@ fn only_real_vulnerabilities_are_listed() {
 }
 
 #[test]
-fn a_laptop_has_every_caveat_of_laptops_the_worst_first() {
-    let found = Machine::new(LAPTOP).kinds("0", &[Service::Fifo(90), Service::Other]);
+fn laptop_has_every_caveat_the_worst_first() {
+    let caveats = Machine::new(LAPTOP).kinds("0", &[Service::Fifo(90), Service::Other]);
 
     assert_eq!(
-        found,
+        caveats,
         [
             NotRoot,
             Priority, // spoil
@@ -173,44 +173,46 @@ fn a_laptop_has_every_caveat_of_laptops_the_worst_first() {
 
 #[test]
 fn caveats_name_the_chosen_cpus_and_a_command() {
-    let found = Machine::new(LAPTOP).caveats("0", &[Service::Fifo(90)]);
+    let caveats = Machine::new(LAPTOP).caveats("0", &[Service::Fifo(90)]);
 
-    let governor = found.iter().find(|caveat| caveat.kind == Governor).unwrap();
+    let governor = caveats
+        .iter()
+        .find(|caveat| caveat.kind == Governor)
+        .unwrap();
     assert_eq!(
         governor.what,
         "the frequency of CPU 0 follows the load (governor powersave)"
     );
     assert_eq!(governor.advice, "`cpupower frequency-set -g performance`");
-    let throttling = found
+    let throttling = caveats
         .iter()
         .find(|caveat| caveat.kind == RtThrottling)
         .unwrap();
     assert_eq!(
         throttling.what,
-        "real-time threads that ran for 950 ms of 1.00 s are stopped for 50.0 ms"
+        "real-time throttling: after 950 ms of 1.00 s, real-time threads are stopped for 50.0 ms"
     );
 }
 
-/// Linux 6.12 stops no real-time thread for `sched_rt_runtime_us` any more, whatever that
-/// says.
+/// Linux 6.12 no longer stops real-time threads for `sched_rt_runtime_us`, whatever its value.
 #[test]
-fn what_normal_threads_are_given_is_told_as_the_kernel_gives_it() {
+fn throttling_caveat_follows_the_kernel_version() {
     let limits = "== proc/sys/kernel/sched_rt_period_us\n1000000\n\
                   == proc/sys/kernel/sched_rt_runtime_us\n950000\n";
-    let told = |release: &str, config: &str, files: &str| {
+    let throttling = |release: &str, config: &str, files: &str| {
         let text = format!(
             "== proc/sys/kernel/osrelease\n{release}\n== boot/config-{release}\n{config}\n{limits}{files}"
         );
-        let found = Machine::new(&text).caveats("0", &[Service::Fifo(90)]);
-        let found = found.into_iter().find(|one| one.kind == RtThrottling);
-        found.map(|one| (one.what, one.advice))
+        let caveats = Machine::new(&text).caveats("0", &[Service::Fifo(90)]);
+        let caveats = caveats.into_iter().find(|one| one.kind == RtThrottling);
+        caveats.map(|one| (one.what, one.advice))
     };
     let server = |runtime: &str| {
-        let at = "sys/kernel/debug/sched/fair_server/cpu0";
-        format!("== {at}/period\n1000000000\n== {at}/runtime\n{runtime}\n")
+        let directory = "sys/kernel/debug/sched/fair_server/cpu0";
+        format!("== {directory}/period\n1000000000\n== {directory}/runtime\n{runtime}\n")
     };
 
-    // Also with real-time groups, and with a setting that is hidden.
+    // Also with real-time groups, and with a hidden setting.
     let groups = "CONFIG_RT_GROUP_SCHED=y";
     for (config, files, source) in [
         ("", server("50000000"), ""),
@@ -218,29 +220,29 @@ fn what_normal_threads_are_given_is_told_as_the_kernel_gives_it() {
         ("", String::new(), " by default (its setting is hidden)"),
         (groups, String::new(), " by default (its setting is hidden)"),
     ] {
-        let (what, advice) = told("6.12.9-rt1", config, &files).unwrap();
-        let expected = format!("for 50.0 ms of each 1.00 s{source} if normal threads wait");
+        let (what, advice) = throttling("6.12.9-rt1", config, &files).unwrap();
+        let expected = format!("for 50.0 ms per 1.00 s{source} if SCHED_OTHER threads wait");
         assert!(what.contains(&expected), "{what}");
         assert!(advice.contains("fair_server/cpu*/runtime"), "{advice}");
     }
-    assert_eq!(told("6.12.9-rt1", "", &server("0")), None);
+    assert_eq!(throttling("6.12.9-rt1", "", &server("0")), None);
     for (release, config, files) in [("6.11.3", "", ""), ("6.18.2", groups, &*server("0"))] {
-        let (what, advice) = told(release, config, files).unwrap();
+        let (what, advice) = throttling(release, config, files).unwrap();
         assert!(what.contains("are stopped for 50.0 ms"), "{what}");
         assert!(advice.contains("sched_rt_runtime_us"), "{advice}");
     }
 }
 
 #[test]
-fn settings_of_real_time_threads_matter_only_to_them() {
-    let found = Machine::new(BOARD).kinds("0-2", &[Service::Irq, Service::Other]);
+fn settings_of_real_time_threads_affect_only_them() {
+    let kinds = Machine::new(BOARD).kinds("0-2", &[Service::Irq, Service::Other]);
 
-    assert!(!found.contains(&RtGroup), "{found:?}");
-    assert!(!found.contains(&RtThrottling), "{found:?}");
+    assert!(!kinds.contains(&RtGroup), "{kinds:?}");
+    assert!(!kinds.contains(&RtThrottling), "{kinds:?}");
 }
 
 #[test]
-fn a_board_is_identified() {
+fn board_is_identified() {
     let host = Machine::new(BOARD).host();
 
     assert_eq!(
@@ -258,7 +260,7 @@ fn a_board_is_identified() {
 }
 
 #[test]
-fn a_board_has_its_caveats() {
+fn board_has_its_caveats() {
     let machine = Machine::new(BOARD);
 
     assert_eq!(
@@ -278,7 +280,7 @@ fn a_board_has_its_caveats() {
 }
 
 #[test]
-fn an_isolated_real_time_server_is_identified() {
+fn isolated_real_time_server_is_identified() {
     let host = Machine::new(SERVER).host();
 
     assert_eq!(host.preemption.as_deref(), Some("rt"));
@@ -289,12 +291,12 @@ fn an_isolated_real_time_server_is_identified() {
 }
 
 #[test]
-fn a_rented_whole_machine_is_not_virtual() {
+fn rented_physical_machine_is_not_virtual() {
     assert_eq!(Machine::new(SERVER).host().hypervisor, None);
 }
 
 #[test]
-fn a_tuned_server_has_caveats_only_about_its_isolated_cpus() {
+fn tuned_server_has_caveats_only_about_its_isolated_cpus() {
     let machine = Machine::new(SERVER);
 
     assert_eq!(machine.kinds("0-1", &[Service::Fifo(90)]), []);
@@ -305,29 +307,29 @@ fn a_tuned_server_has_caveats_only_about_its_isolated_cpus() {
 }
 
 #[test]
-fn a_guest_is_told_by_whom_and_how_much_was_stolen() {
+fn guest_caveat_names_the_hypervisor_and_the_steal_time() {
     let machine = Machine::new(GUEST);
-    let found = machine.caveats("0-1", &[Service::Fifo(90)]);
+    let caveats = machine.caveats("0-1", &[Service::Fifo(90)]);
 
     assert_eq!(machine.host().hypervisor.as_deref(), Some("kvm"));
     assert_eq!(
-        found.iter().map(|caveat| caveat.kind).collect::<Vec<_>>(),
+        caveats.iter().map(|caveat| caveat.kind).collect::<Vec<_>>(),
         [DebugKernel, Preemption, VirtualMachine, Lockdown, NoPmu]
     );
     assert_eq!(
-        found[2].what,
-        "this is a virtual machine (kvm): its hypervisor can stop any CPU, and has done so for 3.21 s since boot"
+        caveats[2].what,
+        "this is a virtual machine (kvm), so its hypervisor can stop any CPU; steal time since boot: 3.21 s"
     );
 }
 
 #[test]
-fn a_lockdown_level_known_only_from_boot_is_a_least_level() {
+fn lockdown_level_from_the_boot_option_is_a_minimum() {
     let host = Machine::new(GUEST).host();
 
     assert_eq!(host.lockdown.as_deref(), Some("at least confidentiality"));
 }
 
-/// CPUs that were taken out of the middle, and numbers beyond 64 and 128.
+/// CPUs with a gap in the middle, and numbers above 64 and 128.
 const SPARSE: &str = "\
 == sys/devices/system/cpu/online
 0-1,64-129,191
@@ -340,15 +342,18 @@ model name : Many Cores
 ";
 
 #[test]
-fn a_machine_with_gaps_among_more_than_64_cpus_is_counted_right() {
+fn machine_with_gaps_among_more_than_64_cpus_is_counted_correctly() {
     let machine = Machine::new(SPARSE);
 
     let host = machine.host();
 
     assert_eq!(host.processor.threads, 2 + 66 + 1);
     assert_eq!(host.isolation.offline.len(), 62 + 61 + 64);
-    let found = machine.caveats("62-65,191", &[Service::Irq]);
-    let offline = found.iter().find(|one| one.kind == CpuOffline).unwrap();
+    let caveats = machine.caveats("62-65,191", &[Service::Irq]);
+    let offline = caveats
+        .iter()
+        .find(|caveat| caveat.kind == CpuOffline)
+        .unwrap();
     assert_eq!(
         offline.what,
         "CPUs 62-63 are offline and cannot be measured"
@@ -360,26 +365,26 @@ fn a_machine_with_gaps_among_more_than_64_cpus_is_counted_right() {
 }
 
 #[test]
-fn cpus_that_this_process_may_not_use_are_named() {
+fn cpus_outside_the_cpuset_are_named() {
     let machine = Machine::new(SPARSE);
     let rights = Rights {
         forbidden: cpus("64-129,191"),
         ..Rights::read(&machine.files)
     };
 
-    let found = caveats(&machine.host(), &rights, &cpus("0-1"), &[Service::Irq]);
+    let caveats = caveats(&machine.host(), &rights, &cpus("0-1"), &[Service::Irq]);
 
-    let outside = found.iter().find(|one| one.kind == Cpuset).unwrap();
+    let outside = caveats.iter().find(|caveat| caveat.kind == Cpuset).unwrap();
     assert!(
         outside
             .what
-            .starts_with("CPUs 64-129,191 are online, but outside of this process's set of CPUs"),
+            .starts_with("CPUs 64-129,191 are online, but outside the cpuset of this process"),
         "{outside:?}"
     );
 }
 
 #[test]
-fn the_tightest_limit_on_cpu_time_is_named_whichever_group_has_it() {
+fn tightest_limit_on_cpu_time_of_any_group_is_named() {
     let v2 = "== proc/self/cgroup\n0::/a/b\n== sys/fs/cgroup/a/b/cpu.max\nmax 100000\n";
     let parent = "== sys/fs/cgroup/a/cpu.max\n150000 100000\n";
     let v1 = "== proc/self/cgroup\n4:cpu,cpuacct:/a\n3:memory:/\n\
@@ -388,17 +393,14 @@ fn the_tightest_limit_on_cpu_time_is_named_whichever_group_has_it() {
     let container = "== proc/self/cgroup\n0::/\n== sys/fs/cgroup/cpu.max\n50000 100000\n";
     for (files, said) in [
         (v2.to_owned(), None),
-        (
-            format!("{v2}{parent}"),
-            Some("150ms of CPU time in each 100ms"),
-        ),
-        (v1.to_owned(), Some("20ms of CPU time in each 100ms")),
+        (format!("{v2}{parent}"), Some("150ms of CPU time per 100ms")),
+        (v1.to_owned(), Some("20ms of CPU time per 100ms")),
         (v1.replace("20000", "-1"), None),
-        (container.to_owned(), Some("50ms of CPU time in each 100ms")),
+        (container.to_owned(), Some("50ms of CPU time per 100ms")),
     ] {
-        let found = Machine::new(&files).caveats("0", &[Service::Other]);
+        let caveats = Machine::new(&files).caveats("0", &[Service::Other]);
 
-        let quota = found.iter().find(|one| one.kind == CpuQuota);
+        let quota = caveats.iter().find(|caveat| caveat.kind == CpuQuota);
         assert_eq!(quota.is_some(), said.is_some(), "{files}");
         if let (Some(quota), Some(said)) = (quota, said) {
             assert!(quota.what.contains(said), "{quota:?}");
@@ -407,7 +409,7 @@ fn the_tightest_limit_on_cpu_time_is_named_whichever_group_has_it() {
 }
 
 #[test]
-fn free_memory_is_the_least_that_the_machine_and_any_group_leave() {
+fn free_memory_is_the_minimum_of_the_machine_and_every_group() {
     let machine = "== proc/meminfo\nMemTotal: 4000 kB\nMemAvailable: 3000 kB\n";
     let v2 = "== proc/self/cgroup\n0::/a/b\n== sys/fs/cgroup/a/b/memory.max\nmax\n";
     let parent = "== sys/fs/cgroup/a/memory.max\n2048000\n\
@@ -432,20 +434,20 @@ fn free_memory_is_the_least_that_the_machine_and_any_group_leave() {
 }
 
 #[test]
-fn where_nothing_can_be_read_nothing_is_guessed() {
+fn unreadable_files_give_no_caveats() {
     let machine = Machine::new("");
 
-    let found = machine.kinds("0", &[Service::Fifo(90), Service::Other]);
+    let kinds = machine.kinds("0", &[Service::Fifo(90), Service::Other]);
 
-    assert_eq!(found, [NotRoot, NoBtf, Priority, MemoryLock, NoPmu]);
+    assert_eq!(kinds, [NotRoot, NoBtf, Priority, MemoryLock, NoPmu]);
     assert_eq!(machine.host().preemption, None);
     assert_eq!(machine.host().throttling, None);
 }
 
-/// Where the kernel's configuration cannot be read, only the build text is left.
+/// If the kernel's configuration is not readable, only the build text is left.
 #[test]
-fn a_build_text_tells_full_preemption_alone_or_a_real_time_kernel() {
-    for (build, told) in [
+fn build_text_shows_only_full_preemption_or_a_real_time_kernel() {
+    for (build, expected) in [
         ("#1 SMP PREEMPT Fri Mar 7 12:00:00 UTC 2025", Some("full")),
         ("#1 SMP PREEMPT_DYNAMIC Fri Mar 7 12:00:00 UTC 2025", None),
         ("#1 SMP Fri Mar 7 12:00:00 UTC 2025", None),
@@ -455,12 +457,12 @@ fn a_build_text_tells_full_preemption_alone_or_a_real_time_kernel() {
 
         let host = Machine::new(&files).host();
 
-        assert_eq!(host.preemption.as_deref(), told, "{build}");
+        assert_eq!(host.preemption.as_deref(), expected, "{build}");
     }
 }
 
 #[test]
-fn every_caveat_says_what_and_what_to_do() {
+fn every_caveat_has_a_text_and_advice() {
     for machine in [LAPTOP, BOARD, SERVER, GUEST, ""] {
         let services = [Service::Fifo(90), Service::Other];
         for caveat in Machine::new(machine).caveats("0-7", &services) {

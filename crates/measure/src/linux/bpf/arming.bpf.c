@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * When a softirq timer that was armed for a delay is to expire: the kernel
- * adds the delay to a clock reading of its own.
+ * Expiry of a softirq timer that was armed with a delay. The kernel adds the
+ * delay to its own reading of the clock.
  *
- * Only for kernels that cannot arm a BPF timer for an instant (before 6.4).
+ * Only for kernels that cannot arm a BPF timer for an absolute time (before
+ * 6.4).
  */
 #include "kernel.h"
 #include "board_maps.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The board's maps; every object shares the same two. Sizes are set at load. */
+/* Maps of the board. Every object shares the same two. Sizes are set at
+ * load. */
 #ifndef LAGGARD_BOARD_MAPS_H
 #define LAGGARD_BOARD_MAPS_H
 
@@ -49,9 +50,9 @@ static __always_inline struct board_line *board_line(struct board_cpu *cpu, u64 
 }
 
 /*
- * The next slot of line `i`, whose softirq began to serve it at `now`, filled
- * with what is known of the activation; or NULL: no room, and counted as such
- * in the line.
+ * Claims the next slot of line `i`, whose softirq started to serve it at
+ * `now`, and fills it with the known stages. Returns NULL and counts a loss
+ * in the line if the ring is full.
  */
 static __always_inline struct board_slot *
 claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i, u64 seq,
@@ -70,7 +71,8 @@ claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i, u64 seq,
 	slot = board_slot(line);
 	if (!slot)
 		return NULL;
-	/* Or a stage that is not seen keeps its last activation's. */
+	/* Otherwise a stage that is not seen would keep the value of the
+	 * last activation. */
 	__builtin_memset(slot, 0, sizeof(*slot));
 	slot->seq = seq;
 	slot->expiry_ns = expiry_ns;
@@ -83,9 +85,9 @@ claim_slot(const struct board_cpu *cpu, struct board_line *line, u32 i, u64 seq,
 }
 
 /*
- * Thread `tid`'s line among the CPU's, or NULL: not one of ours. Most threads
- * are not, and the bits tell; of ours, it is most often the thread whose
- * timer expired last.
+ * Line of thread `tid` on the CPU, or NULL if it is not a measuring thread.
+ * Most threads are not, and `tid_bits` excludes them. Among measuring
+ * threads, the most likely one is the thread whose timer expired last.
  */
 static __always_inline struct board_line *line_of(struct board_cpu *cpu, u32 tid)
 {

@@ -3,24 +3,24 @@
  * The stages of a thread's activation, from the timer's callback to the
  * switch to the thread:
  *
- *   hrtimer_expire_entry  expire: the callback of the thread's timer begins
+ *   hrtimer_expire_entry  expire: the callback of the thread's timer starts
  *   sched_waking          waking: the thread becomes runnable
  *   sched_switch          running: the thread is switched in
  *
- * A timer is the thread's if it was programmed for the thread's expiry, to
- * the ns, and is the thread's own (is_timer_of); somebody else's, programmed for
- * the same instant, is not. Where the kernel queues timers of a CPU on another
- * (nohz_full), the activation is found by its timer alone, its instants are that
- * CPU's, and it says so.
+ * A timer belongs to the thread if it was programmed for the thread's expiry,
+ * to the ns, and is the thread's own timer (is_timer_of). Another thread's
+ * timer for the same time does not count. If the kernel queues timers of one
+ * CPU on another (nohz_full), the activation is found by its timer alone. Its
+ * timestamps are then those of the other CPU, and the slot says so.
  *
- * A timer that is served in softirq context (PREEMPT_RT: those of normal
- * threads and of timer descriptors) has the stages `raise` and `softirq`
- * instead of `expire`.
+ * A timer that is served in softirq context (PREEMPT_RT: timers of
+ * SCHED_OTHER threads and of timer descriptors) has the stages `raise` and
+ * `softirq` instead of `expire`.
  *
- * Besides, whether the thread is scheduled as its service is, whenever it wakes
- * or is switched in for an activation.
+ * The programs also check at each wakeup and switch-in for an activation
+ * whether the thread has the scheduling of its service.
  *
- * Not in it: `expiry` and `user`, which the thread itself writes, and `irq`
+ * Excluded: `expiry` and `user`, which the thread itself writes, and `irq`
  * (irq.bpf.c). A thread that is preempted after its switch-in waits again;
  * that wait is part of the step to `user`.
  */
@@ -30,10 +30,11 @@
 /* Whether on_sched_waking is attached. */
 const volatile u32 waking_is_stamped = 1;
 
-/* What the kernel adds to a thread's expiry; see refuse_timer_slack(). */
+/* Time that the kernel adds to a thread's expiry; see refuse_timer_slack(). */
 enum { SLACK_NS = 1 };
 
-/* Who runs this softirq; by name too, since a container's /proc lacks it. */
+/* Stores the thread that runs this softirq, with its name, because a
+ * container's /proc lacks it. */
 static __always_inline void note_softirq_thread(struct board_cpu *cpu)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid();
@@ -45,8 +46,9 @@ static __always_inline void note_softirq_thread(struct board_cpu *cpu)
 }
 
 /*
- * The expiry of a timer descriptor that leads to a work item (carrier.rs). Not
- * begun while the item before still waits: that expiry is missed.
+ * Starts the expiry of a timer descriptor that leads to a work item
+ * (carrier.rs). If the previous item still waits, this expiry is missed and
+ * does not start.
  */
 static __always_inline void begin_carried(struct board_cpu *cpu,
 					  struct board_line *line, u64 expiry_ns)
@@ -60,7 +62,7 @@ static __always_inline void begin_carried(struct board_cpu *cpu,
 		line->waiting = 1;
 }
 
-/* Whose a timer is, by what is in `timers`. */
+/* Owner of a timer in `timers`. */
 struct owner {
 	u32 cpu;
 	u32 line;
@@ -73,13 +75,14 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* Log2 of the part of a kernel stack that is known by its place. */
+/* Log2 of the part of a kernel stack that identifies its thread. */
 enum { STACK_PART_BITS = 13 };
 
 /*
- * The timer of a thread that sleeps lies on its kernel stack, in the upper part,
- * where system calls begin: so its address tells whose it is. A kernel stack
- * has 16 KiB or more and is aligned to its size.
+ * Part of the kernel stack that holds `address`. The timer of a sleeping
+ * thread lies on its kernel stack, in the upper part where system calls
+ * start, so the timer's address identifies the thread. A kernel stack has at
+ * least 16 KiB and is aligned to its size.
  */
 static __always_inline u64 stack_part(u64 address)
 {
@@ -88,8 +91,8 @@ static __always_inline u64 stack_part(u64 address)
 
 /*
  * Whether the timer at `address` leads to line `i`: it is in the stack of the
- * line's thread, or it is that of the thread's timer descriptor. Not known of a
- * trial's.
+ * line's thread, or it belongs to the thread's timer descriptor. Unknown for
+ * the timer of a trial.
  */
 static __always_inline bool is_timer_of(const struct board_cpu *cpu, u32 i, u64 address)
 {
@@ -98,7 +101,8 @@ static __always_inline bool is_timer_of(const struct board_cpu *cpu, u32 i, u64 
 	return !known || known == address || known == stack_part(address);
 }
 
-/* A pointer's number can be had only by way of memory. */
+/* Address of a timer as a number, which a program obtains only through
+ * memory. */
 static __always_inline u64 address_of(struct board_cpu *cpu, struct hrtimer *timer)
 {
 	volatile u64 *place = &cpu->timer;
@@ -111,8 +115,9 @@ static __always_inline u64 address_of(struct board_cpu *cpu, struct hrtimer *tim
 enum { SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH };
 
 /*
- * How a task is scheduled, as its line has it (never 0). Not by its effective
- * priority, which those who wait for a lock of its may lend it.
+ * Scheduling of a task in the form that its line stores (never 0). It does
+ * not use the effective priority, which waiters for one of the task's locks
+ * may raise.
  */
 static __always_inline u32 scheduling_of(struct task_struct *task)
 {
@@ -126,7 +131,8 @@ static __always_inline u32 scheduling_of(struct task_struct *task)
 	return policy << BOARD_SHARE_BITS | share;
 }
 
-/* Remembers that the line's thread is not scheduled as when it was enlisted. */
+/* Records that the scheduling of the line's thread differs from that at its
+ * registration. */
 static __always_inline void check_scheduling(struct board_line *line,
 					     struct task_struct *task)
 {
@@ -141,12 +147,14 @@ static __always_inline void check_scheduling(struct board_line *line,
 struct enlist_args {
 	u32 cpu;
 	u32 line;
-	u32 serves; /* the thread is the line's service; else it only arms its timer */
+	u32 serves; /* 1: the thread is the line's service; 0: it only arms
+		       its timer */
 };
 
 /*
- * The thread that runs this serves line `line` of CPU `cpu`. Its number is the
- * one that tracepoints know: in a PID namespace gettid() tells another.
+ * Registers the calling thread for line `line` of CPU `cpu`. The stored TID
+ * is the one that tracepoints report: in a PID namespace gettid() returns
+ * another.
  */
 SEC("syscall")
 int enlist(struct enlist_args *args)
@@ -172,7 +180,8 @@ int enlist(struct enlist_args *args)
 	}
 	timer = cpu->timers[i];
 	if (!timer) {
-		/* No descriptor's, as learning.bpf.c would have seen. */
+		/* Not the timer of a descriptor: learning.bpf.c would have
+		 * recorded it. */
 		place = &cpu->timer;
 		*place = bpf_task_pt_regs(self);
 		timer = stack_part(*place);
@@ -181,7 +190,7 @@ int enlist(struct enlist_args *args)
 	return -bpf_map_update_elem(&owners, &timer, &owner, BPF_ANY);
 }
 
-/* Our timer began to expire, on CPU `here`, for line `i` of `cpu`. */
+/* Starts an expiry of laggard's timer, on CPU `here`, for line `i` of `cpu`. */
 static __always_inline void begin_expiry(struct board_cpu *cpu, u32 i,
 					 struct board_cpu *here,
 					 struct hrtimer *timer, u64 expiry_ns)
@@ -203,7 +212,8 @@ static __always_inline void begin_expiry(struct board_cpu *cpu, u32 i,
 	slot->elsewhere = cpu != here;
 	if (BPF_CORE_READ_BITFIELD(timer, is_soft)) {
 		slot->softirq_ns = bpf_ktime_get_ns();
-		/* Arming it may have blocked: other wakeups. */
+		/* Arming the timer may have blocked and caused other
+		 * wakeups. */
 		slot->waking_ns = 0;
 		slot->running_ns = 0;
 		slot->raise_ns = here->served_raise_ns;
@@ -215,7 +225,7 @@ static __always_inline void begin_expiry(struct board_cpu *cpu, u32 i,
 	}
 }
 
-/* A timer that may be a line's of another CPU. */
+/* Finds the line of another CPU that a timer may belong to. */
 static __always_inline void find_stray(struct board_cpu *here, struct hrtimer *timer,
 				       u64 expiry_ns)
 {
@@ -235,7 +245,7 @@ static __always_inline void find_stray(struct board_cpu *here, struct hrtimer *t
 	barrier_var(i);
 	if (!cpu || i >= BOARD_LINES || expiry_ns - cpu->expiries[i] > SLACK_NS)
 		return;
-	/* A softirq starts the work items of its own CPU only. */
+	/* A softirq starts only the work items of its CPU. */
 	if (i == cpu->carried)
 		cpu->unstarted += 1;
 	else
@@ -267,7 +277,8 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
-	/* The waker may run elsewhere; a pinned thread's line does not move. */
+	/* The waker may run on another CPU. The line of a pinned thread does
+	 * not move. */
 	struct board_cpu *cpu = board_cpu(task->thread_info.cpu);
 	struct board_slot *slot;
 	struct board_line *line;
@@ -307,7 +318,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	} else {
 		u64 now = bpf_ktime_get_ns();
 
-		/* Before its expiry it was preempted on its way to sleep. */
+		/* It was preempted before its expiry, on its way to sleep. */
 		if (now >= slot->expiry_ns)
 			slot->running_ns = now;
 	}

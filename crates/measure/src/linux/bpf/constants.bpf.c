@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Never loaded: tells user space of the constants that it shares with the
- * programs. An enumeration reaches an object's description (BTF) only as the
- * type of a variable.
+ * Never loaded. This object passes the constants that the programs share with
+ * user space. An enumeration reaches an object's type information (BTF) only
+ * as the type of a variable.
  */
 #include "kernel.h"
 #include "board.h"

@@ -3,14 +3,15 @@
  * The softirq service and the deferred route: one BPF timer per CPU, whose
  * callback runs in softirq context.
  *
- *   softirq  the callback's first instruction
- *   signal   the callback asks for its follower: a thread, through a ring
+ *   softirq  first instruction of the callback
+ *   signal   the callback asks its follower to run: a thread, through a ring
  *            buffer (whose wakeup takes an irq_work hop: signal -> waking),
  *            or a work item (worker.bpf.c)
  *
- * Every expiry of the softirq has one follower, in turn, so that no two services
- * answer the same expiry and disturb each other. Not in it: `irq` and `raise`
- * (irq.bpf.c, raise.bpf.c) and the thread's waking and running (chain.bpf.c).
+ * Every expiry of the softirq has one follower, in turn, so that no two
+ * services answer the same expiry and disturb each other. Excluded: `irq` and
+ * `raise` (irq.bpf.c, raise.bpf.c) and the thread's waking and running
+ * (chain.bpf.c).
  */
 #include "kernel.h"
 #include "board_maps.h"
@@ -20,36 +21,38 @@ enum {
 	TIMER_ABSOLUTE = 1, /* BPF_F_TIMER_ABS, Linux 6.4 */
 	TIMER_PINNED = 2,   /* BPF_F_TIMER_CPU_PIN, Linux 6.7 */
 	FOLLOWERS = 8,
-	FIRST_DELAY_NS = 1000, /* to the first callback, which only plans */
-	BUSY = 16, /* EBUSY: initialised by a trial before */
-	/* Expiries of the timeline that one callback can find passed: a stall of
-	 * this many periods is skipped in one go, a longer one in several. */
+	FIRST_DELAY_NS = 1000, /* delay to the first callback, which only
+			          plans */
+	BUSY = 16, /* EBUSY: a previous trial initialised the timer */
+	/* Maximum number of passed expiries of the timeline that one
+	 * callback skips. A longer stall takes several callbacks. */
 	CATCH_UP = 512,
 };
 
-/* How the timer is armed; 0 where the kernel knows neither flag. */
+/* Flags with which the timer is armed; 0 if the kernel knows neither flag. */
 const volatile u32 timer_flags = TIMER_ABSOLUTE | TIMER_PINNED;
 
 struct deferral {
 	struct bpf_timer timer;
 	struct timeline timeline;
-	u64 armed_ns;	/* what the timer was armed for */
-	u64 number;	/* of the softirq's expiry that is planned, from 0 */
-	u64 rounds[FOLLOWERS];	/* expiries that were each follower's turn */
+	u64 armed_ns;	/* expiry for which the timer was armed */
+	u64 number;	/* number of the softirq's planned expiry, from 0 */
+	u64 rounds[FOLLOWERS];	/* number of turns of each follower */
 	u64 foreign;	/* callbacks on another CPU */
-	u64 runs;	/* callbacks, and the time that they ran: the kernel's */
-	u64 run_ns;	/* own statistics do not count callbacks */
+	u64 runs;	/* callbacks, and their run time, which is not in */
+	u64 run_ns;	/* the kernel's statistics of programs */
 	u32 cpu;
-	u32 line;		/* the softirq's own line, or BOARD_NONE */
-	u32 turn;		/* whose turn it is */
+	u32 line;		/* line of the softirq, or BOARD_NONE */
+	u32 turn;		/* follower whose turn it is */
 	u32 nr_followers;
-	u32 followers[FOLLOWERS]; /* their lines on this CPU */
-	u32 worker;		  /* which follower is the work item, or BOARD_NONE */
-	u32 skipping; /* woken only to go on catching up */
+	u32 followers[FOLLOWERS]; /* lines of the followers on this CPU */
+	u32 worker;		  /* follower that is the work item, or
+				     BOARD_NONE */
+	u32 skipping; /* this callback only continues to catch up */
 	u32 stop;
-	u32 late; /* the timer was armed after what it was armed for */
-	u32 stride; /* one of so many expiries of the timeline is the softirq's */
-	u32 others; /* so many that are not come before the next that is */
+	u32 late; /* the timer was armed after its expiry */
+	u32 stride; /* the softirq serves one in `stride` expiries */
+	u32 others; /* expiries to skip before the next served one */
 };
 
 struct {
@@ -64,7 +67,7 @@ struct ring {
 	__uint(max_entries, 4096);
 };
 
-/* One ring per CPU and line; its data are not read, only its wakeup counts. */
+/* One ring per CPU and line. Its data are not read, only its wakeup counts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -72,7 +75,8 @@ struct {
 	__array(values, struct ring);
 } rings SEC(".maps");
 
-/* Asks the follower whose turn it is; one still busy misses this expiry. */
+/* Signals the follower whose turn it is. If it is still busy, it misses this
+ * expiry. */
 static __always_inline void signal_follower(struct board_cpu *cpu,
 					    struct deferral *d, u64 now)
 {
@@ -103,11 +107,12 @@ static __always_inline void signal_follower(struct board_cpu *cpu,
 	slot->signal_ns = bpf_ktime_get_ns();
 	if (!ring ||
 	    bpf_ringbuf_output(ring, &seq, sizeof(seq), BPF_RB_FORCE_WAKEUP))
-		/* A gap in the line's numbers, which the collector counts. */
+		/* Leaves a gap in the line's numbers, which the collector
+		 * counts. */
 		line->waiting = 0;
 }
 
-/* The softirq's next expiry is the next follower's. */
+/* Gives the softirq's next expiry to the next follower. */
 static __always_inline void next_turn(struct deferral *d)
 {
 	u32 turn = d->turn;
@@ -119,7 +124,7 @@ static __always_inline void next_turn(struct deferral *d)
 	d->turn = turn >= d->nr_followers ? 0 : turn;
 }
 
-/* How long until `want`; 0 where it has passed. */
+/* Time until `want`, or 0 if `want` has passed. */
 static __always_inline u64 delay_until(u64 want)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -132,7 +137,8 @@ struct search {
 	u64 now;
 };
 
-/* Moves on by one expiry of the timeline. Returns 1 where the search is over. */
+/* Advances by one expiry of the timeline. Returns 1 at the end of the
+ * search. */
 static long advance(u32 index, struct search *search)
 {
 	struct deferral *d = search->d;
@@ -152,8 +158,9 @@ static long advance(u32 index, struct search *search)
 }
 
 /*
- * Arms the timer for the first expiry that had not passed at `now`, when the
- * callback began. One that has passed since is served at once.
+ * Arms the timer for the first expiry that had not passed at `now`, the start
+ * of the callback. An expiry that has passed since then is served
+ * immediately.
  */
 static __always_inline void arm(struct deferral *d, struct board_cpu *cpu, u64 now)
 {
@@ -162,7 +169,8 @@ static __always_inline void arm(struct deferral *d, struct board_cpu *cpu, u64 n
 	u64 want;
 
 	d->skipping = 1;
-	/* A plain loop takes the verifier longer than all other programs. */
+	/* The verifier takes longer for a plain loop than for all other
+	 * programs. */
 	bpf_loop(CATCH_UP, advance, &search, 0);
 	want = d->skipping ? now + 1000 : d->timeline.expiry_ns;
 	d->armed_ns = want;
@@ -214,7 +222,7 @@ static int on_deferred(void *map, u32 *key, struct deferral *d)
 }
 
 struct start_args {
-	u32 index; /* of the deferral; run on its CPU */
+	u32 index; /* index of the deferral; the program runs on its CPU */
 };
 
 SEC("syscall")
@@ -238,8 +246,9 @@ int start_deferral(struct start_args *args)
 	if (err)
 		return -err;
 	/*
-	 * Before the timer starts: the first callback, which may come at once,
-	 * plans the first expiry, and that one is to be served.
+	 * Set before the timer starts. The first callback, which may run
+	 * immediately, plans the first expiry, and that expiry is to be
+	 * served.
 	 */
 	d->skipping = 1;
 	err = bpf_timer_start(&d->timer,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Where an activation begins with a device's interrupt:
+ * Stages of an activation that starts with a device's interrupt:
  *
- *   irq_handler_entry  irq: the first instruction of the interrupt's handler
+ *   irq_handler_entry  irq: first instruction of the interrupt's handler
  *   sched_switch       irq_thread: a thread that handles the interrupt is
- *                      switched in; the first of them where there are two
+ *                      switched in; the first of them if there are two
  *
- * Where the handler runs in a thread, `irq` is the primary handler, which wakes
- * that thread. The interrupt may come to another CPU than the one that the
- * waiting thread is pinned to.
+ * If the handler runs in a thread, `irq` is the primary handler, which wakes
+ * that thread. The interrupt may reach another CPU than the one to which the
+ * waiting thread is pinned.
  */
 #include "kernel.h"
 #include "board_maps.h"
@@ -17,9 +17,9 @@ enum { SOURCE_THREADS = 4 };
 
 /* The waiting thread's line is the first of its CPU. */
 struct interrupt {
-	u32 irq; /* the kernel's number */
-	u32 cpu; /* where the waiting thread runs */
-	u32 threads[SOURCE_THREADS]; /* those that handle it, or 0 */
+	u32 irq; /* interrupt number of the kernel */
+	u32 cpu; /* CPU of the waiting thread */
+	u32 threads[SOURCE_THREADS]; /* threads that handle it, or 0 */
 };
 
 /* Set at load. */
@@ -50,7 +50,7 @@ int BPF_PROG(on_irq_thread_switch, bool preempt, struct task_struct *prev,
 	struct board_cpu *cpu;
 	struct board_slot *slot;
 
-	/* Thread 0, idle, would match an entry that is not used. */
+	/* Thread 0, idle, would match an unused entry. */
 	if (!tid || (tid != source.threads[0] && tid != source.threads[1] &&
 		     tid != source.threads[2] && tid != source.threads[3]))
 		return 0;

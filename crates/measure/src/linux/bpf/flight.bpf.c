@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * The flight recorder: what each CPU did, one after the other.
+ * The flight recorder: activity of each CPU in order.
  *
  *   irq_handler_entry/exit        interrupts with a number
  *   *_entry/exit (irq_vectors)    interrupts of the CPU itself, x86
@@ -9,14 +9,16 @@
  *   timer_expire_entry/exit
  *   workqueue_execute_start/end   work items, with their function
  *   cpu_idle                      idle entry and exit
- *   sched_switch                  who runs next; who ran, if it has a new name,
- *                                 or if nothing showed that it had come
- *   sched_wakeup                  of threads whose group has no CPU quota left
+ *   sched_switch                  next thread; also the previous thread, if
+ * it
+ *                                 has a new name or if its switch-in was not seen
+ *   sched_wakeup                  of threads whose group has no CPU quota
+ * left
  *
- * Not in it: other wakeups (an activation has its own), and switching interrupts or
- * preemption off and on (thousands a millisecond; their length is seen from
- * what waits meanwhile). A program whose tracepoint a kernel does not have is
- * left out by the loader.
+ * Excluded: other wakeups (an activation has its own), and disabling and
+ * enabling of interrupts or preemption. Those occur thousands of times per
+ * millisecond; their length shows in the work that waits for them. The loader
+ * leaves out a program if the kernel lacks its tracepoint.
  */
 #include "kernel.h"
 #include "overwritten.h"
@@ -24,7 +26,7 @@
 
 RING_ENTRIES(records, struct flight_record);
 
-/* The next record of a CPU, with its time, or NULL: not a recorded CPU. */
+/* Next record of a CPU, with the time, or NULL if the CPU is not recorded. */
 static __always_inline struct flight_record *next_record_of(u32 cpu, u8 kind, u32 id)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -38,7 +40,7 @@ static __always_inline struct flight_record *next_record_of(u32 cpu, u8 kind, u3
 	return record;
 }
 
-/* The same of this CPU. */
+/* Next record of this CPU. */
 static __always_inline struct flight_record *next_record(u8 kind, u32 id)
 {
 	return next_record_of(bpf_get_smp_processor_id(), kind, id);
@@ -144,29 +146,29 @@ struct task_group {
 } __kernel_type;
 
 struct cfs_rq {
-	unsigned int throttled : 1; /* this group is stopped */
-	int throttle_count; /* groups above it, and its own, that are stopped */
+	unsigned int throttled : 1; /* this group is throttled */
+	int throttle_count; /* throttled groups: this one and those above it */
 	struct task_group *tg;
 } __kernel_type;
 
 struct sched_entity {
-	struct cfs_rq *cfs_rq;	     /* where it is queued */
-	struct sched_entity *parent; /* of the group that it is in */
+	struct cfs_rq *cfs_rq;	     /* run queue on which it is queued */
+	struct sched_entity *parent; /* entity of its group */
 } __kernel_type;
 
 struct task_struct___grouped {
 	struct sched_entity se;
-	bool throttled; /* Linux 6.18: taken off its queue, itself */
+	bool throttled; /* Linux 6.18: itself taken off its queue */
 } __kernel_type;
 
 struct sched_dl_entity;
 
 struct task_struct___served {
-	struct sched_dl_entity *dl_server; /* chose it; Linux 6.8 */
+	struct sched_dl_entity *dl_server; /* server that chose it; Linux 6.8 */
 } __kernel_type;
 
-/* Groups deeper than this are not looked at. */
-enum { DEEPEST_GROUP = 16 };
+/* Maximum depth of groups that is examined. */
+enum { MAX_GROUP_DEPTH = 16 };
 
 static __always_inline bool is_throttled(struct task_struct *task)
 {
@@ -179,7 +181,7 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	return grouped->se.cfs_rq->throttle_count > 0;
 }
 
-/* Notes the group whose quota is used up: the innermost that is stopped. */
+/* Records the group that has used up its quota: the innermost throttled one. */
 static __always_inline void note_quota(struct task_struct *task, u32 cpu)
 {
 	struct task_struct___grouped *grouped = (void *)task;
@@ -190,7 +192,7 @@ static __always_inline void note_quota(struct task_struct *task, u32 cpu)
 	int depth;
 
 	if (bpf_core_field_exists(queue->throttled)) {
-		for (depth = 0; depth < DEEPEST_GROUP && queue; depth++) {
+		for (depth = 0; depth < MAX_GROUP_DEPTH && queue; depth++) {
 			if (BPF_CORE_READ_BITFIELD(queue, throttled)) {
 				group = queue->tg->css.cgroup->kn->id;
 				break;
@@ -213,7 +215,8 @@ static __always_inline u8 before(bool preempt, struct task_struct *prev)
 	return is_throttled(prev) ? BEFORE_THROTTLED : BEFORE_RUNNABLE;
 }
 
-/* A thread that is woken while its group has no quota left: it cannot run. */
+/* Thread that is woken while its group has no quota left and that cannot
+ * run. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 {
@@ -222,11 +225,11 @@ int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
-/* Who runs on a CPU, by the name that it was switched in with. */
+/* Thread that runs on a CPU, with its name at switch-in. */
 struct runner {
 	u64 name[2];
 	u32 tid;
-	u32 known; /* whether a switch has been seen here */
+	u32 known; /* whether a switch has been seen on this CPU */
 };
 
 struct {
@@ -237,8 +240,9 @@ struct {
 } runners SEC(".maps");
 
 /*
- * A thread that leaves by another name than it came by: a child that has the
- * name of its parent until it gives itself one, or runs another program.
+ * Records a thread that leaves with another name than at its switch-in. A
+ * child has the name of its parent until it renames itself or executes
+ * another program.
  */
 static __always_inline void note_name(const struct runner *runner, struct task_struct *prev)
 {
@@ -257,9 +261,9 @@ static __always_inline void note_name(const struct runner *runner, struct task_s
 }
 
 /*
- * A thread that leaves and was not seen to come. A kernel need not run a program
- * each time: not within itself, and one was met that runs none while a thread
- * of its init is current.
+ * Records a thread that leaves and whose switch-in was not seen. A kernel may
+ * skip a program, for example if the program already runs; one kernel ran
+ * none while a thread of its init was current.
  */
 static __always_inline void note_left(struct task_struct *prev)
 {
@@ -281,7 +285,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	u8 left;
 
 	runner = bpf_map_lookup_elem(&runners, &zero);
-	/* The idle thread has one name. */
+	/* The idle thread never changes its name. */
 	if (runner && runner->tid)
 		note_name(runner, prev);
 	if (runner && runner->known && runner->tid != (u32)prev->pid)
@@ -297,7 +301,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	record->before = left;
 	record->prio = next->prio + 1;
 	record->left_prio = prev->prio + 1;
-	/* As numbers: a copy would need a helper that lockdown refuses. */
+	/* Copied as numbers: a copy would need a helper that lockdown
+	 * refuses. */
 	record->what[0] = ((u64 *)next->comm)[0];
 	record->what[1] = ((u64 *)next->comm)[1];
 	if (runner) {

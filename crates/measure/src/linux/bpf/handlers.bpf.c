@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Every interrupt handler, softirq, timer function and work item, counted and
- * timed by who it is: so that it can be said who was not late, too.
+ * Count and time of every interrupt handler, softirq, timer function and work
+ * item, late or not, so that a report can also exclude a handler as the
+ * cause.
  *
- * What an interrupt takes while a softirq or a timer's function runs is the
- * interrupt's. What a vector or a softirq calls, a timer's function, is in both.
- * A work item's time is from its start to its end, with what it slept and waited;
- * so is, on a kernel whose softirqs are threads', that of softirqs and of what
- * they call.
+ * The time of an interrupt that hits a softirq or a timer function counts for
+ * the interrupt only. The time of a timer function counts for the function
+ * and for the vector or softirq that called it. The time of a work item is
+ * from its start to its end and includes sleeps and waits. If softirqs run in
+ * threads, the same applies to softirqs and their callees.
  */
 #include "kernel.h"
 #include "flight.h"
 #include "handlers.h"
 
-/* How long a reading of the hypervisor's clock can take to come: one tick of 100 Hz. */
-#define READ_AT_LATEST_NS (10 * 1000 * 1000ULL)
-/* What ends later than this after the beginning of all is expected to have been seen to begin. */
+/* Maximum delay until the hypervisor's clock is read: one tick of 100 Hz. */
+#define MAX_READ_DELAY_NS (10 * 1000 * 1000ULL)
+/* An event that ends later than this after the start of counting should have
+ * been seen to start. */
 #define LONG_BEGUN_NS (1000 * 1000 * 1000ULL)
 
 struct {
@@ -25,7 +27,7 @@ struct {
 	__type(value, struct handler_count);
 } counts SEC(".maps");
 
-/* By CPU, as many as are possible. */
+/* Per CPU, as many as possible. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -33,7 +35,7 @@ struct {
 	__type(value, struct handler_cpu);
 } cpus SEC(".maps");
 
-/* A work item that runs, by the TID of who runs it. */
+/* Work item in progress, keyed by the TID of its thread. */
 struct running_work {
 	u64 function;
 	u64 since_ns;
@@ -75,7 +77,7 @@ static __always_inline u32 bucket_of(u64 ns)
 		return 0;
 	if (ns >> (HANDLER_FIRST + HANDLER_OCTAVES))
 		return HANDLER_BUCKETS - 1;
-	/* The highest bit: no helper tells it. */
+	/* Highest set bit, computed here because no helper returns it. */
 	if (rest >> 16) { power += 16; rest >>= 16; }
 	if (rest >> 8) { power += 8; rest >>= 8; }
 	if (rest >> 4) { power += 4; rest >>= 4; }
@@ -130,14 +132,15 @@ static __always_inline void settle_old(struct handler_cpu *cpu, u64 now)
 	for (int at = 0; at < HANDLER_DOUBTS; at++) {
 		struct handler_doubt *place = &cpu->doubts[at];
 
-		if (place->until_ns && now - place->until_ns >= READ_AT_LATEST_NS)
+		if (place->until_ns && now - place->until_ns >= MAX_READ_DELAY_NS)
 			settle(cpu, place);
 	}
 }
 
 static __always_inline struct handler_frame *frame_at(struct handler_cpu *cpu, u32 at)
 {
-	/* Or the compiler leaves out what it knows and the verifier does not. */
+	/* Keeps the compiler from removing a bounds check that the verifier
+	 * needs. */
 	barrier_var(at);
 	return &cpu->frames[at & (HANDLER_DEPTH - 1)];
 }
@@ -147,7 +150,7 @@ static __always_inline bool is_interrupt(u32 kind)
 	return kind == FLIGHT_IRQ || kind == FLIGHT_VECTOR;
 }
 
-/* One that others begin and end in: theirs end before it does. */
+/* Whether other handlers start and end within handlers of this kind. */
 static __always_inline bool is_container(u32 kind)
 {
 	return is_interrupt(kind) || kind == FLIGHT_SOFTIRQ;
@@ -160,7 +163,7 @@ static __always_inline void miss(struct handler_cpu *cpu, u64 most_ns)
 		cpu->missing_most_ns = most_ns;
 }
 
-/* Takes everything from this place on off the stack. */
+/* Removes all frames from place `to` upwards. */
 static __always_inline void cut(struct handler_cpu *cpu, u32 to, u64 now)
 {
 	for (int up = 0; up < HANDLER_DEPTH && cpu->depth > to; up++) {
@@ -178,7 +181,8 @@ static __always_inline int begin(struct handler_cpu *cpu, u32 kind, u32 id, u64 
 	struct handler_frame *frame;
 	u32 at;
 
-	/* Interrupt handlers do not interrupt each other: an end was not seen. */
+	/* Interrupt handlers do not interrupt each other: an end was not
+	 * seen. */
 	if (is_interrupt(kind)) {
 		for (at = 0; at < HANDLER_DEPTH && at < cpu->depth; at++) {
 			if (!is_interrupt(frame_at(cpu, at)->key.kind))
@@ -193,7 +197,7 @@ static __always_inline int begin(struct handler_cpu *cpu, u32 kind, u32 id, u64 
 		cpu->missing_unknown++;
 		return 0;
 	}
-	/* First: what interrupts this program takes the place above. */
+	/* First: an interrupt of this program uses the next place. */
 	cpu->depth = at + 1;
 	frame = frame_at(cpu, at);
 	frame->key.function = function;
@@ -224,13 +228,15 @@ static __always_inline int end(struct handler_cpu *cpu, u32 kind, u32 id)
 			frame = one;
 			break;
 		}
-		/* What ends began in it, and was not seen to. */
+		/* It started within the handler that ends now, and its own
+		 * end was not seen. */
 		if (is_container(one->key.kind)) {
 			miss(cpu, now - one->since_ns);
 			return 0;
 		}
 	}
-	/* The same, or it began before anything was counted: it runs since then. */
+	/* The same handler, or it started before counting: it has run since
+	 * then. */
 	if (!frame) {
 		if (now - cpu->from_ns > LONG_BEGUN_NS)
 			cpu->missing_unknown++;
@@ -251,7 +257,7 @@ static __always_inline int end(struct handler_cpu *cpu, u32 kind, u32 id)
 		miss(cpu, time);
 	else if (add(count, time, frame->since_ns) || time > count->longest_own_ns)
 		doubt(cpu, frame, time, now);
-	/* Last: until then nobody else writes to the frame. */
+	/* Last: no other program writes to the frame before this. */
 	cpu->depth = at;
 	return 0;
 }
@@ -295,11 +301,12 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 }
 
 /*
- * These timers expire in interrupts and in softirqs. The kernel does not run a
- * program that is running already on this CPU, as it is when its run for a
- * softirq's timer is interrupted: so there is one for each. (The one for
- * interrupts looks where it is in a softirq too, for some ns, and can be passed
- * over then: a few in a million are missing, and are counted as such.)
+ * Timers of this kind expire in interrupts and in softirqs. The kernel skips
+ * a program that already runs on this CPU, for example if its run for a
+ * softirq's timer is interrupted. There is therefore one program for each
+ * context. (The program for interrupts checks its context in a softirq, too,
+ * which takes some ns. It can then be skipped: a few in a million are missing
+ * and are counted as missing.)
  */
 #define HRTIMER(where, is_here)                                                    \
 	SEC("tp_btf/hrtimer_expire_entry")                                         \
@@ -334,7 +341,8 @@ int BPF_PROG(on_timer_expire_exit)
 	return end_here(FLIGHT_TIMER, 0);
 }
 
-/* A work item sleeps, and others run meanwhile: it is no frame of a CPU's stack. */
+/* A work item sleeps while others run, so it is not a frame of a CPU's
+ * stack. */
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(on_workqueue_execute_start, struct work_struct *work)
 {
@@ -375,10 +383,11 @@ int BPF_PROG(on_workqueue_execute_end)
 
 struct rq {
 	int cpu;
-	u64 prev_steal_time_rq; /* ns since boot, as last read */
+	u64 prev_steal_time_rq; /* ns since boot at the last reading */
 } __kernel_type;
 
-/* The hypervisor's clock, when the scheduler has read it: see steal.bpf.c. */
+/* Time of the hypervisor's clock after the scheduler has read it: see
+ * steal.bpf.c. */
 SEC("tp_btf/pelt_irq_tp")
 int BPF_PROG(on_pelt_irq_tp, struct rq *rq)
 {

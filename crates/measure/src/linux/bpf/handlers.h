@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the kernel ran beside threads, counted: every interrupt handler,
+ * Counts of kernel activity outside threads: every interrupt handler,
  * softirq, timer function and work item, late or not.
  */
 #ifndef LAGGARD_HANDLERS_H
 #define LAGGARD_HANDLERS_H
 
 /*
- * Times by length: 0 is below 2^HANDLER_FIRST ns; from there four to an octave,
- * so that a bucket's ends are at most a fifth apart.
+ * Buckets of a histogram of durations. Bucket 0 is below 2^HANDLER_FIRST ns.
+ * From there each octave has four buckets, so that the ends of a bucket are
+ * at most a factor of 1.25 apart.
  */
 enum handler_buckets {
 	HANDLER_FIRST = 7,
-	HANDLER_OCTAVES = 25, /* to 2^32 ns, 4.3 s; the last has what is longer */
+	HANDLER_OCTAVES = 25, /* up to 2^32 ns, 4.3 s; the last has the
+			         longer ones */
 	HANDLER_QUARTERS = 4,
 	HANDLER_ROWS = 26,
-	HANDLER_BUCKETS = 101, /* of HANDLER_ROWS x HANDLER_QUARTERS places */
+	HANDLER_BUCKETS = 101, /* used entries of HANDLER_ROWS x
+			          HANDLER_QUARTERS */
 };
 
 struct handler_key {
-	u64 function; /* the address of a timer's or a work item's, else 0 */
+	u64 function; /* address of a timer's or work item's function, or 0 */
 	u32 kind;     /* enum flight_kind */
 	u32 id;	      /* as in a flight_record */
 };
 _Static_assert(sizeof(struct handler_key) == 16, "no hidden padding");
 
-/* How many took how long, by bucket. */
+/* Number of runs per bucket. */
 struct handler_octave {
 	u32 quarters[HANDLER_QUARTERS];
 };
@@ -34,48 +37,51 @@ struct handler_count {
 	u64 count;
 	u64 total_ns;
 	u64 longest_ns;
-	u64 longest_at_ns; /* when that one began, CLOCK_MONOTONIC */
-	u64 longest_own_ns; /* the longest without what may have been stolen */
+	u64 longest_at_ns; /* start of the longest, CLOCK_MONOTONIC */
+	u64 longest_own_ns; /* longest time without possible steal time */
 	struct handler_octave octaves[HANDLER_ROWS];
 };
 _Static_assert(sizeof(struct handler_count) == 456, "no hidden padding");
 
-/* One that has begun and not ended. */
+/* Handler that has started and not ended. */
 struct handler_frame {
 	struct handler_key key;
 	u64 since_ns;
-	u64 interrupts_ns; /* handler_cpu's, when it began */
-	u64 stolen_ns;	   /* the same */
+	u64 interrupts_ns; /* interrupts_ns of handler_cpu at its start */
+	u64 stolen_ns;	   /* stolen_ns of handler_cpu at its start */
 };
 
 /*
- * The longest so far of its key, if nothing of it was stolen: a reading of the
- * hypervisor's clock that tells comes later, with the next tick at the latest.
+ * Longest run of a key so far, if no steal time is known. The hypervisor's
+ * clock may still show steal time when it is read next, which is at the next
+ * tick at the latest.
  */
 struct handler_doubt {
 	struct handler_key key;
-	u64 until_ns; /* when it ended; 0: no doubt here */
+	u64 until_ns; /* end of the run; 0: no doubt */
 	u64 time_ns;
-	u64 stolen_ns; /* handler_cpu's, when it began */
+	u64 stolen_ns; /* stolen_ns of handler_cpu at its start */
 };
 
 enum handler_places {
-	HANDLER_DEPTH = 8, /* an interrupt in a timer's function in a softirq in ... */
+	HANDLER_DEPTH = 8, /* nested handlers: an interrupt in a timer
+			      function in a softirq in ... */
 	HANDLER_DOUBTS = 4,
 };
 
 struct handler_cpu {
-	u32 recorded; /* whether this CPU's are counted */
+	u32 recorded; /* whether this CPU is counted */
 	u32 depth;
-	u32 interrupts; /* frames of interrupt handlers: none or one */
+	u32 interrupts; /* frames of interrupt handlers: 0 or 1 */
 	u32 reserved;
 	u64 interrupts_ns; /* spent in interrupt handlers so far */
-	u64 stolen_ns;	   /* the hypervisor's clock, as last read */
+	u64 stolen_ns;	   /* last reading of the hypervisor's clock */
 	u64 nr_doubts;
-	u64 from_ns;	       /* since when is counted */
-	u64 missing;	       /* runs that are not counted, */
-	u64 missing_most_ns;   /* none of which took longer than this; */
-	u64 missing_unknown;   /* and such of which nothing is known */
+	u64 from_ns;	       /* start of counting */
+	u64 missing;	       /* runs that are not counted */
+	u64 missing_most_ns;   /* maximum duration of those runs */
+	u64 missing_unknown;   /* runs that are not counted and of unknown
+			          duration */
 	struct handler_frame frames[HANDLER_DEPTH];
 	struct handler_doubt doubts[HANDLER_DOUBTS];
 };

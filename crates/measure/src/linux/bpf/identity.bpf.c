@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * What the kernel calls the process that asks, and its time: in a PID or time
- * namespace (a container) user space is told others.
+ * PID and time of the calling process as the kernel knows them. In a PID or
+ * time namespace (a container) user space sees other values.
  */
 #include "kernel.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Which timer is a timer descriptor's: the one that its thread has just armed for
- * an instant that nobody else has. Attached while threads get ready only.
+ * Address of a timer descriptor's timer: the timer that the thread has just
+ * armed for a time that no other timer has. Attached only while threads get
+ * ready.
  */
 #include "kernel.h"
 #include "board_maps.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A ring per CPU, always on, overwritten: entry `n` of a CPU lies at index
- * first + (n mod 2^ring_bits). Written on that CPU, unless another's program
- * tells of it.
+ * One ring per CPU, always on and overwritten: entry `n` of a CPU is at index
+ * first + (n mod 2^ring_bits). Entries are written on that CPU, unless a
+ * program on another CPU reports about it.
  */
 #ifndef LAGGARD_OVERWRITTEN_H
 #define LAGGARD_OVERWRITTEN_H
@@ -15,8 +15,8 @@ const volatile u32 ring_bits = 6;
 struct ring_head {
 	u64 count;    /* entries written */
 	u32 first;    /* index of this CPU's first entry */
-	u32 recorded; /* whether this CPU has a ring at all */
-	u64 unseen;   /* of switches of threads: those that were not seen, at least */
+	u32 recorded; /* whether this CPU has a ring */
+	u64 unseen;   /* context switches that were not seen, at least */
 	u64 line[5];  /* no two CPUs share a cache line */
 };
 _Static_assert(sizeof(struct ring_head) == 64, "no hidden padding");
@@ -39,7 +39,7 @@ struct {
 		__type(value, entry);              \
 	} name SEC(".maps")
 
-/* The next entry of a CPU in `entries`, or NULL: not a recorded CPU. */
+/* Next entry of a CPU in `entries`, or NULL if the CPU is not recorded. */
 static __always_inline void *next_entry_of(u32 cpu, void *entries)
 {
 	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
@@ -52,7 +52,7 @@ static __always_inline void *next_entry_of(u32 cpu, void *entries)
 	return bpf_map_lookup_elem(entries, &index);
 }
 
-/* This CPU's next entry of `entries`, or NULL: not a recorded CPU. */
+/* Next entry of this CPU in `entries`, or NULL if the CPU is not recorded. */
 static __always_inline void *next_entry(void *entries)
 {
 	return next_entry_of(bpf_get_smp_processor_id(), entries);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * raise: the timer softirq was raised, and in which interrupt.
+ * raise: the timer softirq was raised, and by which interrupt.
  *
- * A softirq that is raised again before it runs serves both raises at once;
- * the first raise counts, because the oldest request has waited longest.
+ * A softirq that is raised again before it runs serves both raises at once.
+ * The first raise counts, because the oldest request has waited longest.
  */
 #include "kernel.h"
 #include "board_maps.h"

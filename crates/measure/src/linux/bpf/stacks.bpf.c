@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Stack samples: which code each CPU was in, at a steady rate.
+ * Stack samples: code that each CPU executes, at a steady rate.
  *
- * From a performance counter's NMI where there is one: it sees code that has
- * interrupts disabled. From the cpu-clock timer else: a sample that is due
- * meanwhile comes when they are enabled again, at the code that enabled them.
+ * Samples come from the NMI of a performance counter if there is one; it also
+ * interrupts code that has interrupts disabled. Otherwise they come from the
+ * cpu-clock timer. A sample that is due while interrupts are disabled then
+ * comes when they are enabled again, at the code that enabled them.
  *
- * Walking a stack costs some ten microseconds, taking the interrupted
- * instruction alone next to nothing. So the whole chains are taken while
- * something of this CPU's board is overdue, which is when they are asked for;
- * at any other time a sample has its innermost frame only.
+ * Walking a stack takes some ten microseconds, reading the interrupted
+ * instruction alone almost none. Whole call chains are therefore taken only
+ * while an expiry on this CPU's board is overdue, because only then are they
+ * needed. Any other sample has only its innermost frame.
  *
- * One ring per CPU, as overwritten.h has it. A sample without a kernel
- * frame was taken in user code.
+ * One ring per CPU, as in overwritten.h. A sample without a kernel frame was
+ * taken in user code.
  */
 #include "kernel.h"
 #include <asm/ptrace.h>
@@ -22,11 +23,11 @@
 #include "board_maps.h"
 #include "stacks.h"
 
-/* Whether there is no board to look at. */
+/* 1: the object has no board to read. */
 const volatile u32 always_walk = 1;
 
-/* From when on what was due and is not served counts as overdue: later than
- * most activations, earlier than anything that is kept as late. */
+/* Delay after which an expiry that is not served counts as overdue: later
+ * than most activations, earlier than any latency threshold. */
 enum { OVERDUE_NS = 50 * 1000 };
 
 RING_ENTRIES(samples, struct stack_sample);
@@ -36,7 +37,7 @@ static __always_inline bool is_overdue(u64 due_ns, u64 now)
 	return due_ns && (s64)(now - due_ns) > OVERDUE_NS;
 }
 
-/* Whether an expiry of this CPU waits for its service longer than it should. */
+/* Whether an expiry of this CPU is overdue. */
 static __always_inline bool has_overdue(u64 now)
 {
 	struct board_cpu *cpu = this_board_cpu();
@@ -59,11 +60,12 @@ static __always_inline bool has_overdue(u64 now)
 	return false;
 }
 
-/* The interrupted instruction, as a chain of one. */
+/* Stores the interrupted instruction as a chain of one frame. */
 static __always_inline void take_innermost(struct bpf_perf_event_data *ctx,
 					   struct stack_sample *sample)
 {
-	bool is_user = (ctx->regs.cs & 3) != 0; /* x86: the ring it ran in */
+	bool is_user = (ctx->regs.cs & 3) != 0; /* x86: privilege level
+						   (ring) of the instruction */
 
 	sample->nr_kernel = !is_user;
 	sample->nr_user = is_user;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The samples of stacks.bpf.c; their rings are as overwritten.h has them. */
+/* Samples of stacks.bpf.c; for their rings see overwritten.h. */
 #ifndef LAGGARD_STACKS_H
 #define LAGGARD_STACKS_H
 
 enum {
-	STACK_FRAMES = 30, /* most frames of one chain; the outer ones are cut */
+	STACK_FRAMES = 30, /* maximum number of frames; outer ones are cut */
 };
 
 struct stack_sample {
@@ -15,7 +15,7 @@ struct stack_sample {
 	u32 nr_user;
 	u64 kernel[STACK_FRAMES]; /* innermost first */
 	u64 user[STACK_FRAMES];
-	s64 prio; /* as the kernel counts; it can change while a thread runs */
+	s64 prio; /* kernel priority; it can change while a thread runs */
 };
 _Static_assert(sizeof(struct stack_sample) == 512, "no hidden padding");
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A CPU's timeline: the planned expiries of its lines, the same as in
- * timeline.rs. Whole microseconds; open loop: nothing that happens moves it.
+ * Timeline of a CPU: the planned expiries of its lines, the same as in
+ * timeline.rs. Whole microseconds; open loop: no event moves an expiry.
  */
 #ifndef LAGGARD_TIMELINE_H
 #define LAGGARD_TIMELINE_H
@@ -9,11 +9,11 @@
 struct timeline {
 	u64 seed;
 	u64 seq;	  /* number of the next expiry */
-	u64 base_ns;	  /* the CPU's common instant of this round */
-	u64 expiry_ns;	  /* this line's instant of this round */
+	u64 base_ns;	  /* base time of the CPU in this round */
+	u64 expiry_ns;	  /* expiry of this line in this round */
 	u32 period_us;
 	u32 dither;
-	u32 place; /* of this line among the CPU's */
+	u32 place; /* place of this line on the CPU */
 	u32 places;
 };
 _Static_assert(sizeof(struct timeline) == 48, "no hidden padding");
@@ -28,7 +28,7 @@ static __always_inline u64 timeline_hash(u64 seed, u64 seq)
 	return z ^ (z >> 31);
 }
 
-/* Moves on to the next round. See Timeline::advance in timeline.rs. */
+/* Advances to the next round. See Timeline::advance in timeline.rs. */
 static __always_inline void timeline_advance(struct timeline *t)
 {
 	u64 hash = timeline_hash(t->seed, t->seq);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * The worker service: a work item in the kernel's per-CPU workqueue, started
- * when the softirq that wanted it ends: that of our callback or, on kernels that
- * refuse one (PREEMPT_RT), that in which a timer descriptor of a thread of ours
- * expired (chain.bpf.c stamps that).
+ * The worker service: a work item in the kernel's per-CPU workqueue. It is
+ * started at the end of the softirq that requested it: the softirq of
+ * laggard's callback or, on kernels that refuse BPF timers (PREEMPT_RT), the
+ * softirq in which the timer descriptor of one of laggard's threads expired
+ * (stamped by chain.bpf.c).
  *
  *   signal  just before the work item is queued
- *   worker  its first instruction
+ *   worker  first instruction of the work item
  *
- * An object of its own: kernels before 6.10 have no BPF work items.
+ * A separate object, because kernels before 6.10 have no BPF work items.
  */
 #include "kernel.h"
 #include "board_maps.h"
@@ -18,11 +19,11 @@ enum { BUSY = 16 /* EBUSY: initialised by a trial before */ };
 
 struct work {
 	struct bpf_wq wq;
-	u64 runs; /* work items, and the time that they ran */
+	u64 runs; /* number of work items, and their run time */
 	u64 run_ns;
 	u32 cpu;
 	u32 line;
-	u32 is_carried; /* by a timer descriptor */
+	u32 is_carried; /* requested by a timer descriptor */
 	u32 padding;
 };
 
@@ -47,7 +48,7 @@ static int on_work(void *map, int *key, void *value)
 		slot->seq |= 1ULL << BOARD_FOREIGN;
 	slot->end_ns = now;
 	line->head += 1;
-	/* Last: the softirq may claim the next slot from here on. */
+	/* Last: from here the softirq may claim the next slot. */
 	barrier();
 	line->waiting = 0;
 	work->runs += 1;
@@ -72,7 +73,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 		return 0;
 	line = board_line(cpu, work->line);
 	slot = line ? board_slot(line) : NULL;
-	/* Another timer's softirq, or one that was answered. */
+	/* Softirq of another timer, or a request that was answered. */
 	if (work->is_carried && (!slot || !line->waiting || slot->signal_ns))
 		return 0;
 	cpu->worker_due = 0;

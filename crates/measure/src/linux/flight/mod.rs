@@ -1,7 +1,7 @@
-//! The flight recorder: what each CPU did in the last moments, kept always,
-//! copied out when something was late.
+//! The flight recorder: recent activity of each CPU, always recorded, and copied when a wakeup
+//! was late.
 //!
-//! Independent of any probe: it has maps and programs of its own.
+//! It is independent of any probe and has separate maps and programs.
 
 mod outside;
 mod perf;
@@ -23,22 +23,22 @@ use super::possible_cpus;
 use super::statistics::{cost_of, scaled};
 use crate::board::BoardMaps;
 use crate::flight::Flight;
-pub use outside::Outside;
-use record::{FlightRecord, GoingBack};
+pub use outside::OutsideCounters;
+use record::{BackwardSearch, FlightRecord};
 use ring::Rings;
 use stacks::StackSampler;
 pub use steal::StealClock;
 use still::common_silences;
 
-/// How many records all rings together may have: 128 MiB.
-const ALL_RECORDS: usize = 1 << 22;
-/// Bounds on a ring's records, as powers of two.
-const RING_BITS: (u32, u32) = (10, 16);
+/// Maximum number of records in all rings together: 128 MiB.
+const MAX_RECORDS: usize = 1 << 22;
+/// Minimum and maximum number of a ring's records, as powers of two.
+const MIN_MAX_RING_BITS: (u32, u32) = (10, 16);
 
-/// How the flight recorder works.
+/// Options of the flight recorder.
 #[derive(Clone, Copy, Debug)]
 pub struct FlightOptions {
-    /// Stack samples a second, 1 to 10,000; `None`: none.
+    /// Stack samples per second, 1 to 10,000; `None` disables them.
     pub stacks_hz: Option<u32>,
 }
 
@@ -50,40 +50,40 @@ impl Default for FlightOptions {
     }
 }
 
-/// Why there is no flight recorder.
+/// Reason why there is no flight recorder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlightError {
-    /// The kernel refused the programs.
     #[error(
-        "the flight recorder cannot be loaded: {0}; record without episodes, or run as root on a kernel with BTF"
+        "cannot load the flight recorder: {0}; record without episodes, or run as root on a kernel with BTF"
     )]
     Refused(String),
     /// The rate of stack samples is out of range.
-    #[error("{0} stack samples a second are out of range; use 1 to 10000")]
+    #[error("stack samples per second must be 1 to 10000, not {0}")]
     Rate(u32),
 }
 
-/// Records what each CPU does, in rings that are overwritten.
+/// Recorder of the activity of each CPU, in rings that are overwritten.
 #[derive(Debug)]
 pub struct FlightRecorder {
     loaded: LoadedObject,
     rings: Rings<FlightRecord>,
     stacks: Option<StackSampler>,
     steal: Option<StealClock>,
-    outside: Outside,
+    outside: OutsideCounters,
     /// Whether the kernel shows which threads its fair server chose.
     sees_server: bool,
     cpus: CpuList,
 }
 
 impl FlightRecorder {
-    /// Records `cpus` from now on. What an optional ability lacks is a caveat.
-    /// `board` is the probe's ([`crate::Probe::board`]): with it, call chains
-    /// are taken only while one of its expiries is overdue, which costs less.
+    /// Starts to record `cpus`. Each absent optional ability gives a warning. `board` is the
+    /// probe's ([`crate::Probe::board`]). With it, call chains are taken only while one of its
+    /// expiries is overdue, which costs less.
     ///
     /// # Errors
-    /// When the rate is out of range or the kernel refuses the programs.
+    ///
+    /// Returns an error if the rate is out of range or the kernel refuses the programs.
     pub fn new(
         cpus: &CpuList,
         options: FlightOptions,
@@ -97,10 +97,10 @@ impl FlightRecorder {
         }
         let refused = |refused: ObjectRefused| FlightError::Refused(refused.reason);
         let mut caveats = Vec::new();
-        let bits = (ALL_RECORDS / cpus.len().max(1))
+        let bits = (MAX_RECORDS / cpus.len().max(1))
             .max(1)
             .ilog2()
-            .clamp(RING_BITS.0, RING_BITS.1);
+            .clamp(MIN_MAX_RING_BITS.0, MIN_MAX_RING_BITS.1);
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("records", cpus.len() << bits)];
         let mut absent = Vec::new();
@@ -120,8 +120,8 @@ impl FlightRecorder {
         if !absent.is_empty() {
             caveats.push(Caveat::new(
                 CaveatKind::AbilityAbsent,
-                format!("this kernel has no tracepoints {}", absent.join(", ")),
-                "what they would show is counted to what went on around it",
+                format!("this kernel lacks the tracepoints {}", absent.join(", ")),
+                "their activity is attributed to the surrounding activity",
             ));
         }
         let stacks = options
@@ -131,18 +131,17 @@ impl FlightRecorder {
             loaded,
             rings,
             stacks,
-            // Without it, what `outside` reads has to do, and on a machine
-            // without a hypervisor there is nothing to read.
+            // Without it the counters of `outside` are used. A machine without a hypervisor has
+            // nothing to read.
             steal: StealClock::new(cpus).ok(),
-            outside: Outside::new(cpus),
+            outside: OutsideCounters::new(cpus),
             sees_server: objects::has_member("task_struct", "dl_server"),
             cpus: cpus.clone(),
         };
         Ok((recorder, caveats))
     }
 
-    /// Spans in which this CPU was silent, longer than the sampler ever is,
-    /// and every other one too.
+    /// Returns spans without activity on any CPU that are longer than the sampling interval.
     fn still(&self, cpu: Cpu, evidence: &Evidence, stacks: &StackSampler) -> Vec<Span> {
         if self.cpus.len() < 2 || stacks.sampler == Sampler::Nmi {
             return Vec::new();
@@ -165,8 +164,8 @@ impl FlightRecorder {
         }
     }
 
-    /// When a CPU did anything from `from` to the end of the evidence, in order; `None`:
-    /// not known any more.
+    /// Returns the times of activity on a CPU from `from` to the end of the evidence, in order;
+    /// `None` if they are no longer known.
     fn signs_of_life(
         &self,
         cpu: u32,
@@ -190,7 +189,7 @@ impl Flight for FlightRecorder {
     }
 
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
-        let mut back = GoingBack::to(from);
+        let mut back = BackwardSearch::to(from);
         let mut read = self.rings.newest(cpu.0, to, |record| back.wants(record));
         read.records.sort_by_key(FlightRecord::time);
         let oldest = read.records.first().map(FlightRecord::time);
@@ -227,25 +226,25 @@ impl Flight for FlightRecorder {
         self.rings.unseen()
     }
 
-    /// What each program has cost since the kernel timed them, while the probe
-    /// warmed up: by what a run cost then, and by the records since.
+    /// Estimates the cost of each program: the cost per run, measured while the kernel timed the
+    /// programs during the probe's warm-up, times the records since then.
     fn cost(&self) -> Vec<ProgramCost> {
         let stacks = self.stacks.as_ref().map(StackSampler::cost);
         let mut timed = cost_of(&self.loaded);
-        let runs = timed.iter().map(|one| one.runs).sum();
+        let runs = timed.iter().map(|cost| cost.runs).sum();
         let since = self.rings.written().saturating_sub(runs);
-        // The steal clock is read in the same activities.
+        // The steal clock is read at the same events.
         timed.extend(self.steal.iter().flat_map(StealClock::cost));
         timed
             .iter()
-            .map(|one| scaled(one, since, runs))
+            .map(|cost| scaled(cost, since, runs))
             .chain(stacks.into_iter().flatten())
             .map(ProgramCost::of_flight_recorder)
             .collect()
     }
 }
 
-/// Whether time that the hypervisor takes can be told to the nanosecond.
+/// Checks whether steal time is available to the nanosecond.
 pub fn try_steal_clock() -> Result<(), ObjectRefused> {
     StealClock::new(&super::online_cpus()).map(|_| ())
 }
@@ -261,8 +260,8 @@ fn start_stacks(
             if stacks.sampler == Sampler::CpuClock {
                 caveats.push(Caveat::new(
                     CaveatKind::NoPmu,
-                    "no performance counters, so code with interrupts disabled is sampled only when it enables them",
-                    "pass the counters through to the virtual machine, if this is one",
+                    "no performance counters: code that disables interrupts is sampled only when it enables them again",
+                    "on a virtual machine, pass the counters through",
                 ));
             }
             Some(stacks)

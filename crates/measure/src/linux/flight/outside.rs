@@ -1,5 +1,4 @@
-//! What takes time without the kernel's knowing: the hypervisor and the
-//! firmware, as far as counters tell.
+//! Time that is invisible to the kernel: hypervisor and firmware, as far as counters show it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,13 +11,12 @@ use super::super::clock;
 
 /// `MSR_SMI_COUNT`, Intel: system management interrupts since reset.
 const SMI_COUNT: u64 = 0x34;
-/// How many readings are kept: some seconds at the pace of a collector.
-const READINGS: usize = 64;
+/// Number of readings that are kept: some seconds at the collector's rate.
+const MAX_READINGS: usize = 64;
 
-/// Counters read now and then, so that their movement around an episode can
-/// be told later.
+/// Periodic readings of counters, so that their change around an episode is known later.
 #[derive(Debug)]
-pub struct Outside {
+pub struct OutsideCounters {
     readings: VecDeque<Reading>,
     cpus: CpuList,
     msrs: Vec<Option<File>>,
@@ -28,19 +26,19 @@ pub struct Outside {
 #[derive(Debug)]
 struct Reading {
     at: Nanos,
-    /// By the place of the CPU; empty where the kernel does not tell.
+    /// Steal ticks per CPU, in the order of `cpus`; empty if the kernel does not report them.
     steal_ticks: Vec<u64>,
     smis: Vec<Option<u32>>,
 }
 
-impl Outside {
+impl OutsideCounters {
     pub fn new(cpus: &CpuList) -> Self {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
         let msr = |cpu: &Cpu| File::open(format!("/dev/cpu/{cpu}/msr")).ok();
         let mut outside = Self {
             readings: VecDeque::new(),
             cpus: cpus.clone(),
-            // A file that opens but cannot be read, as on AMD, is none.
+            // A file that opens but is not readable, as on AMD, counts as absent.
             msrs: cpus
                 .as_slice()
                 .iter()
@@ -52,9 +50,8 @@ impl Outside {
         outside
     }
 
-    /// Reads all counters.
     pub fn read(&mut self) {
-        if self.readings.len() == READINGS {
+        if self.readings.len() == MAX_READINGS {
             self.readings.pop_front();
         }
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -70,7 +67,7 @@ impl Outside {
         });
     }
 
-    /// What the hypervisor took between the readings next to a window.
+    /// Returns the steal time between the readings before and after a window.
     pub fn stolen(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<Stolen> {
         let (before, after, place) = self.around(cpu, from, to)?;
         let ticks = after
@@ -83,15 +80,14 @@ impl Outside {
         })
     }
 
-    /// Whether the hypervisor is known to have taken anything of a CPU since the
-    /// machine started.
+    /// Returns whether a CPU has had steal time since boot.
     pub fn has_stolen(&self, cpu: Cpu) -> bool {
-        let place = self.cpus.as_slice().iter().position(|one| *one == cpu);
+        let place = self.cpus.as_slice().iter().position(|other| *other == cpu);
         let ticks = place.and_then(|place| self.readings.back()?.steal_ticks.get(place));
         ticks.is_some_and(|&ticks| ticks > 0)
     }
 
-    /// How many system management interrupts came between those readings.
+    /// Returns the number of system management interrupts between those readings.
     pub(super) fn smis(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<u32> {
         let (before, after, place) = self.around(cpu, from, to)?;
         let (first, last) = ((*before.smis.get(place)?)?, (*after.smis.get(place)?)?);
@@ -99,7 +95,11 @@ impl Outside {
     }
 
     fn around(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<(&Reading, &Reading, usize)> {
-        let place = self.cpus.as_slice().iter().position(|one| *one == cpu)?;
+        let place = self
+            .cpus
+            .as_slice()
+            .iter()
+            .position(|other| *other == cpu)?;
         let before = self.readings.iter().rfind(|reading| reading.at <= from)?;
         let after = self
             .readings
@@ -110,7 +110,7 @@ impl Outside {
     }
 }
 
-/// The eighth number of a CPU's line in `/proc/stat`: ticks stolen.
+/// Returns the eighth number of a CPU's line in `/proc/stat`: steal ticks.
 fn steal_ticks(stat: &str, cpu: Cpu) -> Option<u64> {
     let name = format!("cpu{cpu}");
     stat.lines()
@@ -133,20 +133,20 @@ mod tests {
         "cpu  9 9 9 9 9 9 9 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu10 1 2 3 4 5 6 7 80 0 0\n";
 
     #[test]
-    fn stolen_ticks_are_the_eighth_number_of_the_cpu() {
+    fn steal_ticks_are_the_eighth_number_of_the_cpu() {
         assert_eq!(steal_ticks(STAT, Cpu(0)), Some(8));
         assert_eq!(steal_ticks(STAT, Cpu(10)), Some(80));
         assert_eq!(steal_ticks(STAT, Cpu(1)), None);
     }
 
     #[test]
-    fn movement_is_told_by_the_readings_next_to_the_window() {
+    fn change_comes_from_the_readings_next_to_the_window() {
         let reading = |ms, ticks| Reading {
             at: Nanos::from_ms(ms),
             steal_ticks: vec![ticks],
             smis: vec![None],
         };
-        let outside = Outside {
+        let outside = OutsideCounters {
             readings: [
                 reading(0, 1),
                 reading(100, 2),
@@ -160,7 +160,10 @@ mod tests {
         };
 
         let stolen = outside.stolen(Cpu(3), Nanos::from_ms(120), Nanos::from_ms(140));
-        assert_eq!(stolen.map(|one| one.time_ns), Some(Nanos::from_ms(20)));
+        assert_eq!(
+            stolen.map(|stolen| stolen.time_ns),
+            Some(Nanos::from_ms(20))
+        );
         assert_eq!(
             outside.stolen(Cpu(0), Nanos::from_ms(120), Nanos::from_ms(140)),
             None

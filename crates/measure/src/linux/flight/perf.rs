@@ -7,10 +7,10 @@ use laggard_model::{Cpu, Sampler};
 
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
-/// Of `perf_event_attr`'s flags: `sample_period` is a frequency.
+/// Flag of `perf_event_attr`: `sample_period` is a frequency.
 const FREQUENCY: u64 = 1 << 10;
 
-/// The first version of `struct perf_event_attr`, which every kernel takes.
+/// First version of `struct perf_event_attr`, which every kernel accepts.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Attributes {
@@ -28,17 +28,17 @@ struct Attributes {
 
 const _: () = assert!(size_of::<Attributes>() == 64, "PERF_ATTR_SIZE_VER0");
 
-/// The kind and config of the event behind a sampler: CPU cycles, or the
-/// software event `cpu-clock`.
+/// Returns type and config of the event of a sampler: CPU cycles, or the software event
+/// `cpu-clock`.
 const fn event_of(sampler: Sampler) -> (u32, u64) {
     match sampler {
         Sampler::Nmi => (0, 0),
-        // Windows' own is asked for by nobody here.
+        // The sampler of Windows is never used here.
         Sampler::CpuClock | Sampler::Profile => (1, 0),
     }
 }
 
-/// An event on `cpu`, of whatever runs there.
+/// Opens an event on `cpu` for all threads.
 pub(super) fn open(sampler: Sampler, cpu: Cpu, frequency_hz: u32) -> io::Result<OwnedFd> {
     let (kind, config) = event_of(sampler);
     let attributes = Attributes {
@@ -63,7 +63,7 @@ pub(super) fn open(sampler: Sampler, cpu: Cpu, frequency_hz: u32) -> io::Result<
         )
     };
     match i32::try_from(fd) {
-        // SAFETY: a descriptor just given to us, owned by nobody else.
+        // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

@@ -1,4 +1,4 @@
-//! From the rings' entries to events and samples; `bpf/flight.h`, `bpf/stacks.h`.
+//! Events and samples from the entries of the rings; `bpf/flight.h`, `bpf/stacks.h`.
 
 use laggard_bpf::value::Value;
 use laggard_model::{
@@ -16,7 +16,7 @@ pub(super) use shared::{FlightRecord, RingHead, StackSample as Sample};
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "generated; the programs use some fields alone"
+    reason = "generated; only the programs use some fields"
 )]
 mod shared {
     use crate::board::Shared;
@@ -24,12 +24,12 @@ mod shared {
     include!(concat!(env!("OUT_DIR"), "/flight.rs"));
 }
 
-/// What a ring has: entries of whole words, one of which is the time.
+/// Entry of a ring: whole words, one of which is the time.
 pub(super) trait Entry: Value {
-    /// Where the time lies, in bytes.
+    /// Offset of the time in bytes.
     const TIME_AT: usize;
 
-    /// Reads it by its words, each given by its number.
+    /// Builds the entry from its words; `word` returns a word by its index.
     fn from_words(word: impl Fn(usize) -> u64) -> Self;
 }
 
@@ -50,37 +50,34 @@ impl Entry for Sample {
 }
 
 impl FlightRecord {
-    /// When it was taken.
     pub(super) const fn time(&self) -> Nanos {
         Nanos::from_ns(self.time_ns)
     }
 
-    /// Whether it is a switch.
     pub(super) fn is_switch(&self) -> bool {
         u32::from(self.kind) == FLIGHT_SWITCH
     }
 
-    /// Why the thread before a switch does not run.
+    /// Returns why the thread before a switch does not run.
     fn left(&self) -> u32 {
         u32::from(self.before) & BEFORE_MASK
     }
 
-    /// Whether it is a switch to a thread that the fair server chose.
+    /// Returns whether this is a switch to a thread that the fair server chose.
     fn is_served(&self) -> bool {
         self.is_switch() && u32::from(self.before) & NEXT_SERVED != 0
     }
 
-    /// Whether it is a switch to a normal thread from a real-time one that could go on:
-    /// the fair server or real-time throttling took the CPU from it.
+    /// Returns whether this is a switch to a `SCHED_OTHER` thread from a real-time thread that was
+    /// able to continue: the fair server or real-time throttling took the CPU from it.
     fn is_takeover(&self) -> bool {
         self.is_switch()
             && self.left() != BEFORE_SLEEPS
-            && priority(self.left_prio) < NORMAL
-            && priority(self.prio) >= NORMAL
+            && priority(self.left_prio) < NORMAL_PRIORITY
+            && priority(self.prio) >= NORMAL_PRIORITY
     }
 
-    /// The event that it tells, or `None` for one that this program does not
-    /// know.
+    /// Converts the record to an event, or returns `None` if this program does not know its kind.
     pub(super) fn event(&self) -> Option<FlightEvent> {
         let what = if self.is_switch() {
             Happening::Switch {
@@ -108,7 +105,7 @@ impl FlightRecord {
     }
 }
 
-/// The events that `records`, in order of time, tell.
+/// Converts `records`, which are in order of time, to events.
 pub(super) fn events(records: &[FlightRecord]) -> Vec<FlightEvent> {
     let mut left = None;
     let mut events = Vec::with_capacity(records.len());
@@ -128,8 +125,8 @@ pub(super) fn events(records: &[FlightRecord]) -> Vec<FlightEvent> {
     events
 }
 
-/// What begins with a record of this kind, or `None` for one that this program
-/// does not know.
+/// Returns the activity that starts with a record of this kind, or `None` if this program does
+/// not know the kind.
 pub(in crate::linux) const fn activity(kind: u32, id: u32, function: Address) -> Option<Activity> {
     Some(match kind {
         FLIGHT_IRQ => Activity::Irq(id),
@@ -146,12 +143,12 @@ pub(in crate::linux) const fn activity(kind: u32, id: u32, function: Address) ->
     })
 }
 
-/// A priority as the kernel counts, of one in a record.
+/// Returns the kernel's priority from the value in a record.
 fn priority(stored: u8) -> i16 {
     i16::from(stored) - 1
 }
 
-/// An interrupt of the CPU itself, by its number in `enum flight_vector`.
+/// Returns an interrupt of the CPU itself by its number in `enum flight_vector`.
 const fn vector(id: u32) -> Option<Vector> {
     Some(match id {
         VECTOR_LOCAL_TIMER => Vector::LocalTimer,
@@ -164,17 +161,16 @@ const fn vector(id: u32) -> Option<Vector> {
     })
 }
 
-/// Goes back from the end of a window through a ring's records, to the switch
-/// before the window however long ago that was: who was switched in then runs as
-/// it begins.
+/// Backward search from the end of a window through a ring's records to the last switch before
+/// the window, however old: its thread runs when the window starts.
 #[derive(Debug)]
-pub(super) struct GoingBack {
+pub(super) struct BackwardSearch {
     from: Nanos,
     has_arrived: bool,
 }
 
-impl GoingBack {
-    /// For a window that begins at `from`.
+impl BackwardSearch {
+    /// Creates the search for a window that starts at `from`.
     pub(super) const fn to(from: Nanos) -> Self {
         Self {
             from,
@@ -182,49 +178,48 @@ impl GoingBack {
         }
     }
 
-    /// Whether the next older record is wanted.
+    /// Returns whether the next older record is needed.
     pub(super) fn wants(&mut self, record: &FlightRecord) -> bool {
         let is_wanted = !self.has_arrived || record.time() >= self.from;
-        // Of a thread that was run above real-time threads, the thread before it is wanted
-        // too: it is the one that kept the CPU.
+        // If a thread ran instead of real-time threads, the thread before it is also needed: it
+        // is the thread that used up the CPU.
         let is_above = record.is_served() || record.is_takeover();
         self.has_arrived |= record.time() < self.from && record.is_switch() && !is_above;
         is_wanted
     }
 }
 
-/// Priority of normal threads, and less urgent ones, as the kernel counts.
-const NORMAL: i16 = 100;
+/// Kernel priority of `SCHED_OTHER` threads; less urgent threads have larger values.
+const NORMAL_PRIORITY: i16 = 100;
 
-/// How far before a window the activities are kept that may not have ended.
+/// Time before a window from which unfinished activities are kept.
 const CONTEXT: Nanos = Nanos::from_secs(1);
 
-/// Leaves out of `records` what is older than the window from `from` on can
-/// have to do with: not the switch to who runs then.
+/// Removes records from `records` that are too old to affect the window from `from`. Keeps the
+/// switch to the thread that runs at its start.
 pub(super) fn forget_old(records: &mut Vec<FlightRecord>, from: Nanos) {
     let context = from.saturating_sub(CONTEXT);
     records.retain(|record| record.time() >= context || record.is_switch());
 }
 
-/// Gives each thread of `records`, which are in order of time, the name that it
-/// left by, in what was recorded of it before: it had that name at the end of its
-/// stay, and what it was called at the beginning was its parent's, or that of the
-/// program that it ran before.
+/// Gives each thread in `records`, which are in order of time, the name with which it left its
+/// CPU. It had that name at the end of its run; the name at the switch-in was its parent's, or
+/// that of the previous program.
 pub(super) fn give_newest_names(records: &mut [FlightRecord]) {
-    for at in 0..records.len() {
-        let FlightRecord { kind, id, what, .. } = records[at];
+    for index in 0..records.len() {
+        let FlightRecord { kind, id, what, .. } = records[index];
         if u32::from(kind) != FLIGHT_RENAMED {
             continue;
         }
-        let its = |one: &&mut FlightRecord| one.is_switch() && one.id == id;
-        records[..at]
+        let its = |record: &&mut FlightRecord| record.is_switch() && record.id == id;
+        records[..index]
             .iter_mut()
             .filter(its)
-            .for_each(|one| one.what = what);
+            .for_each(|record| record.what = what);
     }
 }
 
-/// The threads that could not run because a group's quota was used up, from records in
+/// Returns the threads that could not run because a group's quota was used up, from records in
 /// order of time.
 pub(super) fn throttles(records: &[FlightRecord]) -> Vec<Throttle> {
     let of_quota = records
@@ -239,13 +234,13 @@ pub(super) fn throttles(records: &[FlightRecord]) -> Vec<Throttle> {
         .collect()
 }
 
-/// The switches to threads that the fair server chose, from records in order of time.
+/// Returns the switches to threads that the fair server chose, from records in order of time.
 pub(super) fn served(records: &[FlightRecord]) -> Vec<Nanos> {
     let served = records.iter().filter(|record| record.is_served());
     served.map(FlightRecord::time).collect()
 }
 
-/// The sample that an entry tells.
+/// Converts an entry to a sample.
 pub(super) fn sample(entry: &Sample) -> StackSample {
     let chain = |frames: &[u64], count: u32| {
         let count = (count as usize).min(frames.len());
@@ -284,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_read_with_name_and_priorities() {
+    fn switch_is_read_with_name_and_priorities() {
         let record = FlightRecord {
             before: 1,
             prio: 0,
@@ -314,10 +309,10 @@ mod tests {
     }
 
     #[test]
-    fn throttles_have_the_thread_and_its_group() {
-        let quota = |at: u64, tid: u32, group: u64| FlightRecord {
+    fn throttle_has_the_thread_and_its_group() {
+        let quota = |time_ns: u64, tid: u32, group: u64| FlightRecord {
             what: [group, 0],
-            ..record(at, FLIGHT_QUOTA, tid)
+            ..record(time_ns, FLIGHT_QUOTA, tid)
         };
 
         let throttles = throttles(&[
@@ -327,30 +322,30 @@ mod tests {
             quota(4, 43, 0),
         ]);
 
-        let throttle = |at, tid, group| Throttle {
-            at_ns: Nanos::from_ns(at),
+        let throttle = |time_ns, tid, group| Throttle {
+            at_ns: Nanos::from_ns(time_ns),
             tid: Tid(tid),
             group,
         };
         assert_eq!(throttles, [throttle(2, 42, Some(7)), throttle(4, 43, None)]);
     }
 
-    /// Of a window that starts while the fair server runs normal threads, the real-time
-    /// thread before them is kept, however long ago it was switched in.
+    /// If a window starts while the fair server runs `SCHED_OTHER` threads, the real-time thread
+    /// before them is kept, however long ago it was switched in.
     #[test]
     fn window_during_service_starts_with_the_starving_thread() {
         let flag = |before: u32| u8::try_from(before).unwrap();
-        let served = |at, tid, left_prio| FlightRecord {
+        let served = |time, tid, left_prio| FlightRecord {
             before: flag(1 | NEXT_SERVED),
             prio: 121,
             left_prio,
-            ..record(Nanos::from_ms(at).ns(), FLIGHT_SWITCH, tid)
+            ..record(Nanos::from_ms(time).ns(), FLIGHT_SWITCH, tid)
         };
         let spinner = FlightRecord {
             prio: 50,
             ..record(Nanos::from_ms(100).ns(), FLIGHT_SWITCH, 5)
         };
-        // The kernel that runs does not mark service: the takeover alone shows it.
+        // This kernel does not mark the fair server: only the takeover shows it.
         let takeover = FlightRecord {
             before: flag(1),
             ..served(1_000, 7, 50)
@@ -362,9 +357,9 @@ mod tests {
             served(1_010, 8, 121),
         ];
         let wanted = |ring: &[FlightRecord]| {
-            let mut back = GoingBack::to(Nanos::from_ms(1_020));
+            let mut back = BackwardSearch::to(Nanos::from_ms(1_020));
             let newest_first = ring.iter().rev();
-            newest_first.take_while(|one| back.wants(one)).count()
+            newest_first.take_while(|record| back.wants(record)).count()
         };
 
         assert_eq!(wanted(&ring), 3);
@@ -375,10 +370,10 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_as_a_window_begins_is_known_however_long_ago_it_was_switched_in() {
-        let ms = |at: u64| Nanos::from_ms(at).ns();
-        let switch = |at| record(ms(at), FLIGHT_SWITCH, 42);
-        let interrupt = |at| record(ms(at), FLIGHT_IRQ, 9);
+    fn thread_that_runs_at_the_start_of_a_window_is_found_at_any_distance() {
+        let ms = |time: u64| Nanos::from_ms(time).ns();
+        let switch = |time| record(ms(time), FLIGHT_SWITCH, 42);
+        let interrupt = |time| record(ms(time), FLIGHT_IRQ, 9);
         let ring = [
             switch(500),
             switch(1_000),
@@ -388,21 +383,26 @@ mod tests {
             switch(5_002),
         ];
         let from = Nanos::from_secs(5);
-        let mut back = GoingBack::to(from);
+        let mut back = BackwardSearch::to(from);
 
         let newest_first = ring.into_iter().rev();
-        let mut found: Vec<_> = newest_first.take_while(|one| back.wants(one)).collect();
-        forget_old(&mut found, from);
+        let mut kept_records: Vec<_> = newest_first
+            .take_while(|record| back.wants(record))
+            .collect();
+        forget_old(&mut kept_records, from);
 
-        let kept = found.iter().rev().map(|one| one.time().ns() / ms(1));
+        let kept = kept_records
+            .iter()
+            .rev()
+            .map(|record| record.time().ns() / ms(1));
         assert_eq!(kept.collect::<Vec<_>>(), [1_000, 4_800, 5_001, 5_002]);
     }
 
     #[test]
-    fn a_thread_that_leaves_by_a_new_name_had_it_while_it_ran() {
-        let named = |at, kind, id, name: &[u8; 8]| FlightRecord {
+    fn renamed_thread_has_its_new_name_for_the_whole_run() {
+        let named = |time, kind, id, name: &[u8; 8]| FlightRecord {
             what: [u64::from_ne_bytes(*name), 0],
-            ..record(at, kind, id)
+            ..record(time, kind, id)
         };
         let mut records = [
             named(1, FLIGHT_SWITCH, 42, b"parent\0\0"),
@@ -414,17 +414,19 @@ mod tests {
 
         give_newest_names(&mut records);
 
-        let names = records.iter().filter_map(|one| match one.event()?.what {
-            Happening::Switch { tid, name, .. } => Some((tid.0, name)),
-            Happening::Begin(_) | Happening::End(_) => None,
-        });
+        let names = records
+            .iter()
+            .filter_map(|record| match record.event()?.what {
+                Happening::Switch { tid, name, .. } => Some((tid.0, name)),
+                Happening::Begin(_) | Happening::End(_) => None,
+            });
         let expected = [(42, "child"), (7, "parent"), (42, "child"), (7, "parent")];
         let expected = expected.map(|(tid, name)| (tid, name.to_owned()));
         assert_eq!(names.collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn a_switch_from_a_thread_that_was_not_seen_to_come_says_so() {
+    fn switch_from_a_thread_without_switch_in_is_marked() {
         let records = [
             record(1, FLIGHT_SWITCH, 42),
             record(2, FLIGHT_LEFT, 7),
@@ -434,7 +436,7 @@ mod tests {
 
         let events = events(&records);
 
-        let before = events.iter().filter_map(|one| match one.what {
+        let before = events.iter().filter_map(|record| match record.what {
             Happening::Switch { tid, before, .. } => Some((tid.0, before)),
             Happening::Begin(_) | Happening::End(_) => None,
         });
@@ -443,13 +445,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_later_version_is_left_out() {
+    fn record_of_a_later_version_is_ignored() {
         assert_eq!(record(1, 200, 0).event(), None);
         assert_eq!(record(1, FLIGHT_VECTOR, 99).event(), None);
     }
 
     #[test]
-    fn the_end_of_a_function_does_not_say_which() {
+    fn end_of_a_function_does_not_name_it() {
         let end = FlightRecord {
             what: [0xdead, 0],
             ..record(1, FLIGHT_HRTIMER + 1, 0)

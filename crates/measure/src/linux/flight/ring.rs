@@ -1,4 +1,4 @@
-//! Rings that BPF programs overwrite, read from the newest record back.
+//! Rings that BPF programs overwrite, read backwards from the newest record.
 
 use std::io;
 use std::marker::PhantomData;
@@ -11,40 +11,41 @@ use super::super::mapping::Mapped;
 use super::record::{Entry, RingHead};
 use crate::board::Memory as _;
 
-/// Bytes of a word that is read at once.
-const WORD: usize = size_of::<u64>();
+/// Size in bytes of a word that is read at once.
+const WORD_BYTES: usize = size_of::<u64>();
 
-/// How far neighbours may stand in the wrong order: an interrupt writes between
-/// another program's taking the time and its taking a place.
-const DISORDER: u64 = 8;
+/// Maximum distance of neighbours in the wrong order: an interrupt may write between the time at
+/// which another program reads the clock and the time at which it takes a place.
+const MAX_DISORDER: u64 = 8;
 
-/// One ring per CPU of records.
+/// Rings of records, one per CPU.
 ///
-/// The kernel may write at any time, so a record is read word by word as
-/// atomics; one that was overwritten meanwhile is dropped.
+/// The kernel may write at any time. A record is therefore read word by word as atomics, and
+/// dropped if it was overwritten during the read.
 #[derive(Debug)]
 pub(super) struct Rings<E> {
     heads: Mapped<RingHead>,
     records: Mapped<AtomicU64>,
     room: usize,
     entries: PhantomData<E>,
-    /// The recorded CPUs, by the place of their ring.
+    /// Recorded CPUs in the order of their rings.
     cpus: CpuList,
 }
 
-/// What was read from a ring.
+/// Records read from a ring.
 #[derive(Debug)]
-pub(super) struct Read<E> {
-    /// In the order in which they were written.
+pub(super) struct RingRecords<E> {
+    /// Records in the order of writing.
     pub(super) records: Vec<E>,
-    /// Whether records that were wanted had been overwritten.
+    /// Whether requested records had been overwritten.
     pub(super) overwritten: bool,
 }
 
 impl<E: Entry> Rings<E> {
-    /// Words of a record.
-    const WORDS: usize = E::BYTES / WORD;
-    const WHOLE: () = assert!(E::BYTES.is_multiple_of(WORD) && E::TIME_AT.is_multiple_of(WORD));
+    /// Number of words of a record.
+    const WORDS: usize = E::BYTES / WORD_BYTES;
+    const WHOLE: () =
+        assert!(E::BYTES.is_multiple_of(WORD_BYTES) && E::TIME_AT.is_multiple_of(WORD_BYTES));
 
     /// Maps the two arrays and opens a ring for each of `cpus`.
     pub(super) fn new(
@@ -76,30 +77,30 @@ impl<E: Entry> Rings<E> {
         &self.heads.all()[cpu as usize]
     }
 
-    /// How many records were written in all.
+    /// Returns the total number of records written.
     pub(super) fn written(&self) -> u64 {
         let cpus = self.cpus.as_slice().iter();
         cpus.map(|cpu| self.head(cpu.0).count.load(Ordering::Relaxed))
             .sum()
     }
 
-    /// How many switches of threads were not seen in all, at least.
+    /// Returns the total number of context switches that were not seen, at least.
     pub(super) fn unseen(&self) -> u64 {
         let cpus = self.cpus.as_slice().iter();
         cpus.map(|cpu| self.head(cpu.0).unseen.load(Ordering::Relaxed))
             .sum()
     }
 
-    /// The records of `cpu` up to the time `until`, as long as going back finds
-    /// them `wanted`.
+    /// Returns the records of `cpu` before the time `until`, backwards for as long as `wanted`
+    /// returns true.
     pub(super) fn newest(
         &self,
         cpu: u32,
         until: Nanos,
         mut wanted: impl FnMut(&E) -> bool,
-    ) -> Read<E> {
-        let Some(place) = self.cpus.as_slice().iter().position(|one| one.0 == cpu) else {
-            return Read {
+    ) -> RingRecords<E> {
+        let Some(place) = self.cpus.as_slice().iter().position(|other| other.0 == cpu) else {
+            return RingRecords {
                 records: Vec::new(),
                 overwritten: true,
             };
@@ -110,12 +111,12 @@ impl<E: Entry> Rings<E> {
         let count = self.head(cpu).count.load(Ordering::Acquire);
         #[allow(clippy::cast_possible_truncation, reason = "less than the room")]
         let words = |number: u64| &ring[(number % room) as usize * Self::WORDS..][..Self::WORDS];
-        let time = |number: u64| words(number)[E::TIME_AT / WORD].load(Ordering::Relaxed);
+        let time = |number: u64| words(number)[E::TIME_AT / WORD_BYTES].load(Ordering::Relaxed);
         let is_later = |number: u64| time(number) > until.ns();
         let oldest = count.saturating_sub(room);
-        // A busy CPU overwrites a few of the oldest while we search.
+        // A busy CPU overwrites some of the oldest records during the search.
         let end = first(oldest + room / 32..count, is_later);
-        let newest = count.min(end + DISORDER);
+        let newest = count.min(end + MAX_DISORDER);
         let mut records = Vec::new();
         let mut number = newest;
         let mut overwritten = count > room;
@@ -132,25 +133,25 @@ impl<E: Entry> Rings<E> {
             }
             records.push((number, record));
         }
-        // What the kernel reused while we read is no longer what it was.
+        // Records whose place the kernel reused during the read are invalid.
         let reused = self
             .head(cpu)
             .count
             .load(Ordering::Acquire)
             .saturating_sub(room);
-        let found = records.len();
+        let nr_found = records.len();
         records.retain(|(number, _)| *number > reused || reused == 0);
-        overwritten |= records.len() < found;
+        overwritten |= records.len() < nr_found;
         records.reverse();
-        Read {
+        RingRecords {
             records: records.into_iter().map(|(_, record)| record).collect(),
             overwritten,
         }
     }
 }
 
-/// The first of `numbers` for which `holds`, if it holds for all after it too;
-/// else their end.
+/// Returns the first of `numbers` for which `holds`, if it also holds for all later ones;
+/// otherwise their end.
 fn first(numbers: std::ops::Range<u64>, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (numbers.start.min(numbers.end), numbers.end);
     while low < high {
@@ -169,8 +170,8 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
-    fn the_first_is_found_also_where_there_is_none() {
+    #[allow(clippy::reversed_empty_ranges, reason = "this case is tested")]
+    fn first_is_the_end_if_none_matches() {
         let backwards = std::ops::Range { start: 9, end: 5 };
         for (numbers, from, found) in [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (backwards, 0, 5)]
         {

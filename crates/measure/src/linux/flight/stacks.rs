@@ -1,4 +1,4 @@
-//! Stack samples: which code each CPU was in, at a steady rate.
+//! Stack samples: the code that each CPU executes, at a steady rate.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
@@ -13,31 +13,31 @@ use super::record::{self, Sample};
 use super::ring::Rings;
 use crate::board::BoardMaps;
 
-/// How long a ring holds at least: longer than a collector stays away.
-const RING_TIME: Nanos = Nanos::from_secs(1);
+/// Minimum time that a ring holds: longer than the collector's absence.
+const MIN_RING_TIME: Nanos = Nanos::from_secs(1);
 
-/// A running sampler.
+/// Running sampler.
 #[derive(Debug)]
 pub(super) struct StackSampler {
     rings: Rings<Sample>,
     loaded: LoadedObject,
     pub(super) sampler: Sampler,
     pub(super) period: Nanos,
-    /// Each owns its event.
+    /// Each link owns its event.
     _links: Vec<Link>,
 }
 
 impl StackSampler {
-    /// Samples `cpus` from now on, by NMI where the machine can. With a
-    /// `board`, whole call chains are taken only while something there is
-    /// overdue; other samples have their innermost frame alone.
+    /// Starts to sample `cpus`, by NMI if the machine supports it. With a `board`, whole call
+    /// chains are taken only while an expiry on the board is overdue; other samples have only
+    /// their innermost frame.
     pub(super) fn new(
         cpus: &CpuList,
         frequency_hz: u32,
         board: Option<&BoardMaps>,
     ) -> Result<Self, ObjectRefused> {
         let period = Nanos::from_ns(1_000_000_000 / u64::from(frequency_hz.max(1)));
-        let bits = (RING_TIME.ns() / period.ns().max(1))
+        let bits = (MIN_RING_TIME.ns() / period.ns().max(1))
             .next_power_of_two()
             .ilog2();
         let nr_heads = possible_cpus();
@@ -80,8 +80,8 @@ impl StackSampler {
         })
     }
 
-    /// The samples of a CPU from `from` on, and whether earlier ones of them
-    /// were overwritten.
+    /// Returns the samples of a CPU from `from`, and whether earlier samples of the window were
+    /// overwritten.
     pub(super) fn samples(&self, cpu: u32, from: Nanos, to: Nanos) -> (Vec<StackSample>, bool) {
         let read = self
             .rings
@@ -90,16 +90,16 @@ impl StackSampler {
         (samples, read.overwritten)
     }
 
-    /// What it has cost since programs were timed, by the samples since.
+    /// Estimates the cost from the samples since programs were timed.
     pub(super) fn cost(&self) -> Vec<ProgramCost> {
         let timed = cost_of(&self.loaded);
-        let runs = timed.iter().map(|one| one.runs).sum();
+        let runs = timed.iter().map(|cost| cost.runs).sum();
         let since = self.rings.written().saturating_sub(runs);
-        timed.iter().map(|one| scaled(one, since, runs)).collect()
+        timed.iter().map(|cost| scaled(cost, since, runs)).collect()
     }
 }
 
-/// An event on each CPU: performance counters if all have them, else clocks.
+/// Opens an event on each CPU: performance counters if all CPUs have them, otherwise clocks.
 fn open_events(
     cpus: &CpuList,
     frequency_hz: u32,

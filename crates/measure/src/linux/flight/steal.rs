@@ -1,5 +1,4 @@
-//! Time that the hypervisor took, read where the scheduler reads it;
-//! `bpf/steal.bpf.c`.
+//! Steal time, read when the scheduler reads it; `bpf/steal.bpf.c`.
 
 use std::os::fd::AsFd;
 
@@ -11,13 +10,13 @@ use super::super::{objects, possible_cpus};
 use super::record::FlightRecord;
 use super::ring::Rings;
 
-/// Readings of each CPU that are kept, as a power of two: at most one comes in
-/// a millisecond or so.
+/// Number of readings per CPU that are kept, as a power of two: at most about one per
+/// millisecond.
 const RING_BITS: u32 = 10;
-/// A reading comes at the next tick at the latest, of 100 Hz.
-const AT_LATEST: Nanos = Nanos::from_ms(10);
+/// Maximum delay of a reading: the next tick, of 100 Hz.
+const MAX_READING_DELAY: Nanos = Nanos::from_ms(10);
 
-/// Keeps the readings of the hypervisor's steal clock.
+/// Recorder of the readings of the hypervisor's steal clock.
 #[derive(Debug)]
 pub struct StealClock {
     rings: Rings<FlightRecord>,
@@ -25,7 +24,7 @@ pub struct StealClock {
 }
 
 impl StealClock {
-    /// Reads for `cpus` from now on.
+    /// Starts to read for `cpus`.
     pub fn new(cpus: &CpuList) -> Result<Self, ObjectRefused> {
         let nr_heads = possible_cpus();
         let sizes = [("heads", nr_heads), ("records", cpus.len() << RING_BITS)];
@@ -41,11 +40,11 @@ impl StealClock {
         Ok(Self { rings, loaded })
     }
 
-    /// What was stolen from `cpu` in the window, by reading.
+    /// Returns the steal time of `cpu` in the window, per reading.
     pub fn steals(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<Steal> {
         let mut has_first = false;
-        // One reading before the window: the clock tells sums.
-        let read = self.rings.newest(cpu, to + AT_LATEST, |record| {
+        // Includes one reading before the window, because the clock is cumulative.
+        let read = self.rings.newest(cpu, to + MAX_READING_DELAY, |record| {
             let wanted = !has_first;
             has_first |= record.time() < from;
             wanted

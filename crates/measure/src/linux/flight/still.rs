@@ -1,37 +1,37 @@
-//! Spans in which no CPU showed a sign of life: a stop from outside.
+//! Spans without activity on any CPU: a stop from outside.
 
 use laggard_model::{Nanos, Span};
 
-/// Within the gaps between a CPU's own `signs`, those spans of more than
-/// `least` in which none of `others` showed a sign either. All signs are in
-/// order of time. Only gaps that end after `from` count.
+/// Returns the spans longer than `min` within the gaps between a CPU's `signs` in which none of
+/// `others` shows a sign either. All signs are in order of time. Only gaps that end after `from`
+/// count.
 ///
-/// The whole gap need not be silent elsewhere: a hypervisor stops its CPUs one
-/// after the other, and lets them go on one after the other.
+/// The other CPUs need not be silent for the whole gap: a hypervisor stops its CPUs one after the
+/// other, and resumes them one after the other.
 pub(super) fn common_silences(
     signs: &[Nanos],
     others: &[Vec<Nanos>],
     from: Nanos,
-    least: Nanos,
+    min: Nanos,
 ) -> Vec<Span> {
     let gaps = signs.windows(2).map(|two| Span {
         from_ns: two[0],
         to_ns: two[1],
     });
     let mut still: Vec<Span> = gaps
-        .filter(|gap| gap.to_ns >= from && is_longer(gap, least))
+        .filter(|gap| gap.to_ns >= from && is_longer(gap, min))
         .collect();
     for other in others {
         still = still
             .iter()
             .flat_map(|span| gaps_within(span, other))
-            .filter(|gap| is_longer(gap, least))
+            .filter(|gap| is_longer(gap, min))
             .collect();
     }
     still
 }
 
-/// `span` cut at the signs within it.
+/// Splits `span` at the signs within it.
 fn gaps_within(span: &Span, signs: &[Nanos]) -> Vec<Span> {
     let first = signs.partition_point(|&at| at <= span.from_ns);
     let end = signs.partition_point(|&at| at < span.to_ns).max(first);
@@ -44,50 +44,50 @@ fn gaps_within(span: &Span, signs: &[Nanos]) -> Vec<Span> {
     gaps
 }
 
-fn is_longer(span: &Span, least: Nanos) -> bool {
-    span.to_ns > span.from_ns + least
+fn is_longer(span: &Span, min: Nanos) -> bool {
+    span.to_ns > span.from_ns + min
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LEAST: Nanos = Nanos::from_ms(3);
+    const MIN: Nanos = Nanos::from_ms(3);
 
     fn ms(times: &[u64]) -> Vec<Nanos> {
         times.iter().map(|&at| Nanos::from_ms(at)).collect()
     }
 
-    fn found(signs: &[u64], others: &[&[u64]]) -> Vec<(u64, u64)> {
+    fn silences(signs: &[u64], others: &[&[u64]]) -> Vec<(u64, u64)> {
         let others: Vec<Vec<Nanos>> = others.iter().map(|other| ms(other)).collect();
-        common_silences(&ms(signs), &others, Nanos::from_ms(5), LEAST)
+        common_silences(&ms(signs), &others, Nanos::from_ms(5), MIN)
             .iter()
             .map(|span| (span.from_ns.ns() / 1_000_000, span.to_ns.ns() / 1_000_000))
             .collect()
     }
 
     #[test]
-    fn cpus_that_stop_and_go_on_at_different_times_are_still_in_between() {
+    fn cpus_that_stop_and_resume_at_different_times_are_silent_in_between() {
         let own = [8, 10, 30, 31];
 
-        assert_eq!(found(&own, &[&[9, 12, 26, 28, 29]]), [(12, 26)]);
+        assert_eq!(silences(&own, &[&[9, 12, 26, 28, 29]]), [(12, 26)]);
         assert_eq!(
-            found(&own, &[&[9, 12, 27], &[11, 20, 33]]),
+            silences(&own, &[&[9, 12, 27], &[11, 20, 33]]),
             [(12, 20), (20, 27)]
         );
     }
 
     #[test]
-    fn a_cpu_that_is_silent_alone_is_not_still() {
+    fn cpu_that_is_silent_alone_does_not_count() {
         let own = [8, 10, 30, 31];
 
-        assert_eq!(found(&own, &[&[12, 15, 18, 21, 24, 27]]), []);
-        assert_eq!(found(&own, &[&[10, 30], &[12, 15, 18, 21, 24, 27]]), []);
+        assert_eq!(silences(&own, &[&[12, 15, 18, 21, 24, 27]]), []);
+        assert_eq!(silences(&own, &[&[10, 30], &[12, 15, 18, 21, 24, 27]]), []);
     }
 
     #[test]
-    fn what_was_over_before_does_not_count() {
-        assert_eq!(found(&[0, 4, 6, 7], &[&[0, 7]]), []);
-        assert_eq!(found(&[0, 5], &[&[]]), [(0, 5)]);
+    fn gap_that_ended_before_does_not_count() {
+        assert_eq!(silences(&[0, 4, 6, 7], &[&[0, 7]]), []);
+        assert_eq!(silences(&[0, 5], &[&[]]), [(0, 5)]);
     }
 }

@@ -1,5 +1,5 @@
-//! The callbacks that need no thread: the softirq timer's and the work
-//! item's. What they are told, and what they say.
+//! Callbacks that need no thread: those of the softirq timer and the work item, with their
+//! parameters and counts.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -13,15 +13,15 @@ use super::Programs;
 use super::values::{self, Deferral, PrepareArgs, StartArgs, Work};
 use crate::board::{LINES_PER_CPU, NO_LINE, Timeline};
 
-/// Size of a doorbell's ring, whose data nobody reads, and of each of its two
-/// position pages.
+/// Size in bytes of a doorbell's ring, whose data are ignored, and of each of its two position
+/// pages.
 pub(crate) const DOORBELL_BYTES: u32 = 4096;
 
-/// Most followers of one softirq timer.
+/// Maximum number of followers of one softirq timer.
 pub(crate) const MAX_FOLLOWERS: usize = Deferral::FOLLOWERS_LEN;
 
 impl Programs {
-    /// A ring buffer for the deferred thread at `place` of `cpu`.
+    /// Returns a ring buffer for the deferred thread at `place` of `cpu`.
     pub(crate) fn doorbell(&self, cpu: u32, place: usize) -> Result<OwnedFd, ObjectRefused> {
         let deferred = self
             .deferred
@@ -53,7 +53,7 @@ impl Programs {
             .map_err(|err| ObjectRefused::because(err.to_string()))
     }
 
-    /// Starts the softirq timer of `lines`' CPU; to be called on that CPU.
+    /// Starts the softirq timer of `lines`' CPU; call it on that CPU.
     pub(crate) fn start_deferral(
         &self,
         lines: &CpuLines,
@@ -70,8 +70,7 @@ impl Programs {
         deferred.call_with("start_deferral", &args).map(|_| ())
     }
 
-    /// Readies the work item of `lines`' CPU where a timer descriptor leads to
-    /// it.
+    /// Prepares the work item of `lines`' CPU if a timer descriptor starts it.
     pub(crate) fn prepare_carried(&self, lines: &CpuLines) -> Result<(), ObjectRefused> {
         match (&self.worker, lines.carried()) {
             (Some(worker), Some(place)) => prepare_work(worker, lines.cpu, place, true),
@@ -89,16 +88,15 @@ impl Programs {
         }
     }
 
-    /// How often the softirq's callbacks of `cpu` ran on another one, since the
-    /// start.
+    /// Returns the number of callbacks of `cpu`'s softirq timer that ran on another CPU.
     pub(crate) fn foreign(&self, cpu: u32) -> u64 {
         let deferred = self.deferred.as_ref();
         let deferral = deferred.and_then(|deferred| deferral(deferred, cpu));
-        deferral.map_or(0, |one| one.foreign)
+        deferral.map_or(0, |deferral| deferral.foreign)
     }
 
-    /// What the softirq timer of `cpu` is armed for: that expiry, and none
-    /// before, is still to be served. `None`: there is no such timer.
+    /// Returns the expiry for which the softirq timer of `cpu` is armed: the first that is not
+    /// served yet. `None` if there is no such timer.
     pub(crate) fn armed_for(&self, cpu: u32) -> Option<Nanos> {
         let deferral = deferral(self.deferred.as_ref()?, cpu)?;
         Some(Nanos::from_ns(deferral.armed_ns))
@@ -106,7 +104,7 @@ impl Programs {
 }
 
 impl Deferral {
-    /// One that does nothing, to try the callback with.
+    /// Returns an idle deferral, to try the callback.
     pub(super) fn stopped() -> Self {
         Self {
             stop: 1,
@@ -116,7 +114,7 @@ impl Deferral {
 
     fn new(cpu: u32, timeline: Timeline, lines: Option<&CpuLines>) -> Self {
         let place = |place: usize| u32::try_from(place).expect("a CPU has 16 places");
-        let of = |service| {
+        let place_of = |service| {
             lines
                 .and_then(|lines| lines.place_of(service))
                 .map_or(NO_LINE, place)
@@ -126,7 +124,7 @@ impl Deferral {
         for (slot, &follower) in followers.iter_mut().zip(listed) {
             *slot = place(follower);
         }
-        let worker = of(Service::Worker);
+        let worker = place_of(Service::Worker);
         let turn = lines
             .and_then(|lines| Some(lines.turn_of(lines.place_of(Service::Softirq)?)))
             .unwrap_or_default();
@@ -134,7 +132,7 @@ impl Deferral {
         Self {
             timeline: timeline.into(),
             cpu,
-            line: of(Service::Softirq),
+            line: place_of(Service::Softirq),
             nr_followers: place(listed.len()),
             followers,
             stride: rounds(turn.stride),

@@ -1,4 +1,4 @@
-//! What the programs and callbacks of a run cost.
+//! Cost of the programs and callbacks of a run.
 
 use laggard_bpf::object::LoadedObject;
 use laggard_model::{Nanos, ProgramCost};
@@ -8,7 +8,7 @@ use super::Programs;
 use super::callback::{deferral, work};
 
 impl Programs {
-    /// Lets the kernel time the programs until [`Programs::end_timing`].
+    /// Makes the kernel time the programs until [`Programs::end_timing`].
     pub(crate) fn begin_timing(&mut self, now: Nanos) {
         let costs = self.timed_costs();
         self.statistics.begin(now, costs);
@@ -20,27 +20,27 @@ impl Programs {
         self.statistics.end(now, costs);
     }
 
-    /// What all programs and callbacks have cost since they were loaded, as far
-    /// as the kernel timed them.
+    /// Returns the cost of all programs and callbacks since they were loaded, for the time that
+    /// the kernel timed them.
     pub(crate) fn cost_of_timing(&self, cpus: &[u32]) -> Nanos {
         let programs = self.statistics.timed_cost();
         let callbacks = self.deferred.iter().flat_map(|deferred| {
             cpus.iter()
-                .filter_map(|&cpu| deferral(deferred, cpu).map(|one| one.run_ns))
+                .filter_map(|&cpu| deferral(deferred, cpu).map(|counts| counts.run_ns))
         });
         let works = self.worker.iter().flat_map(|worker| {
             cpus.iter()
-                .filter_map(|&cpu| work(worker, cpu).map(|one| one.run_ns))
+                .filter_map(|&cpu| work(worker, cpu).map(|counts| counts.run_ns))
         });
         programs + Nanos::from_ns(callbacks.chain(works).sum())
     }
 
-    /// What each program cost while the kernel timed it.
+    /// Returns the cost of each program while the kernel timed it.
     fn timed_costs(&self) -> Vec<ProgramCost> {
         self.attached().flat_map(cost_of).collect()
     }
 
-    /// How often a program was not called, since all were loaded.
+    /// Returns the number of skipped program calls since all programs were loaded.
     pub(crate) fn skipped(&self) -> u64 {
         self.attached().map(skipped).sum()
     }
@@ -57,33 +57,36 @@ impl Programs {
         objects.into_iter().flatten()
     }
 
-    /// What each program and callback cost in `wall`, the time recorded: the
-    /// programs by what a run cost while the kernel timed them just before, the
-    /// callbacks by what they cost in `ran`, the time since they began.
+    /// Returns the cost of each program and callback in `wall`, the recorded time. For programs
+    /// it is estimated from the cost per run while the kernel timed them just before. For
+    /// callbacks it is scaled from their cost in `ran`, the time since they started.
     pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, ran: Nanos) -> Vec<ProgramCost> {
         let mut cost = self.statistics.costs_since(wall);
         let mut callback = |name: &str, values: Vec<(u64, u64)>| {
             let runs = values.iter().map(|(runs, _)| runs).sum();
             if runs > 0 {
                 let run_ns = Nanos::from_ns(values.iter().map(|(_, ns)| ns).sum());
-                let all = ProgramCost {
+                let total = ProgramCost {
                     name: name.into(),
                     runs,
                     run_ns,
                 };
-                cost.push(scaled(&all, wall.ns(), ran.ns()));
+                cost.push(scaled(&total, wall.ns(), ran.ns()));
             }
         };
         if let Some(deferred) = &self.deferred {
             let each = cpus.iter().filter_map(|&cpu| deferral(deferred, cpu));
             callback(
                 "on_deferred",
-                each.map(|one| (one.runs, one.run_ns)).collect(),
+                each.map(|counts| (counts.runs, counts.run_ns)).collect(),
             );
         }
         if let Some(worker) = &self.worker {
             let each = cpus.iter().filter_map(|&cpu| work(worker, cpu));
-            callback("on_work", each.map(|one| (one.runs, one.run_ns)).collect());
+            callback(
+                "on_work",
+                each.map(|counts| (counts.runs, counts.run_ns)).collect(),
+            );
         }
         cost
     }

@@ -1,4 +1,4 @@
-//! How a measuring thread makes itself known to the programs.
+//! Registration of a measuring thread with the programs.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -11,14 +11,12 @@ use libbpf_rs::libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts};
 use super::Programs;
 use super::values::EnlistArgs;
 
-/// A program of `chain.bpf.c` that each measuring thread runs itself: in a PID
-/// namespace (a container) only the kernel can tell the number that
-/// tracepoints know a thread by.
+/// Program of `chain.bpf.c` that each measuring thread runs. In a PID namespace (a container)
+/// only the kernel knows the TID that tracepoints report.
 #[derive(Debug)]
 pub(crate) struct Enlist(OwnedFd);
 
 impl Programs {
-    /// See [`Enlist`].
     pub(crate) fn enlist(&self) -> Result<Enlist, ObjectRefused> {
         let program = self.chain.program("enlist")?;
         let fd = program.as_fd().try_clone_to_owned();
@@ -28,8 +26,8 @@ impl Programs {
 }
 
 impl Enlist {
-    /// The calling thread belongs to line `line` of `cpu`, and is its service
-    /// or only arms its timer.
+    /// Registers the calling thread for line `line` of `cpu`, as its service or as the thread
+    /// that arms its timer.
     pub(crate) fn enlist(&self, cpu: Cpu, line: usize, serves: bool) -> io::Result<()> {
         let args = EnlistArgs {
             cpu: cpu.0,
@@ -43,10 +41,9 @@ impl Enlist {
             ctx_size_in: u32::try_from(args.len()).map_err(io::Error::other)?,
             ..Default::default()
         };
-        // SAFETY: the descriptor is a program's, `run` and what it points to
-        //         live until the return, and the sizes are those of both. The
-        //         kernel writes the arguments back, to memory that is ours to
-        //         change.
+        // SAFETY: the descriptor is a program's, `run` and the memory that it points to live
+        // until the return, and the sizes are those of both. The kernel writes the arguments back
+        // to memory that this function owns.
         match unsafe { bpf_prog_test_run_opts(self.0.as_raw_fd(), &raw mut run) } {
             0 => match i32::from_ne_bytes(run.retval.to_ne_bytes()) {
                 0 => Ok(()),

@@ -1,4 +1,4 @@
-//! The BPF objects of one run, loaded over one board.
+//! BPF objects of one run, loaded with one board.
 
 mod callback;
 mod cost;
@@ -6,7 +6,7 @@ mod enlist;
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "generated; the programs use some fields alone"
+    reason = "generated; only the programs use some fields"
 )]
 pub(super) mod values {
     include!(concat!(env!("OUT_DIR"), "/programs.rs"));
@@ -28,20 +28,19 @@ use callback::{prepare_work, set_deferral};
 pub(crate) use enlist::Enlist;
 use values::{Deferral, Interrupt, StartArgs};
 
-/// In [`Programs::refused`], that timer descriptors give no softirq.
+/// Key in [`Programs::refused`] for timer descriptors that do not expire in softirq context.
 const SOFT_TIMERS: &str = "soft timers";
 
-/// The objects that this kernel takes. Each that it does not take has left a
-/// reason in [`Programs::refused`].
+/// Objects that this kernel accepts. Each refused object has a reason in [`Programs::refused`].
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) chain: LoadedObject,
     pub(crate) irq: Option<LoadedObject>,
     pub(crate) raise: Option<LoadedObject>,
     pub(crate) deferred: Option<LoadedObject>,
-    /// Beside `deferred`, where the softirq timer is armed for a delay.
+    /// Loaded in addition to `deferred` if the softirq timer is armed with a delay.
     arming: Option<LoadedObject>,
-    /// Whether timer descriptors were seen to expire in softirq context.
+    /// Whether timer descriptors expire in softirq context, by a trial.
     pub(crate) has_soft_timers: bool,
     pub(crate) worker: Option<LoadedObject>,
     external: Option<LoadedObject>,
@@ -50,7 +49,7 @@ pub(crate) struct Programs {
     pub(crate) stamps: Stamps,
 }
 
-/// How large the board is.
+/// Size of the board.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     pub(crate) nr_cpus: usize,
@@ -58,8 +57,8 @@ pub(crate) struct Extent {
 }
 
 impl Programs {
-    /// Loads what `services` need and the kernel takes; `Err` when even the
-    /// first object is refused.
+    /// Loads the objects that `services` need and the kernel accepts. `Err` if even the first
+    /// object is refused.
     pub(crate) fn load(
         extent: Extent,
         services: &[Service],
@@ -74,7 +73,7 @@ impl Programs {
         let chain = objects::CHAIN.load(&[], &sizes, |open| {
             objects::CHAIN.set_input(open, "waking_is_stamped", &waking_is_stamped)
         })?;
-        let mut all = Self {
+        let mut programs = Self {
             chain,
             irq: None,
             raise: None,
@@ -87,26 +86,28 @@ impl Programs {
             statistics: Statistics::default(),
             stamps,
         };
-        if all.stamps.has(Stage::Irq) {
-            all.irq = all.load_optional(objects::IRQ, extent);
+        if programs.stamps.has(Stage::Irq) {
+            programs.irq = programs.load_optional(objects::IRQ, extent);
         }
         let wants_worker = services.contains(&Service::Worker);
         if wants_worker || services.contains(&Service::Softirq) {
-            if all.stamps.need_raise() {
-                all.raise = all.load_optional(objects::RAISE, extent);
+            if programs.stamps.need_raise() {
+                programs.raise = programs.load_optional(objects::RAISE, extent);
             }
-            match all.load_deferred(extent) {
-                Ok((deferred, arming)) => (all.deferred, all.arming) = (Some(deferred), arming),
-                Err(refused) => all.refused.push((objects::DEFERRED.name, refused)),
+            match programs.load_deferred(extent) {
+                Ok((deferred, arming)) => {
+                    (programs.deferred, programs.arming) = (Some(deferred), arming)
+                }
+                Err(refused) => programs.refused.push((objects::DEFERRED.name, refused)),
             }
         }
         if wants_worker {
-            match all.load_worker(extent) {
-                Ok(worker) => all.worker = Some(worker),
-                Err(refused) => all.refused.push((objects::WORKER.name, refused)),
+            match programs.load_worker(extent) {
+                Ok(worker) => programs.worker = Some(worker),
+                Err(refused) => programs.refused.push((objects::WORKER.name, refused)),
             }
         }
-        Ok(all)
+        Ok(programs)
     }
 
     fn load_optional(&mut self, source: ObjectFile, extent: Extent) -> Option<LoadedObject> {
@@ -135,8 +136,8 @@ impl Programs {
         source.load(&shared, &sizes, prepare)
     }
 
-    /// The work item, by either of the two ways to name its callback, tried
-    /// once without effect. `Err`: why the first way is refused.
+    /// Loads the work item with either of the two ways to name its callback and tries it once
+    /// without effect. `Err`: the reason against the first way.
     fn load_worker(&self, extent: Extent) -> Result<LoadedObject, ObjectRefused> {
         let load = |source: ObjectFile| {
             let loaded = self.load_shared(source, extent, |_| Ok(()))?;
@@ -146,8 +147,8 @@ impl Programs {
             .or_else(|refused| load(objects::WORKER_IMPLICIT).map_err(|_: ObjectRefused| refused))
     }
 
-    /// The softirq timer, absolute and pinned where the kernel can, tried
-    /// once without effect.
+    /// Loads the softirq timer, absolute and pinned if the kernel supports it, and tries it once
+    /// without effect.
     fn load_deferred(
         &self,
         extent: Extent,
@@ -172,7 +173,7 @@ impl Programs {
             })
     }
 
-    /// Whether `service` can be measured with what was loaded.
+    /// Returns whether `service` can be measured with the loaded objects.
     pub(crate) fn gives(&self, service: Service) -> bool {
         match service {
             Service::Irq => self.irq.is_some(),
@@ -194,7 +195,7 @@ impl Programs {
         }
     }
 
-    /// Why `service` cannot be measured.
+    /// Returns why `service` cannot be measured.
     pub(crate) fn reason_against(&self, service: Service) -> String {
         let name = match service {
             Service::Irq => objects::IRQ.name,
@@ -224,7 +225,7 @@ impl Programs {
         }
     }
 
-    /// Why an object was refused, if it was.
+    /// Returns why an object was refused, if it was.
     pub(crate) fn refusal_of(&self, name: &str) -> Option<&ObjectRefused> {
         self.refused
             .iter()
@@ -232,9 +233,9 @@ impl Programs {
             .map(|(_, refused)| refused)
     }
 
-    /// Adds what stamps the handler of a device's interrupt `irq` and the threads
-    /// that it may run in, for a thread that waits on `cpu`; instead of what
-    /// stamps the timer's.
+    /// Adds the programs that stamp the handler of a device's interrupt `irq` and the threads in
+    /// which it may run, for a thread that waits on `cpu`. They replace the programs that stamp
+    /// the timer.
     pub(crate) fn load_external(&mut self, extent: Extent, irq: u32, handlers: &[Tid], cpu: Cpu) {
         self.irq = None;
         let mut source = Interrupt {
@@ -254,14 +255,13 @@ impl Programs {
         }
     }
 
-    /// Whether stage `irq` is stamped.
+    /// Returns whether stage `irq` is stamped.
     pub(crate) fn has_irq(&self) -> bool {
         self.stamps.has(Stage::Irq) && (self.irq.is_some() || self.external.is_some())
     }
 
-    /// Where the softirq timer is refused, tries on `cpu` whether timer
-    /// descriptors serve instead. The programs must be attached and `board`,
-    /// which is theirs, not in use.
+    /// If the softirq timer is refused, tries on `cpu` whether timer descriptors can replace it.
+    /// The programs must be attached, and `board`, which is theirs, must not be in use.
     pub(crate) fn try_soft_timers(&mut self, cpu: Cpu, board: &Board) {
         if self.refusal_of(objects::DEFERRED.name).is_none()
             || self.refusal_of(objects::RAISE.name).is_some()
@@ -277,8 +277,8 @@ impl Programs {
         }
     }
 
-    /// Lets timer descriptors be learnt as long as the result lives, where they
-    /// serve.
+    /// Attaches the program that learns timer descriptors, if they are used, for as long as the
+    /// result lives.
     pub(crate) fn learn_timers(
         &self,
         extent: Extent,
@@ -291,7 +291,7 @@ impl Programs {
         Ok(Some(learning))
     }
 
-    /// What serves the deferred route here.
+    /// Returns the mechanism of the deferred route on this machine.
     pub(crate) fn deferral(&self) -> DeferredBy {
         if self.has_soft_timers {
             DeferredBy::Descriptor
@@ -300,7 +300,7 @@ impl Programs {
         }
     }
 
-    /// Hooks the programs to their tracepoints.
+    /// Attaches the programs to their tracepoints.
     pub(crate) fn attach(&mut self) -> Result<(), ObjectRefused> {
         let stamps = self.stamps;
         if let Some(external) = &mut self.external {
@@ -314,7 +314,7 @@ impl Programs {
                 external.attach_some(&wanted)?;
             }
         }
-        // The softirq of a timer descriptor has no other program.
+        // No other program sees the softirq of a timer descriptor.
         let is_refused = self.refusal_of(objects::DEFERRED.name).is_some();
         let wanted = [
             (

@@ -1,5 +1,5 @@
-//! The beginning of measuring: softirq timers are armed, and everything runs for
-//! a while before it counts.
+//! Start of the measurement: softirq timers are armed, and everything runs for a while before the
+//! recording starts.
 
 use std::sync::atomic::Ordering;
 
@@ -13,24 +13,23 @@ use crate::board::Timeline;
 use crate::probe::{ProbeError, Request};
 use crate::source::Source as _;
 
-/// From the first expiry to the first that is recorded, at least. Programs
-/// are timed meanwhile.
+/// Minimum time from the first expiry to the first recorded one. Programs are timed during this
+/// time.
 pub(super) const WARM_UP: Nanos = Nanos::from_ms(500);
 
-/// What collecting and writing takes for each row, about: 0.8 to 1.1 us were
-/// seen (docs/method.md 3).
-const COLLECTING: Nanos = Nanos::from_us(1);
+/// Approximate time to collect and write a row: 0.8 to 1.1 us were measured (docs/method.md 3).
+const COLLECTION_PER_ROW: Nanos = Nanos::from_us(1);
 
 impl ThreadSource {
-    /// Lets everything run for a while, from `start` on.
-    pub(super) fn run_in(&mut self, start: Nanos) {
+    /// Runs everything for a while, from `start`.
+    pub(super) fn warm_up(&mut self, start: Nanos) {
         self.shared.exhaustion.note(clock::now());
         let now = clock::now();
         self.warm_up = Some((self.usage(now), start));
         if let Some(programs) = &mut self.programs {
             programs.begin_timing(start);
-            // Who came to this late, because others had the CPU, does not tell what
-            // is used by what the next few instructions use.
+            // If other threads had the CPU and this line runs late, the usage over the next few
+            // instructions is not representative.
             std::thread::sleep(
                 (start.max(now) + WARM_UP)
                     .saturating_sub(clock::now())
@@ -40,7 +39,7 @@ impl ThreadSource {
         }
     }
 
-    /// Records what is due from `from` on, and forgets what came before.
+    /// Records expiries from `from`, and discards earlier ones.
     pub(super) fn record_from(&mut self, from: Nanos) {
         for (_, reader) in &mut self.readers {
             reader.begin_at(from);
@@ -55,13 +54,13 @@ impl ThreadSource {
         self.skipped.0 = self.skipped_so_far();
     }
 
-    /// What has been used by `at`, which is now.
+    /// Returns the usage at `at`, which is now.
     fn usage(&self, at: Nanos) -> Usage {
         Usage::at(at, self.measuring_cpu(), self.competing_cpu())
     }
 
-    /// What measuring would take to serve every expiry, by what it has taken
-    /// since `before`, when it began to warm up: a share of the time of its CPUs.
+    /// Estimates the cost of serving every expiry, from the usage since `before`, the start of
+    /// the warm-up: a fraction of the time of its CPUs.
     fn price_since(&self, before: Usage, now: &Usage, start: Nanos) -> Option<f64> {
         let programs = self.programs.as_ref()?.cost_of_timing(&self.cpus());
         let cpu = now.cpu.saturating_sub(before.cpu) + programs;
@@ -77,15 +76,18 @@ impl ThreadSource {
         }
         let unserved = if served > 0.0 { planned / served } else { 1.0 };
         let rows = self.rows_of_a_period() / self.request.period.as_secs_f64();
-        let all = self.plans.len() as f64;
-        let share = cpu.as_secs_f64() / (wall * all) * unserved.max(1.0);
-        (wall > 0.0).then(|| share + rows * COLLECTING.as_secs_f64() / all)
+        let cpus = self.plans.len() as f64;
+        let share = cpu.as_secs_f64() / (wall * cpus) * unserved.max(1.0);
+        (wall > 0.0).then(|| share + rows * COLLECTION_PER_ROW.as_secs_f64() / cpus)
     }
 
-    /// How many rows a period brings: lines that are asked in turn share one.
+    /// Returns the number of rows per period. Lines that are requested in turn share one.
     fn rows_of_a_period(&self) -> f64 {
-        let asked = self.readers.iter().map(|(_, one)| 1.0 / one.stride as f64);
-        asked.sum()
+        let rows = self
+            .readers
+            .iter()
+            .map(|(_, reader)| 1.0 / reader.stride as f64);
+        rows.sum()
     }
 
     /// Arms every CPU's softirq timer on its CPU, then returns to all CPUs.
@@ -108,7 +110,7 @@ impl ThreadSource {
                 u32::try_from(plan.timelines()).expect("a CPU has 16 places at most"),
                 start,
             );
-            // A thread of its own, so that nobody's affinity has to be restored.
+            // Uses a separate thread, so that the affinity of the caller does not change.
             std::thread::scope(|scope| {
                 policy::trial()
                     .spawn_scoped(scope, || {
@@ -131,8 +133,8 @@ impl ThreadSource {
     }
 }
 
-/// The timeline that leads to the line at `place`: a direct thread's own, or
-/// the softirq timer's.
+/// Returns the timeline that leads to the line at `place`: that of a direct thread, or the
+/// softirq timer's.
 pub(super) fn timeline(request: &Request, plan: &CpuLines, place: usize, start: Nanos) -> Timeline {
     Timeline::new(
         request.seed ^ u64::from(plan.cpu),

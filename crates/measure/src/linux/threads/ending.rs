@@ -1,4 +1,4 @@
-//! The end of measuring, and what is to be said of it then.
+//! End of the measurement, and its warnings.
 
 use std::sync::atomic::Ordering;
 
@@ -10,38 +10,38 @@ use super::super::{online_cpus, policy};
 use super::ThreadSource;
 use crate::board::{Asker, LineReader, Standing, unserved};
 
-/// How far the end is.
+/// Progress of the end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum EndPhase {
-    /// The softirq timers run: it has not begun, or they have not come to all
+    /// The softirq timers still run: the end has not started, or they have not reached everything
     /// that was due.
     Timers,
-    /// The services have not come to all that was asked for.
+    /// The services have not served all requests.
     Services,
-    /// The threads are told to end.
+    /// The threads are stopped.
     Threads,
 }
 
 impl ThreadSource {
-    /// Records no expiry from `ended` on.
+    /// Records no expiry from `ended`.
     pub(super) fn end(&mut self, ended: Nanos) {
         self.ended = Some(ended);
         let board = &self.shared.board;
-        self.schedulings.look(&self.threads, board, ended);
+        self.schedulings.check(&self.threads, board, ended);
         self.skipped.1 = Some(self.skipped_so_far());
         for (_, reader) in &mut self.readers {
             reader.until = ended;
         }
         if self.began.is_none() {
-            // Nothing has been asked: the threads end when they are told so.
+            // No requests are open: the threads end on request.
             self.stop_softirq_timers();
             self.let_threads_end();
             self.threads.clear();
         }
     }
 
-    /// Takes the next step to the end, where all has come that has to come
-    /// before it. Returns whether it was the last.
+    /// Takes the next step to the end when its precondition is met. Returns whether it was the
+    /// last step.
     pub(super) fn come_to_rest(&mut self) -> bool {
         if self.ending == EndPhase::Timers && self.are_past() {
             self.stop_softirq_timers();
@@ -55,7 +55,7 @@ impl ThreadSource {
             && !self.is_anyone_waiting()
     }
 
-    /// Gives up whatever has not come by now.
+    /// Gives up every expiry that has not been served.
     pub(super) fn give_up(&mut self, given_up: Nanos) {
         if self.ending == EndPhase::Timers {
             self.stop_softirq_timers();
@@ -73,11 +73,14 @@ impl ThreadSource {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the softirq timers have come to all that was due before the end.
+    /// Returns whether the softirq timers have reached everything that was due before the end.
     fn are_past(&self) -> bool {
         let ended = self.ended.unwrap_or(Nanos::ZERO);
         let is_past = |cpu| {
-            let armed = self.programs.as_ref().and_then(|all| all.armed_for(cpu));
+            let armed = self
+                .programs
+                .as_ref()
+                .and_then(|programs| programs.armed_for(cpu));
             armed.is_none_or(|armed| armed >= ended)
         };
         let mut timed = self.plans.iter().filter(|plan| plan.has_callback());
@@ -103,7 +106,7 @@ impl ThreadSource {
         }
     }
 
-    /// Whether a service has not come that was asked for before the end.
+    /// Returns whether a service has not served a request from before the end.
     fn is_anyone_waiting(&self) -> bool {
         self.readers.iter().any(|(cpu, reader)| {
             let board = self.shared.board.cpu(*cpu);
@@ -112,14 +115,14 @@ impl ThreadSource {
         })
     }
 
-    /// How a line stands now that nobody waits for it any more.
+    /// Returns the state of a line, for which no thread waits any more.
     fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
         let board = self.shared.board.cpu(cpu);
         let line = (laggard_model::Cpu(cpu), reader.index);
         let stays = || {
             let threads = self.threads.iter();
             let own = threads.filter(|thread| thread.line == line && !thread.is_finished());
-            // Who raises a device's interrupt does not serve it.
+            // A thread that raises a device's interrupt does not serve it.
             own.filter(|thread| thread.is_service || reader.asker != Asker::Device)
         };
         let has_left = || stays().next().is_none();
@@ -133,14 +136,17 @@ impl ThreadSource {
         };
         match reader.asker {
             Asker::Thread if has_left() => Standing {
-                // It came after the end, and left before it waited again.
+                // The service ran after the end, and the thread left before it waited again.
                 unserved_from: Some(0),
                 given_up: reader.until,
                 is_elsewhere,
             },
             Asker::Thread => is_unserved(true),
             Asker::Callback => {
-                let armed = self.programs.as_ref().and_then(|all| all.armed_for(cpu));
+                let armed = self
+                    .programs
+                    .as_ref()
+                    .and_then(|programs| programs.armed_for(cpu));
                 is_unserved(armed.is_some_and(|armed| armed < reader.until))
             }
             Asker::Carrier => {
@@ -161,31 +167,31 @@ impl ThreadSource {
         }
     }
 
-    /// How often a program was not called by now.
+    /// Returns the number of skipped program calls so far.
     pub(super) fn skipped_so_far(&self) -> u64 {
         self.programs.as_ref().map_or(0, Programs::skipped)
     }
 
-    /// What is to be said of services that had not come when they were given up.
+    /// Returns warnings about services that had not run when they were given up.
     pub(super) fn unserved_caveats(&self) -> impl Iterator<Item = Caveat> + '_ {
-        let all = self.readers.iter();
-        all.filter_map(|(cpu, reader)| {
+        let readers = self.readers.iter();
+        readers.filter_map(|(cpu, reader)| {
             let (longest, count) = reader.given_up()?;
             let line = self.lines[self.place_of(reader.id)];
             Some(Caveat::new(
                 CaveatKind::Losses,
                 format!(
-                    "{} ({}) on CPU {cpu} had still not run {:.1} ms after it was due when measuring ended ({count} expiries)",
+                    "{} ({}) on CPU {cpu} had not run {:.1} ms after its expiry when the measurement ended ({count} expiries)",
                     line.service,
                     line.route,
                     longest.as_secs_f64() * 1e3
                 ),
-                "those latencies are at least that long; record for longer to see how long",
+                "these latencies are lower bounds; record longer to measure them",
             ))
         })
     }
 
-    /// What became of every line's plan.
+    /// Returns the account of every line's plan.
     pub(super) fn accounts_of_lines(&self) -> Vec<Account> {
         let mut accounts = vec![Account::default(); self.lines.len()];
         let mut set = |id: laggard_model::LineId, account: Account| {
@@ -199,7 +205,7 @@ impl ThreadSource {
                 set(mirror.id, mirror.account());
             }
         }
-        // Programs serve all lines: what they skipped is counted with the first.
+        // Programs serve all lines: skipped calls are counted with the first line.
         let (before, ended) = self.skipped;
         let skipped = ended.unwrap_or_else(|| self.skipped_so_far());
         if let Some(first) = accounts.first_mut() {
@@ -209,14 +215,14 @@ impl ThreadSource {
         accounts
     }
 
-    /// A softirq's expiries that nothing explains were served elsewhere as far
-    /// as its callback says so.
+    /// Returns the account of a line. Expiries of a softirq without another cause were served on
+    /// another CPU, up to the count of its callback.
     fn account_of(&self, cpu: u32, reader: &LineReader) -> Account {
         let mut account = reader.account();
         let lost = &mut account.losses;
         if reader.asker == Asker::Callback && lost.ring_full > 0 {
             let programs = self.programs.as_ref();
-            let foreign = programs.map_or(0, |all| all.foreign(cpu));
+            let foreign = programs.map_or(0, |programs| programs.foreign(cpu));
             let foreign = foreign.min(lost.ring_full);
             lost.ring_full -= foreign;
             lost.add(LossReason::Foreign, foreign);
@@ -224,7 +230,7 @@ impl ThreadSource {
         account
     }
 
-    /// What was lost since the last that found room.
+    /// Returns losses since the last activation that found room.
     pub(super) fn unsettled_losses(&self) -> Losses {
         let mut losses = Losses::default();
         for (cpu, reader) in &self.readers {
@@ -234,7 +240,7 @@ impl ThreadSource {
         losses
     }
 
-    /// Lines whose services ran on other CPUs.
+    /// Returns the warning about lines whose services ran on other CPUs.
     pub(super) fn moved_caveat(&self) -> Option<Caveat> {
         let accounts = self.accounts_of_lines();
         let moved = || {
@@ -251,7 +257,7 @@ impl ThreadSource {
         let why = match offline {
             Some((line, _)) => format!("CPU {} was taken offline", line.cpu),
             None if are_deadline => {
-                "the kernel moves a deadline thread that has used up its time, as when the hypervisor stopped its CPU".into()
+                "the kernel moves a deadline thread that has used up its runtime, for example after steal time".into()
             }
             None => "something moved laggard's threads (`taskset`, a cpuset, a CPU taken offline)"
                 .into(),
@@ -259,17 +265,18 @@ impl ThreadSource {
         Some(Caveat::new(
             CaveatKind::Moved,
             format!(
-                "{count} activations of {} lines, such as {} ({}) of CPU {}, were served on another CPU, or waited there to the end, and are lost: {why}",
+                "{count} wakeups of {} series, such as {} ({}) on CPU {}, were served on another CPU, or waited there until the end, and are lost: {why}",
                 moved().count(),
                 first.service,
                 first.route,
                 first.cpu
             ),
-            "leave CPUs and laggard's threads as they are while it measures",
+            "do not change CPUs or laggard's threads during the measurement",
         ))
     }
 
-    /// Lines whose threads were not scheduled as their service is.
+    /// Returns the warning about lines whose threads did not keep the scheduling of their
+    /// service.
     pub(super) fn rescheduled_caveat(&self) -> Option<Caveat> {
         let began = self.began.unwrap_or(Nanos::ZERO);
         let line_of = |thread: &MeasuringThread| {
@@ -280,7 +287,7 @@ impl ThreadSource {
         self.schedulings.caveat(&self.threads, began, line_of)
     }
 
-    /// When laggard itself was stopped.
+    /// Returns the warning that laggard itself was stopped.
     pub(super) fn stopped_caveat(&self) -> Option<Caveat> {
         let began = self.began?;
         let (first, times, all) = self.stops.since(began)?;
@@ -291,11 +298,11 @@ impl ThreadSource {
         Some(Caveat::new(
             CaveatKind::Stopped,
             format!(
-                "laggard itself was stopped {times}for {:.2} s, first {:.2} s after measuring began: what was due then is lost",
+                "laggard itself was stopped {times}for {:.2} s, first {:.2} s after the start of the measurement; expiries during a stop are lost",
                 all.as_secs_f64(),
                 first.saturating_sub(began).as_secs_f64()
             ),
-            "do not stop it (a signal, Ctrl-Z, a debugger, a frozen control group, suspend) while it measures",
+            "do not stop laggard during the measurement (signal, Ctrl-Z, debugger, frozen control group, suspend)",
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! The BPF programs of a probe, or the caveat of one that goes without.
+//! BPF programs of a probe, or the warning of a probe without them.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use super::system;
 use crate::board::Stamps;
 use crate::probe::ProbeError;
 
-/// What to measure with.
+/// Backend of the measurement.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum BackendChoice {
-    /// eBPF, or without it where it cannot be had.
+    /// eBPF, or without it if it is not available.
     #[default]
     Best,
-    /// eBPF, or not at all.
+    /// Only eBPF.
     Bpf,
     /// Without eBPF: expiry and user stage.
     User,
 }
 
-/// The programs, if they are `wanted` and can be had.
+/// Returns the programs, if they are `wanted` and available.
 pub(super) fn load(
     wanted: BackendChoice,
     extent: Extent,
@@ -30,7 +30,7 @@ pub(super) fn load(
     stamps: Stamps,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Option<Programs>, ProbeError> {
-    // Nothing to stamp where no service is left.
+    // Without a service there is nothing to stamp.
     if wanted == BackendChoice::User || services.is_empty() {
         return Ok(None);
     }
@@ -41,7 +41,7 @@ pub(super) fn load(
                 .and_then(|own| own.check_clock())
                 .map_err(|reason| ProbeError::System {
                     action: "compare the clocks of threads and BPF programs".into(),
-                    remedy: "mount /proc, or run outside of the time namespace (`unshare --time`)"
+                    remedy: "mount /proc, or run outside the time namespace (`unshare --time`)"
                         .into(),
                     said: Some(io::Error::other(reason)),
                 })?;
@@ -54,10 +54,10 @@ pub(super) fn load(
             caveats.push(Caveat::new(
                 CaveatKind::NoBpf,
                 format!(
-                    "BPF cannot be used ({}), so only expiry and user stage are measured",
+                    "BPF is not available ({}), so only the stages expiry and user are measured",
                     refused.reason
                 ),
-                "run as root on a kernel with BTF; `laggard doctor` says what is missing",
+                "run as root on a kernel with BTF; `laggard doctor` shows what is missing",
             ));
             Ok(None)
         }

@@ -1,5 +1,5 @@
-//! Threads of ours, and the softirqs and work items that they are asked through:
-//! woken by timers, or one by a device.
+//! laggard's threads, and the softirqs and work items that request them: woken by timers, or one
+//! by a device.
 
 mod beginning;
 mod ending;
@@ -24,7 +24,7 @@ use laggard_model::{
 
 use super::external::External;
 use super::lines::{CpuLines, Deferral};
-use super::passed::Passed;
+use super::passed::PassedExpiries;
 use super::programs::{Extent, Programs};
 use super::thread::{MeasuringThread, RunState};
 use super::usage::{self, Usage};
@@ -39,7 +39,7 @@ use ending::EndPhase;
 pub use loading::BackendChoice;
 use loading::load;
 pub(super) use memory::board;
-use memory::{most_lines, ring_bits};
+use memory::{max_lines, ring_bits};
 use readers::readers;
 use ready::{ready_external, ready_threads};
 pub use request::refusal;
@@ -47,7 +47,7 @@ pub(super) use request::{check, may_be_scheduled_as};
 use request::{check_descriptors, check_lines, keep_possible, stamps_of};
 use rescheduled::Schedulings;
 
-/// Measures with threads of ours, on timers or a device.
+/// Source that measures with laggard's threads, on timers or a device.
 #[derive(Debug)]
 pub(super) struct ThreadSource {
     request: Request,
@@ -61,29 +61,28 @@ pub(super) struct ThreadSource {
     schedulings: Schedulings,
     programs: Option<Programs>,
     caveats: Vec<Caveat>,
-    /// Calls of programs that the kernel had skipped before the beginning, and
-    /// at the end.
+    /// Program calls that the kernel had skipped before the start, and at the end.
     skipped: (u64, Option<u64>),
-    /// The number of the first of its lines.
+    /// Number of the first of its lines.
     first: LineId,
-    /// What had been used before the warm-up, and when the first expiry was.
+    /// Usage before the warm-up, and time of the first expiry.
     warm_up: Option<(Usage, Nanos)>,
-    /// What measuring took while it warmed up, of its CPUs' time.
+    /// Cost during the warm-up, as a fraction of the CPUs' time.
     price: Option<f64>,
-    /// Until when was looked at the board.
-    looked: Nanos,
+    /// Time of the last check for stops.
+    checked: Nanos,
     witness: Option<Witness>,
     stops: Stops,
-    /// How each of `readers` stood at the end.
+    /// State of each of `readers` at the end.
     standings: Vec<Standing>,
-    /// When recording first began.
+    /// Start of the recording.
     began: Option<Nanos>,
     ended: Option<Nanos>,
     ending: EndPhase,
 }
 
 impl ThreadSource {
-    /// Loads what is needed and readies the threads, for timers or for `device`.
+    /// Loads everything and prepares the threads, for timers or for `device`.
     pub(super) fn new(
         mut request: Request,
         device: Option<&Arc<External>>,
@@ -98,8 +97,8 @@ impl ThreadSource {
         let ring_bits = ring_bits(&request);
         let extent = Extent {
             nr_cpus: possible_cpus(),
-            // There is no line where no service is left.
-            nr_slots: most_lines(&request).max(1) << ring_bits,
+            // Without a service there is no line.
+            nr_slots: max_lines(&request).max(1) << ring_bits,
         };
         let mut programs = load(wanted, extent, &request.services, stamps, &mut caveats)?;
         let board = board(extent, programs.as_ref())?;
@@ -145,19 +144,19 @@ impl ThreadSource {
             passed: plans
                 .iter()
                 .filter(|plan| plan.carried().is_some())
-                .map(|plan| (plan.cpu, Passed::default()))
+                .map(|plan| (plan.cpu, PassedExpiries::default()))
                 .collect(),
         });
         let learning = programs
             .as_ref()
-            .map(|all| all.learn_timers(extent))
+            .map(|programs| programs.learn_timers(extent))
             .transpose()
             .map_err(|refused| system("learn the timers", refused.reason))?;
         let threads = match device {
             Some(device) => ready_external(&shared, &plans, ring_bits, device)?,
             None => ready_threads(&shared, &plans, ring_bits, programs.as_ref())?,
         };
-        // What it saw stays on the board.
+        // The learned addresses stay on the board.
         drop(learning);
         if let (Some(device), Some(plan)) = (device, plans.first()) {
             caveats.push(device.caveat(Cpu(plan.cpu)));
@@ -179,8 +178,8 @@ impl ThreadSource {
             first: LineId(0),
             warm_up: None,
             price: None,
-            looked: Nanos::ZERO,
-            // Without it a stop cannot be told from a starved machine.
+            checked: Nanos::ZERO,
+            // Without it a stop looks like a starved machine.
             witness: Witness::new().ok(),
             stops: Stops::default(),
             standings: Vec::new(),
@@ -190,10 +189,10 @@ impl ThreadSource {
         })
     }
 
-    /// Remembers when laggard was stopped since the last look, if it was: between
-    /// two instants at which threads of ours ran.
+    /// Records a stop of laggard since the last check, if there was one. It lies between two
+    /// times at which laggard's threads ran.
     fn note_stop(&mut self, now: Nanos) {
-        let looked = std::mem::replace(&mut self.looked, now);
+        let checked = std::mem::replace(&mut self.checked, now);
         if !self.witness.as_mut().is_some_and(Witness::was_stopped) {
             return;
         }
@@ -205,10 +204,11 @@ impl ThreadSource {
                 readings.extend(reader.readings(board, ring));
             }
         }
-        self.stops.add((looked, now), readings, self.request.period);
+        self.stops
+            .add((checked, now), readings, self.request.period);
     }
 
-    /// Takes in what the carrying threads did not come to.
+    /// Reads the expiries that the carrying threads did not arm.
     fn note_passed(&mut self) {
         for (cpu, passed) in &self.shared.passed {
             let skips = self.skips.entry(*cpu).or_default();
@@ -216,7 +216,7 @@ impl ThreadSource {
         }
     }
 
-    /// Remembers which threads run softirqs.
+    /// Records which threads run softirqs.
     fn note_softirq_threads(&mut self) {
         for plan in self.plans.iter().filter(|plan| plan.mirrored().is_some()) {
             let board = self.shared.board.cpu(plan.cpu);
@@ -234,10 +234,10 @@ impl ThreadSource {
             Caveat::new(
                 CaveatKind::SoftirqThread,
                 format!(
-                    "timer softirqs run in threads here ({}), which wait for every thread above them",
+                    "timer softirqs run in threads on this machine ({}), which wait for every thread of higher priority",
                     names.join(", ")
                 ),
-                "`chrt -f -p PRIORITY TID` moves such a thread",
+                "change the priority of such a thread with `chrt -f -p PRIORITY TID`",
             )
         })
     }
@@ -271,7 +271,7 @@ impl Source for ThreadSource {
                 }
             }
         }
-        // What waits for a device's interrupt has no timeline.
+        // A thread that waits for a device's interrupt has no timeline.
         threads.for_each(|thread| thread.start(None));
         for (cpu, reader) in &mut self.readers {
             let plan = self.plans.iter().find(|plan| plan.cpu == *cpu);
@@ -285,7 +285,7 @@ impl Source for ThreadSource {
     }
 
     fn warm_up(&mut self, start: Nanos) {
-        self.run_in(start);
+        self.warm_up(start);
     }
 
     fn begin(&mut self, from: Nanos) {
@@ -293,8 +293,8 @@ impl Source for ThreadSource {
     }
 
     fn drain(&mut self, into: &mut Batch) {
-        // Before it is asked whether laggard was stopped: what comes later is
-        // read when that is known of it.
+        // Before the check for a stop: later activations are read when it is known whether
+        // laggard was stopped.
         let now = clock::now();
         self.note_stop(now);
         self.note_passed();
@@ -316,7 +316,7 @@ impl Source for ThreadSource {
         self.note_softirq_threads();
         if self.ended.is_none() {
             let board = &self.shared.board;
-            self.schedulings.look_at_times(&self.threads, board, now);
+            self.schedulings.check_if_due(&self.threads, board, now);
         }
         self.shared.exhaustion.note(clock::now());
     }
@@ -361,7 +361,7 @@ impl Source for ThreadSource {
         for plan in &self.plans {
             if place < plan.lines.len() {
                 let wanted = (Cpu(plan.cpu), place);
-                let own = |one: &&MeasuringThread| one.is_service && one.line == wanted;
+                let own = |thread: &&MeasuringThread| thread.is_service && thread.line == wanted;
                 return self.threads.iter().find(own).map(|thread| thread.tid);
             }
             place -= plan.lines.len();
@@ -383,13 +383,13 @@ impl Source for ThreadSource {
     }
 
     fn measuring_cpu(&self) -> Nanos {
-        let own = self.threads.iter().filter(|one| !one.competes);
+        let own = self.threads.iter().filter(|thread| !thread.competes);
         own.map(usage::cpu_of)
             .fold(Nanos::ZERO, |sum, cpu| sum + cpu)
     }
 
     fn competing_cpu(&self) -> Nanos {
-        let busy = self.threads.iter().filter(|one| one.competes);
+        let busy = self.threads.iter().filter(|thread| thread.competes);
         busy.map(usage::cpu_of)
             .fold(Nanos::ZERO, |sum, cpu| sum + cpu)
     }
@@ -400,7 +400,9 @@ impl Source for ThreadSource {
 
     fn programs(&self, wall: Nanos) -> Vec<ProgramCost> {
         let programs = self.programs.as_ref();
-        programs.map_or_else(Vec::new, |all| all.cost(&self.cpus(), wall, wall + WARM_UP))
+        programs.map_or_else(Vec::new, |programs| {
+            programs.cost(&self.cpus(), wall, wall + WARM_UP)
+        })
     }
 }
 
@@ -409,7 +411,7 @@ impl ThreadSource {
         self.plans.iter().map(|plan| plan.cpu).collect()
     }
 
-    /// The place of a line among its own.
+    /// Returns the place of a line among the source's lines.
     fn place_of(&self, line: LineId) -> usize {
         usize::from(line.0 - self.first.0)
     }
@@ -418,7 +420,7 @@ impl ThreadSource {
 fn system(action: &str, reason: String) -> ProbeError {
     ProbeError::System {
         action: action.into(),
-        remedy: "`laggard doctor` says what this machine allows".into(),
+        remedy: "`laggard doctor` shows what this machine supports".into(),
         said: Some(io::Error::other(reason)),
     }
 }

@@ -1,4 +1,4 @@
-//! Who reads which line from the board.
+//! Readers of the board's lines.
 
 use laggard_model::{LineId, Service, Stage};
 
@@ -6,14 +6,14 @@ use super::super::lines::CpuLines;
 use super::super::programs::Programs;
 use crate::board::{Asker, ExpectedStages, LineReader, Stamps};
 
-/// A reader for each line, with the number of its CPU.
+/// Returns a reader for each line, with the number of its CPU.
 pub(super) fn readers(
     plans: &[CpuLines],
     programs: Option<&Programs>,
     are_timed: bool,
 ) -> Vec<(u32, LineReader)> {
     let has_irq = programs.is_some_and(Programs::has_irq);
-    let stamps = programs.map_or_else(Stamps::default, |all| all.stamps);
+    let stamps = programs.map_or_else(Stamps::default, |programs| programs.stamps);
     let mut readers = Vec::new();
     for plan in plans {
         let first = readers.len();
@@ -46,7 +46,7 @@ pub(super) fn readers(
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);
             let has_bpf_of_thread = programs.is_some() && line.service.is_thread();
-            // No timer and no wakeup leads to who computes all the time.
+            // No timer or wakeup leads to a thread that computes all the time.
             let is_led_to = !plan.is_contender(index);
             reader.expected = ExpectedStages {
                 expire: has_bpf_of_thread

@@ -1,4 +1,4 @@
-//! Readying the measuring threads of all lines.
+//! Preparation of the measuring threads of all lines.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use super::super::thread::{Duty, MeasuringThread, RunState};
 use super::system;
 use crate::probe::ProbeError;
 
-/// A thread for each line that one serves, asleep.
+/// Prepares a sleeping thread for each line that a thread serves.
 pub(super) fn ready_threads(
     shared: &Arc<RunState>,
     plans: &[CpuLines],
@@ -43,7 +43,7 @@ pub(super) fn ready_threads(
                 Some(priority) => {
                     let loan =
                         Loan::new().map_err(|err| system("make a PI futex", reason_of(&err)))?;
-                    // First: the timer that leads to the line is its.
+                    // First, because the timer that leads to the line belongs to the lender.
                     let lender = Box::new(Lender(Arc::clone(&loan)));
                     lenders.push(prepare(lender_service(priority), lender)?);
                     let busy = plan.contender.map(|(busy, _)| plan.lines[busy].service);
@@ -73,7 +73,7 @@ pub(super) fn ready_threads(
     Ok(threads)
 }
 
-/// What the thread of the line at `place` does.
+/// Returns the duty of the thread of the line at `place`.
 fn duty(
     plan: &CpuLines,
     place: usize,
@@ -92,8 +92,8 @@ fn duty(
         Route::Deferred => {
             let ring = programs
                 .ok_or_else(|| "no BPF".to_owned())
-                .and_then(|all| {
-                    let ring = all.doorbell(plan.cpu, place);
+                .and_then(|programs| {
+                    let ring = programs.doorbell(plan.cpu, place);
                     ring.map_err(|refused| refused.reason)
                 })
                 .and_then(|ring| RungThread::new(ring).map_err(|err| reason_of(&err)));
@@ -108,8 +108,7 @@ fn duty(
     })
 }
 
-/// The thread that waits for a device's interrupt, after the one that raises
-/// it.
+/// Prepares the thread that waits for a device's interrupt, after the thread that raises it.
 pub(super) fn ready_external(
     shared: &Arc<RunState>,
     plans: &[CpuLines],

@@ -1,4 +1,4 @@
-//! What of a request is possible on this machine.
+//! Checks of a request against this machine.
 
 use std::io;
 use std::sync::RwLock;
@@ -33,7 +33,7 @@ pub(crate) fn check(cpus: &CpuList, period: Nanos) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Whether every CPU has room for its lines, and a recording for all.
+/// Checks that every CPU has room for its lines, and a recording for all lines.
 pub(super) fn check_lines(plans: &[CpuLines]) -> Result<(), ProbeError> {
     for plan in plans {
         let most = LINES_PER_CPU.min(MAX_FOLLOWERS + plan.lines.len() - plan.followers.len());
@@ -44,7 +44,7 @@ pub(super) fn check_lines(plans: &[CpuLines]) -> Result<(), ProbeError> {
     check_number(plans.iter().map(|plan| plan.lines.len()).sum())
 }
 
-/// Whether this process may have as many files open as measuring takes.
+/// Checks that this process may have enough files open for the measurement.
 pub(super) fn check_descriptors(plans: &[CpuLines]) -> Result<(), ProbeError> {
     let Some(first) = plans.first() else {
         return Ok(());
@@ -62,29 +62,28 @@ pub(super) fn check_descriptors(plans: &[CpuLines]) -> Result<(), ProbeError> {
     }
 }
 
-/// The stages that the request asks for. Service `irq`, which is a stage, is left
-/// out of the request where that stage is.
+/// Returns the requested stages. Removes service `irq`, which is a stage, from the request if
+/// that stage is excluded.
 pub(super) fn stamps_of(request: &mut Request) -> Result<Stamps, ProbeError> {
     let Some(stages) = &request.stages else {
         return Ok(Stamps::default());
     };
-    let all = Stamps::of(stages);
-    if !all.has(Stage::Irq) {
+    let stamps = Stamps::of(stages);
+    if !stamps.has(Stage::Irq) {
         let is_asked = !request.optional.contains(&Service::Irq);
         if is_asked && request.services.contains(&Service::Irq) {
             return Err(ProbeError::Service {
                 service: Service::Irq,
-                reason: "its stage was not asked for".into(),
-                remedy: "add irq to the stages, or leave it out of the services".into(),
+                reason: "its stage is excluded".into(),
+                remedy: "add irq to the stages, or remove it from the services".into(),
             });
         }
         request.services.retain(|&one| one != Service::Irq);
     }
-    Ok(all)
+    Ok(stamps)
 }
 
-/// Drops the services that cannot be had, or refuses where they were asked
-/// for by name.
+/// Removes the services that are not available, or returns an error if the user named them.
 pub(super) fn keep_possible(
     request: &mut Request,
     programs: Option<&Programs>,
@@ -141,7 +140,7 @@ pub(super) fn keep_possible(
     }
 }
 
-/// What helps where there are no programs inside the kernel.
+/// Returns the remedy if there are no programs inside the kernel.
 fn without_bpf() -> Help {
     if nix::unistd::geteuid().is_root() {
         Help::KernelWithBtf
@@ -150,7 +149,7 @@ fn without_bpf() -> Help {
     }
 }
 
-/// Why a thread of ours may not have a real-time policy, and what helps.
+/// Returns why a thread of laggard may not have a real-time policy, and the remedy.
 pub fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
     if rights.rt_group == Some(Nanos::ZERO) {
         return (Obstacle::NoRealTime, Help::ControlGroup);
@@ -167,8 +166,9 @@ pub fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
     (obstacle, help)
 }
 
-/// Why the kernel takes no deadline thread of ours, and what helps. No limit of a
-/// user's lets any have one, so who is not refused is root or has the capability.
+/// Returns why the kernel refuses a deadline thread of laggard, and the remedy. No limit of a
+/// user allows deadline threads, so a process that passes the check of rights is root or has the
+/// capability.
 fn no_deadline(err: &io::Error) -> (Obstacle, Help) {
     let is_root = nix::unistd::geteuid().is_root();
     match (err.raw_os_error(), is_root) {
@@ -182,15 +182,15 @@ fn no_deadline(err: &io::Error) -> (Obstacle, Help) {
     }
 }
 
-/// Whether a thread of ours on each of so many CPUs may have the service's policy at
-/// the same time: of deadline threads the kernel takes no more than it has time for.
+/// Checks whether a thread on each of `cpus` CPUs may have the service's policy at the same time:
+/// the kernel accepts deadline threads only up to a total bandwidth.
 fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
-    /// It gives back what an ended one was promised once its period is over.
+    /// The kernel releases the bandwidth of an ended thread after its period.
     const GIVEN_BACK: Duration = Duration::from_millis(5);
     if service != Service::Deadline {
         return may_be_scheduled_as(service);
     }
-    // None of them ends before the last was tried.
+    // No thread ends before the last one was tried.
     let gate = RwLock::new(());
     let tried = std::thread::scope(|scope| {
         let (tell, told) = channel();
@@ -198,7 +198,7 @@ fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
         for _ in 0..cpus {
             let (gate, tell) = (&gate, tell.clone());
             policy::trial().spawn_scoped(scope, move || {
-                // Who asked hears it, or is gone.
+                // The caller receives the result, or is gone.
                 let _ = tell.send(policy::schedule_as(service));
                 drop(gate.read());
             })?;
@@ -212,10 +212,10 @@ fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
     tried
 }
 
-/// Whether a thread of ours may have the service's policy.
+/// Checks whether a thread of laggard may have the service's policy.
 pub(crate) fn may_be_scheduled_as(service: Service) -> io::Result<()> {
     let service = match service.lent() {
-        // The lender needs the right, and both of them the futex.
+        // The lender needs the right, and both need the futex.
         Some(priority) => {
             Loan::new()?;
             lender_service(priority)
@@ -250,15 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn more_lines_than_a_recording_can_tell_apart_are_refused() {
-        // Eight lines on each.
+    fn more_lines_than_a_recording_can_number_are_refused() {
+        // Eight lines on each CPU.
         let most = u32::try_from(LineId::MOST / 8).unwrap();
         assert!(check_lines(&plans(most)).is_ok());
 
-        let said = check_lines(&plans(most + 1)).unwrap_err().to_string();
+        let message = check_lines(&plans(most + 1)).unwrap_err().to_string();
 
-        assert!(said.starts_with("65544 lines ("), "{said}");
-        assert!(said.contains("more than 65536, which"), "{said}");
-        assert!(said.ends_with("choose fewer CPUs or services"), "{said}");
+        assert!(message.starts_with("65544 lines ("), "{message}");
+        assert!(message.contains("more than 65536, which"), "{message}");
+        assert!(
+            message.ends_with("choose fewer CPUs or services"),
+            "{message}"
+        );
     }
 }

@@ -1,9 +1,8 @@
-//! Whether measuring threads keep the scheduling that makes them their service.
+//! Check whether measuring threads keep the scheduling of their service.
 //!
-//! `chrt`, `renice` or a daemon that does the like can change it while they
-//! measure, and they would not know. Where programs stamp their wakeups, these
-//! compare it at each; the collector looks once a second, too, for where they do
-//! not, and for how it was at the end.
+//! `chrt`, `renice` or a daemon can change it during the run without notice. If programs stamp
+//! the wakeups of a thread, they compare its scheduling at each wakeup. The collector also checks
+//! once a second, for the other threads and for the state at the end.
 
 use std::sync::atomic::Ordering;
 
@@ -14,60 +13,62 @@ use super::super::scheduling::Scheduling;
 use super::super::thread::MeasuringThread;
 use crate::board::{Board, BoardCpu};
 
-/// How often is looked: it takes some system calls for each thread.
-const EVERY: Nanos = Nanos::from_secs(1);
+/// Interval between two checks, which take some system calls per thread.
+const CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// How the measuring threads are scheduled.
+/// Scheduling of the measuring threads.
 #[derive(Debug, Default)]
 pub(super) struct Schedulings {
-    /// By their place among the threads: what they began with, and what they
-    /// were first seen with that is something else.
+    /// Per thread: the scheduling at its start, and the first change that was seen.
     threads: Vec<(Option<Scheduling>, Option<Change>)>,
-    looked: Nanos,
+    checked: Nanos,
 }
 
-/// A thread was not scheduled as it began.
+/// Change of a thread's scheduling.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Change {
     to: Scheduling,
-    /// When that was seen.
+    /// Time at which the change was seen.
     at: Nanos,
-    /// Whether it was so when last looked.
+    /// Whether the change was present at the last check.
     lasts: bool,
 }
 
 impl Schedulings {
-    /// What `threads` have been given.
+    /// Reads the current scheduling of `threads`.
     pub(super) fn of(threads: &[MeasuringThread]) -> Self {
-        let given = threads.iter().map(|one| (Scheduling::of(one.tid), None));
+        let given = threads
+            .iter()
+            .map(|thread| (Scheduling::of(thread.tid), None));
         Self {
             threads: given.collect(),
-            looked: Nanos::ZERO,
+            checked: Nanos::ZERO,
         }
     }
 
-    /// Looks again, at `now`, unless it has just been done.
-    pub(super) fn look_at_times(&mut self, threads: &[MeasuringThread], board: &Board, now: Nanos) {
-        if now >= self.looked + EVERY {
-            self.look(threads, board, now);
+    /// Checks again at `now`, unless the last check was recent.
+    pub(super) fn check_if_due(&mut self, threads: &[MeasuringThread], board: &Board, now: Nanos) {
+        if now >= self.checked + CHECK_INTERVAL {
+            self.check(threads, board, now);
         }
     }
 
-    /// Looks again, at `now`.
-    pub(super) fn look(&mut self, threads: &[MeasuringThread], board: &Board, now: Nanos) {
-        self.looked = now;
+    /// Checks again at `now`.
+    pub(super) fn check(&mut self, threads: &[MeasuringThread], board: &Board, now: Nanos) {
+        self.checked = now;
         for (thread, one) in self.threads.iter_mut().zip(threads) {
             let (cpu, place) = one.line;
             if one.is_service {
-                note_seen(&mut thread.1, board.cpu(cpu.0), place);
+                note_change_on_board(&mut thread.1, board.cpu(cpu.0), place);
             }
-            if let Some(found) = Scheduling::of(one.tid).filter(|_| !one.is_finished()) {
-                note(thread, found, now);
+            if let Some(current) = Scheduling::of(one.tid).filter(|_| !one.is_finished()) {
+                note(thread, current, now);
             }
         }
     }
 
-    /// Says which services did not run as such; `began`: when measuring did.
+    /// Returns the warning that names the services that did not keep their scheduling. `began` is
+    /// the start of the measurement.
     pub(super) fn caveat(
         &self,
         threads: &[MeasuringThread],
@@ -83,27 +84,31 @@ impl Schedulings {
     }
 }
 
-/// Takes in what the programs saw of the thread of a CPU's line.
-fn note_seen(change: &mut Option<Change>, cpu: &BoardCpu, place: usize) {
+/// Records a change that the programs saw in the thread of a CPU's line.
+fn note_change_on_board(change: &mut Option<Change>, cpu: &BoardCpu, place: usize) {
     let line = &cpu.lines[place];
-    let at = Nanos::from_ns(line.other_ns.load(Ordering::Relaxed));
-    if at > Nanos::ZERO && change.is_none() {
+    let time = Nanos::from_ns(line.other_ns.load(Ordering::Relaxed));
+    if time > Nanos::ZERO && change.is_none() {
         *change = Some(Change {
-            to: Scheduling::of_board(line.other.load(Ordering::Relaxed)),
-            at,
+            to: Scheduling::from_board(line.other.load(Ordering::Relaxed)),
+            at: time,
             lasts: false,
         });
     }
 }
 
-fn note((given, change): &mut (Option<Scheduling>, Option<Change>), found: Scheduling, at: Nanos) {
-    let differs = *given != Some(found);
+fn note(
+    (given, change): &mut (Option<Scheduling>, Option<Change>),
+    current: Scheduling,
+    time: Nanos,
+) {
+    let differs = *given != Some(current);
     match change {
         Some(change) => change.lasts = differs,
         None if differs => {
             *change = Some(Change {
-                to: found,
-                at,
+                to: current,
+                at: time,
                 lasts: true,
             });
         }
@@ -114,24 +119,24 @@ fn note((given, change): &mut (Option<Scheduling>, Option<Change>), found: Sched
 fn words(change: Change, line: Line, others: usize, began: Nanos) -> Caveat {
     let others = match others {
         0 => String::new(),
-        1 => "; so was another line's".into(),
-        count => format!("; so were {count} other lines'"),
+        1 => "; so was the thread of another series".into(),
+        count => format!("; so were the threads of {count} other series"),
     };
     let until = if change.lasts {
-        "to the end"
+        "until the end"
     } else {
-        "not to the end"
+        "not until the end"
     };
     Caveat::new(
         CaveatKind::Rescheduled,
         format!(
-            "the thread of {} on CPU {} was changed to {} while it measured, seen {:.1} s after measuring began and {until}{others}: its latencies are then not that service's",
+            "the scheduling of thread {} on CPU {} was changed to {} during the measurement, seen {:.1} s after the start and {until}{others}; its latencies are then not those of this service",
             line_name(line.service, line.route),
             line.cpu,
             change.to,
             change.at.saturating_sub(began).as_secs_f64(),
         ),
-        "leave laggard's threads as they are while it measures (`chrt`, `renice`, daemons that do the same)",
+        "do not change laggard's threads during the measurement (`chrt`, `renice`, daemons that do the same)",
     )
 }
 
@@ -141,33 +146,33 @@ mod tests {
 
     use super::*;
 
-    /// As a program has it that saw it at a wakeup.
+    /// A program stores the change that it sees at a wakeup.
     #[test]
-    fn a_change_that_was_put_back_before_anybody_looked_is_remembered() {
+    fn change_that_was_reverted_before_the_check_is_remembered() {
         let board = Board::owned(1, 1);
         let own = Scheduling::of(Tid(0)).unwrap();
         let mut thread = (Some(own), None);
 
-        note_seen(&mut thread.1, board.cpu(0), 2);
+        note_change_on_board(&mut thread.1, board.cpu(0), 2);
         assert_eq!(thread.1, None);
         let line = &board.cpu(0).lines[2];
         let fifo = libc::SCHED_FIFO.cast_unsigned() << 8 | 95;
         line.other.store(fifo, Ordering::Relaxed);
         line.other_ns.store(7_000_000_000, Ordering::Relaxed);
-        note_seen(&mut thread.1, board.cpu(0), 2);
+        note_change_on_board(&mut thread.1, board.cpu(0), 2);
         note(&mut thread, own, Nanos::from_secs(8));
 
         let change = thread.1.unwrap();
         assert_eq!(change.to.to_string(), "SCHED_FIFO with priority 95");
         assert_eq!((change.at, change.lasts), (Nanos::from_secs(7), false));
         assert_eq!(
-            Scheduling::of_board(125).to_string(),
+            Scheduling::from_board(125).to_string(),
             "SCHED_OTHER at nice 5"
         );
     }
 
     #[test]
-    fn a_change_is_remembered_with_when_it_was_seen_also_where_it_is_taken_back() {
+    fn reverted_change_is_remembered_with_its_time() {
         let own = Scheduling::of(Tid(0)).unwrap();
         let mut thread = (None, None);
         let secs = Nanos::from_secs;
@@ -184,16 +189,18 @@ mod tests {
             service: Service::Fifo(90),
             route: Route::Deferred,
         };
-        let said = words(change, line, 2, secs(1)).what;
+        let text = words(change, line, 2, secs(1)).what;
         assert!(
-            said.starts_with("the thread of fifo:90 deferred on CPU 1 was changed to SCHED_"),
-            "{said}"
+            text.starts_with(
+                "the scheduling of thread fifo:90 deferred on CPU 1 was changed to SCHED_"
+            ),
+            "{text}"
         );
         assert!(
-            said.contains(
-                "seen 2.0 s after measuring began and not to the end; so were 2 other lines'"
+            text.contains(
+                "seen 2.0 s after the start and not until the end; so were the threads of 2 other series"
             ),
-            "{said}"
+            "{text}"
         );
     }
 }

@@ -1,8 +1,7 @@
-//! Timers that expire on another CPU than the one whose thread waits for them.
+//! Timers that expire on another CPU than that of the waiting thread.
 //!
-//! The kernel queues the timers of a CPU that is to be left alone (`nohz_full`)
-//! on another one, where it may: those of threads that sleep, and of timer
-//! descriptors.
+//! The kernel queues the timers of an isolated CPU (`nohz_full`) on another CPU if possible:
+//! timers of sleeping threads and of timer descriptors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +11,9 @@ use laggard_model::{Caveat, CaveatKind, CpuList};
 
 use crate::board::{Board, LineReader};
 
-/// Whether timers of one of `cpus` may be queued elsewhere.
+/// Returns whether timers of one of `cpus` may be queued on another CPU.
 pub(super) fn may_leave(cpus: &CpuList) -> bool {
-    // Where there are none it says `(null)`.
+    // Without such CPUs the file contains `(null)`.
     fs::read_to_string("/sys/devices/system/cpu/nohz_full")
         .ok()
         .and_then(|text| text.trim().parse::<CpuList>().ok())
@@ -24,15 +23,14 @@ pub(super) fn may_leave(cpus: &CpuList) -> bool {
         })
 }
 
-/// Lets the programs look for such timers on every CPU; that costs each timer a
-/// search.
+/// Makes the programs search for such timers on every CPU, which costs time at each timer.
 pub(super) fn expect(board: &Board, nr_cpus: usize) {
     for cpu in 0..u32::try_from(nr_cpus).expect("a CPU's number is a u32") {
         board.cpu(cpu).has_strays.store(1, Ordering::Relaxed);
     }
 }
 
-/// CPUs whose timers did expire elsewhere.
+/// Returns warnings about CPUs whose timers expired on another CPU.
 pub(super) fn caveats(readers: &[(u32, LineReader)], board: &Board) -> Vec<Caveat> {
     let mut counts = BTreeMap::new();
     for (cpu, reader) in readers.iter().filter(|(_, reader)| reader.elsewhere() > 0) {
@@ -44,14 +42,14 @@ pub(super) fn caveats(readers: &[(u32, LineReader)], board: &Board) -> Vec<Cavea
             let unstarted = board.cpu(cpu).unstarted.load(Ordering::Relaxed);
             let work = match unstarted {
                 0 => String::new(),
-                count => format!("; {count} work items could not be started from there and count as lost"),
+                count => format!("; {count} work items could not be started there and count as lost"),
             };
             Caveat::new(
                 CaveatKind::TimerElsewhere,
                 format!(
-                    "timers of CPU {cpu} expired on another CPU in {count} activations, as the kernel has it for nohz_full CPUs: their interrupt (irq_elsewhere) is that CPU's, and a wakeup from there takes another interrupt to get here{work}",
+                    "timers of CPU {cpu} expired on another CPU in {count} wakeups, as is usual for nohz_full CPUs; their interrupt (irq_elsewhere) ran on that CPU, and a wakeup from there takes another interrupt to get here{work}",
                 ),
-                "`sysctl -w kernel.timer_migration=0` keeps timers on the CPU that arms them",
+                "to keep timers on the CPU that arms them, run `sysctl -w kernel.timer_migration=0`",
             )
         })
         .collect()

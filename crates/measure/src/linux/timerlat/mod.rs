@@ -1,13 +1,12 @@
-//! The kthread service: a kernel thread, through the kernel's timerlat tracer.
+//! The kthread service: a kernel thread, measured with the kernel's timerlat tracer.
 //!
-//! The tracer has a thread of `SCHED_FIFO` 95 on each CPU, which a timer wakes
-//! every period. It writes how late the timer's callback ran (stage `expire`)
-//! and how late the thread (stage `kthread`). We start it in an instance of
-//! our own and read what it writes. Its expiries lie on a fixed grid: the
-//! kernel knows no dither.
+//! The tracer has a `SCHED_FIFO` 95 thread on each CPU, which a timer wakes every period. It
+//! records the latency of the timer's callback (stage `expire`) and of the thread (stage
+//! `kthread`). laggard starts it in a separate instance and reads its records. Its expiries lie
+//! on a fixed grid, because the kernel has no dither.
 //!
-//! Where the records and their fields are described: Linux,
-//! `kernel/trace/trace_entries.h`, and tracefs's `events/ftrace/timerlat/format`.
+//! The records and their fields are described in Linux, `kernel/trace/trace_entries.h`, and in
+//! tracefs's `events/ftrace/timerlat/format`.
 
 mod page;
 mod series;
@@ -28,28 +27,28 @@ use crate::source::{Source, no_tracer};
 use series::{Format, TracerSeries};
 use tracefs::Instance;
 
-/// How much the kernel keeps for us when we do not get to run.
+/// Time that the kernel's buffer holds while laggard does not run.
 const BUFFER_TIME: Nanos = Nanos::from_secs(8);
 
-/// Whether the tracer can be had.
+/// Checks whether the tracer is available.
 pub(super) fn check() -> io::Result<()> {
     tracefs::check(Path::new(tracefs::ROOT))
 }
 
-/// The tracer, and what it wrote.
+/// The tracer and its records.
 #[derive(Debug)]
 pub(super) struct Timerlat {
-    /// Before the instance: the kernel ends no tracer that somebody reads.
+    /// Before the instance, because the kernel does not end a tracer that is being read.
     series: Vec<CpuSeries>,
     instance: Instance,
     format: Format,
     lines: Vec<Line>,
     period: Nanos,
-    /// Why its settings were not put back.
-    not_put_back: Option<String>,
+    /// Reason why its settings were not restored.
+    restore_error: Option<String>,
 }
 
-/// A CPU's thread.
+/// Thread of one CPU.
 #[derive(Debug)]
 struct CpuSeries {
     cpu: Cpu,
@@ -58,7 +57,6 @@ struct CpuSeries {
 }
 
 impl Timerlat {
-    /// Sets the tracer up.
     pub(super) fn new(cpus: &CpuList, period: Nanos) -> Result<Self, ProbeError> {
         Self::set_up(cpus, period).map_err(no_tracer)
     }
@@ -82,7 +80,7 @@ impl Timerlat {
             series: cpus.as_slice().iter().map(of_cpu).collect(),
             lines: cpus.as_slice().iter().map(line).collect(),
             period,
-            not_put_back: None,
+            restore_error: None,
         })
     }
 }
@@ -99,85 +97,90 @@ impl Source for Timerlat {
     fn start(&mut self, _: Nanos, first: LineId) -> Result<(), ProbeError> {
         self.start_tracer(first).map_err(|err| ProbeError::System {
             action: "start the timerlat tracer".into(),
-            remedy: "`laggard doctor` says what this machine allows".into(),
+            remedy: "`laggard doctor` shows what this machine supports".into(),
             said: Some(io::Error::other(reason_of(&err))),
         })
     }
 
     fn begin(&mut self, from: Nanos) {
-        for one in &mut self.series {
-            one.series.settled.begin(from);
+        for cpu_series in &mut self.series {
+            cpu_series.series.settled.begin(from);
         }
     }
 
     fn drain(&mut self, into: &mut Batch) {
-        for one in &mut self.series {
-            one.take_in(&self.format);
-            one.series.settled.drain(into);
+        for cpu_series in &mut self.series {
+            cpu_series.take_in(&self.format);
+            cpu_series.series.settled.drain(into);
         }
     }
 
     fn end_at(&mut self, until: Nanos) {
-        for one in &mut self.series {
-            one.series.settled.until = until;
+        for cpu_series in &mut self.series {
+            cpu_series.series.settled.until = until;
         }
     }
 
     fn is_at_rest(&mut self) -> bool {
-        self.series.iter_mut().all(|one| {
-            one.take_in(&self.format);
-            one.series.is_at_rest()
+        self.series.iter_mut().all(|cpu_series| {
+            cpu_series.take_in(&self.format);
+            cpu_series.series.is_at_rest()
         })
     }
 
-    /// After what the tracer wrote has been taken in.
+    /// After all records of the tracer have been read.
     fn settle(&mut self, given_up: Nanos) {
-        for one in &mut self.series {
-            one.take_in(&self.format);
-            one.series.close(given_up);
-            one.pipe = None;
+        for cpu_series in &mut self.series {
+            cpu_series.take_in(&self.format);
+            cpu_series.series.close(given_up);
+            cpu_series.pipe = None;
         }
-        self.not_put_back = self.instance.end().err().map(|err| err.to_string());
+        self.restore_error = self.instance.end().err().map(|err| err.to_string());
     }
 
     fn accounts(&self) -> Vec<Account> {
-        let series = self.series.iter().map(|one| &one.series);
-        series.map(|one| one.settled.account()).collect()
+        let series = self.series.iter().map(|cpu_series| &cpu_series.series);
+        series
+            .map(|cpu_series| cpu_series.settled.account())
+            .collect()
     }
 
     fn caveats(&self) -> Vec<Caveat> {
-        let not_put_back = self.not_put_back.as_ref().map(|err| {
+        let restore_error = self.restore_error.as_ref().map(|err| {
             Caveat::new(
                 CaveatKind::Tracer,
-                format!("the settings of the timerlat tracer were not put back: {err}"),
-                "`echo nop > /sys/kernel/tracing/current_tracer` ends it; osnoise/ there holds its settings",
+                format!("cannot restore the settings of the timerlat tracer: {err}"),
+                "to end it, run `echo nop > /sys/kernel/tracing/current_tracer`; its settings are in osnoise/ in the same directory",
             )
         });
-        std::iter::once(self.caveat()).chain(not_put_back).collect()
+        std::iter::once(self.caveat())
+            .chain(restore_error)
+            .collect()
     }
 }
 
 impl Timerlat {
     /// Starts the tracer. `first` is the first of its lines.
     fn start_tracer(&mut self, first: LineId) -> io::Result<()> {
-        // Nor does it begin one.
+        // The kernel does not start a tracer that is being read, either.
         self.instance.start()?;
-        for (one, place) in self.series.iter_mut().zip(usize::from(first.0)..) {
-            one.series.settled.line = LineId::at(place).expect("more lines are refused before");
-            one.pipe = Some(open(&pipe_of(&self.instance.directory, one.cpu))?);
+        for (cpu_series, place) in self.series.iter_mut().zip(usize::from(first.0)..) {
+            cpu_series.series.settled.line =
+                LineId::at(place).expect("more lines are refused before");
+            cpu_series.pipe = Some(open(&pipe_of(&self.instance.directory, cpu_series.cpu))?);
         }
         Ok(())
     }
 
-    /// What it changes on this machine.
+    /// Returns the warning about the tracer's effect on this machine.
     fn caveat(&self) -> Caveat {
         Caveat::new(
             CaveatKind::Tracer,
             format!(
-                "the kernel's timerlat tracer runs meanwhile, with a thread of SCHED_FIFO 95 on each CPU every {}, without dither; it makes every interrupt and switch a little dearer",
+                "the kernel's timerlat tracer runs during the measurement, with a SCHED_FIFO 95 thread on each CPU every {} without dither; it adds a little time to every interrupt and context switch",
                 self.period
             ),
-            "leave out `kthread` to measure the other services undisturbed",
+            "to measure the other services undisturbed, omit `kthread`",
         )
     }
 }
@@ -195,12 +198,12 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 impl CpuSeries {
-    /// Reads what the kernel has.
+    /// Reads the records that the kernel has.
     fn take_in(&mut self, format: &Format) {
         let Some(pipe) = &mut self.pipe else { return };
         let mut buffer = [0; page::PAGE_BYTES];
-        // Nothing more (EAGAIN), or the instance is gone: nothing to read
-        // either way, and gaps in the numbers are counted as losses.
+        // No more data (EAGAIN), or the instance is gone: in both cases there is nothing to read,
+        // and gaps in the numbers are counted as losses.
         while let Ok(bytes @ 1..) = pipe.read(&mut buffer) {
             for (time, record) in page::records(&buffer[..bytes]) {
                 if let Some(sample) = format.sample(record) {

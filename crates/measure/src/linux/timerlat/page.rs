@@ -1,34 +1,38 @@
-//! Pages of the kernel's trace ring buffer, as `trace_pipe_raw` gives them.
+//! Pages of the kernel's trace ring buffer, as `trace_pipe_raw` returns them.
 //!
-//! The layout: Linux, `include/linux/ring_buffer.h` and tracefs's
-//! `events/header_page`, `events/header_event`. A page is the time of its
-//! first record (u64), the length of its data (u64, with flags), and records:
-//! a u32 with the kind or length in the lower 5 bits and the time since the
-//! record before in the upper 27, then the data.
+//! The layout is described in Linux, `include/linux/ring_buffer.h` and tracefs's
+//! `events/header_page`, `events/header_event`. A page consists of the time of its first record
+//! (u64), the length of its data (u64, with flags), and records. A record is a u32 with the kind
+//! or length in the lower 5 bits and the time since the previous record in the upper 27, followed
+//! by the data.
 
-/// Size of a page unless the user changed it; more is never asked for.
+/// Size of a page, unless the user changed it. laggard never requests more.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 const HEADER_BYTES: usize = 16;
-/// The part of the length that is the length; above it are flags.
+/// Mask of the length; the upper bits are flags.
 const LENGTH_MASK: u64 = (1 << 30) - 1;
-/// Kinds of records: above them is none, below them are data of that many
-/// words, or with the length in the first word for 0.
+/// Kinds of records, which are the values from here up. Smaller values are the number of data
+/// words; for 0 the first word holds the length.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// How far a time goes in a record's first word.
+/// Number of bits of the time in a record's first word.
 const DELTA_BITS: u32 = 27;
-/// A time stamp has 59 bits; the upper ones are those of the page's time.
+/// Mask of the 59 bits of a time stamp; the upper bits are those of the page's time.
 const STAMP_MASK: u64 = (1 << 59) - 1;
 
-/// A record's time and data.
+/// Time and data of a record.
 pub(super) type Record<'a> = (u64, &'a [u8]);
 
-/// The records of a page, in order. A page that ends in the middle of a record
-/// ends before it.
+/// Returns the records of a page in order. If the page ends within a record, that record is
+/// omitted.
 pub(super) fn records(page: &[u8]) -> impl Iterator<Item = Record<'_>> {
-    let word = |at: usize| Some(u64::from_ne_bytes(page.get(at..at + 8)?.try_into().ok()?));
+    let word = |offset: usize| {
+        Some(u64::from_ne_bytes(
+            page.get(offset..offset + 8)?.try_into().ok()?,
+        ))
+    };
     let length = word(8).map_or(0, |length| length & LENGTH_MASK);
     let end = usize::try_from(length).map_or(0, |length| HEADER_BYTES + length);
     Records {
@@ -55,7 +59,7 @@ impl<'a> Iterator for Records<'a> {
                     let stamp = delta + (u64::from(self.word()?) << DELTA_BITS);
                     self.time = self.time & !STAMP_MASK | stamp;
                 }
-                // The rest of the page, or a record that was taken back.
+                // Rest of the page, or a record that was discarded.
                 PADDING if delta == 0 => return None,
                 PADDING => {
                     let bytes = self.word()? as usize;
@@ -67,7 +71,7 @@ impl<'a> Iterator for Records<'a> {
                         0 => (self.word()? as usize).checked_sub(4)?,
                         words => words as usize * 4,
                     };
-                    // Records begin at multiples of four bytes.
+                    // Records start at multiples of four bytes.
                     let data = self.bytes(bytes.next_multiple_of(4))?;
                     return Some((self.time, data));
                 }
@@ -101,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn times_add_up_over_records_and_extensions() {
+    fn times_accumulate_over_records_and_extensions() {
         let page = page(
             1_000,
             &[
@@ -109,7 +113,7 @@ mod tests {
                 7,
                 TIME_EXTEND | 3 << 5, // 3 + 2 * 2^27 ns later
                 2,
-                2, // at once, two words
+                2, // immediately, two words
                 8,
                 9,
                 PADDING,
@@ -117,26 +121,26 @@ mod tests {
             ],
         );
 
-        let seen: Vec<(u64, usize)> = records(&page)
+        let contents: Vec<(u64, usize)> = records(&page)
             .map(|(time, data)| (time, data.len()))
             .collect();
 
-        assert_eq!(seen, [(1_005, 4), (1_008 + (2 << 27), 8)]);
+        assert_eq!(contents, [(1_005, 4), (1_008 + (2 << 27), 8)]);
     }
 
     #[test]
-    fn a_record_may_carry_its_length_and_be_taken_back() {
+    fn record_may_hold_its_length_and_be_discarded() {
         let page = page(0, &[PADDING | 1 << 5, 8, 77, 0, 12, 1, 2, 1 | 4 << 5, 3]);
 
-        let seen: Vec<(u64, usize)> = records(&page)
+        let contents: Vec<(u64, usize)> = records(&page)
             .map(|(time, data)| (time, data.len()))
             .collect();
 
-        assert_eq!(seen, [(0, 8), (4, 4)]);
+        assert_eq!(contents, [(0, 8), (4, 4)]);
     }
 
     #[test]
-    fn flags_above_the_length_are_no_length() {
+    fn flags_above_the_length_are_ignored() {
         let mut page = page(0, &[1, 7]);
         page[8..16].copy_from_slice(&(8_u64 | 3 << 30).to_ne_bytes());
 
@@ -144,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_ends_early_gives_what_is_whole() {
+    fn truncated_page_gives_its_complete_records() {
         let whole = page(0, &[1, 7, 2, 8, 9]);
 
         for length in 0..whole.len() {
-            let seen = records(&whole[..length]).count();
-            assert_eq!(seen, usize::from(length >= 24), "{length} bytes");
+            let contents = records(&whole[..length]).count();
+            assert_eq!(contents, usize::from(length >= 24), "{length} bytes");
         }
     }
 }

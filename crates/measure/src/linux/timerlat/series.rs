@@ -1,4 +1,4 @@
-//! From the tracer's records to activations.
+//! Activations from the tracer's records.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use laggard_model::{LossReason, Nanos, STAGES, Stage};
 
 use crate::settled::{SettledExpiry, SettledLine};
 
-/// In a record, that the timer's callback wrote it.
+/// Value of a record that the timer's callback wrote.
 const IN_CALLBACK: i32 = 0;
-/// In a record, that the thread wrote it.
+/// Value of a record that the thread wrote.
 const IN_THREAD: i32 = 1;
 
-/// Where the fields of a record are, in bytes.
+/// Offsets of the fields of a record in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Format {
     kind: u16,
@@ -20,7 +20,7 @@ pub(super) struct Format {
     latency: usize,
 }
 
-/// What one record says.
+/// Content of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Sample {
     number: u32,
@@ -29,7 +29,7 @@ pub(super) struct Sample {
 }
 
 impl Format {
-    /// Reads tracefs's description of the record.
+    /// Parses tracefs's description of the record.
     pub(super) fn parse(text: &str) -> io::Result<Self> {
         let lacks = |what: &str| {
             io::Error::new(
@@ -41,7 +41,7 @@ impl Format {
             .lines()
             .find_map(|line| line.strip_prefix("ID: ")?.trim().parse().ok())
             .ok_or_else(|| lacks("ID"))?;
-        // A line: `field:u64 timer_latency;	offset:16;	size:8;	signed:0;`
+        // A line such as `field:u64 timer_latency;        offset:16;      size:8; signed:0;`
         let offset = |name: &str| {
             text.lines()
                 .find(|line| line.contains(&format!(" {name};")))
@@ -57,12 +57,12 @@ impl Format {
         })
     }
 
-    /// The sample in a record; `None` where it is of another kind.
+    /// Returns the sample in a record, or `None` for a record of another kind.
     pub(super) fn sample(&self, record: &[u8]) -> Option<Sample> {
         if record.get(..2)? != self.kind.to_ne_bytes() {
             return None;
         }
-        let word = |at: usize| <[u8; 4]>::try_from(record.get(at..at + 4)?).ok();
+        let word = |offset: usize| <[u8; 4]>::try_from(record.get(offset..offset + 4)?).ok();
         let long = record.get(self.latency..self.latency + 8)?;
         Some(Sample {
             number: u32::from_ne_bytes(word(self.seqnum)?),
@@ -72,24 +72,24 @@ impl Format {
     }
 }
 
-/// The activations of one CPU's thread.
+/// Activations of one CPU's thread.
 ///
-/// Its expiries lie on a grid, of which the first record tells where it is. Every
-/// point of it is settled once, in order.
+/// Its expiries lie on a grid, whose position the first record shows. Every point of the grid is
+/// settled once, in order.
 #[derive(Debug)]
 pub(super) struct TracerSeries {
     pub(super) settled: SettledLine,
     period: Nanos,
-    /// The point of the grid that is to be settled next.
+    /// Point of the grid that is settled next.
     next: Option<Nanos>,
-    /// The last that the callback wrote: its number, expiry and latency.
+    /// Last record of the callback: its number, expiry and latency.
     expired: Option<(u32, Nanos, Nanos)>,
-    /// The last that the thread wrote: its number and when it ran.
+    /// Last record of the thread: its number and the time at which it ran.
     served: Option<(u32, Nanos)>,
 }
 
 impl TracerSeries {
-    /// Nothing seen, nothing recorded.
+    /// Creates a series without records.
     pub(super) fn new(period: Nanos) -> Self {
         Self {
             settled: SettledLine::new(),
@@ -100,11 +100,11 @@ impl TracerSeries {
         }
     }
 
-    /// Takes in a record that was written at `time`.
+    /// Adds a record that was written at `time`.
     pub(super) fn add(&mut self, time: Nanos, sample: Sample) {
         match (sample.context, self.expired) {
             (IN_CALLBACK, _) => {
-                // Exact but for the time that it took to write the record.
+                // Exact except for the time that it took to write the record.
                 let expiry = time.saturating_sub(sample.latency);
                 self.expired = Some((sample.number, expiry, sample.latency));
                 self.next.get_or_insert(expiry);
@@ -112,18 +112,17 @@ impl TracerSeries {
             (IN_THREAD, Some((number, expiry, expire))) if number == sample.number => {
                 self.serve(number, expiry, expire, sample.latency);
             }
-            // Its first half was lost, which the next number tells.
+            // Its first half was lost, which the next number shows.
             _ => {}
         }
     }
 
-    /// Whether the thread has come to all that is due before the end.
+    /// Returns whether the thread has served everything that is due before the end.
     pub(super) fn is_at_rest(&self) -> bool {
         self.next.is_none_or(|next| next >= self.settled.until)
     }
 
-    /// Settles what is left of the plan: the thread had not come to it at
-    /// `given_up`.
+    /// Settles the rest of the plan, which the thread had not served at `given_up`.
     pub(super) fn close(&mut self, given_up: Nanos) {
         if let Some((number, expiry, _)) = self.expired
             && self.served.is_none_or(|(served, _)| served != number)
@@ -136,7 +135,7 @@ impl TracerSeries {
             self.next = Some(expiry + self.period);
         }
         if self.next.is_none() {
-            // Where the grid lies is not known either.
+            // The position of the grid is unknown, too.
             self.settled.lose_all(self.period);
         }
         self.settled.close();
@@ -152,9 +151,8 @@ impl TracerSeries {
         self.push(expiry, false, false, steps);
     }
 
-    /// The expiries before `expiry`, whose number is `number`: lost where the
-    /// numbers have a gap; where they have none, missed because the thread was
-    /// late.
+    /// Settles the expiries before `expiry`, whose number is `number`. They are lost if the
+    /// numbers have a gap. Otherwise they are missed, because the thread was late.
     fn fill(&mut self, number: u32, expiry: Nanos) {
         let (Some((number_before, ran)), Some(next)) = (self.served, self.next) else {
             return;
@@ -165,9 +163,8 @@ impl TracerSeries {
         let missed = between.saturating_sub(lost);
         for index in 0..between {
             let planned = next + self.period * index;
-            // The thread skips what has passed when it goes to sleep, which
-            // is not long after it ran. What had not passed when it ran has
-            // no known latency.
+            // The thread skips expired times when it goes to sleep, shortly after it ran.
+            // Expiries that had not passed when it ran have no known latency.
             match Nanos::between(planned, ran) {
                 Some(late) if index < missed => {
                     self.push(planned, true, false, only_thread(late));
@@ -185,13 +182,13 @@ impl TracerSeries {
         censored: bool,
         steps: [Option<Nanos>; STAGES.len()],
     ) {
-        let one = SettledExpiry {
+        let settled_expiry = SettledExpiry {
             expiry,
             missed,
             censored,
             steps,
         };
-        self.settled.push(expiry, one);
+        self.settled.push(expiry, settled_expiry);
     }
 }
 
@@ -220,7 +217,7 @@ mod tests {
         series
     }
 
-    /// Both records of the activation `number` that expires at `ms`.
+    /// Adds both records of activation `number`, which expires at `ms`.
     fn serve(series: &mut TracerSeries, number: u32, ms: u64, expire_us: u64, latency_us: u64) {
         let expiry = Nanos::from_ms(ms);
         for (context, us) in [(IN_CALLBACK, expire_us), (IN_THREAD, latency_us)] {
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_its_format_says() {
+    fn record_is_read_according_to_its_format() {
         let format = Format::parse(FORMAT).unwrap();
         let mut record = vec![18, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0];
         record.extend(34_000_u64.to_ne_bytes());
@@ -258,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_without_a_field_says_which() {
+    fn format_error_names_the_missing_field() {
         let error = Format::parse(&FORMAT.replace("timer_latency", "delay")).unwrap_err();
 
         assert_eq!(
@@ -268,16 +265,16 @@ mod tests {
     }
 
     #[test]
-    fn the_two_records_of_an_activation_become_its_two_stages() {
+    fn two_records_of_an_activation_become_its_two_stages() {
         let mut series = series();
 
         serve(&mut series, 1, 10, 5, 34);
 
-        let (seen, lost) = drained(series);
-        assert_eq!((seen.len(), lost), (1, 0));
-        assert_eq!(seen[0].expiry, Nanos::from_ms(10));
-        assert_eq!(seen[0].until(Stage::Expire), Some(Nanos::from_us(5)));
-        assert_eq!(seen[0].latency(), Nanos::from_us(34));
+        let (activations, lost) = drained(series);
+        assert_eq!((activations.len(), lost), (1, 0));
+        assert_eq!(activations[0].expiry, Nanos::from_ms(10));
+        assert_eq!(activations[0].until(Stage::Expire), Some(Nanos::from_us(5)));
+        assert_eq!(activations[0].latency(), Nanos::from_us(34));
     }
 
     #[test]
@@ -287,10 +284,10 @@ mod tests {
         serve(&mut series, 1, 10, 5, 2_500);
         serve(&mut series, 2, 13, 5, 34);
 
-        let (seen, lost) = drained(series);
-        let late: Vec<(bool, u64)> = seen
+        let (activations, lost) = drained(series);
+        let late: Vec<(bool, u64)> = activations
             .iter()
-            .map(|one| (one.missed, one.latency().ns() / 1_000))
+            .map(|activation| (activation.missed, activation.latency().ns() / 1_000))
             .collect();
         assert_eq!(
             late,
@@ -300,31 +297,31 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_in_the_numbers_is_lost_not_missed() {
+    fn gap_in_the_numbers_is_lost_and_not_missed() {
         let mut series = series();
 
         serve(&mut series, 1, 10, 5, 34);
         serve(&mut series, 4, 13, 5, 34);
 
-        let (seen, lost) = drained(series);
-        assert_eq!((seen.len(), lost), (2, 2));
-        assert_eq!(seen[1].seq, 3);
+        let (activations, lost) = drained(series);
+        assert_eq!((activations.len(), lost), (2, 2));
+        assert_eq!(activations[1].seq, 3);
     }
 
     #[test]
-    fn what_expires_before_the_beginning_has_no_number() {
+    fn expiry_before_the_start_has_no_number() {
         let mut series = series();
         series.settled.begin(Nanos::from_ms(11));
 
         serve(&mut series, 1, 10, 5, 34);
         serve(&mut series, 2, 11, 5, 34);
 
-        let (seen, _) = drained(series);
-        assert_eq!((seen.len(), seen[0].seq), (1, 0));
+        let (activations, _) = drained(series);
+        assert_eq!((activations.len(), activations[0].seq), (1, 0));
     }
 
     #[test]
-    fn what_the_thread_has_not_come_to_is_missed_and_waited_at_least_that_long() {
+    fn unserved_expiry_is_missed_and_its_wait_is_a_lower_bound() {
         let mut series = series();
         serve(&mut series, 1, 10, 5, 34);
         let expired = Sample {
@@ -338,14 +335,18 @@ mod tests {
         series.close(Nanos::from_ms(100));
 
         assert_eq!(series.settled.account().planned, Some(10));
-        let (seen, lost) = drained(series);
-        assert_eq!((seen.len(), lost), (10, 0));
-        assert!(seen[1..].iter().all(|one| one.missed && one.censored));
-        assert_eq!(seen[1].latency(), Nanos::from_ms(89));
+        let (activations, lost) = drained(series);
+        assert_eq!((activations.len(), lost), (10, 0));
+        assert!(
+            activations[1..]
+                .iter()
+                .all(|activation| activation.missed && activation.censored)
+        );
+        assert_eq!(activations[1].latency(), Nanos::from_ms(89));
     }
 
     #[test]
-    fn a_thread_of_which_nothing_was_seen_has_lost_its_plan() {
+    fn thread_without_records_has_lost_its_plan() {
         let mut series = series();
         series.settled.until = Nanos::from_ms(20);
 

@@ -1,4 +1,4 @@
-//! The tracer's settings in tracefs: changed, and put back.
+//! Settings of the tracer in tracefs: changed and restored.
 
 use std::fs;
 use std::io;
@@ -9,18 +9,19 @@ use laggard_model::{CpuList, Nanos};
 
 use super::super::reason_of;
 
-/// Where kernels mount tracefs.
+/// Mount point of tracefs.
 pub(super) const ROOT: &str = "/sys/kernel/tracing";
-/// The tracers that share one set of threads and settings.
+/// Tracers that share one set of threads and settings.
 const SHARING: [&str; 2] = ["timerlat", "osnoise"];
-/// Our instances are called this and the number of our process.
-const INSTANCE: &str = "laggard-";
-/// A record in the ring buffer, rounded up; an activation has two.
+/// Prefix of laggard's instances, followed by the PID.
+const INSTANCE_PREFIX: &str = "laggard-";
+/// Size in bytes of a record in the ring buffer, rounded up; an activation has two records.
 const RECORD_BYTES: u64 = 40;
-/// Least size of the ring buffer of a CPU, KiB.
-const LEAST_KIB: u64 = 64;
+/// Minimum size of the ring buffer of a CPU in KiB.
+const MIN_BUFFER_KIB: u64 = 64;
 
-/// Ends the tracer of the instance `$1`. Then come settings: a file and what was in it.
+/// Shell script that ends the tracer of the instance `$1`. The other arguments are settings: a
+/// file and its previous content.
 const UNDO: &str = r#"
 instance=$1
 shift
@@ -35,7 +36,7 @@ done
 [ ! -d "$instance" ]
 "#;
 
-/// An error with the file that it is about.
+/// Adds the path of the file to an error.
 pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
     move |err| {
         io::Error::new(
@@ -53,7 +54,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text).map_err(named(path))
 }
 
-/// Whether the kernel has the tracer and nobody uses it.
+/// Checks that the kernel has the tracer and that it is not in use.
 pub(super) fn check(root: &Path) -> io::Result<()> {
     let tracers = read(&root.join("available_tracers"))?;
     if !tracers.split_whitespace().any(|name| name == "timerlat") {
@@ -84,33 +85,33 @@ fn instances(root: &Path) -> impl Iterator<Item = PathBuf> {
         .filter_map(|entry| Some(entry.ok()?.path()))
 }
 
-/// Whether it is of a laggard that was killed.
+/// Returns whether the instance belongs to a laggard that was killed.
 fn is_stale(instance: &Path) -> bool {
     let name = instance.file_name().unwrap_or_default().to_string_lossy();
-    name.strip_prefix(INSTANCE)
+    name.strip_prefix(INSTANCE_PREFIX)
         .is_some_and(|process| !Path::new("/proc").join(process).exists())
 }
 
-/// An instance of our own in which the tracer is about to run. Dropping it
-/// ends the tracer and puts every setting back; so does a shell if this program is killed.
+/// Instance of tracefs in which the tracer is about to run. Dropping it ends the tracer and
+/// restores every setting. A shell does the same if this program is killed.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) directory: PathBuf,
-    /// What was changed outside the instance, with what was there.
+    /// Settings changed outside the instance, with their previous content.
     changed: Vec<(PathBuf, String)>,
-    /// Does the same as [`Self::end`].
+    /// Shell that does the same as [`Self::end`].
     back: Option<PutBack>,
 }
 
 impl Instance {
-    /// Makes it, for `cpus`, with the tracer set up but not running. The ring
-    /// buffers hold `time`.
+    /// Creates the instance for `cpus` with the tracer set up but not running. The ring buffers
+    /// hold `time`.
     pub(super) fn new(root: &Path, cpus: &CpuList, period: Nanos, time: Nanos) -> io::Result<Self> {
         check(root)?;
-        for stale in instances(root).filter(|one| is_stale(one)) {
+        for stale in instances(root).filter(|instance| is_stale(instance)) {
             end(&stale)?;
         }
-        let name = format!("{INSTANCE}{}", std::process::id());
+        let name = format!("{INSTANCE_PREFIX}{}", std::process::id());
         let directory = root.join("instances").join(name);
         let osnoise = root.join("osnoise");
         let period_us = (period.ns() / 1_000).to_string();
@@ -135,7 +136,7 @@ impl Instance {
             &undone,
             None,
             format!(
-                "the timerlat tracer of `{}` was not ended; `echo nop > current_tracer` there ends it",
+                "cannot end the timerlat tracer of `{}`; to end it, run `echo nop > current_tracer` in that directory",
                 directory.display()
             ),
         )?;
@@ -146,7 +147,7 @@ impl Instance {
             back: Some(back),
         };
         let records = 2 * (time.ns() / period.ns().max(1) + 1);
-        let kib = (records * RECORD_BYTES / 1024).max(LEAST_KIB);
+        let kib = (records * RECORD_BYTES / 1024).max(MIN_BUFFER_KIB);
         write(&instance.directory.join("trace_clock"), "mono")?;
         write(&instance.directory.join("buffer_size_kb"), &kib.to_string())?;
         for (file, text) in settings {
@@ -155,13 +156,12 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Starts the tracer.
     pub(super) fn start(&self) -> io::Result<()> {
         write(&self.directory.join("current_tracer"), "timerlat")?;
         write(&self.directory.join("tracing_on"), "1")
     }
 
-    /// Ends the tracer and puts the settings back.
+    /// Ends the tracer and restores the settings.
     pub(super) fn end(&mut self) -> io::Result<()> {
         let mut ended = Ok(());
         if self.directory.exists() {
@@ -172,7 +172,7 @@ impl Instance {
         }
         match (self.back.take(), &ended) {
             (Some(back), Ok(())) => back.dismiss(),
-            // The shell tries again, and says so if it fails.
+            // The shell tries again and reports a failure.
             (back, _) => drop(back),
         }
         ended
@@ -191,7 +191,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Who wants to know calls `end`.
+        // A caller that needs the result calls `end`.
         let _ = self.end();
     }
 }
@@ -205,7 +205,7 @@ fn end(instance: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A folder that looks like tracefs, as far as files can.
+    /// Creates a directory that resembles tracefs, as far as files can.
     fn tracefs(tracers: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("instances")).unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_put_back() {
+    fn changed_settings_are_restored() {
         let root = tracefs("hwlat timerlat nop\n");
         let file = |name: &str| {
             let text = read(&root.path().join("osnoise").join(name)).unwrap();
@@ -244,9 +244,9 @@ mod tests {
         assert_eq!(file("stop_tracing_total_us"), "50");
     }
 
-    /// As when this program is killed: then only the shell is left.
+    /// Simulates a kill of this program: only the shell is left.
     #[test]
-    fn the_shell_puts_back_what_was_changed() {
+    fn shell_restores_the_settings() {
         let root = tracefs("hwlat timerlat nop\n");
         let file = |name: &str| read(&root.path().join("osnoise").join(name)).unwrap();
         let cpus: CpuList = "0-1".parse().unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracer_that_somebody_runs_is_left_alone() {
+    fn tracer_in_use_is_not_touched() {
         let root = tracefs("timerlat nop\n");
         fs::write(root.path().join("current_tracer"), "osnoise\n").unwrap();
 
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_the_tracer_is_refused() {
+    fn kernel_without_the_tracer_is_refused() {
         let root = tracefs("function_graph nop\n");
 
         let error = check(root.path()).unwrap_err();

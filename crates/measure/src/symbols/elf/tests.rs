@@ -6,7 +6,7 @@ use blazesym::symbolize::{Input, Symbolizer};
 
 use super::*;
 
-/// Offset of the code in [`file_with`], bytes, and its address.
+/// Offset and address of the code in [`file_with`].
 const CODE: (u64, u64) = (0x1000, 0x40_1000);
 const CODE_BYTES: u64 = 0x1000;
 const SECTIONS_AT: u64 = 64 + 56;
@@ -16,7 +16,7 @@ const SYMBOLS_AT: u64 = SECTIONS_AT + 3 * 64;
 #[derive(Clone, Debug)]
 struct Table {
     kind: u32,
-    /// Name, address and bytes of each function.
+    /// Name, address and size in bytes of each function.
     functions: Vec<(&'static str, u64, u64)>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Table {
     }
 }
 
-/// ELF file of 64 bits with one segment and one symbol table.
+/// Returns a 64-bit ELF file with one segment and one symbol table.
 fn bytes_of(table: &Table) -> Vec<u8> {
     let mut names = vec![0];
     let mut symbols = Vec::new();
@@ -90,7 +90,7 @@ fn names_in(file: &File, offsets: &[u64]) -> Result<Vec<Result<String, Unknown>>
 }
 
 #[test]
-fn function_holds_the_bytes_that_its_symbol_says() {
+fn function_covers_the_bytes_of_its_symbol() {
     let offsets = [0xfff, 0x1000, 0x100f, 0x1010, 0x1020, 0x1fff, 0x2000];
     let full = bytes_of(&Table::default());
     let dynamic = bytes_of(&Table {
@@ -111,7 +111,7 @@ fn function_holds_the_bytes_that_its_symbol_says() {
     assert_eq!(names(&dynamic), expected);
 }
 
-/// Start of the function at each offset, as names are looked up.
+/// Returns the start of the function at each offset, with the same search as for names.
 fn starts(elf: &ElfFile<'_>, offsets: &[u64]) -> Vec<Option<u64>> {
     let mut starts = vec![None; offsets.len()];
     for table in &elf.tables {
@@ -129,9 +129,9 @@ fn starts(elf: &ElfFile<'_>, offsets: &[u64]) -> Vec<Option<u64>> {
     starts
 }
 
-/// Of one offset in every 2,003 bytes of the code of this program and of its C library.
+/// Checks one offset in every 2,003 bytes of the code of this program and of its C library.
 #[test]
-fn functions_are_those_that_another_reader_finds() {
+fn functions_match_those_of_another_reader() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let code = maps.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -147,7 +147,7 @@ fn functions_are_those_that_another_reader_finds() {
     for (path, code) in code.filter(|(path, _)| path.starts_with('/')) {
         let file = File::open(path).unwrap();
         let elf = ElfFile::open(&file, file.metadata().unwrap().size()).unwrap();
-        // The mapping has whole pages, with more of the file than code.
+        // The mapping consists of whole pages, which contain more of the file than code.
         let page = code.start..code.start + 4096;
         let is_code = |segment: &&Segment| page.contains(&segment.offset);
         let segment = elf.segments.iter().find(is_code).unwrap();
@@ -166,7 +166,7 @@ fn functions_are_those_that_another_reader_finds() {
         {
             let theirs = theirs.as_sym();
             assert_eq!(start, theirs.map(|sym| sym.addr), "{path}: {offset:#x}");
-            // Several functions may start there; a name of any length is cut here.
+            // Several functions may start at this address. Names of any length are cut here.
             assert_eq!(ours.is_ok(), theirs.is_some(), "{path}: {offset:#x}");
             compared += usize::from(theirs.is_some_and(|sym| ours.as_deref() == Ok(&*sym.name)));
         }
@@ -174,7 +174,7 @@ fn functions_are_those_that_another_reader_finds() {
     assert!(compared > 100, "only {compared} names are the same");
 }
 
-/// A file of 2.4 GB that takes 4 KiB of disk.
+/// Uses a file of 2.4 GB that takes 4 KiB of disk.
 #[test]
 fn table_of_100_million_symbols_is_refused_before_it_is_read() {
     let mut bytes = bytes_of(&Table::default());
@@ -190,14 +190,14 @@ fn table_of_100_million_symbols_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn name_without_an_end_is_cut_and_control_characters_do_nothing() {
+fn name_without_an_end_is_cut_and_control_characters_are_escaped() {
     let mut bytes = bytes_of(&Table {
         functions: vec![("\u{1b}[2J", 0x40_1000, 8), ("endless", 0x40_1008, 8)],
         ..Table::default()
     });
     let names_bytes_at = usize::try_from(SECTIONS_AT).unwrap() + 2 * 64 + 32;
     bytes[names_bytes_at..][..8].copy_from_slice(&(1_u64 << 30).to_ne_bytes());
-    // It goes on for a gigabyte.
+    // Extends the name to a gigabyte.
     bytes.pop();
     bytes.resize(bytes.len() + (1 << 20), b'x');
     let file = file_with(&bytes);
@@ -212,12 +212,12 @@ fn name_without_an_end_is_cut_and_control_characters_do_nothing() {
 }
 
 #[test]
-fn file_that_is_cut_off_anywhere_is_refused_or_read() {
+fn truncated_file_is_refused_or_read() {
     let bytes = bytes_of(&Table::default());
     let whole = names_in(&file_with(&bytes), &[0x1000]).unwrap();
 
     for length in 0..bytes.len() {
-        // Without the last 0 the name still ends with the file's names.
+        // Without the last 0 the name still ends with the string table.
         if let Ok(names) = names_in(&file_with(&bytes[..length]), &[0x1000]) {
             assert!(names[0].is_err() || names == whole, "{length} bytes");
         }
@@ -225,15 +225,15 @@ fn file_that_is_cut_off_anywhere_is_refused_or_read() {
 }
 
 proptest::proptest! {
-    /// Whatever is written into the headers, there is an answer.
+    /// Checks that any content of the headers gives a result.
     #[test]
-    fn damaged_headers_give_an_answer(
+    fn damaged_headers_give_a_result(
         changes in proptest::collection::vec((0_usize..312, proptest::num::u8::ANY), 1..8),
         extreme in proptest::option::of(0_usize..38),
     ) {
         let mut bytes = bytes_of(&Table::default());
         for (at, value) in changes {
-            // The mark of an ELF file stays.
+            // Keeps the magic number of the ELF file.
             if at >= 6 {
                 bytes[at] = value;
             }

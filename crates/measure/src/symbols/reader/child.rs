@@ -1,12 +1,13 @@
 //! The process that reads symbols.
 //!
-//! It opens the files with the rights that laggard has, because programs may be for root
-//! only, and gives up all rights before it reads the first byte of one. From then on it can
-//! open no file, start no process, and use little memory and CPU time. It has no filter of
-//! system calls: all that is left are its socket, the open files, and 65534's rights.
+//! It opens the files with laggard's rights, because only root may read some programs. It gives
+//! up all rights before it reads the first byte. From then on it cannot open files or start
+//! processes, and its memory and CPU time are limited. It has no filter of system calls: only its
+//! socket, the open files and the rights of user 65534 are left.
 //!
-//! Whoever starts laggard so, with files of theirs, gains nothing: where the program's file
-//! gave rights (set-user-ID, capabilities), these are given up before the files are opened.
+//! A user who starts laggard as this process with crafted files gains nothing. If the program
+//! file gave rights (set-user-ID, capabilities), the process gives them up before it opens the
+//! files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -25,27 +26,27 @@ use nix::unistd::{Gid, Uid, getegid, geteuid, getgid, getuid, setgroups, setresg
 use super::super::elf::ElfFile;
 use super::super::label;
 use super::super::mappings::{self, MappedInode};
-use super::message::{Answer, FileRequest, receive_files, receive_request, to_file};
+use super::message::{FileRequest, ReaderMessage, receive_files, receive_request, to_file};
 use super::{MAX_CPU_S, MAX_LIFE_S};
-use crate::linux::look::{FileLook, look};
+use crate::linux::file_state::{FileState, file_state};
 
-/// `nobody`, who owns nothing.
+/// User `nobody`, who owns no files.
 const NOBODY: u32 = 65534;
-/// Limit on addresses that the process takes in addition to those it has, bytes.
+/// Maximum size of additional address space in bytes.
 const MAX_ADDRESS_BYTES: u64 = 128 << 20;
 
-/// Answers the request that comes through standard input.
+/// Answers the request that arrives on standard input.
 pub(super) fn answer() -> ExitCode {
     match try_answer() {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever asked is gone, or did not ask as laggard does.
+        // The caller is gone, or is not laggard.
         Err(_) => ExitCode::from(2),
     }
 }
 
 fn try_answer() -> io::Result<()> {
     begin()?;
-    // SAFETY: standard input is open, and used as nothing else here.
+    // SAFETY: standard input is open and has no other owner in this process.
     let stream = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(libc::STDIN_FILENO) };
     let stream = UnixStream::from(stream);
     if gained_rights() {
@@ -59,67 +60,67 @@ fn try_answer() -> io::Result<()> {
     let mut out = BufWriter::new(&stream);
     let mut files = Vec::new();
     for (number, held) in held.into_iter().enumerate() {
-        Answer::Start(number).send(&mut out)?;
+        ReaderMessage::Start(number).send(&mut out)?;
         out.flush()?;
         match open_held(&held) {
             Ok(file) => files.push((number, file)),
-            Err(reason) => Answer::Refused(number, reason).send(&mut out)?,
+            Err(reason) => ReaderMessage::Refused(number, reason).send(&mut out)?,
         }
         out.flush()?;
     }
-    // A list of mappings that is read again later: then no file can be opened.
+    // Opened now because no file can be opened later. The list is read again for each file.
     let maps = File::open("/proc/self/maps")?;
     give_up_rights()?;
     limit()?;
     for (number, file) in files {
-        Answer::Start(number).send(&mut out)?;
+        ReaderMessage::Start(number).send(&mut out)?;
         out.flush()?;
         match names(&file, &requests[number], &maps) {
             Ok(names) => {
                 for (offset, name) in names.into_iter().enumerate() {
-                    Answer::Function(number, offset, name).send(&mut out)?;
+                    ReaderMessage::Function(number, offset, name).send(&mut out)?;
                 }
-                Answer::End(number).send(&mut out)?;
+                ReaderMessage::End(number).send(&mut out)?;
             }
-            Err(reason) => Answer::Refused(number, reason).send(&mut out)?,
+            Err(reason) => ReaderMessage::Refused(number, reason).send(&mut out)?,
         }
         out.flush()?;
     }
     Ok(())
 }
 
-/// Has the process end with laggard, or when it takes far too long, and by nothing that
-/// ends laggard alone: Ctrl-C goes to all of a terminal.
+/// Makes the process end with laggard, or after a time limit, and ignores signals that a terminal
+/// sends to the whole group, such as Ctrl-C.
 fn begin() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: no handler of ours runs.
+        // SAFETY: this installs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // SAFETY: sets a time, and takes no pointer.
+    // SAFETY: this sets a time and takes no pointer.
     unsafe { libc::alarm(MAX_LIFE_S) };
     end_with_parent()
 }
 
-/// Giving up rights undoes it.
+/// Giving up rights clears this setting, so it is called again.
 fn end_with_parent() -> io::Result<()> {
     prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL.cast_unsigned().into())
 }
 
 fn prctl(what: libc::c_int, value: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: the requests that are made here take a number each, and no pointer.
+    // SAFETY: every request made here takes a number and no pointer.
     let done = unsafe { libc::prctl(what, value, 0, 0, 0) };
     Errno::result(done)?;
     Ok(())
 }
 
-/// Whether the program's file gave this process rights that its caller does not have.
+/// Returns whether the program file gave this process rights that its caller does not have.
 fn gained_rights() -> bool {
-    // SAFETY: reads a number that the kernel left.
+    // SAFETY: this reads a number that the kernel provides.
     let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     is_secure || getuid() != geteuid() || getgid() != getegid()
 }
 
-/// Becomes a process without any right, and without a way back.
+/// Gives up every right permanently.
 fn give_up_rights() -> io::Result<()> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     let (user, group) = match (
@@ -152,9 +153,9 @@ fn give_up_capabilities() -> io::Result<()> {
         version: 0x2008_0522,
         pid: 0,
     };
-    // Effective, permitted and inheritable, in two words each.
+    // Effective, permitted and inheritable sets, two words each.
     let none = [0_u32; 6];
-    // SAFETY: both structures are there, of the sizes of version 3.
+    // SAFETY: both structures are valid and have the sizes of version 3.
     let done = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, none.as_ptr()) };
     match done {
         0 => Ok(()),
@@ -162,7 +163,7 @@ fn give_up_capabilities() -> io::Result<()> {
     }
 }
 
-/// Sets limits, which without rights cannot be raised again.
+/// Sets limits. Without rights the process cannot raise them again.
 fn limit() -> io::Result<()> {
     let used = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = used
@@ -170,7 +171,7 @@ fn limit() -> io::Result<()> {
         .next()
         .and_then(|pages| pages.parse().ok())
         .unwrap_or(0);
-    // SAFETY: takes no pointer.
+    // SAFETY: this takes no pointer.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let used = pages.saturating_mul(u64::try_from(page_bytes).unwrap_or(4096));
     for (resource, limit) in [
@@ -188,15 +189,15 @@ fn limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file that is held. It was regular then, and still is: it is the same file.
+/// Opens a held file. It is still a regular file, because it is the same file.
 fn open_held(held: &OwnedFd) -> Result<File, String> {
-    // Nobody who has a lease on it is waited for.
+    // O_NONBLOCK: does not wait for the holder of a lease.
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let path = format!("/proc/self/fd/{}", held.as_raw_fd());
     match open(path.as_str(), flags, Mode::empty()) {
         Ok(file) => Ok(to_file(file)),
         Err(err) => Err(format!(
-            "the file cannot be opened: {}",
+            "cannot open the file: {}",
             err.desc().to_lowercase()
         )),
     }
@@ -204,37 +205,37 @@ fn open_held(held: &OwnedFd) -> Result<File, String> {
 
 type Name = Result<String, String>;
 
-/// Names of the functions at the offsets of one file.
+/// Returns the names of the functions at the offsets of one file.
 fn names(file: &File, request: &FileRequest, maps: &File) -> Result<Vec<Name>, String> {
-    let before = check(file, &request.look)?;
+    let before = check(file, &request.state)?;
     if mapped_inode(file, maps)? != request.mapped {
-        return Err("another file is at its path now".into());
+        return Err("a different file is at its path now".into());
     }
     let mut names = ElfFile::open(file, before.bytes)?.names(&request.offsets)?;
-    // Written to while it was read.
-    check(file, &request.look)?;
+    // Fails if the file was written during the read.
+    check(file, &request.state)?;
     for name in names.iter_mut().flat_map(|name| name.as_mut().err()) {
         *name = label::harmless(name);
     }
     Ok(names)
 }
 
-/// Compares the file with what it was when it was held.
-fn check(file: &File, held: &FileLook) -> Result<FileLook, String> {
-    let now = look(file).map_err(|err| format!("the file cannot be seen: {err}"))?;
+/// Compares the file with its state when it was held.
+fn check(file: &File, held: &FileState) -> Result<FileState, String> {
+    let now = file_state(file).map_err(|err| format!("cannot examine the file: {err}"))?;
     if now == *held {
         Ok(now)
     } else {
-        Err("the file was changed while it was measured".into())
+        Err("the file changed during the measurement".into())
     }
 }
 
-/// Device and inode as the list of mappings shows them for a mapping of `file`: on btrfs and
-/// overlayfs they differ from those of `stat`, but not between two mappings of a file.
+/// Returns device and inode of `file` as a list of mappings shows them. On btrfs and overlayfs
+/// they differ from those of `stat`, but are the same for two mappings of a file.
 fn mapped_inode(file: &File, maps: &File) -> Result<MappedInode, String> {
-    let refused = |err: &dyn std::fmt::Display| format!("the file cannot be mapped: {err}");
+    let refused = |err: &dyn std::fmt::Display| format!("cannot map the file: {err}");
     let length = NonZeroUsize::MIN;
-    // SAFETY: a new mapping that nobody reads, writes or executes.
+    // SAFETY: the mapping is new and is never read, written or executed.
     let mapping = unsafe {
         mmap(
             None,
@@ -247,15 +248,15 @@ fn mapped_inode(file: &File, maps: &File) -> Result<MappedInode, String> {
     };
     let mapping = mapping.map_err(|err| refused(&err))?;
     let address = mapping.as_ptr().expose_provenance() as u64;
-    let found = rewound(maps).and_then(|maps| mappings::find(maps, &[address]));
-    // SAFETY: the mapping from above, which nobody has.
+    let lookup = rewound(maps).and_then(|maps| mappings::find(maps, &[address]));
+    // SAFETY: the mapping from above has no other user.
     let _ = unsafe { munmap(mapping, length.get()) };
-    let found = found.map_err(|err| refused(&err))?;
-    let found = found.first().and_then(|(mapping, _)| mapping.file);
-    found.ok_or_else(|| refused(&"it has no inode"))
+    let lookup = lookup.map_err(|err| refused(&err))?;
+    let lookup = lookup.first().and_then(|(mapping, _)| mapping.file);
+    lookup.ok_or_else(|| refused(&"it has no inode"))
 }
 
-/// The list from its start: older kernels write it out each time.
+/// Rewinds the list, because older kernels write it each time.
 fn rewound(mut maps: &File) -> io::Result<&File> {
     io::Seek::rewind(&mut maps)?;
     Ok(maps)

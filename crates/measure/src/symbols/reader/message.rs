@@ -1,8 +1,7 @@
 //! Messages between laggard and the process that reads symbols.
 //!
-//! laggard sends files, then one request; the reader answers with [`Answer`]s. Either side
-//! checks what it receives: the reader has seen hostile files, and anybody can start a
-//! reader.
+//! laggard sends files, then one request; the reader replies with [`ReaderMessage`]s. Both sides
+//! check every message: the reader has parsed hostile files, and any user can start a reader.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,36 +12,36 @@ use std::ptr;
 
 use super::super::label::MAX_LABEL_BYTES;
 use super::super::mappings::MappedInode;
-use crate::linux::look::FileLook;
+use crate::linux::file_state::FileState;
 
-/// Limit on files of a request.
+/// Maximum number of files in a request.
 pub(crate) const MAX_FILES: usize = 256;
-/// Limit on the offsets of a request, in all files.
+/// Maximum number of offsets in a request, in all files together.
 pub(crate) const MAX_OFFSETS: usize = 200_000;
 
-/// Byte that comes with each file, and the one behind the last.
+/// Byte that accompanies each file, and the byte after the last file.
 const FILE: u8 = b'F';
 const NO_MORE_FILES: u8 = b'.';
 
-/// File whose symbols are wanted.
+/// File whose symbols are requested.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct FileRequest {
     pub(super) mapped: MappedInode,
-    pub(super) look: FileLook,
-    /// Offsets in the file, bytes.
+    pub(super) state: FileState,
+    /// Offsets in the file in bytes.
     pub(super) offsets: Vec<u64>,
 }
 
-/// Part of an answer. Numbers are indices in the request.
+/// Part of a reply. Numbers are indices into the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Answer {
-    /// The reader begins to open or to read this file.
+pub(super) enum ReaderMessage {
+    /// The reader starts to open or read this file.
     Start(usize),
-    /// The file cannot be read: the reason.
+    /// Reason why the file cannot be read.
     Refused(usize, String),
-    /// Function at an offset of the file, or why it has no name.
+    /// Function at an offset of the file, or the reason why it has no name.
     Function(usize, usize, Result<String, String>),
-    /// All of the file was answered.
+    /// End of the reply for this file.
     End(usize),
 }
 
@@ -55,7 +54,7 @@ pub(super) fn send_file(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result
     };
     let mut control = Control([0; 64]);
     let mut message = message(&mut part, &mut control);
-    // SAFETY: the buffer has room for the header and one descriptor, and is aligned.
+    // SAFETY: the buffer is aligned and has room for the header and one descriptor.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         (*header).cmsg_level = libc::SOL_SOCKET;
@@ -64,7 +63,7 @@ pub(super) fn send_file(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result
         ptr::write_unaligned(libc::CMSG_DATA(header).cast(), file.as_raw_fd());
     }
     message.msg_controllen = control_bytes() as _;
-    // SAFETY: the message and what it points to are there.
+    // SAFETY: the message and the memory that it points to are valid.
     let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
     match sent {
         1 => Ok(()),
@@ -73,12 +72,11 @@ pub(super) fn send_file(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result
     }
 }
 
-/// Says that all files were sent.
+/// Marks the end of the files.
 pub(super) fn send_no_more_files(mut stream: &UnixStream) -> io::Result<()> {
     stream.write_all(&[NO_MORE_FILES])
 }
 
-/// Receives the files.
 pub(super) fn receive_files(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     let mut files = Vec::new();
     loop {
@@ -99,7 +97,7 @@ fn receive_file(stream: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
     let mut control = Control([0; 64]);
     let mut message = message(&mut part, &mut control);
     message.msg_controllen = control_bytes() as _;
-    // SAFETY: the message and what it points to are there.
+    // SAFETY: the message and the memory that it points to are valid.
     let received =
         unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
     match received {
@@ -115,7 +113,7 @@ fn receive_file(stream: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
             && (*header).cmsg_type == libc::SCM_RIGHTS;
         is_file.then(|| OwnedFd::from_raw_fd(ptr::read_unaligned(libc::CMSG_DATA(header).cast())))
     };
-    // More descriptors than there is room for were closed by the kernel.
+    // The kernel has closed descriptors that did not fit.
     match message.msg_flags & libc::MSG_CTRUNC {
         0 => Ok((byte[0], file)),
         _ => Err(damaged()),
@@ -124,19 +122,19 @@ fn receive_file(stream: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
 
 const DESCRIPTOR_BYTES: u32 = 4;
 
-/// Room for one descriptor, aligned as its header has to be.
+/// Buffer for one descriptor, aligned as its header requires.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
 fn control_bytes() -> usize {
-    // SAFETY: computes a length.
+    // SAFETY: this computes a length.
     let bytes = unsafe { libc::CMSG_SPACE(DESCRIPTOR_BYTES) } as usize;
     assert!(bytes <= size_of::<Control>(), "room for one descriptor");
     bytes
 }
 
 fn message(part: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
-    // SAFETY: zeros are a message without any part.
+    // SAFETY: zeros are a valid message without parts.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = part;
     message.msg_iovlen = 1;
@@ -145,27 +143,26 @@ fn message(part: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
     message
 }
 
-/// Sends the request for the files that were sent.
+/// Sends the request for the files that were sent before.
 pub(super) fn send_request(mut out: impl Write, files: &[FileRequest]) -> io::Result<()> {
     let mut words = vec![files.len() as u64];
     for file in files {
         let FileRequest {
             mapped,
-            look,
+            state,
             offsets,
         } = file;
         words.extend([u64::from(mapped.major), mapped.minor.into(), mapped.inode]);
-        let (major, minor) = look.device;
-        words.extend([u64::from(major), minor.into(), look.inode, look.bytes]);
-        words.push(look.modified.0.cast_unsigned());
-        words.extend([u64::from(look.modified.1), offsets.len() as u64]);
+        let (major, minor) = state.device;
+        words.extend([u64::from(major), minor.into(), state.inode, state.bytes]);
+        words.push(state.modified.0.cast_unsigned());
+        words.extend([u64::from(state.modified.1), offsets.len() as u64]);
         words.extend(offsets);
     }
     let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
     out.write_all(&bytes)
 }
 
-/// Receives the request.
 pub(super) fn receive_request(mut from: impl Read) -> io::Result<Vec<FileRequest>> {
     let mut word = || -> io::Result<u64> {
         let mut bytes = [0; 8];
@@ -186,7 +183,7 @@ pub(super) fn receive_request(mut from: impl Read) -> io::Result<Vec<FileRequest
             minor: small(word()?)?,
             inode: word()?,
         };
-        let look = FileLook {
+        let state = FileState {
             device: (small(word()?)?, small(word()?)?),
             inode: word()?,
             is_regular: true,
@@ -198,17 +195,17 @@ pub(super) fn receive_request(mut from: impl Read) -> io::Result<Vec<FileRequest
         let offsets = (0..offsets).map(|_| word()).collect::<io::Result<_>>()?;
         requests.push(FileRequest {
             mapped,
-            look,
+            state,
             offsets,
         });
     }
     Ok(requests)
 }
 
-/// Bytes before the text of an answer: kind, file, offset, length of the text.
+/// Bytes before the text of a message: kind, file, offset, length of the text.
 const HEADER_BYTES: usize = 1 + 4 + 4 + 2;
 
-impl Answer {
+impl ReaderMessage {
     pub(super) fn send(&self, mut out: impl Write) -> io::Result<()> {
         let (kind, file, offset, text) = match self {
             Self::Start(file) => (0, *file, 0, ""),
@@ -227,10 +224,11 @@ impl Answer {
         out.write_all(&bytes)
     }
 
-    /// Takes an answer from the front of what was received; `None`: not all of it came.
+    /// Takes a message from the front of the received bytes. Returns `None` if it is incomplete.
     ///
     /// # Errors
-    /// When no reader answers so.
+    ///
+    /// Returns an error if the bytes are not a message.
     pub(super) fn take(received: &mut Vec<u8>) -> io::Result<Option<Self>> {
         let Some(header) = received.first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
@@ -259,10 +257,10 @@ impl Answer {
 }
 
 fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a message is not as agreed")
+    io::Error::new(io::ErrorKind::InvalidData, "a message is damaged")
 }
 
-/// A descriptor as a file.
+/// Converts a descriptor to a file.
 pub(super) fn to_file(descriptor: OwnedFd) -> File {
     File::from(descriptor)
 }
@@ -274,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_request_arrive_as_they_were_sent() {
+    fn files_and_request_arrive_unchanged() {
         let (one, other) = UnixStream::pair().unwrap();
         let null = File::open("/dev/null").unwrap();
         let request = FileRequest {
@@ -283,7 +281,7 @@ mod tests {
                 minor: 1,
                 inode: 77,
             },
-            look: FileLook {
+            state: FileState {
                 device: (8, 2),
                 inode: 78,
                 is_regular: true,
@@ -302,20 +300,20 @@ mod tests {
         let files = receive_files(&other).unwrap();
         assert_eq!(files.len(), 2);
         for file in files {
-            let look = crate::linux::look::look(&file).unwrap();
-            assert_eq!(look, crate::linux::look::look(&null).unwrap());
+            let state = crate::linux::file_state::file_state(&file).unwrap();
+            assert_eq!(state, crate::linux::file_state::file_state(&null).unwrap());
         }
         assert_eq!(receive_request(&other).unwrap(), [request]);
     }
 
     #[test]
-    fn answers_arrive_in_pieces_and_damage_is_an_error() {
+    fn messages_arrive_in_pieces_and_damage_is_an_error() {
         let answers = [
-            Answer::Start(3),
-            Answer::Function(3, 70_000, Ok("main".into())),
-            Answer::Function(3, 0, Err("no function".into())),
-            Answer::Refused(4, String::new()),
-            Answer::End(3),
+            ReaderMessage::Start(3),
+            ReaderMessage::Function(3, 70_000, Ok("main".into())),
+            ReaderMessage::Function(3, 0, Err("no function".into())),
+            ReaderMessage::Refused(4, String::new()),
+            ReaderMessage::End(3),
         ];
         let mut bytes = Vec::new();
         for answer in &answers {
@@ -325,7 +323,7 @@ mod tests {
         let (mut received, mut taken) = (Vec::new(), Vec::new());
         for byte in &bytes {
             received.push(*byte);
-            taken.extend(Answer::take(&mut received).unwrap());
+            taken.extend(ReaderMessage::take(&mut received).unwrap());
         }
 
         assert_eq!(taken, answers);
@@ -333,7 +331,7 @@ mod tests {
         let unknown = [[9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
         let no_text = [&[2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0][..], &[0xff]].concat();
         for mut damaged in [long, unknown, no_text] {
-            assert!(Answer::take(&mut damaged).is_err());
+            assert!(ReaderMessage::take(&mut damaged).is_err());
         }
     }
 

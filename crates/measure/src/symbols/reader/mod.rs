@@ -1,15 +1,15 @@
-//! Reading symbol tables in a process without rights.
+//! Reading of symbol tables in a process without rights.
 //!
-//! The files belong to other users, who can write anything into them, change them while
-//! they are read, and mount file systems that never answer. So a separate process reads
-//! them, and laggard ends it when it takes too long; the file that it was at stays without
-//! names, and another process goes on with the rest.
+//! The files belong to other users, who can write anything into them, change them during the
+//! read, and mount file systems that never answer. A separate process therefore reads them, and
+//! laggard kills it if it takes too long. The file that it was reading then has no names, and
+//! another process continues with the other files.
 //!
-//! The process is laggard's own program, started anew from `/proc/self/exe`: laggard has
-//! several threads and locked memory, a copy of which (`fork`) would make all pages of the
-//! measuring threads copy-on-write. `Command` starts it by `vfork`, as long as nothing has
-//! to run in the copy. It also works when the program's file was deleted or replaced, and
-//! no path leads to another program.
+//! The process is laggard's own program, started again from `/proc/self/exe`. laggard has several
+//! threads and locked memory, so `fork` would make all pages of the measuring threads
+//! copy-on-write. `Command` uses `vfork` as long as it does not have to run code in the child.
+//! Starting from `/proc/self/exe` also works if the program's file was deleted or replaced, and
+//! no path can lead to another program.
 
 mod child;
 mod message;
@@ -28,38 +28,38 @@ use std::time::{Duration, Instant};
 
 use super::file::HeldFile;
 use super::label;
-use super::patience::{LOOK_EVERY, Patience};
-use message::{Answer, FileRequest, send_file, send_no_more_files, send_request};
+use super::patience::{CHECK_INTERVAL, Patience};
+use message::{FileRequest, ReaderMessage, send_file, send_no_more_files, send_request};
 pub(super) use message::{MAX_FILES, MAX_OFFSETS};
 
-/// Name of the process, by which the program knows what it is to do.
+/// Name that starts the program as the process that reads symbols.
 const NAME: &str = "laggard-symbols";
-/// Limit on the time for one file.
+/// Maximum time for one file.
 const FILE_LIMIT: Duration = Duration::from_secs(5);
-/// Limit on the time for the files of one user.
+/// Maximum time for the files of one user.
 const USER_LIMIT: Duration = Duration::from_secs(8);
-/// Limit on the time for all files.
+/// Maximum time for all files.
 const TOTAL_LIMIT: Duration = Duration::from_secs(20);
-/// Limit on the CPU time of a process, s.
+/// Maximum CPU time of a process in s.
 const MAX_CPU_S: u64 = 20;
-/// Limit on the life of a process, s: it ends itself if laggard cannot end it.
+/// Maximum lifetime of a process in s. It ends itself if laggard cannot end it.
 const MAX_LIFE_S: u32 = 60;
-/// Time for a process to end once it is killed.
+/// Maximum time for a killed process to end.
 const END_LIMIT: Duration = Duration::from_millis(200);
-/// Limit on processes that were killed and have not ended: one that waits for a FUSE
-/// server ends when the server answers.
+/// Maximum number of killed processes that have not ended. A process that waits for a FUSE server
+/// ends when the server answers.
 const MAX_NOT_ENDED: usize = 4;
 
-/// Whether this program can be started as the process that reads symbols.
+/// Whether this program can start itself as the process that reads symbols.
 static IS_READER: AtomicBool = AtomicBool::new(false);
-/// Processes that were killed and have not ended yet.
+/// Killed processes that have not ended yet.
 static NOT_ENDED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
-/// To be called first in `main`, with the name by which the program was called. If another
-/// process started it to read symbols, it does, and returns the exit code. Otherwise it
-/// notes that it can be started so.
+/// Runs the process that reads symbols, if the program was started as this process, and returns
+/// its exit code. Call it first in `main` with the name by which the program was called.
+/// Otherwise it records that the program can start itself this way.
 ///
-/// Without that call, functions of programs stay without names.
+/// Without this call, functions of programs have no names.
 pub fn read_symbols_as(name: Option<&OsStr>) -> Option<ExitCode> {
     if name.is_some_and(|name| name == NAME) {
         return Some(child::answer());
@@ -70,24 +70,24 @@ pub fn read_symbols_as(name: Option<&OsStr>) -> Option<ExitCode> {
 
 /// File whose functions are looked up.
 #[derive(Debug)]
-pub(super) struct FileAsk<'a> {
+pub(super) struct FileQuery<'a> {
     pub(super) file: &'a HeldFile,
-    /// Offsets in it, bytes.
+    /// Offsets in the file in bytes.
     pub(super) offsets: Vec<u64>,
 }
 
-/// Name of a function, or the reason why it is not known.
+/// Name of a function, or the reason why it is unknown.
 pub(super) type Name = Result<String, String>;
 
-/// Time for the files of all users, and which of them are being read.
+/// Reader of the files of all users, with the remaining time and the files in progress.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct SymbolReader<'a> {
     patience: Patience,
     interrupted: &'a AtomicBool,
     until: Instant,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> SymbolReader<'a> {
     pub(super) fn new(patience: Patience, interrupted: &'a AtomicBool) -> Self {
         Self {
             patience,
@@ -96,12 +96,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Looks up the functions of the files of one user, in processes of their own: what
-    /// keeps these waiting takes no time of other users' files. Returns a name for each
-    /// offset of each file.
-    pub(super) fn read(&mut self, files: &[FileAsk<'_>], is_of_root: bool) -> Vec<Vec<Name>> {
+    /// Looks up the functions of the files of one user, in separate processes, so that a file
+    /// that blocks takes no time from other users' files. Returns a name for each offset of each
+    /// file.
+    pub(super) fn read(&mut self, files: &[FileQuery<'_>], is_of_root: bool) -> Vec<Vec<Name>> {
         let until = self.until.min(Instant::now() + USER_LIMIT);
-        // Root's files wait for no other user.
+        // Root's files do not wait for other users.
         let max_not_ended = if is_of_root {
             usize::MAX
         } else {
@@ -117,7 +117,7 @@ impl<'a> Reading<'a> {
 }
 
 fn read(
-    files: &[FileAsk<'_>],
+    files: &[FileQuery<'_>],
     (until, max_not_ended): (Instant, usize),
     patience: &mut Patience,
     interrupted: &AtomicBool,
@@ -156,12 +156,12 @@ fn read(
     names.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// Why a process did not answer all.
+/// Reason why a process did not complete its reply.
 #[derive(Debug)]
 enum Failure {
     NotStarted(String),
     Ended(ExitStatus),
-    /// It answered what was not asked.
+    /// The reply does not match the request.
     Damaged,
     TookTooLong,
     NoTimeLeft,
@@ -169,7 +169,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// Whether it is due to the file that the process was at.
+    /// Returns whether the file that the process was reading caused the failure.
     const fn is_of_file(&self) -> bool {
         match self {
             Self::Ended(_) | Self::Damaged | Self::TookTooLong => true,
@@ -182,7 +182,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let process = "the process that reads symbols";
         match self {
-            Self::NotStarted(reason) => write!(f, "{process} could not be started: {reason}"),
+            Self::NotStarted(reason) => write!(f, "cannot start {process}: {reason}"),
             Self::Ended(status) => match status.signal() {
                 Some(signal) => write!(f, "{process} was ended by signal {signal}"),
                 None => write!(
@@ -191,7 +191,7 @@ impl fmt::Display for Failure {
                     status.code().unwrap_or_default()
                 ),
             },
-            Self::Damaged => write!(f, "{process} gave an answer that is damaged"),
+            Self::Damaged => write!(f, "{process} sent a damaged message"),
             Self::TookTooLong => write!(
                 f,
                 "reading its symbols took longer than {} s",
@@ -199,32 +199,32 @@ impl fmt::Display for Failure {
             ),
             Self::NoTimeLeft => write!(
                 f,
-                "its symbols were not read: those of other files took the {} s that a user's files may take, or the {} s for all",
+                "its symbols were not read: other files used up the limit of {} s per user or {} s in total",
                 USER_LIMIT.as_secs(),
                 TOTAL_LIMIT.as_secs()
             ),
             Self::Interrupted => {
-                f.write_str("its symbols were not read: laggard was ended before that")
+                f.write_str("its symbols were not read: laggard was stopped first")
             }
         }
     }
 }
 
-/// The work of one process.
+/// Work of one process.
 struct Round<'a> {
-    /// Numbers of the files that it was asked, as the caller counts them.
+    /// Index of each file of the request in the caller's list.
     numbers: Vec<usize>,
-    asks: Vec<&'a FileAsk<'a>>,
-    /// What came for each file, and whether that is all.
+    asks: Vec<&'a FileQuery<'a>>,
+    /// Names received for each file, and whether the file is complete.
     names: Vec<(Vec<Option<Name>>, bool)>,
-    /// The file that the process is at.
+    /// File that the process is reading.
     current: Option<usize>,
     file_until: Instant,
 }
 
 impl<'a> Round<'a> {
-    fn new(files: &'a [FileAsk<'a>], numbers: Vec<usize>) -> Self {
-        let asks: Vec<&FileAsk<'_>> = numbers.iter().map(|&number| &files[number]).collect();
+    fn new(files: &'a [FileQuery<'a>], numbers: Vec<usize>) -> Self {
+        let asks: Vec<&FileQuery<'_>> = numbers.iter().map(|&number| &files[number]).collect();
         let names = asks
             .iter()
             .map(|ask| (vec![None; ask.offsets.len()], false))
@@ -252,7 +252,7 @@ impl<'a> Round<'a> {
         let sent = self.send(&stream);
         let received = match sent {
             Ok(()) => self.receive(&stream, until, patience, interrupted),
-            // It has ended, and how says more.
+            // It has ended; its exit status has more information.
             Err(_) => Ok(()),
         };
         let has_all = self.names.iter().all(|(_, is_whole)| *is_whole);
@@ -277,14 +277,14 @@ impl<'a> Round<'a> {
             .iter()
             .map(|ask| FileRequest {
                 mapped: ask.file.mapped,
-                look: ask.file.look,
+                state: ask.file.state,
                 offsets: ask.offsets.clone(),
             })
             .collect();
         send_request(stream, &requests)
     }
 
-    /// Receives answers until the process ends or has no time left.
+    /// Receives messages until the process ends or no time is left.
     fn receive(
         &mut self,
         mut stream: &UnixStream,
@@ -301,7 +301,7 @@ impl<'a> Round<'a> {
             if Instant::now() >= self.file_until {
                 return Err(Failure::TookTooLong);
             }
-            let wait = left.min(LOOK_EVERY);
+            let wait = left.min(CHECK_INTERVAL);
             let bytes = match stream
                 .set_read_timeout(Some(wait))
                 .and_then(|()| stream.read(&mut buffer))
@@ -312,36 +312,38 @@ impl<'a> Round<'a> {
                 Err(_) => return Ok(()),
             };
             received.extend_from_slice(&buffer[..bytes]);
-            while let Some(answer) = Answer::take(&mut received).map_err(|_| Failure::Damaged)? {
+            while let Some(answer) =
+                ReaderMessage::take(&mut received).map_err(|_| Failure::Damaged)?
+            {
                 self.note(answer).ok_or(Failure::Damaged)?;
             }
         }
     }
 
-    /// Takes in an answer; `None`: nobody asked for it.
-    fn note(&mut self, answer: Answer) -> Option<()> {
+    /// Stores a message; returns `None` if it does not match the request.
+    fn note(&mut self, answer: ReaderMessage) -> Option<()> {
         match answer {
-            Answer::Start(file) => {
+            ReaderMessage::Start(file) => {
                 let (_, is_whole) = self.names.get(file)?;
                 self.current = Some(file).filter(|_| !is_whole);
                 self.file_until = Instant::now() + FILE_LIMIT;
             }
-            Answer::Function(file, offset, name) => {
+            ReaderMessage::Function(file, offset, name) => {
                 let current = self.current.filter(|&current| current == file)?;
                 let (names, _) = &mut self.names[current];
-                // Bounded by its message, and made harmless by a process that may not be
-                // what it was.
+                // The length is bounded by the message. The text is made harmless because the
+                // process may be compromised.
                 let name = match name {
                     Ok(name) => Ok(label::harmless(&name)),
                     Err(reason) => Err(label::harmless(&reason)),
                 };
                 *names.get_mut(offset)? = Some(name);
             }
-            Answer::Refused(file, reason) => {
+            ReaderMessage::Refused(file, reason) => {
                 self.current.take().filter(|&current| current == file)?;
                 self.close(file, &label::harmless(&reason));
             }
-            Answer::End(file) => {
+            ReaderMessage::End(file) => {
                 self.current.take().filter(|&current| current == file)?;
                 self.close(file, "the process that reads symbols did not look it up");
             }
@@ -349,7 +351,7 @@ impl<'a> Round<'a> {
         Some(())
     }
 
-    /// Gives what has no name in a file this reason.
+    /// Stores this reason for every offset of a file without a name.
     fn close(&mut self, file: usize, reason: &str) {
         let (names, is_whole) = &mut self.names[file];
         for name in names {
@@ -358,14 +360,14 @@ impl<'a> Round<'a> {
         *is_whole = true;
     }
 
-    /// Closes the file that the process was at, if the failure is due to it.
+    /// Closes the file that the process was reading, if the failure is due to it.
     fn blame(&mut self, failure: &Failure) -> Option<usize> {
         let file = self.current.take().filter(|_| failure.is_of_file())?;
         self.close(file, &failure.to_string());
         Some(file)
     }
 
-    /// The files of which all was answered.
+    /// Returns the files whose replies are complete.
     fn answered(self) -> impl Iterator<Item = (usize, Vec<Name>)> {
         let files = self.numbers.into_iter().zip(self.names);
         files
@@ -374,7 +376,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Whether more may come in spite of an error.
+/// Returns whether more data may come in spite of an error.
 fn is_for_now(err: &io::Error) -> bool {
     matches!(
         err.kind(),
@@ -390,14 +392,14 @@ const fn no_time(patience: &Patience) -> Failure {
     }
 }
 
-/// Number of processes that were killed and have not ended.
+/// Returns the number of killed processes that have not ended.
 pub(super) fn not_ended() -> usize {
     let mut waiting = NOT_ENDED.lock().unwrap_or_else(PoisonError::into_inner);
     waiting.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     waiting.len()
 }
 
-/// Starts a process, and returns it with the connection to it.
+/// Starts a process and returns it with its connection.
 fn start() -> Result<(Child, UnixStream), String> {
     let said = |err: io::Error| crate::linux::reason_of(&err);
     let (own, other) = UnixStream::pair().map_err(said)?;
@@ -411,7 +413,7 @@ fn start() -> Result<(Child, UnixStream), String> {
     Ok((child, own))
 }
 
-/// This program, as the process that reads symbols.
+/// Returns a command that starts this program as the process that reads symbols.
 #[cfg(not(test))]
 fn command() -> Result<Command, String> {
     use std::os::unix::process::CommandExt as _;
@@ -424,9 +426,9 @@ fn command() -> Result<Command, String> {
     Ok(command)
 }
 
-/// The program of these tests, which answers in a test.
+/// Returns a command that starts this test program, which replies in a test.
 #[cfg(test)]
-#[expect(clippy::unnecessary_wraps, reason = "the other one may fail")]
+#[expect(clippy::unnecessary_wraps, reason = "the other `command` can fail")]
 fn command() -> Result<Command, String> {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -435,12 +437,12 @@ fn command() -> Result<Command, String> {
     Ok(command)
 }
 
-/// Process that does not outlive its use.
+/// Child process that is killed on drop.
 struct KilledChild(Option<Child>);
 
 impl KilledChild {
-    /// Ends it and returns how it ended; `None`: it does not end. `by_itself`: it is about
-    /// to.
+    /// Ends the process and returns its exit status, or `None` if it does not end. `by_itself`:
+    /// it is about to end without a kill.
     fn end(mut self, by_itself: bool) -> Option<ExitStatus> {
         self.0.take().and_then(|child| reap(child, by_itself))
     }
@@ -458,7 +460,7 @@ fn reap(mut child: Child, by_itself: bool) -> Option<ExitStatus> {
     if by_itself && let Some(status) = wait(&mut child) {
         return Some(status);
     }
-    // It may have ended.
+    // The process may have ended already.
     let _ = child.kill();
     let status = wait(&mut child);
     if status.is_none() {
@@ -489,7 +491,8 @@ mod tests {
     use super::*;
     use laggard_model::Address;
 
-    /// Does nothing, unless [`command`] started this program as the process that reads.
+    /// Runs the process that reads symbols if [`command`] started this program. Otherwise does
+    /// nothing.
     #[test]
     fn process_that_reads() {
         if std::env::var_os(NAME).is_some() {
@@ -498,18 +501,18 @@ mod tests {
         }
     }
 
-    /// The C library, as this process has it mapped, and the offset of `getpid` in it.
+    /// Returns the C library as this process has it mapped, and the offset of `getpid` in it.
     fn libc_of_this_process() -> (HeldFile, u64) {
         let getpid = Address(libc::getpid as *const () as u64);
-        let look = Finder::default().look(
+        let located = Finder::default().locate(
             std::process::id(),
             &[getpid].into(),
             &mut Patience::default(),
             &AtomicBool::new(false),
         );
-        let mut look = look.unwrap();
-        let (file, offset) = look.places.remove(0).1.unwrap();
-        (look.files.remove(file).file, offset)
+        let mut located = located.unwrap();
+        let (file, offset) = located.places.remove(0).1.unwrap();
+        (located.files.remove(file).file, offset)
     }
 
     fn hold(file: &File) -> HeldFile {
@@ -517,23 +520,27 @@ mod tests {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let flags = nix::fcntl::OFlag::O_PATH | nix::fcntl::OFlag::O_CLOEXEC;
         let held = nix::fcntl::open(path.as_str(), flags, nix::sys::stat::Mode::empty()).unwrap();
-        let look = crate::linux::look::look(&held).unwrap();
-        HeldFile { held, mapped, look }
+        let state = crate::linux::file_state::file_state(&held).unwrap();
+        HeldFile {
+            held,
+            mapped,
+            state,
+        }
     }
 
-    fn read_now(asks: &[FileAsk<'_>], interrupted: bool) -> Vec<Vec<Name>> {
-        Reading::new(Patience::default(), &AtomicBool::new(interrupted)).read(asks, true)
+    fn read_now(asks: &[FileQuery<'_>], interrupted: bool) -> Vec<Vec<Name>> {
+        SymbolReader::new(Patience::default(), &AtomicBool::new(interrupted)).read(asks, true)
     }
 
-    fn ask(file: &HeldFile, offset: u64) -> FileAsk<'_> {
-        FileAsk {
+    fn ask(file: &HeldFile, offset: u64) -> FileQuery<'_> {
+        FileQuery {
             file,
             offsets: vec![offset],
         }
     }
 
     #[test]
-    fn file_that_is_not_the_mapped_one_has_no_names_and_the_next_has() {
+    fn file_other_than_the_mapped_one_has_no_names_and_the_next_file_has() {
         let mut other = tempfile::tempfile().unwrap();
         other.write_all(b"other").unwrap();
         let other = hold(&other);
@@ -542,7 +549,7 @@ mod tests {
         let names = read_now(&[ask(&other, 0), ask(&libc, getpid)], false);
 
         let reason = names[0][0].as_ref().unwrap_err();
-        assert_eq!(reason, "another file is at its path now");
+        assert_eq!(reason, "a different file is at its path now");
         assert!(
             names[1][0].as_ref().unwrap().contains("getpid"),
             "{names:?}"
@@ -559,14 +566,14 @@ mod tests {
         let names = read_now(&[ask(&held, 0)], false);
 
         let reason = names[0][0].as_ref().unwrap_err();
-        assert_eq!(reason, "the file was changed while it was measured");
+        assert_eq!(reason, "the file changed during the measurement");
     }
 
-    /// The reader is ended by the request: more offsets than there may be.
+    /// Sends more offsets than the limit, which ends the reader.
     #[test]
-    fn process_that_ends_leaves_files_without_names_and_says_how_it_ended() {
+    fn process_that_ends_leaves_a_reason_for_each_file() {
         let (libc, getpid) = libc_of_this_process();
-        let asks = [FileAsk {
+        let asks = [FileQuery {
             file: &libc,
             offsets: vec![getpid; MAX_OFFSETS + 1],
         }];
@@ -581,23 +588,23 @@ mod tests {
     }
 
     #[test]
-    fn file_that_the_process_was_at_is_blamed_and_keeps_what_came() {
+    fn file_in_progress_is_blamed_and_keeps_its_received_names() {
         let (libc, getpid) = libc_of_this_process();
         let files = [
             ask(&libc, getpid),
-            FileAsk {
+            FileQuery {
                 offsets: vec![1, 2],
                 ..ask(&libc, 0)
             },
         ];
         let mut round = Round::new(&files, vec![0, 1]);
-        let first = Answer::Function(1, 0, Ok("name\n".into()));
+        let first = ReaderMessage::Function(1, 0, Ok("name\n".into()));
 
-        for answer in [Answer::Start(1), first] {
+        for answer in [ReaderMessage::Start(1), first] {
             round.note(answer).unwrap();
         }
         assert_eq!(round.blame(&Failure::Interrupted), None);
-        round.note(Answer::Start(1)).unwrap();
+        round.note(ReaderMessage::Start(1)).unwrap();
         assert_eq!(round.blame(&Failure::TookTooLong), Some(1));
 
         let answered: Vec<_> = round.answered().collect();
@@ -606,22 +613,25 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_nobody_asked_for_are_damage() {
+    fn messages_that_match_no_request_are_damage() {
         let (libc, getpid) = libc_of_this_process();
         let files = [ask(&libc, getpid)];
         let name = || Ok("name".into());
 
         for answers in [
-            vec![Answer::Start(1)],
-            vec![Answer::Function(0, 0, name())],
-            vec![Answer::Start(0), Answer::Function(0, 1, name())],
-            vec![Answer::Start(0), Answer::End(1)],
+            vec![ReaderMessage::Start(1)],
+            vec![ReaderMessage::Function(0, 0, name())],
             vec![
-                Answer::Start(0),
-                Answer::End(0),
-                Answer::Function(0, 0, name()),
+                ReaderMessage::Start(0),
+                ReaderMessage::Function(0, 1, name()),
             ],
-            vec![Answer::Refused(0, String::new())],
+            vec![ReaderMessage::Start(0), ReaderMessage::End(1)],
+            vec![
+                ReaderMessage::Start(0),
+                ReaderMessage::End(0),
+                ReaderMessage::Function(0, 0, name()),
+            ],
+            vec![ReaderMessage::Refused(0, String::new())],
         ] {
             let mut round = Round::new(&files, vec![0]);
             let notes: Vec<_> = answers

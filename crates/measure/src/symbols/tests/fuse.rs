@@ -1,4 +1,4 @@
-//! A FUSE server of one file, which can stop to answer. Layouts: the kernel's
+//! FUSE server of one file, which can stop answering. Layouts: the kernel's
 //! `include/uapi/linux/fuse.h`.
 
 use std::ffi::CString;
@@ -29,9 +29,9 @@ const BATCH_FORGET: u32 = 42;
 const FILE_NODE: u64 = 2;
 const HEADER_BYTES: usize = 40;
 
-/// Mounted server, which ends with this value.
+/// Mounted server, which ends when this value is dropped.
 pub(super) struct FileServer {
-    /// Whether it leaves requests to open or read without an answer.
+    /// Whether it leaves requests to open or read unanswered.
     pub(super) hangs: Arc<AtomicBool>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -66,7 +66,7 @@ impl FileServer {
         let (hangs_there, ends_there) = (Arc::clone(&hangs), Arc::clone(&ends));
         let name = name.to_owned();
         let thread = std::thread::spawn(move || {
-            // An error is the end of the mount.
+            // An error means that the file system was unmounted.
             let _ = serve(device, &name, &content, &hangs_there, &ends_there);
         });
         Ok(Self {
@@ -80,7 +80,7 @@ impl FileServer {
 
 impl Drop for FileServer {
     fn drop(&mut self) {
-        // The end of the server is an error for all that wait for it.
+        // The end of the server is an error for every waiting process.
         self.ends.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);
         let target = path_of(&self.dir);
@@ -149,7 +149,7 @@ fn serve(
             error.to_ne_bytes().to_vec(),
             words64(&[unique]),
         ];
-        // Whoever asked may be gone.
+        // The requesting process may be gone.
         let _ = device.write(&[header.concat(), answer].concat());
     }
     Ok(())

@@ -1,5 +1,4 @@
-//! What is served, missed and lost is what was planned, also where a CPU is
-//! taken away.
+//! Served, missed and lost expiries add up to the plan, also if a CPU is unavailable.
 
 use std::time::Duration;
 
@@ -13,14 +12,17 @@ use nix::unistd::Pid;
 use super::{EVERY_SERVICE, Measured, PERIOD, TIME, measure, request};
 
 #[test]
-fn every_gap_in_a_lines_numbers_is_a_loss_and_every_loss_a_gap() {
+fn every_gap_in_the_numbers_of_a_line_is_a_loss() {
     let Some(measured) = measure(EVERY_SERVICE) else {
         return;
     };
 
     let mut gaps = 0;
     for line in 0..measured.lines.len() {
-        let numbers: Vec<u64> = measured.of_line(line).map(|one| one.seq).collect();
+        let numbers: Vec<u64> = measured
+            .of_line(line)
+            .map(|activation| activation.seq)
+            .collect();
         assert!(
             !numbers.is_empty(),
             "{:?} was never served",
@@ -33,14 +35,14 @@ fn every_gap_in_a_lines_numbers_is_a_loss_and_every_loss_a_gap() {
         );
         gaps += numbers.last().unwrap() + 1 - numbers.len() as u64;
     }
-    // What is lost after the last that was not leaves no gap.
+    // Losses after the last activation leave no gap.
     let losses = measured.losses;
     let lost: u64 = measured.accounts.iter().map(|account| account.lost).sum();
     assert!(gaps <= lost, "{gaps} gaps, {losses:?}");
     assert_eq!(losses.activations(), lost, "{losses:?}");
 }
 
-/// Whether each line's activations and losses are those of its plan.
+/// Checks that each line's activations and losses are those of its plan.
 fn assert_all_is_accounted_for(measured: &Measured) {
     for (index, line) in measured.lines.iter().enumerate() {
         let (account, found) = (
@@ -52,12 +54,12 @@ fn assert_all_is_accounted_for(measured: &Measured) {
             Some(found + account.lost),
             "{line:?}: {account:?}"
         );
-        // Two expiries are half a period apart at least, and one and a half at
-        // most, times the turns of a line that is asked in turn.
+        // Two expiries are between half a period and one and a half periods apart, times the
+        // number of turns of a line that is requested in turn.
         let turns = match line.route {
             Route::Direct => 1,
             Route::Deferred => {
-                let same = |one: &&Line| one.cpu == line.cpu && one.route == Route::Deferred;
+                let same = |other: &&Line| other.cpu == line.cpu && other.route == Route::Deferred;
                 measured.lines.iter().filter(same).count() as u64
             }
         };
@@ -71,7 +73,7 @@ fn assert_all_is_accounted_for(measured: &Measured) {
 }
 
 #[test]
-fn what_is_served_missed_and_lost_is_what_was_planned() {
+fn served_missed_and_lost_add_up_to_the_plan() {
     let Some(measured) = measure(EVERY_SERVICE) else {
         return;
     };
@@ -79,18 +81,18 @@ fn what_is_served_missed_and_lost_is_what_was_planned() {
     assert_all_is_accounted_for(&measured);
 }
 
-/// Longer than the end waits for a service that does not come.
+/// Longer than the end waits for a service that has not run.
 const SPIN: Duration = Duration::from_millis(4_500);
 
-/// Leaves thread `tid` (0: the calling one) nothing but `cpu`.
+/// Restricts thread `tid` (0: the calling one) to `cpu`.
 pub(super) fn pin(tid: i32, cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu).unwrap();
     sched_setaffinity(Pid::from_raw(tid), &set).unwrap();
 }
 
-/// Computes at FIFO 97 on `cpu` for [`SPIN`], from `delay` on: nothing of ours
-/// runs there meanwhile. Whether the policy may be had.
+/// Computes at FIFO 97 on `cpu` for [`SPIN`], starting after `delay`, so that no thread of
+/// laggard runs there. Returns whether the policy was granted.
 fn spin_above_everything(cpu: usize, delay: Duration) -> std::thread::JoinHandle<bool> {
     std::thread::spawn(move || {
         pin(0, cpu);
@@ -109,9 +111,9 @@ fn spin_above_everything(cpu: usize, delay: Duration) -> std::thread::JoinHandle
 }
 
 #[test]
-fn a_cpu_that_is_taken_away_across_the_end_leaves_expiries_that_waited_until_they_were_given_up() {
-    let all = online_cpus();
-    let Some(cpu) = all.as_slice().last().filter(|cpu| cpu.0 > 0) else {
+fn cpu_unavailable_at_the_end_leaves_expiries_that_waited_until_they_were_given_up() {
+    let cpus = online_cpus();
+    let Some(cpu) = cpus.as_slice().last().filter(|cpu| cpu.0 > 0) else {
         println!("skipped: there is one CPU only");
         return;
     };
@@ -143,17 +145,25 @@ fn a_cpu_that_is_taken_away_across_the_end_leaves_expiries_that_waited_until_the
         cost: probe.cost(),
     };
     assert_all_is_accounted_for(&measured);
-    let censored: Vec<Activation> = measured.batch.iter().filter(|one| one.censored).collect();
-    for one in &censored {
-        let line = measured.lines[usize::from(one.line.0)];
+    let censored: Vec<Activation> = measured
+        .batch
+        .iter()
+        .filter(|activation| activation.censored)
+        .collect();
+    for activation in &censored {
+        let line = measured.lines[usize::from(activation.line.0)];
         assert_eq!(line.cpu, *cpu, "{line:?}");
-        assert!(one.missed && one.expiry < end && one.expiry + one.latency() >= end);
+        assert!(
+            activation.missed
+                && activation.expiry < end
+                && activation.expiry + activation.latency() >= end
+        );
     }
-    // Where the kernel leaves normal threads a share, `other` is served meanwhile.
+    // If the kernel leaves SCHED_OTHER threads a share, `other` is served in this time.
     let direct = |service| {
         let own = censored
             .iter()
-            .map(|one| measured.lines[usize::from(one.line.0)]);
+            .map(|activation| measured.lines[usize::from(activation.line.0)]);
         own.filter(|line| line.service == service && line.route == Route::Direct)
             .count()
     };
@@ -162,9 +172,9 @@ fn a_cpu_that_is_taken_away_across_the_end_leaves_expiries_that_waited_until_the
 }
 
 #[test]
-fn who_starves_a_thread_on_another_cpu_at_the_end_does_not_make_its_own_cpu_late() {
-    let all = online_cpus();
-    let (Some(home), Some(away)) = (all.as_slice().last(), all.as_slice().first()) else {
+fn starvation_on_another_cpu_at_the_end_is_no_latency_of_the_line() {
+    let cpus = online_cpus();
+    let (Some(home), Some(away)) = (cpus.as_slice().last(), cpus.as_slice().first()) else {
         return;
     };
     if home == away {
@@ -203,8 +213,14 @@ fn who_starves_a_thread_on_another_cpu_at_the_end_does_not_make_its_own_cpu_late
     assert_all_is_accounted_for(&measured);
     let foreign = measured.accounts[place].losses.foreign;
     assert!(foreign > 0, "{:?}", measured.accounts[place]);
-    assert_eq!(measured.of_line(place).find(|one| one.censored), None);
-    // Whoever stayed there did wait for it.
+    assert_eq!(
+        measured
+            .of_line(place)
+            .find(|activation| activation.censored),
+        None
+    );
+    // A thread that stayed on the other CPU did wait for it.
     let mut stayed = measured.batch.iter();
-    assert!(stayed.any(|one| one.censored && measured.lines[usize::from(one.line.0)].cpu == *away));
+    assert!(stayed.any(|activation| activation.censored
+        && measured.lines[usize::from(activation.line.0)].cpu == *away));
 }

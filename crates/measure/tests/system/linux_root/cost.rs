@@ -1,4 +1,4 @@
-//! What measuring costs.
+//! Overhead of a measurement.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use nix::time::ClockId;
 use super::{EVERY_SERVICE, measure, request};
 
 #[test]
-fn every_program_ran_and_its_cost_is_known() {
+fn every_program_has_run_and_its_cost_is_known() {
     let Some(measured) = measure(EVERY_SERVICE) else {
         return;
     };
@@ -24,17 +24,17 @@ fn every_program_ran_and_its_cost_is_known() {
         ("on_deferred", has(Service::Softirq)),
         ("on_work", has(Service::Worker)),
     ] {
-        let ran = programs
-            .iter()
-            .any(|one| one.name == name && one.runs > 0 && one.run_ns > Nanos::ZERO);
+        let ran = programs.iter().any(|program| {
+            program.name == name && program.runs > 0 && program.run_ns > Nanos::ZERO
+        });
         assert_eq!(ran, wanted, "{name} in {programs:?}");
     }
     assert!(measured.cost.measuring_cpu_ns > Nanos::ZERO);
 }
 
-/// Every run of a measuring thread counts them from its first expiry to its end.
+/// Counted by every measuring thread from its first expiry to its end.
 #[test]
-fn measuring_threads_wait_for_no_page() {
+fn measuring_threads_have_no_page_faults() {
     let Some(measured) = measure(EVERY_SERVICE) else {
         return;
     };
@@ -42,7 +42,7 @@ fn measuring_threads_wait_for_no_page() {
     assert_eq!(measured.cost.measuring_faults, 0);
 }
 
-/// Works until this thread has used `time` of a CPU more.
+/// Computes until this thread has used `time` more CPU time.
 fn use_cpu(time: Duration) {
     let used = || Duration::from(ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap());
     let until = used() + time;
@@ -52,7 +52,7 @@ fn use_cpu(time: Duration) {
 }
 
 #[test]
-fn own_cost_is_what_was_used_from_begin_to_end() {
+fn overhead_is_the_usage_from_start_to_end() {
     let mut probe = match LinuxProbe::new(request(EVERY_SERVICE), BackendChoice::Bpf) {
         Ok(probe) => probe,
         Err(err) => {
@@ -70,12 +70,12 @@ fn own_cost_is_what_was_used_from_begin_to_end() {
     use_cpu(work);
     let later = probe.cost();
 
-    // The kernel counts a thread's time and the process's by the tick.
+    // The kernel counts the time of threads and of the process per tick.
     let other = Duration::from(cost.other_cpu_ns);
     assert!(other >= work.mul_f64(0.9), "{cost:?}");
     assert_eq!(later.other_cpu_ns, cost.other_cpu_ns);
     assert_eq!(later.measuring_cpu_ns, cost.measuring_cpu_ns);
-    // What was used before and after is a figure of its own.
+    // Usage before and after is reported separately.
     let before = Duration::from(cost.outside_cpu_ns);
     let after = Duration::from(later.outside_cpu_ns.saturating_sub(cost.outside_cpu_ns));
     assert!(before >= work.mul_f64(0.9), "{cost:?}");

@@ -1,4 +1,4 @@
-//! Timers of somebody else that are due at the very nanosecond of ours.
+//! Timers of other programs that are due at exactly the same ns as laggard's.
 
 use std::thread::JoinHandle;
 
@@ -8,17 +8,17 @@ use laggard_model::{Activation, Batch, Cpu, LineId, Nanos, Stage};
 
 use super::{PERIOD, TIME, request};
 
-/// Threads whose timers expire together with ours. They are armed long before
-/// it, so the kernel takes theirs first.
+/// Number of threads whose timers expire together with laggard's. They are armed long before, so
+/// the kernel runs them first.
 const OTHERS: usize = 30;
-/// How often that happens.
+/// Number of common expiries.
 const TIMES: u64 = 20;
-/// Periods from one time to the next: all have run by then.
+/// Number of periods between two of them: all threads have run by then.
 const APART: u64 = 20;
 
-/// Sleeps on `cpu` at FIFO 1, below every thread of ours, until each of
-/// `instants`. Whether the policy may be had.
-fn sleep_until(cpu: Cpu, instants: Vec<Nanos>) -> JoinHandle<bool> {
+/// Sleeps on `cpu` at FIFO 1, below every thread of laggard, until each of `times`. Returns
+/// whether the policy was granted.
+fn sleep_until(cpu: Cpu, times: Vec<Nanos>) -> JoinHandle<bool> {
     std::thread::spawn(move || {
         super::accounts::pin(0, cpu.0 as usize);
         let priority = libc::sched_param { sched_priority: 1 };
@@ -26,13 +26,13 @@ fn sleep_until(cpu: Cpu, instants: Vec<Nanos>) -> JoinHandle<bool> {
         if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) } != 0 {
             return false;
         }
-        for at in instants {
+        for time in times {
             let until = libc::timespec {
-                tv_sec: (at.ns() / 1_000_000_000).cast_signed(),
-                tv_nsec: (at.ns() % 1_000_000_000).cast_signed(),
+                tv_sec: (time.ns() / 1_000_000_000).cast_signed(),
+                tv_nsec: (time.ns() % 1_000_000_000).cast_signed(),
             };
             let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
-            // SAFETY: `until` is valid for reads; the rest is not written.
+            // SAFETY: `until` is valid for reads; the remaining time is not written.
             unsafe {
                 libc::clock_nanosleep(clock, flags, &raw const until, std::ptr::null_mut());
             }
@@ -42,7 +42,7 @@ fn sleep_until(cpu: Cpu, instants: Vec<Nanos>) -> JoinHandle<bool> {
 }
 
 #[test]
-fn a_timer_of_somebody_else_at_our_very_nanosecond_is_not_taken_for_ours() {
+fn foreign_timer_at_the_same_nanosecond_is_not_mistaken_for_laggards() {
     let plan = Request {
         dither: false,
         ..request("fifo:90")
@@ -58,7 +58,7 @@ fn a_timer_of_somebody_else_at_our_very_nanosecond_is_not_taken_for_ours() {
     probe.start().unwrap();
     probe.pause(TIME / 4);
     probe.drain(&mut batch);
-    let of_line = |one: &Activation| one.line == LineId(0);
+    let of_line = |activation: &Activation| activation.line == LineId(0);
     let last = batch.iter().filter(of_line).last().unwrap().expiry;
     let instants: Vec<Nanos> = (1..=TIMES)
         .map(|time| last + PERIOD * (APART * (4 + time)))
@@ -75,17 +75,17 @@ fn a_timer_of_somebody_else_at_our_very_nanosecond_is_not_taken_for_ours() {
         return;
     }
 
-    // By step: until our timer's callback, which theirs delay; from it to our
-    // thread's wakeup, which is at once.
+    // Steps until the callback of laggard's timer, which the other timers delay, and from there
+    // to the wakeup of the thread, which is immediate.
     let steps: Vec<[Nanos; 2]> = batch
         .iter()
-        .filter(|one| of_line(one) && instants.contains(&one.expiry))
-        .filter_map(|one| {
-            let step = |stage: Stage| one.steps[stage.index()];
+        .filter(|activation| of_line(activation) && instants.contains(&activation.expiry))
+        .filter_map(|activation| {
+            let step = |stage: Stage| activation.steps[stage.index()];
             Some([step(Stage::Expire)?, step(Stage::Waking)?])
         })
         .collect();
-    let told = steps.iter().filter(|[expire, waking]| expire > waking);
+    let distinguished = steps.iter().filter(|[expire, waking]| expire > waking);
     assert!(steps.len() as u64 > TIMES / 2, "{steps:?}");
-    assert!(told.count() * 4 > steps.len() * 3, "{steps:?}");
+    assert!(distinguished.count() * 4 > steps.len() * 3, "{steps:?}");
 }

@@ -1,8 +1,6 @@
-//! A real measurement on this machine. What it checks is order, sums and
-//! counts, never how long anything took.
+//! Measurements on this machine. The tests check order, sums and counts, never a duration.
 //!
-//! Needs root and a kernel with BTF; without them each test says that it is
-//! skipped, and why.
+//! They need root and a kernel with BTF; otherwise each test prints that it is skipped, and why.
 
 mod accounts;
 mod cost;
@@ -27,7 +25,7 @@ struct Measured {
     batch: Batch,
     losses: Losses,
     accounts: Vec<Account>,
-    /// From the beginning to the end.
+    /// Time from start to end.
     time: Nanos,
     cost: OwnCost,
 }
@@ -36,11 +34,11 @@ impl Measured {
     fn of_line(&self, line: usize) -> impl Iterator<Item = Activation> + '_ {
         self.batch
             .iter()
-            .filter(move |one| usize::from(one.line.0) == line)
+            .filter(move |activation| usize::from(activation.line.0) == line)
     }
 }
 
-/// Measures with BPF, or says why it cannot.
+/// Measures with BPF, or prints why it cannot.
 fn measure(services: &str) -> Option<Measured> {
     measure_request(request(services))
 }

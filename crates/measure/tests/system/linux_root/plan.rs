@@ -1,4 +1,4 @@
-//! When what is asked.
+//! Times of the expiries.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,28 @@ use laggard_model::{Cpu, Every, Nanos, Route, Service};
 use super::{EVERY_SERVICE, Measured, PERIOD, measure, measure_request, request};
 
 #[test]
-fn every_line_is_asked_as_often_as_its_period_says() {
+fn number_of_expiries_follows_from_the_period() {
     let Some(measured) = measure("softirq,fifo:90,other") else {
         return;
     };
 
     for (index, line) in measured.lines.iter().enumerate() {
-        let expiries: Vec<Nanos> = measured.of_line(index).map(|one| one.expiry).collect();
+        let expiries: Vec<Nanos> = measured
+            .of_line(index)
+            .map(|activation| activation.expiry)
+            .collect();
         let span = Nanos::between(expiries[0], *expiries.last().unwrap()).unwrap();
         let turns = if line.route == Route::Deferred { 2 } else { 1 };
         let periods = span.ns() / PERIOD.ns() / turns;
-        let found = expiries.len() as u64;
+        let actual = expiries.len() as u64;
         assert!(
-            found.abs_diff(periods) * 10 <= periods + 50,
-            "{line:?}: {found} in {periods}"
+            actual.abs_diff(periods) * 10 <= periods + 50,
+            "{line:?}: {actual} in {periods}"
         );
     }
 }
 
-/// What `Timeline` plans for a line, from an instant of its own.
+/// Returns the plan of `Timeline` for a line, from an arbitrary start.
 fn planned(cpu: Cpu, place: u32, places: u32) -> Vec<u64> {
     let seed = request("other").seed ^ u64::from(cpu.0);
     let mut timeline = Timeline::new(seed, PERIOD, true, place, places, Nanos::ZERO);
@@ -38,19 +41,20 @@ fn planned(cpu: Cpu, place: u32, places: u32) -> Vec<u64> {
     expiries.collect()
 }
 
-/// Whether activations, each with its number and expiry, follow a plan from
-/// one of its expiries on.
-fn follows(seen: &[(u64, u64)], plan: &[u64]) -> bool {
-    let (first, expiry) = seen[0];
+/// Returns whether activations, each with its number and expiry, follow a plan from one of its
+/// expiries.
+fn follows(activations: &[(u64, u64)], plan: &[u64]) -> bool {
+    let (first, expiry) = activations[0];
     let number = |seq: u64| usize::try_from(seq - first).unwrap();
-    (0..plan.len() - number(seen[seen.len() - 1].0)).any(|from| {
-        seen.iter()
+    (0..plan.len() - number(activations[activations.len() - 1].0)).any(|from| {
+        activations
+            .iter()
             .all(|&(seq, at)| at - expiry == plan[from + number(seq)] - plan[from])
     })
 }
 
 #[test]
-fn the_kernel_s_softirq_timer_follows_the_plan_of_user_space() {
+fn softirq_timer_of_the_kernel_follows_the_plan_of_user_space() {
     let Some(measured) = measure("softirq,fifo:90,other") else {
         return;
     };
@@ -61,7 +65,7 @@ fn the_kernel_s_softirq_timer_follows_the_plan_of_user_space() {
     follow_the_plan(&measured, |_| (0, 1));
 }
 
-/// Whether this kernel cannot arm the softirq's timer for an instant.
+/// Returns whether this kernel cannot arm the softirq's timer for an absolute time.
 fn is_armed_for_a_delay() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut parts = release
@@ -70,14 +74,14 @@ fn is_armed_for_a_delay() -> bool {
     let version: (u32, u32) = (parts.next().unwrap(), parts.next().unwrap());
     if version < (6, 4) {
         println!(
-            "skipped: before Linux 6.4 the softirq's timer is armed for a delay, not for an instant"
+            "skipped: before Linux 6.4 the softirq's timer is armed with a delay, not for an absolute time"
         );
     }
     version < (6, 4)
 }
 
 #[test]
-fn what_is_measured_more_seldom_has_its_part_of_the_same_plan() {
+fn service_with_a_stride_has_its_part_of_the_same_plan() {
     let measured = measure_request(Request {
         every: Every::about(Service::Fifo(90)),
         ..request("softirq,fifo:90,other")
@@ -89,7 +93,7 @@ fn what_is_measured_more_seldom_has_its_part_of_the_same_plan() {
         return;
     }
 
-    // The second timeline, and the third, of every second expiry.
+    // The second and third timeline, with every second expiry.
     follow_the_plan(&measured, |service| match service {
         Service::Other => (1, 2),
         Service::Softirq => (0, 2),
@@ -97,8 +101,8 @@ fn what_is_measured_more_seldom_has_its_part_of_the_same_plan() {
     });
 }
 
-/// Checks the direct lines' activations against the plan, of which the first
-/// expiry and the stride of each are told by `part`.
+/// Checks the activations of the direct lines against the plan. `part` returns the first expiry
+/// and the stride of each line.
 fn follow_the_plan(measured: &Measured, part: impl Fn(Service) -> (usize, usize)) {
     // Two direct threads come before the softirq.
     for (index, line) in measured.lines.iter().enumerate() {
@@ -109,20 +113,22 @@ fn follow_the_plan(measured: &Measured, part: impl Fn(Service) -> (usize, usize)
             _ => continue,
         };
         let of_line = measured.of_line(index);
-        let seen: Vec<(u64, u64)> = of_line.map(|one| (one.seq, one.expiry.ns())).collect();
-        assert!(seen.len() > 100, "{line:?}");
+        let activations: Vec<(u64, u64)> = of_line
+            .map(|activation| (activation.seq, activation.expiry.ns()))
+            .collect();
+        assert!(activations.len() > 100, "{line:?}");
         let (first, stride) = part(line.service);
         let plan: Vec<u64> = planned(line.cpu, place, 3)
             .into_iter()
             .skip(first)
             .step_by(stride)
             .collect();
-        assert!(follows(&seen, &plan), "{line:?}");
+        assert!(follows(&activations, &plan), "{line:?}");
     }
 }
 
 #[test]
-fn every_follower_has_the_expiries_of_its_turn_missed_or_not() {
+fn every_follower_has_the_expiries_of_its_turn() {
     let Some(measured) = measure(EVERY_SERVICE) else {
         return;
     };
@@ -133,11 +139,14 @@ fn every_follower_has_the_expiries_of_its_turn_missed_or_not() {
             .filter(|(_, line)| line.cpu == of.cpu && line.route == Route::Deferred)
             .map(|(index, _)| index)
             .collect();
-        let asked: Vec<Nanos> = measured.of_line(softirq).map(|one| one.expiry).collect();
+        let requested: Vec<Nanos> = measured
+            .of_line(softirq)
+            .map(|activation| activation.expiry)
+            .collect();
         for &follower in &followers {
             let turns: BTreeSet<usize> = measured
                 .of_line(follower)
-                .filter_map(|one| asked.binary_search(&one.expiry).ok())
+                .filter_map(|activation| requested.binary_search(&activation.expiry).ok())
                 .map(|number| number % followers.len())
                 .collect();
             assert!(

@@ -1,4 +1,4 @@
-//! What cannot be measured here, and what can without BPF.
+//! Services that cannot be measured, and services without BPF.
 
 use laggard_measure::linux::{BackendChoice, LinuxProbe};
 use laggard_measure::{Probe as _, ProbeError, Request};
@@ -7,7 +7,7 @@ use laggard_model::{Batch, Nanos, Service, Stage};
 use super::{TIME, request};
 
 #[test]
-fn the_irq_service_is_refused_without_its_stage() {
+fn irq_service_is_refused_without_its_stage() {
     let refused = LinuxProbe::new(
         Request {
             stages: Some(vec![Stage::Expire]),
@@ -19,12 +19,12 @@ fn the_irq_service_is_refused_without_its_stage() {
 
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "cannot measure `irq`: its stage was not asked for; add irq to the stages, or leave it out of the services"
+        "cannot measure `irq`: its stage is excluded; add irq to the stages, or remove it from the services"
     );
 }
 
 #[test]
-fn without_bpf_only_thread_services_and_their_user_stage_remain() {
+fn only_thread_services_and_their_user_stage_remain_without_bpf() {
     let mut probe = LinuxProbe::new(request("irq,softirq,other"), BackendChoice::User).unwrap();
     let mut batch = Batch::default();
 
@@ -43,17 +43,17 @@ fn without_bpf_only_thread_services_and_their_user_stage_remain() {
     assert!(
         batch
             .iter()
-            .all(|one| one.latency_of(Service::Other).is_some())
+            .all(|activation| activation.latency_of(Service::Other).is_some())
     );
     assert!(
         batch
             .iter()
-            .all(|one| one.steps[Stage::Irq.index()].is_none())
+            .all(|activation| activation.steps[Stage::Irq.index()].is_none())
     );
 }
 
 #[test]
-fn a_service_asked_for_by_name_is_refused_where_it_cannot_be_had() {
+fn named_service_is_refused_if_it_is_not_available() {
     let mut request = request("softirq");
     request.optional.clear();
 
@@ -66,9 +66,9 @@ fn a_service_asked_for_by_name_is_refused_where_it_cannot_be_had() {
     );
 }
 
-/// All that is missing is said at once, and nothing of what may be left out.
+/// All missing services are named together, and no optional service.
 #[test]
-fn every_service_that_cannot_be_had_is_named_with_one_remedy() {
+fn every_unavailable_service_is_named_with_one_remedy() {
     let mut request = request("irq,softirq,worker,other");
     request.optional = vec![Service::Irq];
 
@@ -81,7 +81,7 @@ fn every_service_that_cannot_be_had_is_named_with_one_remedy() {
 }
 
 #[test]
-fn an_offline_cpu_and_an_impossible_period_are_refused() {
+fn offline_cpu_and_period_out_of_range_are_refused() {
     let mut offline = request("other");
     offline.cpus = "4095".parse().unwrap();
     let mut short = request("other");

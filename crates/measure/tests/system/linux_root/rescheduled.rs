@@ -1,4 +1,4 @@
-//! What somebody else does to measuring threads meanwhile.
+//! Changes that other programs make to measuring threads during the run.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use laggard_model::{CaveatKind, LineId, Tid};
 
 use super::{TIME, request};
 
-/// What is said of a recording of `service` whose first thread `change` is done
-/// to halfway.
-fn said_of(service: &str, change: impl FnOnce(Tid) -> bool) -> Option<Vec<String>> {
-    said_by(BackendChoice::User, service, change)
+/// Returns the warnings of a recording of `service` whose first thread is changed by `change`
+/// halfway.
+fn warnings_of(service: &str, change: impl FnOnce(Tid) -> bool) -> Option<Vec<String>> {
+    warnings_by(BackendChoice::User, service, change)
 }
 
-fn said_by(
+fn warnings_by(
     backend: BackendChoice,
     service: &str,
     change: impl FnOnce(Tid) -> bool,
@@ -38,35 +38,37 @@ fn said_by(
     let kind = CaveatKind::Rescheduled;
     Some(
         caveats
-            .filter(|one| one.kind == kind)
-            .map(|one| one.what)
+            .filter(|caveat| caveat.kind == kind)
+            .map(|caveat| caveat.what)
             .collect(),
     )
 }
 
 #[test]
-fn a_thread_that_is_reniced_while_it_measures_is_named() {
+fn reniced_thread_is_named() {
     let change = |tid: Tid| {
         // SAFETY: takes no pointers.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.0, 5) == 0 }
     };
 
-    let Some(said) = said_of("other", change) else {
+    let Some(warning) = warnings_of("other", change) else {
         return;
     };
 
-    let [said] = &said[..] else {
-        panic!("{said:?}");
+    let [warning] = &warning[..] else {
+        panic!("{warning:?}");
     };
     assert!(
-        said.starts_with("the thread of other on CPU 0 was changed to SCHED_OTHER at nice 5"),
-        "{said}"
+        warning.starts_with(
+            "the scheduling of thread other on CPU 0 was changed to SCHED_OTHER at nice 5"
+        ),
+        "{warning}"
     );
-    assert!(said.contains("to the end"), "{said}");
+    assert!(warning.contains("until the end"), "{warning}");
 }
 
 #[test]
-fn a_real_time_thread_that_is_made_a_normal_one_is_named() {
+fn real_time_thread_that_becomes_sched_other_is_named() {
     let change = |tid: Tid| {
         let normal = libc::sched_param { sched_priority: 0 };
         // SAFETY: `normal` is valid for reads.
@@ -75,24 +77,26 @@ fn a_real_time_thread_that_is_made_a_normal_one_is_named() {
         }
     };
 
-    let Some(said) = said_of("fifo:90", change) else {
+    let Some(warning) = warnings_of("fifo:90", change) else {
         return;
     };
 
-    let [said] = &said[..] else {
-        panic!("{said:?}");
+    let [warning] = &warning[..] else {
+        panic!("{warning:?}");
     };
     assert!(
-        said.starts_with("the thread of fifo:90 on CPU 0 was changed to SCHED_OTHER at nice 0"),
-        "{said}"
+        warning.starts_with(
+            "the scheduling of thread fifo:90 on CPU 0 was changed to SCHED_OTHER at nice 0"
+        ),
+        "{warning}"
     );
 }
 
-/// Less than the second that lies between two looks.
+/// Less than the second between two checks.
 const BRIEFLY: Duration = Duration::from_millis(100);
 
 #[test]
-fn a_change_that_is_put_back_at_once_is_named_where_programs_see_each_wakeup() {
+fn change_reverted_at_once_is_named_if_programs_see_each_wakeup() {
     let set = |tid: Tid, priority: i32| {
         let fifo = libc::sched_param {
             sched_priority: priority,
@@ -108,31 +112,31 @@ fn a_change_that_is_put_back_at_once_is_named_where_programs_see_each_wakeup() {
         is_changed && set(tid, 90)
     };
 
-    let Some(said) = said_by(BackendChoice::Bpf, "fifo:90", change) else {
+    let Some(warning) = warnings_by(BackendChoice::Bpf, "fifo:90", change) else {
         return;
     };
 
-    let [said] = &said[..] else {
-        panic!("{said:?}");
+    let [warning] = &warning[..] else {
+        panic!("{warning:?}");
     };
     assert!(
-        said.starts_with(
-            "the thread of fifo:90 on CPU 0 was changed to SCHED_FIFO with priority 10"
+        warning.starts_with(
+            "the scheduling of thread fifo:90 on CPU 0 was changed to SCHED_FIFO with priority 10"
         ),
-        "{said}"
+        "{warning}"
     );
-    assert!(said.contains("not to the end"), "{said}");
+    assert!(warning.contains("not until the end"), "{warning}");
 }
 
 #[test]
-fn nothing_is_said_of_threads_that_are_left_alone() {
+fn unchanged_threads_give_no_warning() {
     for (backend, service) in [
         (BackendChoice::User, "other"),
         (BackendChoice::Bpf, "fifo:90"),
         (BackendChoice::Bpf, "other"),
     ] {
-        if let Some(said) = said_by(backend, service, |_| true) {
-            assert_eq!(said, [""; 0], "{backend:?} {service}");
+        if let Some(warning) = warnings_by(backend, service, |_| true) {
+            assert_eq!(warning, [""; 0], "{backend:?} {service}");
         }
     }
 }

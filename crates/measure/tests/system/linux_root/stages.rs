@@ -1,4 +1,4 @@
-//! The stages on the way.
+//! Intermediate stages.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use laggard_model::{Activation, Route, STAGES, Service, Stage};
 use super::{EVERY_SERVICE, measure, measure_request, request};
 
 #[test]
-fn a_recording_has_the_stages_on_the_way_that_were_asked_for_and_no_program_of_another() {
-    for (asked, programs) in [
+fn recording_has_only_the_requested_stages_and_their_programs() {
+    for (requested, programs) in [
         (vec![], vec![]),
         (vec![Stage::Running], vec!["on_sched_switch"]),
         (
@@ -18,25 +18,33 @@ fn a_recording_has_the_stages_on_the_way_that_were_asked_for_and_no_program_of_a
         ),
     ] {
         let Some(measured) = measure_request(Request {
-            stages: Some(asked.clone()),
+            stages: Some(requested.clone()),
             ..request("fifo:90,other")
         }) else {
             return;
         };
 
-        let mut seen = BTreeSet::new();
-        for one in measured.batch.iter().filter(|one| !one.missed) {
-            seen.extend(
+        let mut recorded = BTreeSet::new();
+        for activation in measured
+            .batch
+            .iter()
+            .filter(|activation| !activation.missed)
+        {
+            recorded.extend(
                 STAGES
                     .into_iter()
-                    .filter(|stage| one.steps[stage.index()].is_some()),
+                    .filter(|stage| activation.steps[stage.index()].is_some()),
             );
         }
-        let expected: BTreeSet<Stage> = asked.iter().copied().chain([Stage::User]).collect();
-        assert_eq!(seen, expected);
-        let ran = measured.cost.programs.iter().filter(|one| one.runs > 0);
-        let ran: BTreeSet<&str> = ran.map(|one| one.name.as_str()).collect();
-        assert_eq!(ran, programs.into_iter().collect(), "for {asked:?}");
+        let expected: BTreeSet<Stage> = requested.iter().copied().chain([Stage::User]).collect();
+        assert_eq!(recorded, expected);
+        let ran = measured
+            .cost
+            .programs
+            .iter()
+            .filter(|program| program.runs > 0);
+        let ran: BTreeSet<&str> = ran.map(|program| program.name.as_str()).collect();
+        assert_eq!(ran, programs.into_iter().collect(), "for {requested:?}");
     }
 }
 
@@ -65,13 +73,16 @@ fn most_activations_have_every_stage_of_their_route() {
                 Stage::User,
             ],
         };
-        let served: Vec<Activation> = measured.of_line(index).filter(|one| !one.missed).collect();
+        let served: Vec<Activation> = measured
+            .of_line(index)
+            .filter(|activation| !activation.missed)
+            .collect();
         let complete = served
             .iter()
-            .filter(|one| {
+            .filter(|activation| {
                 wanted
                     .iter()
-                    .all(|stage| one.steps[stage.index()].is_some())
+                    .all(|stage| activation.steps[stage.index()].is_some())
             })
             .count();
         assert!(

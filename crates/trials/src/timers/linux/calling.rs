@@ -1,5 +1,5 @@
-//! A POSIX timer that has a function called, each time in a thread of its own that
-//! the C library starts (`SIGEV_THREAD`).
+//! POSIX timer with a callback function. The C library starts a new thread for each call
+//! (`SIGEV_THREAD`).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,31 +13,31 @@ use super::wait::timespec;
 use laggard_measure::linux::clock;
 use laggard_measure::{Served, TimedWait};
 
-/// Nothing is waited for longer: something is wrong then.
-const PATIENCE: Nanos = Nanos::from_secs(60);
+/// Maximum wait. A longer wait means an error.
+const MAX_WAIT: Nanos = Nanos::from_secs(60);
 
-/// What the function and the thread that waits for it share. It lives as long as the
-/// process: a function may be called late.
+/// State shared by the function and the thread that waits for it. It is never freed, because the
+/// function may be called late.
 #[derive(Debug, Default)]
 struct Calls {
     count: AtomicU32,
-    /// When the function was called last, ns.
+    /// Time of the last call in ns.
     at: AtomicU64,
 }
 
 extern "C" fn called(value: libc::sigval) {
-    let at = clock::now();
-    // SAFETY: the timer was given a pointer to calls that are never freed.
+    let now = clock::now();
+    // SAFETY: the timer has a pointer to state that is never freed.
     let calls = unsafe { &*value.sival_ptr.cast::<Calls>() };
-    calls.at.store(at.ns(), Ordering::Relaxed);
+    calls.at.store(now.ns(), Ordering::Relaxed);
     calls.count.fetch_add(1, Ordering::Release);
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word is never freed.
     unsafe { libc::syscall(libc::SYS_futex, calls.count.as_ptr(), operation, 1) };
 }
 
-/// `struct sigevent` of the C library where a function is called; the crate `libc`
-/// has no name for the last two.
+/// `struct sigevent` of the C library for a callback function; the crate `libc` does not name the
+/// last two fields.
 #[repr(C)]
 struct CallingEvent {
     value: libc::sigval,
@@ -50,26 +50,26 @@ struct CallingEvent {
 
 const _: () = assert!(size_of::<CallingEvent>() >= size_of::<libc::sigevent>());
 
-/// The C library has one thread that starts all the others. It is started with the
-/// first timer and keeps what that one's thread was.
+/// Service of the helper thread of the C library. The first timer starts this thread, which
+/// starts all others and keeps its scheduling.
 static HELPER: OnceLock<Service> = OnceLock::new();
 
-/// A timer that has a function called.
+/// Timer with a callback function.
 pub(super) struct Calling {
-    /// Before what it points to: it goes first.
+    /// Declared before the memory that it points to, so that it is dropped first.
     timer: PosixTimer,
     calls: &'static Calls,
-    /// How many calls were waited for.
-    seen: u32,
+    /// Number of calls that were awaited.
+    awaited: u32,
     _attributes: Attributes,
 }
 
 impl Calling {
-    /// By threads of this service, on the CPU of the calling one.
+    /// Opens the timer for threads of this service, on the CPU of the calling thread.
     pub(super) fn open(service: Service) -> io::Result<Self> {
         if *HELPER.get_or_init(|| service) != service {
             return Err(io::Error::other(
-                "the C library goes on calling as what it began with; ask for one policy at a time",
+                "the C library keeps the policy of its first timer; test one policy per run",
             ));
         }
         let calls: &'static Calls = Box::leak(Box::default());
@@ -85,38 +85,44 @@ impl Calling {
             rest: [0; 4],
         };
         let event = (&raw mut event).cast::<libc::sigevent>();
-        // SAFETY: the event is as large as the C library's and as it has it; the calls
-        //         are never freed, the attributes later than the timer.
+        // SAFETY: the event has the size and layout of the C library; the calls are never freed,
+        // and the attributes outlive the timer.
         let timer = unsafe { PosixTimer::open(event) }?;
         Ok(Self {
             timer,
             calls,
-            seen: 0,
+            awaited: 0,
             _attributes: attributes,
         })
     }
 
-    /// Waits for a call that was not waited for yet.
+    /// Waits for the next call.
     fn wait(&mut self) -> io::Result<()> {
         let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        let time = timespec(PATIENCE);
+        let time = timespec(MAX_WAIT);
         let word = self.calls.count.as_ptr();
-        while self.calls.count.load(Ordering::Acquire) == self.seen {
-            // SAFETY: the word is never freed, `time` valid for reads.
+        while self.calls.count.load(Ordering::Acquire) == self.awaited {
+            // SAFETY: the word is never freed, and `time` is valid for reads.
             let result = unsafe {
-                libc::syscall(libc::SYS_futex, word, operation, self.seen, &raw const time)
+                libc::syscall(
+                    libc::SYS_futex,
+                    word,
+                    operation,
+                    self.awaited,
+                    &raw const time,
+                )
             };
             let err = io::Error::last_os_error();
             if result < 0 && err.raw_os_error() == Some(libc::ETIMEDOUT) {
                 return Err(err);
             }
         }
-        self.seen = self.calls.count.load(Ordering::Acquire);
+        self.awaited = self.calls.count.load(Ordering::Acquire);
         Ok(())
     }
 }
 
-/// Attributes of a thread that is scheduled as who starts it.
+/// Attributes of a thread that inherits the scheduling of its creator.
 struct Attributes(Box<libc::pthread_attr_t>);
 
 impl Attributes {
@@ -124,7 +130,7 @@ impl Attributes {
         let mut attributes = Box::new(MaybeUninit::uninit());
         // SAFETY: valid for writes; the call initialises it.
         match unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } {
-            // SAFETY: it was initialised, and is not moved: the C library keeps its place.
+            // SAFETY: it was initialised, and is not moved: the C library keeps its address.
             0 => Ok(Self(unsafe { attributes.assume_init() })),
             code => Err(io::Error::from_raw_os_error(code)),
         }
@@ -133,14 +139,14 @@ impl Attributes {
 
 impl Drop for Attributes {
     fn drop(&mut self) {
-        // SAFETY: they were initialised, and nobody uses them any more.
+        // SAFETY: the attributes were initialised, and are no longer in use.
         unsafe { libc::pthread_attr_destroy(&raw mut *self.0) };
     }
 }
 
 impl TimedWait for Calling {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
-        self.seen = self.calls.count.load(Ordering::Acquire);
+        self.awaited = self.calls.count.load(Ordering::Acquire);
         self.timer.set(clock::now() + length, Nanos::ZERO)?;
         self.wait()
     }
@@ -151,7 +157,7 @@ impl TimedWait for Calling {
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-        self.wait().map(|()| Served::Untold)
+        self.wait().map(|()| Served::UnknownCount)
     }
 
     fn over_at(&self, _: Nanos) -> Nanos {
@@ -159,7 +165,7 @@ impl TimedWait for Calling {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        // No first time: it is off. What was called already is not waited for.
+        // No first time disarms the timer. Earlier calls are not awaited.
         self.timer.set(Nanos::ZERO, Nanos::ZERO)
     }
 }

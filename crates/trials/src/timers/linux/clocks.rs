@@ -1,11 +1,11 @@
-//! Clocks: what they state of themselves, and what they do.
+//! Clocks: their stated resolution and their behaviour.
 
 use laggard_model::{ClockSeen, Nanos};
 
 use super::sleeps::nanosleep;
 use super::wait::{read, timespec};
-use laggard_measure::least_step;
 use laggard_measure::linux::clock;
+use laggard_measure::min_step;
 
 const CLOCKS: [(&str, libc::clockid_t); 7] = [
     ("CLOCK_MONOTONIC", libc::CLOCK_MONOTONIC),
@@ -17,17 +17,16 @@ const CLOCKS: [(&str, libc::clockid_t); 7] = [
     ("CLOCK_TAI", libc::CLOCK_TAI),
 ];
 
-/// The system's clocks, one after the other; each is read again and again for
-/// 40 ms.
+/// Reads the clocks of the system in turn, each repeatedly for 40 ms.
 pub fn clocks() -> Vec<ClockSeen> {
-    let seen = CLOCKS.into_iter().map(|(name, id)| ClockSeen {
+    let readings = CLOCKS.into_iter().map(|(name, id)| ClockSeen {
         name: name.into(),
         stated_ns: stated(id),
-        step_ns: least_step(clock::now, || read(id).ok()),
-        // No time is slept for: only whether that can be asked.
+        step_ns: min_step(clock::now, || read(id).ok()),
+        // The sleep has length zero: it only checks whether the clock supports sleeping.
         sleeps: nanosleep(id, 0, timespec(Nanos::ZERO)).is_ok(),
     });
-    seen.collect()
+    readings.collect()
 }
 
 fn stated(clock: libc::clockid_t) -> Option<Nanos> {

@@ -1,5 +1,5 @@
-//! Timers that count what the process computes: they stand still while it sleeps, so
-//! who waits for one computes.
+//! Timers that count CPU time of the process. They stop while it sleeps, so the waiting thread
+//! computes.
 
 use std::io;
 use std::ptr::null_mut;
@@ -13,18 +13,18 @@ use super::wait::{timeval, zero};
 use laggard_measure::linux::clock;
 use laggard_measure::{Served, TimedWait};
 
-/// Nothing is waited for longer: something is wrong then.
-const PATIENCE: Nanos = Nanos::from_secs(60);
+/// Maximum wait. A longer wait means an error.
+const MAX_WAIT: Nanos = Nanos::from_secs(60);
 
-/// Whether the signal came. A process has one timer of each kind, and one is tried at
-/// a time.
+/// Whether the signal came. A process has one timer of each kind, and only one is tested at a
+/// time.
 static CAME: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn came(_: libc::c_int) {
     CAME.store(true, Ordering::Release);
 }
 
-/// A timer of the process's that counts CPU time.
+/// Timer of the process that counts CPU time.
 pub(super) struct ComputingTimer {
     which: libc::c_int,
     signal: Signal,
@@ -32,21 +32,21 @@ pub(super) struct ComputingTimer {
 }
 
 impl ComputingTimer {
-    /// Counts what the process computes itself.
+    /// Creates the timer that counts user time.
     pub(super) fn virtual_time(service: Service) -> io::Result<Self> {
         Self::open(libc::ITIMER_VIRTUAL, Signal::SIGVTALRM, service)
     }
 
-    /// Counts also what the kernel does for it.
+    /// Creates the timer that counts user and system time.
     pub(super) fn profiling(service: Service) -> io::Result<Self> {
         Self::open(libc::ITIMER_PROF, Signal::SIGPROF, service)
     }
 
-    /// Its signal comes to the calling thread, which blocks all others.
+    /// Opens a timer whose signal is delivered to the calling thread. All other threads block it.
     fn open(which: libc::c_int, signal: Signal, service: Service) -> io::Result<Self> {
         if matches!(service, Service::Fifo(_)) {
             return Err(io::Error::other(
-                "it counts CPU time, and a real-time thread that computes all the while leaves the CPU to nobody",
+                "it counts CPU time, and a real-time thread that always computes keeps all others from the CPU",
             ));
         }
         let action = SigAction::new(
@@ -54,7 +54,7 @@ impl ComputingTimer {
             SaFlags::SA_RESTART,
             SigSet::empty(),
         );
-        // SAFETY: the handler stores to an atomic only.
+        // SAFETY: the handler only stores to an atomic.
         let before = unsafe { sigaction(signal, &action) }?;
         let timer = Self {
             which,
@@ -81,7 +81,7 @@ impl ComputingTimer {
     }
 }
 
-/// How often the calling thread left its CPU.
+/// Returns how often the calling thread left its CPU.
 fn departures() -> i64 {
     let usage = getrusage(UsageWho::RUSAGE_THREAD);
     usage.map_or(0, |usage| {
@@ -90,13 +90,13 @@ fn departures() -> i64 {
 }
 
 impl TimedWait for ComputingTimer {
-    /// Interrupted: somebody else had the CPU meanwhile, so that the timer stood still.
+    /// Interrupted: another thread had the CPU, so the timer stopped.
     fn once(&mut self, length: Nanos) -> io::Result<()> {
         let left = departures();
         CAME.store(false, Ordering::Relaxed);
         self.set(length)?;
-        let patience = clock::now() + PATIENCE;
-        // Reading the clock is computing: it takes no call to the kernel.
+        let patience = clock::now() + MAX_WAIT;
+        // Reading the clock uses CPU time and makes no system call.
         while !CAME.load(Ordering::Acquire) {
             if clock::now() > patience {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -123,10 +123,10 @@ impl Drop for ComputingTimer {
         let _ = self.end();
         let _ = self.own().thread_block();
         let ignored = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
-        // What was sent and has not come is forgotten with the first: who takes it after
-        // the second would be ended by it.
+        // The first action discards a signal that was sent and not delivered: after the second,
+        // the signal would end the process.
         for action in [&ignored, &self.before] {
-            // SAFETY: the second was there before.
+            // SAFETY: the second action was set before.
             let _ = unsafe { sigaction(self.signal, action) };
         }
     }
@@ -140,9 +140,9 @@ mod tests {
         std::thread::scope(|scope| scope.spawn(what).join().unwrap())
     }
 
-    /// Both timers: they are one test, because a process has one of each.
+    /// Tests both timers together, because a process has one of each.
     #[test]
-    fn a_timer_of_cpu_time_comes_to_who_computes_and_leaves_nothing_behind() {
+    fn timer_of_cpu_time_signals_the_computing_thread_and_leaves_no_handler() {
         for open in [ComputingTimer::virtual_time, ComputingTimer::profiling] {
             in_thread(|| {
                 laggard_measure::linux::policy::block_signals().unwrap();
@@ -159,7 +159,7 @@ mod tests {
                 drop(timer);
 
                 let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-                // SAFETY: it is what is there already, as this says.
+                // SAFETY: this sets the action that is set already, as the assertion shows.
                 let left = unsafe { sigaction(signal, &default) }.unwrap();
                 assert!(matches!(left.handler(), SigHandler::SigDfl));
             });
@@ -167,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn a_real_time_thread_does_not_compute_until_a_timer_comes() {
+    fn real_time_thread_does_not_wait_for_a_timer_of_cpu_time() {
         let err = in_thread(|| ComputingTimer::profiling(Service::Fifo(10)).err().unwrap());
 
         assert!(
-            err.to_string().contains("leaves the CPU to nobody"),
+            err.to_string().contains("keeps all others from the CPU"),
             "{err}"
         );
     }

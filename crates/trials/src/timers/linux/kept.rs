@@ -1,4 +1,4 @@
-//! Timers that the system keeps going: descriptors and those that signal.
+//! Timers that the system restarts: descriptors, and timers that signal.
 
 use std::io;
 use std::ptr::null_mut;
@@ -13,10 +13,10 @@ use super::wait::{failed_with, timespec, timeval, zero};
 use laggard_measure::linux::clock;
 use laggard_measure::{Served, TimedWait};
 
-/// No signal is waited for longer: something is wrong then.
-const PATIENCE: Nanos = Nanos::from_secs(60);
+/// Maximum wait for a signal. A longer wait means an error.
+const MAX_WAIT: Nanos = Nanos::from_secs(60);
 
-/// A timer descriptor; `is_kept`: with an interval.
+/// Timer descriptor; `is_kept`: with an interval.
 pub(super) struct Descriptor {
     timer: TimerFd,
     is_kept: bool,
@@ -40,7 +40,7 @@ impl Descriptor {
 }
 
 impl Descriptor {
-    /// Waits; how many expiries there were since it was last waited for.
+    /// Waits, and returns the number of expiries since the last wait.
     fn expiries(&self) -> io::Result<u64> {
         let mut count = [0_u8; 8];
         match nix::unistd::read(&self.timer, &mut count)? {
@@ -72,7 +72,7 @@ impl TimedWait for Descriptor {
     }
 }
 
-/// The set of one signal.
+/// Returns the set of one signal.
 fn set_of(signal: libc::c_int) -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::uninit();
     // SAFETY: `set` is valid for writes; the first call initialises it.
@@ -83,19 +83,19 @@ fn set_of(signal: libc::c_int) -> libc::sigset_t {
     }
 }
 
-/// Waits for `signal`, which the calling thread blocks, for `patience` at most.
-fn signalled(signal: libc::c_int, patience: Nanos) -> io::Result<()> {
+/// Waits at most `max_wait` for `signal`, which the calling thread blocks.
+fn signalled(signal: libc::c_int, max_wait: Nanos) -> io::Result<()> {
     let set = set_of(signal);
-    let time = timespec(patience);
-    // SAFETY: both are valid for reads; nothing is asked of who sent it.
+    let time = timespec(max_wait);
+    // SAFETY: both are valid for reads; the sender is not requested.
     match unsafe { libc::sigtimedwait(&raw const set, null_mut(), &raw const time) } {
         ..0 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Takes `signal` away where it was sent and not waited for: the next wait would
-/// be over at once, and every one after it come to the signal of the one before.
+/// Discards `signal` if it was sent and not awaited. Otherwise the next wait would end
+/// immediately, and every later wait would end by the signal of the previous one.
 fn drained(signal: libc::c_int) -> io::Result<()> {
     match signalled(signal, Nanos::ZERO) {
         Err(err) if err.kind() != io::ErrorKind::WouldBlock => Err(err),
@@ -103,7 +103,7 @@ fn drained(signal: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Waits for a signal that nobody sends.
+/// Waits for a signal that is never sent.
 pub(super) fn sigtimedwait(length: Nanos) -> io::Result<()> {
     let set = set_of(libc::SIGRTMIN() + 6);
     let time = timespec(length);
@@ -112,7 +112,7 @@ pub(super) fn sigtimedwait(length: Nanos) -> io::Result<()> {
     failed_with(libc::EAGAIN, result)
 }
 
-/// A POSIX timer that signals the thread that opened it.
+/// POSIX timer that signals the thread that opened it.
 pub(super) struct Signalling(PosixTimer);
 
 impl Signalling {
@@ -125,9 +125,9 @@ impl Signalling {
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = Self::signal();
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
-        // SAFETY: it points to nothing.
+        // SAFETY: the event contains no pointers.
         unsafe { PosixTimer::open(&raw mut event) }.map(Self)
     }
 }
@@ -135,7 +135,7 @@ impl Signalling {
 impl TimedWait for Signalling {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
         self.0.set(clock::now() + length, Nanos::ZERO)?;
-        signalled(Self::signal(), PATIENCE)
+        signalled(Self::signal(), MAX_WAIT)
     }
 
     fn begin(&mut self, first: Nanos, period: Nanos) -> io::Result<Nanos> {
@@ -144,24 +144,24 @@ impl TimedWait for Signalling {
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-        signalled(Self::signal(), PATIENCE)?;
+        signalled(Self::signal(), MAX_WAIT)?;
         Ok(Served::Together(1 + self.0.overrun()))
     }
 
     fn end(&mut self) -> io::Result<()> {
-        // No first time: it is off.
+        // No first time disarms the timer.
         self.0.set(Nanos::ZERO, Nanos::ZERO)?;
         drained(Self::signal())
     }
 }
 
-/// The process's one timer that signals it in real time.
+/// The real-time interval timer of the process, which signals it.
 pub(super) struct IntervalTimer;
 
-/// How often setting it is tried until it took no longer than this: it takes a
-/// time and no instant, and what passes meanwhile would count as lateness.
-const TRIES: u32 = 20;
-const PROMPT: Nanos = Nanos::from_us(5);
+/// Maximum number of attempts to set the timer within [`MAX_SET_TIME`]. It takes a relative time,
+/// so a delay of the call would count as latency.
+const MAX_TRIES: u32 = 20;
+const MAX_SET_TIME: Nanos = Nanos::from_us(5);
 
 impl IntervalTimer {
     fn set(first: Nanos, period: Nanos) -> io::Result<()> {
@@ -177,15 +177,15 @@ impl IntervalTimer {
 impl TimedWait for IntervalTimer {
     fn once(&mut self, length: Nanos) -> io::Result<()> {
         Self::set(length, Nanos::ZERO)?;
-        signalled(libc::SIGALRM, PATIENCE)
+        signalled(libc::SIGALRM, MAX_WAIT)
     }
 
     fn begin(&mut self, _: Nanos, period: Nanos) -> io::Result<Nanos> {
         let mut before = clock::now();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             before = clock::now();
             Self::set(period, period)?;
-            if clock::now().saturating_sub(before) <= PROMPT {
+            if clock::now().saturating_sub(before) <= MAX_SET_TIME {
                 break;
             }
         }
@@ -193,7 +193,7 @@ impl TimedWait for IntervalTimer {
     }
 
     fn next(&mut self, _: Nanos, _: Nanos) -> io::Result<Served> {
-        signalled(libc::SIGALRM, PATIENCE).map(|()| Served::Untold)
+        signalled(libc::SIGALRM, MAX_WAIT).map(|()| Served::UnknownCount)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -204,7 +204,7 @@ impl TimedWait for IntervalTimer {
 
 impl Drop for IntervalTimer {
     fn drop(&mut self) {
-        // What it sent already must not be there for who does not block it.
+        // A signal that was sent must not stay pending for a thread that does not block it.
         let _ = self.end();
     }
 }

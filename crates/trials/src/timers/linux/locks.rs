@@ -1,5 +1,4 @@
-//! Timed waits for what other threads would give: a lock, a semaphore, a
-//! condition.
+//! Timed waits for an action of another thread: a lock, a semaphore, a condition.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -13,20 +12,20 @@ use laggard_measure::{For, TimedWait};
 fn futex(word: &UnsafeCell<u32>, length: Nanos) -> io::Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let time = timespec(length);
-    // SAFETY: the word outlives the call, `time` is valid for reads.
+    // SAFETY: the word outlives the call, and `time` is valid for reads.
     let result =
         unsafe { libc::syscall(libc::SYS_futex, word.get(), operation, 0, &raw const time) };
     failed_with(libc::ETIMEDOUT, result)
 }
 
-/// A semaphore that nobody posts.
+/// Semaphore that is never posted.
 struct Semaphore(Box<UnsafeCell<libc::sem_t>>);
 
 impl Semaphore {
     fn open() -> io::Result<Self> {
         // SAFETY: zeroes are a valid value until it is initialised.
         let semaphore = Self(Box::new(UnsafeCell::new(unsafe { std::mem::zeroed() })));
-        // SAFETY: the semaphore stays where it is.
+        // SAFETY: the semaphore does not move.
         zero(unsafe { libc::sem_init(semaphore.0.get(), 0, 0) })?;
         Ok(semaphore)
     }
@@ -41,24 +40,24 @@ impl Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        // SAFETY: it was initialised, and nobody waits for it.
+        // SAFETY: it was initialised, and no thread waits for it.
         unsafe { libc::sem_destroy(self.0.get()) };
     }
 }
 
-/// A mutex that the calling thread holds, and a condition that nobody signals.
-struct Held {
+/// Mutex that the calling thread holds, and condition that is never signalled.
+struct HeldLock {
     mutex: Box<UnsafeCell<libc::pthread_mutex_t>>,
     condition: Box<UnsafeCell<libc::pthread_cond_t>>,
 }
 
-impl Held {
+impl HeldLock {
     fn open() -> io::Result<Self> {
         let held = Self {
             mutex: Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)),
             condition: Box::new(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER)),
         };
-        // SAFETY: the mutex stays where it is.
+        // SAFETY: the mutex does not move.
         match unsafe { libc::pthread_mutex_lock(held.mutex.get()) } {
             0 => Ok(held),
             code => Err(io::Error::from_raw_os_error(code)),
@@ -68,23 +67,23 @@ impl Held {
     fn wait_condition(&self, length: Nanos) -> io::Result<()> {
         let time = calendar_in(length);
         let (condition, mutex) = (self.condition.get(), self.mutex.get());
-        // SAFETY: both stay where they are, and this thread holds the mutex.
+        // SAFETY: neither moves, and this thread holds the mutex.
         let result = unsafe { libc::pthread_cond_timedwait(condition, mutex, &raw const time) };
         returned(libc::ETIMEDOUT, result)
     }
 
-    /// The mutex is a normal one: who has it and locks it once more waits.
+    /// Locks the mutex again. It is a normal mutex, so a second lock by its holder waits.
     fn lock_again(&self, length: Nanos) -> io::Result<()> {
         let time = calendar_in(length);
-        // SAFETY: the mutex stays where it is.
+        // SAFETY: the mutex does not move.
         let result = unsafe { libc::pthread_mutex_timedlock(self.mutex.get(), &raw const time) };
         returned(libc::ETIMEDOUT, result)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLock {
     fn drop(&mut self) {
-        // SAFETY: this thread holds the mutex, and nobody waits for either.
+        // SAFETY: this thread holds the mutex, and no thread waits for either.
         unsafe {
             libc::pthread_mutex_unlock(self.mutex.get());
             libc::pthread_mutex_destroy(self.mutex.get());
@@ -93,10 +92,10 @@ impl Drop for Held {
     }
 }
 
-/// The one of `api`; `None`: it is no such wait.
+/// Opens the wait of `api`; `None` if `api` is not a wait of this kind.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "all others are opened elsewhere, or are of another system"
+    reason = "the others are opened elsewhere, or belong to another system"
 )]
 pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
     Some(match api {
@@ -107,10 +106,10 @@ pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
         TimerApi::SemTimedwait => Semaphore::open().map(|semaphore| -> Box<dyn TimedWait> {
             Box::new(For(move |length| semaphore.wait(length)))
         }),
-        TimerApi::CondTimedwait => Held::open().map(|held| -> Box<dyn TimedWait> {
+        TimerApi::CondTimedwait => HeldLock::open().map(|held| -> Box<dyn TimedWait> {
             Box::new(For(move |length| held.wait_condition(length)))
         }),
-        TimerApi::MutexTimedlock => Held::open().map(|held| -> Box<dyn TimedWait> {
+        TimerApi::MutexTimedlock => HeldLock::open().map(|held| -> Box<dyn TimedWait> {
             Box::new(For(move |length| held.lock_again(length)))
         }),
         TimerApi::Sigtimedwait => Ok(Box::new(For(kept::sigtimedwait))),

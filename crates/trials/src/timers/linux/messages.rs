@@ -1,4 +1,4 @@
-//! Timed waits for what other processes would send.
+//! Timed waits for an action of another process.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -10,10 +10,10 @@ use super::wait::{calendar_in, failed_with, timespec, timeval, zero};
 use crate::message_queue::unnamed;
 use laggard_measure::{Served, TimedWait};
 
-/// A socket to which nobody sends.
+/// Socket to which nothing is sent.
 pub(super) struct Socket {
     own: UnixDatagram,
-    /// Open, so that nothing ever ends the wait but its time.
+    /// Kept open, so that the wait ends only by its timeout.
     _other: UnixDatagram,
 }
 
@@ -27,7 +27,7 @@ impl Socket {
         let time = timeval(length);
         let size = libc::socklen_t::try_from(size_of_val(&time)).unwrap_or(0);
         let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVTIMEO);
-        // SAFETY: `time` is valid for reads of the size that is stated.
+        // SAFETY: `time` is valid for reads of the given size.
         zero(unsafe {
             libc::setsockopt(
                 self.own.as_raw_fd(),
@@ -63,7 +63,7 @@ impl TimedWait for Socket {
     }
 }
 
-/// A message queue of no name, to which nobody sends.
+/// Message queue without a name, to which nothing is sent.
 pub(super) struct MessageQueue(OwnedFd);
 
 impl MessageQueue {
@@ -77,8 +77,7 @@ impl MessageQueue {
         let mut message = [0_u8; Self::MESSAGE_BYTES];
         let time = calendar_in(length);
         let no_priority = std::ptr::null_mut::<u32>();
-        // SAFETY: `message` is valid for the size that is stated, `time` for
-        //         reads.
+        // SAFETY: `message` is valid for the given size, `time` for reads.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mq_timedreceive,
@@ -93,14 +92,14 @@ impl MessageQueue {
     }
 }
 
-/// A System V semaphore that nobody gives.
+/// System V semaphore that is never released.
 pub(super) struct SystemVSemaphore(libc::c_int);
 
 impl SystemVSemaphore {
     pub(super) fn open() -> io::Result<Self> {
-        // In a namespace of this thread's own it goes with the thread, however
-        // that ends. Who may not have one has the set until it is removed.
-        // SAFETY: takes no pointers.
+        // In a separate namespace the set is removed with the thread, however it ends. Without
+        // the right to a namespace, the set exists until it is removed. SAFETY: takes no
+        // pointers.
         unsafe { libc::unshare(libc::CLONE_NEWIPC) };
         // SAFETY: takes no pointers.
         match unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600 | libc::IPC_CREAT) } {
@@ -132,7 +131,7 @@ impl SystemVSemaphore {
 
 impl Drop for SystemVSemaphore {
     fn drop(&mut self) {
-        // SAFETY: the set is ours.
+        // SAFETY: this value owns the set.
         unsafe { libc::semctl(self.0, 0, libc::IPC_RMID) };
     }
 }

@@ -1,4 +1,4 @@
-//! Timers that a program can ask for on Linux, each tried by a thread of its own.
+//! Timers that a program can use on Linux, each tested by a separate thread.
 
 mod calling;
 mod clocks;
@@ -21,14 +21,14 @@ use laggard_model::{Absence, Lacks, Nanos, Service, TimerApi, TimerRun};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 pub use self::clocks::clocks;
-use crate::footing::Footing;
+use crate::footing::ThreadPlacement;
 use laggard_measure::linux::witness::Witness;
 use laggard_measure::linux::{clock, policy, reason_of};
 use laggard_measure::{For, TimedWait};
 
-use super::{TimerPlan, TimerSystem, WaitsSeen, awaited, not_returned, try_out};
+use super::{ObservedWaits, TimerPlan, TimerSystem, awaited, not_returned, try_out};
 
-/// This system, for who tries a timer.
+/// This system, as the timer tests use it.
 struct OnLinux;
 
 impl TimerSystem for OnLinux {
@@ -53,41 +53,45 @@ impl TimerSystem for OnLinux {
     }
 }
 
-/// Tries timers, one at a time.
+/// Bench that tests timers, one at a time.
 #[derive(Debug)]
 pub struct TimerBench {
     witness: Option<Witness>,
-    /// Those of the signals blocked now that were not before.
+    /// Signals that this value blocked.
     blocked_here: SigSet,
-    /// What a thread blocks is its own: who made this drops it.
+    /// The signal mask belongs to a thread, so the thread that created this value drops it.
     _of_this_thread: PhantomData<*const ()>,
 }
 
 impl TimerBench {
-    /// Readies this process: its memory is locked as far as it may be, and the
-    /// signals of the interval timers are blocked in this thread and those that it
-    /// starts, until this is dropped. To be called before there are others.
+    /// Prepares this process: locks its memory if permitted, and blocks the signals of the
+    /// interval timers in this thread and its children until this value is dropped. Call it
+    /// before other threads exist.
     #[must_use]
     pub fn new() -> Self {
-        // A limit is no reason not to measure: what is used was touched before.
+        // A limit does not prevent the test, because the memory in use was touched before.
         let _ = policy::lock_memory();
         // Cannot fail for known signals.
         let before = alarms().thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        let was_open = |signal: &Signal| before.as_ref().is_ok_and(|it| !it.contains(*signal));
+        let was_open = |signal: &Signal| {
+            before
+                .as_ref()
+                .is_ok_and(|blocked| !blocked.contains(*signal))
+        };
         Self {
             witness: Witness::settled().ok(),
-            blocked_here: ALARMS.into_iter().filter(was_open).collect(),
+            blocked_here: ALARM_SIGNALS.into_iter().filter(was_open).collect(),
             _of_this_thread: PhantomData,
         }
     }
 
-    /// Tries one, until it was tried for long enough or `stop` is set.
+    /// Tests one timer until the plan is done or `stop` is set.
     pub fn measure(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
         plan.run(self.watched(plan, stop))
     }
 
-    /// Lets a thread measure, and looks meanwhile whether laggard was stopped.
-    fn watched(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> Result<WaitsSeen, Absence> {
+    /// Starts the measuring thread and checks for stops of laggard during the test.
+    fn watched(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> Result<ObservedWaits, Absence> {
         let end = Arc::new(AtomicBool::new(false));
         let (tell, told) = channel();
         let (own, own_end) = (plan.clone(), Arc::clone(&end));
@@ -98,7 +102,8 @@ impl TimerBench {
         let was_stopped = || witness.as_mut().is_some_and(Witness::was_stopped);
         let ends = [stop, &*end];
         awaited(plan.duration, &told, ends, clock::now, was_stopped).unwrap_or_else(|| {
-            // It may yet have itself signalled, which ends who does not block that.
+            // The abandoned thread may still be signalled, and the signal would end a process
+            // that does not block it.
             self.blocked_here = SigSet::empty();
             Err(not_returned())
         })
@@ -119,21 +124,21 @@ impl Drop for TimerBench {
     }
 }
 
-/// The signals of the interval timers, which come to any thread of the process that
-/// does not block them, and end it where nothing takes them.
-const ALARMS: [Signal; 3] = [Signal::SIGALRM, Signal::SIGVTALRM, Signal::SIGPROF];
+/// Signals of the interval timers. They are delivered to any thread of the process that does not
+/// block them, and end the process if they are not handled.
+const ALARM_SIGNALS: [Signal; 3] = [Signal::SIGALRM, Signal::SIGVTALRM, Signal::SIGPROF];
 
 fn alarms() -> SigSet {
-    ALARMS.into_iter().collect()
+    ALARM_SIGNALS.into_iter().collect()
 }
 
-/// What the measuring thread does, from its start to its end.
-fn measured(plan: &TimerPlan, end: &AtomicBool, tell: &Sender<Result<WaitsSeen, Absence>>) {
-    // Whoever is gone has given up waiting.
+/// Runs the measuring thread from its start to its end.
+fn measured(plan: &TimerPlan, end: &AtomicBool, tell: &Sender<Result<ObservedWaits, Absence>>) {
+    // A receiver that is gone has given up.
     let _ = tell.send(try_measured(plan, end));
 }
 
-fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence> {
+fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<ObservedWaits, Absence> {
     if let Some(refusal) = plan.refusal() {
         return Err(refusal);
     }
@@ -159,19 +164,19 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<WaitsSeen, Absence
         | Service::Task(_)
         | Service::Traced(_) => policy::timer_slack(),
     };
-    let mut seen = WaitsSeen::for_plan(plan, allowed_slack);
+    let mut waits = ObservedWaits::for_plan(plan, allowed_slack);
     policy::touch_stack();
-    let footing = Footing::on(plan.cpu);
-    try_out(plan, &OnLinux, &mut *wait, end, &mut seen)
+    let footing = ThreadPlacement::on(plan.cpu);
+    try_out(plan, &OnLinux, &mut *wait, end, &mut waits)
         .map_err(|err| lacking(reason_of(&err), &err))?;
-    footing.changed().map_or(Ok(seen), Err)
+    footing.changed().map_or(Ok(waits), Err)
 }
 
 fn refused(what: &str, err: &io::Error) -> Absence {
-    lacking(format!("{what} is refused: {}", reason_of(err)), err)
+    lacking(format!("cannot use {what}: {}", reason_of(err)), err)
 }
 
-/// What could not be had, for this reason.
+/// Returns the absence for this reason.
 fn lacking(reason: String, err: &io::Error) -> Absence {
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
     let (lacks, remedy) = if lacks_rights {
@@ -189,10 +194,10 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
     }
 }
 
-/// The timer, for the calling thread.
+/// Opens the timer for the calling thread.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "all others are opened elsewhere, or are of another system"
+    reason = "the others are opened elsewhere, or belong to another system"
 )]
 fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
     if let Some(found) = sleeps::open(api).or_else(|| locks::open(api)) {
@@ -217,7 +222,7 @@ fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
         }
         TimerApi::IoUring => Box::new(uring::Uring::open()?),
         TimerApi::IoUringMultishot => Box::new(uring::RepeatedUring::open()?),
-        _ => unreachable!("it was opened above, or is of another system"),
+        _ => unreachable!("it was opened above, or belongs to another system"),
     })
 }
 
@@ -225,12 +230,12 @@ fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
 mod tests {
     use super::*;
 
-    /// Who started laggard may end it by these signals.
+    /// These signals end laggard if its starter did not block them.
     #[test]
-    fn the_alarms_are_blocked_while_timers_are_tried_and_not_after() {
+    fn alarm_signals_are_blocked_only_while_timers_are_tested() {
         let blocked = || {
-            let all = SigSet::thread_get_mask().unwrap();
-            ALARMS.map(|signal| all.contains(signal))
+            let mask = SigSet::thread_get_mask().unwrap();
+            ALARM_SIGNALS.map(|signal| mask.contains(signal))
         };
 
         let bench = TimerBench::new();
@@ -242,7 +247,11 @@ mod tests {
         alarm.add(Signal::SIGALRM);
         alarm.thread_block().unwrap();
         drop(TimerBench::new());
-        assert_eq!(blocked(), [true, false, false], "the first was before");
+        assert_eq!(
+            blocked(),
+            [true, false, false],
+            "the first was blocked before"
+        );
         alarm.thread_unblock().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! A POSIX timer of the monotonic clock.
+//! POSIX timer of the monotonic clock.
 
 use std::io;
 use std::ptr::null_mut;
@@ -8,14 +8,15 @@ use laggard_model::Nanos;
 
 use super::wait::{timespec, zero};
 
-/// A timer; it is deleted with this.
+/// Timer that is deleted on drop.
 pub(super) struct PosixTimer(libc::timer_t);
 
 impl PosixTimer {
-    /// A timer that tells of its end as the event says.
+    /// Opens a timer that reports its expiry as the event specifies.
     ///
     /// # Safety
-    /// What the event points to must be valid for as long as the timer can end.
+    ///
+    /// The memory that the event points to must be valid for as long as the timer can expire.
     pub(super) unsafe fn open(event: *mut libc::sigevent) -> io::Result<Self> {
         let mut timer: libc::timer_t = null_mut();
         // SAFETY: the event is valid for reads, the timer for writes.
@@ -23,7 +24,7 @@ impl PosixTimer {
         Ok(Self(timer))
     }
 
-    /// `first`: an instant; none stops it.
+    /// Arms the timer for the absolute time `first`; zero disarms it.
     pub(super) fn set(&self, first: Nanos, period: Nanos) -> io::Result<()> {
         let first = match first {
             Nanos::ZERO => 0,
@@ -34,20 +35,20 @@ impl PosixTimer {
             it_value: timespec(Nanos::from_ns(first)),
         };
         let flags = libc::TIMER_ABSTIME;
-        // SAFETY: the timer is ours, `times` valid for reads.
+        // SAFETY: this value owns the timer, and `times` is valid for reads.
         zero(unsafe { libc::timer_settime(self.0, flags, &raw const times, null_mut()) })
     }
 
-    /// How many ends more there were than it told.
+    /// Returns the number of expiries that were not reported.
     pub(super) fn overrun(&self) -> u64 {
-        // SAFETY: the timer is ours.
+        // SAFETY: this value owns the timer.
         u64::try_from(unsafe { libc::timer_getoverrun(self.0) }).unwrap_or(0)
     }
 }
 
 impl Drop for PosixTimer {
     fn drop(&mut self) {
-        // SAFETY: the timer is ours. Its pending signal goes with the thread.
+        // SAFETY: this value owns the timer. Its pending signal is dropped with the thread.
         unsafe { libc::timer_delete(self.0) };
     }
 }

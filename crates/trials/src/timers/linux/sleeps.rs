@@ -1,4 +1,4 @@
-//! Calls that only sleep, or wait for files of which there are none.
+//! Calls that only sleep, or wait for an empty set of files.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -11,7 +11,7 @@ use super::wait::{milliseconds, read, timespec, timeval, zero};
 use laggard_measure::linux::clock;
 use laggard_measure::{For, Served, TimedWait};
 
-/// Sleeps until an instant of a clock of the system's.
+/// Sleep until an absolute time of a clock of the system.
 struct Until(libc::clockid_t);
 
 impl TimedWait for Until {
@@ -19,7 +19,7 @@ impl TimedWait for Until {
         self.sleep(read(self.0)? + length)
     }
 
-    /// Other clocks are set: what is due is told to each anew.
+    /// Other clocks can be set, so the time is converted for each sleep.
     fn next(&mut self, due: Nanos, _: Nanos) -> io::Result<Served> {
         let until = match self.0 {
             libc::CLOCK_MONOTONIC => Nanos::from_ns(of_process(due.ns())),
@@ -35,13 +35,13 @@ impl Until {
     }
 }
 
-/// As `clock_nanosleep`, which returns its errors.
+/// Calls `clock_nanosleep`, which returns its errors.
 pub(super) fn nanosleep(
     clock: libc::clockid_t,
     flags: libc::c_int,
     time: libc::timespec,
 ) -> io::Result<()> {
-    // SAFETY: `time` is valid for reads; no remaining time is asked for.
+    // SAFETY: `time` is valid for reads; no remaining time is requested.
     match unsafe { libc::clock_nanosleep(clock, flags, &raw const time, null_mut()) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
@@ -80,12 +80,12 @@ fn pselect(length: Nanos) -> io::Result<()> {
     zero(unsafe { libc::pselect(0, none(), none(), none(), &raw const time, mask) })
 }
 
-/// A descriptor that waits for no files.
+/// Returns an epoll descriptor without files.
 fn epoll() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     match unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } {
         ..0 => Err(io::Error::last_os_error()),
-        // SAFETY: a descriptor just given to us.
+        // SAFETY: the kernel has just returned this descriptor.
         fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
     }
 }
@@ -97,7 +97,7 @@ fn epoll_wait(epoll: &OwnedFd, length: Nanos) -> io::Result<()> {
     zero(unsafe { libc::epoll_wait(fd, &raw mut event, 1, milliseconds(length)) })
 }
 
-/// By number: libraries older than the call do not have it.
+/// Called by number, because older C libraries lack it.
 fn epoll_pwait2(epoll: &OwnedFd, length: Nanos) -> io::Result<()> {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     let time = timespec(length);
@@ -116,10 +116,10 @@ fn epoll_pwait2(epoll: &OwnedFd, length: Nanos) -> io::Result<()> {
     })
 }
 
-/// The one of `api`; `None`: it is no such call.
+/// Opens the call of `api`; `None` if `api` is not a call of this kind.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "all others are opened elsewhere, or are of another system"
+    reason = "the others are opened elsewhere, or belong to another system"
 )]
 pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
     let plain: fn(Nanos) -> io::Result<()> = match api {

@@ -1,4 +1,4 @@
-//! Timeouts of `io_uring`, waited for by who asked for them.
+//! Timeouts of `io_uring`, awaited by the thread that requested them.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use laggard_model::Nanos;
 
 use laggard_measure::{Served, TimedWait};
 
-/// Requests that there is room for.
+/// Size of the submission queue.
 const ENTRIES: u32 = 4;
 
-/// A ring of one thread.
+/// `io_uring` of one thread.
 pub(super) struct Uring {
     ring: IoUring,
-    /// Where the system reads it from.
+    /// Timeout at an address from which the kernel reads it.
     time: Box<Timespec>,
 }
 
@@ -28,7 +28,7 @@ impl Uring {
 }
 
 impl Uring {
-    /// Asks for a timeout; whether it is `repeated`, until the ring is gone.
+    /// Requests a timeout. `repeated`: it repeats until the ring is closed.
     fn ask(&mut self, length: Nanos, repeated: bool) -> io::Result<()> {
         let seconds = length.ns() / 1_000_000_000;
         let rest = u32::try_from(length.ns() % 1_000_000_000).unwrap_or(0);
@@ -39,15 +39,15 @@ impl Uring {
             TimeoutFlags::empty()
         };
         let timeout = opcode::Timeout::new(&raw const *self.time).flags(flags);
-        // SAFETY: the time stays where it is until the timeout is over: whoever asks
-        //         for another has waited for it, or made a new ring.
+        // SAFETY: the time does not move until the timeout is over: before the next request the
+        // caller has waited for it, or has made a new ring.
         let pushed = unsafe { self.ring.submission().push(&timeout.build()) };
         pushed.map_err(io::Error::other)
     }
 
-    /// Waits for what was asked for; whether more will come of it.
+    /// Waits for the request. Returns whether further completions will follow.
     fn over(&mut self) -> io::Result<bool> {
-        // A signal ends the waiting, not the timeout: it is waited for again.
+        // A signal ends the wait but not the timeout, so the wait is repeated.
         while let Err(err) = self.ring.submit_and_wait(1) {
             if err.kind() != io::ErrorKind::Interrupted {
                 return Err(err);
@@ -73,7 +73,7 @@ impl TimedWait for Uring {
     }
 }
 
-/// A ring of one thread with a timeout that expires again and again.
+/// `io_uring` of one thread with a repeated timeout.
 pub(super) struct RepeatedUring(Uring);
 
 impl RepeatedUring {
@@ -97,12 +97,14 @@ impl TimedWait for RepeatedUring {
             Ok(Served::One)
         } else {
             // Linux before 6.4 ignores the flag for a repeated timer.
-            Err(io::Error::other("it expires once, however it is asked"))
+            Err(io::Error::other(
+                "it expires once even if a repeated timer is requested",
+            ))
         }
     }
 
     fn end(&mut self) -> io::Result<()> {
-        // What expires from now on is nobody's.
+        // Later expiries are discarded.
         self.0.ring = IoUring::new(ENTRIES)?;
         Ok(())
     }

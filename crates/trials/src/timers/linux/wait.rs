@@ -1,10 +1,10 @@
-//! How the calls of this system tell that a time was up, and times as they take them.
+//! Results of this system's calls after a timeout, and times in the formats that they take.
 
 use std::io;
 
 use laggard_model::Nanos;
 
-/// What a call returned that is zero when the time was up.
+/// Checks the result of a call that returns zero after a timeout.
 pub(super) fn zero(result: impl Into<i64>) -> io::Result<()> {
     match result.into() {
         0 => Ok(()),
@@ -12,7 +12,7 @@ pub(super) fn zero(result: impl Into<i64>) -> io::Result<()> {
     }
 }
 
-/// What a call returned that fails with `expected` when the time was up.
+/// Checks the result of a call that fails with `expected` after a timeout.
 pub(super) fn failed_with(expected: i32, result: impl Into<i64>) -> io::Result<()> {
     if result.into() >= 0 {
         return Err(untimely());
@@ -20,7 +20,7 @@ pub(super) fn failed_with(expected: i32, result: impl Into<i64>) -> io::Result<(
     code(expected, io::Error::last_os_error().raw_os_error())
 }
 
-/// The same of a call that returns its error.
+/// Checks the result of a call that returns `expected` after a timeout.
 pub(super) fn returned(expected: i32, result: i32) -> io::Result<()> {
     match result {
         0 => Err(untimely()),
@@ -28,21 +28,21 @@ pub(super) fn returned(expected: i32, result: i32) -> io::Result<()> {
     }
 }
 
-fn code(expected: i32, found: Option<i32>) -> io::Result<()> {
-    match found {
-        Some(found) if found != expected => Err(io::Error::from_raw_os_error(found)),
+fn code(expected: i32, actual: Option<i32>) -> io::Result<()> {
+    match actual {
+        Some(actual) if actual != expected => Err(io::Error::from_raw_os_error(actual)),
         Some(_) => Ok(()),
         None => Err(untimely()),
     }
 }
 
-/// Woken by something else than the time: as if by a signal, so it is tried
-/// again.
+/// Returns the error of a wakeup before the timeout. It is treated as a signal, so the wait is
+/// repeated.
 fn untimely() -> io::Error {
     io::ErrorKind::Interrupted.into()
 }
 
-/// A time as the system takes it.
+/// Converts a time to a `timespec`.
 pub(super) fn timespec(time: Nanos) -> libc::timespec {
     libc::timespec {
         tv_sec: (time.ns() / 1_000_000_000) as libc::time_t,
@@ -50,7 +50,7 @@ pub(super) fn timespec(time: Nanos) -> libc::timespec {
     }
 }
 
-/// A time as older calls take it, cut to whole microseconds.
+/// Converts a time to a `timeval`, rounded down to whole microseconds.
 pub(super) fn timeval(time: Nanos) -> libc::timeval {
     libc::timeval {
         tv_sec: (time.ns() / 1_000_000_000) as libc::time_t,
@@ -58,12 +58,12 @@ pub(super) fn timeval(time: Nanos) -> libc::timeval {
     }
 }
 
-/// A time in whole milliseconds, as a program has it that divides.
+/// Converts a time to whole milliseconds, rounded down as by a program that divides.
 pub(super) fn milliseconds(time: Nanos) -> libc::c_int {
     libc::c_int::try_from(time.ns() / 1_000_000).unwrap_or(libc::c_int::MAX)
 }
 
-/// The time now, by a clock of the system's.
+/// Reads a clock of the system.
 pub(super) fn read(clock: libc::clockid_t) -> io::Result<Nanos> {
     let mut now = timespec(Nanos::ZERO);
     // SAFETY: `now` is valid for writes.
@@ -72,8 +72,7 @@ pub(super) fn read(clock: libc::clockid_t) -> io::Result<Nanos> {
     Ok(Nanos::from_ns(ns))
 }
 
-/// The instant that comes `length` from now, by the clock of the calendar, which
-/// exists everywhere.
+/// Returns the time `length` from now by the calendar clock, which exists everywhere.
 pub(super) fn calendar_in(length: Nanos) -> libc::timespec {
     timespec(read(libc::CLOCK_REALTIME).unwrap_or(Nanos::ZERO) + length)
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_marks::layout;
 
-use crate::linux::look::{FileLook, look};
+use crate::linux::file_state::{FileState, file_state};
 
 /// Rings that a process may have: libraries may have one each, and a child those of its
 /// parents.
@@ -95,11 +95,11 @@ fn is_named(path: &Path) -> bool {
 }
 
 fn id_of(file: &File) -> io::Result<RingId> {
-    let FileLook {
+    let FileState {
         device: (major, minor),
         inode,
         ..
-    } = look(file)?;
+    } = file_state(file)?;
     Ok(RingId(major, minor, inode))
 }
 

@@ -1,14 +1,14 @@
-//! The state of an open file, read without waiting for whoever provides it.
+//! State of an open file, read without waiting for the file's owner.
 
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _};
 
-/// Identity, type, size and time of the last change of a file.
+/// Identity, type, size and modification time of a file.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct FileLook {
-    /// Device, major and minor, as `stat` shows it. On btrfs it differs per subvolume.
+pub(crate) struct FileState {
+    /// Device number, major and minor, as `stat` reports it. On btrfs it differs per subvolume.
     pub(crate) device: (u32, u32),
     pub(crate) inode: u64,
     pub(crate) is_regular: bool,
@@ -17,14 +17,15 @@ pub(crate) struct FileLook {
     pub(crate) modified: (i64, u32),
 }
 
-/// Reads the state of an open file, also of one that is open with `O_PATH` only.
+/// Reads the state of an open file, also if it is open with `O_PATH` only.
 ///
-/// A FUSE server or a file server is not asked: the result is what the kernel has in
-/// its cache, because a server that belongs to another user may never answer.
-pub(crate) fn look(file: impl AsFd) -> io::Result<FileLook> {
+/// The kernel does not ask a FUSE server or a file server: the result comes from its cache,
+/// because a server of another user may never answer.
+pub(crate) fn file_state(file: impl AsFd) -> io::Result<FileState> {
     const NO_NAME: &CStr = c"";
     let mut state = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: an open descriptor, an empty name that ends with 0, and room for the result.
+    // SAFETY: the descriptor is open, the empty name ends with 0, and there is room for the
+    // result.
     let failed = unsafe {
         libc::statx(
             file.as_fd().as_raw_fd(),
@@ -37,9 +38,9 @@ pub(crate) fn look(file: impl AsFd) -> io::Result<FileLook> {
     if failed != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: zeros are valid, and the kernel has filled it in.
+    // SAFETY: zeros are valid, and the kernel has filled in the structure.
     let state = unsafe { state.assume_init() };
-    Ok(FileLook {
+    Ok(FileState {
         device: (state.stx_dev_major, state.stx_dev_minor),
         inode: state.stx_ino,
         is_regular: u32::from(state.stx_mode) & libc::S_IFMT == libc::S_IFREG,
