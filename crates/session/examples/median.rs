@@ -1,8 +1,7 @@
 //! Measures for 2 s and prints each service's median latency.
 //!
-//! `cargo run -p laggard-session --example median` measures this machine, as
-//! root with every service; a script's file as the only argument is played
-//! instead.
+//! `cargo run -p laggard-session --example median` measures this machine, as root with every
+//! service. With the file of a script as the only argument it plays the script instead.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +10,7 @@ use laggard_model::name::line_name;
 use laggard_model::{Histogram, Line, Nanos};
 use laggard_session::{News, Next, Plan, ProbeChoice, Session, SessionError, WatchError, Watcher};
 
-/// The latencies of every service, the CPUs together.
+/// Latencies of every service over all CPUs.
 struct Latencies {
     lines: Vec<Line>,
     seen: BTreeMap<String, Histogram>,

@@ -1,4 +1,4 @@
-//! The manifest of a recording that begins.
+//! Manifest at the start of a recording.
 
 use laggard_measure::Probe;
 use laggard_model::{
@@ -7,21 +7,20 @@ use laggard_model::{
 
 use crate::{Plan, system};
 
-/// The latency from which on an activation is shown as exceeding, unless
-/// asked otherwise.
-const EXCEEDING: Nanos = Nanos::from_ms(1);
+/// Default latency above which a wakeup counts as exceeding.
+const DEFAULT_EXCEEDING: Nanos = Nanos::from_ms(1);
 
-/// What a recording of `plan` by this `probe` would say.
+/// Returns the manifest of a recording of `plan` with this `probe`.
 pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) -> Manifest {
     let pace = probe.pace();
     let (host, caveats) = machine(probe);
-    let asked = ProbePlan {
+    let probe_plan = ProbePlan {
         period_ns: pace.period,
         every: pace.every,
         dither: pace.dither,
         seed: pace.seed,
         duration_ns: plan.duration,
-        threshold_ns: plan.threshold.unwrap_or(EXCEEDING),
+        threshold_ns: plan.threshold.unwrap_or(DEFAULT_EXCEEDING),
         keep: plan.keep,
         held_awake: plan.hold_cpu_awake,
         stages: plan.stages.clone(),
@@ -39,11 +38,11 @@ pub(crate) fn manifest(plan: &Plan, probe: &dyn Probe, load: Option<LoadRun>) ->
         load,
         host,
         caveats,
-        ..Manifest::new(probe.backend(), asked, clock, probe.lines().to_vec())
+        ..Manifest::new(probe.backend(), probe_plan, clock, probe.lines().to_vec())
     }
 }
 
-/// Makes `manifest` one of a recording that begins at `now`.
+/// Sets the start of the recording in `manifest` to `now`.
 pub(crate) fn begin_at(manifest: &mut Manifest, now: Nanos) {
     manifest.clock.start_ns = now;
     manifest.clock.start_wall = wall_clock();
@@ -55,7 +54,7 @@ fn wall_clock() -> String {
         .to_string()
 }
 
-/// The machine, and what of it spoils latency. A script has no machine.
+/// Returns the machine and the warnings about its settings. A script has no machine.
 fn machine(probe: &dyn Probe) -> (Host, Vec<Caveat>) {
     if probe.backend() == Backend::Fake {
         return (Host::default(), Vec::new());

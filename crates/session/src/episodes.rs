@@ -1,8 +1,8 @@
-//! Keeping late activations with their evidence, while recording.
+//! Recording of late wakeups with their trace data.
 //!
-//! The flight recorder overwrites what it has: evidence is copied at once, by
-//! the collector. Writing it, and looking at the processes in it, may take as
-//! long as a busy disk or a busy process does, and is for a thread.
+//! The flight recorder overwrites its rings, so the collector copies trace data immediately. A
+//! separate thread writes them and examines the processes in them, because a busy disk or a busy
+//! process can block this work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,25 +22,24 @@ use crate::handlers::HandlerWatch;
 use crate::system::{self, SymbolBook, SymbolSource};
 use crate::{EpisodesChoice, Plan, SessionError};
 
-/// How much of the time before a late activation's expiry is kept: what was
-/// already under way then often is the cause.
+/// Time before the expiry of a late wakeup that is kept, because the cause often started earlier.
 const BEFORE: Nanos = Nanos::from_ms(1);
-/// The same after its end.
+/// Time after the end of a late wakeup that is kept.
 const AFTER: Nanos = Nanos::from_us(200);
 
-/// Watches for late activations.
+/// Watch for late wakeups.
 #[derive(Debug)]
 pub(crate) struct EpisodeWatch {
     flight: Box<dyn Flight>,
     symbols: SymbolSource,
     selector: EpisodeSelector,
     cpus: Vec<Cpu>,
-    /// Whether the flight recorder tells of each line.
+    /// Whether the flight recorder covers each line.
     explained: Vec<bool>,
-    /// The thread that is each line's service, where it has one of its own.
+    /// Thread that is each line's service, if it has one.
     threads: Vec<Option<Tid>>,
-    kept: Option<Kept>,
-    /// Counts what the kernel runs beside threads, where asked.
+    kept: Option<EpisodeQueue>,
+    /// Counter of kernel activity outside threads, if requested.
     handlers: Option<HandlerWatch>,
 }
 
@@ -53,38 +52,37 @@ const MAX_OPEN: usize = 64;
 /// Maximum time that an episode waits for expiries that passed during it. They are known at
 /// the next wakeup of its thread, which may be late in turn.
 const MAX_OPEN_TIME: Nanos = Nanos::from_secs(30);
-/// Interval between two looks at whether the thread that writes has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Interval between two checks whether the writing thread has ended.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The episodes of a recording.
+/// Episodes of a recording.
 #[derive(Debug)]
-struct Kept {
+struct EpisodeQueue {
     jobs: SyncSender<Job>,
-    writer: JoinHandle<Written>,
-    /// Set when the session is to end: the thread then waits for no process.
+    writer: JoinHandle<WriterResult>,
+    /// Set at the end of the session, so that the thread does not wait for a process.
     hurry: Arc<AtomicBool>,
-    /// Episodes in order of their numbers that the thread does not have yet. Expiries that
-    /// passed during the first may follow, or the thread is busy.
+    /// Episodes in order of their numbers that the thread does not have yet. Expiries that passed
+    /// during the first may follow, or the thread is busy.
     held: VecDeque<Episode>,
     overwritten: u64,
-    /// Late activations that were chosen and found no room, by line, and the late wakeups
-    /// in them.
+    /// Number of selected late wakeups without room, by line, and the late wakeups in them.
     refused: Vec<(u64, Untraced)>,
 }
 
-/// What the thread that writes is asked.
+/// Job of the writing thread.
 #[derive(Debug)]
 enum Job {
     Keep(Box<Episode>),
     Flush(Nanos, Box<EpisodeNotes>),
 }
 
-/// What that thread leaves.
-type Written = Result<(EpisodeWriter, SymbolBook), WriteError>;
+/// Result of the writing thread.
+type WriterResult = Result<(EpisodeWriter, SymbolBook), WriteError>;
 
 impl EpisodeWatch {
-    /// Starts the flight recorder of the probe's CPUs. `None`: nothing to
-    /// watch with, and a caveat says why.
+    /// Starts the flight recorder of the probe's CPUs. `None`: it is not available, and a warning
+    /// gives the reason.
     pub(crate) fn start(
         plan: &Plan,
         probe: &dyn Probe,
@@ -109,8 +107,8 @@ impl EpisodeWatch {
             Err(err) => {
                 let caveat = Caveat::new(
                     CaveatKind::AbilityAbsent,
-                    format!("late activations are not explained: {err}"),
-                    "`laggard doctor` lists what this kernel allows",
+                    format!("late wakeups have no causes: {err}"),
+                    "`laggard doctor` shows what this kernel supports",
                 );
                 return Ok((None, vec![caveat]));
             }
@@ -142,7 +140,7 @@ impl EpisodeWatch {
         Ok((Some(watch), caveats))
     }
 
-    /// Keeps late activations in the recording in `folder` from now on.
+    /// Starts to keep late wakeups in the recording in `folder`.
     pub(crate) fn record_into(&mut self, folder: &Folder) -> Result<(), SessionError> {
         self.selector.begin();
         if let Some(handlers) = &mut self.handlers {
@@ -162,7 +160,7 @@ impl EpisodeWatch {
                 what: " episodes",
                 source,
             })?;
-        self.kept = Some(Kept {
+        self.kept = Some(EpisodeQueue {
             jobs,
             writer,
             hurry,
@@ -173,15 +171,15 @@ impl EpisodeWatch {
         Ok(())
     }
 
-    /// What is late in a batch that was just drained, with the evidence.
-    /// Numbers are those of the recording; 0 where there is none.
+    /// Returns the late wakeups of a batch that was just drained, with their trace data. Numbers
+    /// are those of the recording, or 0 without a recording.
     pub(crate) fn observe(
         &mut self,
         batch: &Batch,
         now: Nanos,
     ) -> Result<Vec<Episode>, SessionError> {
         self.flight.poll();
-        // The last one's: what was chosen and had room.
+        // Number of the last selected episode that had room.
         let mut number = self
             .kept
             .as_ref()
@@ -191,16 +189,16 @@ impl EpisodeWatch {
         if let Some(kept) = &mut self.kept {
             kept.add_passed(self.selector.passed());
         }
-        for one in chosen {
-            let cpu = self.cpus[usize::from(one.activation.line.0)];
+        for activation in chosen {
+            let cpu = self.cpus[usize::from(activation.activation.line.0)];
             let next = self.kept.as_ref().map_or(0, |_| number + 1);
-            let mut episode = Episode::new(next, cpu, &one.activation, one.threshold);
-            let wakeups = one.wakeups();
-            episode.passed_ns = one.passed;
-            episode.thread = self.threads[usize::from(one.activation.line.0)];
+            let mut episode = Episode::new(next, cpu, &activation.activation, activation.threshold);
+            let wakeups = activation.wakeups();
+            episode.passed_ns = activation.passed;
+            episode.thread = self.threads[usize::from(activation.activation.line.0)];
             let from = episode.expiry_ns.saturating_sub(BEFORE);
             let to = episode.end() + AFTER;
-            episode.evidence = if self.explained[usize::from(one.activation.line.0)] {
+            episode.evidence = if self.explained[usize::from(activation.activation.line.0)] {
                 self.flight.evidence(cpu, from, to)
             } else {
                 Evidence {
@@ -213,7 +211,7 @@ impl EpisodeWatch {
                 if kept.keep(&episode, wakeups) {
                     number = next;
                 } else {
-                    // The next episode that is kept has this number.
+                    // The next kept episode gets this number.
                     episode.number = 0;
                 }
             }
@@ -228,7 +226,7 @@ impl EpisodeWatch {
             notes.handlers = handlers.recent(now)?;
         }
         match self.kept.take_if(|kept| kept.writer.is_finished()) {
-            // It ends early for one reason only.
+            // The thread only ends early for one reason.
             Some(kept) => Ok(kept.join(&AtomicBool::new(false)).map(|_| late)?),
             None => {
                 if let Some(kept) = &self.kept {
@@ -239,14 +237,14 @@ impl EpisodeWatch {
         }
     }
 
-    /// What the flight recorder cost so far.
+    /// Returns the overhead of the flight recorder so far.
     pub(crate) fn cost(&self) -> Vec<ProgramCost> {
         let handlers = self.handlers.iter().flat_map(HandlerWatch::cost);
         self.flight.cost().into_iter().chain(handlers).collect()
     }
 
-    /// Looks up all names and writes what waits. Once `interrupted` is set, names take a
-    /// second at most.
+    /// Looks up all names and writes the remaining episodes. Once `interrupted` is set, names
+    /// take at most a second.
     pub(crate) fn finish(self, interrupted: &AtomicBool) -> Result<(), SessionError> {
         let mut notes = self.selector.notes();
         notes.unseen_switches = Some(self.flight.unseen_switches());
@@ -269,14 +267,14 @@ impl EpisodeWatch {
     }
 }
 
-impl Kept {
-    /// Chosen late activations that found no room.
+impl EpisodeQueue {
+    /// Returns the number of selected late wakeups without room.
     fn refused(&self) -> u64 {
         self.refused.iter().map(|(count, _)| count).sum()
     }
 
-    /// Keeps an episode, and returns whether there was room for it. `wakeups` are the
-    /// late wakeups in it, and the sum of their latencies.
+    /// Keeps an episode, and returns whether there was room for it. `wakeups` are the number of
+    /// late wakeups in it and the sum of their latencies.
     fn keep(&mut self, episode: &Episode, wakeups: (u64, Nanos)) -> bool {
         let has_room = self.held.len() < MAX_WAITING;
         if has_room {
@@ -290,7 +288,7 @@ impl Kept {
     }
 
     /// Adds expiries to the episodes that they passed during. The causes are unknown if the
-    /// episode was refused or is with the thread that writes.
+    /// episode was refused or is with the writing thread.
     fn add_passed(&mut self, expiries: &[PassedExpiry]) {
         for passed in expiries {
             let is_of =
@@ -303,7 +301,8 @@ impl Kept {
         }
     }
 
-    /// Has episodes written, up to the first during which more expiries may have passed.
+    /// Sends episodes to the writing thread, up to the first during which more expiries may have
+    /// passed.
     fn send_complete(&mut self, selector: &EpisodeSelector, now: Nanos) {
         while let Some(episode) = self.held.pop_front() {
             let may_wait = self.held.len() < MAX_OPEN && now < episode.end() + MAX_OPEN_TIME;
@@ -321,16 +320,16 @@ impl Kept {
         }
     }
 
-    /// Has written what is due. Where there is no room, the next one does it.
-    fn flush(&self, now: Nanos, all: EpisodeNotes) {
+    /// Requests a write of the pending data. If there is no room, the next call does it.
+    fn flush(&self, now: Nanos, notes: EpisodeNotes) {
         let _ = self
             .jobs
-            .try_send(Job::Flush(now, Box::new(self.notes(all))));
+            .try_send(Job::Flush(now, Box::new(self.notes(notes))));
     }
 
-    /// What the choice was, less what found no room.
-    fn notes(&self, mut all: EpisodeNotes) -> EpisodeNotes {
-        for (line, (refused, untraced)) in all.lines.iter_mut().zip(&self.refused) {
+    /// Returns the notes on the selection, minus the episodes without room.
+    fn notes(&self, mut notes: EpisodeNotes) -> EpisodeNotes {
+        for (line, (refused, untraced)) in notes.lines.iter_mut().zip(&self.refused) {
             line.kept = line.kept.saturating_sub(*refused);
             line.surplus += refused;
             if let Some(line) = &mut line.untraced {
@@ -338,14 +337,14 @@ impl Kept {
             }
         }
         let refused = self.refused();
-        all.kept = all.kept.saturating_sub(refused);
-        all.surplus += refused;
-        all.overwritten = self.overwritten;
-        all
+        notes.kept = notes.kept.saturating_sub(refused);
+        notes.surplus += refused;
+        notes.overwritten = self.overwritten;
+        notes
     }
 
     /// Waits until every episode is written.
-    fn join(self, interrupted: &AtomicBool) -> Written {
+    fn join(self, interrupted: &AtomicBool) -> WriterResult {
         for episode in self.held {
             // The thread may have ended with an error, which is returned below.
             let _ = self.jobs.send(Job::Keep(Box::new(episode)));
@@ -355,7 +354,7 @@ impl Kept {
             if interrupted.load(Ordering::Relaxed) {
                 self.hurry.store(true, Ordering::Relaxed);
             }
-            sleep(LOOK_EVERY);
+            sleep(CHECK_INTERVAL);
         }
         match self.writer.join() {
             Ok(written) => written,
@@ -364,7 +363,7 @@ impl Kept {
     }
 }
 
-fn write(mut writer: EpisodeWriter, mut book: SymbolBook, jobs: &Receiver<Job>) -> Written {
+fn write(mut writer: EpisodeWriter, mut book: SymbolBook, jobs: &Receiver<Job>) -> WriterResult {
     system::use_little();
     while let Ok(job) = jobs.recv() {
         match job {
@@ -385,7 +384,7 @@ mod tests {
 
     use super::*;
 
-    /// Has no trace data.
+    /// Flight recorder without trace data.
     #[derive(Debug)]
     struct NoFlight;
 
@@ -405,8 +404,8 @@ mod tests {
         }
     }
 
-    /// Watches `lines` lines with a threshold of 500 us. The second value receives what the
-    /// thread that writes would get.
+    /// Creates a watch for `lines` lines with a threshold of 500 us. The second value receives
+    /// the jobs of the writing thread.
     fn watch(lines: usize) -> (EpisodeWatch, Receiver<Job>) {
         let (jobs, taken) = sync_channel(MAX_WAITING);
         let threshold = Threshold::Fixed(Nanos::from_us(500));
@@ -417,7 +416,7 @@ mod tests {
             explained: vec![true; lines],
             threads: vec![None; lines],
             cpus: vec![Cpu(0); lines],
-            kept: Some(Kept {
+            kept: Some(EpisodeQueue {
                 jobs,
                 writer: std::thread::spawn(|| {
                     loop {
@@ -434,7 +433,7 @@ mod tests {
         (watch, taken)
     }
 
-    /// Expiry `ms` of `line`, served `latency_ms` later.
+    /// Returns expiry `ms` of `line`, served `latency_ms` later.
     fn row(line: u16, ms: u64, latency_ms: u64, missed: bool) -> Activation {
         let mut steps = [None; STAGES.len()];
         steps[Stage::User.index()] = Some(Nanos::from_ms(latency_ms));
@@ -503,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_hangs_does_not_hold_more_than_a_few_episodes() {
+    fn hanging_thread_does_not_hold_more_than_a_few_episodes() {
         let (mut watch, taken) = watch(2);
         observe(&mut watch, 4, &[row(0, 1, 3, false)]);
 
@@ -515,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_has_no_number() {
+    fn episode_without_room_is_counted_and_has_no_number() {
         let (mut watch, taken) = watch(1);
         let rows: Vec<Activation> = (0..2 * MAX_WAITING as u64)
             .map(|number| row(0, 2 * number, 1, false))

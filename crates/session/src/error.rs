@@ -1,4 +1,4 @@
-//! What can go wrong with a session: what, where, and what to do.
+//! Errors of a session, with their remedies.
 
 use std::error::Error;
 use std::io;
@@ -20,32 +20,32 @@ impl From<std::convert::Infallible> for SessionError {
     }
 }
 
-/// Why a watcher cannot go on.
+/// Reason why a watcher cannot continue.
 pub type WatchError = Box<dyn Error + Send + Sync>;
 
-/// Why a session did not begin, or ended early.
+/// Reason why a session did not start, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// Nothing can be measured as planned.
+    /// The measurement is impossible as planned.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// The script that was to be played cannot be read.
-    #[error("read the script `{}`", path.display())]
+    /// The script to play is not readable.
+    #[error("cannot read the script `{}`", path.display())]
     Script {
-        /// The script's file.
+        /// Path of the script.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// CPUs cannot be kept from idle states.
-    #[error("keep CPUs awake (needs root and /dev/cpu_dma_latency)")]
+    /// CPUs cannot be kept out of idle states.
+    #[error("cannot keep CPUs awake (needs root and /dev/cpu_dma_latency)")]
     Awake(#[source] io::Error),
-    /// Evidence was asked for where there is no eBPF.
+    /// Trace data were requested without eBPF.
     #[cfg_attr(
         not(target_os = "linux"),
         error(
-            "late activations are explained by the kernel's events, which cannot be had here (`laggard doctor` says why); leave `--episodes on` out"
+            "causes of late wakeups need kernel events, which are not available (`laggard doctor` shows why); omit `--episodes on`"
         )
     )]
     #[cfg_attr(
@@ -53,27 +53,25 @@ pub enum SessionError {
         error("episodes need eBPF; record as root, or use `--episodes off` without `--handlers`")
     )]
     NoEpisodes,
-    /// Evidence was asked for and cannot be had.
-    #[error("watch for late activations")]
+    /// Trace data were requested and are not available.
+    #[error("cannot watch for late wakeups")]
     Flight(#[source] FlightRefused),
-    /// Handlers were to be counted and cannot be.
+    /// Handlers cannot be counted.
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Handlers(#[from] HandlersRefused),
-    /// Handlers were to be counted where nothing counts them.
+    /// Handlers cannot be counted on this system.
     #[cfg(not(target_os = "linux"))]
-    #[error("`--handlers` counts on Linux alone; leave it out")]
+    #[error("`--handlers` works only on Linux; omit it")]
     NoHandlers,
-    /// Handlers were to be counted, but nothing to be kept with them.
-    #[error(
-        "`--handlers` counts beside the late activations that are kept; leave `--episodes off` out"
-    )]
+    /// Handlers were to be counted without episodes.
+    #[error("`--handlers` needs late wakeups to be kept; omit `--episodes off`")]
     HandlersAlone,
-    /// A load was asked for where there is none.
+    /// A load was requested on a system without loads.
     #[cfg(not(target_os = "linux"))]
-    #[error("loads run on Linux alone; start what is to run meanwhile yourself")]
+    #[error("laggard runs loads only on Linux; start the load separately")]
     NoLoads,
-    /// There is no such load here.
+    /// The recipe of the load is invalid.
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Recipe(#[from] RecipeError),
@@ -83,67 +81,66 @@ pub enum SessionError {
     Load(#[from] LaunchError),
     /// The load could not be set up.
     #[cfg(target_os = "linux")]
-    #[error("set up the load `{name}`")]
+    #[error("cannot set up the load `{name}`")]
     SetUp {
-        /// The load.
+        /// Name of the load.
         name: String,
-        /// What went wrong.
+        /// Cause.
         source: LaunchError,
     },
-    /// A load that was to go on did not.
+    /// A load that was to continue has ended.
     #[cfg(target_os = "linux")]
     #[error(
-        "the load `{name}` ended after the recording before: {how}; run it by itself to see why"
+        "the load `{name}` ended after the previous recording: {how}; run it separately to see why"
     )]
     LoadGone {
-        /// The load.
+        /// Name of the load.
         name: String,
-        /// How it ended.
+        /// Way in which it ended.
         how: String,
     },
-    /// The recording could not be begun.
+    /// The recording could not be created.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// A recording was wished for while one is being made.
-    #[error("`{}` is being recorded already", .0.display())]
+    /// A recording was requested while another is being made.
+    #[error("a recording is already being written to `{}`", .0.display())]
     Recording(PathBuf),
-    /// Something could not be recorded.
+    /// Data could not be recorded.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The system gave no thread.
-    #[error("start the thread that writes{what}")]
+    /// The system refused a thread.
+    #[error("cannot start the thread that writes{what}")]
     Thread {
-        /// What it writes.
+        /// Data that the thread writes.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// What was recorded could not be closed.
-    #[error("close the recording")]
+    /// The recording could not be closed.
+    #[error("cannot close the recording")]
     Close(#[source] WriteError),
-    /// A watcher could not go on.
+    /// A watcher could not continue.
     #[error(transparent)]
     Watcher(WatchError),
-    /// Measuring could not begin, and its empty recording could not be removed.
-    #[error("{why}; its empty recording could not be removed: {left}")]
+    /// The measurement did not start, and its empty recording could not be removed.
+    #[error("{why}; cannot remove its empty recording: {left}")]
     Left {
-        /// Why it could not begin.
+        /// Reason why it did not start.
         why: Box<Self>,
-        /// What is in the way.
+        /// Error of the removal.
         left: WriteError,
     },
-    /// Measuring ended early. A recording was made of the time before.
+    /// The measurement ended early. A recording of the time before exists.
     #[error("the recording ended early")]
     RecordingEnded(#[source] Box<Self>),
-    /// Measuring ended early.
-    #[error("measuring ended early")]
+    /// The measurement ended early.
+    #[error("the measurement ended early")]
     MeasuringEnded(#[source] Box<Self>),
 }
 
 impl SessionError {
-    /// Whether this machine cannot do what was asked, rather than that anything
-    /// went wrong: a service or load that cannot be had here, or a plan that
-    /// takes too much of it.
+    /// Returns whether this machine cannot do what was requested, as opposed to a failure: a
+    /// service or load that is not available, or a plan that takes too much of the machine.
     #[must_use]
     pub fn is_unmet(&self) -> bool {
         match self {
@@ -171,7 +168,7 @@ impl SessionError {
         }
     }
 
-    /// Whether only the recording is to blame: without one, measuring would go on.
+    /// Returns whether only the recording failed: without it, the measurement would continue.
     #[must_use]
     pub fn is_of_recording(&self) -> bool {
         match self {
@@ -198,7 +195,7 @@ impl SessionError {
         }
     }
 
-    /// The error with what caused it, in one line.
+    /// Returns the error with its causes in one line.
     #[must_use]
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
@@ -216,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_here_is_told_from_what_went_wrong_however_deep_it_is() {
+    fn unmet_request_is_distinguished_from_a_failure_at_any_depth() {
         let unmet = || SessionError::Probe(ProbeError::NoService);
         let wrong = || SessionError::Thread {
             what: "",
@@ -230,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_cannot_be_written_is_told_from_measuring_that_cannot_go_on() {
+    fn failed_recording_is_distinguished_from_a_failed_measurement() {
         let thread = SessionError::Thread {
             what: "",
             source: io::ErrorKind::OutOfMemory.into(),
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_full_names_every_cause() {
+    fn error_in_full_names_every_cause() {
         let err = SessionError::RecordingEnded(Box::new(SessionError::Script {
             path: "x.toml".into(),
             source: io::Error::other("no such thing"),
@@ -250,7 +247,7 @@ mod tests {
 
         assert_eq!(
             err.in_full(),
-            "the recording ended early: read the script `x.toml`: no such thing"
+            "the recording ended early: cannot read the script `x.toml`: no such thing"
         );
     }
 }

@@ -1,17 +1,17 @@
-//! Counting what the kernel runs beside threads, while recording.
+//! Counts of kernel activity outside threads during a recording.
 
 use laggard_measure::linux::{HandlerCounter, HandlersRefused};
 use laggard_model::{CpuList, HandlerCounts, Nanos, ProgramCost};
 
-/// How often the counts are read: a kill costs what came after. It takes a call
-/// for each sort of handler.
-const READ_EVERY: Nanos = Nanos::from_secs(5);
+/// Interval of reading the counts, which a kill can lose. A reading takes a system call per kind
+/// of handler.
+const READ_INTERVAL: Nanos = Nanos::from_secs(5);
 
-/// The counter of a recording.
+/// Counter of a recording.
 #[derive(Debug)]
 pub(crate) struct HandlerWatch {
     counter: HandlerCounter,
-    /// As last read; `None`: it does not count yet.
+    /// Counts at the last reading; `None` before the start.
     counts: Option<HandlerCounts>,
 }
 
@@ -23,23 +23,23 @@ impl HandlerWatch {
         })
     }
 
-    /// Counts from now on.
+    /// Starts to count.
     pub(crate) fn begin(&mut self) -> Result<(), HandlersRefused> {
         self.counter.start()?;
         self.counts = Some(self.counter.read()?);
         Ok(())
     }
 
-    /// What is counted, at most some seconds old at `now`.
+    /// Returns the counts, which are at most some seconds old at `now`.
     pub(crate) fn recent(&mut self, now: Nanos) -> Result<Option<HandlerCounts>, HandlersRefused> {
-        let is_due = |counts: &HandlerCounts| now >= counts.to_ns + READ_EVERY;
+        let is_due = |counts: &HandlerCounts| now >= counts.to_ns + READ_INTERVAL;
         if self.counts.as_ref().is_some_and(is_due) {
             self.counts = Some(self.counter.read()?);
         }
         Ok(self.counts.clone())
     }
 
-    /// What is counted now.
+    /// Returns the current counts.
     pub(crate) fn last(&self) -> Result<Option<HandlerCounts>, HandlersRefused> {
         match self.counts {
             Some(_) => self.counter.read().map(Some),

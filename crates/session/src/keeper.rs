@@ -1,4 +1,4 @@
-//! The recording that a run writes, from its start or from a later moment.
+//! Recording that a run writes, from its start or from a later time.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use crate::SessionError;
 use crate::load_ended::LoadEnded;
 use crate::writer::{self, Writer};
 
-/// A recording that is being written.
+/// Recording that is being written.
 pub(crate) struct Keeper {
     place: Destination,
     writer: Writer,
     start: Nanos,
-    /// What belongs to the time before the recording.
+    /// Overhead before the recording.
     before: OwnCost,
 }
 
-/// What is only known when measuring has ended.
+/// Data that are known only at the end of the measurement.
 pub(crate) struct Completion {
     pub(crate) end_ns: Nanos,
     pub(crate) accounts: Vec<Account>,
-    /// The rest of what the manifest says at last.
+    /// Manifest with the rest of its final contents.
     pub(crate) manifest: Manifest,
 }
 
 impl Keeper {
-    /// Has `recorder` write what comes from `start` on.
+    /// Starts to write activations from `start` with `recorder`.
     pub(crate) fn start(
         place: Destination,
         mut recorder: Recorder,
@@ -48,24 +48,23 @@ impl Keeper {
         &self.place
     }
 
-    /// Has a batch, and what became of each line's plan, written; see
-    /// [`Writer::keep`].
+    /// Queues a batch, and the account of each line's plan, for writing; see [`Writer::keep`].
     pub(crate) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
         self.writer.keep(from(batch, self.start), accounts, now)
     }
 
-    /// See [`Writer::note_load`].
+    /// Calls [`Writer::note_load`].
     pub(crate) fn note_load(&mut self, ended: LoadEnded) {
         self.writer.note_load(ended);
     }
 
-    /// How many activations were dropped so far because the disk is slow.
+    /// Returns the number of activations dropped so far because the disk is slow.
     pub(crate) const fn dropped(&self) -> u64 {
         self.writer.dropped()
     }
 
-    /// Waits until all is written. The recorder's last manifest is not, yet. `cost`
-    /// returns the overhead until then.
+    /// Waits until everything is written, except the recorder's final manifest. `cost` returns
+    /// the overhead until then.
     pub(crate) fn finish(
         self,
         outcome: Completion,
@@ -83,7 +82,7 @@ impl Keeper {
     }
 }
 
-/// The activations of `batch` that were due at `start` or later.
+/// Returns the activations of `batch` that were due at `start` or later.
 fn from(batch: Arc<Batch>, start: Nanos) -> Arc<Batch> {
     if batch.expiry_ns.iter().all(|&expiry| expiry >= start.ns()) {
         return batch;
@@ -103,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_due_before_a_recording_began_is_not_in_it() {
+    fn recording_excludes_expiries_before_its_start() {
         let mut batch = Batch::default();
         for seq in 0..5 {
             batch.push(&Activation {

@@ -1,4 +1,4 @@
-//! What else the machine does while it is measured.
+//! Load that runs during the measurement.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -13,35 +13,35 @@ use laggard_workload::load::{Halt, Launch, LoadProcess, NamedLoad, Output};
 use crate::load_ended::{Failure, LoadEnded};
 use crate::{LoadChoice, Plan, SessionError};
 
-/// The load of a session, if any. It can outlive the session, see
+/// Load of a session, if there is one. It can outlive the session, see
 /// [`Session::run_on`](crate::Session::run_on); it ends with this value.
 #[derive(Debug, Default)]
 pub struct Meanwhile {
     run: Option<LoadRun>,
     process: Option<LoadProcess>,
     is_command: bool,
-    /// Whether it has the word to begin.
-    is_begun: bool,
+    /// Whether it has been told to start.
+    has_started: bool,
     failure: Option<Failure>,
-    /// Whether it was told that it ended by itself.
-    is_told: bool,
+    /// Whether its end was reported.
+    is_reported: bool,
     stops: Stops,
 }
 
-/// When a load was found to be stopped.
+/// Stops of a load.
 #[derive(Debug, Default)]
 struct Stops {
-    /// The latest look, where it was then.
+    /// Time of the last check, if it was stopped then.
     since: Option<Nanos>,
-    /// How long, from look to look; `None`: it never was.
+    /// Total time of stops, from check to check; `None` if there were none.
     time: Option<Nanos>,
-    /// Whether it was told.
-    is_told: bool,
+    /// Whether the stops were reported.
+    is_reported: bool,
 }
 
 impl Meanwhile {
-    /// Launches the load that was asked for. It waits for the word to begin,
-    /// set up if it is one of ours.
+    /// Launches the requested load. It waits for the start, and is set up if it is one of
+    /// laggard's.
     pub(crate) fn launch(plan: &Plan, interrupted: &AtomicBool) -> Result<Self, SessionError> {
         let run = |name: String| LoadRun {
             name,
@@ -62,13 +62,13 @@ impl Meanwhile {
                 (run, Launch::named(plan.helper.clone(), name).held())
             }
             LoadChoice::Command(words) => {
-                let told: Vec<String> = words
+                let shown_words: Vec<String> = words
                     .iter()
                     .map(|word| word.to_string_lossy().into_owned())
                     .collect();
                 let run = LoadRun {
-                    name: told.first().cloned().unwrap_or_default(),
-                    command: told,
+                    name: shown_words.first().cloned().unwrap_or_default(),
+                    command: shown_words,
                     ..run(String::new())
                 };
                 (run, Launch::new(words.clone()).output(Output::Null).told())
@@ -95,18 +95,18 @@ impl Meanwhile {
             run: Some(run),
             process: Some(process),
             is_command,
-            is_begun: false,
+            has_started: false,
             failure: None,
-            is_told: false,
+            is_reported: false,
             stops: Stops::default(),
         })
     }
 
-    /// Makes it the load of a later session, which hears nothing of what came to it
-    /// before.
+    /// Makes it the load of a later session, and forgets earlier events.
     ///
     /// # Errors
-    /// When it has ended, of which it was to go on.
+    ///
+    /// Returns an error if the load has ended.
     pub(crate) fn go_on(mut self) -> Result<Self, SessionError> {
         let Some(process) = &mut self.process else {
             return Ok(self);
@@ -125,38 +125,38 @@ impl Meanwhile {
         Ok(self)
     }
 
-    /// How the user's command failed, if it ended by itself and did. Known
-    /// once it was stopped.
+    /// Returns how the user's command failed, if it ended by itself with a failure. Known after
+    /// `stop`.
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure.clone()
     }
 
-    /// Gives the word to begin, `now`, unless it has it.
+    /// Starts the load at `now`, unless it has started.
     pub(crate) fn begin(&mut self, now: Nanos) {
         let (Some(process), Some(run)) = (&mut self.process, &mut self.run) else {
             return;
         };
-        // What stopped it before it had to work is nothing to tell.
+        // Stops before its start are not reported.
         process.halt();
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !std::mem::replace(&mut self.has_started, true) {
             run.begun_ns = Some(now);
             process.begin();
         }
     }
 
-    /// What the manifest says of it.
+    /// Returns the load's entry in the manifest.
     pub(crate) fn run(&self) -> Option<LoadRun> {
         self.run.clone()
     }
 
-    /// Whether a command of the user's has ended, `now`, and with it measuring. A load
-    /// of ours that ends by itself has failed; see [`Meanwhile::stop`].
+    /// Returns whether a command of the user has ended at `now`, which ends the measurement. If
+    /// one of laggard's loads ends by itself, this is a failure; see [`Meanwhile::stop`].
     pub(crate) fn has_ended(&mut self, now: Nanos) -> Result<bool, LaunchError> {
         let Some(process) = &mut self.process else {
             return Ok(false);
         };
         let Some(ended) = process.poll()? else {
-            self.stops.look(process.halt(), now);
+            self.stops.check(process.halt(), now);
             return Ok(false);
         };
         if let Some(run) = &mut self.run {
@@ -165,10 +165,12 @@ impl Meanwhile {
         Ok(self.is_command)
     }
 
-    /// That a load of ours has ended by itself, or that one was stopped, once.
+    /// Returns, once, that one of laggard's loads has ended by itself, or that a load was
+    /// stopped.
     pub(crate) fn news(&mut self) -> Option<LoadEnded> {
-        if let (Some(time), Some(run), false) = (self.stops.time, &self.run, self.stops.is_told) {
-            self.stops.is_told = true;
+        if let (Some(time), Some(run), false) = (self.stops.time, &self.run, self.stops.is_reported)
+        {
+            self.stops.is_reported = true;
             return Some(LoadEnded {
                 run: run.clone(),
                 caveat: was_stopped(&run.name, time),
@@ -176,14 +178,14 @@ impl Meanwhile {
         }
         let run = self.run.as_ref().filter(|_| !self.is_command)?;
         let how = run.ended.as_ref()?;
-        let is_told = std::mem::replace(&mut self.is_told, true);
-        (!is_told).then(|| LoadEnded {
+        let is_reported = std::mem::replace(&mut self.is_reported, true);
+        (!is_reported).then(|| LoadEnded {
             run: run.clone(),
             caveat: ended_early(&run.name, how),
         })
     }
 
-    /// Ends the load. Returns what is to be said of it.
+    /// Ends the load and returns its warnings.
     pub(crate) fn stop(&mut self) -> Result<Vec<Caveat>, LaunchError> {
         let (Some(process), Some(run)) = (self.process.take(), &mut self.run) else {
             return Ok(Vec::new());
@@ -201,16 +203,16 @@ impl Meanwhile {
             });
         }
         let is_done = self.is_command && ended.status.success();
-        Ok(self.said(is_done))
+        Ok(self.warnings(is_done))
     }
 
-    /// What is to be said of it so far, if it goes on.
+    /// Returns the warnings so far if the load continues.
     pub(crate) fn leave(&self) -> Vec<Caveat> {
-        self.said(false)
+        self.warnings(false)
     }
 
-    /// What came to it that should not have; `is_done`: its end should.
-    fn said(&self, is_done: bool) -> Vec<Caveat> {
+    /// Returns the warnings about unexpected events. `is_done`: an end is expected.
+    fn warnings(&self, is_done: bool) -> Vec<Caveat> {
         let Some(run) = &self.run else {
             return Vec::new();
         };
@@ -225,7 +227,7 @@ fn ended_early(name: &str, how: &str) -> Caveat {
     Caveat::new(
         CaveatKind::LoadEnded,
         format!("the load `{name}` ended before the recording: {how}"),
-        "the figures are partly of a machine without it; run the load by itself to see why",
+        "part of the recording is without this load; run the load separately to see why",
     )
 }
 
@@ -237,16 +239,15 @@ fn was_stopped(name: &str, time: Nanos) -> Caveat {
     Caveat::new(
         CaveatKind::LoadEnded,
         format!(
-            "the load `{name}` was stopped meanwhile{long}: by a signal, or frozen with its control group"
+            "the load `{name}` was stopped during the measurement{long}: by a signal, or frozen with its control group"
         ),
-        "the figures are partly of a machine without it; record again, and leave the load alone",
+        "part of the recording is without this load; record again without stopping the load",
     )
 }
 
 impl Stops {
-    /// Notes a look, `now`. How long a stop was that began and ended between two looks
-    /// is not known.
-    fn look(&mut self, halt: Halt, now: Nanos) {
+    /// Records a check at `now`. The length of a stop between two checks is unknown.
+    fn check(&mut self, halt: Halt, now: Nanos) {
         let before = match halt {
             Halt::Now => self.since.replace(now),
             Halt::Meanwhile | Halt::No => self.since.take(),
@@ -258,7 +259,7 @@ impl Stops {
     }
 }
 
-/// A status as shells have it.
+/// Returns the exit code as shells report it.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status
         .code()
@@ -271,12 +272,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_stopped_from_the_first_look_to_the_one_that_finds_it_running() {
+    fn stop_of_a_load_lasts_from_the_first_check_to_the_one_that_finds_it_running() {
         use Halt::{Meanwhile, No, Now};
         let time = |looks: &[Halt]| {
             let mut stops = Stops::default();
             for (at, &halt) in (0..).zip(looks) {
-                stops.look(halt, Nanos::from_ms(200 * at));
+                stops.check(halt, Nanos::from_ms(200 * at));
             }
             stops.time
         };
@@ -289,10 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_load_was_stopped_is_said_where_it_is_known() {
-        let said = |time| was_stopped("fp", time).what;
+    fn length_of_a_stop_is_reported_if_it_is_known() {
+        let text = |time| was_stopped("fp", time).what;
 
-        assert!(said(Nanos::ZERO).starts_with("the load `fp` was stopped meanwhile: "));
-        assert!(said(Nanos::from_ms(4_200)).contains(" was stopped meanwhile, for about 4 s: "));
+        assert!(
+            text(Nanos::ZERO).starts_with("the load `fp` was stopped during the measurement: ")
+        );
+        assert!(
+            text(Nanos::from_ms(4_200))
+                .contains(" was stopped during the measurement, for about 4 s: ")
+        );
     }
 }

@@ -1,22 +1,22 @@
-//! How a load ends that should not have.
+//! Unexpected end of a load.
 
 use laggard_model::{Caveat, LoadRun};
 
-/// A load ended by itself or was stopped, which it should not have.
+/// Load that ended by itself or was stopped, unexpectedly.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadEnded {
-    /// What the manifest says of it.
+    /// Entry in the manifest.
     pub(crate) run: LoadRun,
     pub(crate) caveat: Caveat,
 }
 
-/// How the user's own command failed.
+/// Failure of the user's command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Failure {
-    /// What to say of it.
+    /// Text of the message.
     pub what: String,
-    /// How it ended: `exit status 3`.
+    /// Way in which it ended, such as `exit status 3`.
     pub how: String,
-    /// As shells have it: its exit status, or 128 and the signal's number.
+    /// Code as shells report it: the exit status, or 128 plus the signal number.
     pub code: u8,
 }

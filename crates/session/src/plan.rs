@@ -1,4 +1,4 @@
-//! What is to be measured, and what is to be kept of it.
+//! Plan of a measurement and its recording.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,11 +11,10 @@ use laggard_record::{Access, Destination};
 #[cfg(target_os = "linux")]
 use laggard_workload::load::{Busy, LoadUser};
 
-/// What is to be measured, and what is to be kept of it: all that a
-/// [`Session`](crate::Session) needs to know.
+/// Plan of a measurement and its recording: everything that a [`Session`](crate::Session) needs.
 ///
-/// `Plan::default()` is what `laggard record` does unasked, but for the folder
-/// that it records into: 30 s of this machine as it is.
+/// `Plan::default()` is the default of `laggard record`, except for the directory of the
+/// recording: 30 s of this machine without a load.
 ///
 /// ```
 /// use laggard_model::{Nanos, Service};
@@ -30,82 +29,78 @@ use laggard_workload::load::{Busy, LoadUser};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What to measure with.
+    /// Kind of the probe.
     pub probe: ProbeChoice,
-    /// CPUs to measure; `None`: all online that this process may use.
+    /// CPUs to measure; `None`: all online CPUs that this process may use.
     pub cpus: Option<CpuList>,
-    /// Services to measure, which must all be possible but for those that are
-    /// optional; `None`: [`Service::DEFAULTS`], or [`Service::WINDOWS_DEFAULTS`], as far as
-    /// possible.
+    /// Services to measure, which must all be available unless they are optional; `None`: those
+    /// of [`Service::DEFAULTS`] or [`Service::WINDOWS_DEFAULTS`] that are available.
     pub services: Option<Vec<Service>>,
-    /// Those of `services` that are left out, with a caveat, where they cannot be
-    /// measured.
+    /// Services in `services` that are left out with a warning if they are not available.
     pub optional: Vec<Service>,
-    /// Mean time between two activations of a service on a CPU, 10 us to 10 s.
+    /// Mean time between two wakeups of a service on a CPU, 10 us to 10 s.
     pub period: Nanos,
-    /// Which services have only one in so many of them; `None`: of `services`
-    /// none, of those that are measured unasked what [`Every::about`] says of
-    /// `fifo:90`.
+    /// Services with only one in several expiries; `None`: none of `services`, or for the default
+    /// services the value of [`Every::about`] for `fifo:90`.
     pub every: Option<Every>,
     /// Whether expiries are spread over all phases of a hidden tick.
     pub dither: bool,
-    /// What begins an activation.
+    /// Source of activations.
     pub drive: Drive,
-    /// Stages on the way to stamp; `None`: all that can be.
+    /// Intermediate stages to stamp; `None`: all available ones.
     pub stages: Option<Vec<Stage>>,
-    /// Whether CPUs are kept from idle states meanwhile. Undone at the end.
+    /// Whether CPUs are kept out of idle states during the measurement. Undone at the end.
     pub hold_cpu_awake: bool,
-    /// How long to measure; `None`: until a watcher ends it, it is interrupted,
-    /// or the command that is run meanwhile has ended.
+    /// Duration of the measurement; `None`: until a watcher ends it, it is interrupted, or the
+    /// command has ended.
     pub duration: Option<Nanos>,
-    /// What else runs meanwhile.
+    /// Load that runs during the measurement.
     pub load: LoadChoice,
-    /// CPUs that it runs on; `None`: all.
+    /// CPUs of the load; `None`: all.
     pub load_cpus: Option<CpuList>,
-    /// As whom it runs; `None`: as this process.
+    /// User of the load; `None`: the user of this process.
     #[cfg(target_os = "linux")]
     pub load_user: Option<LoadUser>,
-    /// The program that runs loads of ours, as `HELPER load run NAME`: laggard
-    /// itself. It is a process of its own, so that what it takes is not counted
-    /// as the cost of measuring.
+    /// Program that runs laggard's loads as `HELPER load run NAME`: laggard itself. It is a
+    /// separate process, so that its CPU time does not count as overhead of the measurement.
     pub helper: PathBuf,
-    /// Where to record from the start, which must not exist; `None`:
-    /// nothing is kept, unless a watcher asks for it.
+    /// Directory to record to from the start, which must not exist; `None`: nothing is recorded
+    /// unless a watcher requests it.
     pub recording: Option<Destination>,
-    /// Who may read the recording.
+    /// Users that may read the recording.
     pub access: Access,
-    /// Which samples a recording keeps.
+    /// Samples that a recording keeps.
     pub keep: Keep,
-    /// Latency from which on an activation is shown as exceeding, and kept as an
-    /// episode; `None`: 1 ms, and what each line's first seconds tell.
+    /// Latency above which a wakeup counts as exceeding, and is kept as an episode; `None`: 1 ms
+    /// for exceeding, and a threshold per series from its first seconds.
     pub threshold: Option<Nanos>,
-    /// Whether late activations come with evidence of who caused them.
+    /// Whether late wakeups are kept with trace data.
     pub episodes: EpisodesChoice,
-    /// Late activations to keep in each minute at most, besides each line's new
-    /// largest.
+    /// Maximum number of late wakeups to keep per minute, in addition to each series' new
+    /// maximum.
     pub max_episodes_per_minute: u64,
-    /// Stack samples a second on each CPU, as evidence; 0 takes none.
+    /// Stack samples per second and CPU as trace data; 0 for none.
     pub stack_rate: u32,
-    /// Whether all that the kernel runs beside threads is counted, late or not:
-    /// surely, or nothing is measured. Takes late activations to be kept.
+    /// Whether all kernel activity outside threads is counted, late or not. If it is not
+    /// possible, the measurement fails. Needs late wakeups to be kept.
     pub handlers: bool,
-    /// Busy processes that compete for the CPU that is measured, and whose load
-    /// this is: see [`Plan::beside`].
+    /// Busy processes that compete for the measured CPU, and that are its load: see
+    /// [`Plan::beside`].
     pub contexts: Option<Contexts>,
-    /// The application that is to be answered for: the recording keeps it. What
-    /// to measure for it is up to who plans.
+    /// Application for which the recording is made, which the recording stores. The caller
+    /// chooses the services for it.
     pub application: Option<AskedApplication>,
-    /// The command line, as the recording is to tell it.
+    /// Command line that the recording stores.
     pub command: Vec<String>,
 }
 
 impl Plan {
-    /// How long is recorded unless asked otherwise.
+    /// Default duration of a recording.
     pub const DURATION: Nanos = Nanos::from_secs(30);
 
-    /// The same beside busy processes that compete for one CPU: they are the load,
-    /// and what runs at each level is measured there, always at the same instant
-    /// of a turn. Without eBPF only threads are.
+    /// Returns the plan for a measurement with busy processes that compete for one CPU. They are
+    /// the load, and each level is measured there, always at the same time of a turn. Without
+    /// eBPF only threads are measured.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn beside(self, contexts: Contexts) -> Self {
@@ -115,7 +110,7 @@ impl Plan {
         };
         let cpu = CpuList::from_iter([contexts.cpu]);
         let services = contexts.services();
-        let is_optional = |one: &Service| *one != contexts.plain();
+        let is_optional = |service: &Service| *service != contexts.plain();
         Self {
             cpus: Some(cpu.clone()),
             optional: services.iter().copied().filter(is_optional).collect(),
@@ -129,7 +124,7 @@ impl Plan {
         }
     }
 
-    /// How often each service is measured.
+    /// Returns how often each service is measured.
     pub(crate) fn every(&self) -> Every {
         match (&self.every, &self.services) {
             (Some(every), _) => every.clone(),
@@ -173,40 +168,40 @@ impl Default for Plan {
     }
 }
 
-/// What to measure with.
+/// Kind of the probe.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum ProbeChoice {
-    /// With eBPF where it can be had, else without.
+    /// With eBPF if it is available, otherwise without.
     #[default]
     Best,
-    /// With eBPF, or not at all.
+    /// Only with eBPF.
     Bpf,
-    /// Without eBPF, which needs no root: expiry and user stage only.
+    /// Without eBPF, which needs no root: only the stages expiry and user.
     User,
-    /// Nothing real: plays the script in this file.
+    /// Fake probe that plays the script in this file.
     Script(PathBuf),
 }
 
-/// What else runs while measuring.
+/// Load during the measurement.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum LoadChoice {
-    /// Nothing of ours.
+    /// No load.
     #[default]
     None,
-    /// The load of this name, or in this TOML file.
+    /// Load with this name, or in this TOML file.
     Named(String),
-    /// This command: a program and its arguments. Measuring ends with it.
+    /// Command: a program and its arguments. The measurement ends with it.
     Command(Vec<OsString>),
 }
 
-/// Whether late activations come with evidence of who caused them.
+/// Whether late wakeups are kept with trace data.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum EpisodesChoice {
-    /// As far as this kernel allows.
+    /// If this kernel supports it.
     #[default]
     Auto,
-    /// Surely, or nothing is measured.
+    /// Always; otherwise the measurement fails.
     On,
-    /// Not at all.
+    /// Never.
     Off,
 }

@@ -1,36 +1,35 @@
-//! What measuring will take, said before it begins: a plan that cannot be
-//! afforded is refused, and one that spoils its own result is warned of, each
-//! with what would fit.
+//! Cost of a measurement, estimated before it starts. A plan that costs too much is refused. A
+//! plan whose cost affects its result gives a warning. Both messages propose a plan that fits.
 
 use std::fmt::Write as _;
 
 use laggard_model::{CpuList, Nanos, OwnCost, whole};
 
-/// From this share of the measured CPUs' time on, 0 to 1, nothing would be
-/// left for what is to be measured, nor to end in time.
-const TOO_MUCH_TO_BEGIN: f64 = 0.75;
-/// What is advised takes at most this share: half of what is still trusted.
-const WELL: f64 = OwnCost::TOO_MUCH / 2.0;
+/// Fraction of the measured CPUs' time, 0 to 1, at which no time would be left for the measured
+/// load, nor to end on time.
+const MIN_REFUSED_SHARE: f64 = 0.75;
+/// Maximum fraction of an advised plan: half of the limit of trust.
+const MAX_ADVISED_SHARE: f64 = OwnCost::TOO_MUCH / 2.0;
 
-/// What was asked, and what it takes.
+/// Request and its cost.
 #[derive(Clone, Debug)]
 pub(crate) struct Price {
-    /// The share of the CPUs' time, as it was while the probe warmed up.
+    /// Fraction of the CPUs' time during the warm-up of the probe.
     pub(crate) share: f64,
     pub(crate) period: Nanos,
     pub(crate) cpus: CpuList,
-    /// How many services are measured on each CPU.
+    /// Number of services per CPU.
     pub(crate) services: usize,
 }
 
-/// Whether to measure at that price.
+/// Verdict on the cost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum PriceVerdict {
-    /// It may be measured.
+    /// The plan may be measured.
     Fits,
-    /// The user decides, and is told this.
-    Dear(String),
-    /// No, for this reason.
+    /// The plan may be measured with this warning.
+    Expensive(String),
+    /// The plan is refused with this message.
     Refused(String),
 }
 
@@ -40,7 +39,7 @@ impl Price {
             return PriceVerdict::Fits;
         }
         let what = format!(
-            "measuring every {} takes {:.0} % of the time of {}",
+            "a period of {} takes {:.0} % of the time of {}",
             self.period,
             self.share * 100.0,
             match self.cpus.len() {
@@ -49,25 +48,25 @@ impl Price {
             }
         );
         let advice = self.advice();
-        if self.share < TOO_MUCH_TO_BEGIN {
-            PriceVerdict::Dear(format!(
-                "{what}; from {:.0} % on a result is not trusted. {advice}",
+        if self.share < MIN_REFUSED_SHARE {
+            PriceVerdict::Expensive(format!(
+                "{what}; results above {:.0} % are not trusted. {advice}",
                 OwnCost::TOO_MUCH * 100.0
             ))
         } else {
             PriceVerdict::Refused(format!(
-                "{what}, which leaves too little for what is to be measured. {advice}"
+                "{what}, which leaves too little for the measured load. {advice}"
             ))
         }
     }
 
-    /// What would fit, with its price.
+    /// Returns plans that fit, with their cost.
     fn advice(&self) -> String {
         let period = self.fitting_period();
         let share = self.share * self.period.ns() as f64 / period.ns() as f64;
         let mut advice = format!("Use --period {period} (about {:.0} %)", share * 100.0);
         let each = self.share / self.services.max(1) as f64;
-        // Rounds down: a part of a service cannot be measured.
+        // Rounds down, because a fraction of a service cannot be measured.
         let few = usize::try_from(whole(OwnCost::TOO_MUCH / each)).unwrap_or(usize::MAX);
         if (1..self.services).contains(&few) {
             // Writing to a string cannot fail.
@@ -81,9 +80,9 @@ impl Price {
         advice
     }
 
-    /// The shortest round period at which this takes no more than [`WELL`].
+    /// Returns the shortest round period whose cost is at most [`MAX_ADVISED_SHARE`].
     fn fitting_period(&self) -> Nanos {
-        let least = self.period.ns() as f64 * self.share / WELL;
+        let least = self.period.ns() as f64 * self.share / MAX_ADVISED_SHARE;
         let mut unit = 1_000;
         loop {
             for factor in [1, 2, 5] {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_little_is_not_spoken_of() {
+    fn cheap_plan_gives_no_message() {
         assert_eq!(
             price(0.24, Nanos::from_ms(1), 6).verdict(),
             PriceVerdict::Fits
@@ -119,25 +118,25 @@ mod tests {
     }
 
     #[test]
-    fn what_spoils_its_own_result_is_warned_of_with_what_fits() {
+    fn expensive_plan_gives_a_warning_with_plans_that_fit() {
         let verdict = price(0.70, Nanos::from_us(100), 6).verdict();
 
         assert_eq!(
             verdict,
-            PriceVerdict::Dear(
-                "measuring every 100us takes 70 % of the time of CPUs 0-1; from 25 % on a result is not trusted. Use --period 1ms (about 7 %), or --services with 2 instead of 6 (about 23 %)".into()
+            PriceVerdict::Expensive(
+                "a period of 100us takes 70 % of the time of CPUs 0-1; results above 25 % are not trusted. Use --period 1ms (about 7 %), or --services with 2 instead of 6 (about 23 %)".into()
             )
         );
     }
 
     #[test]
-    fn what_leaves_nothing_is_refused_with_what_fits() {
+    fn plan_that_leaves_no_time_is_refused_with_plans_that_fit() {
         let verdict = price(0.97, Nanos::from_us(50), 6).verdict();
 
         assert_eq!(
             verdict,
             PriceVerdict::Refused(
-                "measuring every 50us takes 97 % of the time of CPUs 0-1, which leaves too little for what is to be measured. Use --period 500us (about 10 %), or --services with 1 instead of 6 (about 16 %)".into()
+                "a period of 50us takes 97 % of the time of CPUs 0-1, which leaves too little for the measured load. Use --period 500us (about 10 %), or --services with 1 instead of 6 (about 16 %)".into()
             )
         );
     }
@@ -150,8 +149,8 @@ mod tests {
                 let fitting = price.fitting_period();
 
                 let share = price.share * price.period.ns() as f64 / fitting.ns() as f64;
-                assert!(share <= WELL, "{percent} % at {period_us} us");
-                assert!(share > WELL / 2.6, "not far beyond: {fitting}");
+                assert!(share <= MAX_ADVISED_SHARE, "{percent} % at {period_us} us");
+                assert!(share > MAX_ADVISED_SHARE / 2.6, "not far beyond: {fitting}");
             }
         }
     }

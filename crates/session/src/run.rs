@@ -1,4 +1,4 @@
-//! One run: from the first activation to the end of measuring.
+//! One run, from the first activation to the end of the measurement.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,30 +19,29 @@ use crate::load::{LaunchError, Meanwhile};
 use crate::watcher::Watchers;
 use crate::{Ending, News, Next, SessionError};
 
-/// How long a session waits between its looks at the probe, which watchers are
-/// shown.
+/// Interval of the passes over the probe, whose results watchers receive.
 pub const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How a script's time passes. A real probe's passes as it does.
+/// Pace of a script. A real probe runs in real time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ScriptPace {
-    /// At once: as fast as it can be played.
+    /// As fast as possible.
     #[default]
     AtOnce,
-    /// As real time does, for a person who watches.
+    /// In real time, for a person who watches.
     RealTime,
 }
 
-/// All that takes part in a run.
+/// Parts of a run.
 pub(crate) struct RunParts<'a, 'b, 'c> {
-    /// Who may read what is recorded.
+    /// Users that may read the recording.
     pub(crate) access: Access,
     pub(crate) probe: &'a mut dyn Probe,
-    /// What a recording that begins now would say of itself.
+    /// Manifest of a recording that would start now.
     pub(crate) manifest: Manifest,
-    /// The recording, if one is written.
+    /// Recording, if one is written.
     pub(crate) keeper: Option<Keeper>,
-    /// When the probe began to measure.
+    /// Start of the measurement.
     pub(crate) start: Nanos,
     pub(crate) watch: Option<EpisodeWatch>,
     pub(crate) meanwhile: &'a mut Meanwhile,
@@ -52,21 +51,21 @@ pub(crate) struct RunParts<'a, 'b, 'c> {
     pub(crate) pace: ScriptPace,
 }
 
-/// Why measuring ended.
+/// Reason why the measurement ended.
 enum End {
     Complete,
     Interrupted,
-    /// By the probe, for this reason.
+    /// The probe gave up for this reason.
     GivenUp(String),
     Failed(SessionError),
-    /// The writer says why.
+    /// The writer failed and has the reason.
     NotWritten,
 }
 
 impl RunParts<'_, '_, '_> {
-    /// Measures until `duration` is over, the user's command has ended, or
-    /// `interrupted` is set. Whatever happens, what was to be kept is kept and
-    /// the probe is ended, and the load too unless it is left. Returns the recording, if there is one.
+    /// Measures until `duration` is over, the user's command has ended, or `interrupted` is set.
+    /// In every case the recording is kept and the probe is ended, and so is the load unless it
+    /// is left. Returns the recording, if there is one.
     pub(crate) fn run(
         mut self,
         duration: Option<Nanos>,
@@ -78,7 +77,7 @@ impl RunParts<'_, '_, '_> {
         let last = match &end {
             End::Failed(_) => Ok(()),
             End::Complete | End::Interrupted | End::GivenUp(_) | End::NotWritten => {
-                self.look(end_ns).map(|_| ())
+                self.process(end_ns).map(|_| ())
             }
         };
         let stopped = if self.leaves_load {
@@ -151,7 +150,7 @@ impl RunParts<'_, '_, '_> {
             }
             if self.probe.has_given_up() {
                 let why = self.probe.failure().unwrap_or_else(|| {
-                    "measuring took the machine from its own collector, and ended itself".into()
+                    "measuring threads left the collector no CPU time, so the measurement stopped".into()
                 });
                 self.watchers.say(&why);
                 return End::GivenUp(why);
@@ -169,7 +168,7 @@ impl RunParts<'_, '_, '_> {
         }
     }
 
-    /// What came to the load since the latest look; how the run ends then.
+    /// Returns how the run ends after the load's latest events.
     fn last_look_at_load(&mut self, end: End) -> End {
         let now = self.probe.now();
         match (self.meanwhile.has_ended(now), end) {
@@ -178,19 +177,19 @@ impl RunParts<'_, '_, '_> {
         }
     }
 
-    /// Waits for more activations to come, at most for `most`.
-    fn wait(&mut self, most: Duration) {
-        let time = LOOK_EVERY.min(most);
+    /// Waits at most `max` for more activations.
+    fn wait(&mut self, max: Duration) {
+        let time = LOOK_EVERY.min(max);
         if self.pace == ScriptPace::RealTime && self.probe.backend() == Backend::Fake {
             sleep(time);
         }
         self.probe.pause(time);
     }
 
-    /// Takes in what has come; how the run ends, if it does.
+    /// Processes new activations, and returns how the run ends, if it does.
     fn listen(&mut self) -> Option<End> {
         let now = self.probe.now();
-        match self.look(now) {
+        match self.process(now) {
             Err(err) => Some(End::Failed(err)),
             Ok((false, _)) => Some(End::NotWritten),
             Ok((true, Next::GoOn)) => None,
@@ -203,9 +202,9 @@ impl RunParts<'_, '_, '_> {
         }
     }
 
-    /// Takes in what has come, at `now`: whether the writer still takes what
-    /// is to be kept, and what the watchers want.
-    fn look(&mut self, now: Nanos) -> Result<(bool, Next), SessionError> {
+    /// Processes new activations at `now`. Returns whether the writer still accepts data, and the
+    /// request of the watchers.
+    fn process(&mut self, now: Nanos) -> Result<(bool, Next), SessionError> {
         let mut batch = Batch::default();
         self.probe.drain(&mut batch);
         let late = match &mut self.watch {
@@ -236,7 +235,7 @@ impl RunParts<'_, '_, '_> {
         Ok((goes_on, next.map_err(SessionError::Watcher)?))
     }
 
-    /// Keeps from now on what comes.
+    /// Starts to keep activations.
     fn record(&mut self, dir: &Path) -> Result<(), SessionError> {
         if let Some(keeper) = &self.keeper {
             return Err(SessionError::Recording(keeper.place().path().to_owned()));
@@ -257,8 +256,7 @@ impl RunParts<'_, '_, '_> {
         Ok(())
     }
 
-    /// Ends the watch for late activations, whatever happened; what its
-    /// programs cost.
+    /// Ends the watch for late wakeups in every case, and returns the overhead of its programs.
     fn end_watch(
         &mut self,
         last: Result<(), SessionError>,
@@ -295,7 +293,7 @@ fn close(recorder: Recorder, state: State) -> Result<(), SessionError> {
     finished.map(|_| ()).map_err(SessionError::Close)
 }
 
-/// What measuring cost so far.
+/// Returns the overhead of the measurement so far.
 fn cost(probe: &dyn Probe, watch: Option<&EpisodeWatch>) -> OwnCost {
     let mut cost = probe.cost();
     if let Some(watch) = watch {
@@ -324,10 +322,10 @@ fn state_of(end: End) -> (State, Option<SessionError>) {
     }
 }
 
-/// Adds the probe's caveats; what it found when it tried replaces what the
-/// machine's settings foretold of the same.
-fn add_news(all: &mut Vec<Caveat>, news: Vec<Caveat>) {
+/// Adds the probe's warnings. A result of a trial replaces a warning of the same kind from the
+/// machine's settings.
+fn add_news(caveats: &mut Vec<Caveat>, news: Vec<Caveat>) {
     let is_foretold = |kind| matches!(kind, CaveatKind::MemoryLock | CaveatKind::NotRoot);
-    all.retain(|old| !is_foretold(old.kind) || news.iter().all(|new| new.kind != old.kind));
-    all.extend(news);
+    caveats.retain(|old| !is_foretold(old.kind) || news.iter().all(|new| new.kind != old.kind));
+    caveats.extend(news);
 }

@@ -1,4 +1,4 @@
-//! What a measurement needs before it begins, and how it begins.
+//! Preparation and start of a measurement.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -19,8 +19,8 @@ use crate::system::{self, Awake};
 use crate::watcher::Watchers;
 use crate::{Plan, ProbeChoice, ScriptPace, SessionError, Watcher};
 
-/// A measurement that is ready to begin: the probe is loaded, and the load, if
-/// there is one, is set up and waits.
+/// Measurement that is ready to start: the probe is loaded, and the load, if there is one, is set
+/// up and waits.
 pub struct Session<'a> {
     interrupted: &'a AtomicBool,
     duration: Option<Nanos>,
@@ -31,36 +31,39 @@ pub struct Session<'a> {
     watch: Option<EpisodeWatch>,
     meanwhile: Meanwhile,
     manifest: Manifest,
-    /// Held until measuring has ended.
+    /// Held until the measurement has ended.
     _awake: Option<Awake>,
 }
 
-/// What a session leaves.
+/// Result of a session.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Done {
-    /// The recording, if one was made.
+    /// Recording, if one was made.
     pub recording: Option<Destination>,
-    /// How the user's command failed, if it did.
+    /// Failure of the user's command, if it failed.
     pub failure: Option<Failure>,
 }
 
 impl<'a> Session<'a> {
-    /// Loads the probe and sets up the load, which takes seconds. Measuring will
-    /// end as planned, or when `interrupted` is set.
+    /// Loads the probe and sets up the load, which takes seconds. The measurement will end as
+    /// planned, or when `interrupted` is set.
     ///
     /// # Errors
-    /// When what was planned cannot be had here; see [`SessionError::is_unmet`].
-    /// Nothing is left running then, and no folder.
+    ///
+    /// Returns an error if the plan is not possible; see [`SessionError::is_unmet`]. In this case
+    /// no process and no directory is left.
     pub fn ready(plan: &Plan, interrupted: &'a AtomicBool) -> Result<Self, SessionError> {
         Self::ready_with(plan, interrupted, None)
     }
 
-    /// As [`Session::ready`], beside a load that works already: that of the same plan,
-    /// which [`Session::run_on`] left.
+    /// Does the same as [`Session::ready`] with a load that is already running: that of the same
+    /// plan, which [`Session::run_on`] left.
     ///
     /// # Errors
-    /// As there, and when the load has ended. Whatever is wrong, it is ended.
+    ///
+    /// Returns the same errors, and an error if the load has ended. In every case of error the
+    /// load is ended.
     pub fn ready_beside(
         plan: &Plan,
         interrupted: &'a AtomicBool,
@@ -94,7 +97,7 @@ impl<'a> Session<'a> {
             if !manifest
                 .caveats
                 .iter()
-                .any(|known| known.kind == caveat.kind)
+                .any(|present| present.kind == caveat.kind)
             {
                 manifest.caveats.push(caveat);
             }
@@ -113,37 +116,39 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// With a script's time passing as `pace` says.
+    /// Sets the pace of a script.
     #[must_use]
     pub const fn at_pace(mut self, pace: ScriptPace) -> Self {
         self.pace = pace;
         self
     }
 
-    /// What a recording would say of this measurement.
+    /// Returns the manifest of a recording of this measurement.
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Whether late activations come with evidence of who caused them.
+    /// Returns whether late wakeups are kept with trace data.
     pub const fn explains(&self) -> bool {
         self.watch.is_some()
     }
 
-    /// Measures while `watchers` watch. Whatever happens, what was to be kept is
-    /// kept, and the probe and the load are ended.
+    /// Measures while `watchers` watch. In every case the recording is kept, and the probe and
+    /// the load are ended.
     ///
     /// # Errors
-    /// When measuring cannot begin, or something went wrong meanwhile.
+    ///
+    /// Returns an error if the measurement cannot start or fails.
     pub fn run(self, watchers: &mut [&mut dyn Watcher]) -> Result<Done, SessionError> {
         self.measure(watchers, false).map(|(done, _)| done)
     }
 
-    /// As [`Session::run`], and leaves the load as it is, at work, for a later session.
-    /// How much it did is not told then. It is ended where this fails.
+    /// Does the same as [`Session::run`], and leaves the running load to a later session. The
+    /// amount of its work is then not reported. The load is ended if this fails.
     ///
     /// # Errors
-    /// As there.
+    ///
+    /// Returns the same errors.
     pub fn run_on(
         self,
         watchers: &mut [&mut dyn Watcher],
@@ -178,7 +183,7 @@ impl<'a> Session<'a> {
                 });
             }
         };
-        // The load works when the first activation can be late by it, not before.
+        // The load must work before the first wakeup that it can delay, not earlier.
         while self.probe.now() < start {
             let left = start.saturating_sub(self.probe.now());
             self.probe.pause(left.into());
@@ -214,7 +219,7 @@ impl<'a> Session<'a> {
         Ok((done, self.meanwhile))
     }
 
-    /// Begins to measure, unless that cannot be afforded. Returns when.
+    /// Starts the measurement, unless it costs too much. Returns the start time.
     fn begin(&mut self, watchers: &mut Watchers<'_, '_>) -> Result<Nanos, SessionError> {
         let start = self.probe.start()?;
         let Some(share) = self.probe.price() else {
@@ -230,7 +235,7 @@ impl<'a> Session<'a> {
         };
         match price.verdict() {
             PriceVerdict::Fits => Ok(start),
-            PriceVerdict::Dear(what) => {
+            PriceVerdict::Expensive(what) => {
                 watchers.say(&what);
                 Ok(start)
             }
@@ -250,7 +255,7 @@ impl std::fmt::Debug for Session<'_> {
     }
 }
 
-/// What is measured unless asked otherwise.
+/// Default services.
 #[cfg(target_os = "linux")]
 const DEFAULTS: &[Service] = &Service::DEFAULTS;
 #[cfg(not(target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! Who watches a session: a progress bar, a live view, an exporter.
+//! Watchers of a session: a progress bar, a live view, an exporter.
 
 use std::path::{Path, PathBuf};
 
@@ -6,20 +6,20 @@ use laggard_model::{Batch, Caveat, Episode, Losses, Nanos, OwnCost};
 
 use crate::{SessionError, WatchError};
 
-/// What has come since the last look at the probe.
+/// Data since the last pass over the probe.
 pub struct News<'a> {
     /// Activations, line by line in order.
     pub batch: &'a Batch,
-    /// Late ones with their evidence, where there is any. Numbers are those of
-    /// the recording; 0 where there is none.
+    /// Late wakeups with their trace data, if there are any. Numbers are those of the recording,
+    /// or 0 without one.
     pub late: &'a [Episode],
-    /// When measuring began, `CLOCK_MONOTONIC`.
+    /// Start of the measurement, `CLOCK_MONOTONIC`.
     pub start: Nanos,
-    /// The time of this look, by the same clock.
+    /// Time of this pass by the same clock.
     pub now: Nanos,
-    /// What was lost so far.
+    /// Losses so far.
     pub losses: Losses,
-    /// What measuring cost so far. Reading it takes some system calls.
+    /// Function that returns the overhead so far, which takes some system calls.
     pub cost: &'a dyn Fn() -> OwnCost,
 }
 
@@ -35,90 +35,92 @@ impl std::fmt::Debug for News<'_> {
     }
 }
 
-/// What is only known when measuring has ended.
+/// Data that are known only at the end of the measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ending {
-    /// Reasons to doubt: those from before measuring, then what was found
-    /// meanwhile.
+    /// Warnings: those from before the measurement, then later ones.
     pub caveats: Vec<Caveat>,
-    /// All that was lost since measuring began.
+    /// All losses since the start of the measurement.
     pub losses: Losses,
-    /// All that measuring cost.
+    /// Total overhead of the measurement.
     pub cost: OwnCost,
 }
 
-/// What a watcher wants.
+/// Request of a watcher.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Next {
-    /// That measuring goes on.
+    /// Continue the measurement.
     GoOn,
-    /// That measuring ends.
+    /// End the measurement.
     End,
-    /// That a recording in this folder, which must not exist, begins now. Where
-    /// one is being made already, that goes on instead.
+    /// Start a recording in this directory, which must not exist. If a recording is already being
+    /// made, it continues instead.
     Record(PathBuf),
 }
 
-/// Something that watches a session.
+/// Watcher of a session.
 ///
-/// All calls come on the thread that collects, at normal priority. While one
-/// lasts nothing is collected: a watcher that waits for anybody (a terminal, a
-/// network) does that on a thread of its own.
+/// The collecting thread makes all calls, at normal priority. During a call nothing is collected:
+/// a watcher that waits (for a terminal, a network) must do so in a separate thread.
 pub trait Watcher {
-    /// Measuring has begun, at `start`, and the load works.
+    /// Called when the measurement has started at `start` and the load works.
     fn begun(&mut self, _start: Nanos) {}
 
-    /// Takes in what has come, about five times a second; and what is left
-    /// when measuring has ended.
+    /// Processes new data, about five times a second, and the rest when the measurement has
+    /// ended.
     ///
     /// # Errors
-    /// When it cannot go on; measuring then ends, and what was seen is kept.
+    ///
+    /// Returns an error if the watcher cannot continue. The measurement then ends, and the
+    /// recording is kept.
     fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError>;
 
-    /// Hears whether a recording that was wished for has begun, and where.
+    /// Called with the path of a requested recording that has started, or the error.
     fn recording(&mut self, _begun: Result<&Path, &SessionError>) {}
 
-    /// Is given something to tell the person.
+    /// Called with a text for the user.
     fn say(&mut self, _text: &str) {}
 
-    /// Measuring has ended, and so has the load: what a recording says of itself
-    /// at last, a watcher is told too. Nothing comes after it.
+    /// Called when the measurement and the load have ended, with the final data of a recording.
+    /// It is the last call.
     fn end(&mut self, _ending: &Ending) {}
 }
 
-/// All who watch a session, as one.
+/// All watchers of a session, combined.
 pub(crate) struct Watchers<'a, 'b>(pub(crate) &'a mut [&'b mut dyn Watcher]);
 
 impl Watchers<'_, '_> {
     pub(crate) fn begun(&mut self, start: Nanos) {
-        self.0.iter_mut().for_each(|one| one.begun(start));
+        self.0.iter_mut().for_each(|watcher| watcher.begun(start));
     }
 
-    /// Shows everybody the news, and returns what is wanted: an end rather than
-    /// a recording, and the first recording of several.
+    /// Passes the data to every watcher and returns their combined request: an end takes
+    /// precedence over a recording, and the first of several recordings counts.
     pub(crate) fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
-        let mut all = Ok(Next::GoOn);
-        for one in self.0.iter_mut() {
-            all = match (all, one.observe(news)) {
+        let mut request = Ok(Next::GoOn);
+        for watcher in self.0.iter_mut() {
+            request = match (request, watcher.observe(news)) {
                 (Err(err), _) | (Ok(_), Err(err)) => Err(err),
                 (Ok(Next::End), Ok(_)) | (Ok(_), Ok(Next::End)) => Ok(Next::End),
                 (Ok(Next::GoOn), Ok(next)) => Ok(next),
                 (Ok(next @ Next::Record(_)), Ok(Next::GoOn | Next::Record(_))) => Ok(next),
             };
         }
-        all
+        request
     }
 
     pub(crate) fn recording(&mut self, begun: Result<&Path, &SessionError>) {
-        self.0.iter_mut().for_each(|one| one.recording(begun));
+        self.0
+            .iter_mut()
+            .for_each(|watcher| watcher.recording(begun));
     }
 
     pub(crate) fn say(&mut self, text: &str) {
-        self.0.iter_mut().for_each(|one| one.say(text));
+        self.0.iter_mut().for_each(|watcher| watcher.say(text));
     }
 
     pub(crate) fn end(&mut self, ending: &Ending) {
-        self.0.iter_mut().for_each(|one| one.end(ending));
+        self.0.iter_mut().for_each(|watcher| watcher.end(ending));
     }
 }
 
@@ -126,17 +128,17 @@ impl Watchers<'_, '_> {
 mod tests {
     use super::*;
 
-    /// Wants the same at every look, and counts them.
-    struct Wants(Result<Next, &'static str>, u32);
+    /// Watcher that makes the same request at every call, and counts the calls.
+    struct FixedRequest(Result<Next, &'static str>, u32);
 
-    impl Watcher for Wants {
+    impl Watcher for FixedRequest {
         fn observe(&mut self, _news: &News<'_>) -> Result<Next, WatchError> {
             self.1 += 1;
             self.0.clone().map_err(Into::into)
         }
     }
 
-    fn all(wanted: &[Result<Next, &'static str>]) -> Result<Next, String> {
+    fn combined(wanted: &[Result<Next, &'static str>]) -> Result<Next, String> {
         let batch = Batch::default();
         let news = News {
             batch: &batch,
@@ -146,29 +148,35 @@ mod tests {
             losses: Losses::default(),
             cost: &OwnCost::default,
         };
-        let mut each: Vec<Wants> = wanted.iter().map(|one| Wants(one.clone(), 0)).collect();
+        let mut each: Vec<FixedRequest> = wanted
+            .iter()
+            .map(|watcher| FixedRequest(watcher.clone(), 0))
+            .collect();
         let mut watchers: Vec<&mut dyn Watcher> = Vec::new();
-        for one in &mut each {
-            watchers.push(one);
+        for watcher in &mut each {
+            watchers.push(watcher);
         }
         let next = Watchers(&mut watchers).observe(&news);
-        assert!(each.iter().all(|one| one.1 == 1), "everybody is shown all");
+        assert!(
+            each.iter().all(|watcher| watcher.1 == 1),
+            "every watcher receives every call"
+        );
         next.map_err(|err| err.to_string())
     }
 
     #[test]
-    fn of_several_watchers_one_can_end_it_and_the_first_recording_counts() {
+    fn any_watcher_can_end_the_session_and_the_first_recording_counts() {
         let record = |name: &str| Ok(Next::Record(name.into()));
 
-        assert_eq!(all(&[]), Ok(Next::GoOn));
+        assert_eq!(combined(&[]), Ok(Next::GoOn));
         assert_eq!(
-            all(&[Ok(Next::GoOn), record("a"), record("b")]),
+            combined(&[Ok(Next::GoOn), record("a"), record("b")]),
             Ok(Next::Record("a".into()))
         );
-        assert_eq!(all(&[record("a"), Ok(Next::End)]), Ok(Next::End));
-        assert_eq!(all(&[Ok(Next::End), Ok(Next::GoOn)]), Ok(Next::End));
+        assert_eq!(combined(&[record("a"), Ok(Next::End)]), Ok(Next::End));
+        assert_eq!(combined(&[Ok(Next::End), Ok(Next::GoOn)]), Ok(Next::End));
         assert_eq!(
-            all(&[Ok(Next::End), Err("first"), Err("second")]),
+            combined(&[Ok(Next::End), Err("first"), Err("second")]),
             Err("first".into())
         );
     }

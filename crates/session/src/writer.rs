@@ -1,5 +1,5 @@
-//! The recorder on a thread of its own: a slow disk must not keep the
-//! collector from the probe's rings.
+//! Recorder in a separate thread, so that a slow disk does not keep the collector from the
+//! probe's rings.
 
 use std::io;
 use std::sync::Arc;
@@ -14,57 +14,56 @@ use laggard_record::{Recorder, WriteError};
 use crate::load_ended::LoadEnded;
 use crate::system::{self, LateBoost};
 
-/// Memory that rows may take while they wait for the disk: a sixteenth of
-/// what is free, within these. About 90 bytes a row: 48 MiB are 50 s of the
-/// services and period that two CPUs have by default, 1 GiB a minute of 32.
-const LEAST_WAITING: usize = 48 << 20;
-const MOST_WAITING: usize = 1 << 30;
-const SHARE_OF_FREE: usize = 16;
+/// Minimum and maximum memory for rows that wait for the disk, and the inverse of the fraction of
+/// free memory. A row takes about 90 bytes: 48 MiB hold 50 s of the default services and period
+/// of two CPUs, 1 GiB a minute of 32 CPUs.
+const MIN_WAITING_BYTES: usize = 48 << 20;
+const MAX_WAITING_BYTES: usize = 1 << 30;
+const INVERSE_SHARE_OF_FREE: usize = 16;
 
-/// What has come since the last look at the probe.
+/// Data of one pass over the probe.
 struct Drained {
     batch: Arc<Batch>,
     accounts: Vec<Account>,
-    /// By line: rows for which there was no room before these.
+    /// Per line: rows without room before these.
     dropped: Vec<u64>,
     load_ended: Option<LoadEnded>,
     now: Nanos,
     came: Instant,
 }
 
-/// What both threads know.
+/// State that both threads share.
 #[derive(Default)]
 struct Shared {
-    /// Bytes of rows that wait.
+    /// Bytes of waiting rows.
     waiting: AtomicUsize,
     has_failed: AtomicBool,
 }
 
-/// A recorder that is written to by a thread.
+/// Recorder that a separate thread writes to.
 pub(crate) struct Writer {
     looks: Sender<Drained>,
     thread: JoinHandle<(Recorder, Result<(), WriteError>)>,
     shared: Arc<Shared>,
-    /// Bytes of rows that may wait.
+    /// Maximum bytes of waiting rows.
     room: usize,
-    /// Time is virtual: measuring can wait for the disk.
+    /// Whether time is virtual, so that the measurement can wait for the disk.
     can_wait: bool,
-    /// Rows for which there was no room, by line, that the recorder does not
-    /// know of; and all there were.
+    /// Rows without room, per line, that the recorder does not know yet; and their total.
     dropped: Vec<u64>,
     all_dropped: u64,
-    /// What the recorder does not know yet of the load.
+    /// End of the load, if the recorder does not know it yet.
     load_ended: Option<LoadEnded>,
 }
 
 impl Writer {
-    /// Hands the recorder to a thread.
+    /// Moves the recorder to a thread.
     pub(crate) fn start(recorder: Recorder) -> io::Result<Self> {
         let room = room(recorder.manifest().backend);
         Self::with(recorder, room, || ())
     }
 
-    /// With room for so many bytes; `disk` is called before each write.
+    /// Does so with room for `room` bytes. `disk` is called before each write.
     fn with(
         recorder: Recorder,
         room: usize,
@@ -89,10 +88,9 @@ impl Writer {
         })
     }
 
-    /// Has `batch`, and what became so far of each line's plan, written. Where
-    /// too much waits for the disk already, the batch is dropped and counted, by line; in
-    /// virtual time, waits. Returns whether the thread still writes;
-    /// [`Writer::finish`] says why not.
+    /// Queues `batch`, and the account of each line's plan so far, for writing. If too much waits
+    /// for the disk already, the batch is dropped and counted per line; in virtual time this
+    /// waits. Returns whether the thread still writes; [`Writer::finish`] returns the reason.
     pub(crate) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
         let bytes = bytes_of(&batch, &accounts);
         while self.can_wait && self.is_full(bytes) && self.is_writing() {
@@ -114,23 +112,23 @@ impl Writer {
         };
         match self.looks.send(look) {
             Ok(()) => self.is_writing(),
-            // The thread panicked; finishing passes that on.
+            // The thread panicked; `finish` passes the panic on.
             Err(_) => false,
         }
     }
 
-    /// Has the manifest say, from the next rows on, that the load has ended: a kill may
-    /// come before measuring ends.
+    /// Stores in the manifest, with the next rows, that the load has ended, because a kill may
+    /// come before the measurement ends.
     pub(crate) fn note_load(&mut self, ended: LoadEnded) {
         self.load_ended = Some(ended);
     }
 
-    /// How many rows were dropped so far because the disk is slow.
+    /// Returns the number of rows dropped so far because the disk is slow.
     pub(crate) const fn dropped(&self) -> u64 {
         self.all_dropped
     }
 
-    /// Waits until all is written, or has failed.
+    /// Waits until everything is written, or has failed.
     pub(crate) fn finish(self) -> (Recorder, Result<(), WriteError>) {
         drop(self.looks);
         match self.thread.join() {
@@ -142,8 +140,8 @@ impl Writer {
         }
     }
 
-    /// Whether rows of so many bytes would be too many. A batch that finds
-    /// nothing before it always has room.
+    /// Returns whether `bytes` more would exceed the limit. A batch always has room if nothing
+    /// waits.
     fn is_full(&self, bytes: usize) -> bool {
         let waiting = self.shared.waiting.load(Ordering::Relaxed);
         waiting > 0 && waiting + bytes > self.room
@@ -159,8 +157,8 @@ impl Writer {
     }
 }
 
-/// Writes until nothing more comes. Once the disk has refused, what comes is
-/// counted as lost.
+/// Writes until the end of the input. After an error of the disk, further rows are counted as
+/// lost.
 fn write(
     mut recorder: Recorder,
     looks: &Receiver<Drained>,
@@ -169,9 +167,9 @@ fn write(
 ) -> (Recorder, Result<(), WriteError>) {
     system::use_little();
     let mut boost = LateBoost::new();
-    // A script's time passes as fast as it can be played.
+    // A script runs as fast as possible.
     let is_real = recorder.manifest().backend != Backend::Fake;
-    // Until when all that was measured has come.
+    // Time up to which the measurement is complete.
     let mut measured_to: Option<Nanos> = None;
     let mut written = Ok(());
     let mut next = looks.recv().ok();
@@ -202,8 +200,8 @@ fn write(
             count_lines(&mut lost, &batch);
             recorder.lose(&lost);
         } else {
-            // Without a row it tells no more than the one behind it will: a stall
-            // of days has a look each second.
+            // A pass without rows adds nothing to the next one. During a stall of days there is a
+            // pass each second.
             if batch.is_empty() && !is_last {
                 account(&mut recorder, accounts);
             } else {
@@ -238,27 +236,26 @@ fn count_lines(counts: &mut Vec<u64>, batch: &Batch) {
     }
 }
 
-/// Memory that a look takes, with its rows.
+/// Returns the memory of a pass with its rows.
 fn bytes_of(batch: &Batch, accounts: &[Account]) -> usize {
     let steps: usize = batch.step_ns.iter().map(|step| step.len() * 8).sum();
     let rows = steps + batch.len() * (2 + 8 + 8 + 1 + 1);
     rows + size_of::<Drained>() + size_of::<Batch>() + size_of_val(accounts)
 }
 
-/// How much memory rows may take while they wait. In virtual time the one who
-/// brings more can wait too.
+/// Returns the maximum memory for waiting rows. In virtual time the sender can wait, too.
 fn room(backend: Backend) -> usize {
     if backend == Backend::Fake {
-        return LEAST_WAITING;
+        return MIN_WAITING_BYTES;
     }
     let free = std::fs::read_to_string("/proc/meminfo")
         .ok()
         .and_then(|text| free_in(&text));
-    let share = free.unwrap_or_default() / SHARE_OF_FREE;
-    share.clamp(LEAST_WAITING, MOST_WAITING)
+    let share = free.unwrap_or_default() / INVERSE_SHARE_OF_FREE;
+    share.clamp(MIN_WAITING_BYTES, MAX_WAITING_BYTES)
 }
 
-/// Free memory, bytes, in the text of `/proc/meminfo`.
+/// Returns the free memory in bytes from the text of `/proc/meminfo`.
 fn free_in(text: &str) -> Option<usize> {
     let line = text
         .lines()
@@ -267,11 +264,13 @@ fn free_in(text: &str) -> Option<usize> {
     kilobytes.checked_mul(1_024)
 }
 
-/// Has the recorder know what became of each line's plan, by the probe: the
-/// recording's losses are the sum over its lines, with the recorder's own.
+/// Passes the account of each line's plan to the recorder. The recording's losses are the sum
+/// over its lines, plus the recorder's.
 pub(crate) fn account(recorder: &mut Recorder, accounts: Vec<Account>) {
     let mut losses = Losses::default();
-    accounts.iter().for_each(|one| losses.merge(&one.losses));
+    accounts
+        .iter()
+        .for_each(|account| losses.merge(&account.losses));
     recorder.update(|manifest| {
         losses.not_written = manifest.losses.not_written;
         manifest.losses = losses;
@@ -306,11 +305,11 @@ mod tests {
         Manifest::new(backend, plan, clock, vec![line(0), line(1)])
     }
 
-    /// Rows of line 1, and one of line 0.
+    /// Returns rows of line 1, and one row of line 0.
     fn batch(number: u64) -> Arc<Batch> {
         let mut batch = Batch::default();
         for row in 0..100 {
-            let mut one = Activation {
+            let mut activation = Activation {
                 line: LineId(u16::from(row > 0)),
                 seq: number * 100 + row,
                 expiry: Nanos::from_ms(number * 100 + row),
@@ -318,15 +317,14 @@ mod tests {
                 censored: false,
                 steps: [None; STAGES.len()],
             };
-            one.steps[Stage::User.index()] = Some(Nanos::from_us(5));
-            batch.push(&one);
+            activation.steps[Stage::User.index()] = Some(Nanos::from_us(5));
+            batch.push(&activation);
         }
         Arc::new(batch)
     }
 
-    /// A writer with room for three batches, whose disk stands still until
-    /// something is sent, or the sender is dropped; and how often it was
-    /// written to.
+    /// Creates a writer with room for three batches, whose disk blocks until a message is sent or
+    /// the sender is dropped; and the number of writes.
     fn stalled(dir: &Path, backend: Backend) -> (Writer, Sender<()>, Arc<AtomicUsize>) {
         let recorder = Recorder::create(dir, manifest(backend)).unwrap();
         let (go, wait) = channel();
@@ -340,9 +338,9 @@ mod tests {
         (Writer::with(recorder, room, disk).unwrap(), go, writes)
     }
 
-    /// Who is killed later cannot say it then.
+    /// A killed writer could not record it later.
     #[test]
-    fn that_a_load_ended_is_written_with_the_rows_that_come_next() {
+    fn end_of_a_load_is_written_with_the_next_rows() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
         let recorder = Recorder::create(&dir, manifest(Backend::Fake)).unwrap();
@@ -368,14 +366,14 @@ mod tests {
         let caveats = killed.manifest().caveats.iter();
         assert_eq!(
             caveats
-                .filter(|one| one.kind == CaveatKind::LoadEnded)
+                .filter(|caveat| caveat.kind == CaveatKind::LoadEnded)
                 .count(),
             1
         );
     }
 
     #[test]
-    fn rows_that_a_slow_disk_cost_are_counted_by_line_and_known_at_once() {
+    fn rows_dropped_by_a_slow_disk_are_counted_per_line_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
         let (mut writer, go, _) = stalled(&dir, Backend::Bpf);
@@ -398,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_something_waited_to_be_written_is_known_to_who_reads_after_a_kill() {
+    fn wait_for_the_disk_is_known_after_a_kill() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
         let (mut writer, go, _) = stalled(&dir, Backend::Bpf);
@@ -414,20 +412,20 @@ mod tests {
 
         let recording = Recording::open(&dir).unwrap();
         let within = recording.manifest().written_within_ns.unwrap();
-        // The disk stood still, and half a second lay between two looks.
+        // The disk blocked, and half a second lay between two passes.
         assert!(within >= Nanos::from_ms(50), "{within}");
-        let said = recording.shortfalls()[0].advice();
+        let advice = recording.shortfalls()[0].advice();
         assert!(
-            said.contains(&format!(
+            advice.contains(&format!(
                 "it wrote within {}",
                 Unit::Auto.write_nanos(within)
             )),
-            "{said}"
+            "{advice}"
         );
     }
 
     #[test]
-    fn in_virtual_time_measuring_waits_for_the_disk() {
+    fn measurement_waits_for_the_disk_in_virtual_time() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
         let (mut writer, go, _) = stalled(&dir, Backend::Fake);
@@ -447,9 +445,9 @@ mod tests {
         assert_eq!(manifest.counts[1].served, 990);
     }
 
-    /// A stall of days: looks without a row filled 20 GB of memory.
+    /// During a stall of days, passes without rows once filled 20 GB of memory.
     #[test]
-    fn looks_without_a_row_take_room_too_and_go_to_the_disk_together() {
+    fn passes_without_rows_count_and_are_written_together() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
         let (mut writer, go, writes) = stalled(&dir, Backend::Bpf);
@@ -457,7 +455,7 @@ mod tests {
         let fit = writer.room / bytes_of(&Batch::default(), &accounts);
 
         assert!(writer.keep(Arc::default(), accounts.clone(), Nanos::ZERO));
-        // A writer that never catches up would not come to the disk meanwhile.
+        // A writer that never catches up would not write in between.
         while writes.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
@@ -476,19 +474,19 @@ mod tests {
         let (recorder, written) = writer.finish();
         written.unwrap();
         recorder.finish(State::Complete).unwrap();
-        // The one that the disk stood still in, and the last.
+        // The write during which the disk blocked, and the last one.
         let writes = writes.load(Ordering::Relaxed);
         assert!((1..=2).contains(&writes), "{writes} writes of {fit} looks");
     }
 
     #[test]
-    fn what_came_after_the_disk_refused_is_counted_as_lost() {
+    fn rows_after_a_disk_error_are_counted_as_lost() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("r");
         let recorder = Recorder::create(&dir, manifest(Backend::Bpf)).unwrap();
-        // A folder in the place of the part: the first flush is refused.
+        // A directory at the path of the temporary file makes the first flush fail.
         std::fs::create_dir(dir.join(".manifest.json.part")).unwrap();
-        let mut writer = Writer::with(recorder, MOST_WAITING, || ()).unwrap();
+        let mut writer = Writer::with(recorder, MAX_WAITING_BYTES, || ()).unwrap();
 
         for number in 0..10 {
             writer.keep(batch(number), Vec::new(), Nanos::ZERO);
@@ -507,7 +505,7 @@ mod tests {
 
         assert_eq!(free_in(text), Some(12_000 << 10));
         assert_eq!(free_in(""), None);
-        assert!((LEAST_WAITING..=MOST_WAITING).contains(&room(Backend::Bpf)));
-        assert_eq!(room(Backend::Fake), LEAST_WAITING);
+        assert!((MIN_WAITING_BYTES..=MAX_WAITING_BYTES).contains(&room(Backend::Bpf)));
+        assert_eq!(room(Backend::Fake), MIN_WAITING_BYTES);
     }
 }

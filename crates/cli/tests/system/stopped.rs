@@ -169,7 +169,7 @@ fn a_load_that_is_stopped_for_a_moment_at_the_end_is_said() {
     let about = told_of_load(&recording);
     assert_eq!(about.len(), 1, "{about:?}");
     assert!(
-        about[0].starts_with("the load `fp` was stopped meanwhile"),
+        about[0].starts_with("the load `fp` was stopped during the measurement"),
         "{about:?}"
     );
 }

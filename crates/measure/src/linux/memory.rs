@@ -248,8 +248,8 @@ mod tests {
 
         assert_eq!(
             limited.to_string(),
-            "out of memory: 4096 bytes more cannot be had; this process may have 81920 KiB of addresses: \
-             raise that limit (`ulimit -v unlimited`)"
+            "out of memory: cannot allocate 4096 bytes; address space is limited to 81920 KiB; raise the \
+             limit (`ulimit -v unlimited`)"
         );
         assert_eq!(
             free.to_string(),

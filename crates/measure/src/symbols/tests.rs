@@ -303,7 +303,7 @@ fn name_needs_no_rights_on_any_file_system() {
         std::fs::create_dir_all(dir.path().join("layers")).unwrap();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let (_, library) = libc_in(&maps, "libc.so").unwrap();
-        let test = "symbols::tests::name_is_known_without_rights_on_every_file_system";
+        let test = "symbols::tests::name_needs_no_rights_on_any_file_system";
         let script = format!(
             "({mount}) >&2 && chmod 777 \"$1/files\" || exit 77
              exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all \

@@ -1,17 +1,21 @@
-//! What the kernel runs beside threads is not counted.
+//! Stub for systems on which handlers cannot be counted.
 
 use laggard_model::{CpuList, HandlerCounts, Nanos, ProgramCost};
 
 use crate::SessionError;
 
-/// There is none.
+/// Watch that does not exist on this system.
 #[derive(Debug)]
 pub(crate) enum HandlerWatch {}
 
-#[allow(clippy::unnecessary_wraps, reason = "as where they are counted")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the signature is the same as on Linux"
+)]
 impl HandlerWatch {
     /// # Errors
-    /// Always.
+    ///
+    /// Always returns an error.
     pub(crate) const fn new(_: &CpuList) -> Result<Self, SessionError> {
         Err(SessionError::NoHandlers)
     }

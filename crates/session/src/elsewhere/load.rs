@@ -1,4 +1,4 @@
-//! No loads: whoever wants one starts it.
+//! Stub for systems without loads. A user starts any load separately.
 
 pub(crate) use std::convert::Infallible as LaunchError;
 use std::sync::atomic::AtomicBool;
@@ -8,18 +8,19 @@ use laggard_model::{Caveat, LoadRun, Nanos};
 use crate::load_ended::{Failure, LoadEnded};
 use crate::{LoadChoice, Plan, SessionError};
 
-/// The load of a session: there is none.
+/// Load of a session, which never exists on this system.
 #[derive(Debug, Default)]
 pub struct Meanwhile;
 
 #[allow(
     clippy::unused_self,
     clippy::unnecessary_wraps,
-    reason = "as where there are loads"
+    reason = "the signature is the same as on Linux"
 )]
 impl Meanwhile {
     /// # Errors
-    /// When a load was asked for.
+    ///
+    /// Returns an error if a load was requested.
     pub(crate) fn launch(plan: &Plan, _: &AtomicBool) -> Result<Self, SessionError> {
         match plan.load {
             LoadChoice::None => Ok(Self),

@@ -1,4 +1,4 @@
-//! What sessions have on Linux alone: counts of handlers, and loads.
+//! Stubs for features that sessions have only on Linux: counts of handlers, and loads.
 
 pub(crate) mod handlers;
 pub(crate) mod load;

@@ -1,4 +1,4 @@
-//! Linux, as a session sees it.
+//! Linux interface of a session.
 
 use std::io;
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use crate::ProbeChoice;
 pub(crate) use laggard_measure::SymbolBook;
 pub(crate) use laggard_measure::linux::{Awake, LateBoost, now, usual_cpus};
 
-/// The clock of all time stamps.
+/// Clock of all time stamps.
 pub(crate) const CLOCK: &str = "CLOCK_MONOTONIC";
 
-/// Keeps CPUs from idle states.
+/// Keeps CPUs out of idle states.
 pub(crate) fn hold_awake() -> io::Result<Awake> {
     Awake::hold()
 }
 
-/// The machine, and what of it spoils the latency of `services` on `cpus`.
+/// Returns the machine and the warnings about settings that harm the latency of `services` on
+/// `cpus`.
 pub(crate) fn identity(cpus: &CpuList, services: &[Service]) -> (Host, Vec<Caveat>) {
     let host = host::identify(&Files::default());
     let mut caveats = host::caveats(&host, &linux::own_rights(), cpus, services);
@@ -43,20 +44,20 @@ pub(crate) fn open(request: Request, wanted: &ProbeChoice) -> Result<Box<dyn Pro
     Ok(Box::new(LinuxProbe::new(request, wanted)?))
 }
 
-/// Why there is no flight recorder.
+/// Reason why there is no flight recorder.
 pub(crate) type FlightRefused = FlightError;
 
-/// Whether what is late can be explained.
+/// Returns whether causes of late wakeups are available.
 pub(crate) fn can_explain(probe: &dyn Probe) -> bool {
     probe.backend() == Backend::Bpf
 }
 
-/// Whether it tells who made this service late: it does of all.
+/// Returns whether the flight recorder covers this service: it covers all.
 pub(crate) const fn explains(_: Service) -> bool {
     true
 }
 
-/// Starts the flight recorder, with so many call chains a second.
+/// Starts the flight recorder with this rate of call chains.
 pub(crate) fn flight(
     cpus: &CpuList,
     stack_rate: u32,
@@ -69,7 +70,7 @@ pub(crate) fn flight(
     Ok((Box::new(flight), caveats))
 }
 
-/// Whoever knows the names of addresses: this machine.
+/// Source of names for addresses: this machine.
 #[derive(Clone, Debug)]
 pub(crate) struct SymbolSource;
 
@@ -78,21 +79,20 @@ impl SymbolSource {
         Self
     }
 
-    /// `hurry` is set when the session is to end.
+    /// Creates the book of addresses. `hurry` is set when the session is to end.
     pub(crate) fn book(&self, hurry: Arc<AtomicBool>) -> SymbolBook {
         SymbolBook::new(hurry)
     }
 }
 
-/// Notes the groups of an episode's threads, while they live.
+/// Records the groups of an episode's threads while they live.
 pub(crate) fn note_competitors(book: &mut SymbolBook, episode: &Episode) {
     if let Some(waiter) = episode.thread {
         book.note_competitors(waiter, &episode.evidence);
     }
 }
 
-/// Makes the calling thread, which only writes, take its usual share of the CPU, and
-/// no more memory than it needs.
+/// Resets the calling thread, which only writes, to its usual CPU share, and reduces its memory.
 pub(crate) fn use_little() {
     linux::take_usual_share();
     linux::let_stack_go();

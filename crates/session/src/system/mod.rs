@@ -1,5 +1,4 @@
-//! What a session takes of the system that it measures, under names that are the same
-//! on all.
+//! System-dependent parts of a session, under the same names on every system.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,4 +1,4 @@
-//! Windows, as a session sees it.
+//! Windows interface of a session.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,43 +16,43 @@ pub(crate) use laggard_measure_windows::{
     ImageBook as SymbolBook, allowed_cpus as usual_cpus, now,
 };
 
-/// The clock of all time stamps.
+/// Clock of all time stamps.
 pub(crate) const CLOCK: &str = "QueryPerformanceCounter";
 
-/// Nothing holds CPUs awake here.
+/// Type without values, because CPUs cannot be kept awake on Windows.
 #[derive(Debug)]
 pub(crate) enum Awake {}
 
-/// Always refused.
+/// Always returns an error.
 pub(crate) fn hold_awake() -> io::Result<Awake> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The machine, and what of it spoils latency.
+/// Returns the machine and the warnings about settings that harm latency.
 pub(crate) fn identity(_: &CpuList, _: &[Service]) -> (Host, Vec<Caveat>) {
     (windows::identify(), windows::setup_caveats())
 }
 
-/// Opens the probe of this machine. There is one sort of it.
+/// Opens the probe of this machine. There is only one kind.
 pub(crate) fn open(request: Request, _: &ProbeChoice) -> Result<Box<dyn Probe>, ProbeError> {
     Ok(Box::new(WindowsProbe::new(request)?))
 }
 
-/// There is always one where there are events, which the probe asks for.
+/// Opening the recorder cannot fail if there are events, which the probe requests.
 pub(crate) type FlightRefused = Infallible;
 
-/// Whether what is late can be explained.
+/// Returns whether causes of late wakeups are available.
 pub(crate) fn can_explain(probe: &dyn Probe) -> bool {
     probe.record_of_kernel().is_some()
 }
 
-/// Whether it tells who made this service late: on which CPU those of the driver run
-/// Windows chooses.
+/// Returns whether the events cover this service. Windows chooses the CPU of the driver's
+/// services.
 pub(crate) const fn explains(service: Service) -> bool {
     !service.is_of_driver()
 }
 
-/// The flight recorder: samples are as far apart as Windows has them.
+/// Starts the flight recorder. Windows determines the interval of samples.
 pub(crate) fn flight(
     _: &CpuList,
     _: u32,
@@ -60,11 +60,11 @@ pub(crate) fn flight(
 ) -> Result<(Box<dyn Flight>, Vec<Caveat>), FlightRefused> {
     let events = probe
         .record_of_kernel()
-        .expect("asked for where there are events");
+        .expect("only called if there are events");
     Ok((Box::new(EventFlight::new(events)), Vec::new()))
 }
 
-/// Whoever knows the names of addresses: the kernel, whose events tell its images.
+/// Source of names for addresses: kernel events, which report its images.
 #[derive(Clone, Debug)]
 pub(crate) struct SymbolSource(Arc<dyn KernelRecord>);
 
@@ -73,7 +73,7 @@ impl SymbolSource {
         Self(
             probe
                 .record_of_kernel()
-                .expect("asked for where there are events"),
+                .expect("only called if there are events"),
         )
     }
 
@@ -82,15 +82,15 @@ impl SymbolSource {
     }
 }
 
-/// Nothing: Windows has no control groups.
+/// Does nothing, because Windows has no control groups.
 pub(crate) const fn note_competitors(_: &mut SymbolBook, _: &Episode) {}
 
-/// Puts the calling thread, which only writes, behind those that measure.
+/// Places the calling thread, which only writes, behind the measuring threads.
 pub(crate) fn use_little() {
     give_way();
 }
 
-/// Nothing is raised where a thread comes late.
+/// Stub, because late threads are not boosted on Windows.
 #[derive(Debug)]
 pub(crate) struct LateBoost;
 

@@ -1,4 +1,4 @@
-//! Sessions of a script, which need no rights, and those who watch them.
+//! Sessions of a script, which need no rights, and their watchers.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use laggard_session::{
 };
 use tempfile::TempDir;
 
-/// One `fifo:90` a millisecond, for as long as it is played.
+/// Script of one `fifo:90` wakeup per millisecond.
 const SCRIPT: &str = r#"
 period_ns = 1_000_000
 [[line]]
@@ -22,7 +22,7 @@ route = "direct"
 steps = [[["irq", 14_000], ["waking", 1_000], ["user", 3_000]]]
 "#;
 
-/// Counts what it is shown, and wants `next` from the first look on.
+/// Watcher that counts its calls, and requests `next` from the first call.
 struct Counts {
     next: Result<Next, &'static str>,
     seen: usize,
@@ -32,7 +32,7 @@ struct Counts {
 }
 
 impl Counts {
-    const fn who_wants(next: Result<Next, &'static str>) -> Self {
+    const fn requesting(next: Result<Next, &'static str>) -> Self {
         Self {
             next,
             seen: 0,
@@ -78,7 +78,7 @@ fn play(
     Session::ready(&plan, &AtomicBool::new(false))?.run(watchers)
 }
 
-/// The script, as a plan has it.
+/// Returns a plan with the script.
 fn scripted(dir: &TempDir) -> Plan {
     let script = dir.path().join("script.toml");
     std::fs::write(&script, SCRIPT).unwrap();
@@ -91,16 +91,16 @@ fn scripted(dir: &TempDir) -> Plan {
 fn rows(recording: &Path) -> u64 {
     let manifest = Recording::open(recording).unwrap().manifest().clone();
     assert_eq!(manifest.state, State::Complete);
-    manifest.counts.iter().map(|one| one.served).sum()
+    manifest.counts.iter().map(|line| line.served).sum()
 }
 
 #[test]
-fn every_watcher_is_shown_what_is_recorded() {
+fn every_watcher_receives_the_recorded_activations() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("r.laggard");
     let (mut one, mut other) = (
-        Counts::who_wants(Ok(Next::GoOn)),
-        Counts::who_wants(Ok(Next::GoOn)),
+        Counts::requesting(Ok(Next::GoOn)),
+        Counts::requesting(Ok(Next::GoOn)),
     );
 
     let done = play(&dir, Some(to.clone()), &mut [&mut one, &mut other]).unwrap();
@@ -111,9 +111,9 @@ fn every_watcher_is_shown_what_is_recorded() {
     assert!(one.ending.is_some() && one.ending == other.ending);
 }
 
-/// That the command failed is known only when it has been stopped.
+/// The failure of the command is known only after it was stopped.
 #[test]
-fn a_watcher_is_told_at_the_end_what_the_recording_says_of_itself() {
+fn watcher_receives_the_final_data_of_the_recording() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("r.laggard");
     let plan = Plan {
@@ -122,7 +122,7 @@ fn a_watcher_is_told_at_the_end_what_the_recording_says_of_itself() {
         recording: Some(Destination::from(&to)),
         ..scripted(&dir)
     };
-    let mut watcher = Counts::who_wants(Ok(Next::GoOn));
+    let mut watcher = Counts::requesting(Ok(Next::GoOn));
 
     let interrupted = AtomicBool::new(false);
     let session = Session::ready(&plan, &interrupted).unwrap();
@@ -138,28 +138,31 @@ fn a_watcher_is_told_at_the_end_what_the_recording_says_of_itself() {
 }
 
 #[test]
-fn a_recording_can_be_wished_for_later_and_only_once() {
+fn recording_can_be_requested_later_and_only_once() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("r.laggard");
-    let mut watcher = Counts::who_wants(Ok(Next::Record(to.clone())));
+    let mut watcher = Counts::requesting(Ok(Next::Record(to.clone())));
 
     let done = play(&dir, None, &mut [&mut watcher]).unwrap();
 
     assert_eq!(done.recording.unwrap().path(), to);
     assert_eq!(watcher.heard[0], Ok(to.clone()));
     let refused = watcher.heard[1].as_ref().unwrap_err();
-    assert!(refused.ends_with("is being recorded already"), "{refused}");
+    assert!(
+        refused.starts_with("a recording is already being written to `"),
+        "{refused}"
+    );
     assert!(
         rows(&to) < watcher.seen as u64,
-        "what came before is not in it"
+        "earlier expiries are excluded"
     );
 }
 
 #[test]
-fn a_watcher_that_cannot_go_on_ends_it_and_what_was_seen_is_kept() {
+fn failed_watcher_ends_the_session_and_the_recording_is_kept() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("r.laggard");
-    let mut watcher = Counts::who_wants(Err("the line is dead"));
+    let mut watcher = Counts::requesting(Err("the line is dead"));
 
     let err = play(&dir, Some(to.clone()), &mut [&mut watcher]).unwrap_err();
 
@@ -175,7 +178,7 @@ fn a_watcher_that_cannot_go_on_ends_it_and_what_was_seen_is_kept() {
 }
 
 #[test]
-fn a_plan_that_cannot_begin_leaves_no_folder() {
+fn plan_that_cannot_start_leaves_no_directory() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("r.laggard");
     let plan = Plan {
@@ -186,11 +189,14 @@ fn a_plan_that_cannot_begin_leaves_no_folder() {
 
     let err = Session::ready(&plan, &AtomicBool::new(false)).unwrap_err();
 
-    assert!(err.in_full().starts_with("read the script `"), "{err}");
+    assert!(
+        err.in_full().starts_with("cannot read the script `"),
+        "{err}"
+    );
     assert!(!to.exists());
 }
 
-/// Waits until `is_so`: a limit against hanging, not an expectation.
+/// Waits until `is_so`, with a limit against hanging, not an expectation.
 fn becomes(is_so: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while !is_so() {
@@ -202,7 +208,7 @@ fn becomes(is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// A command that leaves its process's number, and a plan of 2 s beside it.
+/// Returns a plan of 2 s with a command that stores its PID.
 fn beside_sleep(dir: &TempDir, recording: &Path) -> Plan {
     let number = dir.path().join("number").display().to_string();
     let script = format!("echo $$ >> {number}; exec sleep 1000");
@@ -214,10 +220,10 @@ fn beside_sleep(dir: &TempDir, recording: &Path) -> Plan {
     }
 }
 
-/// The number of the one process that ran.
+/// Returns the PID of the one process that ran.
 fn number(dir: &TempDir) -> Option<u32> {
-    let said = std::fs::read_to_string(dir.path().join("number")).ok()?;
-    said.ends_with('\n').then(|| said.trim().parse().unwrap())
+    let text = std::fs::read_to_string(dir.path().join("number")).ok()?;
+    text.ends_with('\n').then(|| text.trim().parse().unwrap())
 }
 
 fn is_there(process: u32) -> bool {
@@ -230,9 +236,9 @@ fn signal(process: u32, name: &str) {
     assert!(status.unwrap().success());
 }
 
-/// And what came to it between them is not told of the later one.
+/// Events of the load between the sessions are not reported by the later one.
 #[test]
-fn one_load_works_beside_a_session_and_the_next() {
+fn one_load_runs_during_two_sessions() {
     let dir = TempDir::new().unwrap();
     let to = |name: &str| dir.path().join(name);
     let manifest = |name: &str| Recording::open(to(name)).unwrap().manifest().clone();
@@ -255,15 +261,15 @@ fn one_load_works_beside_a_session_and_the_next() {
     let (first, second) = (manifest("1"), manifest("2"));
     let begun = |manifest: &Manifest| manifest.load.clone().unwrap().begun_ns;
     assert!(begun(&first).is_some() && begun(&second).is_none());
-    for one in [first, second] {
-        assert_eq!(one.load.unwrap().name, "sh");
+    for load in [first, second] {
+        assert_eq!(load.load.unwrap().name, "sh");
         let of_load = |caveat: &&Caveat| caveat.kind == CaveatKind::LoadEnded;
-        assert_eq!(one.caveats.iter().find(of_load), None);
+        assert_eq!(load.caveats.iter().find(of_load), None);
     }
 }
 
 #[test]
-fn a_load_that_ends_between_two_sessions_is_said_and_one_that_nobody_takes_is_ended() {
+fn load_that_ends_between_two_sessions_is_reported_and_an_unused_one_is_ended() {
     let dir = TempDir::new().unwrap();
     let interrupted = AtomicBool::new(false);
     let plan = |name: &str| beside_sleep(&dir, &dir.path().join(name));
@@ -283,10 +289,11 @@ fn a_load_that_ends_between_two_sessions_is_said_and_one_that_nobody_takes_is_en
     let (load, process) = run("3");
     drop(load);
 
-    let said = err.in_full();
+    let message = err.in_full();
     assert!(
-        said.starts_with("the load `sh` ended after the recording before: killed by signal 9;"),
-        "{said}"
+        message
+            .starts_with("the load `sh` ended after the previous recording: killed by signal 9;"),
+        "{message}"
     );
     assert!(!dir.path().join("2").exists());
     assert!(!is_there(process));

@@ -257,8 +257,11 @@ mod tests {
 
         let message = check_lines(&plans(most + 1)).unwrap_err().to_string();
 
-        assert!(message.starts_with("65544 lines ("), "{message}");
-        assert!(message.contains("more than 65536, which"), "{message}");
+        assert!(message.starts_with("65544 series ("), "{message}");
+        assert!(
+            message.contains("the maximum of 65536 in a recording"),
+            "{message}"
+        );
         assert!(
             message.ends_with("choose fewer CPUs or services"),
             "{message}"
