@@ -2,10 +2,10 @@
 // `page_types`: do not edit. Times are nanoseconds; what each is, Rust says.
 
 export interface PageData {
-  buffers: BuffersView | null;
   charts: Charts[];
   forecast: ForecastReport | null;
   forecast_told: ForecastTold[];
+  qos: QosPage[];
   report: Report;
   sched: SchedReport[];
 }
@@ -60,14 +60,11 @@ export interface AssumedTold {
 
 export type Backend = "bpf" | "etw" | "user" | "tracer" | "driver" | "fake" | "imported";
 
+export type Block = { content: string; kind: "heading" } | { content: Verdict[]; kind: "verdicts" } | { content: string; kind: "paragraph" } | { content: string; kind: "detail" } | { content: string[]; kind: "lines" } | { content: string[]; kind: "list" } | { content: Table; kind: "table" } | { content: Notes; kind: "notes" } | { content: Figure; kind: "figure" };
+
 export interface Blocks {
   is_dependent: boolean;
   least_ns: number;
-}
-
-export interface BuffersView {
-  applications: Application[];
-  loads: LoadBuffers[];
 }
 
 export interface BumpRow {
@@ -139,6 +136,13 @@ export type CaveatKind = "not_root" | "no_btf" | "lockdown" | "no_bpf" | "abilit
 
 export type Cell = { ahead: Ahead; horizon: Horizon; measured_ns: number } & ({ method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused);
 
+export interface Cell2 {
+  reason?: Reason;
+  text: string;
+  tone: Tone;
+  value?: number;
+}
+
 export interface Charts {
   advice: Advice[];
   beginning: string;
@@ -167,6 +171,14 @@ export interface Clocksource {
   available: string[];
   current: string;
 }
+
+export interface Column {
+  kind: ColumnKind;
+  name: string;
+  starts_part: boolean;
+}
+
+export type ColumnKind = "name" | "number" | "sentence";
 
 export type Competitors = number;
 
@@ -256,6 +268,21 @@ export interface Culprit {
   weight?: string;
 }
 
+export interface CurvePoint {
+  apart?: Apart;
+  buffering_ns: Nanos;
+  buffers: number;
+  figures: MissFigures;
+  total_ns: Nanos;
+}
+
+export interface Document {
+  blocks: Block[];
+  title: string;
+}
+
+export type Doubt = { detail: string[]; kind: "untrustworthy" } | { kind: "scripted" } | { detail: number; kind: "lost" } | { detail: Caveat; kind: "caveat" };
+
 export interface Enough {
   buffers: number;
   is_sure: boolean;
@@ -305,6 +332,11 @@ export interface ExampleView {
 export interface FairServer {
   period_ns: Nanos;
   runtime_ns: Nanos;
+}
+
+export interface Figure {
+  caption: string;
+  id: string;
 }
 
 export interface Figures {
@@ -383,6 +415,8 @@ export interface ForemostWhy {
   head: string;
   why: WhyReport;
 }
+
+export type Goal = "hour" | "day" | "week";
 
 export interface GroupQuota {
   file: string;
@@ -550,13 +584,6 @@ export interface LineView {
   service: Service;
 }
 
-export interface LoadBuffers {
-  load: string;
-  notes: string[];
-  recordings: string[];
-  services: ServiceBuffers[];
-}
-
 export interface LoadForecast {
   advice: ForecastAdvice[];
   load: string;
@@ -566,6 +593,13 @@ export interface LoadForecast {
   services: ServiceForecast[];
   usage: UsagePattern;
   usage_from: string;
+}
+
+export interface LoadOutlook {
+  load: string;
+  notes: Note[];
+  recordings: string[];
+  services: ServiceOutlook[];
 }
 
 export interface LoadRun {
@@ -623,11 +657,29 @@ export type MissPolicy = "late" | "drop" | "reset";
 
 export type Nanos = number;
 
+export interface Needed {
+  by_estimate: number | null;
+  is_coarse: boolean;
+  one_miss_per: Goal;
+  record_ns: number | null;
+  surely: number | null;
+}
+
 export interface NextHour {
   ahead: Ahead;
   largest_is_at_least: boolean;
   largest_ns: Nanos;
   usage: UsagePattern;
+}
+
+export interface Note {
+  doubt: Doubt;
+  recording?: string;
+}
+
+export interface Notes {
+  notes: string[];
+  title: string;
 }
 
 export type Outcome = { method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused;
@@ -726,6 +778,14 @@ export interface Pseudo {
   rare_ns: number;
 }
 
+export interface QosPage {
+  application: Application;
+  document: Document;
+  loads: LoadOutlook[];
+}
+
+export type Reason = "not_measured" | "too_few_samples" | "too_coarse" | "too_short" | "still_waiting" | "no_steal_clock" | "not_applicable";
+
 export interface RecordingReport {
   backend: Backend;
   caveats: Caveat[];
@@ -803,24 +863,6 @@ export interface SchedReport {
 
 export type Service = string;
 
-export interface ServiceBuffers {
-  apart_ns: number;
-  base_ns: Nanos;
-  buckets: [number, number][];
-  cpus: number;
-  cut_ns: Nanos | null;
-  floor_ns: Nanos;
-  is_tail: boolean;
-  largest_ns: Nanos;
-  name: string;
-  own_cpus: number;
-  period_ns: Nanos;
-  route: Route;
-  service: Service;
-  streams: StreamView[];
-  waited_ns: Nanos | null;
-}
-
 export interface ServiceForecast {
   blocks: Blocks;
   cells: Cell[];
@@ -835,6 +877,21 @@ export interface ServiceForecast {
   samples: number;
   service: Service;
   threshold_ns: number;
+}
+
+export interface ServiceOutlook {
+  apart?: Apart;
+  cpus: number;
+  curve: CurvePoint[];
+  is_own: boolean;
+  needed: Needed[];
+  outlook: MissFigures;
+  resolution: Resolution;
+  route: Route;
+  samples: number;
+  service: Service;
+  verdict: Fitness;
+  waited_ns: Nanos | null;
 }
 
 export interface ServiceRow {
@@ -916,14 +973,6 @@ export interface StaysBelow {
   share: number;
 }
 
-export interface StreamView {
-  after_ns: Nanos[];
-  duration_ns: Nanos;
-  free_ns: Nanos[];
-  latency_ns: Nanos[];
-  recording: number;
-}
-
 export interface Subject {
   route: Route;
   service: Service;
@@ -937,6 +986,14 @@ export interface SwitchWay {
   service: SwitchPolicy;
   via: HandOver;
   working_set_bytes: number;
+}
+
+export interface Table {
+  caption: string | null;
+  columns: Column[];
+  keys: number;
+  notes: string[];
+  rows: Cell2[][];
 }
 
 export interface TableView {
@@ -963,7 +1020,7 @@ export interface TaskVerdict {
   rated_ns: number | null;
   service: Service;
   slack_ns: number | null;
-  verdict: Verdict;
+  verdict: Verdict2;
   waited_ns: Nanos | null;
 }
 
@@ -1011,7 +1068,13 @@ export interface UsagePattern {
 
 export type Vector = "local_timer" | "reschedule" | "call_function" | "call_function_single" | "irq_work" | "thermal";
 
-export type Verdict = "meets" | "misses" | "unclear";
+export interface Verdict {
+  text: string;
+  tone: Tone;
+  word: string;
+}
+
+export type Verdict2 = "meets" | "misses" | "unclear";
 
 export interface Waiting {
   at_least_ns: Nanos;

@@ -91,7 +91,5 @@ export async function open(t, file, { scheme = "light", width = 1280, height = 9
   await page.goto(address);
   await page.locator("main section").first().waitFor();
   await page.waitForFunction(() => [...document.querySelectorAll(".chart")].every((chart) => chart.querySelector("canvas, svg")));
-  // The replay of buffers comes after the first charts.
-  await page.waitForFunction(() => !document.querySelector(".outcome") || document.querySelector(".outcome tbody tr"));
   return { page, seen, address };
 }

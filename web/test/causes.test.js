@@ -40,7 +40,7 @@ test("the causes on the page have the order and the shares of the first screen",
   }
   const head = await page.locator("#causes .sentence").first().innerText();
   assert.equal(head, `${charts[0].causes.foremost.head}.`);
-  assert.match(head, /^Who made the RT thread \(90\) late \(/);
+  assert.match(head, /^Who made the SCHED_FIFO 90 late \(/);
 });
 
 test("a leading cause is among the things to do", { skip }, async (t) => {

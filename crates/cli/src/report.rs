@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use laggard_answer::forecast::{Horizon, forecasts};
 use laggard_answer::overview::{self, made_for};
-use laggard_answer::qos::{Application, buffers, by_name, choices};
+use laggard_answer::qos::{Application, assess, by_name, choices};
 use laggard_answer::sched::{analysed, read_tasks};
 use laggard_answer::why;
 use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, loads, open};
 use laggard_model::{UsagePattern, printable};
-use laggard_view::page::{Charts, PageData};
+use laggard_view::page::{Charts, PageData, QosPage};
 use laggard_view::text::told;
 
 use crate::args::ReportArgs;
@@ -127,7 +127,14 @@ fn answered(
     Ok(PageData {
         forecast_told: forecast.as_ref().map(told).unwrap_or_default(),
         forecast,
-        buffers: (is_for_demand && !seen.is_empty()).then(|| buffers(seen, applications)),
+        qos: if is_for_demand && !seen.is_empty() {
+            applications
+                .into_iter()
+                .map(|application| qos(seen, application))
+                .collect()
+        } else {
+            Vec::new()
+        },
         sched: match &args.tasks {
             Some(file) => {
                 let asked = read_tasks(file)?;
@@ -139,6 +146,13 @@ fn answered(
         report,
         charts,
     })
+}
+
+/// Evaluates one application that the page offers.
+fn qos(loads: &[Load], application: Application) -> QosPage {
+    let outlooks = loads.iter().map(|load| assess(load, &application, None));
+    let outlooks = outlooks.collect();
+    QosPage::new(application, outlooks)
 }
 
 /// Adds what the leading causes are worth, as `laggard why` does: of each

@@ -170,7 +170,10 @@ mod tests {
         };
 
         for advice in [shortfall.advice(), unknown.advice()] {
-            assert!(advice.contains("unwritten activations are missing"), "{advice}");
+            assert!(
+                advice.contains("unwritten activations are missing"),
+                "{advice}"
+            );
             assert!(!advice.contains("at most"), "{advice}");
         }
         assert!(

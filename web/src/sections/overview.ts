@@ -12,7 +12,7 @@ const RARE = 0.999;
 
 export function overview(data: PageData): HTMLElement {
   const { recordings } = data.report;
-  const application = data.buffers?.applications[0];
+  const application = data.qos[0]?.application;
   const limit = application ? { ns: application.slack_ns, words: `slack of ${application.name}, ${time(application.slack_ns)}` } : null;
   const picture = distribution(data, limit);
   const facts = recordings.length > 1 ? beside(data, application) : one(data, application);
@@ -107,7 +107,7 @@ function beside(data: PageData, application: Application | undefined): HTMLEleme
 /** The verdict and the mean time between failures in one line. */
 function meanOf(fit: Fit | undefined): string {
   const { large, small } = meanWords(fit);
-  const word = fit ? { fit: "fit", not_fit: "not fit", undecided: "not decided" }[fit.verdict] : "";
+  const word = fit ? { fit: "fit", not_fit: "not fit", unknown: "unknown" }[fit.verdict] : "";
   return [word, large, small].filter((text) => text !== "").join("; ");
 }
 

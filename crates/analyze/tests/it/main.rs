@@ -17,4 +17,3 @@ mod predictions;
 mod schedule;
 mod series;
 mod verdicts;
-mod web_vectors;

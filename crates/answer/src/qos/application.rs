@@ -70,21 +70,31 @@ pub fn by_name(name: &str) -> Result<Application, ApplicationError> {
     from_entry(&named(name)?)
 }
 
-/// Returns the catalogue with `first`, or otherwise the usual application, at its start.
+/// Lengths of a buffer, us, that stand for applications that are not in the catalogue.
+const BUFFER_LENGTHS_US: [u64; 8] = [250, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
+
+/// Returns `first`, or otherwise the usual application, then the catalogue, and two buffers
+/// of typical lengths with 25 % work.
 ///
 /// # Errors
-/// When the catalogue is damaged: a test holds that it is not.
+/// When the catalogue is damaged. A test excludes this.
 pub fn choices(first: Option<Application>) -> Result<Vec<Application>, ApplicationError> {
-    let mut all = vec![match first {
+    let mut choices = vec![match first {
         Some(first) => first,
         None => by_name(USUAL)?,
     }];
     for entry in catalogue()? {
-        if !all.iter().any(|known| known.name == entry.name) {
-            all.push(from_entry(&entry)?);
+        if !choices.iter().any(|known| known.name == entry.name) {
+            choices.push(from_entry(&entry)?);
         }
     }
-    Ok(all)
+    for length in BUFFER_LENGTHS_US {
+        let buffer = Nanos::from_us(length);
+        let work = Nanos::from_ns(buffer.ns() / 4);
+        let name = ["buffers of ", &buffer.to_string(), ", 25 % work"].concat();
+        choices.push(Application::new(&name, 2, buffer, work, "two buffers")?);
+    }
+    Ok(choices)
 }
 
 /// Returns the applications of the catalogue that are in use today.

@@ -13,7 +13,6 @@ mod policy;
 mod profiles;
 mod resolution;
 mod runs;
-mod streams;
 
 use laggard_analyze::{Interval, qos};
 use laggard_model::{LoadLabel, Nanos, Route, Service};
@@ -34,7 +33,6 @@ pub use policy::MissPolicy;
 pub use profiles::{LoadProfiles, ProfileOutlook, assess_profiles, profiles};
 pub use resolution::Resolution;
 pub use runs::runs;
-pub use streams::{BuffersView, LoadBuffers, ServiceBuffers, StreamView, buffers};
 
 /// Version of the JSON layout of `qos --json`.
 pub const QOS_SCHEMA: u32 = 2;

@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Write what each recording tells to answers over many, one line of JSON each
     Digest(DigestArgs),
-    /// Say how often an application's buffers will run dry
+    /// Estimate how often an application will have an xrun
     Qos(QosArgs),
     /// Say how bad latencies will get in an hour, a day, a week of use
     Forecast(ForecastArgs),

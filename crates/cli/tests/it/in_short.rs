@@ -51,7 +51,7 @@ fn qos_of_an_application_fits_in_fourteen_lines() {
         let all = lines.join(" ");
         for part in [
             "NOT a measurement",
-            "10.5 ms late (slack)",
+            "may start up to 10.5 ms late",
             "--curve",
             "Enough for one xrun per hour",
         ] {

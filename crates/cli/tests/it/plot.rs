@@ -40,7 +40,7 @@ fn every_figure_is_drawn_with_the_numbers_of_the_recording() {
         ("cpus", "CPU 0 (4,999)"),
         ("stages", "interrupt latency (expiry to irq)"),
         ("time", "every activation later than"),
-        ("mttf", "How often the buffers of jack-128 run dry"),
+        ("mttf", "Mean time between xruns of jack-128"),
     ] {
         let dir = TempDir::new().unwrap();
 
@@ -117,7 +117,11 @@ fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
     let all = drawn(&["distribution", "--all", "--counts"]);
     assert_eq!(has(&all, &names), [true; 6]);
     assert!(all.contains("how often each latency was seen") && !all.contains(later));
-    let mttf = ["fifo:90, ", "fifo:90 deferred, ", "other, "];
+    let mttf = [
+        "SCHED_FIFO 90, ",
+        "SCHED_FIFO 90 via softirq, ",
+        "SCHED_OTHER, ",
+    ];
     assert_eq!(has(&drawn(&["mttf"]), &mttf), [true, false, false]);
     assert_eq!(has(&drawn(&["mttf", "--all"]), &mttf), [true; 3]);
 }

@@ -10,11 +10,13 @@ mod handlers;
 
 use laggard_answer::Report;
 use laggard_answer::forecast::ForecastReport;
-use laggard_answer::qos::BuffersView;
+use laggard_answer::qos::{Application, LoadOutlook, QOS_SCHEMA, QosError, QosReport};
 use laggard_answer::sched::SchedReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::doc::{Detail, Document, code};
+use crate::qos;
 use crate::text::ForecastTold;
 
 pub use causes::{CausesView, ClassView, EpisodeView, ForemostWhy, SampleView, SliceView};
@@ -41,11 +43,52 @@ pub struct PageData {
     pub forecast: Option<ForecastReport>,
     /// What `laggard forecast` says of each load.
     pub forecast_told: Vec<ForecastTold>,
-    /// What `laggard qos` would start from.
-    pub buffers: Option<BuffersView>,
+    /// Answers of `laggard qos`, one per application that the page offers.
+    pub qos: Vec<QosPage>,
     /// What `laggard sched --json` says of the task set that was given, one
     /// entry per load.
     pub sched: Vec<SchedReport>,
+}
+
+/// Answer of `laggard qos` for one application.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct QosPage {
+    /// The application.
+    pub application: Application,
+    /// Figures under each load; empty if the application cannot be evaluated.
+    pub loads: Vec<LoadOutlook>,
+    /// Text below the figure.
+    pub document: Document,
+}
+
+impl QosPage {
+    /// Creates the answer, or a text with the reason why there is none.
+    pub fn new(application: Application, loads: Result<Vec<LoadOutlook>, QosError>) -> Self {
+        let report = loads.map(|loads| QosReport {
+            schema: QOS_SCHEMA,
+            application: application.clone(),
+            loads,
+        });
+        match report {
+            Ok(report) => Self {
+                application,
+                document: qos::document(&report, Detail::Full),
+                loads: report.loads,
+            },
+            Err(error) => {
+                let mut document = Document::new("");
+                document.paragraph(format!(
+                    "No answer for {}: {error}",
+                    code(&application.name)
+                ));
+                Self {
+                    application,
+                    loads: Vec::new(),
+                    document,
+                }
+            }
+        }
+    }
 }
 
 /// Why there is no page.
@@ -86,7 +129,7 @@ mod tests {
             charts: Vec::new(),
             forecast: None,
             forecast_told: Vec::new(),
-            buffers: None,
+            qos: Vec::new(),
             sched: Vec::new(),
         }
     }

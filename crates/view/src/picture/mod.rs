@@ -80,7 +80,7 @@ impl Named for FigureKind {
             Self::Stages => "Where a median and the latest activation spent their time",
             Self::Time => "Latency over time, with every exceedance",
             Self::Cpus => "The distribution of a service, CPU by CPU",
-            Self::Mttf => "How often buffers run dry, over total buffering",
+            Self::Mttf => "Mean time between xruns over total buffering",
         }
     }
 }
@@ -142,7 +142,7 @@ pub enum Picture<'a> {
         /// What `laggard switch` says.
         report: &'a SwitchReport,
     },
-    /// How often buffers run dry, over total buffering.
+    /// Mean time between xruns over total buffering.
     Mttf {
         /// What `laggard qos` says.
         report: &'a QosReport,

@@ -1,8 +1,8 @@
-//! How often buffers run dry, over total buffering (OSDI'99 Fig. 6 and 7): (n - 1) t
-//! for n buffers of the length t.
+//! Mean time between xruns over total buffering (OSDI'99 Fig. 6 and 7): (n - 1) t for n
+//! buffers of the length t.
 
 use laggard_answer::qos::{CurvePoint, QosReport, ServiceOutlook};
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::text::{Unit, mean_time};
 use plotters::backend::DrawingBackend;
 use plotters::style::RGBColor;
@@ -11,10 +11,10 @@ use super::PictureError;
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::{Anchor, Canvas, SMALL};
 
-/// Mean times that people have a feeling for, ns.
+/// Marks of the axis, ns.
 const MARKS: [f64; 8] = [1e9, 1e10, 6e10, 6e11, 3.6e12, 8.64e13, 6.048e14, 3.156e16];
 
-/// How far apart the whiskers of two curves are, pixels.
+/// Distance between the whiskers of two curves, pixels.
 const SIDE: f64 = 4.0;
 
 struct Curve<'a> {
@@ -31,10 +31,14 @@ pub(super) fn draw<B: DrawingBackend>(
         .loads
         .iter()
         .flat_map(|load| {
-            load.services.iter().map(move |one| Curve {
-                name: format!("{}, {}", line_name(one.service, one.route), load.load),
-                points: &one.curve,
-                is_dashed: one.route == laggard_model::Route::Deferred,
+            load.services.iter().map(move |service| Curve {
+                name: format!(
+                    "{}, {}",
+                    series_words(service.service, service.route),
+                    load.load
+                ),
+                points: &service.curve,
+                is_dashed: service.route == laggard_model::Route::Deferred,
             })
         })
         .filter(|curve| !curve.points.is_empty())
@@ -51,7 +55,7 @@ pub(super) fn draw<B: DrawingBackend>(
         known().fold(0.0, f64::max),
     );
     if most <= 0.0 {
-        return Err(PictureError::Nothing("no service was recorded".into()));
+        return Err(PictureError::Nothing("the recording has no service".into()));
     }
     let (title, subtitle, captions) = words(report);
     let frame = canvas.head_and_foot(&title, &subtitle, &captions)?;
@@ -93,7 +97,7 @@ pub(super) fn draw<B: DrawingBackend>(
         },
         &Axis {
             scale: y,
-            name: "mean time to failure",
+            name: "mean time between xruns",
             write: &write_mean,
             marks: MARKS
                 .into_iter()
@@ -113,7 +117,7 @@ pub(super) fn draw<B: DrawingBackend>(
 
 fn words(report: &QosReport) -> (String, String, Vec<String>) {
     let application = &report.application;
-    let title = format!("How often the buffers of {} run dry", application.name);
+    let title = format!("Mean time between xruns of {}", application.name);
     let subtitle = format!(
         "buffers of {}, {} of work each; {}",
         application.buffer_ns, application.compute_ns, application.source
@@ -124,22 +128,25 @@ fn words(report: &QosReport) -> (String, String, Vec<String>) {
         .flat_map(|load| load.notes.iter().map(ToString::to_string))
         .take(2)
         .collect();
-    let open = |one: &ServiceOutlook| one.waited_ns.map(|_| line_name(one.service, one.route));
+    let name = |service: &ServiceOutlook| {
+        let waited = service.waited_ns;
+        waited.map(|_| series_words(service.service, service.route))
+    };
     let services = report.loads.iter().flat_map(|load| &load.services);
-    let open: Vec<String> = services.filter_map(open).collect();
-    if !open.is_empty() {
+    let waiting: Vec<String> = services.filter_map(name).collect();
+    if !waiting.is_empty() {
         captions.push(format!(
-            "Still waiting when measuring ended: {}; mean times of these are upper limits.",
-            open.join(", ")
+            "Still waiting when measuring ended: {}. Their mean times are upper limits.",
+            waiting.join(", ")
         ));
     }
     captions.push(
-        "Lines: estimates by replay of what was measured; whiskers: 95 % intervals. Rings: less than one failure while recorded, or no estimate; the mean time is at least that.".into(),
+        "Lines: estimates from a replay of the recording. Whiskers: 95 % intervals. Rings: lower limits (less than one failure in the recording, or no estimate).".into(),
     );
     (title, subtitle, captions)
 }
 
-/// Where the application's own buffers lie.
+/// Marks the buffers of the application.
 fn own<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
     axes: &Axes,

@@ -1,0 +1,37 @@
+// A document of the program as elements: the same blocks that the terminal and Markdown show.
+
+import type { Block, Document } from "./types";
+import { h, prose, tableElement } from "./dom";
+
+/** The blocks of a document, in order. */
+export function documentElements({ blocks }: Document): HTMLElement[] {
+  return blocks.flatMap(blockElements);
+}
+
+const list = (items: string[]) => h("ul", {}, ...items.map((item) => h("li", {}, prose(item))));
+
+function blockElements(block: Block): HTMLElement[] {
+  switch (block.kind) {
+    case "heading":
+      return [h("h3", {}, prose(block.content))];
+    case "verdicts":
+      return block.content.map(({ tone, word, text }) => h("p", {}, h("strong", { class: tone }, word), " ", prose(text)));
+    case "paragraph":
+    case "detail":
+      return [h("p", {}, prose(block.content))];
+    case "lines":
+    case "list":
+      return [list(block.content)];
+    case "notes":
+      return [h("p", {}, block.content.title), list(block.content.notes)];
+    case "table": {
+      const { caption, columns, keys, rows, notes } = block.content;
+      const head = columns.map(({ name }) => name);
+      const texts = rows.map((row) => row.map(({ text }) => text));
+      const table = rows.length > 0 ? [tableElement({ head, rows: texts }, { caption: caption ?? head[0]!, words: keys })] : [h("p", {}, caption ?? "")];
+      return [...table, ...notes.map((note) => h("p", {}, prose(note)))];
+    }
+    case "figure":
+      return [];
+  }
+}
