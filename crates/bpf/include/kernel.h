@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What every object begins with: its licence, and the few kernel types that
- * the programs read, by name. CO-RE finds the offsets of the kernel that
- * runs. Only what is read stands here, so that a kernel that changes the rest
- * still fits.
+ * Start of every object: its licence, and the kernel types that the programs
+ * read, by name. CO-RE finds the offsets in the running kernel. Only fields
+ * that are read are listed, so that changes of other fields do not matter.
  */
 #ifndef LAGGARD_KERNEL_H
 #define LAGGARD_KERNEL_H
 
-/* Newer headers define `bpf_wq`, older do not; ours are under its name. */
+/* Newer headers define `bpf_wq`, older ones do not; this file uses its own
+ * definition. */
 #define bpf_wq bpf_wq_of_header
 #include <linux/bpf.h>
 #undef bpf_wq
@@ -29,15 +29,17 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define __kernel_type __attribute__((preserve_access_index))
 
 struct thread_info {
-	u32 cpu; /* where a runnable task is queued, or last ran */
+	u32 cpu; /* CPU on which a runnable task is queued, or ran last */
 } __kernel_type;
 
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state; /* 0: runnable */
-	int prio;	      /* below 0 deadline, 0-99 real time, else normal */
+	int prio;	      /* below 0 deadline, 0-99 real time, otherwise
+			         SCHED_OTHER */
 	int static_prio;      /* 120 plus the nice value */
-	unsigned int rt_priority; /* of SCHED_FIFO and SCHED_RR: 1 to 99 */
+	unsigned int rt_priority; /* priority of SCHED_FIFO and SCHED_RR: 1
+				     to 99 */
 	unsigned int policy;  /* SCHED_... */
 	int pid;	      /* user space calls it TID */
 	int tgid;	      /* user space calls it PID */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * BPF work items (Linux 6.10). Kernels from 7.0 on take the last argument of
- * `bpf_wq_set_callback` from the verifier: WQ_CALLBACK_IMPLICIT.
+ * BPF work items (Linux 6.10). With WQ_CALLBACK_IMPLICIT (Linux 7.0 or later)
+ * the verifier provides the last argument of `bpf_wq_set_callback`.
  */
 #ifndef LAGGARD_WORKQUEUE_H
 #define LAGGARD_WORKQUEUE_H

@@ -1,19 +1,19 @@
-//! What this process's `CLOCK_MONOTONIC` is ahead of the kernel's.
+//! Offset of this process's `CLOCK_MONOTONIC` from the kernel's.
 //!
-//! In a time namespace (`unshare --time`, a restored container) the clocks of
-//! user space are shifted; those of BPF programs and of the kernel's timers are
-//! not. Whoever compares the two counts in the kernel's time.
+//! In a time namespace (`unshare --time`, a restored container) the clocks of user space are
+//! shifted. The clocks of BPF programs and kernel timers are not. To compare the two, convert to
+//! the kernel's time.
 
 use std::fs;
 use std::sync::OnceLock;
 
 static AHEAD_NS: OnceLock<i64> = OnceLock::new();
 
-/// The shift, ns; 0 outside of a time namespace. The first call reads a file.
+/// Returns the offset in ns; 0 outside a time namespace. The first call reads a file.
 pub fn ahead_ns() -> i64 {
     *AHEAD_NS.get_or_init(|| {
         let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
-        // The file tells of the namespace that children are born into.
+        // The file describes the namespace of future children.
         if link("time") != link("time_for_children") {
             return 0;
         }
@@ -24,17 +24,17 @@ pub fn ahead_ns() -> i64 {
     })
 }
 
-/// The kernel's time at `own_ns` of this process's clock.
+/// Converts a time of this process's clock to the kernel's time.
 pub fn of_kernel(own_ns: u64) -> u64 {
     own_ns.wrapping_add_signed(ahead_ns().wrapping_neg())
 }
 
-/// What this process's clock shows at `kernel_ns` of the kernel's.
+/// Converts the kernel's time to a time of this process's clock.
 pub fn of_process(kernel_ns: u64) -> u64 {
     kernel_ns.wrapping_add_signed(ahead_ns())
 }
 
-/// The line `monotonic SECONDS NS` of `/proc/PID/timens_offsets`, ns.
+/// Parses the line `monotonic SECONDS NS` of `/proc/PID/timens_offsets`, in ns.
 fn monotonic(text: &str) -> Option<i64> {
     let line = text
         .lines()
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shift_is_the_monotonic_clocks_in_whole_nanoseconds() {
+    fn offset_is_that_of_the_monotonic_clock_in_ns() {
         for (text, shift) in [
             (
                 "monotonic           5000         7\nboottime            9 0\n",
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_is_the_same_time() {
+    fn conversion_and_back_gives_the_same_time() {
         assert_eq!(of_process(of_kernel(1_234_567)), 1_234_567);
     }
 }

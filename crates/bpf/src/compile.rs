@@ -1,4 +1,4 @@
-//! Compiling BPF programs in a build script.
+//! Compiler of BPF programs for build scripts.
 
 use std::env;
 use std::error::Error;
@@ -7,24 +7,25 @@ use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// The oldest clang that is known to build the programs.
+/// Oldest clang that is known to build the programs.
 const CLANG_VERSION: &str = "19";
 
-/// Where all sources are: what is built tells nothing of who built it, and is the
-/// same wherever that was.
+/// Root of all sources. It is removed from paths, so that a build contains no information about
+/// its machine and is reproducible.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Headers that the programs of all crates share.
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
-/// Makes an object of each `.bpf.c` file of `folder`, for the macro
-/// `sources` of the module `object`. Returns where they are.
+/// Compiles each `.bpf.c` file of `directory` to an object, for the macro `sources` of the module
+/// `object`. Returns the paths of the objects.
 ///
 /// # Errors
-/// When there is no clang, or a program does not compile.
-pub fn compile(folder: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+///
+/// Returns an error if there is no clang, or if a program does not compile.
+pub fn compile(directory: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    println!("cargo::rerun-if-changed={folder}");
+    println!("cargo::rerun-if-changed={directory}");
     println!("cargo::rerun-if-changed={HEADERS}");
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = clang()?;
@@ -34,7 +35,7 @@ pub fn compile(folder: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         Path::new(ROOT).canonicalize()?.display()
     );
     let mut objects = Vec::new();
-    for entry in Path::new(folder).read_dir()? {
+    for entry in Path::new(directory).read_dir()? {
         let source = entry?.path();
         let Some(name) = source
             .file_name()
@@ -66,8 +67,8 @@ pub fn compile(folder: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(objects)
 }
 
-/// Debian keeps `asm/` of `linux/bpf.h` in a folder of the architecture, where
-/// a compiler for BPF does not look.
+/// Returns the option for Debian's directory of `asm/`, which `linux/bpf.h` needs and which a
+/// compiler for BPF does not search.
 fn system_headers() -> Result<String, env::VarError> {
     Ok(format!(
         "/usr/include/{}-linux-gnu",
@@ -75,7 +76,7 @@ fn system_headers() -> Result<String, env::VarError> {
     ))
 }
 
-/// `$CLANG`, or the versioned clang, or a plain one.
+/// Returns `$CLANG`, or the versioned clang, or a plain one.
 fn clang() -> Result<PathBuf, String> {
     if let Some(clang) = env::var_os("CLANG") {
         return Ok(clang.into());

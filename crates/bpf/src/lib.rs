@@ -1,10 +1,9 @@
 //! BPF objects that are part of the program.
 //!
-//! For build scripts, `compile` makes an object of each `.bpf.c` file of a
-//! folder, and `types` writes the Rust types of what its programs share with
-//! user space. `object` loads the objects, `value` is what goes in and out of
-//! them; `clock` is the time that they see. `include/` holds what the programs
-//! of all crates share.
+//! For build scripts, `compile` compiles each `.bpf.c` file of a directory, and `types` writes
+//! the Rust types that the programs share with user space. `object` loads the objects, `value`
+//! converts their values, and `clock` converts to their time. `include/` contains headers that
+//! the programs of all crates share.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,7 @@
-//! Loading objects, attaching and calling their programs.
+//! Loading of objects, and attaching and calling of their programs.
 //!
-//! Every optional ability is an object of its own, because one program that
-//! the kernel refuses refuses its whole object. Nothing is decided by the
-//! kernel's version: each is tried.
+//! Every optional ability is a separate object, because a program that the kernel refuses makes
+//! its whole object fail. No decision depends on the kernel's version: each ability is tried.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,22 +18,22 @@ use libbpf_rs::{
 
 use crate::value::Value;
 
-/// A BPF object that is part of this program.
+/// BPF object that is part of this program.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectFile {
-    /// Its name, the file's without `.bpf.c`.
+    /// Name of the file without `.bpf.c`.
     pub name: &'static str,
-    /// The object file.
+    /// Content of the object file.
     pub bytes: &'static [u8],
 }
 
-/// Declares a constant for each object that the build script made: its name
-/// there, then the file's without `.bpf.c`.
+/// Declares a constant for each object of the build script: the name of the constant, then the
+/// name of the file without `.bpf.c`.
 #[macro_export]
 macro_rules! sources {
     ($($constant:ident = $name:literal;)*) => {
         $(
-            /// See the `.bpf.c` file of this name.
+            /// Object of the `.bpf.c` file with this name.
             pub(crate) const $constant: $crate::object::ObjectFile = $crate::object::ObjectFile {
                 name: $name,
                 bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")),
@@ -43,41 +42,41 @@ macro_rules! sources {
     };
 }
 
-/// Why the kernel did not take an object.
+/// Reason why the kernel did not accept an object.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct ObjectRefused {
-    /// In one line.
+    /// Reason in one line.
     pub reason: String,
 }
 
-/// What libbpf said since the last load.
-static SAID: Mutex<String> = Mutex::new(String::new());
+/// Output of libbpf since the last load.
+static OUTPUT: Mutex<String> = Mutex::new(String::new());
 
 fn listen() {
     set_print(Some((PrintLevel::Warn, |_, text| {
-        if let Ok(mut said) = SAID.lock() {
+        if let Ok(mut said) = OUTPUT.lock() {
             said.push_str(&text);
         }
     })));
 }
 
 impl ObjectRefused {
-    /// A refusal that is not libbpf's.
+    /// Creates a refusal that does not come from libbpf.
     pub fn because(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
         }
     }
 
-    /// The error with libbpf's most telling line: the verifier's complaint,
-    /// or else the last that names a cause.
+    /// Creates the error with libbpf's most informative line: the verifier's complaint, or
+    /// otherwise the last line that names a cause.
     fn new(err: &libbpf_rs::Error) -> Self {
-        let said = SAID
+        let output = OUTPUT
             .lock()
-            .map(|mut said| std::mem::take(&mut *said))
+            .map(|mut output| std::mem::take(&mut *output))
             .unwrap_or_default();
-        Self::because(match telling_line(&said) {
+        Self::because(match telling_line(&output) {
             _ if err.kind() == libbpf_rs::ErrorKind::PermissionDenied
                 && !nix::unistd::geteuid().is_root() =>
             {
@@ -89,7 +88,7 @@ impl ObjectRefused {
     }
 }
 
-fn telling_line(said: &str) -> Option<&str> {
+fn telling_line(output: &str) -> Option<&str> {
     let tells_nothing = |line: &str| {
         line.is_empty()
             || line.starts_with("processed ")
@@ -97,30 +96,31 @@ fn telling_line(said: &str) -> Option<&str> {
             || line.contains("failed to load object")
             || line.contains("BPF program load failed")
     };
-    said.lines()
+    output
+        .lines()
         .map(|line| line.trim_start_matches("libbpf: ").trim())
         .rfind(|line| !tells_nothing(line))
 }
 
-/// How large the maps of an object are to be, by name.
+/// Numbers of entries of an object's maps, by name.
 pub type Sizes<'a> = &'a [(&'a str, usize)];
 
-/// An object in the kernel. The kernel takes its programs and timers away
-/// when this value is dropped or the process ends, however it ends.
+/// Object in the kernel. The kernel removes its programs and timers when this value is dropped or
+/// the process ends in any way.
 #[derive(Debug)]
 pub struct LoadedObject {
-    /// As libbpf has it.
     pub object: Object,
     links: Vec<Link>,
 }
 
 impl ObjectFile {
-    /// Loads the object. Maps named in `shared` are those of an object loaded
-    /// before; `sizes` gives the number of entries of others; `prepare` may
-    /// set what is read-only later.
+    /// Loads the object. Maps named in `shared` are those of an object that was loaded before;
+    /// `sizes` has the number of entries of others; `prepare` may set inputs that become
+    /// read-only.
     ///
     /// # Errors
-    /// When the kernel does not take it.
+    ///
+    /// Returns an error if the kernel does not accept it.
     pub fn load(
         self,
         shared: &[(&str, BorrowedFd<'_>)],
@@ -153,11 +153,12 @@ impl ObjectFile {
         }
     }
 
-    /// Gives one of the object's inputs, the variables that are read-only once
-    /// it is loaded, a value. To be called in the `prepare` of its load.
+    /// Sets an input of the object, a variable that is read-only once the object is loaded. Call
+    /// it in the `prepare` of its load.
     ///
     /// # Errors
-    /// When there is no such variable, or its size is another.
+    ///
+    /// Returns an error if there is no such variable, or if its size differs.
     pub fn set_input(
         self,
         open: &mut OpenObject,
@@ -168,8 +169,8 @@ impl ObjectFile {
         let mut inputs = open
             .maps_mut()
             .find(|map| map.name().to_string_lossy().ends_with(INPUTS));
-        let all = inputs.as_mut().and_then(|map| map.initial_value_mut());
-        match all.and_then(|all| all.get_mut(place)) {
+        let values = inputs.as_mut().and_then(|map| map.initial_value_mut());
+        match values.and_then(|values| values.get_mut(place)) {
             Some(variable) if variable.len() == value.len() => {
                 variable.copy_from_slice(value);
                 Ok(())
@@ -178,19 +179,27 @@ impl ObjectFile {
         }
     }
 
-    /// Where an input lies among all.
+    /// Returns the byte range of an input among all inputs.
     fn input(self, name: &str) -> libbpf_rs::Result<Range<usize>> {
         let btf = Btf::from_raw(self.name, self.bytes)?.ok_or_else(|| self.no_input(name))?;
-        let is_wanted = |section: &DataSec<'_>| section.name().is_some_and(|one| one == INPUTS);
+        let is_wanted = |section: &DataSec<'_>| {
+            section
+                .name()
+                .is_some_and(|section_name| section_name == INPUTS)
+        };
         let section = btf.type_by_kind::<DataSec<'_>>().find(is_wanted);
         let section = section.ok_or_else(|| self.no_input(name))?;
-        let mut all = (0..section.len()).filter_map(|index| section.get(index));
-        let found = all.find(|one| {
-            let variable = btf.type_by_id::<Var<'_>>(one.ty);
-            variable.is_some_and(|variable| variable.name().is_some_and(|one| one == name))
+        let mut variables = (0..section.len()).filter_map(|index| section.get(index));
+        let input = variables.find(|name_found| {
+            let variable = btf.type_by_id::<Var<'_>>(name_found.ty);
+            variable.is_some_and(|variable| {
+                variable.name().is_some_and(|name_found| name_found == name)
+            })
         });
-        found
-            .map(|one| one.offset as usize..one.offset as usize + one.size)
+        input
+            .map(|name_found| {
+                name_found.offset as usize..name_found.offset as usize + name_found.size
+            })
             .ok_or_else(|| self.no_input(name))
     }
 
@@ -200,24 +209,26 @@ impl ObjectFile {
     }
 }
 
-/// The section of an object's inputs.
+/// Section of an object's inputs.
 const INPUTS: &str = ".rodata";
 
 impl LoadedObject {
-    /// Attaches every program that a tracepoint calls.
+    /// Attaches every program of a tracepoint.
     ///
     /// # Errors
-    /// When the kernel refuses one.
+    ///
+    /// Returns an error if the kernel refuses one.
     pub fn attach(&mut self) -> Result<(), ObjectRefused> {
         self.attach_those(|_| true)
     }
 
-    /// Attaches those of its programs that are named.
+    /// Attaches the named programs.
     ///
     /// # Errors
-    /// When the kernel refuses one.
+    ///
+    /// Returns an error if the kernel refuses one.
     pub fn attach_some(&mut self, names: &[&str]) -> Result<(), ObjectRefused> {
-        self.attach_those(|name| names.iter().any(|one| name == OsStr::new(one)))
+        self.attach_those(|name| names.iter().any(|wanted| name == OsStr::new(wanted)))
     }
 
     fn attach_those(&mut self, is_wanted: impl Fn(&OsStr) -> bool) -> Result<(), ObjectRefused> {
@@ -233,10 +244,11 @@ impl LoadedObject {
         Ok(())
     }
 
-    /// The map of this name.
+    /// Returns the map with this name.
     ///
     /// # Errors
-    /// When there is none.
+    ///
+    /// Returns an error if there is none.
     pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, ObjectRefused> {
         self.object
             .maps()
@@ -244,10 +256,11 @@ impl LoadedObject {
             .ok_or_else(|| ObjectRefused::because(format!("the object has no map `{name}`")))
     }
 
-    /// The program of this name.
+    /// Returns the program with this name.
     ///
     /// # Errors
-    /// When there is none.
+    ///
+    /// Returns an error if there is none.
     pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, ObjectRefused> {
         self.object
             .progs_mut()
@@ -255,34 +268,37 @@ impl LoadedObject {
             .ok_or_else(|| ObjectRefused::because(format!("the object has no program `{name}`")))
     }
 
-    /// Entry `key` of an array whose values are `T`.
+    /// Returns entry `key` of an array of `T`.
     ///
     /// # Errors
-    /// When there is no such map or entry, or its values are another type's.
+    ///
+    /// Returns an error if there is no such map or entry, or if its values have another type.
     pub fn value<T: Value>(&self, map: &str, key: u32) -> Result<T, ObjectRefused> {
-        let found = self.map(map)?.lookup(&key.to_ne_bytes(), MapFlags::ANY);
-        let bytes = found.map_err(|err| ObjectRefused::because(err.to_string()))?;
+        let entry = self.map(map)?.lookup(&key.to_ne_bytes(), MapFlags::ANY);
+        let bytes = entry.map_err(|err| ObjectRefused::because(err.to_string()))?;
         bytes
             .filter(|bytes| bytes.len() == T::BYTES)
             .and_then(|bytes| T::from_bytes(&bytes))
-            .ok_or_else(|| ObjectRefused::because(format!("map `{map}` has no such entry {key}")))
+            .ok_or_else(|| ObjectRefused::because(format!("map `{map}` has no entry {key}")))
     }
 
-    /// Sets entry `key` of an array whose values are `T`.
+    /// Sets entry `key` of an array of `T`.
     ///
     /// # Errors
-    /// When there is no such map or entry, or its values are another type's.
+    ///
+    /// Returns an error if there is no such map or entry, or if its values have another type.
     pub fn set_value<T: Value>(&self, map: &str, key: u32, value: &T) -> Result<(), ObjectRefused> {
         self.map(map)?
             .update(&key.to_ne_bytes(), &value.to_bytes(), MapFlags::ANY)
             .map_err(|err| ObjectRefused::because(err.to_string()))
     }
 
-    /// Runs a program of section `syscall` with `args`, on this CPU; what it
-    /// writes to them can be read afterwards.
+    /// Runs a program of section `syscall` with `args` on this CPU. The program may write to
+    /// `args`.
     ///
     /// # Errors
-    /// When it cannot be run, or gives an error number.
+    ///
+    /// Returns an error if it cannot be run, or if it returns an error number.
     pub fn call(&self, name: &str, args: &mut [u8]) -> Result<(), ObjectRefused> {
         let output = self
             .program(name)?
@@ -300,10 +316,11 @@ impl LoadedObject {
         }
     }
 
-    /// The same with arguments of a type; what they are afterwards.
+    /// Runs a program with typed arguments and returns them after the run.
     ///
     /// # Errors
-    /// When it cannot be run, or gives an error number.
+    ///
+    /// Returns an error if it cannot be run, or if it returns an error number.
     pub fn call_with<T: Value>(&self, name: &str, args: &T) -> Result<T, ObjectRefused> {
         let mut bytes = args.to_bytes();
         self.call(name, &mut bytes)?;
@@ -316,15 +333,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verifiers_complaint_tells_more_than_what_follows_it() {
-        let said = "libbpf: prog 'p': BPF program load failed: EINVAL\n\
+    fn complaint_of_the_verifier_is_preferred_to_later_lines() {
+        let output = "libbpf: prog 'p': BPF program load failed: EINVAL\n\
             libbpf: prog 'p': -- BEGIN PROG LOAD LOG --\n\
             R1 type=scalar expected=fp\n\
             processed 7 insns (limit 1000000)\n\
             -- END PROG LOAD LOG --\n\
             libbpf: failed to load object 'o'\n";
 
-        assert_eq!(telling_line(said), Some("R1 type=scalar expected=fp"));
+        assert_eq!(telling_line(output), Some("R1 type=scalar expected=fp"));
         assert_eq!(telling_line("libbpf: failed to load object 'o'\n"), None);
     }
 }

@@ -1,26 +1,25 @@
-//! What programs are told and what they tell, as the bytes of a map's value or
-//! of a program's argument.
+//! Conversion of values of maps and arguments of programs to and from bytes.
 //!
-//! The types that implement this are written by `types`, from the programs'
-//! own description.
+//! `types` generates the types that implement this from the programs' type information.
 
-/// A structure of the programs, without padding, copied in or out.
+/// Structure of the programs without padding, copied in or out.
 pub trait Value: Sized {
-    /// Its size.
+    /// Size in bytes.
     const BYTES: usize;
 
-    /// Reads it; `None`: there are fewer bytes than it has.
+    /// Reads the value; `None` if there are too few bytes.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 
-    /// As the programs see it.
+    /// Returns the bytes as the programs see them.
     fn to_bytes(&self) -> Vec<u8>;
 }
 
-/// The `N` bytes at `at`, for a number there.
+/// Returns the `N` bytes at offset `at`.
 ///
 /// # Panics
-/// When there are fewer.
+///
+/// Panics if there are fewer.
 pub fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let part = bytes[at..at + N].try_into();
-    part.expect("as many as were asked for")
+    part.expect("the slice has N bytes")
 }

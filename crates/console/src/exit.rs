@@ -1,4 +1,4 @@
-//! How a program ends that went wrong.
+//! End of a program after an error.
 
 use std::process::ExitCode;
 
@@ -6,11 +6,11 @@ use laggard_model::printable_error;
 
 use crate::{pipe, system};
 
-/// The exit code of an error.
+/// Exit code of an error.
 pub const ERROR: u8 = 2;
 
-/// Has a panic show its message without line breaks, if there are any: it may quote a name.
-/// For the start of a program.
+/// Makes a panic print its message without line breaks, because it may quote a name. Call it at
+/// the start of a program.
 pub fn make_panics_printable() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -25,8 +25,8 @@ pub fn make_panics_printable() {
     }));
 }
 
-/// What a program ends with: the code of its result, or that which `code_of` gives an
-/// error. Says what went wrong.
+/// Returns the exit code of a program: the code of its result, or `code_of` of its error. Prints
+/// the error.
 pub fn ended(
     result: anyhow::Result<ExitCode>,
     code_of: impl FnOnce(&anyhow::Error) -> u8,
@@ -40,10 +40,10 @@ pub fn ended(
         }
     };
     if let Some(refused) = system::ran_out() {
-        pipe::say(&format!("{refused}; measuring ended there"));
+        pipe::say(&format!("{refused}; the measurement ended there"));
         return ExitCode::from(ERROR);
     }
-    // What a system call or a library in C was refused says less.
+    // An error of a system call or a C library has less information.
     if let Some(refused) = is_vague.then(system::is_short).flatten() {
         pipe::say(&refused);
     }
@@ -51,12 +51,11 @@ pub fn ended(
 }
 
 fn tell(err: &anyhow::Error) {
-    let told = printable_error(&in_words(&format!("{err:#}")));
-    pipe::say_as_it_is(&format!("laggard: {told}\n"));
+    let message = printable_error(&in_words(&format!("{err:#}")));
+    pipe::say_as_it_is(&format!("laggard: {message}\n"));
 }
 
-/// Without the numbers that the system gives its errors: they follow the words
-/// for them.
+/// Removes the numbers of system errors, which follow their texts.
 fn in_words(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let mut words = parts.next().unwrap_or_default().to_owned();
@@ -72,9 +71,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_told_in_words() {
-        let told = in_words("open `x`: No such file or directory (os error 2); check (it)");
+    fn error_is_printed_without_its_number() {
+        let text = in_words("open `x`: No such file or directory (os error 2); check (it)");
 
-        assert_eq!(told, "open `x`: No such file or directory; check (it)");
+        assert_eq!(text, "open `x`: No such file or directory; check (it)");
     }
 }

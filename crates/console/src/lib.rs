@@ -1,4 +1,4 @@
-//! What our programs have in common: arguments, what they print, and how they end.
+//! Shared parts of the programs: arguments, output, and exit.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

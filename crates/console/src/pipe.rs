@@ -1,8 +1,7 @@
-//! Writing to the terminal, which may be a pipe that closes early.
+//! Output to the terminal, which may be a pipe that closes early.
 //!
-//! Text from elsewhere (names of threads, loads, hosts, folders) can be in all
-//! that is written, so nothing that a terminal would obey passes here. That a
-//! name has no line of its own is up to who writes it.
+//! Text from other sources (names of threads, loads, hosts, directories) can be in any output, so
+//! no control sequence passes. The caller ensures that a name does not contain a line break.
 
 use std::io::{self, Write as _};
 
@@ -11,26 +10,29 @@ use serde::Serialize;
 
 use crate::system;
 
-/// Prints `text`; a reader that has gone away (`| head`) is no error.
+/// Prints `text`. A closed reader (`| head`) is not an error.
 ///
 /// # Errors
-/// When it cannot be written.
+///
+/// Returns an error if the text cannot be written.
 pub fn print(text: &str) -> anyhow::Result<()> {
     try_print(text).map(|_| ())
 }
 
-/// Prints `text`. Returns whether there still is a reader.
+/// Prints `text`, and returns whether the reader still exists.
 ///
 /// # Errors
-/// When it cannot be written.
+///
+/// Returns an error if the text cannot be written.
 pub fn try_print(text: &str) -> anyhow::Result<bool> {
     write(&without_commands(&printable_lines(text).to_string()))
 }
 
-/// Prints a document of ours, or one that the user asked to see, with its tabs.
+/// Prints one of laggard's documents, or one that the user requested, with its tabs.
 ///
 /// # Errors
-/// When it cannot be written.
+///
+/// Returns an error if the text cannot be written.
 pub fn print_document(text: &str) -> anyhow::Result<()> {
     let parts: Vec<String> = text
         .split('\t')
@@ -39,55 +41,60 @@ pub fn print_document(text: &str) -> anyhow::Result<()> {
     write(&without_commands(&parts.join("\t"))).map(|_| ())
 }
 
-/// Prints what was made printable where it was written.
+/// Prints text that is already printable.
 ///
 /// # Errors
-/// When it cannot be written.
+///
+/// Returns an error if the text cannot be written.
 pub fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     write(&without_commands(text)).map(|_| ())
 }
 
-/// Prints commands for a system that runs builds.
+/// Prints commands for a build system.
 ///
 /// # Errors
-/// When it cannot be written.
+///
+/// Returns an error if the text cannot be written.
 pub fn print_commands(text: &str) -> anyhow::Result<()> {
     write(&printable_lines(text).to_string()).map(|_| ())
 }
 
-/// A value as JSON that can be printed.
+/// Returns a value as printable JSON.
 ///
 /// # Errors
-/// When JSON has no words for it.
+///
+/// Returns an error if the value cannot be written as JSON.
 pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
     let text = serde_json::to_string_pretty(value)?;
     Ok(format!("{}\n", printable_json(&text)))
 }
 
-/// The same in one line.
+/// Returns a value as JSON in one line.
 ///
 /// # Errors
-/// When JSON has no words for it.
+///
+/// Returns an error if the value cannot be written as JSON.
 pub fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
     let text = serde_json::to_string(value)?;
     Ok(format!("{}\n", printable_json(&text)))
 }
 
-/// Tells the person something that is no result.
+/// Prints a message for the user to standard error.
 pub fn say(text: &str) {
     say_as_it_is(&format!("laggard: {}\n", printable(text)));
 }
 
-/// Writes a text of ours beside the results. That nobody hears it, because the
-/// terminal is gone or `2>&1 | head` has read enough, ends nothing.
+/// Writes printable text to standard error. Errors are ignored, because the terminal may be gone
+/// or `2>&1 | head` may have read enough.
 pub fn say_as_it_is(text: &str) {
     let _ = io::stderr().write_all(without_commands(text).as_bytes());
 }
 
-/// Standard output.
+/// Returns standard output.
 ///
 /// # Errors
-/// If it was closed when this program was started: what is written would be lost.
+///
+/// Returns an error if it was closed when this program was started: the output would be lost.
 pub fn stdout() -> io::Result<io::Stdout> {
     if system::output_was_closed() {
         return Err(io::Error::other(

@@ -1,36 +1,36 @@
-//! How marks lie in memory: `marks/laggard_marks.h` has the same.
+//! Layout of marks in memory, the same as in `marks/laggard_marks.h`.
 //!
-//! A file of memory (memfd) of this name, which the program keeps open: a head, then
-//! marks in a ring. All numbers as the machine has them.
+//! The program keeps a memory file (memfd) with this name open. It contains a header, then a ring
+//! of marks. All numbers are in native byte order.
 
-/// The name that the file is made with.
+/// Name of the file.
 pub const NAME: &str = "laggard-marks";
-/// With what it begins.
+/// First bytes of the file.
 pub const MAGIC: [u8; 8] = *b"laggardM";
-/// The version of this layout: a `u32`.
+/// Version of this layout: a `u32`.
 pub const VERSION: u32 = 1;
-/// Where that is.
+/// Offset of the version.
 pub const VERSION_AT: usize = 8;
-/// Where it says how many marks the ring has, a power of two: a `u32`.
+/// Offset of the number of marks in the ring, a power of two: a `u32`.
 pub const SLOTS_AT: usize = 12;
-/// Where whoever listens writes 1: a `u32`.
+/// Offset of the field to which a listener writes 1: a `u32`.
 pub const LISTENING_AT: usize = 16;
-/// Where it says how many marks there were: a `u64`.
+/// Offset of the number of marks so far: a `u64`.
 pub const NEXT_AT: usize = 64;
-/// Where the ring begins.
+/// Offset of the ring.
 pub const RING_AT: usize = 128;
 
-/// How many marks a ring of this crate has.
+/// Number of marks in a ring of this crate.
 pub const SLOTS: u32 = 8_192;
-/// The bytes of one: `u64` its place among all, from 1, written last; `u64`
-/// `CLOCK_MONOTONIC`, ns; `u64` the program's number; `u32` its thread; `u32` what it is.
+/// Size of a mark in bytes: `u64` sequence number, from 1, written last; `u64` `CLOCK_MONOTONIC`
+/// in ns; `u64` number of the cycle; `u32` TID; `u32` kind.
 pub const MARK_BYTES: usize = 32;
-/// A cycle begins.
+/// Kind of a mark: a cycle starts.
 pub const BEGIN: u32 = 1;
-/// It ends.
+/// Kind of a mark: a cycle ends.
 pub const END: u32 = 2;
 
-/// The bytes of a file with so many marks.
+/// Returns the size in bytes of a file with `slots` marks.
 #[must_use]
 pub const fn bytes(slots: u32) -> usize {
     RING_AT + slots as usize * MARK_BYTES

@@ -1,9 +1,9 @@
-//! Where a cycle of a program begins and ends, told by the program itself.
+//! Marks with which a program reports the start and end of its cycles.
 //!
-//! `laggard attach` sees a thread wake and sleep; it does not see where the work of one
-//! period begins and ends where that waits in the middle. A program that says so, has its
-//! cycles told: how long after it was due each began, how long it took, and when it was
-//! done.
+//! `laggard attach` observes when a thread wakes and sleeps. It does not know where the work of a
+//! period starts and ends if the thread waits in the middle. For a program with marks, laggard
+//! reports for each cycle the start latency after its expiry, the execution time, and the
+//! completion time.
 //!
 //! ```no_run
 //! let marks = laggard_marks::Marks::open()?;
@@ -16,8 +16,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! A mark takes no lock and no system call: some 30 ns while somebody listens, and one
-//! reading of memory while nobody does.
+//! A mark takes no lock and makes no system call. It costs some 30 ns while a listener is
+//! attached, and one memory read otherwise.
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 

@@ -1,4 +1,4 @@
-//! The ring, as the program writes it.
+//! Ring of marks, as the program writes it.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::layout;
 
 thread_local! {
-    /// The number of this thread; 0: not asked yet.
+    /// TID of this thread; 0 before the first use.
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// One mark.
 #[repr(C)]
 struct Slot {
     place: AtomicU64,
@@ -24,33 +23,34 @@ struct Slot {
     kind: AtomicU32,
 }
 
-/// The marks of this process. Make one, and share it among threads; after `fork`, make
+/// Marks of this process. Create one value and share it between threads; after `fork`, create
 /// another in the child.
 #[derive(Debug)]
 pub struct Marks {
     base: NonNull<u8>,
-    /// Whoever listens finds it by this.
+    /// File by which a listener finds the ring.
     _file: OwnedFd,
 }
 
-// SAFETY: all that it points to are atomics, which stay mapped as long as it lives.
+// SAFETY: the memory consists of atomics, which stay mapped for as long as the value lives.
 unsafe impl Send for Marks {}
-// SAFETY: the same.
+// SAFETY: as above.
 unsafe impl Sync for Marks {}
 
 impl Marks {
-    /// Makes the ring, all of it in memory. Not for the middle of a cycle.
+    /// Creates the ring with all its memory present. Do not call it within a cycle.
     ///
     /// # Errors
-    /// When the system has no memory or no file descriptor for it.
+    ///
+    /// Returns an error if the system refuses the memory or a file descriptor.
     pub fn open() -> io::Result<Self> {
         let name = CString::new(layout::NAME)?;
-        // SAFETY: the name ends with 0, and outlives the call.
+        // SAFETY: the name ends with 0 and outlives the call.
         let opened = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
         if opened < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given it to us, and nobody else has it.
+        // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(opened) };
         let bytes = layout::bytes(layout::SLOTS);
         let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
@@ -58,7 +58,7 @@ impl Marks {
         if unsafe { libc::ftruncate(file.as_raw_fd(), length) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new mapping, of a file that is that long.
+        // SAFETY: the mapping is new, and the file has this length.
         let mapped = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -73,7 +73,7 @@ impl Marks {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(mapped.cast::<u8>())
-            .ok_or_else(|| io::Error::other("the system mapped nothing"))?;
+            .ok_or_else(|| io::Error::other("the system returned a null mapping"))?;
         let marks = Self { base, _file: file };
         marks
             .word(layout::SLOTS_AT)
@@ -86,13 +86,13 @@ impl Marks {
         Ok(marks)
     }
 
-    /// The cycle of this number begins, in this thread. Numbers count up by 1; those that
-    /// are left out count as skipped.
+    /// Marks the start of cycle `number` in this thread. Numbers increase by 1; omitted numbers
+    /// count as skipped.
     pub fn begin(&self, number: u64) {
         self.mark(layout::BEGIN, number);
     }
 
-    /// It ends.
+    /// Marks the end of cycle `number`.
     pub fn end(&self, number: u64) {
         self.mark(layout::END, number);
     }
@@ -101,28 +101,30 @@ impl Marks {
         if self.word(layout::LISTENING_AT).load(Ordering::Relaxed) == 0 {
             return;
         }
-        let at = now();
+        let time_ns = now();
         let place = self.long(layout::NEXT_AT).fetch_add(1, Ordering::Relaxed) + 1;
         let slot = self.slot(place - 1);
         slot.place.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
-        slot.at_ns.store(at, Ordering::Relaxed);
+        slot.at_ns.store(time_ns, Ordering::Relaxed);
         slot.number.store(number, Ordering::Relaxed);
         slot.thread.store(thread(), Ordering::Relaxed);
         slot.kind.store(kind, Ordering::Relaxed);
         slot.place.store(place, Ordering::Release);
     }
 
-    fn word(&self, at: usize) -> &AtomicU32 {
-        debug_assert!(at < layout::RING_AT && at.is_multiple_of(4));
-        // SAFETY: within the head, which is mapped as long as `self` lives, and aligned.
-        unsafe { self.base.add(at).cast::<AtomicU32>().as_ref() }
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        debug_assert!(offset < layout::RING_AT && offset.is_multiple_of(4));
+        // SAFETY: the offset is within the header, which is aligned and mapped for as long as
+        // `self` lives.
+        unsafe { self.base.add(offset).cast::<AtomicU32>().as_ref() }
     }
 
-    fn long(&self, at: usize) -> &AtomicU64 {
-        debug_assert!(at < layout::RING_AT && at.is_multiple_of(8));
-        // SAFETY: within the head, which is mapped as long as `self` lives, and aligned.
-        unsafe { self.base.add(at).cast::<AtomicU64>().as_ref() }
+    fn long(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset < layout::RING_AT && offset.is_multiple_of(8));
+        // SAFETY: the offset is within the header, which is aligned and mapped for as long as
+        // `self` lives.
+        unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
     fn slot(&self, place: u64) -> &Slot {
@@ -130,37 +132,38 @@ impl Marks {
         // Less than `SLOTS`.
         #[allow(clippy::cast_possible_truncation, reason = "less than 8,192")]
         let index = (place % u64::from(layout::SLOTS)) as usize;
-        let at = layout::RING_AT + index * layout::MARK_BYTES;
-        // SAFETY: within the ring, which is mapped as long as `self` lives, and aligned.
-        unsafe { self.base.add(at).cast::<Slot>().as_ref() }
+        let offset = layout::RING_AT + index * layout::MARK_BYTES;
+        // SAFETY: the offset is within the ring, which is aligned and mapped for as long as
+        // `self` lives.
+        unsafe { self.base.add(offset).cast::<Slot>().as_ref() }
     }
 }
 
 impl Drop for Marks {
     fn drop(&mut self) {
-        // SAFETY: it is our mapping, of that length, and nothing points to it any more.
+        // SAFETY: `self` owns this mapping of this length, and no borrow is left.
         unsafe { libc::munmap(self.base.as_ptr().cast(), layout::bytes(layout::SLOTS)) };
     }
 }
 
-/// `CLOCK_MONOTONIC`, ns.
+/// Returns `CLOCK_MONOTONIC` in ns.
 fn now() -> u64 {
-    let mut at = libc::timespec {
+    let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: writes to what it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
-    at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
+    // SAFETY: `time` is valid for writes.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// The number of the thread that calls this.
+/// Returns the TID of the calling thread.
 fn thread() -> u32 {
-    THREAD.with(|known| {
-        if known.get() == 0 {
-            // SAFETY: takes nothing, and cannot fail.
-            known.set(unsafe { libc::gettid() }.cast_unsigned());
+    THREAD.with(|tid| {
+        if tid.get() == 0 {
+            // SAFETY: takes no arguments and cannot fail.
+            tid.set(unsafe { libc::gettid() }.cast_unsigned());
         }
-        known.get()
+        tid.get()
     })
 }

@@ -1,8 +1,8 @@
-//! One request, and what became of it.
+//! One request and its outcome.
 //!
-//! `ureq` blocks, has no executor, and takes no more than it is told to. It is asked for
-//! no redirect, no proxy and no connection that is kept: what a collector answers, or an
-//! environment says, must not lead elsewhere what was to be sent to one address.
+//! `ureq` blocks, has no executor, and has configurable limits. It follows no redirect, uses no
+//! proxy and keeps no connection: an answer of a collector or the environment must not send data
+//! to another address.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -19,25 +19,26 @@ use ureq::{Agent, Body};
 use crate::proto;
 use crate::target::{OtlpTarget, TargetError};
 
-/// What is read of an answer, bytes: a partial success or an error has a sentence.
-const ANSWER: u64 = 16 << 10;
-/// Of the head of an answer, bytes.
-const HEAD: usize = 16 << 10;
-/// Letters of a sentence of a collector that are repeated.
-const SENTENCE: usize = 200;
+/// Maximum size in bytes of a body that is read: a partial success or an error contains one
+/// sentence.
+const MAX_BODY_BYTES: u64 = 16 << 10;
+/// Maximum size in bytes of the head of an answer.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Maximum length in characters of a collector's sentence that is repeated.
+const MAX_SENTENCE: usize = 200;
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Posted {
-    /// It was taken, but for so much of it, and why that was not.
+    /// Accepted, except for this number of items, with the reason.
     Taken(u64, Option<String>),
-    /// It may be taken later, and not before that long, where it is said.
+    /// May be accepted later, after this time if the collector named one.
     Later(Option<Duration>, String),
-    /// It will never be taken.
+    /// Will never be accepted.
     Refused(String),
 }
 
-/// Who asks.
+/// Client of a collector.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -46,7 +47,8 @@ pub(crate) struct Client {
 
 impl Client {
     /// # Errors
-    /// When it is to be encrypted, and nobody is trusted.
+    ///
+    /// Returns an error for an encrypted connection without trusted authorities.
     pub(crate) fn new(target: OtlpTarget) -> Result<Self, TargetError> {
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -54,8 +56,8 @@ impl Client {
             .max_redirects_will_error(false)
             .proxy(None)
             .max_idle_connections(0)
-            .max_response_header_size(HEAD)
-            .input_buffer_size(HEAD)
+            .max_response_header_size(MAX_HEAD_BYTES)
+            .input_buffer_size(MAX_HEAD_BYTES)
             .user_agent(concat!("laggard/", env!("CARGO_PKG_VERSION")));
         let config = if target.is_encrypted() {
             config.tls_config(
@@ -78,7 +80,7 @@ impl Client {
         &self.target
     }
 
-    /// Posts what `packed` made, within `patience`.
+    /// Posts the result of `packed`, within `patience`.
     pub(crate) fn post(&self, to: &Uri, body: &[u8], patience: Duration) -> Posted {
         let mut request = self.agent.post(to);
         for (name, value) in &self.target.headers {
@@ -95,17 +97,17 @@ impl Client {
     }
 }
 
-/// As it is sent, and kept.
+/// Returns the message in its encoded and compressed form, as it is sent and stored.
 pub(crate) fn packed(message: &impl prost::Message) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     let done = packed.write_all(&message.encode_to_vec());
     let done = done.and_then(|()| packed.finish());
-    done.expect("memory is written to")
+    done.expect("a write to memory succeeds")
 }
 
-/// Whom to trust: the file that is named, or the system's.
+/// Returns the trusted authorities: the named file, or those of the system.
 fn authorities(file: Option<&str>) -> Result<RootCerts, TargetError> {
-    let (found, place): (Vec<Certificate<'static>>, String) = match file {
+    let (certificates, place): (Vec<Certificate<'static>>, String) = match file {
         Some(path) => {
             let read = laggard_files::read_bytes(path.as_ref()).map_err(|source| {
                 TargetError::Certificates {
@@ -114,23 +116,23 @@ fn authorities(file: Option<&str>) -> Result<RootCerts, TargetError> {
                 }
             })?;
             let items = parse_pem(&read).filter_map(|item| match item {
-                Ok(PemItem::Certificate(one)) => Some(one),
+                Ok(PemItem::Certificate(certificate)) => Some(certificate),
                 _ => None,
             });
             (items.collect(), format!("`{path}`"))
         }
         None => {
             let loaded = rustls_native_certs::load_native_certs().certs;
-            let found = loaded
+            let certificates = loaded
                 .iter()
-                .map(|one| Certificate::from_der(one).to_owned());
-            (found.collect(), "the system".into())
+                .map(|certificate| Certificate::from_der(certificate).to_owned());
+            (certificates.collect(), "the system".into())
         }
     };
-    if found.is_empty() {
+    if certificates.is_empty() {
         Err(TargetError::NoAuthority(place))
     } else {
-        Ok(RootCerts::new_with_certs(&found))
+        Ok(RootCerts::new_with_certs(&certificates))
     }
 }
 
@@ -141,12 +143,12 @@ fn outcome(mut response: Response<Body>) -> Posted {
     let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
     let is_protobuf = kind.as_deref().is_none_or(|kind| kind.contains("protobuf"));
     let is_json = kind.as_deref().is_some_and(|kind| kind.contains("json"));
-    // The status says it all; what can be read of the rest is read.
+    // The status is sufficient; the rest is read as far as possible.
     let mut body = Vec::new();
     let _ = response
         .body_mut()
         .as_reader()
-        .take(ANSWER)
+        .take(MAX_BODY_BYTES)
         .read_to_end(&mut body);
     match status {
         200 if is_protobuf => {
@@ -158,12 +160,12 @@ fn outcome(mut response: Response<Body>) -> Posted {
             Posted::Taken(partial.rejected.try_into().unwrap_or(0), why)
         }
         200..=299 if is_protobuf || is_json => Posted::Taken(0, None),
-        // A portal, a proxy's greeting: to believe it would lose what was sent.
+        // A portal or the greeting of a proxy: accepting it would lose the data.
         200..=299 => {
             let kind = sentence(&kind.unwrap_or_default());
             Posted::Later(
                 None,
-                format!("answers {status} as `{kind}`, so it is no collector"),
+                format!("answers {status} with `{kind}`, so it is not a collector"),
             )
         }
         429 | 502 | 503 | 504 => Posted::Later(after, reason(status, is_protobuf, &body)),
@@ -172,21 +174,21 @@ fn outcome(mut response: Response<Body>) -> Posted {
 }
 
 fn reason(status: u16, is_protobuf: bool, body: &[u8]) -> String {
-    let said = if is_protobuf {
+    let text = if is_protobuf {
         proto::Status::decode(body)
-            .map(|said| said.message)
+            .map(|text| text.message)
             .unwrap_or_default()
     } else {
         String::from_utf8_lossy(body).trim().to_owned()
     };
-    if said.is_empty() {
+    if text.is_empty() {
         format!("answers {status}")
     } else {
-        format!("answers {status}: {}", sentence(&said))
+        format!("answers {status}: {}", sentence(&text))
     }
 }
 
-/// How long to wait: seconds, or until a date (RFC 9110, section 10.2.3).
+/// Returns the requested wait: seconds, or until a date (RFC 9110, section 10.2.3).
 fn after(response: &Response<Body>) -> Option<Duration> {
     let text = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
     read_after(text.trim(), SystemTime::now())
@@ -205,9 +207,9 @@ fn read_after(text: &str, now: SystemTime) -> Option<Duration> {
     )
 }
 
-/// What somebody else says, short, and with nothing in it that a terminal obeys.
+/// Returns a shortened text of a foreign source without control characters.
 fn sentence(text: &str) -> String {
-    let line: String = text.chars().take(SENTENCE).collect();
+    let line: String = text.chars().take(MAX_SENTENCE).collect();
     laggard_model::printable(&line).to_string()
 }
 
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn when_to_come_again_is_read_as_seconds_and_as_a_date() {
+    fn retry_after_is_read_as_seconds_and_as_a_date() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let read = |text| read_after(text, now).map(|time| time.as_secs());
 

@@ -1,9 +1,9 @@
-//! Sends what is measured to a collector of OpenTelemetry, by OTLP over HTTP.
+//! Sends measured data to an OpenTelemetry collector, by OTLP over HTTP.
 //!
-//! [`Conversion`] and [`traces`] make its messages of series and of late activations;
-//! [`OtlpTarget`] says where they go, [`SpanQueue`] keeps spans that could not be sent, and
-//! [`OtlpSender`] does all of it on a thread of its own. Nothing waits for it: who
-//! measures hands over, and what there is no room for is counted.
+//! [`Conversion`] and [`traces`] convert series and late wakeups to messages. [`OtlpTarget`]
+//! holds the destination, [`SpanQueue`] stores spans that could not be sent, and [`OtlpSender`]
+//! does the work in a separate thread. The measurement never waits for it: it hands data over,
+//! and data without room are counted.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

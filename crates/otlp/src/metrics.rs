@@ -1,9 +1,9 @@
-//! Series of Prometheus as metrics of OTLP.
+//! Conversion of Prometheus series to OTLP metrics.
 //!
-//! Both have the same histogram: a bucket of schema `s` holds what is above
-//! `base^(i - 1)` and at most `base^i`, with base 2^(2^-s); OTLP calls `s` the scale,
-//! and counts from the lower edge, so that its index is one less (`OpenTelemetry`,
-//! "Prometheus and `OpenMetrics` Compatibility", "Exponential Histograms").
+//! Both have the same histogram: a bucket of schema `s` holds values above `base^(i - 1)` and up
+//! to `base^i`, with base 2^(2^-s). OTLP calls `s` the scale and counts from the lower edge, so
+//! its index is one less (`OpenTelemetry`, "Prometheus and `OpenMetrics` Compatibility",
+//! "Exponential Histograms").
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,38 +18,38 @@ use crate::proto::{
 use crate::resource::{SCHEMA, attribute, scope, text};
 use crate::span::{SpanIds, unix_ns};
 
-/// The label of an exemplar that says which late activation it is.
+/// Label of an exemplar with the number of the late wakeup.
 const EPISODE: &str = "episode";
 
-/// A name, and labels.
+/// Name and labels of a series.
 type Series = (String, Vec<(String, String)>);
 
-/// What was seen of a series.
+/// First observation of a series.
 #[derive(Clone, Copy, Debug)]
 struct FirstSeen {
-    /// Since when it is counted.
+    /// Start of the count.
     start: SystemTime,
     count: f64,
-    /// In which snapshot it was last.
+    /// Last snapshot that contained it.
     snapshot: u64,
 }
 
-/// Turns snapshots of the same series into requests, one after the other.
+/// Conversion of successive snapshots of the same series to requests.
 ///
-/// A series that ends and comes again, as that of a culprit may, is counted anew: its
-/// start is then the snapshot in which it was not there yet.
+/// If a series ends and returns, as that of a culprit may, its count restarts: its start is the
+/// last snapshot without it.
 #[derive(Debug)]
 pub struct Conversion {
     instance: String,
     resource: Resource,
     seen: HashMap<Series, FirstSeen>,
-    /// When the snapshot before was taken; at first, when counting began.
+    /// Time of the previous snapshot; at first, the start of the count.
     before: SystemTime,
     snapshots: u64,
 }
 
 impl Conversion {
-    /// Of the run that is called `instance`, which began to count at `began`.
+    /// Creates the conversion for the run `instance`, whose count started at `began`.
     #[must_use]
     pub fn new(instance: &str, resource: Resource, began: SystemTime) -> Self {
         Self {
@@ -61,14 +61,22 @@ impl Conversion {
         }
     }
 
-    /// A snapshot that was taken at `now`, as it is sent.
-    pub fn request(&mut self, all: &[theirs::MetricFamily], now: SystemTime) -> MetricsRequest {
-        // A clock that was set back must not put an end before a start.
+    /// Converts a snapshot taken at `now` to a request.
+    pub fn request(
+        &mut self,
+        families: &[theirs::MetricFamily],
+        now: SystemTime,
+    ) -> MetricsRequest {
+        // If the clock was set back, an end must not precede a start.
         let now = now.max(self.before);
         self.snapshots += 1;
-        let metrics = all.iter().filter_map(|one| self.metric(one, now)).collect();
+        let metrics = families
+            .iter()
+            .filter_map(|family| self.metric(family, now))
+            .collect();
         let snapshot = self.snapshots;
-        self.seen.retain(|_, seen| seen.snapshot == snapshot);
+        self.seen
+            .retain(|_, first_seen| first_seen.snapshot == snapshot);
         self.before = now;
         MetricsRequest {
             resource_metrics: vec![ResourceMetrics {
@@ -90,7 +98,7 @@ impl Conversion {
         let data = match family.r#type() {
             MetricType::Counter => Data::Sum(Sum {
                 data_points: points
-                    .filter_map(|one| self.counter(&family.name, one, now))
+                    .filter_map(|metric| self.counter(&family.name, metric, now))
                     .collect(),
                 aggregation_temporality: CUMULATIVE,
                 is_monotonic: true,
@@ -98,13 +106,13 @@ impl Conversion {
             MetricType::Histogram | MetricType::GaugeHistogram => {
                 Data::Histogram(ExponentialHistogram {
                     data_points: points
-                        .filter_map(|one| self.histogram(&family.name, one, now))
+                        .filter_map(|metric| self.histogram(&family.name, metric, now))
                         .collect(),
                     aggregation_temporality: CUMULATIVE,
                 })
             }
             MetricType::Gauge | MetricType::Untyped | MetricType::Summary => Data::Gauge(Gauge {
-                data_points: points.filter_map(|one| gauge(one, now)).collect(),
+                data_points: points.filter_map(|metric| gauge(metric, now)).collect(),
             }),
         };
         Some(Metric {
@@ -118,29 +126,32 @@ impl Conversion {
     fn counter(
         &mut self,
         name: &str,
-        one: &theirs::Metric,
+        metric: &theirs::Metric,
         now: SystemTime,
     ) -> Option<NumberPoint> {
-        let counter = one.counter.as_ref()?;
-        let start = self.start(name, one, counter.value);
+        let counter = metric.counter.as_ref()?;
+        let start = self.start(name, metric, counter.value);
         let exemplar = counter.exemplar.as_ref();
         Some(NumberPoint {
-            attributes: attributes(&one.label),
+            attributes: attributes(&metric.label),
             start_time_unix_nano: unix_ns(start),
             time_unix_nano: unix_ns(now),
             as_double: Some(counter.value),
-            exemplars: exemplar.map(|one| self.exemplar(one)).into_iter().collect(),
+            exemplars: exemplar
+                .map(|metric| self.exemplar(metric))
+                .into_iter()
+                .collect(),
         })
     }
 
-    /// Leads to the span of the late activation that it names.
-    fn exemplar(&self, one: &theirs::Exemplar) -> Exemplar {
-        let number = one.label.iter().find(|label| label.name == EPISODE);
+    /// Converts an exemplar, which points to the span of the late wakeup that it names.
+    fn exemplar(&self, exemplar: &theirs::Exemplar) -> Exemplar {
+        let number = exemplar.label.iter().find(|label| label.name == EPISODE);
         let number = number.and_then(|label| label.value.parse().ok());
         let ids = number.map(|number| SpanIds::new(&self.instance, number));
         Exemplar {
-            filtered_attributes: attributes(&one.label),
-            as_double: Some(one.value),
+            filtered_attributes: attributes(&exemplar.label),
+            as_double: Some(exemplar.value),
             span_id: ids.map(|ids| ids.span.to_vec()).unwrap_or_default(),
             trace_id: ids.map(|ids| ids.trace.to_vec()).unwrap_or_default(),
         }
@@ -149,17 +160,17 @@ impl Conversion {
     fn histogram(
         &mut self,
         name: &str,
-        one: &theirs::Metric,
+        metric: &theirs::Metric,
         now: SystemTime,
     ) -> Option<HistogramPoint> {
-        let histogram = one.histogram.as_ref()?;
+        let histogram = metric.histogram.as_ref()?;
         #[expect(clippy::cast_precision_loss, reason = "compared with itself")]
-        let seen = self.start(name, one, histogram.sample_count as f64);
+        let first_seen = self.start(name, metric, histogram.sample_count as f64);
         let created = histogram.start_timestamp.as_ref();
         let created = created.and_then(|time| wall(time.seconds, time.nanos));
         Some(HistogramPoint {
-            attributes: attributes(&one.label),
-            start_time_unix_nano: unix_ns(created.map_or(seen, |created| created.min(now))),
+            attributes: attributes(&metric.label),
+            start_time_unix_nano: unix_ns(created.map_or(first_seen, |created| created.min(now))),
             time_unix_nano: unix_ns(now),
             count: histogram.sample_count,
             sum: Some(histogram.sample_sum),
@@ -170,35 +181,38 @@ impl Conversion {
         })
     }
 
-    /// Since when a series is counted that has come to `count`.
-    fn start(&mut self, name: &str, one: &theirs::Metric, count: f64) -> SystemTime {
-        let labels = one.label.iter();
+    /// Returns the start of the count of a series with the current `count`.
+    fn start(&mut self, name: &str, metric: &theirs::Metric, count: f64) -> SystemTime {
+        let labels = metric.label.iter();
         let labels = labels.map(|label| (label.name.clone(), label.value.clone()));
         let series = (name.to_owned(), labels.collect());
-        let before = self.seen.get(&series).filter(|seen| seen.count <= count);
-        let start = before.map_or(self.before, |seen| seen.start);
+        let before = self
+            .seen
+            .get(&series)
+            .filter(|first_seen| first_seen.count <= count);
+        let start = before.map_or(self.before, |first_seen| first_seen.start);
         let snapshot = self.snapshots;
-        let seen = FirstSeen {
+        let first_seen = FirstSeen {
             start,
             count,
             snapshot,
         };
-        self.seen.insert(series, seen);
+        self.seen.insert(series, first_seen);
         start
     }
 }
 
-fn gauge(one: &theirs::Metric, now: SystemTime) -> Option<NumberPoint> {
+fn gauge(metric: &theirs::Metric, now: SystemTime) -> Option<NumberPoint> {
     Some(NumberPoint {
-        attributes: attributes(&one.label),
+        attributes: attributes(&metric.label),
         time_unix_nano: unix_ns(now),
-        as_double: Some(one.gauge.as_ref()?.value),
+        as_double: Some(metric.gauge.as_ref()?.value),
         ..NumberPoint::default()
     })
 }
 
-/// Every bucket from the first that is used to the last, from the spans of those that
-/// are, each with the difference to the one before.
+/// Returns all buckets from the first used one to the last. `spans` are those of used buckets,
+/// `deltas` the differences between consecutive counts.
 fn buckets(spans: &[theirs::BucketSpan], deltas: &[i64]) -> Option<Buckets> {
     let mut left = deltas.iter();
     let (mut index, mut count) = (0_i32, 0_i64);
@@ -222,20 +236,20 @@ fn buckets(spans: &[theirs::BucketSpan], deltas: &[i64]) -> Option<Buckets> {
     })
 }
 
-/// Labels. A CPU is a number, as in the spans.
+/// Converts labels. A CPU is a number, as in the spans.
 fn attributes(labels: &[theirs::LabelPair]) -> Vec<KeyValue> {
-    let of = |label: &theirs::LabelPair| match &*label.name {
+    let value_of = |label: &theirs::LabelPair| match &*label.name {
         "cpu" => label.value.parse().map_or_else(
             |_| text(&label.name, &label.value),
             |number| attribute(&label.name, Value::Int(number)),
         ),
         _ => text(&label.name, &label.value),
     };
-    labels.iter().map(of).collect()
+    labels.iter().map(value_of).collect()
 }
 
-/// The unit of a series by its name, in UCUM. Where Prometheus gets it again it adds
-/// nothing, because the name has it already.
+/// Returns the unit of a series by its name, in UCUM. A conversion back to Prometheus adds
+/// nothing, because the name already contains the unit.
 fn unit(name: &str) -> &'static str {
     let name = name.strip_suffix("_total").unwrap_or(name);
     match name.rsplit('_').next() {

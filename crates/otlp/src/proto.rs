@@ -1,347 +1,317 @@
-//! The messages of OTLP 1.x that are sent and answered, by the numbers of their fields.
+//! Messages of OTLP 1.x that laggard sends and receives, with their field numbers.
 //!
-//! `opentelemetry-proto` has them all, and brings the SDK, an executor and a second
-//! `rand`; what is sent needs these few. Fields that are not written here are left out
-//! by who writes, and skipped by who reads.
+//! `opentelemetry-proto` has all messages, and brings the SDK, an executor and a second `rand`.
+//! laggard needs only these. Fields that are not listed are omitted by the writer and skipped by
+//! the reader.
 
-/// What is posted to `/v1/metrics`.
+/// Body of a post to `/v1/metrics`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct MetricsRequest {
-    /// One for each resource: here, one.
+    /// One element per resource: here, one.
     #[prost(message, repeated, tag = "1")]
     pub resource_metrics: Vec<ResourceMetrics>,
 }
 
-/// Metrics of a resource.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ResourceMetrics {
-    /// Of which.
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
-    /// By who counted them.
+    /// Metrics per scope.
     #[prost(message, repeated, tag = "2")]
     pub scope_metrics: Vec<ScopeMetrics>,
-    /// Whose words the attributes of the resource are.
+    /// Schema of the resource's attributes.
     #[prost(string, tag = "3")]
     pub schema_url: String,
 }
 
-/// Metrics of one who counted.
+/// Metrics of one scope.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ScopeMetrics {
-    /// Who.
     #[prost(message, optional, tag = "1")]
     pub scope: Option<Scope>,
-    /// The metrics.
     #[prost(message, repeated, tag = "2")]
     pub metrics: Vec<Metric>,
 }
 
-/// What is posted to `/v1/traces`.
+/// Body of a post to `/v1/traces`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TracesRequest {
-    /// One for each resource: here, one.
+    /// One element per resource: here, one.
     #[prost(message, repeated, tag = "1")]
     pub resource_spans: Vec<ResourceSpans>,
 }
 
-/// Spans of a resource.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ResourceSpans {
-    /// Of which.
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
-    /// By who saw them.
+    /// Spans per scope.
     #[prost(message, repeated, tag = "2")]
     pub scope_spans: Vec<ScopeSpans>,
-    /// Whose words the attributes of the resource are.
+    /// Schema of the resource's attributes.
     #[prost(string, tag = "3")]
     pub schema_url: String,
 }
 
-/// Spans of one who saw them.
+/// Spans of one scope.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ScopeSpans {
-    /// Who.
     #[prost(message, optional, tag = "1")]
     pub scope: Option<Scope>,
-    /// The spans.
     #[prost(message, repeated, tag = "2")]
     pub spans: Vec<Span>,
 }
 
-/// Who something is told of.
+/// Subject of the data: machine and program.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Resource {
-    /// What is known of it.
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }
 
-/// Who tells.
+/// Library that produced the data.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Scope {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Its version.
     #[prost(string, tag = "2")]
     pub version: String,
 }
 
-/// An attribute.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct KeyValue {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// What it is.
     #[prost(message, optional, tag = "2")]
     pub value: Option<AnyValue>,
 }
 
-/// What an attribute is.
+/// Value of an attribute.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AnyValue {
-    /// Of one of these sorts.
     #[prost(oneof = "Value", tags = "1, 2, 3")]
     pub value: Option<Value>,
 }
 
-/// What an attribute is, by its sort.
+/// Typed value of an attribute.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
-    /// A text.
     #[prost(string, tag = "1")]
     Text(String),
-    /// A statement.
     #[prost(bool, tag = "2")]
     Bool(bool),
-    /// A whole number.
     #[prost(int64, tag = "3")]
     Int(i64),
 }
 
-/// A metric: all series of a name.
+/// Metric: all series with one name.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Metric {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// What it says.
     #[prost(string, tag = "2")]
     pub description: String,
-    /// Its unit by UCUM; empty: a number.
+    /// Unit in UCUM; empty for a plain number.
     #[prost(string, tag = "3")]
     pub unit: String,
-    /// Its series.
     #[prost(oneof = "Data", tags = "5, 7, 10")]
     pub data: Option<Data>,
 }
 
-/// The series of a metric, by their sort.
+/// Series of a metric, by type.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Data {
-    /// What goes up and down.
+    /// Value that goes up and down.
     #[prost(message, tag = "5")]
     Gauge(Gauge),
-    /// What adds up.
+    /// Sum.
     #[prost(message, tag = "7")]
     Sum(Sum),
-    /// What is distributed.
+    /// Distribution.
     #[prost(message, tag = "10")]
     Histogram(ExponentialHistogram),
 }
 
-/// Series of what goes up and down.
+/// Series of a gauge.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Gauge {
-    /// One for each series.
+    /// One point per series.
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<NumberPoint>,
 }
 
-/// Series of what adds up.
+/// Series of a sum.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Sum {
-    /// One for each series.
+    /// One point per series.
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<NumberPoint>,
-    /// Since when it is counted: see [`CUMULATIVE`].
+    /// Start of the count: see [`CUMULATIVE`].
     #[prost(int32, tag = "2")]
     pub aggregation_temporality: i32,
-    /// Whether it only grows.
     #[prost(bool, tag = "3")]
     pub is_monotonic: bool,
 }
 
-/// Series of what is distributed.
+/// Series of a distribution.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ExponentialHistogram {
-    /// One for each series.
+    /// One point per series.
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<HistogramPoint>,
-    /// Since when it is counted: see [`CUMULATIVE`].
+    /// Start of the count: see [`CUMULATIVE`].
     #[prost(int32, tag = "2")]
     pub aggregation_temporality: i32,
 }
 
-/// Counted since the start that a point names, and not since the point before.
+/// Temporality: counted since the start in the point, not since the previous point.
 pub const CUMULATIVE: i32 = 2;
 
-/// A number at a time.
+/// Number at a time.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NumberPoint {
-    /// Of which series.
+    /// Labels of the series.
     #[prost(message, repeated, tag = "7")]
     pub attributes: Vec<KeyValue>,
-    /// Since when it is counted, Unix time.
+    /// Start of the count, Unix time.
     #[prost(fixed64, tag = "2")]
     pub start_time_unix_nano: u64,
-    /// When it was this, Unix time.
+    /// Time of the number, Unix time.
     #[prost(fixed64, tag = "3")]
     pub time_unix_nano: u64,
-    /// The number.
     #[prost(double, optional, tag = "4")]
     pub as_double: Option<f64>,
-    /// One of what was counted.
     #[prost(message, repeated, tag = "5")]
     pub exemplars: Vec<Exemplar>,
 }
 
-/// One of what was counted.
+/// Example of a counted event.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Exemplar {
-    /// What is told of it besides.
+    /// Attributes that are not labels of the series.
     #[prost(message, repeated, tag = "7")]
     pub filtered_attributes: Vec<KeyValue>,
-    /// By how much it was counted.
+    /// Amount of the count.
     #[prost(double, optional, tag = "3")]
     pub as_double: Option<f64>,
-    /// The span that tells of it.
+    /// Span of the event.
     #[prost(bytes = "vec", tag = "4")]
     pub span_id: Vec<u8>,
-    /// The trace of that.
+    /// Trace of the event.
     #[prost(bytes = "vec", tag = "5")]
     pub trace_id: Vec<u8>,
 }
 
-/// A distribution at a time.
+/// Distribution at a time.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct HistogramPoint {
-    /// Of which series.
+    /// Labels of the series.
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
-    /// Since when it is counted, Unix time.
+    /// Start of the count, Unix time.
     #[prost(fixed64, tag = "2")]
     pub start_time_unix_nano: u64,
-    /// When it was this, Unix time.
+    /// Time of the distribution, Unix time.
     #[prost(fixed64, tag = "3")]
     pub time_unix_nano: u64,
-    /// How many there are.
+    /// Number of values.
     #[prost(fixed64, tag = "4")]
     pub count: u64,
-    /// What they add up to.
+    /// Sum of the values.
     #[prost(double, optional, tag = "5")]
     pub sum: Option<f64>,
-    /// There are 2 to the power of this many buckets in an octave.
+    /// Log2 of the number of buckets per octave.
     #[prost(sint32, tag = "6")]
     pub scale: i32,
-    /// How many are at most the threshold below.
+    /// Number of values up to `zero_threshold`.
     #[prost(fixed64, tag = "7")]
     pub zero_count: u64,
-    /// The others.
+    /// Buckets of the other values.
     #[prost(message, optional, tag = "8")]
     pub positive: Option<Buckets>,
-    /// What counts as zero.
+    /// Maximum value that counts as zero.
     #[prost(double, tag = "14")]
     pub zero_threshold: f64,
 }
 
-/// Neighbouring buckets.
+/// Consecutive buckets.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Buckets {
-    /// The index of the first: it holds what is above base^index, and at most
-    /// base^(index + 1).
+    /// Index of the first bucket, which holds values above base^index and up to base^(index + 1).
     #[prost(sint32, tag = "1")]
     pub offset: i32,
-    /// How many are in each.
+    /// Number of values per bucket.
     #[prost(uint64, repeated, tag = "2")]
     pub bucket_counts: Vec<u64>,
 }
 
-/// A time with a beginning and an end.
+/// Interval of time.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Span {
-    /// Of which trace: 16 bytes.
+    /// ID of the trace: 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub trace_id: Vec<u8>,
-    /// Which in it: 8 bytes.
+    /// ID of the span: 8 bytes.
     #[prost(bytes = "vec", tag = "2")]
     pub span_id: Vec<u8>,
-    /// The one that it is a part of; empty: of none.
+    /// ID of the parent span; empty if there is none.
     #[prost(bytes = "vec", tag = "4")]
     pub parent_span_id: Vec<u8>,
-    /// Its name.
     #[prost(string, tag = "5")]
     pub name: String,
-    /// Its sort: see [`INTERNAL`].
+    /// Kind: see [`INTERNAL`].
     #[prost(int32, tag = "6")]
     pub kind: i32,
-    /// Its beginning, Unix time.
+    /// Start, Unix time.
     #[prost(fixed64, tag = "7")]
     pub start_time_unix_nano: u64,
-    /// Its end, Unix time.
+    /// End, Unix time.
     #[prost(fixed64, tag = "8")]
     pub end_time_unix_nano: u64,
-    /// What is told of it.
     #[prost(message, repeated, tag = "9")]
     pub attributes: Vec<KeyValue>,
-    /// What was in it.
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
 }
 
-/// Neither asked by another machine nor asking one.
+/// Kind of a span: no request from or to another machine.
 pub const INTERNAL: i32 = 1;
 
-/// Something in a span.
+/// Event in a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Event {
-    /// When, Unix time.
+    /// Unix time.
     #[prost(fixed64, tag = "1")]
     pub time_unix_nano: u64,
-    /// Its name.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// What is told of it.
     #[prost(message, repeated, tag = "3")]
     pub attributes: Vec<KeyValue>,
 }
 
-/// What is answered with 200: of metrics and of traces alike.
+/// Body of an answer with status 200, for metrics and traces.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Response {
-    /// What was not taken, where not all was.
+    /// Rejected items, if there are any.
     #[prost(message, optional, tag = "1")]
     pub partial_success: Option<PartialSuccess>,
 }
 
-/// What was not taken.
+/// Rejected items.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PartialSuccess {
-    /// How many points, or spans.
+    /// Number of points or spans.
     #[prost(int64, tag = "1")]
     pub rejected: i64,
-    /// Why.
+    /// Reason.
     #[prost(string, tag = "2")]
     pub error_message: String,
 }
 
-/// What is answered with any other status (`google.rpc.Status`).
+/// Body of an answer with any other status (`google.rpc.Status`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Status {
-    /// Why.
+    /// Reason.
     #[prost(string, tag = "2")]
     pub message: String,
 }

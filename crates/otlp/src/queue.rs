@@ -1,9 +1,8 @@
-//! What waits to be sent: in files, so that it outlives this program.
+//! Queue of requests in files, so that they outlive this program.
 //!
-//! A file has one request. It is written under another name and renamed, so that it is
-//! whole or not there; its checksum tells where a disk gave back something else. Where
-//! the disk takes nothing, a little is kept in memory. Where there is no room any more,
-//! the oldest goes.
+//! A file holds one request. It is written under another name and renamed, so that it is complete
+//! or absent; a checksum detects corruption on disk. If the disk is not writable, a small amount
+//! is kept in memory. If there is no room, the oldest requests are dropped.
 
 mod file;
 
@@ -20,15 +19,15 @@ use nix::unistd::geteuid;
 use crate::series::{Loss, OtlpSeries};
 use file::Head;
 
-/// Bytes in memory, of what is on no disk.
-const IN_MEMORY: u64 = 1 << 20;
+/// Maximum size in bytes of requests in memory.
+const MAX_IN_MEMORY_BYTES: u64 = 1 << 20;
 
-/// What a queue keeps.
+/// Limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueLimits {
-    /// Bytes at most.
+    /// Maximum size in bytes.
     pub bytes: u64,
-    /// For so long at most.
+    /// Maximum age of a request.
     pub age: Duration,
 }
 
@@ -41,68 +40,67 @@ impl Default for QueueLimits {
     }
 }
 
-/// Why there is no queue on disk.
+/// Reason why there is no queue on disk.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenQueueError {
-    /// It is no folder of ours.
+    /// It is not a directory of this user.
     #[error(
-        "`{0}` is to keep what waits to be sent, and is a link or no folder of this user; move it away"
+        "cannot use `{0}` as the send queue: it is a link or not a directory of this user; move it away"
     )]
     Foreign(PathBuf),
-    /// Somebody else sends from it.
-    #[error("`{0}` has what another program waits to send; end that one, or use another --store")]
+    /// Another program uses it.
+    #[error(
+        "the send queue `{0}` is in use by another program; end that program, or use another --store"
+    )]
     Taken(PathBuf),
-    /// It cannot be read or written.
-    #[error("keep what waits to be sent in `{path}`")]
-    Io {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    /// It is not readable or writable.
+    #[error("cannot use `{path}` as the send queue")]
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// One request that waits.
+/// Request in the queue.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedRequest {
     number: u64,
-    /// On disk, or in memory.
+    /// Size on disk or in memory.
     bytes: u64,
     spans: u64,
     made: SystemTime,
-    /// Where it is on no disk.
+    /// Body, if the request is not on disk.
     body: Option<Vec<u8>>,
 }
 
-/// A request that is to be sent now.
+/// Request that is to be sent now.
 #[derive(Debug)]
 pub(crate) struct Due {
     pub(crate) body: Vec<u8>,
     pub(crate) spans: u64,
 }
 
-/// What waits to be sent, the oldest first.
+/// Queue of requests, the oldest first.
 #[derive(Debug)]
 pub struct SpanQueue {
     dir: Option<PathBuf>,
-    /// Held as long as the queue is, or until its directory is made again.
+    /// Lock, held until the queue is dropped or its directory is created again.
     lock: Option<File>,
     limits: QueueLimits,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedRequest>,
     bytes: u64,
     next: u64,
     series: OtlpSeries,
-    /// Why the disk takes nothing, where it does not.
+    /// Reason why the disk is not writable, if it is not.
     pub(crate) unwritten: Option<String>,
 }
 
 impl SpanQueue {
-    /// In the folder `dir`, which is made where it is not there, with what is in it; or
-    /// in memory.
+    /// Opens the queue in `dir`, which is created if it does not exist, with its existing
+    /// requests; or a queue in memory.
     ///
     /// # Errors
-    /// When `dir` is not this user's, another program has it, or it cannot be read.
+    ///
+    /// Returns an error if `dir` does not belong to this user, if another program uses it, or if
+    /// it is not readable.
     pub fn open(
         dir: Option<&Path>,
         limits: QueueLimits,
@@ -114,7 +112,7 @@ impl SpanQueue {
             limits: match dir {
                 Some(_) => limits,
                 None => QueueLimits {
-                    bytes: limits.bytes.min(IN_MEMORY),
+                    bytes: limits.bytes.min(MAX_IN_MEMORY_BYTES),
                     ..limits
                 },
             },
@@ -137,24 +135,24 @@ impl SpanQueue {
         Ok(queue)
     }
 
-    /// Takes in what an earlier run left.
+    /// Adds the requests of an earlier run.
     fn find(&mut self, dir: &Path) -> io::Result<()> {
-        let mut found = Vec::new();
+        let mut requests = Vec::new();
         for entry in fs::read_dir(dir)? {
             let name = entry?.file_name();
             if file::is_begun(&name) {
-                // A run was killed while it wrote.
+                // An earlier run was killed during a write.
                 fs::remove_file(dir.join(&name))?;
             } else if let Some(number) = file::number(&name) {
-                found.push(number);
+                requests.push(number);
             }
         }
-        found.sort_unstable();
-        for number in found {
+        requests.sort_unstable();
+        for number in requests {
             self.next = self.next.max(number.saturating_add(1));
             let path = dir.join(file::name(number));
             match file::read_head(&path) {
-                Ok(Head { spans, made, bytes }) => self.add(Waiting {
+                Ok(Head { spans, made, bytes }) => self.add(QueuedRequest {
                     number,
                     bytes,
                     spans,
@@ -170,7 +168,7 @@ impl SpanQueue {
         Ok(())
     }
 
-    /// Takes in a request with so many spans.
+    /// Adds a request with `spans` spans.
     pub(crate) fn push(&mut self, body: Vec<u8>, spans: u64, now: SystemTime) {
         let number = self.next;
         self.next += 1;
@@ -201,7 +199,7 @@ impl SpanQueue {
                 None
             }
         };
-        self.add(Waiting {
+        self.add(QueuedRequest {
             number,
             bytes: on_disk.unwrap_or(body.len() as u64),
             spans,
@@ -211,19 +209,19 @@ impl SpanQueue {
         self.trim(now);
     }
 
-    /// The oldest, which stays until it is [done](Self::done). What is damaged or too old
-    /// is counted, and is none.
+    /// Returns the oldest request, which stays until [`Self::done`]. Damaged or expired requests
+    /// are counted and skipped.
     pub(crate) fn first(&mut self, now: SystemTime) -> Option<Due> {
         self.trim(now);
         loop {
-            let one = self.waiting.front()?;
-            let spans = one.spans;
-            if let Some(body) = &one.body {
+            let oldest = self.waiting.front()?;
+            let spans = oldest.spans;
+            if let Some(body) = &oldest.body {
                 let body = body.clone();
                 return Some(Due { body, spans });
             }
             let dir = self.dir.as_ref()?;
-            match file::read(&dir.join(file::name(one.number)), self.limits.bytes) {
+            match file::read(&dir.join(file::name(oldest.number)), self.limits.bytes) {
                 Ok(body) => return Some(Due { body, spans }),
                 Err(_) => {
                     self.series.lose_file();
@@ -233,7 +231,7 @@ impl SpanQueue {
         }
     }
 
-    /// The oldest need not wait any more.
+    /// Removes the oldest request.
     pub(crate) fn done(&mut self) {
         let Some(one) = self.waiting.pop_front() else {
             return;
@@ -245,22 +243,22 @@ impl SpanQueue {
         self.waiting.is_empty()
     }
 
-    /// Spans that are on no disk.
+    /// Returns the number of spans that are not on disk.
     pub(crate) fn spans_in_memory(&self) -> u64 {
-        let all = self.waiting.iter().filter(|one| one.body.is_some());
-        all.map(|one| one.spans).sum()
+        let in_memory = self.waiting.iter().filter(|request| request.body.is_some());
+        in_memory.map(|request| request.spans).sum()
     }
 
-    fn add(&mut self, one: Waiting) {
-        self.bytes = self.bytes.saturating_add(one.bytes);
-        self.waiting.push_back(one);
+    fn add(&mut self, request: QueuedRequest) {
+        self.bytes = self.bytes.saturating_add(request.bytes);
+        self.waiting.push_back(request);
         self.note_size();
     }
 
-    fn forget(&mut self, one: &Waiting) {
-        self.bytes = self.bytes.saturating_sub(one.bytes);
-        if let (Some(dir), None) = (&self.dir, &one.body) {
-            remove(&dir.join(file::name(one.number)));
+    fn forget(&mut self, request: &QueuedRequest) {
+        self.bytes = self.bytes.saturating_sub(request.bytes);
+        if let (Some(dir), None) = (&self.dir, &request.body) {
+            remove(&dir.join(file::name(request.number)));
         }
         self.note_size();
     }
@@ -271,48 +269,53 @@ impl SpanQueue {
     }
 
     fn lose_first(&mut self, reason: Loss) {
-        if let Some(one) = self.waiting.front() {
-            self.series.lose(reason, one.spans);
+        if let Some(request) = self.waiting.front() {
+            self.series.lose(reason, request.spans);
         }
         self.done();
     }
 
-    /// Keeps the limits.
+    /// Enforces the limits.
     fn trim(&mut self, now: SystemTime) {
-        // A clock that was set back makes nothing old.
-        let age = |one: &Waiting| now.duration_since(one.made).unwrap_or_default();
+        // A clock that was set back does not make requests old.
+        let age = |request: &QueuedRequest| now.duration_since(request.made).unwrap_or_default();
         while self
             .waiting
             .front()
-            .is_some_and(|one| age(one) > self.limits.age)
+            .is_some_and(|request| age(request) > self.limits.age)
         {
             self.lose_first(Loss::old);
         }
         while self.bytes > self.limits.bytes {
             self.lose_first(Loss::full);
         }
-        let in_memory = |one: &Waiting| one.body.as_ref().map_or(0, |body| body.len() as u64);
+        let in_memory =
+            |request: &QueuedRequest| request.body.as_ref().map_or(0, |body| body.len() as u64);
         let mut memory: u64 = self.waiting.iter().map(in_memory).sum();
-        while memory > IN_MEMORY {
-            let Some(index) = self.waiting.iter().position(|one| one.body.is_some()) else {
+        while memory > MAX_IN_MEMORY_BYTES {
+            let Some(index) = self
+                .waiting
+                .iter()
+                .position(|request| request.body.is_some())
+            else {
                 return;
             };
-            if let Some(one) = self.waiting.remove(index) {
-                memory -= in_memory(&one);
-                self.series.lose(Loss::full, one.spans);
-                self.forget(&one);
+            if let Some(request) = self.waiting.remove(index) {
+                memory -= in_memory(&request);
+                self.series.lose(Loss::full, request.spans);
+                self.forget(&request);
             }
         }
     }
 }
 
-/// What cannot be removed is met again at the next start: sent twice, it is the same
-/// spans.
+/// A file that cannot be removed is found again at the next start; sending it twice repeats the
+/// same spans.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// Makes the folder where it is not there, and refuses one that others may change.
+/// Creates the directory if it does not exist, and refuses one that others may change.
 fn make_own(dir: &Path) -> Result<(), OpenQueueError> {
     let io = |source| OpenQueueError::Io {
         path: dir.to_owned(),
@@ -323,9 +326,9 @@ fn make_own(dir: &Path) -> Result<(), OpenQueueError> {
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
         Err(err) => return Err(io(err)),
     }
-    let found = fs::symlink_metadata(dir).map_err(io)?;
-    let is_own = geteuid().as_raw() == found.uid();
-    if found.is_dir() && is_own && found.mode() & 0o022 == 0 {
+    let metadata = fs::symlink_metadata(dir).map_err(io)?;
+    let is_own = geteuid().as_raw() == metadata.uid();
+    if metadata.is_dir() && is_own && metadata.mode() & 0o022 == 0 {
         Ok(())
     } else {
         Err(OpenQueueError::Foreign(dir.to_owned()))

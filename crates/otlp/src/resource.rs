@@ -1,4 +1,4 @@
-//! Who is told of: this machine and this run of the program, in the words of
+//! Resource of the data: this machine and this run of the program, in the terms of
 //! OpenTelemetry's conventions.
 
 use std::fmt::Write as _;
@@ -6,30 +6,28 @@ use std::io;
 
 use crate::proto::{AnyValue, KeyValue, Resource, Scope, Value};
 
-/// Whose words the attributes are.
+/// Schema of the attributes.
 pub(crate) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 
-/// The machine and the program.
+/// Facts about the machine and the program.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceFacts {
-    /// The machine's name.
     pub host_name: String,
-    /// What tells it from all others, such as its machine-id, where it has one.
+    /// Unique ID of the machine, such as its machine-id, if it has one.
     pub host_id: Option<String>,
-    /// Its architecture, as the kernel names it.
+    /// Architecture, as the kernel names it.
     pub architecture: String,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// The distribution.
     pub distribution: Option<String>,
-    /// This run of the program, as nothing else is called.
+    /// Unique ID of this run of the program.
     pub instance: String,
-    /// What the user adds, or says instead.
+    /// Attributes that the user adds or overrides.
     pub said: Vec<(String, String)>,
 }
 
 impl ResourceFacts {
-    /// As it is sent.
+    /// Converts the facts to a message.
     #[must_use]
     pub fn resource(&self) -> Resource {
         let own = [
@@ -43,19 +41,19 @@ impl ResourceFacts {
             ("os.version", Some(&*self.kernel)),
             ("os.description", self.distribution.as_deref()),
         ];
-        let is_said = |key: &str| self.said.iter().any(|(said, _)| said == key);
+        let is_said = |key: &str| self.said.iter().any(|(overrides, _)| overrides == key);
         let own = own
             .into_iter()
             .filter(|(key, _)| !is_said(key))
             .filter_map(|(key, value)| Some(text(key, value.filter(|value| !value.is_empty())?)));
-        let said = self.said.iter().map(|(key, value)| text(key, value));
+        let overrides = self.said.iter().map(|(key, value)| text(key, value));
         Resource {
-            attributes: own.chain(said).collect(),
+            attributes: own.chain(overrides).collect(),
         }
     }
 }
 
-/// The conventions' word for an architecture.
+/// Returns the conventions' name of an architecture.
 fn architecture(kernel_s: &str) -> &str {
     match kernel_s {
         "x86_64" => "amd64",
@@ -65,7 +63,7 @@ fn architecture(kernel_s: &str) -> &str {
     }
 }
 
-/// Who counts and sees.
+/// Returns the scope: this library.
 pub(crate) fn scope() -> Scope {
     Scope {
         name: "laggard".into(),
@@ -73,17 +71,18 @@ pub(crate) fn scope() -> Scope {
     }
 }
 
-/// What no other run of the program is called, from random numbers.
+/// Returns a unique ID for a run, from random numbers.
 ///
 /// # Errors
-/// When the system has no random numbers.
+///
+/// Returns an error if the system has no random numbers.
 pub fn new_instance() -> io::Result<String> {
     use ring::rand::SecureRandom as _;
 
     let mut bytes = [0; 16];
     let filled = ring::rand::SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| io::Error::other("the system has no random numbers"))?;
-    // A UUID of version 4 (RFC 9562, section 5.4), which the conventions ask for.
+    // UUID of version 4 (RFC 9562, section 5.4), which the conventions require.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let mut text = String::new();
@@ -91,12 +90,12 @@ pub fn new_instance() -> io::Result<String> {
         if matches!(index, 4 | 6 | 8 | 10) {
             text.push('-');
         }
-        write!(text, "{byte:02x}").expect("memory is written to");
+        write!(text, "{byte:02x}").expect("a write to memory succeeds");
     }
     Ok(text)
 }
 
-/// An attribute that is a text.
+/// Returns a text attribute.
 pub(crate) fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::Text(value.into()))
 }
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_says_stands_for_what_is_known_and_what_is_not_known_is_left_out() {
+    fn user_attributes_override_known_ones_and_unknown_ones_are_omitted() {
         let facts = ResourceFacts {
             host_name: "cell-7".into(),
             architecture: "aarch64".into(),
@@ -123,30 +122,30 @@ mod tests {
 
         let resource = facts.resource();
 
-        let all: Vec<(&str, &AnyValue)> = resource
+        let attributes: Vec<(&str, &AnyValue)> = resource
             .attributes
             .iter()
-            .map(|one| (&*one.key, one.value.as_ref().unwrap()))
+            .map(|attribute| (&*attribute.key, attribute.value.as_ref().unwrap()))
             .collect();
         let value = |key: &str| {
-            let found: Vec<_> = all.iter().filter(|(name, _)| *name == key).collect();
-            assert!(found.len() <= 1, "{key} is told twice");
-            found.first().map(|(_, value)| (*value).clone())
+            let matches: Vec<_> = attributes.iter().filter(|(name, _)| *name == key).collect();
+            assert!(matches.len() <= 1, "{key} occurs twice");
+            matches.first().map(|(_, value)| (*value).clone())
         };
-        let of = |text: &str| {
+        let text_value = |text: &str| {
             Some(AnyValue {
                 value: Some(Value::Text(text.into())),
             })
         };
-        assert_eq!(value("service.name"), of("latency"));
-        assert_eq!(value("host.name"), of("cell-7"));
-        assert_eq!(value("host.arch"), of("arm64"));
+        assert_eq!(value("service.name"), text_value("latency"));
+        assert_eq!(value("host.name"), text_value("cell-7"));
+        assert_eq!(value("host.arch"), text_value("arm64"));
         assert_eq!(value("host.id"), None);
         assert_eq!(value("os.version"), None);
     }
 
     #[test]
-    fn two_runs_are_never_called_alike() {
+    fn run_ids_are_unique() {
         let (one, other) = (new_instance().unwrap(), new_instance().unwrap());
 
         assert_ne!(one, other);

@@ -1,8 +1,8 @@
-//! Sends, on a thread of its own, what others hand over.
+//! Sender in a separate thread.
 //!
-//! Series are cumulative: what was counted while a collector could not be reached is in
-//! the next request that it takes, so none of them waits but the newest, which is read
-//! when it is sent. Late activations are told once, so they wait in the queue.
+//! Series are cumulative: counts from a time when the collector was not reachable are in the next
+//! accepted request. Only the newest snapshot is needed, and it is taken when it is sent. Late
+//! wakeups are sent once, so they wait in the queue.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
@@ -18,33 +18,32 @@ use crate::series::{Became, Loss, OtlpSeries, Signal};
 use crate::span::{LateSpan, traces};
 use crate::target::{OtlpTarget, TargetError};
 
-/// Late activations that may wait to be looked at by the sender, which may wait for a
-/// collector meanwhile: a few minutes of those that there may be.
-const HANDED_OVER: usize = 256;
-/// For so long late activations are gathered into one request.
+/// Maximum number of late wakeups that wait for the sender, which may be waiting for a collector:
+/// those of a few minutes.
+const MAX_HANDED_OVER: usize = 256;
+/// Time for which late wakeups are collected into one request.
 const GATHER: Duration = Duration::from_secs(5);
-/// So many of them make one, at most.
-const TOGETHER: usize = 100;
-/// How long the end may wait for the collector, for each of two requests.
-const LAST: Duration = Duration::from_secs(1);
+/// Maximum number of late wakeups per request.
+const MAX_PER_REQUEST: usize = 100;
+/// Maximum time at the end for each of two requests.
+const MAX_LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// What a sender is made of.
+/// Parts of a sender.
 pub struct SenderParts {
-    /// Where to.
+    /// Destination.
     pub target: OtlpTarget,
-    /// Of whom.
+    /// Resource of the data.
     pub resource: Resource,
-    /// What this run is called.
+    /// ID of this run.
     pub instance: String,
-    /// When it began to count.
+    /// Start of the count.
     pub began: SystemTime,
-    /// What waits.
     pub queue: SpanQueue,
-    /// What is said of sending.
+    /// Series about the sender itself.
     pub series: OtlpSeries,
-    /// Reads all series.
+    /// Function that reads all series.
     pub snapshot: Box<dyn Fn() -> Vec<MetricFamily> + Send>,
-    /// Tells the user.
+    /// Function that prints a message for the user.
     pub say: fn(&str),
 }
 
@@ -56,7 +55,7 @@ impl std::fmt::Debug for SenderParts {
     }
 }
 
-/// Takes late activations to the sender, which ends when this is dropped.
+/// Interface that passes late wakeups to the sender. The sender ends when this is dropped.
 #[derive(Clone, Debug)]
 pub struct Handover {
     to: SyncSender<LateSpan>,
@@ -64,7 +63,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// Hands one over, and waits for nothing: where there is no room, it is counted.
+    /// Passes a late wakeup without blocking. If there is no room, it is counted.
     pub fn late(&self, late: LateSpan) {
         match self.to.try_send(late) {
             Ok(()) => {}
@@ -75,27 +74,26 @@ impl Handover {
     }
 }
 
-/// Whether one sort of request goes well, and when the next is due.
+/// State of one kind of request, and the time of the next.
 #[derive(Debug)]
 struct Course {
     due: Instant,
     backoff: Backoff,
-    /// What was said of it last: the same again is not news.
+    /// Last message, which is not repeated.
     said: Option<String>,
 }
 
-/// Sends.
 pub struct OtlpSender {
     client: Client,
     parts: SenderParts,
     conversion: Conversion,
     from: Receiver<LateSpan>,
     gathered: Vec<LateSpan>,
-    /// When what is gathered becomes a request.
+    /// Time at which the collected wakeups become a request.
     gathered_by: Option<Instant>,
     metrics: Course,
     traces: Course,
-    /// What was said of the queue last.
+    /// Last message about the queue.
     unwritten: Option<String>,
 }
 
@@ -108,12 +106,13 @@ impl std::fmt::Debug for OtlpSender {
 }
 
 impl OtlpSender {
-    /// A sender, and how to hand over to it.
+    /// Creates a sender and its interface.
     ///
     /// # Errors
-    /// When it is to be encrypted, and nobody is trusted.
+    ///
+    /// Returns an error for an encrypted connection without trusted authorities.
     pub fn new(parts: SenderParts) -> Result<(Self, Handover), TargetError> {
-        let (to, from) = sync_channel(HANDED_OVER);
+        let (to, from) = sync_channel(MAX_HANDED_OVER);
         let handover = Handover {
             to,
             series: parts.series.clone(),
@@ -138,7 +137,7 @@ impl OtlpSender {
         Ok((sender, handover))
     }
 
-    /// Sends until nobody can hand over any more; then once more, for short.
+    /// Sends until the interface is dropped, then makes one last short attempt.
     pub fn run(mut self) {
         loop {
             let wait = self.next().saturating_duration_since(Instant::now());
@@ -162,7 +161,7 @@ impl OtlpSender {
         self.end();
     }
 
-    /// When there is something to do.
+    /// Returns the time of the next work.
     fn next(&self) -> Instant {
         let is_waiting = !self.parts.queue.is_empty();
         let traces = is_waiting.then_some(self.traces.due);
@@ -173,12 +172,12 @@ impl OtlpSender {
     fn gather(&mut self, late: LateSpan) {
         self.gathered.push(late);
         let by = self.gathered_by.get_or_insert(Instant::now() + GATHER);
-        if self.gathered.len() >= TOGETHER {
+        if self.gathered.len() >= MAX_PER_REQUEST {
             *by = Instant::now();
         }
     }
 
-    /// Puts what was gathered into the queue.
+    /// Moves the collected wakeups to the queue.
     fn put_by(&mut self) {
         self.gathered_by = None;
         let late = std::mem::take(&mut self.gathered);
@@ -215,7 +214,7 @@ impl OtlpSender {
         self.metrics.went(outcome, every, "series", self.parts.say);
     }
 
-    /// Sends the oldest that waits.
+    /// Sends the oldest request of the queue.
     fn send_traces(&mut self, patience: Duration) {
         let Some(due) = self.parts.queue.first(SystemTime::now()) else {
             return;
@@ -241,12 +240,11 @@ impl OtlpSender {
             .went(outcome, Duration::ZERO, "late activations", self.parts.say);
     }
 
-    /// What is known now is tried once more, for short. What waits on disk is sent by the
-    /// next run.
+    /// Makes a last short attempt with the current data. The next run sends the requests on disk.
     fn end(&mut self) {
         self.put_by();
-        self.send_metrics(LAST);
-        let until = Instant::now() + LAST;
+        self.send_metrics(MAX_LAST_WAIT);
+        let until = Instant::now() + MAX_LAST_WAIT;
         while !self.parts.queue.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.traces.said.is_some() {
@@ -257,7 +255,7 @@ impl OtlpSender {
         let lost = self.parts.queue.spans_in_memory();
         if lost > 0 {
             (self.parts.say)(&format!(
-                "{lost} spans of late activations waited in memory and are lost"
+                "{lost} spans of late wakeups were only in memory and are lost"
             ));
         }
     }
@@ -272,24 +270,24 @@ fn became(outcome: &Posted) -> Became {
 }
 
 impl Course {
-    /// A request went so; the next is due `every` so often.
+    /// Handles the outcome of a request. The next is due after `every`.
     fn went(&mut self, outcome: Posted, every: Duration, what: &str, say: fn(&str)) {
         let (wait, news) = match outcome {
             Posted::Taken(0, None) => (every, None),
             Posted::Taken(rejected, why) => {
-                let why = why.unwrap_or_else(|| "it does not say why".into());
+                let why = why.unwrap_or_else(|| "it gives no reason".into());
                 (
                     every,
-                    Some(format!("of them, the collector left out {rejected}: {why}")),
+                    Some(format!("the collector rejected {rejected}: {why}")),
                 )
             }
             Posted::Refused(why) => {
-                let news = format!("the collector refuses them, and they are dropped: it {why}");
+                let news = format!("the collector refuses them, so they are dropped: it {why}");
                 (every, Some(news))
             }
             Posted::Later(after, why) => {
                 let wait = self.backoff.wait(after);
-                let news = format!("they are not sent now, and it is tried again: {why}");
+                let news = format!("cannot send them now, will retry: {why}");
                 self.due = Instant::now() + wait;
                 self.tell(Some(news), what, say);
                 return;
@@ -306,7 +304,7 @@ impl Course {
         }
         match &news {
             Some(news) => say(&format!("OTLP, {what}: {news}")),
-            None => say(&format!("OTLP, {what}: the collector takes them again")),
+            None => say(&format!("OTLP, {what}: the collector accepts them again")),
         }
         self.said = news;
     }

@@ -1,4 +1,4 @@
-//! What is said of sending itself, beside what is measured.
+//! Series about the sender itself.
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// What is sent.
+/// Kind of data.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 #[expect(non_camel_case_types, reason = "they are the values of a label")]
 pub(crate) enum Signal {
@@ -14,37 +14,37 @@ pub(crate) enum Signal {
     traces,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 #[expect(non_camel_case_types, reason = "they are the values of a label")]
 pub(crate) enum Became {
-    /// It was taken, or but for a part.
+    /// Accepted, at least partly.
     taken,
-    /// It is tried again.
+    /// Will be retried.
     delayed,
-    /// It never will be taken.
+    /// Will never be accepted.
     refused,
 }
 
-/// Why a span was not sent.
+/// Reason why a span was not sent.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 #[expect(non_camel_case_types, reason = "they are the values of a label")]
 pub(crate) enum Loss {
-    /// More came at once than are handed over.
+    /// More late wakeups than the sender takes at once.
     crowded,
-    /// The queue had no room for it any more.
+    /// The queue was full.
     full,
-    /// It had waited for too long.
+    /// The request was too old.
     old,
-    /// What the disk gave back is not what was written.
+    /// The file on disk was damaged.
     damaged,
-    /// The collector refused the request that it was in.
+    /// The collector refused the request.
     refused,
-    /// The collector took that request, but not it.
+    /// The collector accepted the request without this span.
     rejected,
 }
 
-/// All reasons, so that each has a zero to begin with.
+/// All reasons, so that each series starts with zero.
 const LOSSES: [Loss; 6] = [
     Loss::crowded,
     Loss::full,
@@ -65,7 +65,7 @@ struct LossLabels {
     reason: Loss,
 }
 
-/// Counts of what was sent and what was not.
+/// Counts of sent and unsent data.
 #[derive(Clone, Debug, Default)]
 pub struct OtlpSeries {
     requests: Family<RequestLabels, Counter>,
@@ -77,7 +77,7 @@ pub struct OtlpSeries {
 }
 
 impl OtlpSeries {
-    /// Registers all of them.
+    /// Registers all series.
     pub fn register(&self, all: &mut Registry) {
         for signal in [Signal::metrics, Signal::traces] {
             for outcome in [Became::taken, Became::delayed, Became::refused] {

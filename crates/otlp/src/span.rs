@@ -1,4 +1,4 @@
-//! A late activation as a span, and its stages as the children of that.
+//! Late wakeup as a span, with its stages as child spans.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,51 +11,45 @@ use crate::proto::{
 };
 use crate::resource::{SCHEMA, attribute, scope, text};
 
-/// A late activation.
+/// Late wakeup.
 #[derive(Clone, Debug)]
 pub struct LateSpan {
-    /// Its number among those of this run.
+    /// Number within this run.
     pub episode: u64,
-    /// The recording that it is in, and its number there.
+    /// Recording that contains it, and its number there.
     pub recorded: Option<(String, u64)>,
-    /// The programmed time, by the wall clock as it was when measuring began.
+    /// Expiry, by the wall clock at the start of the measurement.
     pub expiry: SystemTime,
-    /// The service.
     pub line: Line,
-    /// Where it ran.
     pub cpu: Cpu,
-    /// How late it was.
     pub latency: Nanos,
-    /// Whether it had not run when measuring ended: it was at least so late.
+    /// Whether it had not run when the measurement ended: the latency is then a lower bound.
     pub is_censored: bool,
-    /// Each stage that was seen, after the expiry, in order; the last is the latency.
+    /// Times of the known stages after the expiry, in order; the last is the latency.
     pub stages: Vec<(Stage, Nanos)>,
-    /// Who took how much of it, most first; empty: nobody watched.
+    /// Causes, the largest first; empty if no trace data were recorded.
     pub causes: Vec<SpanCause>,
 }
 
-/// What took a part of a late activation's time.
+/// Cause of a part of a late wakeup's latency.
 #[derive(Clone, Debug)]
 pub struct SpanCause {
-    /// Its class, as recordings name it.
+    /// Class, as recordings name it.
     pub class: String,
-    /// Who it was.
+    /// Culprit.
     pub who: Option<String>,
-    /// How much it took.
     pub time: Nanos,
 }
 
-/// What a late activation of a run is called: the same whenever it is asked.
+/// IDs of a late wakeup, which depend only on the run and its number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SpanIds {
-    /// The trace's.
     pub trace: [u8; 16],
-    /// The span's.
     pub span: [u8; 8],
 }
 
 impl SpanIds {
-    /// Of the late activation `episode` of the run that is called `instance`.
+    /// Computes the IDs of late wakeup `episode` of the run `instance`.
     #[must_use]
     pub fn new(instance: &str, episode: u64) -> Self {
         let hash = digest(&SHA256, format!("{instance}/{episode}").as_bytes());
@@ -65,23 +59,23 @@ impl SpanIds {
         Self { trace, span }
     }
 
-    /// Of the child that is the `index`th.
+    /// Returns the ID of child `index`.
     fn child(&self, index: usize) -> Vec<u8> {
-        let mut of = self.span.to_vec();
-        of.extend(index.to_le_bytes());
-        digest(&SHA256, &of).as_ref()[..8].to_vec()
+        let mut input = self.span.to_vec();
+        input.extend(index.to_le_bytes());
+        digest(&SHA256, &input).as_ref()[..8].to_vec()
     }
 }
 
 impl LateSpan {
-    /// How many spans it is sent as.
+    /// Returns the number of spans that it is sent as.
     #[must_use]
     pub fn count(&self) -> u64 {
         1 + self.stages.len() as u64
     }
 
-    /// The span, then those of its stages, which follow each other without a gap from its
-    /// beginning to its end.
+    /// Appends the span, then those of its stages, which are contiguous from its start to its
+    /// end.
     fn spans(&self, instance: &str, into: &mut Vec<Span>) {
         let ids = SpanIds::new(instance, self.episode);
         let name = line_name(self.line.service, self.line.route);
@@ -117,7 +111,7 @@ impl LateSpan {
     fn attributes(&self) -> Vec<KeyValue> {
         let int =
             |key, value: u64| attribute(key, Value::Int(value.try_into().unwrap_or(i64::MAX)));
-        let mut all = vec![
+        let mut attributes = vec![
             text("laggard.service", &self.line.service.to_string()),
             text("laggard.route", &self.line.route.to_string()),
             int("laggard.cpu", self.cpu.0.into()),
@@ -126,19 +120,20 @@ impl LateSpan {
             attribute("laggard.censored", Value::Bool(self.is_censored)),
         ];
         if let Some((recording, number)) = &self.recorded {
-            all.push(text("laggard.recording", recording));
-            all.push(int("laggard.recording.episode", *number));
+            attributes.push(text("laggard.recording", recording));
+            attributes.push(int("laggard.recording.episode", *number));
         }
         if let Some(first) = self.causes.first() {
-            all.push(text("laggard.cause.class", &first.class));
+            attributes.push(text("laggard.cause.class", &first.class));
             if let Some(who) = &first.who {
-                all.push(text("laggard.cause.who", who));
+                attributes.push(text("laggard.cause.who", who));
             }
         }
-        all
+        attributes
     }
 
-    /// Every cause. When it began is not one time: it may have come and gone.
+    /// Returns an event per cause. A cause has no single start time, because it may occur in
+    /// several parts.
     fn events(&self, start: u64) -> Vec<Event> {
         let event = |cause: &SpanCause| Event {
             time_unix_nano: start,
@@ -162,12 +157,12 @@ impl LateSpan {
     }
 }
 
-/// Late activations as they are sent.
+/// Returns late wakeups as a request.
 #[must_use]
 pub fn traces(late: &[LateSpan], resource: &Resource, instance: &str) -> TracesRequest {
     let mut spans = Vec::new();
-    for one in late {
-        one.spans(instance, &mut spans);
+    for wakeup in late {
+        wakeup.spans(instance, &mut spans);
     }
     TracesRequest {
         resource_spans: vec![ResourceSpans {
@@ -181,7 +176,7 @@ pub fn traces(late: &[LateSpan], resource: &Resource, instance: &str) -> TracesR
     }
 }
 
-/// Unix time; 0 before 1970, which is "not known".
+/// Returns the Unix time in ns; 0, which means unknown, before 1970.
 pub(crate) fn unix_ns(time: SystemTime) -> u64 {
     let since: Duration = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Nanos::from(since).ns()
@@ -227,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_children_of_a_late_activation_add_up_to_it_exactly_and_leave_no_gap() {
+    fn children_of_a_late_wakeup_add_up_to_it_without_a_gap() {
         let late = late();
 
         let spans = spans(&late);
@@ -235,24 +230,27 @@ mod tests {
         let (whole, parts) = spans.split_first().unwrap();
         assert_eq!(spans.len() as u64, late.count());
         assert_eq!(whole.start_time_unix_nano, 1_700_000_000_000_000_001);
-        let took = |one: &Span| one.end_time_unix_nano - one.start_time_unix_nano;
+        let took = |span: &Span| span.end_time_unix_nano - span.start_time_unix_nano;
         assert_eq!(took(whole), 1_234_567);
         assert_eq!(parts.iter().map(took).sum::<u64>(), 1_234_567);
-        let mut at = whole.start_time_unix_nano;
+        let mut time_ns = whole.start_time_unix_nano;
         for part in parts {
-            assert_eq!(part.start_time_unix_nano, at, "{}", part.name);
+            assert_eq!(part.start_time_unix_nano, time_ns, "{}", part.name);
             assert_eq!(part.parent_span_id, whole.span_id);
             assert_eq!(part.trace_id, whole.trace_id);
-            at = part.end_time_unix_nano;
+            time_ns = part.end_time_unix_nano;
         }
-        assert_eq!(at, whole.end_time_unix_nano);
+        assert_eq!(time_ns, whole.end_time_unix_nano);
     }
 
     #[test]
-    fn the_same_late_activation_is_the_same_span_and_another_or_another_run_s_is_not() {
+    fn span_ids_depend_only_on_the_run_and_the_number() {
         let mut ids: Vec<Vec<u8>> = Vec::new();
-        ids.extend(spans(&late()).into_iter().map(|one| one.span_id));
-        let again: Vec<Vec<u8>> = spans(&late()).into_iter().map(|one| one.span_id).collect();
+        ids.extend(spans(&late()).into_iter().map(|span| span.span_id));
+        let again: Vec<Vec<u8>> = spans(&late())
+            .into_iter()
+            .map(|span| span.span_id)
+            .collect();
 
         assert_eq!(ids, again);
         let distinct: std::collections::BTreeSet<_> = ids.iter().collect();

@@ -1,52 +1,50 @@
-//! Where to send, and as whom: what the user says, and what OpenTelemetry's environment
-//! variables say.
+//! Destination and identity of the sender, from options and OpenTelemetry's environment
+//! variables.
 
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
-/// How often metrics are sent where nothing else is said.
-const EVERY: Duration = Duration::from_secs(60);
-/// How long a request may take where nothing else is said.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// What can be asked of either.
-const LEAST: Duration = Duration::from_millis(100);
+/// Default interval of metrics.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+/// Default timeout of a request.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Minimum of both.
+const MIN_TIME: Duration = Duration::from_millis(100);
 
-/// Why nothing can be sent.
+/// Reason why data cannot be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// It is no address of a collector.
-    #[error("`{0}` is no address of a collector; write it as http://localhost:4318")]
+    /// The address is invalid.
+    #[error("`{0}` is not the address of a collector; write it as http://localhost:4318")]
     NoUrl(String),
-    /// It has a password, which would be said wherever it is named.
+    /// The address contains a password, which would appear in messages.
     #[error(
         "the address of the collector has a user or a password in it; put them into \
          OTEL_EXPORTER_OTLP_HEADERS (Authorization=Basic%20...)"
     )]
     Password,
-    /// Another protocol is asked for.
+    /// The protocol is not supported.
     #[error(
         "OTEL_EXPORTER_OTLP_PROTOCOL asks for `{0}`, and only http/protobuf is spoken; \
          collectors take that at port 4318"
     )]
     Protocol(String),
-    /// A list of names and values is none. The values may be secret.
-    #[error("{0} is no list as in name=value,other=value, percent-encoded (at entry {1})")]
+    /// A list of names and values is invalid. The values may be secret.
+    #[error("{0} is invalid at entry {1}; write it as name=value,other=value, percent-encoded")]
     List(&'static str, usize),
-    /// A time is none.
-    #[error("{0} is `{1}`; give a whole number of milliseconds, from 100 on")]
+    /// A time is invalid.
+    #[error("{0} is `{1}`; use a whole number of milliseconds, at least 100")]
     Time(&'static str, String),
-    /// Certificates that are to be trusted cannot be read.
-    #[error("read the certificates in `{path}` (OTEL_EXPORTER_OTLP_CERTIFICATE)")]
+    /// The file of trusted certificates is not readable.
+    #[error("cannot read the certificates in `{path}` (OTEL_EXPORTER_OTLP_CERTIFICATE)")]
     Certificates {
-        /// Where they should be.
         path: String,
-        /// Why not.
         source: std::io::Error,
     },
-    /// Nobody is trusted.
+    /// There are no trusted authorities.
     #[error(
         "no certificate of an authority was found in {0}; install ca-certificates, or name a file \
          in OTEL_EXPORTER_OTLP_CERTIFICATE"
@@ -54,7 +52,7 @@ pub enum TargetError {
     NoAuthority(String),
 }
 
-/// Where to send, and how.
+/// Destination and options of the sender.
 #[derive(Clone)]
 pub struct OtlpTarget {
     pub(crate) metrics: Uri,
@@ -62,12 +60,12 @@ pub struct OtlpTarget {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) every: Duration,
     pub(crate) patience: Duration,
-    /// A file of authorities to trust instead of the system's.
+    /// File of trusted authorities, instead of the system's.
     pub(crate) certificates: Option<String>,
     said: Vec<(String, String)>,
 }
 
-// Headers are often passwords.
+// Omits headers, which often contain passwords.
 impl std::fmt::Debug for OtlpTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OtlpTarget")
@@ -79,29 +77,29 @@ impl std::fmt::Debug for OtlpTarget {
 }
 
 impl OtlpTarget {
-    /// The collector at `url`, or the one that the `environment` names; `None`: neither
-    /// is said.
+    /// Returns the collector at `url`, or the one in the `environment`; `None` if neither is set.
     ///
     /// # Errors
-    /// When what is said is nothing that can be done.
+    ///
+    /// Returns an error if a setting is invalid.
     pub fn new(
         url: Option<&str>,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, TargetError> {
-        let said = |name: &str| environment(name).filter(|value| !value.is_empty());
+        let set = |name: &str| environment(name).filter(|value| !value.is_empty());
         let base = url.map(str::to_owned);
-        let Some(base) = base.or_else(|| said("OTEL_EXPORTER_OTLP_ENDPOINT")) else {
+        let Some(base) = base.or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT")) else {
             return Ok(None);
         };
-        if let Some(protocol) = said("OTEL_EXPORTER_OTLP_PROTOCOL")
+        if let Some(protocol) = set("OTEL_EXPORTER_OTLP_PROTOCOL")
             && protocol != "http/protobuf"
         {
             return Err(TargetError::Protocol(protocol));
         }
         let base = base.trim_end_matches('/');
-        let list = |name| said(name).map_or(Ok(Vec::new()), |text| pairs(name, &text));
+        let list = |name| set(name).map_or(Ok(Vec::new()), |text| pairs(name, &text));
         let mut about = list("OTEL_RESOURCE_ATTRIBUTES")?;
-        if let Some(name) = said("OTEL_SERVICE_NAME") {
+        if let Some(name) = set("OTEL_SERVICE_NAME") {
             about.retain(|(key, _)| key != "service.name");
             about.push(("service.name".into(), name));
         }
@@ -110,20 +108,20 @@ impl OtlpTarget {
             metrics: address(base, "/v1/metrics")?,
             traces: address(base, "/v1/traces")?,
             headers: headers_of(headers, &list(headers)?)?,
-            every: time("OTEL_METRIC_EXPORT_INTERVAL", &said)?.unwrap_or(EVERY),
-            patience: time("OTEL_EXPORTER_OTLP_TIMEOUT", &said)?.unwrap_or(PATIENCE),
-            certificates: said("OTEL_EXPORTER_OTLP_CERTIFICATE"),
+            every: time("OTEL_METRIC_EXPORT_INTERVAL", &set)?.unwrap_or(DEFAULT_INTERVAL),
+            patience: time("OTEL_EXPORTER_OTLP_TIMEOUT", &set)?.unwrap_or(DEFAULT_TIMEOUT),
+            certificates: set("OTEL_EXPORTER_OTLP_CERTIFICATE"),
             said: about,
         }))
     }
 
-    /// What the user says of this machine and program.
+    /// Returns the attributes that the user sets for this machine and program.
     #[must_use]
     pub fn said(&self) -> &[(String, String)] {
         &self.said
     }
 
-    /// Where to and how often, for people.
+    /// Returns destination and interval as text.
     #[must_use]
     pub fn in_words(&self) -> String {
         let how = if self.is_encrypted() {
@@ -165,7 +163,7 @@ fn address(base: &str, path: &str) -> Result<Uri, TargetError> {
     }
 }
 
-/// A list as in `a=1,b=2` (W3C Baggage, as OpenTelemetry's variables are).
+/// Parses a list such as `a=1,b=2` (W3C Baggage, like OpenTelemetry's variables).
 fn pairs(name: &'static str, text: &str) -> Result<Vec<(String, String)>, TargetError> {
     let entries = text.split(',').map(str::trim).enumerate();
     entries
@@ -209,7 +207,7 @@ fn time(
         return Ok(None);
     };
     let time = text.parse().ok().map(Duration::from_millis);
-    match time.filter(|time| *time >= LEAST) {
+    match time.filter(|time| *time >= MIN_TIME) {
         Some(time) => Ok(Some(time)),
         None => Err(TargetError::Time(name, text)),
     }
@@ -224,13 +222,13 @@ mod tests {
         variables: &[(&str, &str)],
     ) -> Result<Option<OtlpTarget>, TargetError> {
         OtlpTarget::new(url, |name| {
-            let found = variables.iter().find(|(key, _)| *key == name);
-            found.map(|(_, value)| (*value).to_owned())
+            let variable = variables.iter().find(|(key, _)| *key == name);
+            variable.map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
-    fn nothing_is_sent_unless_somebody_says_where_to_and_an_empty_variable_says_nothing() {
+    fn no_target_without_an_address_and_an_empty_variable_is_unset() {
         assert!(target(None, &[]).unwrap().is_none());
         assert!(
             target(None, &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])
@@ -240,17 +238,17 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_is_said_goes_before_that_of_the_environment() {
+    fn option_takes_precedence_over_the_environment() {
         let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "https://env:4318/base/")];
 
-        let said = target(Some("http://said:4318"), &variables)
+        let option = target(Some("http://said:4318"), &variables)
             .unwrap()
             .unwrap();
         let of_environment = target(None, &variables).unwrap().unwrap();
 
-        assert_eq!(said.traces.to_string(), "http://said:4318/v1/traces");
+        assert_eq!(option.traces.to_string(), "http://said:4318/v1/traces");
         assert_eq!(
-            said.in_words(),
+            option.in_words(),
             "http://said:4318/v1/metrics every 60 s, unencrypted"
         );
         let metrics = of_environment.metrics.to_string();
@@ -259,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused_and_says_how_to_write_it() {
+    fn invalid_address_is_refused_with_an_example() {
         for url in [
             "",
             "localhost",
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_decoded_and_never_said() {
+    fn headers_are_decoded_and_never_printed() {
         let list = "Authorization=Basic%20c2VjcmV0, x-scope = a%2Cb ,";
         let headers = [("OTEL_EXPORTER_OTLP_HEADERS", list)];
 
@@ -300,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_cannot_be_read_is_an_error_that_names_it_and_no_secret() {
+    fn invalid_variable_is_named_without_its_secret_value() {
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_HEADERS", "fine=1,secret"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "secret%0a=1"),

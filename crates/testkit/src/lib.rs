@@ -1,4 +1,4 @@
-//! What the tests of several crates share: test hosts, and kernels compared on them.
+//! Shared parts of the tests of several crates: test hosts, and kernels compared on them.
 
 #![forbid(unsafe_code)]
 

@@ -1,41 +1,39 @@
-//! Where the fields of a structure lie, as BTF has it.
+//! Layout of a structure's fields according to BTF.
 
 use std::ffi::OsStr;
 
 use libbpf_rs::btf::types::{Array, Composite, Enum, Int, IntEncoding, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize as _};
 
-/// What the kernel keeps in a value (`bpf_timer`, `bpf_wq`): nobody else's
-/// concern but for its size.
-const OF_THE_KERNEL: &str = "bpf_";
+/// Prefix of kernel types in a value (`bpf_timer`, `bpf_wq`), of which only the size matters.
+const KERNEL_PREFIX: &str = "bpf_";
 
-/// A structure without padding.
+/// Structure without padding.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Layout {
-    /// As C has it.
+    /// Name in C.
     pub(super) name: String,
     pub(super) bytes: usize,
-    /// In order; each begins where the one before ends.
+    /// Fields in order; each starts where the previous one ends.
     pub(super) fields: Vec<Field>,
 }
 
-/// One field.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Field {
     pub(super) name: String,
-    /// In bytes, from the beginning of the structure.
+    /// Offset in bytes from the start of the structure.
     pub(super) offset: usize,
     pub(super) kind: FieldKind,
 }
 
-/// What a field is.
+/// Type of a field.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum FieldKind {
-    /// A whole number.
+    /// Integer.
     Int { bytes: usize, is_signed: bool },
-    /// A structure of this name and size.
+    /// Structure with this name and size.
     Struct(String, usize),
-    /// So many of the same.
+    /// Array of this type and length.
     Array(Box<Self>, usize),
 }
 
@@ -47,7 +45,7 @@ impl FieldKind {
         }
     }
 
-    /// What it is made of, if it is an array.
+    /// Returns the element type of an array, or the type itself.
     pub(super) fn element(&self) -> &Self {
         match self {
             Self::Array(of, _) => of.element(),
@@ -55,46 +53,46 @@ impl FieldKind {
         }
     }
 
-    fn of(of: BtfType<'_>) -> Result<Self, String> {
-        let of = of.skip_mods_and_typedefs();
-        let unknown = || format!("is of a kind that Rust is not told of ({:?})", of.kind());
-        match of.kind() {
+    fn from_btf(btf_type: BtfType<'_>) -> Result<Self, String> {
+        let btf_type = btf_type.skip_mods_and_typedefs();
+        let unknown = || format!("has an unsupported kind ({:?})", btf_type.kind());
+        match btf_type.kind() {
             BtfKind::Int => {
-                let int = Int::try_from(of).map_err(|_| unknown())?;
+                let int = Int::try_from(btf_type).map_err(|_| unknown())?;
                 match int.encoding {
                     IntEncoding::None | IntEncoding::Char | IntEncoding::Signed => Ok(Self::Int {
                         bytes: usize::from(int.bits) / 8,
                         is_signed: matches!(int.encoding, IntEncoding::Signed),
                     }),
                     IntEncoding::Bool => {
-                        Err("is a bool, of which not every byte is one; make it a number".into())
+                        Err("is a bool, for which not every byte is valid; use a number".into())
                     }
                 }
             }
             BtfKind::Enum => {
-                let of = Enum::try_from(of).map_err(|_| unknown())?;
+                let btf_type = Enum::try_from(btf_type).map_err(|_| unknown())?;
                 Ok(Self::Int {
-                    bytes: of.size(),
-                    is_signed: of.is_signed(),
+                    bytes: btf_type.size(),
+                    is_signed: btf_type.is_signed(),
                 })
             }
             BtfKind::Array => {
-                let array = Array::try_from(of).map_err(|_| unknown())?;
-                let element = Self::of(array.contained_type())?;
+                let array = Array::try_from(btf_type).map_err(|_| unknown())?;
+                let element = Self::from_btf(array.contained_type())?;
                 Ok(Self::Array(Box::new(element), array.capacity()))
             }
             BtfKind::Struct => {
-                let one = Composite::try_from(of).map_err(|_| unknown())?;
-                let name = of.name().and_then(OsStr::to_str);
+                let composite = Composite::try_from(btf_type).map_err(|_| unknown())?;
+                let name = btf_type.name().and_then(OsStr::to_str);
                 match name {
-                    Some(name) if name.starts_with(OF_THE_KERNEL) => {
+                    Some(name) if name.starts_with(KERNEL_PREFIX) => {
                         let word = Self::Int {
                             bytes: 8,
                             is_signed: false,
                         };
-                        Ok(Self::Array(Box::new(word), one.size() / 8))
+                        Ok(Self::Array(Box::new(word), composite.size() / 8))
                     }
-                    Some(name) => Ok(Self::Struct(name.into(), one.size())),
+                    Some(name) => Ok(Self::Struct(name.into(), composite.size())),
                     None => Err("is a structure without a name".into()),
                 }
             }
@@ -104,32 +102,35 @@ impl FieldKind {
 }
 
 impl Layout {
-    /// That of `of`. `Err`: what is wrong with it, and what to do.
-    pub(super) fn of(btf: &Btf<'_>, name: &str, of: &Struct<'_>) -> Result<Self, String> {
+    /// Returns the layout of `structure`. `Err` is the problem and its remedy.
+    pub(super) fn from_struct(
+        btf: &Btf<'_>,
+        name: &str,
+        structure: &Struct<'_>,
+    ) -> Result<Self, String> {
         let mut fields: Vec<Field> = Vec::new();
         let mut end = 0;
-        for member in of.iter() {
+        for member in structure.iter() {
             let Some(field) = member.name.and_then(OsStr::to_str) else {
                 return Err("a member has no name; give it one".into());
             };
             let offset = match member.attr {
                 MemberAttr::Normal { offset } => offset as usize / 8,
                 MemberAttr::BitField { .. } => {
-                    return Err(format!(
-                        "`{field}` is a bitfield; make it a number of its own"
-                    ));
+                    return Err(format!("`{field}` is a bitfield; use a separate number"));
                 }
             };
             if offset != end {
                 return Err(format!(
-                    "there are {} bytes of padding before `{field}`; give them a name, or order the fields by size",
+                    "{} bytes of padding before `{field}`; name them, or order the fields by size",
                     offset - end
                 ));
             }
-            let of: BtfType<'_> = btf
+            let member_type: BtfType<'_> = btf
                 .type_by_id(member.ty)
                 .ok_or_else(|| format!("`{field}` has no type"))?;
-            let kind = FieldKind::of(of).map_err(|reason| format!("`{field}` {reason}"))?;
+            let kind =
+                FieldKind::from_btf(member_type).map_err(|reason| format!("`{field}` {reason}"))?;
             end = offset + kind.bytes();
             fields.push(Field {
                 name: field.into(),
@@ -137,15 +138,13 @@ impl Layout {
                 kind,
             });
         }
-        match of.size() - end {
+        match structure.size() - end {
             0 => Ok(Self {
                 name: name.into(),
                 bytes: end,
                 fields,
             }),
-            padding => Err(format!(
-                "there are {padding} bytes of padding at its end; give them a name"
-            )),
+            padding => Err(format!("{padding} bytes of padding at its end; name them")),
         }
     }
 }

@@ -1,14 +1,13 @@
-//! The Rust types of what BPF programs and user space share, written from the
-//! description (BTF) that the compiler puts into the programs' objects.
+//! Rust types that BPF programs and user space share, generated from the type information (BTF)
+//! that the compiler writes to the objects.
 //!
-//! So a layout is written once, in C. A structure is either memory that both
-//! sides use at the same time, all of whose fields are atomic, or a value that
-//! is copied in or out. A layout that Rust cannot follow (padding that has no
-//! name, bitfields, unions, pointers) is an error, as are two objects that
+//! A layout is therefore written once, in C. A structure is either shared memory, all of whose
+//! fields are atomic, or a value that is copied in or out. A layout that Rust cannot represent
+//! (unnamed padding, bitfields, unions, pointers) is an error, and so are two objects that
 //! disagree.
 //!
-//! A structure reaches the description as a map's value, a program's argument
-//! or the type of a variable; an enumeration as the type of a variable.
+//! A structure reaches BTF as the value of a map, the argument of a program or the type of a
+//! variable; an enumeration as the type of a variable.
 
 mod layout;
 #[cfg(test)]
@@ -24,52 +23,48 @@ use libbpf_rs::btf::types::{Enum, Struct};
 
 use layout::{FieldKind, Layout};
 
-/// Why types cannot be written.
+/// Reason why types cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypesError {
-    /// No object has the description of this type.
+    /// No object describes this type.
     #[error(
-        "no object describes `{0}`: make it a map's value, a program's argument or the type of a variable"
+        "no object describes `{0}`; use it as a map's value, a program's argument or the type of a variable"
     )]
     Absent(String),
     /// Two objects were compiled with different layouts.
-    #[error("`struct {name}` is not the same in {} and {}", one.display(), other.display())]
+    #[error("`struct {name}` differs between {} and {}", first.display(), other.display())]
     Differs {
-        /// The structure.
         name: String,
-        /// An object that describes it.
-        one: PathBuf,
-        /// Another that describes it differently.
+        /// Object that describes it.
+        first: PathBuf,
+        /// Object that describes it differently.
         other: PathBuf,
     },
-    /// Rust cannot have this field where C has it.
+    /// Rust cannot represent this field at its offset in C.
     #[error("`struct {name}`: {reason}")]
     Layout {
-        /// The structure.
         name: String,
-        /// What is wrong, and what to do.
+        /// Problem and remedy.
         reason: String,
     },
-    /// An object cannot be read.
-    #[error("read the description in {}", path.display())]
+    /// An object is not readable.
+    #[error("cannot read the type information in {}", path.display())]
     Object {
-        /// The object.
         path: PathBuf,
-        /// What libbpf said.
+        /// Error of libbpf.
         source: libbpf_rs::Error,
     },
-    /// The types cannot be written to the folder of the build.
-    #[error("write {}", path.display())]
+    /// The types cannot be written to the output directory.
+    #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// The types of a crate's objects, of which those that are named are written.
+/// Types of a crate's objects; only the named ones are generated.
 #[derive(Debug)]
 pub struct Types {
     objects: Vec<(PathBuf, Btf<'static>)>,
@@ -78,10 +73,11 @@ pub struct Types {
 }
 
 impl Types {
-    /// Reads what `objects` describe.
+    /// Reads the type information of `objects`.
     ///
     /// # Errors
-    /// When one cannot be read.
+    ///
+    /// Returns an error if an object is not readable.
     pub fn of(objects: &[PathBuf]) -> Result<Self, TypesError> {
         let read = |path: &PathBuf| {
             let read = Btf::from_path(path).map_err(|source| TypesError::Object {
@@ -97,21 +93,23 @@ impl Types {
         })
     }
 
-    /// Adds structures that lie in memory which both sides use at once, and
-    /// those inside of them. The module that has them needs an `unsafe trait
-    /// Shared`, which says that a type is atomics without padding.
+    /// Adds structures in shared memory, and the structures inside them. The including module
+    /// needs an `unsafe trait Shared`, which states that a type consists of atomics without
+    /// padding.
     ///
     /// # Errors
-    /// When there is no such structure, or Rust cannot have its layout.
+    ///
+    /// Returns an error if there is no such structure, or if Rust cannot represent its layout.
     pub fn shared(self, names: &[&str]) -> Result<Self, TypesError> {
         self.add(names, write::shared)
     }
 
-    /// Adds structures that are copied in or out, and those inside of them, with
+    /// Adds structures that are copied in or out, and the structures inside them, with
     /// [`crate::value::Value`].
     ///
     /// # Errors
-    /// When there is no such structure, or Rust cannot have its layout.
+    ///
+    /// Returns an error if there is no such structure, or if Rust cannot represent its layout.
     pub fn values(self, names: &[&str]) -> Result<Self, TypesError> {
         self.add(names, write::value)
     }
@@ -119,15 +117,16 @@ impl Types {
     /// Adds the constants of enumerations.
     ///
     /// # Errors
-    /// When there is no such enumeration.
+    ///
+    /// Returns an error if there is no such enumeration.
     pub fn constants(mut self, names: &[&str]) -> Result<Self, TypesError> {
         for name in names {
             let text = {
-                let mut all = self.objects.iter().flat_map(|(_, btf)| {
-                    let all = btf.type_by_kind::<Enum<'_>>();
-                    all.filter(|one| one.name().is_some_and(|found| found == *name))
+                let mut enums = self.objects.iter().flat_map(|(_, btf)| {
+                    let enums = btf.type_by_kind::<Enum<'_>>();
+                    enums.filter(|first| first.name().is_some_and(|found| found == *name))
                 });
-                let first = all.next();
+                let first = enums.next();
                 let first = first.ok_or_else(|| TypesError::Absent(format!("enum {name}")))?;
                 write::constants(name, &first)
             };
@@ -136,15 +135,16 @@ impl Types {
         Ok(self)
     }
 
-    /// What has been added so far.
+    /// Returns the generated text so far.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Writes it to a file of the build's folder, for `include!`.
+    /// Writes the text to a file in the output directory, for `include!`.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    ///
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, file: &str) -> Result<(), TypesError> {
         let folder = env::var_os("OUT_DIR").unwrap_or_default();
         let path = Path::new(&folder).join(file);
@@ -175,21 +175,23 @@ impl Types {
         Ok(self)
     }
 
-    /// The layout of a structure, on which all objects agree.
+    /// Returns the layout of a structure, on which all objects must agree.
     fn layout(&self, name: &str) -> Result<Layout, TypesError> {
         let mut found: Option<(&Path, Layout)> = None;
         for (path, btf) in &self.objects {
             let all = btf.type_by_kind::<Struct<'_>>();
-            for one in all.filter(|one| one.name().is_some_and(|found| found == name)) {
-                let layout = Layout::of(btf, name, &one).map_err(|reason| TypesError::Layout {
-                    name: name.into(),
-                    reason,
+            for first in all.filter(|first| first.name().is_some_and(|found| found == name)) {
+                let layout = Layout::from_struct(btf, name, &first).map_err(|reason| {
+                    TypesError::Layout {
+                        name: name.into(),
+                        reason,
+                    }
                 })?;
                 match &found {
                     Some((other, before)) if *before != layout => {
                         return Err(TypesError::Differs {
                             name: name.into(),
-                            one: other.to_path_buf(),
+                            first: other.to_path_buf(),
                             other: path.clone(),
                         });
                     }

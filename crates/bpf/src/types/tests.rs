@@ -1,4 +1,4 @@
-//! Types of small programs that are compiled here.
+//! Types of small programs that the tests compile.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use super::*;
 const HEAD: &str =
     "typedef unsigned char u8; typedef unsigned int u32; typedef unsigned long long u64;\n";
 
-/// The objects of these texts of C; `None`: there is no clang for them.
+/// Returns the objects of these C texts; `None` if there is no clang.
 fn objects(texts: &[&str]) -> Option<(tempfile::TempDir, Vec<PathBuf>)> {
     let folder = tempfile::tempdir().unwrap();
     let mut objects = Vec::new();
@@ -30,7 +30,7 @@ fn objects(texts: &[&str]) -> Option<(tempfile::TempDir, Vec<PathBuf>)> {
     Some((folder, objects))
 }
 
-/// What `write` makes of these texts.
+/// Returns the output of `write` for these texts.
 fn made(
     texts: &[&str],
     write: impl Fn(Types) -> Result<Types, TypesError>,
@@ -48,14 +48,18 @@ fn shared(types: Types) -> Result<Types, TypesError> {
 }
 
 #[test]
-fn fields_follow_c_also_where_two_are_swapped() {
+fn fields_follow_c_if_two_are_swapped() {
     let fields = |text: &str| {
         let made = made(&[text], shared)?.unwrap();
         let offsets = made.lines().filter_map(|line| {
             let (_, field) = line.split_once("offset_of!(Thing, ")?;
             Some(field.replace(')', ""))
         });
-        Some(offsets.map(|one| one.replace(";", "")).collect::<Vec<_>>())
+        Some(
+            offsets
+                .map(|offset| offset.replace(";", ""))
+                .collect::<Vec<_>>(),
+        )
     };
 
     let (Some(first), Some(swapped)) = (
@@ -73,19 +77,19 @@ fn fields_follow_c_also_where_two_are_swapped() {
 }
 
 #[test]
-fn what_rust_cannot_follow_is_refused_with_what_to_do() {
+fn unsupported_layout_is_refused_with_a_remedy() {
     for (texts, said) in [
         (
             &["struct thing { u32 cpu; u64 due_ns; } it;"][..],
-            "`struct thing`: there are 4 bytes of padding before `due_ns`; give them a name, or order the fields by size",
+            "`struct thing`: 4 bytes of padding before `due_ns`; name them, or order the fields by size",
         ),
         (
             &["struct thing { u64 due_ns; u32 cpu; } it;"],
-            "`struct thing`: there are 4 bytes of padding at its end; give them a name",
+            "`struct thing`: 4 bytes of padding at its end; name them",
         ),
         (
             &["struct thing { u32 is_late : 1; u32 rest : 31; } it;"],
-            "`struct thing`: `is_late` is a bitfield; make it a number of its own",
+            "`struct thing`: `is_late` is a bitfield; use a separate number",
         ),
         (
             &["struct thing { union { u64 one; u64 other; }; } it;"],
@@ -93,11 +97,11 @@ fn what_rust_cannot_follow_is_refused_with_what_to_do() {
         ),
         (
             &["struct thing { void *function; } it;"],
-            "`struct thing`: `function` is of a kind that Rust is not told of (Ptr)",
+            "`struct thing`: `function` has an unsupported kind (Ptr)",
         ),
         (
             &["u64 it;"],
-            "no object describes `struct thing`: make it a map's value, a program's argument or the type of a variable",
+            "no object describes `struct thing`; use it as a map's value, a program's argument or the type of a variable",
         ),
     ] {
         let Some(made) = made(texts, shared) else {
@@ -118,18 +122,18 @@ fn objects_that_disagree_are_refused() {
         return;
     };
 
-    let said = differ.unwrap_err();
+    let message = differ.unwrap_err();
 
     assert!(
-        said.starts_with("`struct thing` is not the same in "),
-        "{said}"
+        message.starts_with("`struct thing` differs between "),
+        "{message}"
     );
-    assert!(said.ends_with("1.o"), "{said}");
+    assert!(message.ends_with("1.o"), "{message}");
     assert!(made(&[texts[0]; 2], shared).unwrap().is_ok());
 }
 
 #[test]
-fn a_value_is_read_and_written_where_c_has_its_fields() {
+fn value_is_read_and_written_at_the_offsets_of_c() {
     let text = "struct part { u32 one; u32 other; };\
                 struct thing { u64 due_ns; struct part parts[2]; u8 name[8]; } it;";
 
@@ -151,7 +155,7 @@ fn a_value_is_read_and_written_where_c_has_its_fields() {
 }
 
 #[test]
-fn constants_are_of_the_type_that_c_keeps_them_in() {
+fn constants_have_the_type_of_c() {
     let text = "enum limit { MOST = 16, NONE = 255 }; enum limit it;";
 
     let Some(made) = made(&[text], |types| types.constants(&["limit"])) else {

@@ -1,4 +1,4 @@
-//! Layouts, as Rust.
+//! Generator of Rust text for layouts.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use libbpf_rs::btf::types::Enum;
 
 use super::layout::{Field, FieldKind, Layout};
 
-/// A type whose fields are atomic, in C's layout.
+/// Returns a type whose fields are atomic, in C's layout.
 pub(super) fn shared(layout: &Layout) -> String {
     let name = type_name(&layout.name);
     let mut text = head(layout, "Debug, Default", "#[repr(C)]\n");
@@ -38,7 +38,7 @@ pub(super) fn shared(layout: &Layout) -> String {
     text
 }
 
-/// A type that is copied in or out, with how.
+/// Returns a type that is copied in or out, with its conversions.
 pub(super) fn value(layout: &Layout) -> String {
     let name = type_name(&layout.name);
     let mut text = head(layout, "Clone, Copy, Debug, Default, Eq, PartialEq", "");
@@ -54,13 +54,13 @@ pub(super) fn value(layout: &Layout) -> String {
     {
         let _ = writeln!(
             text,
-            "    /// Where `{field}` lies, in bytes.\n    pub const {}_AT: usize = {offset};",
+            "    /// Offset of `{field}` in bytes.\n    pub const {}_AT: usize = {offset};",
             field.to_uppercase()
         );
         if let FieldKind::Array(_, count) = kind {
             let _ = writeln!(
                 text,
-                "    /// How many `{field}` has.\n    pub const {}_LEN: usize = {count};",
+                "    /// Length of `{field}`.\n    pub const {}_LEN: usize = {count};",
                 field.to_uppercase()
             );
         }
@@ -97,8 +97,8 @@ pub(super) fn value(layout: &Layout) -> String {
     text
 }
 
-/// How a value is read from memory that is shared, a word at a time; nothing
-/// for one that is not whole words of numbers.
+/// Returns the function that reads a value word by word from shared memory, or nothing if the
+/// value does not consist of whole words.
 fn of_words(layout: &Layout) -> String {
     let fields = layout.fields.iter();
     let reads: Option<Vec<String>> = fields
@@ -111,22 +111,22 @@ fn of_words(layout: &Layout) -> String {
         })
         .collect();
     match reads {
-        Some(reads) if layout.bytes.is_multiple_of(WORD) => format!(
-            "    /// Reads it by its words, each given by its number.\n    pub fn from_words(word: impl Fn(usize) -> u64) -> Self {{\n        Self {{ {}}}\n    }}\n",
+        Some(reads) if layout.bytes.is_multiple_of(WORD_BYTES) => format!(
+            "    /// Builds it from its words, each given by its index.\n    pub fn from_words(word: impl Fn(usize) -> u64) -> Self {{\n        Self {{ {}}}\n    }}\n",
             reads.concat()
         ),
         _ => String::new(),
     }
 }
 
-/// Bytes of what is read at once.
-const WORD: usize = 8;
+/// Size of a word in bytes.
+const WORD_BYTES: usize = 8;
 
 fn of_word(kind: &FieldKind, at: usize) -> Option<String> {
-    let word = at / WORD;
+    let word = at / WORD_BYTES;
     match kind {
         FieldKind::Int {
-            bytes: WORD,
+            bytes: WORD_BYTES,
             is_signed,
         } => {
             let cast = if *is_signed { ".cast_signed()" } else { "" };
@@ -135,12 +135,12 @@ fn of_word(kind: &FieldKind, at: usize) -> Option<String> {
         FieldKind::Int { bytes, is_signed } => Some(format!(
             "{}::from_ne_bytes(::laggard_bpf::value::part(&word({word}).to_ne_bytes(), {}))",
             int(*bytes, *is_signed),
-            at % WORD
+            at % WORD_BYTES
         )),
-        FieldKind::Array(of, _)
-            if **of
+        FieldKind::Array(element, _)
+            if **element
                 == (FieldKind::Int {
-                    bytes: WORD,
+                    bytes: WORD_BYTES,
                     is_signed: false,
                 }) =>
         {
@@ -153,17 +153,17 @@ fn of_word(kind: &FieldKind, at: usize) -> Option<String> {
     }
 }
 
-/// The constants of an enumeration, of the type that C keeps them in.
-pub(super) fn constants(name: &str, of: &Enum<'_>) -> String {
-    let sign = if of.is_signed() { 'i' } else { 'u' };
+/// Returns the constants of an enumeration, with the type that C uses.
+pub(super) fn constants(name: &str, enumeration: &Enum<'_>) -> String {
+    let sign = if enumeration.is_signed() { 'i' } else { 'u' };
     let mut text = String::new();
-    for one in of.iter() {
+    for constant in enumeration.iter() {
         let _ = writeln!(
             text,
-            "/// Of `enum {name}`.\npub const {}: {sign}{} = {};",
-            one.name.and_then(OsStr::to_str).unwrap_or_default(),
-            of.size() * 8,
-            one.value
+            "/// Constant of `enum {name}`.\npub const {}: {sign}{} = {};",
+            constant.name.and_then(OsStr::to_str).unwrap_or_default(),
+            enumeration.size() * 8,
+            constant.value
         );
     }
     text.push('\n');
@@ -172,13 +172,13 @@ pub(super) fn constants(name: &str, of: &Enum<'_>) -> String {
 
 fn head(layout: &Layout, derive: &str, attributes: &str) -> String {
     format!(
-        "/// `struct {}`, which says what its fields are.\n#[derive({derive})]\n{attributes}pub struct {} {{\n",
+        "/// `struct {}`, which documents its fields.\n#[derive({derive})]\n{attributes}pub struct {} {{\n",
         layout.name,
         type_name(&layout.name)
     )
 }
 
-/// `board_slot` is `BoardSlot`.
+/// Returns `BoardSlot` for `board_slot`.
 fn type_name(name: &str) -> String {
     let words = name.split('_').map(|word| {
         let mut letters = word.chars();
@@ -196,7 +196,7 @@ fn plain(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Int { bytes, is_signed } => int(*bytes, *is_signed),
         FieldKind::Struct(name, _) => type_name(name),
-        FieldKind::Array(of, count) => format!("[{}; {count}]", plain(of)),
+        FieldKind::Array(element, count) => format!("[{}; {count}]", plain(element)),
     }
 }
 
@@ -207,28 +207,28 @@ fn atomic(kind: &FieldKind) -> String {
             format!("::std::sync::atomic::Atomic{name}")
         }
         FieldKind::Struct(name, _) => type_name(name),
-        FieldKind::Array(of, count) => format!("[{}; {count}]", atomic(of)),
+        FieldKind::Array(element, count) => format!("[{}; {count}]", atomic(element)),
     }
 }
 
-/// How a field is read that begins at `at`.
-fn read(kind: &FieldKind, at: &str) -> String {
+/// Returns an expression that reads a field at `offset`.
+fn read(kind: &FieldKind, offset: &str) -> String {
     match kind {
         FieldKind::Int { bytes, is_signed } => format!(
-            "{}::from_ne_bytes(::laggard_bpf::value::part(bytes, {at}))",
+            "{}::from_ne_bytes(::laggard_bpf::value::part(bytes, {offset}))",
             int(*bytes, *is_signed)
         ),
         FieldKind::Struct(_, bytes) => format!(
-            "::laggard_bpf::value::Value::from_bytes(&bytes[{at}..][..{bytes}]).expect(\"a part of the whole, of its size\")"
+            "::laggard_bpf::value::Value::from_bytes(&bytes[{offset}..][..{bytes}]).expect(\"a part of the whole, of its size\")"
         ),
         FieldKind::Array(of, _) => {
             let within = match of.bytes() {
                 1 => "place".into(),
                 bytes => format!("place * {bytes}"),
             };
-            let place = match at {
+            let place = match offset {
                 "0" => within,
-                _ => format!("{at} + {within}"),
+                _ => format!("{offset} + {within}"),
             };
             let element = read(of, &place);
             format!("::std::array::from_fn(|place| {element})")
@@ -236,7 +236,7 @@ fn read(kind: &FieldKind, at: &str) -> String {
     }
 }
 
-/// How `what` is appended to `bytes`.
+/// Returns statements that append `what` to `bytes`.
 fn put(kind: &FieldKind, what: &str) -> String {
     match kind {
         FieldKind::Int { .. } => format!("        bytes.extend({what}.to_ne_bytes());\n"),

@@ -83,7 +83,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
     for (args, said) in [
         (
             vec!["record", "--stages", "expire,softirq"],
-            "`softirq` cannot be chosen; use none, or some of irq, irq_thread, expire, raise, waking, running",
+            "unknown stage `softirq`; use `none` or some of irq, irq_thread, expire, raise, waking, running",
         ),
         (
             vec!["record", "--period", "250"],

@@ -1,14 +1,14 @@
-//! Whether late activations come with who caused them.
+//! Option to keep late wakeups with their causes.
 
 use clap::ValueEnum;
 
-/// Whether they do.
+/// Whether late wakeups are kept with their causes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum EpisodesArg {
-    /// As far as this kernel allows
+    /// If this kernel supports it
     Auto,
-    /// Surely, or not record at all
+    /// Always; otherwise do not record
     On,
-    /// Not at all
+    /// Never
     Off,
 }

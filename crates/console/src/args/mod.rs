@@ -1,4 +1,4 @@
-//! Arguments that several commands have.
+//! Arguments that several commands share.
 
 mod episodes;
 mod parse;
@@ -14,13 +14,14 @@ pub use parse::parse;
 pub use plan::{BackendArg, StagesArg};
 pub use size::SizeLimitArg;
 
-/// Reads a length of time that is not zero.
+/// Parses a duration that is not zero.
 ///
 /// # Errors
-/// When it is zero, or none.
+///
+/// Returns an error if it is zero, or not a duration.
 pub fn some_time(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("nothing happens in no time; write it as `30s`".into()),
+        Ok(Nanos::ZERO) => Err("a duration must not be zero; write it as `30s`".into()),
         Ok(time) => Ok(time),
         Err(err) => Err(err.to_string()),
     }

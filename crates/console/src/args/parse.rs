@@ -1,4 +1,4 @@
-//! Reading the command line.
+//! Parser of the command line.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,14 +8,15 @@ use laggard_model::printable;
 
 use crate::{exit, pipe};
 
-/// Parses the command line of this program with `try_parse`. If it is wrong, or asks for
-/// help, prints what clap says and returns the exit code.
+/// Parses the command line of this program with `try_parse`. If it is wrong or requests help,
+/// prints clap's text and returns the exit code.
 ///
-/// clap quotes words as they are. So words with control characters are parsed again as
-/// they can be printed: a line break in a word begins no line.
+/// clap quotes words unchanged. Words with control characters are therefore parsed again in
+/// printable form, so that a line break in a word does not start a line.
 ///
 /// # Errors
-/// The exit code, if there is nothing more to do.
+///
+/// Returns the exit code if there is nothing more to do.
 pub fn parse<T>(
     try_parse: impl Fn(Vec<OsString>) -> Result<T, clap::Error>,
 ) -> Result<T, ExitCode> {
@@ -37,11 +38,11 @@ pub fn parse<T>(
     Err(print(&refused))
 }
 
-/// Prints an error, or help. Returns the exit code.
+/// Prints an error or help, and returns the exit code.
 fn print(refused: &clap::Error) -> ExitCode {
     let code = u8::try_from(refused.exit_code()).unwrap_or(exit::ERROR);
     let printed = if refused.use_stderr() {
-        // Without standard error there is nowhere to report it.
+        // Without standard error there is no place to report it.
         return refused
             .print()
             .map_or(ExitCode::from(exit::ERROR), |()| code.into());
@@ -50,7 +51,7 @@ fn print(refused: &clap::Error) -> ExitCode {
     };
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            pipe::say(&format!("write to standard output: {error}"));
+            pipe::say(&format!("cannot write to standard output: {error}"));
             exit::ERROR.into()
         }
         _ => code.into(),

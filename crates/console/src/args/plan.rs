@@ -1,13 +1,13 @@
-//! What is measured, and with what.
+//! Arguments that choose the backend and the stages.
 
 use laggard_model::{STAGES_ON_THE_WAY, Stage};
 use laggard_session::ProbeChoice;
 
-/// What to measure with.
+/// Backend of the measurement.
 #[derive(Clone, Debug)]
 pub struct BackendArg(pub ProbeChoice);
 
-/// Stages on the way.
+/// Intermediate stages.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StagesArg(pub Vec<Stage>);
 
@@ -24,7 +24,7 @@ impl std::str::FromStr for StagesArg {
                 .find(|stage| stage.name() == name)
                 .ok_or_else(|| {
                     let names = STAGES_ON_THE_WAY.map(Stage::name).join(", ");
-                    format!("`{name}` cannot be chosen; use none, or some of {names}")
+                    format!("unknown stage `{name}`; use `none` or some of {names}")
                 })
         };
         text.split(',')

@@ -11,80 +11,82 @@ pub use laggard_measure::linux::output_was_closed;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 
-/// What any command takes at least, bytes of addresses: with less, libraries and
-/// threads that begin end the program before it can say why.
-const ROOM: usize = 8 << 20;
+/// Minimum address space in bytes for any command. With less, libraries and starting threads end
+/// the program before it can print the reason.
+const MIN_ROOM_BYTES: usize = 8 << 20;
 
-/// Says what helps where there is no more.
+/// Allocator that prints a remedy when memory runs out.
 #[global_allocator]
 static MEMORY: linux::ReportingAllocator = linux::ReportingAllocator;
 
-/// Reads symbols, if this process was started for that, and returns the exit code. To be
-/// called first in `main`.
+/// Reads symbols if this process was started for that, and returns the exit code. Call it first
+/// in `main`.
 pub fn read_symbols_if_asked() -> Option<ExitCode> {
     laggard_measure::read_symbols_as(std::env::args_os().next().as_deref())
 }
 
-/// Makes this process one as others are.
+/// Resets the scheduling of this process to `SCHED_OTHER`.
 pub fn become_normal() {
     linux::become_normal();
 }
 
-/// What the first thread's stack may hold, bytes.
+/// Returns the stack size of the first thread in bytes.
 pub fn first_stack() -> u64 {
     getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft)
 }
 
-/// Whether there is memory for any command.
+/// Checks that there is memory for any command.
 ///
 /// # Errors
-/// Where there is not.
+///
+/// Returns an error if there is not.
 pub fn has_room() -> anyhow::Result<()> {
-    Ok(linux::has_room(ROOM)?)
+    Ok(linux::has_room(MIN_ROOM_BYTES)?)
 }
 
-/// Whether an error tells of memory that was refused.
+/// Returns whether an error reports a memory shortage.
 pub fn is_of_memory(err: &anyhow::Error) -> bool {
     err.is::<linux::OutOfMemory>()
 }
 
-/// Whether memory was refused, which ended what was measured, in words.
+/// Returns the shortage that ended the measurement, if there was one.
 pub fn ran_out() -> Option<String> {
     linux::ran_out().map(|refused| refused.to_string())
 }
 
-/// What memory is short now, in case that an error came of it which tells less.
+/// Returns the current memory shortage, in case it caused an error with a less helpful text.
 pub fn is_short() -> Option<String> {
     linux::is_short().map(|refused| refused.to_string())
 }
 
-/// Lets a write beyond the limit on files (`ulimit -f`) be an error that names
-/// the file, instead of this program's end.
+/// Turns a write beyond the limit on files (`ulimit -f`) into an error that names the file. By
+/// default the signal ends the program.
 pub fn survive_file_limit() {
-    // A handler, because loads would inherit that the signal is ignored. It
-    // cannot be refused for this signal.
+    // A handler, because loads would inherit an ignored signal. It cannot be refused for this
+    // signal.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Set when signals are to end the program at once.
 static IS_OVER: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Has signals end the program at once again: what [`interruption`] is for is over.
+/// Makes signals end the program at once again, after the use of [`interruption`].
 pub fn end_at_signals() {
     IS_OVER.store(true, Ordering::Relaxed);
 }
 
-/// A flag that Ctrl-C, termination, the end of the terminal and that of memory set, until
-/// [`end_at_signals`]. A hangup that was to be ignored (`nohup`) still is.
+/// Returns a flag that Ctrl-C, termination, a hangup and a memory shortage set, until
+/// [`end_at_signals`]. A hangup that was ignored at the start (`nohup`) stays ignored.
 ///
 /// # Errors
-/// When signals cannot be watched for, or there is too little memory already.
+///
+/// Returns an error if signals cannot be handled, or if there is too little memory already.
 pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in endings() {
         signal_hook::flag::register_conditional_default(signal, IS_OVER.clone())
             .and_then(|_| signal_hook::flag::register(signal, interrupted.clone()))
-            .context("watch for Ctrl-C")?;
+            .context("cannot handle Ctrl-C")?;
     }
     linux::end_in_order(interrupted.clone())?;
     Ok(interrupted)
@@ -100,21 +102,21 @@ mod tests {
 
     use super::*;
 
-    /// Set where this program is to be ended by a signal.
+    /// Environment variable of the process that is to be ended by a signal.
     const ALONE: &str = "LAGGARD_TEST_SIGNALS";
 
     #[test]
-    fn signal_sets_the_flag_and_ends_the_program_once_that_is_over() {
+    fn signal_sets_the_flag_and_later_ends_the_program() {
         if std::env::var_os(ALONE).is_some() {
             let interrupted = interruption().unwrap();
             raise(Signal::SIGTERM).unwrap();
             assert!(interrupted.load(Ordering::Relaxed));
             end_at_signals();
             raise(Signal::SIGTERM).unwrap();
-            panic!("it goes on");
+            panic!("the program continues");
         }
         let test =
-            "system::linux::tests::signal_sets_the_flag_and_ends_the_program_once_that_is_over";
+            "system::linux::tests::signal_sets_the_flag_and_later_ends_the_program";
 
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test])

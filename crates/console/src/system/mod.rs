@@ -1,5 +1,4 @@
-//! What a program takes of the system that it runs on, under names that are the same on
-//! all.
+//! System-dependent parts of a program, under the same names on every system.
 
 #[cfg(target_os = "linux")]
 mod linux;

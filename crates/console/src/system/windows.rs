@@ -1,4 +1,4 @@
-//! Endings, limits and memory on Windows: as of every program there.
+//! End, limits and memory on Windows, as for every program there.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,85 +6,92 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 
-/// `STATUS_CONTROL_C_EXIT`: what Windows ends a program with at Ctrl-C.
+/// `STATUS_CONTROL_C_EXIT`: exit code after Ctrl-C.
 const ENDED: i32 = 0xc000_013a_u32.cast_signed();
 
-/// Nothing: no process is started for that.
+/// Returns `None`, because no process is started to read symbols.
 pub const fn read_symbols_if_asked() -> Option<ExitCode> {
     None
 }
 
-/// Nothing: none of it is inherited.
+/// Does nothing, because Windows inherits no scheduling.
 pub const fn become_normal() {}
 
-/// As much as the program's file asks for.
+/// Returns the size in the header of the program file.
 pub const fn first_stack() -> u64 {
     u64::MAX
 }
 
-/// Always: there are no limits on addresses.
+/// Always succeeds, because there are no limits on address space.
 ///
 /// # Errors
-/// Never.
-#[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+///
+/// Never returns an error.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the signature is the same as on Linux"
+)]
 pub const fn has_room() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Never.
+/// Returns false.
 pub const fn is_of_memory(_: &anyhow::Error) -> bool {
     false
 }
 
-/// Never.
+/// Returns `None`.
 pub const fn ran_out() -> Option<String> {
     None
 }
 
-/// Never.
+/// Returns `None`.
 pub const fn is_short() -> Option<String> {
     None
 }
 
-/// Never: a program without a console writes nowhere, as is usual there.
+/// Returns false: on Windows a program without a console usually has no output.
 pub const fn output_was_closed() -> bool {
     false
 }
 
-/// Nothing: there are no limits on files.
+/// Does nothing, because there are no limits on files.
 pub const fn survive_file_limit() {}
 
-/// Nothing: the flag stays, and a second Ctrl-C does as the first.
+/// Does nothing: the flag stays, and a second Ctrl-C has the same effect.
 pub const fn end_at_signals() {}
 
-/// A flag that Ctrl-C, Ctrl-Break and the closing of the window set.
+/// Returns a flag that Ctrl-C, Ctrl-Break and the closing of the window set.
 ///
 /// # Errors
-/// When they cannot be watched for.
+///
+/// Returns an error if they cannot be handled.
 pub fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("watch for Ctrl-C")?;
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
+        .context("cannot handle Ctrl-C")?;
     let flag = Arc::clone(&interrupted);
     at_closing(move || flag.store(true, Ordering::Relaxed))?;
     Ok(interrupted)
 }
 
-/// Has `end` called when the window is closed. After `ctrlc`, whose own handler would have
-/// the program ended there and then.
+/// Calls `end` when the window is closed. Installed after the handler of `ctrlc`, which would end
+/// the program at once.
 fn at_closing(end: impl Fn() + Send + Sync + 'static) -> anyhow::Result<()> {
     #[cfg(windows)]
-    laggard_measure_windows::at_closing(end).context("watch for the closing of the window")?;
+    laggard_measure_windows::at_closing(end).context("cannot handle the closing of the window")?;
     #[cfg(not(windows))]
     drop(end);
     Ok(())
 }
 
-/// Has a thread wait for Ctrl-C, Ctrl-Break and the closing of the window: it does
-/// `last`, and while it holds what that returns, ends the program.
+/// Starts a thread that waits for Ctrl-C, Ctrl-Break and the closing of the window. It calls
+/// `last` and ends the program while it holds the result.
 ///
 /// # Errors
-/// When there is no thread to be had.
+///
+/// Returns an error if the system refuses a thread.
 pub fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
     let last = Arc::new(Mutex::new(Some(last)));
     let end = move || {
@@ -94,6 +101,6 @@ pub fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result
             std::process::exit(ENDED);
         }
     };
-    ctrlc::set_handler(end.clone()).context("watch for Ctrl-C")?;
+    ctrlc::set_handler(end.clone()).context("cannot handle Ctrl-C")?;
     at_closing(end)
 }

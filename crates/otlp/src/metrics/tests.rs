@@ -37,9 +37,9 @@ fn only_histogram(metrics: &[Metric]) -> HistogramPoint {
     all.data_points[0].clone()
 }
 
-/// Each value lies in the bucket that has counted it, by OTLP's own words for its edges.
+/// Checks that each value is in the bucket that counted it, by OTLP's definition of the edges.
 #[test]
-fn each_bucket_holds_what_lies_between_its_edges_and_the_counts_add_up() {
+fn bucket_holds_the_values_between_its_edges_and_counts_add_up() {
     for value in [
         1e-9,
         1.5e-6,
@@ -53,9 +53,9 @@ fn each_bucket_holds_what_lies_between_its_edges_and_the_counts_add_up() {
         900.0,
     ] {
         let mut registry = Registry::default();
-        let one = histogram();
-        registry.register_with_unit("latency", "x", Unit::Seconds, one.clone());
-        one.observe(value);
+        let histogram = histogram();
+        registry.register_with_unit("latency", "x", Unit::Seconds, histogram.clone());
+        histogram.observe(value);
 
         let point = only_histogram(&metrics(&mut conversion(), &registry, after(1)));
 
@@ -76,12 +76,12 @@ fn each_bucket_holds_what_lies_between_its_edges_and_the_counts_add_up() {
 }
 
 #[test]
-fn buckets_that_are_far_from_each_other_keep_their_places() {
+fn distant_buckets_keep_their_places() {
     let mut registry = Registry::default();
-    let one = histogram();
-    registry.register("latency", "x", one.clone());
+    let histogram = histogram();
+    registry.register("latency", "x", histogram.clone());
     for (value, times) in [(0.001, 3), (0.001_02, 2), (0.5, 7)] {
-        (0..times).for_each(|_| one.observe(value));
+        (0..times).for_each(|_| histogram.observe(value));
     }
 
     let point = only_histogram(&metrics(&mut conversion(), &registry, after(1)));
@@ -107,7 +107,7 @@ fn buckets_that_are_far_from_each_other_keep_their_places() {
 }
 
 #[test]
-fn spans_that_make_no_sense_make_no_buckets_and_no_panic() {
+fn invalid_spans_give_no_buckets_and_no_panic() {
     let span = |offset, length| theirs::BucketSpan { offset, length };
 
     assert_eq!(buckets(&[], &[]), None);
@@ -138,7 +138,7 @@ fn sums(metrics: &[Metric]) -> Vec<NumberPoint> {
 }
 
 #[test]
-fn a_counter_keeps_its_name_its_labels_and_the_span_that_it_points_to() {
+fn counter_keeps_its_name_its_labels_and_its_span() {
     let mut registry = Registry::with_prefix("laggard");
     let family =
         Family::<Labels, CounterWithExemplar<Which, u64, std::sync::atomic::AtomicU64>>::default();
@@ -159,7 +159,11 @@ fn a_counter_keeps_its_name_its_labels_and_the_span_that_it_points_to() {
     );
     let point = &sums(&metrics)[0];
     assert_eq!(point.as_double, Some(2.0));
-    let keys: Vec<&str> = point.attributes.iter().map(|one| &*one.key).collect();
+    let keys: Vec<&str> = point
+        .attributes
+        .iter()
+        .map(|attribute| &*attribute.key)
+        .collect();
     assert_eq!(keys, ["culprit", "cpu"]);
     let ids = SpanIds::new("run", 7);
     assert_eq!(point.exemplars[0].trace_id, ids.trace);
@@ -168,7 +172,7 @@ fn a_counter_keeps_its_name_its_labels_and_the_span_that_it_points_to() {
 }
 
 #[test]
-fn a_series_that_ends_and_comes_again_is_counted_since_it_was_not_there() {
+fn series_that_returns_starts_at_its_absence() {
     let mut registry = Registry::default();
     let family = Family::<Labels, Counter>::default();
     registry.register("x", "x", family.clone());
@@ -191,17 +195,17 @@ fn a_series_that_ends_and_comes_again_is_counted_since_it_was_not_there() {
     family.get_or_create_owned(&labels).inc_by(20);
     assert_eq!((start(240), start(300)), (Some(180), Some(180)));
 
-    // Between two snapshots.
+    // Removed between two snapshots.
     family.remove(&labels);
     family.get_or_create_owned(&labels).inc();
     assert_eq!((start(360), start(420)), (Some(300), Some(300)));
 }
 
 #[test]
-fn a_clock_that_is_set_back_puts_no_end_before_a_start() {
+fn clock_set_back_gives_no_end_before_a_start() {
     let mut registry = Registry::default();
-    let one: Counter = Counter::default();
-    registry.register("x", "x", one);
+    let counter: Counter = Counter::default();
+    registry.register("x", "x", counter);
     let mut conversion = conversion();
     metrics(&mut conversion, &registry, after(600));
 
@@ -211,11 +215,11 @@ fn a_clock_that_is_set_back_puts_no_end_before_a_start() {
 }
 
 #[test]
-fn a_gauge_has_no_start_and_its_unit_is_that_of_its_name() {
+fn gauge_has_no_start_and_the_unit_of_its_name() {
     let mut registry = Registry::default();
-    let one: Gauge = Gauge::default();
-    one.set(-4);
-    registry.register_with_unit("memory", "x", Unit::Bytes, one);
+    let gauge: Gauge = Gauge::default();
+    gauge.set(-4);
+    registry.register_with_unit("memory", "x", Unit::Bytes, gauge);
 
     let metrics = metrics(&mut conversion(), &registry, after(1));
 

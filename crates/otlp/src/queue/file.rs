@@ -1,4 +1,4 @@
-//! A request in a file: 32 bytes that say what it is, then the request, packed.
+//! Request in a file: a header of 32 bytes, then the compressed request.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,19 +12,19 @@ use nix::fcntl::OFlag;
 
 use crate::span::unix_ns;
 
-/// What a file begins with, and the version of what follows.
+/// First bytes of a file, with the version of the format.
 const MAGIC: [u8; 8] = *b"LAGOTLP1";
 const HEAD: usize = 32;
-/// While it is written.
-const BEGUN: &str = "part";
+/// Name during the write.
+const PARTIAL: &str = "part";
 const ENDING: &str = ".traces";
 
-/// What the beginning of a file says.
+/// Header of a file.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) spans: u64,
     pub(super) made: SystemTime,
-    /// All of the file.
+    /// Size of the whole file in bytes.
     pub(super) bytes: u64,
 }
 
@@ -32,17 +32,17 @@ pub(super) fn name(number: u64) -> String {
     format!("{number:020}{ENDING}")
 }
 
-/// The number in the name of a file of ours.
+/// Returns the number in the name of a queue file.
 pub(super) fn number(file: &OsStr) -> Option<u64> {
     let number = file.to_str()?.strip_suffix(ENDING)?.parse().ok()?;
     (name(number).as_str() == file).then_some(number)
 }
 
 pub(super) fn is_begun(name: &OsStr) -> bool {
-    name == BEGUN
+    name == PARTIAL
 }
 
-/// Writes a file, whole or not at all; how large it is.
+/// Writes a file completely or not at all, and returns its size.
 pub(super) fn write(
     dir: &Path,
     number: u64,
@@ -50,7 +50,7 @@ pub(super) fn write(
     spans: u64,
     made: SystemTime,
 ) -> io::Result<u64> {
-    let begun = dir.join(BEGUN);
+    let begun = dir.join(PARTIAL);
     let written = write_begun(&begun, body, spans, made)
         .and_then(|()| fs::rename(&begun, dir.join(name(number))));
     match written {
@@ -63,7 +63,7 @@ pub(super) fn write(
 }
 
 fn write_begun(path: &Path, body: &[u8], spans: u64, made: SystemTime) -> io::Result<()> {
-    // Left behind by a write that failed; a link of this name is removed, not followed.
+    // Left by a failed write. A link with this name is removed, not followed.
     match fs::remove_file(path) {
         Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
         _ => {}
@@ -92,7 +92,7 @@ fn checksum(head: &[u8], body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// What a file says of itself, where its size agrees.
+/// Reads the header of a file and checks the file's size.
 pub(super) fn read_head(path: &Path) -> io::Result<Head> {
     let mut file = open(path)?;
     let mut head = [0; HEAD];
@@ -112,18 +112,18 @@ pub(super) fn read_head(path: &Path) -> io::Result<Head> {
     }
 }
 
-/// The request in a file of at most so many bytes.
-pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut all = Vec::new();
+/// Returns the request in a file of at most `max` bytes.
+pub(super) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
     open(path)?
-        .take(most.saturating_add(1))
-        .read_to_end(&mut all)?;
+        .take(max.saturating_add(1))
+        .read_to_end(&mut content)?;
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-    if all.len() < HEAD || all.len() as u64 > most {
+    if content.len() < HEAD || content.len() as u64 > max {
         return Err(invalid());
     }
-    let body = all.split_off(HEAD);
-    let (head, sum) = all.split_at(HEAD - 4);
+    let body = content.split_off(HEAD);
+    let (head, sum) = content.split_at(HEAD - 4);
     if checksum(head, &body).to_le_bytes() == sum {
         Ok(body)
     } else {
@@ -137,7 +137,7 @@ fn part<const N: usize>(head: &[u8; HEAD], from: usize) -> [u8; N] {
     part
 }
 
-/// No link is followed, and no pipe waited for.
+/// Follows no link and does not block on a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();

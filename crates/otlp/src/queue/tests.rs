@@ -21,24 +21,24 @@ fn place() -> (TempDir, PathBuf) {
 fn files(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir)
         .unwrap()
-        .map(|one| one.unwrap().file_name());
-    let mut names: Vec<String> = names.map(|one| one.into_string().unwrap()).collect();
-    names.retain(|one| one != ".lock");
+        .map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|entry| entry.into_string().unwrap()).collect();
+    names.retain(|entry| entry != ".lock");
     names.sort();
     names
 }
 
 fn drain(queue: &mut SpanQueue) -> Vec<Vec<u8>> {
-    let mut all = Vec::new();
+    let mut bodies = Vec::new();
     while let Some(due) = queue.first(SystemTime::now()) {
-        all.push(due.body);
+        bodies.push(due.body);
         queue.done();
     }
-    all
+    bodies
 }
 
 #[test]
-fn what_waits_is_there_in_its_order_after_a_kill_and_what_is_done_is_not() {
+fn requests_survive_a_kill_in_order_and_sent_ones_are_gone() {
     let (_keep, dir) = place();
     let (mut queue, _) = open(&dir, QueueLimits::default());
     for body in [b"one", b"two", b"six"] {
@@ -46,7 +46,7 @@ fn what_waits_is_there_in_its_order_after_a_kill_and_what_is_done_is_not() {
     }
     assert_eq!(queue.first(SystemTime::now()).unwrap().body, b"one");
     queue.done();
-    // As a kill leaves it, in the middle of a write.
+    // Simulates a kill in the middle of a write.
     drop(queue);
     fs::write(dir.join("part"), b"LAGOTLP1 and half").unwrap();
 
@@ -59,9 +59,9 @@ fn what_waits_is_there_in_its_order_after_a_kill_and_what_is_done_is_not() {
     assert_eq!(series.queue_bytes.get(), 0);
 }
 
-/// It was never made again, so that all waited in memory from then on.
+/// Regression: the directory was never created again, so all requests stayed in memory.
 #[test]
-fn a_directory_that_is_removed_during_the_run_is_made_again() {
+fn directory_removed_during_the_run_is_created_again() {
     let (_keep, dir) = place();
     let (mut queue, series) = open(&dir, QueueLimits::default());
     queue.push(b"lost".to_vec(), 1, SystemTime::now());
@@ -81,7 +81,7 @@ fn a_directory_that_is_removed_during_the_run_is_made_again() {
 }
 
 #[test]
-fn what_has_no_room_goes_oldest_first_and_every_span_of_it_is_counted() {
+fn requests_without_room_are_dropped_oldest_first_and_counted() {
     let (_keep, dir) = place();
     let limits = QueueLimits {
         bytes: 3 * (32 + 100),
@@ -99,7 +99,7 @@ fn what_has_no_room_goes_oldest_first_and_every_span_of_it_is_counted() {
 }
 
 #[test]
-fn what_waited_too_long_is_counted_and_not_sent_and_a_clock_set_back_loses_nothing() {
+fn expired_requests_are_counted_and_a_clock_set_back_drops_none() {
     let (_keep, dir) = place();
     let (mut queue, series) = open(&dir, QueueLimits::default());
     let day = QueueLimits::default().age;
@@ -113,16 +113,16 @@ fn what_waited_too_long_is_counted_and_not_sent_and_a_clock_set_back_loses_nothi
 }
 
 #[test]
-fn damaged_files_are_counted_and_skipped_and_the_others_are_sent() {
+fn damaged_files_are_counted_and_skipped() {
     let (_keep, dir) = place();
     let (mut queue, _) = open(&dir, QueueLimits::default());
     for body in [b"first", b"flips", b"short", b"empty", b"whole"] {
         queue.push(body.to_vec(), 3, SystemTime::now());
     }
     drop(queue);
-    let all = files(&dir);
+    let names = files(&dir);
     let change = |index: usize, change: fn(&mut Vec<u8>)| {
-        let path = dir.join(&all[index]);
+        let path = dir.join(&names[index]);
         let mut bytes = fs::read(&path).unwrap();
         change(&mut bytes);
         fs::write(path, bytes).unwrap();
@@ -144,10 +144,10 @@ fn damaged_files_are_counted_and_skipped_and_the_others_are_sent() {
 }
 
 #[test]
-fn no_link_is_followed_and_nothing_but_files_of_ours_is_touched() {
+fn links_are_not_followed_and_foreign_files_are_not_touched() {
     let (keep, dir) = place();
     drop(open(&dir, QueueLimits::default()));
-    // What would be sent if the link were followed.
+    // This would be sent if the link were followed.
     file::write(keep.path(), 5, b"secret", 1, SystemTime::now()).unwrap();
     let secret = keep.path().join(file::name(5));
     let before = fs::read(&secret).unwrap();
@@ -166,7 +166,7 @@ fn no_link_is_followed_and_nothing_but_files_of_ours_is_touched() {
 }
 
 #[test]
-fn files_are_for_who_made_them_and_a_folder_of_others_is_refused() {
+fn files_are_private_and_a_foreign_directory_is_refused() {
     let (keep, dir) = place();
     let (mut queue, _) = open(&dir, QueueLimits::default());
     queue.push(b"body".to_vec(), 1, SystemTime::now());
@@ -188,7 +188,7 @@ fn files_are_for_who_made_them_and_a_folder_of_others_is_refused() {
 }
 
 #[test]
-fn where_the_disk_takes_nothing_a_little_is_kept_in_memory_and_the_rest_is_counted() {
+fn unwritable_disk_keeps_a_little_in_memory_and_counts_the_rest() {
     let (_keep, dir) = place();
     let (mut queue, series) = open(&dir, QueueLimits::default());
     fs::remove_dir_all(&dir).unwrap();

@@ -1,5 +1,4 @@
-//! What a collector is sent, and what becomes of it where the collector is slow, dead,
-//! full or lies.
+//! Data that a collector receives, and the handling of slow, dead, full and lying collectors.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -21,7 +20,7 @@ use prost::Message as _;
 
 use crate::collector::{Collector, Post};
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit against hanging, not an expectation: generous on purpose.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -30,7 +29,7 @@ fn say(text: &str) {
     SAID.lock().unwrap().push(text.into());
 }
 
-/// A sender that runs.
+/// Running sender.
 struct Running {
     handover: Option<Handover>,
     thread: Option<JoinHandle<()>>,
@@ -85,12 +84,12 @@ impl Running {
         self.thread.take().unwrap().join().unwrap();
     }
 
-    /// A series of ours, as `/metrics` has it.
+    /// Returns the value of one of the sender's series, as in `/metrics`.
     fn value(&self, series: &str) -> u64 {
-        let mut all = String::new();
-        text::encode(&mut all, &self.registry).unwrap();
-        let line = all.lines().find_map(|line| line.strip_prefix(series));
-        let line = line.unwrap_or_else(|| panic!("no {series} in\n{all}"));
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        let line = line.unwrap_or_else(|| panic!("no {series} in\n{text}"));
         line.trim().parse().unwrap()
     }
 
@@ -131,19 +130,24 @@ fn late(episode: u64) -> LateSpan {
 
 fn metrics(post: &Post) -> BTreeMap<String, f64> {
     let request = MetricsRequest::decode(&*post.body).unwrap();
-    let all = &request.resource_metrics[0].scope_metrics[0].metrics;
+    let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
     let sum = |data: &Option<Data>| match data {
-        Some(Data::Sum(sum)) => sum.data_points.iter().filter_map(|one| one.as_double).sum(),
+        Some(Data::Sum(sum)) => sum
+            .data_points
+            .iter()
+            .filter_map(|metric| metric.as_double)
+            .sum(),
         _ => 0.0,
     };
-    all.iter()
-        .map(|one| (one.name.clone(), sum(&one.data)))
+    metrics
+        .iter()
+        .map(|metric| (metric.name.clone(), sum(&metric.data)))
         .collect()
 }
 
-/// The spans of every request that was answered with 200, each as often as it came.
+/// Returns the spans of every request that was answered with 200, with their counts.
 fn spans(collector: &Collector) -> BTreeMap<Vec<u8>, usize> {
-    let mut all = BTreeMap::new();
+    let mut spans = BTreeMap::new();
     for post in collector
         .posts()
         .iter()
@@ -151,10 +155,10 @@ fn spans(collector: &Collector) -> BTreeMap<Vec<u8>, usize> {
     {
         let request = TracesRequest::decode(&*post.body).unwrap();
         for span in &request.resource_spans[0].scope_spans[0].spans {
-            *all.entry(span.span_id.clone()).or_default() += 1;
+            *spans.entry(span.span_id.clone()).or_default() += 1;
         }
     }
-    all
+    spans
 }
 
 const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\n\
@@ -166,7 +170,7 @@ const METRICS_DELAYED: &str = r#"laggard_otlp_requests_total{signal="metrics",ou
 const TRACES_REFUSED: &str = r#"laggard_otlp_requests_total{signal="traces",outcome="refused"}"#;
 
 #[test]
-fn series_and_late_activations_arrive_as_they_were_counted_with_the_headers_asked_for() {
+fn series_and_late_wakeups_arrive_with_the_configured_headers() {
     let collector = Collector::new(TAKEN);
     let mut running = Running::to(&collector.address, None);
     running.counted.inc_by(42);
@@ -195,10 +199,10 @@ fn series_and_late_activations_arrive_as_they_were_counted_with_the_headers_aske
 }
 
 #[test]
-fn what_was_late_while_nobody_listened_arrives_from_the_next_run_once_somebody_does() {
+fn late_wakeups_without_a_collector_are_sent_by_the_next_run() {
     let dir = tempfile::TempDir::new().unwrap();
     let queue = dir.path().join("queue");
-    // Nobody listens at it any more.
+    // No process listens at this address any more.
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -222,7 +226,7 @@ fn what_was_late_while_nobody_listened_arrives_from_the_next_run_once_somebody_d
 }
 
 #[test]
-fn a_collector_that_asks_to_come_again_later_is_not_asked_before() {
+fn requested_retry_time_is_kept() {
     let collector = Collector::new(LATER);
     let mut running = Running::to(&collector.address, None);
     running.late(1);
@@ -238,7 +242,7 @@ fn a_collector_that_asks_to_come_again_later_is_not_asked_before() {
         .filter(|post| !post.is_taken)
         .map(|post| post.at)
         .collect();
-    // The last of all is that of the end, which waits for nothing.
+    // The last request is that of the end, which does not wait.
     for pair in delayed.windows(2) {
         let apart = pair[1] - pair[0];
         assert!(apart >= Duration::from_millis(950), "{apart:?}");
@@ -250,7 +254,7 @@ fn a_collector_that_asks_to_come_again_later_is_not_asked_before() {
 }
 
 #[test]
-fn what_is_refused_is_dropped_and_counted_and_the_collector_s_sentence_said() {
+fn refused_request_is_dropped_and_counted_with_the_collectors_reason() {
     let sentence = b"\x12\x0dno such\x1b[31m\x07x";
     let head =
         "HTTP/1.1 400 Bad\r\nContent-Type: application/x-protobuf\r\nContent-Length: 15\r\n\r\n";
@@ -264,8 +268,11 @@ fn what_is_refused_is_dropped_and_counted_and_the_collector_s_sentence_said() {
         running.value(r#"laggard_otlp_lost_spans_total{reason="refused"}"#),
         3
     );
-    let said = SAID.lock().unwrap();
-    let line = said.iter().find(|line| line.contains("no such")).unwrap();
+    let messages = SAID.lock().unwrap();
+    let line = messages
+        .iter()
+        .find(|line| line.contains("no such"))
+        .unwrap();
     assert!(
         line.contains("answers 400") && !line.contains('\u{1b}'),
         "{line}"
@@ -273,7 +280,7 @@ fn what_is_refused_is_dropped_and_counted_and_the_collector_s_sentence_said() {
 }
 
 #[test]
-fn what_the_collector_leaves_out_of_a_request_is_counted() {
+fn rejected_items_of_an_accepted_request_are_counted() {
     let mut body = Vec::new();
     let partial = laggard_otlp::proto::PartialSuccess {
         rejected: 2,
@@ -297,9 +304,9 @@ fn what_the_collector_leaves_out_of_a_request_is_counted() {
     assert_eq!(running.value("laggard_otlp_spans_total"), 1);
 }
 
-/// None of them may end the sender, hang it or lose what waits.
+/// None of these answers may end the sender, block it or lose data.
 #[test]
-fn after_every_answer_that_lies_what_waits_is_sent_to_one_that_does_not() {
+fn data_are_sent_after_any_invalid_answer() {
     let many = "X-Long: yes\r\n".repeat(100_000);
     let cases: [(&str, Vec<u8>); 8] = [
         ("no answer", Vec::new()),
@@ -342,7 +349,7 @@ fn after_every_answer_that_lies_what_waits_is_sent_to_one_that_does_not() {
 }
 
 #[test]
-fn a_redirect_is_not_followed() {
+fn redirect_is_not_followed() {
     let elsewhere = Collector::new(TAKEN);
     for status in [301, 302, 307, 308] {
         let answer = format!(
@@ -362,7 +369,7 @@ fn a_redirect_is_not_followed() {
 }
 
 #[test]
-fn of_an_answer_without_end_little_is_read_and_one_that_never_comes_is_not_waited_for() {
+fn endless_answer_is_cut_and_missing_answer_times_out() {
     let endless = Collector::endless();
     let mut running = Running::to(&endless.address, None);
     running.wait_for(METRICS_TAKEN, 3);
@@ -377,7 +384,7 @@ fn of_an_answer_without_end_little_is_read_and_one_that_never_comes_is_not_waite
 }
 
 #[test]
-fn more_late_activations_than_are_handed_over_are_counted_and_nobody_waits() {
+fn late_wakeups_without_room_are_counted_without_blocking() {
     let silent = Collector::silent();
     let mut running = Running::to(&silent.address, None);
     wait_until("the sender to wait", || !silent.posts().is_empty());

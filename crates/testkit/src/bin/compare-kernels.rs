@@ -10,34 +10,32 @@ use laggard_model::Nanos;
 use laggard_testkit::host::Kernel;
 use laggard_testkit::versus::{VersusPlan, compared, record};
 
-/// Compare stock with real-time kernels under four loads; prints Markdown.
+/// Compare stock with real-time kernels under four loads and print Markdown.
 #[derive(Debug, Parser)]
 #[command(name = "compare-kernels")]
 struct Arguments {
-    /// The laggard that measures and compares; statically linked, or with its
-    /// libraries.
+    /// Program that measures and compares; statically linked, or with its libraries.
     #[arg(long)]
     program: PathBuf,
-    /// Which series: each stock against its `-rt`.
+    /// Kernel series to compare, each stock against its `-rt`.
     #[arg(long, value_delimiter = ',', default_value = "6.12,7.2")]
     series: Vec<String>,
-    /// How many repetitions, each with another seed; fewer than 4 give no verdict.
+    /// Number of repetitions, each with another seed; fewer than 4 give no verdict.
     #[arg(long, default_value_t = 4)]
     repetitions: u64,
-    /// How long each load is recorded, virtual time.
+    /// Duration of the recording under each load, virtual time.
     #[arg(long, default_value = "10s")]
     duration: Nanos,
     /// Mean time between two expiries of a service.
     #[arg(long, default_value = "2ms")]
     period: Nanos,
-    /// How late is too late.
+    /// Maximum latencies to test against.
     #[arg(long, value_delimiter = ',', default_value = "200us,1ms")]
     slacks: Vec<Nanos>,
-    /// How much real time a host has for all loads.
+    /// Maximum real time of a host for all loads.
     #[arg(long, default_value = "1800s")]
     deadline: Nanos,
-    /// Where the recordings go; those that are there already are taken as they
-    /// are.
+    /// Directory of the recordings; existing ones are used again.
     #[arg(long)]
     results: PathBuf,
 }
@@ -46,7 +44,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let program = arguments.program;
     let plan = VersusPlan {
-        // It is run elsewhere, too.
+        // The program runs in another directory.
         program: std::path::absolute(&program).context("the program's path")?,
         seeds: (1..=arguments.repetitions).collect(),
         duration: arguments.duration,
@@ -63,7 +61,7 @@ fn main() -> Result<()> {
 
 fn compare(names: &[String; 2], plan: &VersusPlan, results: &Path) -> Result<String> {
     for (round, &seed) in plan.seeds.iter().enumerate() {
-        // In turn, as a real machine would ask for; here order means nothing.
+        // Alternates the order as for a real machine; here the order has no effect.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for name in order.map(|side| &names[side]) {
             eprintln!("{name}: repetition {} of {}", round + 1, plan.seeds.len());

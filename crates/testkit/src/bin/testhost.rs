@@ -1,4 +1,4 @@
-//! Boots a Debian kernel in QEMU, runs a command, brings back what it left.
+//! Boots a Debian kernel in QEMU, runs a command, and fetches its results.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use laggard_testkit::host::{
 };
 use laggard_workload::disturb::{Hit, write_hits};
 
-/// Boot a Debian kernel in QEMU, run a command, bring back what it left.
+/// Boot a Debian kernel in QEMU, run a command, and fetch its results.
 #[derive(Debug, Parser)]
 #[command(name = "testhost")]
 struct Arguments {
@@ -25,62 +25,62 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Fetch kernels into the cache; all of them unless some are named.
+    /// Fetch kernels into the cache; all of them by default.
     Fetch {
-        /// Such as 6.1 or 6.12-rt.
+        /// Kernels such as 6.1 or 6.12-rt.
         kernels: Vec<String>,
     },
-    /// Boot a kernel, run a command, show what it wrote and exit as it did.
+    /// Boot a kernel, run a command, print its output and exit with its status.
     Run(Box<RunArguments>),
 }
 
 #[derive(Debug, clap::Args)]
 struct RunArguments {
-    /// Such as 6.1 or 6.12-rt.
+    /// Kernel such as 6.1 or 6.12-rt.
     #[arg(long)]
     kernel: String,
-    /// How time passes: virtual on one CPU, or real on two.
+    /// Clock: virtual time on one CPU, or real time on two.
     #[arg(long, value_enum, default_value_t = Time::Icount)]
     mode: Time,
-    /// How long an instruction takes in virtual time: 1ns, 2ns, 4ns or 8ns.
+    /// Virtual time per instruction: 1ns, 2ns, 4ns or 8ns.
     #[arg(long, default_value = "8ns")]
     instruction: Nanos,
-    /// A program of this machine, put into /usr/bin with its libraries.
+    /// Program of this machine that is copied to /usr/bin with its libraries.
     #[arg(long)]
     program: Vec<PathBuf>,
-    /// A file of this machine and where it goes, as FROM:TO.
+    /// File of this machine and its path in the guest, as FROM:TO.
     #[arg(long, value_name = "FROM:TO")]
     file: Vec<String>,
     /// Add QEMU's `edu` device as /dev/uio0.
     #[arg(long)]
     edu: bool,
-    /// Stop the whole machine: when after the command began, and how long,
-    /// as 2s:20ms. Only with --mode smp.
+    /// Stop the whole machine: time after the start of the command and length, as 2s:20ms. Only
+    /// with --mode smp.
     #[arg(long, value_name = "AT:LENGTH")]
     stall: Vec<String>,
-    /// Write each stall, as it was by the guest's clock, to this file: a line
-    /// of JSON for each CPU, as `laggard provoke --json` does.
+    /// Write each stall by the guest's clock to this file: a line of JSON per CPU, as `laggard
+    /// provoke --json` does.
     #[arg(long, value_name = "FILE", requires = "stall")]
     truth: Option<PathBuf>,
-    /// More of the kernel's command line.
+    /// Additional text of the kernel's command line.
     #[arg(long, default_value = "")]
     append: String,
     /// Memory in MiB.
     #[arg(long, default_value_t = 512)]
     memory: u64,
-    /// What the guest's random numbers derive from.
+    /// Seed of the guest's random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How much real time it has, boot included.
+    /// Maximum real time, including the boot.
     #[arg(long, default_value = "120s")]
     deadline: Nanos,
-    /// Where to put `output` and what the command leaves in /result.
+    /// Directory for `output` and the files that the command leaves in /result.
     #[arg(long)]
     results: Option<PathBuf>,
-    /// Show the guest's console as well.
+    /// Also show the guest's console.
     #[arg(long)]
     console: bool,
-    /// The shell text to run.
+    /// Shell text to run.
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<String>,
 }
@@ -118,7 +118,7 @@ fn fetch(kernels: &[String]) -> Result<()> {
 fn boot(run: RunArguments) -> Result<ExitCode> {
     let Some(instruction) = InstructionTime::new(run.instruction) else {
         bail!(
-            "an instruction cannot take {}; use 1ns, 2ns, 4ns or 8ns",
+            "--instruction takes 1ns, 2ns, 4ns or 8ns, not {}",
             run.instruction
         );
     };
@@ -139,7 +139,7 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
     }
     for pair in &run.file {
         let Some((from, to)) = pair.split_once(':') else {
-            bail!("`{pair}` is not FROM:TO, as in notes.txt:/root/notes.txt");
+            bail!("`{pair}` is not FROM:TO; write it as notes.txt:/root/notes.txt");
         };
         host = host.file(from, to);
     }
@@ -161,13 +161,13 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
             .and_then(|file| write_hits(&hits, file))
             .with_context(|| format!("write `{}`", path.display()))?;
     }
-    // As a shell would: statuses above 255 do not exist.
+    // As in a shell: statuses above 255 do not exist.
     Ok(ExitCode::from(u8::try_from(outcome.status).unwrap_or(255)))
 }
 
 fn stall(pair: &str) -> Result<(Duration, Duration)> {
     let Some((at, length)) = pair.split_once(':') else {
-        bail!("`{pair}` is not AT:LENGTH, as in 2s:20ms");
+        bail!("`{pair}` is not AT:LENGTH; write it as 2s:20ms");
     };
     let (at, length): (Nanos, Nanos) = (at.parse()?, length.parse()?);
     Ok((at.into(), length.into()))
@@ -180,7 +180,7 @@ fn show(outcome: &HostOutcome, console: bool) {
     print!("{}", outcome.output);
     for stall in &outcome.stalls {
         eprintln!(
-            "testhost: stalled {:.3} s after the command began, for {:.3} ms",
+            "testhost: stalled {:.3} s after the command started, for {:.3} ms",
             stall.at.as_secs_f64(),
             stall.length.as_secs_f64() * 1e3
         );

@@ -1,8 +1,7 @@
 //! Fetches Debian packages without installing them.
 //!
-//! Everything apt remembers stays in a directory of ours: the machine's own
-//! apt configuration is read once, to learn which mirror it uses, and never
-//! changed.
+//! The state of apt is in a separate directory. The machine's apt configuration is read once to
+//! find its mirror, and never changed.
 
 use std::fs;
 use std::io::{BufReader, Read};
@@ -11,22 +10,22 @@ use std::process::{Command, Output, Stdio};
 
 use super::error::FetchError;
 
-/// Where the kernels and the guests' programs come from, newest last.
+/// Suites of the kernels and the guests' programs, the newest last.
 const SUITES: &str = "bookworm bookworm-backports trixie-backports";
 
-/// Names a Debian archive, for machines whose apt does not know one.
+/// Variable with the URL of a Debian archive, for machines whose apt has none.
 const MIRROR: &str = "LAGGARD_DEBIAN_MIRROR";
 
 type SpawnFailed = Box<dyn FnOnce(std::io::Error) -> FetchError>;
 
-/// An apt of our own.
+/// Separate instance of apt.
 #[derive(Debug)]
 pub(super) struct Apt {
     root: PathBuf,
 }
 
 impl Apt {
-    /// An apt that keeps its state in `root` and has fresh package lists.
+    /// Creates an instance with its state in `root` and updates its package lists.
     pub(super) fn update(root: PathBuf) -> Result<Self, FetchError> {
         let mirror = mirror()?;
         for directory in ["sources", "state/lists/partial", "cache/archives/partial"] {
@@ -41,7 +40,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// The names of all packages that match a regular expression.
+    /// Returns the names of all packages that match a regular expression.
     pub(super) fn search(&self, expression: &str) -> Result<Vec<String>, FetchError> {
         let mut command = self.command("apt-cache");
         let output = run(command.args(["search", "--names-only", expression]))?;
@@ -52,7 +51,7 @@ impl Apt {
             .collect())
     }
 
-    /// The packages that `package` depends on, without alternatives.
+    /// Returns the packages that `package` depends on, without alternatives.
     pub(super) fn dependencies(&self, package: &str) -> Result<Vec<String>, FetchError> {
         let mut command = self.command("apt-cache");
         let output = run(command.args(["show", "--no-all-versions", package]))?;
@@ -62,7 +61,7 @@ impl Apt {
     /// Downloads a package (`name` or `name/suite`) and returns its file.
     pub(super) fn download(&self, package: &str) -> Result<PathBuf, FetchError> {
         let directory = self.root.join("packages");
-        // One package at a time, so that whatever file is there is the one.
+        // One package at a time, so that the only file is the package.
         if directory.exists() {
             fs::remove_dir_all(&directory).map_err(FetchError::io(&directory))?;
         }
@@ -89,7 +88,7 @@ impl Apt {
             "Dir::State::status=/dev/null".into(),
             format!("Dir::Cache={root}/cache"),
             "Acquire::Languages=none".into(),
-            // Else an archive that cannot be reached is a mere warning.
+            // Otherwise an unreachable archive gives only a warning.
             "APT::Update::Error-Mode=any".into(),
         ] {
             command.arg("-o").arg(option);
@@ -141,7 +140,7 @@ fn unpack_stream(
             entry.unpack_in(into)?;
         }
     }
-    // Read to the end, lest the writer die of a closed pipe.
+    // Read to the end, so that the writer does not fail on a closed pipe.
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink())?;
     Ok(())
 }
@@ -184,7 +183,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The archive that this machine uses.
+/// Returns the archive that this machine uses.
 fn mirror() -> Result<String, FetchError> {
     if let Ok(mirror) = std::env::var(MIRROR) {
         return Ok(mirror);
@@ -198,8 +197,8 @@ fn mirror() -> Result<String, FetchError> {
     parse_mirror(&text(&output)).ok_or(FetchError::NoMirror)
 }
 
-/// The first entry that is Debian's archive itself, not one of its side
-/// archives (security) and not another vendor's.
+/// Returns the first entry of the main Debian archive, not of a side archive (security) or
+/// another vendor.
 fn parse_mirror(targets: &str) -> Option<String> {
     targets.lines().find_map(|line| {
         let mut words = line.split(' ');
@@ -226,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mirror_is_the_main_archive_and_not_a_side_archive() {
+    fn mirror_is_the_main_archive_and_not_a_side_archive() {
         let targets = "https://vendor.example/repo/ stable main Vendor\n\
                        http://sec.example/debian-security/ bookworm-security main Debian-Security\n\
                        http://one.example/debian/ bookworm contrib Debian\n\
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn another_vendors_archive_is_no_mirror() {
+    fn archive_of_another_vendor_is_not_a_mirror() {
         assert_eq!(
             parse_mirror("http://a.example/ubuntu/ noble main Ubuntu\n"),
             None

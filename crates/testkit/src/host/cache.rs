@@ -1,4 +1,4 @@
-//! What was fetched, kept outside the source tree between runs.
+//! Cache of fetched files, kept outside the source tree between runs.
 
 use std::env;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::FetchError;
 
-/// The directory of everything fetched. Open: nobody else fetches.
+/// Directory of all fetched files. While it is open, no other process fetches.
 #[derive(Debug)]
 pub(super) struct Cache {
     root: PathBuf,
@@ -14,8 +14,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// `$XDG_CACHE_HOME/laggard/kernels`, or the same under `~/.cache`.
-    /// Waits while another process fetches.
+    /// Opens `$XDG_CACHE_HOME/laggard/kernels`, or the same under `~/.cache`. Waits while another
+    /// process fetches.
     pub(super) fn open() -> Result<Self, FetchError> {
         let base = env::var_os("XDG_CACHE_HOME")
             .map(PathBuf::from)
@@ -33,13 +33,13 @@ impl Cache {
         Ok(Self { root, _lock: lock })
     }
 
-    /// Where apt keeps its state.
+    /// Returns the directory of apt's state.
     pub(super) fn apt(&self) -> PathBuf {
         self.root.join("apt")
     }
 
-    /// The directory of that name, filled by `fill` if it is not there yet.
-    /// It appears only when `fill` has succeeded.
+    /// Returns the directory with this name, filled by `fill` if it does not exist. It appears
+    /// only after `fill` has succeeded.
     pub(super) fn entry(
         &self,
         name: &str,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_that_could_not_be_filled_is_tried_again() {
+    fn failed_entry_is_tried_again() {
         let scratch = tempfile::tempdir().unwrap();
         let cache = Cache::at(scratch.path().into()).unwrap();
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_filled_only_once() {
+    fn entry_is_filled_only_once() {
         let scratch = tempfile::tempdir().unwrap();
         let cache = Cache::at(scratch.path().into()).unwrap();
         cache.entry("kernel", |_| Ok(())).unwrap();

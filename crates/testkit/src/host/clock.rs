@@ -1,19 +1,18 @@
-//! What the guest's clock shows at a time of this machine's.
+//! Guest clock at a time of this machine.
 
 use std::time::Instant;
 
 use laggard_model::Nanos;
 
-/// How a guest begins a line that tells its `CLOCK_MONOTONIC`, ns.
-const MARK: &str = "testhost: clock ";
+/// Prefix of a line with the guest's `CLOCK_MONOTONIC` in ns.
+const PREFIX: &str = "testhost: clock ";
 
-/// Readings of the guest's clock, each with the time at which it arrived.
+/// Readings of the guest's clock, each with its arrival time.
 ///
-/// A reading takes a while to arrive, a guest's clock does not go exactly as
-/// fast as ours. So of the readings before the command and of those after it,
-/// the one that came soonest counts, and between the two the clock went
-/// evenly. What even the soonest needed, some tenths of a millisecond, is the
-/// error.
+/// A reading takes some time to arrive, and the guest's clock has a different rate. Of the
+/// readings before the command and of those after it, the fastest counts, and the clock is
+/// interpolated between them. The error is the delay of the fastest reading, some tenths of a
+/// millisecond.
 #[derive(Debug, Default)]
 pub(super) struct GuestClock {
     before: Option<Reading>,
@@ -27,7 +26,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Whether this one came sooner than `other`, which is older.
+    /// Returns whether this reading arrived faster than `other`, which is older.
     fn is_sooner_than(&self, other: &Self) -> bool {
         let passed = Nanos::from(self.arrived.saturating_duration_since(other.arrived));
         self.guest.saturating_sub(other.guest) > passed
@@ -35,10 +34,10 @@ impl Reading {
 }
 
 impl GuestClock {
-    /// Takes a line of the console that arrived at `arrived`, if it is a
-    /// reading; `command_began`: whether the command had begun.
+    /// Processes a line of the console that arrived at `arrived`, if it is a reading.
+    /// `command_began`: whether the command had started.
     pub(super) fn take(&mut self, line: &str, arrived: Instant, command_began: bool) -> bool {
-        let Some(guest) = line.strip_prefix(MARK).and_then(|ns| ns.parse().ok()) else {
+        let Some(guest) = line.strip_prefix(PREFIX).and_then(|ns| ns.parse().ok()) else {
             return false;
         };
         let reading = Reading {
@@ -56,7 +55,7 @@ impl GuestClock {
         true
     }
 
-    /// What it showed at `at`, between the command's begin and end; `None`:
+    /// Returns the guest's clock at `at`, between the start and end of the command; `None` if
     /// there is no reading before or after.
     pub(super) fn at(&self, at: Instant) -> Option<Nanos> {
         let (before, after) = (self.before?, self.after?);
@@ -76,12 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readings_that_came_soonest_set_the_clock() {
+    fn fastest_readings_set_the_clock() {
         let booted = Instant::now();
         let ms = Duration::from_millis;
         let mut clock = GuestClock::default();
-        // The guest's clock is 2 s behind ours and 1 % slow; readings need
-        // 5, 1 and 9 ms, then 7 and 1 ms, to arrive.
+        // The guest's clock is 2 s behind and 1 % slow; readings need 5, 1 and 9 ms, then 7 and 1
+        // ms, to arrive.
         for (at, guest, began) in [
             (3_005, 1_000_000_000_u64, false),
             (3_101, 1_099_000_000, false),
@@ -89,7 +88,7 @@ mod tests {
             (13_107, 10_999_000_000, true),
             (13_201, 11_098_000_000, true),
         ] {
-            assert!(clock.take(&format!("{MARK}{guest}"), booted + ms(at), began));
+            assert!(clock.take(&format!("{PREFIX}{guest}"), booted + ms(at), began));
         }
 
         let middle = clock.at(booted + ms(8_001)).unwrap();
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_readings() {
+    fn other_lines_are_ignored() {
         let mut clock = GuestClock::default();
 
         assert!(!clock.take("testhost: command begins", Instant::now(), false));

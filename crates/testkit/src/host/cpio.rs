@@ -1,8 +1,8 @@
 //! Writes the "newc" archive that the kernel unpacks as its first file system.
 //!
-//! The format: Linux, `Documentation/driver-api/early-userspace/buffer-format.rst`.
-//! Entries get no owner and no time, so the same files give the same bytes and
-//! a guest in virtual time boots the same way every time.
+//! The format: Linux, `Documentation/driver-api/early-userspace/buffer-format.rst`. Entries have
+//! no owner and no time, so the same files give the same bytes, and a guest in virtual time
+//! always boots the same way.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -11,17 +11,17 @@ const DIRECTORY: u32 = 0o040_755;
 const REGULAR: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_777;
 
-/// An archive that is being written.
+/// Archive that is being written.
 #[derive(Debug)]
 pub(super) struct Archive<W: Write> {
     out: W,
     entries: u32,
-    /// Directories written so far; the kernel makes none that are missing.
+    /// Directories written so far; the kernel does not create missing ones.
     directories: BTreeSet<String>,
 }
 
 impl<W: Write> Archive<W> {
-    /// An archive written to `out`.
+    /// Creates an archive that is written to `out`.
     pub(super) fn new(out: W) -> Self {
         Self {
             out,
@@ -30,7 +30,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// Adds a directory and those above it. Paths may start with a slash.
+    /// Adds a directory and its parents. Paths may start with a slash.
     pub(super) fn directory(&mut self, path: &str) -> io::Result<()> {
         let path = path.trim_matches('/');
         let ends = path.match_indices('/').map(|(at, _)| at);
@@ -55,7 +55,7 @@ impl<W: Write> Archive<W> {
         self.entry(path.trim_matches('/'), SYMLINK, target.as_bytes())
     }
 
-    /// Writes the end of the archive and gives the writer back.
+    /// Writes the end of the archive and returns the writer.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.entry("TRAILER!!!", 0, &[])?;
         self.out.flush()?;
@@ -76,14 +76,13 @@ impl<W: Write> Archive<W> {
                 format!("{name} has 4 GiB or more, which this format cannot hold"),
             )
         })?;
-        // The field is 8 hexadecimal digits; a longer name than that could
-        // never have been read from a file system.
+        // The field has 8 hexadecimal digits; a longer name cannot come from a file system.
         let name_size = u32::try_from(name.len() + 1).unwrap_or(u32::MAX);
         self.entries += 1;
         let links = if mode == DIRECTORY { 2 } else { 1 };
         write!(self.out, "070701")?;
         for field in [
-            self.entries, // inode: unique, else files become hard links
+            self.entries, // inode: unique, otherwise files become hard links
             mode,
             0, // user
             0, // group
@@ -106,7 +105,7 @@ impl<W: Write> Archive<W> {
         self.pad(content.len())
     }
 
-    /// Header with name, and content, each end at a multiple of four bytes.
+    /// Pads to a multiple of four bytes, after the header with the name and after the content.
     fn pad(&mut self, written: usize) -> io::Result<()> {
         let zeros = written.next_multiple_of(4) - written;
         self.out.write_all(&[0; 3][..zeros])
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_files_give_the_same_bytes() {
+    fn same_files_give_the_same_bytes() {
         assert_eq!(sample(), sample());
     }
 
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_come_once_and_before_what_is_in_them() {
+    fn directories_come_once_and_before_their_contents() {
         let text = String::from_utf8_lossy(&sample()).into_owned();
 
         assert_eq!(text.matches("a/b\0").count(), 1);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpio_program_reads_the_archive_back() {
+    fn cpio_program_reads_the_archive_back() {
         let Ok(mut cpio) = Command::new("cpio")
             .args(["--list", "--verbose", "--quiet"])
             .stdin(Stdio::piped())

@@ -1,12 +1,12 @@
-//! Why a test host died: what its kernel said last, or how QEMU ended.
+//! Cause of a test host's death: the last messages of its kernel, or QEMU's exit status.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
 use nix::sys::signal::Signal;
 
-/// How the kernel's lines begin that say what went wrong, the telling ones
-/// first: `Kernel panic` comes after each of the others.
+/// Prefixes of kernel messages about a failure, the most informative first: `Kernel panic`
+/// follows each of the others.
 const CAUSES: [&str; 9] = [
     "int3: ",
     "BUG: ",
@@ -19,8 +19,8 @@ const CAUSES: [&str; 9] = [
     "Kernel panic - not syncing: ",
 ];
 
-/// What the kernel said went wrong, if it said so: the first line of its last
-/// words, without the time.
+/// Returns the kernel's message about a failure, if there is one: the first line of its last
+/// messages, without the time.
 pub(super) fn cause(console: &str) -> Option<&str> {
     let find = |mark: &&str| {
         console
@@ -30,18 +30,18 @@ pub(super) fn cause(console: &str) -> Option<&str> {
     CAUSES.iter().find_map(find)
 }
 
-/// Whether a kernel died because it met a breakpoint that it had put into its
-/// own code and taken out again.
+/// Returns whether a kernel died of a breakpoint that it had put into its own code and removed
+/// again.
 ///
-/// A kernel replaces an instruction that other CPUs may be executing by way of
-/// a breakpoint (`text_poke_bp`). QEMU's CPUs are threads that translate code
-/// on their own; one can still run the breakpoint when the kernel has forgotten
-/// it. Hardware does not, so another try tells more than this death.
+/// A kernel replaces an instruction that other CPUs may be executing by means of a breakpoint
+/// (`text_poke_bp`). QEMU's CPUs are threads that translate code separately, and one may still
+/// execute the breakpoint after the kernel has removed its record. Hardware does not do this, so
+/// another attempt is more informative than this death.
 pub(super) fn is_forgotten_breakpoint(console: &str) -> bool {
     cause(console).is_some_and(|cause| cause.starts_with("int3: "))
 }
 
-/// How QEMU ended, in words.
+/// Returns QEMU's exit status as text.
 pub(super) fn ending(status: ExitStatus) -> String {
     match status.signal() {
         Some(number) => {
@@ -52,8 +52,7 @@ pub(super) fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// Whether QEMU itself made a mistake, rather than having been refused
-/// something or killed by somebody.
+/// Returns whether QEMU itself failed, as opposed to a refused request or a kill.
 pub(super) fn is_own_fault(status: ExitStatus) -> bool {
     let faults = [
         Signal::SIGSEGV,
@@ -79,7 +78,7 @@ testhost: command begins
 ";
 
     #[test]
-    fn the_first_of_the_last_words_is_the_cause() {
+    fn first_of_the_last_messages_is_the_cause() {
         let sysrq = "[ 7.1] sysrq: Trigger a crash\n\
                      [ 7.2] Kernel panic - not syncing: sysrq triggered crash\n";
         let pointer = "[ 7.1] BUG: kernel NULL pointer dereference, address: 0000000000000008\n\
@@ -102,7 +101,7 @@ testhost: command begins
     }
 
     #[test]
-    fn only_a_breakpoint_is_the_emulator_s_race() {
+    fn only_a_breakpoint_is_the_race_of_the_emulator() {
         assert!(is_forgotten_breakpoint(INT3));
         assert!(!is_forgotten_breakpoint(
             "[ 7.2] Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b\n"
@@ -110,7 +109,7 @@ testhost: command begins
     }
 
     #[test]
-    fn the_emulator_s_own_faults_are_told_from_a_refusal_and_from_a_kill() {
+    fn faults_of_the_emulator_are_distinguished_from_a_refusal_and_a_kill() {
         for (raw, words, is_fault) in [
             (11, "killed by signal 11 (SIGSEGV)", true),
             (6, "killed by signal 6 (SIGABRT)", true),

@@ -1,4 +1,4 @@
-//! Why a test host could not be had, or did not end as it should.
+//! Errors of test hosts.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,51 +6,47 @@ use std::time::Duration;
 
 use super::{Mode, death};
 
-/// Why a kernel or a guest program could not be fetched.
+/// Reason why a kernel or a guest program could not be fetched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The name is not that of a kernel that we test.
+    /// The name is not that of a test kernel.
     #[error("`{0}` is not a test kernel; use 6.1, 6.12 or 7.2, or one of them followed by -rt")]
     UnknownKernel(String),
-    /// A program of this machine is needed.
+    /// A program is missing on this machine.
     #[error("`{program}` is not installed; install the Debian package {package}")]
     NotInstalled {
-        /// What was to be run.
         program: &'static str,
-        /// The Debian package that has it.
+        /// Debian package of the program.
         package: &'static str,
     },
-    /// Apt's sources name no Debian archive.
-    #[error("apt knows no Debian archive; name one in LAGGARD_DEBIAN_MIRROR")]
+    /// Apt's sources contain no Debian archive.
+    #[error("apt has no Debian archive; set one in LAGGARD_DEBIAN_MIRROR")]
     NoMirror,
-    /// The archive has no such package.
+    /// The archive lacks the package.
     #[error("the archive has no package {0}; its newest versions may have moved to another suite")]
     NoPackage(String),
     /// A package lacks a file that it used to have.
     #[error("package {package} has no file {path}; the package has changed its layout")]
     NoFile {
-        /// The package.
         package: String,
-        /// The path inside it.
+        /// Path inside the package.
         path: String,
     },
-    /// A program ended with an error.
+    /// A program failed.
     #[error("`{command}` ended with {status}: {stderr}")]
     Command {
-        /// The command with its first arguments.
+        /// Command with its first arguments.
         command: String,
-        /// Its exit status.
         status: String,
-        /// The end of what it wrote to standard error.
+        /// End of its standard error.
         stderr: String,
     },
-    /// A file of the cache cannot be read or written.
+    /// A file of the cache is not readable or writable.
     #[error("{path}: {source}")]
     Io {
-        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -61,8 +57,8 @@ impl FetchError {
         move |source| Self::Io { path, source }
     }
 
-    /// Whether something is missing around us - a program, the network, a
-    /// package - rather than wrong with us. A test may then be skipped.
+    /// Returns whether a prerequisite (a program, the network, a package) is missing, as opposed
+    /// to a fault of the project. A test may then be skipped.
     pub fn is_missing(&self) -> bool {
         matches!(
             self,
@@ -71,66 +67,63 @@ impl FetchError {
     }
 }
 
-/// Why a test host did not run its command to the end.
+/// Reason why a test host did not run its command to the end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuestError {
-    /// The programs that every guest has could not be fetched.
+    /// The programs of every guest could not be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The directory for the results holds those of another run.
-    #[error("{0} already holds results; remove it, or name another directory")]
+    /// The directory for the results contains those of another run.
+    #[error("{0} already contains results; remove it, or choose another directory")]
     ResultsExist(PathBuf),
-    /// The guest did not tell its clock, so nobody can say when, for it, a
-    /// stall was.
-    #[error("the guest did not tell its clock before and after the command")]
+    /// The guest did not report its clock, so the time of a stall is unknown.
+    #[error("the guest did not report its clock before and after the command")]
     ClockUnknown,
-    /// A stall was asked for in virtual time, which no guest can notice.
-    #[error("a guest in virtual time cannot see a stall; use `Mode::Smp`")]
+    /// A stall was requested in virtual time, in which a guest cannot notice it.
+    #[error("a guest in virtual time cannot notice a stall; use `Mode::Smp`")]
     StallUnseen,
-    /// The files for the guest do not fit its memory.
+    /// The files for the guest do not fit into its memory.
     #[error(
         "the guest's files have {bytes} bytes, more than the {limit} that fit; \
          give it more memory or strip the programs"
     )]
     FilesTooBig {
-        /// What they have.
+        /// Size of the files.
         bytes: u64,
-        /// What they may have.
+        /// Maximum size.
         limit: u64,
     },
-    /// A file cannot be read or written.
+    /// A file is not readable or writable.
     #[error("{path}: {source}")]
     Io {
-        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// QEMU did not start, or does not answer.
+    /// QEMU did not start, or does not respond.
     #[error("qemu: {0}")]
     Qemu(String),
-    /// QEMU ended before the guest did.
+    /// QEMU ended before the guest.
     #[error("qemu ended early, {how}: {words}\nwhat the guest's console shows:\n{}", tail(.console))]
     Emulator {
-        /// Its exit status, or the signal that ended it.
+        /// Exit status, or the signal that ended it.
         how: String,
-        /// Whether it made a mistake itself.
+        /// Whether QEMU itself failed.
         is_own_fault: bool,
-        /// What it wrote to standard error.
+        /// Its standard error.
         words: String,
-        /// Everything that the console showed.
+        /// Text of the console.
         console: String,
     },
-    /// QEMU refused a command, or did not answer.
-    #[error("qemu does not do `{command}`: {reason}")]
+    /// QEMU refused a command, or did not respond.
+    #[error("qemu refuses `{command}`: {reason}")]
     Monitor {
-        /// The command.
         command: String,
-        /// What it answers.
+        /// Answer of QEMU.
         reason: String,
     },
-    /// The command, or the whole guest, had not ended when its time was up.
+    /// The command or the whole guest exceeded its time.
     #[error(
         "the guest had not ended after {}s{}; what its console shows:\n{}\nand its command wrote:\n{}",
         .after.as_secs(),
@@ -139,39 +132,38 @@ pub enum GuestError {
         output.as_deref().map_or("(unknown)", tail),
     )]
     Deadline {
-        /// The time that it had.
+        /// Maximum time.
         after: Duration,
-        /// Everything that the console showed.
+        /// Text of the console.
         console: String,
-        /// What the command wrote, if the guest could still tell.
+        /// Output of the command, if the guest was still able to return it.
         output: Option<String>,
     },
-    /// The guest switched itself off without results: its kernel panicked, or
-    /// the command did it.
+    /// The guest switched off without results: its kernel panicked, or the command caused it.
     #[error("the guest ended without results, {} its command began: {}; the end of its console:\n{}",
         if *.began { "after" } else { "before" },
         death::cause(console).unwrap_or("its kernel said nothing of a fault"),
         tail(.console))]
     NoResults {
-        /// Whether the command had begun.
+        /// Whether the command had started.
         began: bool,
-        /// Everything that the console showed.
+        /// Text of the console.
         console: String,
     },
-    /// The command left more than fits.
+    /// The results of the command are too large.
     #[error("the guest's results have {bytes} bytes, more than the {limit} that fit")]
     ResultsTooBig {
-        /// What they have.
+        /// Size of the results.
         bytes: u64,
-        /// What they may have.
+        /// Maximum size.
         limit: u64,
     },
 }
 
 impl GuestError {
-    /// Whether the emulator is to blame, so that another try may well end
-    /// otherwise. On two CPUs it is for every kernel that dies while it boots and
-    /// for one that meets a breakpoint of its own.
+    /// Returns whether the emulator caused the error, so that another attempt may succeed. On two
+    /// CPUs this applies to every kernel that dies during the boot and to a kernel that meets one
+    /// of its breakpoints.
     pub(super) fn may_pass(&self, mode: Mode) -> bool {
         match self {
             Self::NoResults { began, console } => {
@@ -191,7 +183,7 @@ impl GuestError {
         }
     }
 
-    /// What happened, in a line.
+    /// Returns the error in one line.
     pub(super) fn in_short(&self) -> String {
         let text = self.to_string();
         text.lines().next().unwrap_or_default().to_owned()
@@ -203,7 +195,7 @@ impl GuestError {
     }
 }
 
-/// The last 40 lines: enough for a kernel's last words.
+/// Returns the last 40 lines, which contain a kernel's last messages.
 fn tail(text: &str) -> &str {
     let start = text
         .trim_end()
@@ -225,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_dies_says_of_what_and_when() {
+    fn error_of_a_dead_guest_names_cause_and_time() {
         let text = died(
             true,
             "[ 7.2] Kernel panic - not syncing: sysrq triggered crash\n",
@@ -238,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_emulator_did_is_tried_again() {
+    fn only_faults_of_the_emulator_are_tried_again() {
         let emulator = |is_own_fault| GuestError::Emulator {
             how: String::new(),
             is_own_fault,
@@ -250,7 +242,7 @@ mod tests {
             (died(false, ""), Mode::Smp, true),
             (died(true, ""), Mode::Smp, false),
             (died(true, breakpoint), Mode::Smp, true),
-            // What dies in virtual time dies again.
+            // A kernel that dies in virtual time dies again.
             (died(true, breakpoint), Mode::Icount, false),
             (died(false, ""), Mode::Icount, false),
             (emulator(true), Mode::Icount, true),
@@ -261,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_guest_shows_the_end_of_its_console() {
+    fn error_of_a_hung_guest_shows_the_end_of_its_console() {
         let console: String = (0..100).map(|n| format!("line {n}\n")).collect();
         let text = GuestError::Deadline {
             after: Duration::from_secs(90),

@@ -1,4 +1,4 @@
-//! A running QEMU: watched, stalled, ended.
+//! Running QEMU: watched, stalled, ended.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,34 +19,34 @@ use super::qmp::Qmp;
 use super::results::{HEADER_BYTES, Header, LIMIT_BYTES, RESULTS_AT};
 use super::{PlannedStall, Stall};
 
-/// What init shows when it starts the command.
+/// Message of init at the start of the command.
 const COMMAND_BEGINS: &str = "testhost: command begins";
-/// How long a guest that was told to stop may take to hand over its results.
+/// Maximum time for a guest to return its results after a request to stop.
 const GRACE: Duration = Duration::from_secs(10);
-/// A limit against hanging, not an expectation.
+/// Limit against hanging, not an expectation.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
-/// A guest that floods its console keeps only the end.
+/// Maximum text of the console; only the end is kept.
 const CONSOLE_LIMIT: usize = 1 << 20;
 
-/// Where the protocol's socket is. The path has to be short (108 bytes).
+/// Returns the path of the protocol's socket, which must be short (108 bytes).
 pub(super) fn socket(scratch: &Path) -> PathBuf {
     scratch.join("qmp")
 }
 
-/// What the loop waits for.
+/// Event of a guest.
 #[derive(Debug)]
 enum GuestEvent {
-    /// The console shows a line, which arrived then.
+    /// Line of the console with its arrival time.
     Line(String, Instant),
-    /// QEMU reports an event.
+    /// Event that QEMU reports.
     Event(String),
-    /// QEMU has closed its end of the console: it is gone.
+    /// QEMU has closed its end of the console: it has ended.
     Gone,
 }
 
-/// What a guest left that has ended as it should.
+/// Results of a guest that has ended normally.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub(super) struct GuestResults {
     pub(super) header: Header,
     pub(super) archive: PathBuf,
     pub(super) console: String,
@@ -55,11 +55,11 @@ pub(super) struct Finished {
     pub(super) total: Duration,
 }
 
-/// A guest that runs until this value is dropped.
+/// Guest that runs until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Guest {
     process: Process,
-    /// Closed when the guest has been told to stop.
+    /// Closed when the guest was asked to stop.
     input: Option<ChildStdin>,
     qmp: Qmp,
     happenings: Receiver<GuestEvent>,
@@ -74,8 +74,8 @@ impl Guest {
     /// Starts QEMU with these arguments.
     pub(super) fn boot(arguments: &[String], scratch: &Path) -> Result<Self, GuestError> {
         let booted_at = Instant::now();
-        // QEMU ends when this thread ends, however that happens, and never
-        // runs under a real-time policy, which would starve its own main loop.
+        // QEMU ends when this thread ends in any way, and never runs under a real-time policy,
+        // which would starve its main loop.
         let errors = scratch.join("qemu.err");
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "chrt", "--other", "0"])
@@ -97,7 +97,7 @@ impl Guest {
         }
         let stream = process.connect(scratch)?;
         let qmp = Qmp::start(stream, move |event| {
-            // Nobody listens any more once the guest is dropped.
+            // There is no receiver after the guest is dropped.
             let _ = sender.send(GuestEvent::Event(event));
         })?;
         Ok(Self {
@@ -113,12 +113,12 @@ impl Guest {
         })
     }
 
-    /// Waits until the guest has ended, and makes stalls meanwhile.
+    /// Waits until the guest has ended, and makes stalls in the meantime.
     pub(super) fn finish(
         mut self,
         stalls: &[PlannedStall],
         deadline: Duration,
-    ) -> Result<Finished, GuestError> {
+    ) -> Result<GuestResults, GuestError> {
         let mut planned = stalls.iter().peekable();
         let mut made = Vec::new();
         loop {
@@ -153,8 +153,8 @@ impl Guest {
                     if let Some(stall) = planned.next_if(|_| is_due) {
                         made.push(self.stall(stall.length)?);
                     } else if let Some(mut input) = self.input.take() {
-                        // To init, which then ends the command. A guest that
-                        // cannot read it is ended after the grace.
+                        // Asks init to end the command. A guest that cannot read this is ended
+                        // after the grace time.
                         let _ = input.write_all(b"\n");
                     } else {
                         return Err(GuestError::Deadline {
@@ -168,12 +168,12 @@ impl Guest {
         }
     }
 
-    fn show(&mut self, line: &str, at: Instant) {
-        if self.clock.take(line, at, self.began_at.is_some()) {
+    fn show(&mut self, line: &str, arrived: Instant) {
+        if self.clock.take(line, arrived, self.began_at.is_some()) {
             return;
         }
         if line == COMMAND_BEGINS {
-            self.began_at = Some(at);
+            self.began_at = Some(arrived);
         }
         self.console.push_str(line);
         self.console.push('\n');
@@ -181,13 +181,13 @@ impl Guest {
             let half = self.console.len() / 2;
             let cut = self.console[half..]
                 .find('\n')
-                .map_or(half, |at| half + at + 1);
+                .map_or(half, |arrived| half + arrived + 1);
             self.console.drain(..cut);
         }
     }
 
-    /// Stops QEMU by a signal; when that was, and for how long. Its own `stop` command would stop the guest's
-    /// clocks as well, and the guest would see nothing.
+    /// Stops QEMU by a signal; returns the time and length of the stop. QEMU's `stop` command
+    /// would also stop the guest's clocks, and the guest would notice nothing.
     fn stall(&self, length: Duration) -> Result<(Instant, Duration), GuestError> {
         let signal = |signal| {
             kill(self.process.pid(), signal).map_err(|errno| GuestError::Qemu(errno.to_string()))
@@ -199,13 +199,13 @@ impl Guest {
         Ok((from, from.elapsed()))
     }
 
-    /// The guest has switched off; its memory is still there.
-    fn collect(mut self, stalls: Vec<(Instant, Duration)>) -> Result<Finished, GuestError> {
+    /// The guest has switched off; its memory still exists.
+    fn collect(mut self, stalls: Vec<(Instant, Duration)>) -> Result<GuestResults, GuestError> {
         let total = self.booted_at.elapsed();
         let page = self.scratch.join("header");
         self.qmp.save_memory(RESULTS_AT, HEADER_BYTES, &page)?;
         let bytes = fs::read(&page).map_err(GuestError::io(&page))?;
-        // What the console still has to say may arrive after the event.
+        // The last lines of the console may arrive after the event.
         while let Ok(happening) = self.happenings.recv_timeout(Duration::from_millis(50)) {
             if let GuestEvent::Line(line, at) = happening {
                 self.show(&line, at);
@@ -238,7 +238,7 @@ impl Guest {
         let archive = self.scratch.join("results.tar");
         self.qmp
             .save_memory(RESULTS_AT + HEADER_BYTES, header.bytes, &archive)?;
-        Ok(Finished {
+        Ok(GuestResults {
             header,
             archive,
             console: std::mem::take(&mut self.console),
@@ -249,7 +249,7 @@ impl Guest {
     }
 }
 
-/// QEMU's process, which ends with this value.
+/// Process of QEMU, which is killed on drop.
 #[derive(Debug)]
 struct Process(Child);
 
@@ -290,7 +290,7 @@ impl Drop for Process {
     }
 }
 
-/// What QEMU complained about before it ended.
+/// Returns QEMU's error messages.
 fn last_words(scratch: &Path) -> Result<String, GuestError> {
     let path = scratch.join("qemu.err");
     let text = fs::read(&path).map_err(GuestError::io(path))?;
@@ -310,6 +310,6 @@ fn watch_console(output: impl Read, sender: &Sender<GuestEvent>) {
             return;
         }
     }
-    // Nobody listens any more once the guest is dropped.
+    // There is no receiver after the guest is dropped.
     let _ = sender.send(GuestEvent::Gone);
 }

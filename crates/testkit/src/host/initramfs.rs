@@ -1,4 +1,4 @@
-//! Packs a guest's first and only file system.
+//! Packs the only file system of a guest.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -14,25 +14,25 @@ use super::results::{RESULTS_AT, RESULTS_BYTES};
 use super::tools::Tools;
 
 const INIT: &str = include_str!("init.sh");
-/// How often a guest tells its clock: one of so many arrives soon.
+/// Number of times that a guest reports its clock, so that one report arrives fast.
 const CLOCK_READINGS: u8 = 20;
 
-/// What a guest is to find in its file system.
+/// Contents of a guest's file system.
 #[derive(Debug)]
 pub(super) struct Contents<'a> {
-    /// Which kernel it boots.
+    /// Kernel to boot.
     pub(super) kernel: &'a Kernel,
-    /// The programs that every guest has.
+    /// Programs of every guest.
     pub(super) tools: &'a Tools,
-    /// Files of this machine and where they go.
+    /// Files of this machine and their paths in the guest.
     pub(super) files: &'a [(PathBuf, String)],
-    /// The shell text that it runs.
+    /// Shell text to run.
     pub(super) command: &'a str,
-    /// Whether the `edu` device is to be bound to `uio_pci_generic`.
+    /// Whether the `edu` device is bound to `uio_pci_generic`.
     pub(super) edu: bool,
-    /// How long it waits after boot for its kernel to come to rest.
+    /// Wait after boot until the kernel is quiet.
     pub(super) settle: Duration,
-    /// Whether it tells its clock, before and after the command.
+    /// Whether the guest reports its clock before and after the command.
     pub(super) tells_time: bool,
 }
 
@@ -103,8 +103,8 @@ fn copy(archive: &mut Archive<impl Write>, from: &Path, to: &str) -> Result<(), 
         .map_err(GuestError::io(from))
 }
 
-/// The shared libraries that a program of this machine needs, and the loader.
-/// None where it is statically linked.
+/// Returns the shared libraries and the loader of a program of this machine; empty if it is
+/// statically linked.
 pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
     let output = Command::new("ldd")
         .arg(program)
@@ -114,7 +114,7 @@ pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
             program: "ldd",
             package: "libc-bin",
         })?;
-    // It fails on a static program; a missing program is seen when copied.
+    // `ldd` fails for a static program; a missing program is noticed when it is copied.
     Ok(parse_libraries(&String::from_utf8_lossy(&output.stdout)))
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_needs_its_libraries_and_the_loader_but_not_the_vdso() {
+    fn program_needs_its_libraries_and_the_loader_but_not_the_vdso() {
         let ldd = "\tlinux-vdso.so.1 (0x00007f)\n\
                    \tlibelf.so.1 => /lib/x86_64-linux-gnu/libelf.so.1 (0x00007f)\n\
                    \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_program_needs_none() {
+    fn static_program_needs_no_libraries() {
         assert!(parse_libraries("\tstatically linked\n").is_empty());
         assert!(parse_libraries("\tnot a dynamic executable\n").is_empty());
     }

@@ -1,4 +1,4 @@
-//! The kernels of the test hosts: Debian's, stock and `PREEMPT_RT`.
+//! Kernels of the test hosts: Debian's, stock and `PREEMPT_RT`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,10 +11,10 @@ use super::apt::{self, Apt};
 use super::cache::Cache;
 use super::error::FetchError;
 
-/// Modules that a guest may ask for, in the order in which they load.
+/// Modules that a guest can load, in load order.
 const MODULES: [&str; 2] = ["uio", "uio_pci_generic"];
 
-/// Which kernel: a series, stock or `PREEMPT_RT`.
+/// Series of a kernel, stock or `PREEMPT_RT`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KernelName {
     series: &'static str,
@@ -22,7 +22,7 @@ pub struct KernelName {
 }
 
 impl KernelName {
-    /// All kernels that there are test hosts for.
+    /// All kernels with test hosts.
     pub const ALL: [Self; 6] = [
         Self::new("6.1", false),
         Self::new("6.1", true),
@@ -36,12 +36,12 @@ impl KernelName {
         Self { series, rt }
     }
 
-    /// Whether it is built with `PREEMPT_RT`.
+    /// Returns whether it is built with `PREEMPT_RT`.
     pub const fn is_rt(self) -> bool {
         self.rt
     }
 
-    /// The regular expression of its packages' names.
+    /// Returns the regular expression of its packages' names.
     fn expression(self) -> String {
         let series = self.series.replace('.', r"\.");
         let flavour = if self.rt { "rt-amd64" } else { "amd64" };
@@ -66,23 +66,22 @@ impl FromStr for KernelName {
     }
 }
 
-/// A kernel that was fetched and lies unpacked in the cache.
+/// Kernel that was fetched and unpacked into the cache.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Which it is.
     pub name: KernelName,
-    /// What it calls itself, such as `6.12.95+deb12-rt-amd64`.
+    /// Release, such as `6.12.95+deb12-rt-amd64`.
     pub release: String,
     directory: PathBuf,
 }
 
 impl Kernel {
-    /// Fetches the newest kernel of a name such as `6.12-rt`, or takes the
-    /// one that was fetched before. To fetch anew, remove the cache's
-    /// directory.
+    /// Fetches the newest kernel for a name such as `6.12-rt`, or uses the one that was fetched
+    /// before. To fetch it again, remove the cache's directory.
     ///
     /// # Errors
-    /// When there is no such kernel, or it cannot be fetched.
+    ///
+    /// Returns an error if there is no such kernel, or if it cannot be fetched.
     pub fn fetch(name: &str) -> Result<Self, FetchError> {
         let name: KernelName = name.parse()?;
         let cache = Cache::open()?;
@@ -101,21 +100,22 @@ impl Kernel {
         })
     }
 
-    /// The file that boots.
+    /// Returns the path of the bootable file.
     pub fn image(&self) -> PathBuf {
         self.directory.join("vmlinuz")
     }
 
-    /// The options that it was built with, as text.
+    /// Returns the path of its build options.
     pub fn config(&self) -> PathBuf {
         self.directory.join("config")
     }
 
-    /// Files of more of its modules, ready to be loaded, by their places such as
-    /// `drivers/block/brd`. They are fetched when they are asked for first.
+    /// Returns files of further modules, ready to load, by their places such as
+    /// `drivers/block/brd`. The first request fetches them.
     ///
     /// # Errors
-    /// When this release is there no more, or cannot be fetched, or has no such module.
+    ///
+    /// Returns an error if this release no longer exists, cannot be fetched, or lacks a module.
     pub fn modules(&self, places: &[&str]) -> Result<Vec<PathBuf>, FetchError> {
         let cache = Cache::open()?;
         let names: Vec<&str> = places.iter().map(|place| name_of(place)).collect();
@@ -138,13 +138,13 @@ impl Kernel {
         Ok(names.iter().map(file).collect())
     }
 
-    /// The file of one of its modules, ready to be loaded.
+    /// Returns the file of a module, ready to load.
     pub(super) fn module(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.ko"))
     }
 }
 
-/// The packages that a kernel comes in.
+/// Returns the packages of a kernel.
 fn parts(apt: &Apt, image: &str) -> Result<Vec<String>, FetchError> {
     let mut packages = apt.dependencies(image)?;
     packages.retain(|package| is_part_of(image, package));
@@ -152,19 +152,20 @@ fn parts(apt: &Apt, image: &str) -> Result<Vec<String>, FetchError> {
     Ok(packages)
 }
 
-/// What a module is called, of its place.
+/// Returns the name of a module from its place.
 fn name_of(place: &str) -> &str {
     place.rsplit('/').next().unwrap_or(place)
 }
 
-/// Newer kernels come in several packages: image, modules and base files.
+/// Returns whether the package belongs to the kernel. Newer kernels have several packages: image,
+/// modules and base files.
 fn is_part_of(image: &str, package: &str) -> bool {
     image
         .strip_prefix("linux-image-")
         .is_some_and(|release| package.starts_with("linux-") && package.ends_with(release))
 }
 
-/// Takes the image, the configuration and the modules out of the packages.
+/// Unpacks the image, the configuration and the modules.
 fn unpack(apt: &Apt, image: &str, packages: &[String], into: &Path) -> Result<(), FetchError> {
     let tree = into.join("tree");
     fs::create_dir(&tree).map_err(FetchError::io(&tree))?;
@@ -195,7 +196,7 @@ fn unpack(apt: &Apt, image: &str, packages: &[String], into: &Path) -> Result<()
     fs::write(&path, release).map_err(FetchError::io(path))
 }
 
-/// Puts a module into a folder, ready to be loaded.
+/// Puts a module into a directory, ready to load.
 fn take_module(tree: &Path, image: &str, place: &str, into: &Path) -> Result<(), FetchError> {
     let release = image.trim_start_matches("linux-image-");
     let file = format!("modules/{release}/kernel/{place}.ko");
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_read_back_and_others_are_refused() {
+    fn every_name_parses_and_others_are_refused() {
         for name in KernelName::ALL {
             assert_eq!(name.to_string().parse::<KernelName>().unwrap(), name);
         }
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_package_has_the_highest_numbers_not_the_last_letters() {
+    fn newest_package_has_the_highest_numbers() {
         let names = [
             "linux-image-6.12.9+deb12-amd64",
             "linux-image-6.12.90+deb12.1-amd64",

@@ -42,27 +42,27 @@ pub use kernel::{Kernel, KernelName};
 use results::{RESULTS_AT, RESULTS_BYTES};
 use tools::Tools;
 
-/// How often a guest is booted at most that the emulator makes die.
+/// Maximum number of boots of a guest that dies because of the emulator.
 ///
-/// QEMU runs two CPUs as two threads, and 7.2 loses the race when a kernel
-/// changes its own code: once in some 50 boots seen here, by an `int3`, and at
-/// times later. In virtual time, what panics once panics again.
-const MOST_BOOTS: usize = 3;
+/// QEMU runs two CPUs as two threads, and 7.2 loses the race when a kernel changes its own code:
+/// about once in 50 boots by an `int3`, and sometimes later. In virtual time a panic is
+/// reproducible.
+const MAX_BOOTS: usize = 3;
 
-/// How a guest's time passes.
+/// Clock of a guest.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mode {
-    /// One CPU in virtual time: 8 ns per instruction, idle time skipped. The
-    /// same files, command and seed give the same result to the last bit,
-    /// however busy this machine is: for assertions on latency.
+    /// One CPU in virtual time: 8 ns per instruction, idle time is skipped. The same files,
+    /// command and seed give exactly the same result, independent of the load of this machine:
+    /// for assertions on latency.
     Icount,
-    /// Two CPUs in real time, as disturbed as this machine: for functional
-    /// tests and for stalls, never for assertions on latency.
+    /// Two CPUs in real time, as disturbed as this machine: for functional tests and for stalls,
+    /// never for assertions on latency.
     Smp,
 }
 
 impl Mode {
-    /// How many CPUs it has.
+    /// Returns the number of CPUs.
     const fn cpus(self) -> u32 {
         match self {
             Self::Icount => 1,
@@ -70,7 +70,7 @@ impl Mode {
         }
     }
 
-    /// For seconds after boot, 6.12 still delays threads by up to 0.9 ms.
+    /// Returns the wait after boot: for some seconds 6.12 still delays threads by up to 0.9 ms.
     /// Waiting costs nothing in virtual time.
     const fn settle(self) -> Duration {
         Duration::from_secs(match self {
@@ -80,9 +80,8 @@ impl Mode {
     }
 }
 
-/// How long an instruction takes in virtual time: a power of two of ns. The
-/// shorter, the less of the time programs take that measure, and the longer the
-/// host's own work takes.
+/// Virtual time per instruction: a power of two of ns. A shorter time reduces the time of the
+/// measuring programs and increases the run time of the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct InstructionTime {
     shift: u32,
@@ -95,29 +94,28 @@ impl Default for InstructionTime {
 }
 
 impl InstructionTime {
-    /// 1, 2, 4 or 8 ns; `None`: it can be none of other times.
+    /// Returns 1, 2, 4 or 8 ns; `None` for any other time.
     pub fn new(time: Nanos) -> Option<Self> {
         let ns = time.ns();
         (ns.is_power_of_two() && ns <= 8).then(|| Self { shift: ns.ilog2() })
     }
 }
 
-/// A stall that was made: QEMU stopped as a whole, its clock ran on.
+/// Stall that was made: QEMU stopped as a whole, its clock continued.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stall {
-    /// When, after the command began.
+    /// Time after the start of the command.
     pub at: Duration,
-    /// How long, from before the signal that stops to after the one that
-    /// continues.
+    /// Length, from before the signal that stops to after the one that continues.
     pub length: Duration,
-    /// When, by the guest's `CLOCK_MONOTONIC`; too early by the time in which
-    /// a line of its console comes here, some tenths of a millisecond.
+    /// Time by the guest's `CLOCK_MONOTONIC`, which is too early by the delay of a console line,
+    /// some tenths of a millisecond.
     pub guest: Nanos,
 }
 
 impl Stall {
-    /// The truth in the form in which `laggard provoke` writes it: one hit for
-    /// each CPU, since all of them stood still.
+    /// Returns the stall in the format of `laggard provoke`: one hit per CPU, because all of them
+    /// stopped.
     pub fn hits(&self) -> Vec<Hit> {
         let hit = |cpu| Hit {
             kind: FaultKind::Steal,
@@ -129,15 +127,15 @@ impl Stall {
     }
 }
 
-/// A stall that is to be made.
+/// Stall to make.
 #[derive(Clone, Copy, Debug)]
 struct PlannedStall {
-    /// When, after the command began.
+    /// Time after the start of the command.
     at: Duration,
     length: Duration,
 }
 
-/// A machine to be booted once.
+/// Machine to boot once.
 #[derive(Debug)]
 pub struct TestHost {
     kernel: Kernel,
@@ -156,7 +154,7 @@ pub struct TestHost {
 }
 
 impl TestHost {
-    /// A host in virtual time with 512 MiB, that does nothing yet.
+    /// Creates a host in virtual time with 512 MiB and without a command.
     pub fn new(kernel: Kernel) -> Self {
         Self {
             kernel,
@@ -175,44 +173,43 @@ impl TestHost {
         }
     }
 
-    /// How its time passes.
+    /// Sets its clock.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// How long an instruction takes in [`Mode::Icount`]; 8 ns unless told.
+    /// Sets the time per instruction in [`Mode::Icount`]; the default is 8 ns.
     #[must_use]
     pub fn instruction(mut self, time: InstructionTime) -> Self {
         self.instruction = time;
         self
     }
 
-    /// How much memory it has; at least 384, since 64 carry the results.
+    /// Sets its memory; at least 384 MiB, because 64 carry the results.
     #[must_use]
     pub fn memory_mib(mut self, mib: u64) -> Self {
         self.memory_mib = mib.max(384);
         self
     }
 
-    /// What its random numbers derive from. Other seeds place the kernel and
-    /// its data elsewhere: repetitions of a deterministic experiment.
+    /// Sets the seed of its random numbers. Another seed places the kernel and its data
+    /// elsewhere: a repetition of a deterministic experiment.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Gives it QEMU's `edu` device, whose interrupt a program can raise,
-    /// as `/dev/uio0`.
+    /// Adds QEMU's `edu` device, whose interrupt a program can raise, as `/dev/uio0`.
     #[must_use]
     pub fn edu(mut self) -> Self {
         self.edu = true;
         self
     }
 
-    /// More of the kernel's command line, such as `isolcpus=1`.
+    /// Appends to the kernel's command line, such as `isolcpus=1`.
     #[must_use]
     pub fn kernel_arguments(mut self, arguments: &str) -> Self {
         self.kernel_arguments.push(' ');
@@ -227,24 +224,23 @@ impl TestHost {
         self
     }
 
-    /// Copies a program of this machine to `/usr/bin`, with the shared
-    /// libraries that it needs here.
+    /// Copies a program of this machine to `/usr/bin`, with the shared libraries that it needs on
+    /// this machine.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.programs.push(path.into());
         self
     }
 
-    /// The shell text that it runs, as root in `/root`. What is left in
-    /// `/result` comes back.
+    /// Sets the shell text to run, as root in `/root`. Files in `/result` are returned.
     #[must_use]
     pub fn command(mut self, command: &str) -> Self {
         self.command = command.into();
         self
     }
 
-    /// Stops everything for `length`, `at` after the command began. Only
-    /// with [`Mode::Smp`]: virtual time stands still while QEMU does.
+    /// Stops everything for `length`, `at` after the start of the command. Only with
+    /// [`Mode::Smp`]: virtual time stops with QEMU.
     #[must_use]
     pub fn stall_at(mut self, at: Duration, length: Duration) -> Self {
         self.stalls.push(PlannedStall { at, length });
@@ -252,27 +248,27 @@ impl TestHost {
         self
     }
 
-    /// How much real time it has, boot included; 120 s unless told.
+    /// Sets the maximum real time, including the boot; the default is 120 s.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Keeps the results in this directory; else they last as long as the
-    /// [`HostOutcome`].
+    /// Keeps the results in this directory; by default they last as long as the [`HostOutcome`].
     #[must_use]
     pub fn results(mut self, directory: impl Into<PathBuf>) -> Self {
         self.results = Some(directory.into());
         self
     }
 
-    /// Boots, runs the command, brings back what it left, switches off.
+    /// Boots, runs the command, collects its results and switches off.
     ///
     /// # Errors
-    /// When the host cannot be built or booted, does not end within the
-    /// deadline, or ends without results. A command that fails is not an
-    /// error: see [`HostOutcome::status`].
+    ///
+    /// Returns an error if the host cannot be built or booted, does not end within the deadline,
+    /// or ends without results. A command that fails is not an error: see
+    /// [`HostOutcome::status`].
     pub fn run(self) -> Result<HostOutcome, GuestError> {
         if self.mode == Mode::Icount && !self.stalls.is_empty() {
             return Err(GuestError::StallUnseen);
@@ -295,8 +291,8 @@ impl TestHost {
             tells_time: !self.stalls.is_empty(),
         }
         .write(&initramfs)?;
-        // QEMU puts it at the end of memory; the kernel keeps it there while
-        // it unpacks it into as much again.
+        // QEMU puts it at the end of memory, and the kernel keeps it there while it unpacks it
+        // into as much memory again.
         let limit = ((self.memory_mib << 20) - RESULTS_AT - RESULTS_BYTES) / 2;
         if bytes > limit {
             return Err(GuestError::FilesTooBig { bytes, limit });
@@ -348,8 +344,8 @@ impl TestHost {
 
     fn qemu_arguments(&self, initramfs: &Path, scratch: &Path) -> Vec<String> {
         let kernel_arguments = format!(
-            // The crypto self-tests of newer kernels take the CPU for seconds
-            // after boot, up to 1.2 ms at a time.
+            // The crypto self-tests of newer kernels take the CPU for seconds after boot, up to
+            // 1.2 ms at a time.
             "console=ttyS0 quiet panic=-1 tsc=reliable cryptomgr.notests=1 \
              memmap={RESULTS_BYTES}${RESULTS_AT}{}",
             self.kernel_arguments
@@ -364,7 +360,7 @@ impl TestHost {
             "q35",
             "-cpu",
             "max",
-            // Stay when the guest switches off, to save its results.
+            // QEMU stays when the guest switches off, so that its results can be saved.
             "-action",
             "reboot=shutdown,shutdown=pause",
             "-chardev",
@@ -381,7 +377,7 @@ impl TestHost {
         option("-initrd", initramfs.display().to_string());
         option("-append", kernel_arguments);
         let socket = guest::socket(scratch);
-        // QEMU waits for us: no event is lost.
+        // QEMU waits for the connection, so that no event is lost.
         option(
             "-qmp",
             format!("unix:{},server=on,wait=on", socket.display()),
@@ -392,8 +388,8 @@ impl TestHost {
                 option("-accel", "tcg,thread=single".into());
                 let shift = self.instruction.shift;
                 option("-icount", format!("shift={shift},sleep=off"));
-                // A date of its own, else today's would be the one input that
-                // differs from run to run.
+                // A fixed date; otherwise the current date would be the only input that differs
+                // between runs.
                 option("-rtc", "base=2026-01-01,clock=vm".into());
             }
             Mode::Smp => {
@@ -407,7 +403,7 @@ impl TestHost {
     }
 }
 
-/// What a guest left that lived, and how those died that were booted before it.
+/// Boots until a guest lives. Returns its results and the deaths of the previous boots.
 fn until_it_lives<T>(
     mode: Mode,
     mut boot: impl FnMut() -> Result<T, GuestError>,
@@ -415,7 +411,7 @@ fn until_it_lives<T>(
     let mut deaths = Vec::new();
     loop {
         match boot() {
-            Err(error) if error.may_pass(mode) && deaths.len() + 1 < MOST_BOOTS => {
+            Err(error) if error.may_pass(mode) && deaths.len() + 1 < MAX_BOOTS => {
                 deaths.push(error.in_short());
             }
             ended => return Ok((ended?, deaths)),
@@ -423,26 +419,25 @@ fn until_it_lives<T>(
     }
 }
 
-/// What a host did.
+/// Result of a host.
 #[derive(Debug)]
 pub struct HostOutcome {
-    /// The exit status of the command; 128 and more: the signal that ended it.
+    /// Exit status of the command; 128 plus the signal number if a signal ended it.
     pub status: i32,
-    /// What the command wrote to its standard output and error.
+    /// Standard output and error of the command.
     pub output: String,
-    /// What the kernel and the first program showed on the console.
+    /// Console output of the kernel and the first program.
     pub console: String,
-    /// A directory with what the command left in `/result`; unless
-    /// [`TestHost::results`] named one, it is removed with this value.
+    /// Directory with the files of `/result`. Unless [`TestHost::results`] set one, it is removed
+    /// with this value.
     pub files: PathBuf,
-    /// The stalls that were made, with their real times.
+    /// Stalls that were made, with their real times.
     pub stalls: Vec<Stall>,
-    /// How it died before, in a line each: the emulator was to blame, so it was
-    /// booted again.
+    /// Deaths before the successful boot, one line each. The emulator caused them.
     pub deaths: Vec<String>,
-    /// Real time until the command began, the last time.
+    /// Real time until the start of the command, in the last boot.
     pub boot: Duration,
-    /// Real time until the guest had switched off, the last time.
+    /// Real time until the guest had switched off, in the last boot.
     pub total: Duration,
     _scratch: TempDir,
 }
@@ -451,7 +446,7 @@ pub struct HostOutcome {
 mod tests {
     use super::*;
 
-    /// A guest that meets a breakpoint so many times before it lives.
+    /// Boots a guest that meets a breakpoint `deaths` times before it lives.
     fn after(deaths: usize) -> Result<(usize, Vec<String>), GuestError> {
         let mut boots = 0;
         until_it_lives(Mode::Smp, || {
@@ -468,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_the_emulator_kills_is_booted_again_and_its_deaths_are_told() {
+    fn guest_killed_by_the_emulator_is_booted_again_and_its_deaths_are_reported() {
         let (boots, deaths) = after(2).unwrap();
 
         assert_eq!((boots, deaths.len()), (3, 2));

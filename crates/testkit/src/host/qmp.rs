@@ -1,4 +1,4 @@
-//! QEMU's machine protocol: commands to it, events from it.
+//! QEMU's machine protocol: commands and events.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::error::GuestError;
 
-/// A limit against hanging, not an expectation.
+/// Limit against hanging, not an expectation.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// A connection to one running QEMU.
+/// Connection to a running QEMU.
 #[derive(Debug)]
 pub(super) struct Qmp {
     stream: UnixStream,
@@ -22,7 +22,7 @@ pub(super) struct Qmp {
 }
 
 impl Qmp {
-    /// Speaks on a fresh connection. `on_event` gets the name of each event,
+    /// Starts the protocol on a new connection. `on_event` is called with the name of each event,
     /// on another thread, until the connection ends.
     pub(super) fn start(
         stream: UnixStream,
@@ -38,7 +38,7 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Writes guest memory, by physical address, to a file.
+    /// Writes guest memory at a physical address to a file.
     pub(super) fn save_memory(&mut self, at: u64, bytes: u64, to: &Path) -> Result<(), GuestError> {
         let arguments = json!({ "val": at, "size": bytes, "filename": to });
         self.execute("pmemsave", &arguments)
@@ -68,7 +68,7 @@ fn refused(command: &str, reason: impl ToString) -> GuestError {
 fn listen(stream: UnixStream, answers: &Sender<Result<Value, String>>, on_event: &impl Fn(String)) {
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else {
-            continue; // not of this protocol; the answer to wait for times out
+            continue; // not of this protocol; the wait for an answer times out
         };
         if let Some(event) = message["event"].as_str() {
             on_event(event.to_owned());
@@ -91,7 +91,7 @@ fn listen(stream: UnixStream, answers: &Sender<Result<Value, String>>, on_event:
 mod tests {
     use super::*;
 
-    /// A QEMU that gives these lines, one per line that it is sent.
+    /// Simulates a QEMU that returns one of these lines per received line.
     fn scripted(lines: &'static [&'static str]) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
         thread::spawn(move || {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_command_says_which_and_why() {
+    fn refusal_names_the_command_and_the_reason() {
         let stream = scripted(&[
             r#"{"return": {}}"#,
             r#"{"error": {"class": "GenericError", "desc": "Could not open file"}}"#,
@@ -135,7 +135,7 @@ mod tests {
 
         assert_eq!(
             error.to_string(),
-            "qemu does not do `pmemsave`: Could not open file"
+            "qemu refuses `pmemsave`: Could not open file"
         );
     }
 }

@@ -1,9 +1,8 @@
-//! What a guest hands back: through a part of its memory that its kernel
-//! leaves alone and QEMU writes to a file when the guest has ended.
+//! Results of a guest, returned through a part of its memory that its kernel does not use and
+//! QEMU writes to a file after the guest has ended.
 //!
-//! That way needs no device, driver or interrupt in the measured kernel, and
-//! takes 30 ms per MB of virtual time. A serial port takes 0.5 to 1 s on stock
-//! kernels and 25 s on `PREEMPT_RT`.
+//! This needs no device, driver or interrupt in the measured kernel, and takes 30 ms per MB of
+//! virtual time. A serial port takes 0.5 to 1 s on stock kernels and 25 s on `PREEMPT_RT`.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
@@ -11,29 +10,29 @@ use std::path::Path;
 
 use super::error::GuestError;
 
-/// Where that memory begins: above what any of the kernels needs to boot,
-/// below where QEMU puts the initial file system.
+/// Start of that memory: above the part that any of the kernels needs to boot, below the initial
+/// file system.
 pub(super) const RESULTS_AT: u64 = 256 << 20;
-/// How much of it there is.
+/// Size of that memory in bytes.
 pub(super) const RESULTS_BYTES: u64 = 64 << 20;
-/// The header has a page of its own.
+/// Size of the header, which has a separate page.
 pub(super) const HEADER_BYTES: u64 = 4096;
-/// The most that a guest can hand back.
+/// Maximum size of a guest's results in bytes.
 pub(super) const LIMIT_BYTES: u64 = RESULTS_BYTES - HEADER_BYTES;
 
-/// What the header says. All zeros, as memory is at boot, is no header.
+/// Header of the results. Zeros, as in memory after boot, are not a header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Header {
-    /// The exit status of the command, as a shell tells it.
+    /// Exit status of the command as in a shell.
     pub(super) status: i32,
-    /// Whether the host ended it because its time was up.
+    /// Whether the host ended the command at its time limit.
     pub(super) stopped: bool,
     /// Length of the archive that follows.
     pub(super) bytes: u64,
 }
 
 impl Header {
-    /// Reads a header; `None` where the guest has not written one.
+    /// Parses a header; `None` if the guest has not written one.
     pub(super) fn parse(page: &[u8]) -> Option<Self> {
         let end = page.iter().position(|&byte| byte == b'\n')?;
         let text = std::str::from_utf8(&page[..end]).ok()?;
@@ -58,8 +57,8 @@ impl Header {
     }
 }
 
-/// Unpacks the guest's archive: `result/` and the file `output`. Returns what
-/// the command wrote.
+/// Unpacks the guest's archive: `result/` and the file `output`. Returns the output of the
+/// command.
 pub(super) fn unpack(archive: &Path, into: &Path) -> Result<String, GuestError> {
     let file = File::open(archive).map_err(GuestError::io(archive))?;
     fs::create_dir_all(into.join("result")).map_err(GuestError::io(into))?;
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_back() {
+    fn header_is_read_back() {
         let header = Header::parse(&page("testhost 1 status 3 stopped 0 bytes 10240\n"));
 
         assert_eq!(
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_never_written_is_no_header() {
+    fn unwritten_memory_is_not_a_header() {
         assert_eq!(Header::parse(&page("")), None);
         assert_eq!(Header::parse(&page("testhost 1 status\n")), None);
         assert_eq!(
@@ -112,7 +111,7 @@ mod tests {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
-        // Written past `set_path`, which would refuse what a guest may send.
+        // Written past `set_path`, which would refuse a path that a guest may send.
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
         header.set_cksum();
         let mut tar = tar::Builder::new(Vec::new());
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_cannot_write_outside_its_directory() {
+    fn guest_cannot_write_outside_its_directory() {
         let scratch = tempfile::tempdir().unwrap();
         let archive = scratch.path().join("a.tar");
         fs::write(&archive, archive_with("../escaped", b"x")).unwrap();

@@ -1,4 +1,4 @@
-//! The programs that every test host has, whatever is tested.
+//! Programs of every test host.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use super::error::FetchError;
 /// Debian's directory of shared libraries.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
-/// The cache's entry; to be renamed when the list of files changes, else old
-/// caches serve an old list.
+/// Name of the cache's entry. Rename it when the list of files changes; otherwise old caches keep
+/// an old list.
 const ENTRY: &str = "tools-3";
 
-/// Package, path inside it, path in the guest. They are all of one Debian
-/// release, so that its C library serves them all.
+/// Package, path inside it, path in the guest. They belong to one Debian release, so that its C
+/// library works for all of them.
 const FILES: [(&str, &str, &str); 16] = [
     ("busybox-static", "bin/busybox", "bin/busybox"),
     ("util-linux", "usr/bin/chrt", "usr/bin/chrt"),
@@ -39,7 +39,7 @@ const FILES: [(&str, &str, &str); 16] = [
     ("libc6", "LIB/librt.so.1", "LIB/librt.so.1"),
     ("libc6", "LIB/libpthread.so.0", "LIB/libpthread.so.0"),
     ("libc6", "LIB/libdl.so.2", "LIB/libdl.so.2"),
-    // Opened by the C library when a thread of rtla's is cancelled.
+    // The C library opens it when a thread of rtla is cancelled.
     ("libgcc-s1", "LIB/libgcc_s.so.1", "LIB/libgcc_s.so.1"),
     (
         "libc6",
@@ -55,7 +55,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Fetches them, or takes those that were fetched before.
+    /// Fetches the files, or uses those that were fetched before.
     pub(super) fn fetch() -> Result<Self, FetchError> {
         let cache = Cache::open()?;
         let directory = cache.entry(ENTRY, |into| {
@@ -78,7 +78,7 @@ impl Tools {
         Ok(Self { directory })
     }
 
-    /// Each file, and where it goes in the guest.
+    /// Returns each file and its path in the guest.
     pub(super) fn files(&self) -> impl Iterator<Item = (PathBuf, String)> + '_ {
         FILES.iter().map(|(_, from, to)| {
             (

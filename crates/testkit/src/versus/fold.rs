@@ -1,10 +1,10 @@
-//! Lines of words as wide as documents have them.
+//! Wraps text to the line length of documents.
 
-/// Letters of a line at most.
-const WIDEST: usize = 120;
+/// Maximum length of a line in characters.
+const MAX_LINE: usize = 120;
 
-/// Markdown with its lines of words broken at spaces; rows of tables are as wide
-/// as they are, and what goes on from a list's item is set in below it.
+/// Wraps the text lines of Markdown at spaces. Rows of tables are not wrapped, and continuation
+/// lines of a list item are indented.
 pub(super) fn folded(markdown: &str) -> String {
     markdown.lines().map(line).collect()
 }
@@ -20,7 +20,7 @@ fn line(line: &str) -> String {
         let letters = word.chars().count();
         if wide == 0 {
             wide = letters;
-        } else if wide + 1 + letters > WIDEST {
+        } else if wide + 1 + letters > MAX_LINE {
             text += &format!("\n{below}");
             wide = below.len() + letters;
         } else {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_folded_and_tables_are_not() {
+    fn text_is_wrapped_and_tables_are_not() {
         let word = "w".repeat(59);
         let row = format!("| {word} | {word} | {word} |");
         let markdown = format!("- {word} {word}\n\n{word} {word} {word}\n{row}\n");

@@ -1,5 +1,5 @@
-//! One kernel against another under the same loads (OSDI'99 section 4.2, for
-//! today's kernels): recorded on test hosts, and compared by laggard itself.
+//! Comparison of two kernels under the same loads (OSDI'99 section 4.2, for current kernels):
+//! recorded on test hosts, and compared by laggard.
 
 mod fold;
 
@@ -12,77 +12,73 @@ use laggard_model::Nanos;
 use crate::host::{GuestError, Kernel, TestHost};
 use fold::folded;
 
-/// The loads, in the order in which a host runs them. `kernel` is
-/// `KERNEL_LOAD`; the others are laggard's own.
+/// Loads in the order in which a host runs them. `kernel` is `KERNEL_LOAD`; the others are
+/// laggard's loads.
 pub const LOADS: [&str; 4] = ["idle", "fp", "fileio", "kernel"];
 
-/// The load `kernel` as far as a test host's few programs go.
+/// The load `kernel`, limited to the programs of a test host.
 const KERNEL_LOAD: &str = include_str!("kernel.toml");
 
-/// What is recorded.
+/// Services to record.
 const SERVICES: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
 
-/// The heading of laggard's Markdown.
+/// Heading of laggard's Markdown.
 const HEADING: &str = "## B against A\n";
 
-/// How to compare.
+/// Plan of a comparison.
 #[derive(Clone, Debug)]
 pub struct VersusPlan {
-    /// The laggard that measures, on the hosts, and compares, here.
+    /// Program that measures on the hosts, and compares on this machine.
     pub program: PathBuf,
-    /// One repetition for each: it places kernel and data elsewhere.
+    /// Seeds, one per repetition: a seed determines the placement of kernel and data.
     pub seeds: Vec<u64>,
-    /// How long each load is recorded, virtual time.
+    /// Duration of the recording under each load, virtual time.
     pub duration: Nanos,
     /// Mean time between two expiries of a service.
     pub period: Nanos,
-    /// How long a service may be late; each is judged by itself.
+    /// Maximum latencies, each tested separately.
     pub slacks: Vec<Nanos>,
-    /// How much real time a host has for all loads.
+    /// Maximum real time of a host for all loads.
     pub deadline: Duration,
 }
 
-/// Why nothing can be compared.
+/// Reason why the comparison failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VersusError {
-    /// The host did not run, or a program of it is missing.
+    /// The host did not run, or a program is missing on it.
     #[error(transparent)]
     Run(#[from] GuestError),
-    /// A file for the host could not be written, or the program not be run.
+    /// A file for the host could not be written, or the program could not be run.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The recording in the host failed.
+    /// The recording on the host failed.
     #[error("laggard ended with status {status} on the test host; it wrote:\n{output}")]
     Laggard {
-        /// Its exit status.
         status: i32,
-        /// What it wrote.
+        /// Output of laggard.
         output: String,
     },
-    /// The recordings were not compared.
+    /// The comparison of the recordings failed.
     #[error("load {load}: laggard compare ended with {status}; it wrote:\n{output}")]
     Compare {
-        /// The load.
         load: String,
-        /// How it ended.
         status: std::process::ExitStatus,
-        /// What it wrote to standard error.
+        /// Standard error of laggard.
         output: String,
     },
 }
 
-/// Records all loads on one kernel with one seed in a folder of `results`. What
-/// that holds is not recorded again, so that a comparison that was broken off can
-/// go on.
+/// Records all loads on one kernel with one seed in a directory of `results`. Existing recordings
+/// are not repeated, so that an interrupted comparison can continue.
 ///
 /// # Errors
-/// When the host fails, or a recording on it.
+///
+/// Returns an error if the host or a recording on it fails.
 pub fn record(
     kernel: &Kernel,
     name: &str,
@@ -114,11 +110,12 @@ pub fn record(
     Ok(())
 }
 
-/// The second kernel compared with the first under all loads, as laggard's own
-/// Markdown, with a heading for each load.
+/// Compares the second kernel with the first under all loads, as laggard's Markdown with a
+/// heading per load.
 ///
 /// # Errors
-/// When laggard cannot be run, or refuses to compare the recordings.
+///
+/// Returns an error if laggard cannot be run, or refuses to compare the recordings.
 pub fn compared(
     names: [&str; 2],
     plan: &VersusPlan,
@@ -127,10 +124,10 @@ pub fn compared(
     let [first, second] = names;
     let mut text = format!("## {second} against {first}\n");
     for load in LOADS {
-        let found = of_load(names, plan, load, results)?;
-        let found = found.strip_prefix(HEADING).unwrap_or(&found);
+        let markdown = of_load(names, plan, load, results)?;
+        let markdown = markdown.strip_prefix(HEADING).unwrap_or(&markdown);
         text += &format!("\n### `{load}`: {second} (B) against {first} (A)\n");
-        text += &folded(found);
+        text += &folded(markdown);
     }
     Ok(text)
 }
@@ -149,7 +146,7 @@ fn of_load(
         })
     });
     let slacks = plan.slacks.iter().map(Nanos::to_string);
-    // In the folder of results: paths are then as short as they can be.
+    // Runs in the directory of the results, so that paths are short.
     let output = Command::new(&plan.program)
         .current_dir(results)
         .arg("compare")
@@ -171,7 +168,7 @@ fn of_load(
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Where a repetition on a kernel is, in the folder of results.
+/// Returns the directory of a repetition on a kernel, below the results.
 fn folder(name: &str, seed: u64) -> String {
     format!("{name}-{seed}")
 }
@@ -181,7 +178,7 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> VersusError {
     move |source| VersusError::Io { path, source }
 }
 
-/// The shell text that a host runs.
+/// Returns the shell text that a host runs.
 fn command(plan: &VersusPlan) -> String {
     let mut text = String::new();
     for load in LOADS {
@@ -190,7 +187,7 @@ fn command(plan: &VersusPlan) -> String {
             "kernel" => "--load ./kernel.toml ".into(),
             other => format!("--load {other} "),
         };
-        // Status 3: recorded, with reasons for doubt that the figures show.
+        // Status 3: recorded, with warnings that the results show.
         text += &format!(
             "laggard record -q --episodes off --services {SERVICES} --period {} --duration {} \
              {with}-o /result/{load}.laggard || [ $? = 3 ] || exit 1\n",

@@ -1,6 +1,6 @@
-//! What `make test` asserts on test hosts: one stock and one `PREEMPT_RT` kernel
-//! are booted, and laggard tells there what it can measure, measures it, and
-//! shows it. `make test-kernels` has the rest.
+//! Tests on test hosts in `make test`: boot one stock and one `PREEMPT_RT` kernel, on which
+//! laggard reports its abilities, measures, and shows the recording. `make test-kernels` has the
+//! rest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ fn a_realtime_kernel_gives_every_service_and_the_median_that_cyclictest_sees() {
     measure("6.12-rt", "yes  timer descriptors");
 }
 
-/// Reads of 16 MiB at a time, in which a stock kernel gives way seldom.
+/// Reads of 16 MiB at a time, during which a stock kernel rarely reschedules.
 const READS: &str = r#"
 name = "reads"
 about = "reads of 16 MiB at a time"
@@ -41,8 +41,8 @@ command = "dd if=/dev/zero of=/tmp/z bs=16M count=1 2>/dev/null; for i in 1 2 3 
 work = "output"
 "#;
 
-/// Timmerman (1998) asks for a largest time that does not grow with the load: what a
-/// stock kernel does without giving way, a real-time one does not.
+/// Timmerman (1998) requires a maximum latency that does not grow with the load. A stock kernel
+/// has long sections without rescheduling, a real-time kernel does not.
 #[test]
 fn a_largest_time_under_load_fails_on_a_stock_kernel_and_passes_on_a_realtime_one() {
     let of = |kernel| Some(criterion(kernel)?["rows"][0].clone());
@@ -54,8 +54,8 @@ fn a_largest_time_under_load_fails_on_a_stock_kernel_and_passes_on_a_realtime_on
     assert_eq!(realtime["verdict"], "pass", "{realtime}");
 }
 
-/// What `laggard rtos` says of the largest time; what `laggard attach` tells of cyclictest
-/// is what that says itself; and what `laggard timers` tells is so.
+/// Returns the result of `laggard rtos` for the maximum latency. Also checks `laggard attach`
+/// against cyclictest, and `laggard timers`.
 fn criterion(kernel: &str) -> Option<serde_json::Value> {
     let laggard = laggard()?;
     let kernel = fetch(kernel)?;
@@ -81,17 +81,17 @@ fn criterion(kernel: &str) -> Option<serde_json::Value> {
     Some(json("rtos"))
 }
 
-/// Heubaum's Tables 3 to 5: work for any context is done before that for a boosted
-/// thread, and that before work for one that has to wait for its turn. His Fig. 4: by
-/// turns of 10 ms, who waits in the queue is late in bumps 10 ms apart.
+/// Heubaum's Tables 3 to 5: work in any context is done before work of a boosted thread, and that
+/// before work of a thread that waits for its turn. His Fig. 4: with turns of 10 ms, latencies of
+/// a waiting thread have bumps 10 ms apart.
 #[test]
 fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for_its_turn() {
     const TURN_NS: f64 = 10e6;
     let Some(laggard) = laggard() else { return };
     let Some(kernel) = fetch("6.12") else { return };
     let record = "laggard record -q --episodes off --duration 12s --contexts 4";
-    // What the kernel gives normal threads of a CPU that real-time ones take, it takes
-    // from those that are measured too.
+    // The share that the kernel gives SCHED_OTHER threads of a CPU with busy real-time threads is
+    // taken from the measured threads, too.
     let to_normal = "/sys/kernel/debug/sched/fair_server/cpu0/runtime";
     let command = format!(
         "echo 0 >{to_normal} || exit 1\n\
@@ -113,7 +113,7 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
         let mean = |context: &str| row(&rows, context)["mean_ns"].as_f64().unwrap();
         let (global, boosted, plain) = (mean("any"), mean("boosted"), mean("plain"));
         println!("{name}: any context {global} ns, boosted {boosted} ns, plain {plain} ns");
-        // His are 29 us, 192 us and 9.3 ms.
+        // His values are 29 us, 192 us and 9.3 ms.
         assert!(2.0 * global < boosted, "{name}: {rows:#}");
         assert!(10.0 * boosted < plain, "{name}: {rows:#}");
         assert!(
@@ -126,15 +126,15 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
     let every = bumps["every_ns"].as_f64().unwrap();
     println!("bumps every {every} ns");
     assert!((every - TURN_NS).abs() < 0.2e6, "{bumps:#}");
-    // Each of the four may be before it; a kernel that keeps the CPU adds a turn.
+    // Each of the four processes may be before it; a kernel that keeps the CPU adds a turn.
     let positions = bumps["positions"].as_array().unwrap().iter();
     let shares: Vec<f64> = positions.map(|share| share.as_f64().unwrap()).collect();
     assert!(shares[..4].iter().all(|&share| share > 0.1), "{bumps:#}");
     assert!(shares[4..].iter().sum::<f64>() < 0.05, "{bumps:#}");
 }
 
-/// The HPET interrupts a machine with one CPU. Its clock runs while interrupts are off for
-/// 1 ms, so this time is in the ISR latency. It is not in the dispatch latency.
+/// The HPET interrupts a machine with one CPU. Its clock runs while interrupts are off for 1 ms,
+/// so this time is in the ISR latency. It is not in the dispatch latency.
 #[test]
 fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
     const LEAST: &str = "laggard rtos --only interrupts --source hpet --within 500us";
@@ -183,8 +183,8 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
     println!("interrupts off for 50 us: max ISR latency {latency} ns, {calm_ns} ns otherwise");
 }
 
-/// Boots `kernel` in virtual time, in which latencies are the same however
-/// busy this machine is. `softirq` is what doctor says of that service.
+/// Boots `kernel` in virtual time, in which latencies do not depend on the load of this machine.
+/// `softirq` is doctor's line for that service.
 fn measure(kernel: &str, softirq: &str) {
     let Some(laggard) = laggard() else { return };
     let Some(kernel) = fetch(kernel) else { return };
@@ -229,7 +229,7 @@ fn measure(kernel: &str, softirq: &str) {
     assert!(latencies.len() > 1_500, "{} of about 2000", latencies.len());
     let median = latencies[latencies.len() / 2].ns();
     let mean_ns = 1_000 * figure(&outcome.output, "Avg:");
-    // Stamping the stages costs instructions, which are dear here.
+    // Stamping the stages costs instructions, which take long in virtual time.
     assert!(
         median * 10 >= mean_ns * 9 && median * 10 <= mean_ns * 15,
         "laggard: {median} ns, cyclictest: {mean_ns} ns"

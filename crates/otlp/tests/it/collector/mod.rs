@@ -1,4 +1,4 @@
-//! A collector that answers as it is told, and remembers what it was sent.
+//! Test collector with scripted answers, which stores the requests.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 
-/// What a request said.
+/// Request.
 #[derive(Clone, Debug)]
 pub(crate) struct Post {
     pub(crate) path: String,
     headers: Vec<(String, String)>,
-    /// Unpacked.
+    /// Decompressed body.
     pub(crate) body: Vec<u8>,
     pub(crate) at: Instant,
     /// Whether it was answered with 200.
@@ -25,17 +25,17 @@ pub(crate) struct Post {
 
 impl Post {
     pub(crate) fn header(&self, name: &str) -> &str {
-        let found = self.headers.iter().find(|(key, _)| key == name);
-        found.map_or("", |(_, value)| value)
+        let header = self.headers.iter().find(|(key, _)| key == name);
+        header.map_or("", |(_, value)| value)
     }
 }
 
 #[derive(Clone, Debug)]
 enum Answer {
     Bytes(Vec<u8>),
-    /// 200, and then more than anybody has memory for.
+    /// 200, followed by an endless body.
     Endless,
-    /// Nothing, and the connection stays.
+    /// No answer on an open connection.
     Silent,
 }
 
@@ -88,7 +88,7 @@ impl Collector {
         Self { address, shared }
     }
 
-    /// Answers so from now on.
+    /// Sets the answer to later requests.
     pub(crate) fn answer(&self, answer: &[u8]) {
         *self.shared.answer.lock().unwrap() = Answer::Bytes(answer.into());
     }
@@ -97,7 +97,7 @@ impl Collector {
         self.shared.posts.lock().unwrap().clone()
     }
 
-    /// Bytes of answers that somebody took.
+    /// Returns the bytes of answers that clients have read.
     pub(crate) fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Relaxed)
     }
@@ -130,34 +130,36 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
 }
 
 fn read(stream: &mut TcpStream) -> Option<Post> {
-    let mut all = Vec::new();
+    let mut received = Vec::new();
     let mut part = [0; 4096];
     loop {
         let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
-        all.extend(&part[..count]);
+        received.extend(&part[..count]);
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut request = httparse::Request::new(&mut headers);
-        let httparse::Status::Complete(end) = request.parse(&all).unwrap() else {
+        let httparse::Status::Complete(end) = request.parse(&received).unwrap() else {
             continue;
         };
         let headers: Vec<(String, String)> = request
             .headers
             .iter()
-            .map(|one| {
-                let value = String::from_utf8(one.value.into()).unwrap();
-                (one.name.to_lowercase(), value)
+            .map(|line| {
+                let value = String::from_utf8(line.value.into()).unwrap();
+                (line.name.to_lowercase(), value)
             })
             .collect();
         assert_eq!(request.method, Some("POST"));
         let length = headers.iter().find(|(name, _)| name == "content-length");
         let length: usize = length.expect("no length").1.parse().unwrap();
         let path = request.path.unwrap().to_owned();
-        while all.len() < end + length {
+        while received.len() < end + length {
             let count = stream.read(&mut part).ok().filter(|count| *count > 0)?;
-            all.extend(&part[..count]);
+            received.extend(&part[..count]);
         }
         let mut body = Vec::new();
-        GzDecoder::new(&all[end..]).read_to_end(&mut body).unwrap();
+        GzDecoder::new(&received[end..])
+            .read_to_end(&mut body)
+            .unwrap();
         return Some(Post {
             path,
             headers,

@@ -1,7 +1,6 @@
-//! What the tests on test hosts share: asking for them, and reading what they
-//! brought back.
+//! Shared parts of the tests on test hosts: starting them, and reading their results.
 //!
-//! Where QEMU or the packages cannot be had, a test says so and passes, unless
+//! If QEMU or the packages are not available, a test prints this and passes, unless
 //! `LAGGARD_TEST_HOSTS=required`.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
@@ -19,15 +18,15 @@ use laggard_record::{Columns, Recording};
 use laggard_testkit::host::{GuestError, HostOutcome, Kernel, KernelName, TestHost};
 use serde_json::Value;
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit against hanging, not an expectation: generous on purpose.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Whether something that is missing is to fail the test.
+/// Returns whether a missing prerequisite fails the test.
 fn is_required() -> bool {
     std::env::var("LAGGARD_TEST_HOSTS").is_ok_and(|value| value == "required")
 }
 
-/// Says why a test asserts nothing; `make test` lists it.
+/// Prints why a test is skipped; `make test` lists it.
 pub(crate) fn skip(why: &str) {
     println!("skipped: {why}");
 }
@@ -43,7 +42,7 @@ pub(crate) fn fetch(name: &str) -> Option<Kernel> {
     }
 }
 
-/// `None`: QEMU or a guest's program is missing.
+/// Runs the host; `None` if QEMU or a guest's program is missing.
 pub(crate) fn run(host: TestHost) -> Option<Result<HostOutcome, GuestError>> {
     match host.run() {
         Err(GuestError::Fetch(error)) if error.is_missing() && !is_required() => {
@@ -54,7 +53,7 @@ pub(crate) fn run(host: TestHost) -> Option<Result<HostOutcome, GuestError>> {
     }
 }
 
-/// The number after `Max:` or another label in cyclictest's last line.
+/// Returns the number after `Max:` or another label in cyclictest's last line.
 pub(crate) fn figure(output: &str, label: &str) -> u64 {
     output
         .rsplit_once(label)
@@ -63,7 +62,7 @@ pub(crate) fn figure(output: &str, label: &str) -> u64 {
         .unwrap_or_else(|| panic!("no `{label}` in\n{output}"))
 }
 
-/// The laggard to test; `None`: there is none.
+/// Returns the laggard to test, if there is one.
 pub(crate) fn laggard() -> Option<PathBuf> {
     let program = std::env::var_os("LAGGARD_PROGRAM");
     if program.is_none() {
@@ -73,22 +72,21 @@ pub(crate) fn laggard() -> Option<PathBuf> {
     program.map(PathBuf::from)
 }
 
-/// The manifest of the recording `r.laggard` that came back.
+/// Returns the manifest of the recording `r.laggard`.
 pub(crate) fn manifest(outcome: &HostOutcome) -> Manifest {
     manifest_of(outcome, "r.laggard")
 }
 
-/// The manifest of the recording `name` that came back.
+/// Returns the manifest of the recording `name`.
 pub(crate) fn manifest_of(outcome: &HostOutcome, name: &str) -> Manifest {
     let path = outcome.files.join(name).join("manifest.json");
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// What `laggard show` says, on this machine, of the recording.
+/// Returns the output of `laggard show` for the recording, on this machine.
 ///
-/// Instructions take many times as long in an emulator as on hardware, so what
-/// measuring costs there may be too much, and is said to be. Nothing else may
-/// speak against the recording.
+/// In an emulator instructions take many times as long as on hardware, so the overhead of the
+/// measurement may be too high, and a warning says so. The recording must have no other warning.
 pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
     let recording = outcome.files.join("r.laggard");
     let json = Command::new(laggard)
@@ -96,12 +94,12 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
         .arg(&recording)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&json.stderr);
-    assert!(matches!(json.status.code(), Some(0 | 3)), "{said}");
+    let errors = String::from_utf8_lossy(&json.stderr);
+    assert!(matches!(json.status.code(), Some(0 | 3)), "{errors}");
     let figures: Value = serde_json::from_slice(&json.stdout).unwrap();
     let trust = &figures["recordings"][0]["trust"];
     let against = trust["why"].as_array().into_iter().flatten();
-    for reason in against.map(|one| one.as_str().unwrap()) {
+    for reason in against.map(|reason| reason.as_str().unwrap()) {
         assert!(reason.starts_with("measuring took "), "{reason}");
     }
     let shown = Command::new(laggard)
@@ -111,8 +109,7 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
     String::from_utf8(shown.unwrap().stdout).unwrap()
 }
 
-/// What `laggard show` tells, on this machine, of who does deferred work in the
-/// recording `name`.
+/// Returns the output of `laggard show` on the deferred work of the recording `name`.
 pub(crate) fn contexts(laggard: &Path, outcome: &HostOutcome, name: &str) -> Value {
     let json = Command::new(laggard)
         .args(["show", "--json"])
@@ -123,17 +120,16 @@ pub(crate) fn contexts(laggard: &Path, outcome: &HostOutcome, name: &str) -> Val
     report["recordings"][0]["contexts"]["rows"].clone()
 }
 
-/// What those rows tell of one context.
+/// Returns the rows of one context.
 pub(crate) fn row<'a>(rows: &'a Value, context: &str) -> &'a Value {
-    let found = rows.as_array().into_iter().flatten();
-    let mut found = found.filter(|row| row["context"] == context);
-    found
+    let matches = rows.as_array().into_iter().flatten();
+    let mut matches = matches.filter(|row| row["context"] == context);
+    matches
         .next()
         .unwrap_or_else(|| panic!("no {context}: {rows:#}"))
 }
 
-/// The services and routes that a kernel gives. Work items of programs came
-/// with 6.10.
+/// Returns the services and routes of a kernel. BPF work items exist since 6.10.
 pub(crate) fn expected_services(name: KernelName) -> BTreeSet<String> {
     let mut lines = vec!["softirq direct"];
     lines.extend(["fifo:90 direct", "fifo:50 direct", "other direct"]);
@@ -144,32 +140,32 @@ pub(crate) fn expected_services(name: KernelName) -> BTreeSet<String> {
     lines.into_iter().map(str::to_owned).collect()
 }
 
-/// Every activation of the recording `name` that was served.
+/// Returns every served activation of the recording `name`.
 pub(crate) fn served(outcome: &HostOutcome, name: &str) -> Vec<Activation> {
-    let mut all = activations(outcome, name);
-    all.retain(|one| !one.missed);
-    all
+    let mut activations = activations(outcome, name);
+    activations.retain(|one| !one.missed);
+    activations
 }
 
-/// Every activation of the recording `name`.
+/// Returns every activation of the recording `name`.
 pub(crate) fn activations(outcome: &HostOutcome, name: &str) -> Vec<Activation> {
     let recording = Recording::open(outcome.files.join(name)).unwrap();
-    let mut all = Vec::new();
-    let shortfalls = recording.scan(Columns::all(), |batch| {
-        all.extend(batch.iter());
+    let mut activations = Vec::new();
+    let shortfalls = recording.scan(Columns::activations(), |batch| {
+        activations.extend(batch.iter());
     });
     assert!(shortfalls.is_empty(), "{shortfalls:?}");
-    all
+    activations
 }
 
-/// What is asked of a guest for [`assert_attached`].
+/// Commands of a guest for [`assert_attached`].
 pub(crate) const ATTACHED: &str = "\
     laggard attach --json --episodes off --activations /result/activations -- \
         cyclictest -m -p 80 -t 1 -i 1000 -l 1000 -v -N >/result/cycles";
 
-/// What `laggard attach` tells of each cycle of cyclictest is what that says itself, but
-/// for the time from the switch to its thread to the reading of its clock, and what
-/// interrupts that: in virtual time, which takes its instructions.
+/// Checks that `laggard attach` reports the same latency of each cycle as cyclictest, except for
+/// the time from the switch to its thread until it reads its clock, and interruptions of that: in
+/// virtual time this takes a fixed number of instructions.
 pub(crate) fn assert_attached(outcome: &HostOutcome) {
     /// Some 1,000 instructions, and some 10,000 of a tick, at 8 ns each.
     const TO_READ_NS: u64 = 100_000;
@@ -178,7 +174,7 @@ pub(crate) fn assert_attached(outcome: &HostOutcome) {
     assert!(!lacks, "{}", outcome.output);
     let (ours, own) = cycles(outcome);
     assert_eq!(own.len(), 1_000);
-    // In the last one it ends.
+    // cyclictest ends during the last cycle.
     assert_eq!(ours.len() + 1, own.len());
     let both = || ours.iter().copied().zip(own.iter().copied());
     for (cycle, (told, own)) in both().enumerate() {
@@ -196,8 +192,8 @@ pub(crate) fn assert_attached(outcome: &HostOutcome) {
     );
 }
 
-/// The latencies of cyclictest's cycles, ns, in their order: those that attach told of,
-/// and its own, which it prints with `-v -N`.
+/// Returns the latencies of cyclictest's cycles in ns, in order: those of attach, and those that
+/// cyclictest prints with `-v -N`.
 pub(crate) fn cycles(outcome: &HostOutcome) -> (Vec<u64>, Vec<u64>) {
     let text = fs::read_to_string(outcome.files.join("cycles")).unwrap();
     let own: Vec<u64> = text

@@ -1,29 +1,28 @@
-//! What `laggard timers` tells on a test host, where it is known.
+//! Results of `laggard timers` on a test host, where the correct result is known.
 
 use std::fs;
 
 use laggard_testkit::host::HostOutcome;
 use serde_json::Value;
 
-/// What is asked of a guest for [`assert_timers`]: the last with a slack of 2 ms, which
-/// a process has of who starts it.
+/// Commands of a guest for [`assert_timers`]: the last with a slack of 2 ms, which a process
+/// inherits.
 pub(crate) const TIMERS: &str = "\
     laggard timers --api so_rcvtimeo,poll,epoll_wait,clock_nanosleep,clock_nanosleep-abs \
         --period 1.5ms --duration 1s --json >/result/timers && \
     sh -c 'echo 2000000 >/proc/$$/timerslack_ns && \
         exec laggard timers --api ppoll --duration 4s --json' >/result/slack";
 
-/// What is asked of a guest for [`assert_no_tick_of_a_sleep`]: reports one after the
-/// other.
+/// Commands of a guest for [`assert_no_tick_of_a_sleep`]: reports in sequence.
 pub(crate) const SLEEPS: &str = "\
     for run in $(seq 20); do \
         laggard timers --api clock_nanosleep,clock_nanosleep-abs --duration 1s --json || exit 1; \
     done >/result/sleeps";
 
-/// What each timer was asked for, in [`TIMERS`].
+/// Requested length of each timer in [`TIMERS`].
 const ASKED_NS: f64 = 1.5e6;
 
-/// In virtual time, where waking a thread takes as long every time.
+/// Checks the timers in virtual time, in which each wakeup takes the same time.
 pub(crate) fn assert_timers(outcome: &HostOutcome) {
     let report = |name| {
         let text = fs::read(outcome.files.join(name)).unwrap();
@@ -40,11 +39,10 @@ pub(crate) fn assert_timers(outcome: &HostOutcome) {
     assert_slack(row(&report("slack"), "ppoll"));
 }
 
-/// `SO_RCVTIMEO` is served two ticks late (the shape of what Jones & Regehr 1999,
-/// section 3, saw, in today's Linux): in whole ticks, rounded up, from the next one
-/// on. Who asks again as soon as it was served asks just after a tick, and has
-/// 1.5 ms after 8 ms with 250 ticks a second: 6.5 ms late. The tick is what the
-/// coarse clock states, to 1 %.
+/// Checks that `SO_RCVTIMEO` expires two ticks late (the pattern of Jones & Regehr 1999, section
+/// 3, in current Linux): in whole ticks, rounded up, from the next one. A thread that waits again
+/// immediately starts just after a tick, and 1.5 ms become 8 ms at 250 ticks per second: 6.5 ms
+/// late. The tick is that of the coarse clock, to 1 %.
 fn assert_receive_timeout(report: &Value) {
     let stated = report["coarse_ns"].as_f64().unwrap();
     let row = row(report, "so_rcvtimeo");
@@ -54,7 +52,7 @@ fn assert_receive_timeout(report: &Value) {
     assert!((tick / stated - 1.0).abs() < 0.01, "{stated}: {row:#}");
     let late = ((ASKED_NS / stated).ceil() + 1.0) * stated - ASKED_NS;
     let median = row["late_median_ns"].as_f64().unwrap();
-    // Waking the thread comes to it, and asking anew goes off.
+    // The wakeup adds to it, and the time to wait again is subtracted.
     assert!((median - late).abs() < 0.1 * stated, "{late}: {row:#}");
     if stated == 4e6 {
         assert!((median / 6.5e6 - 1.0).abs() < 0.05, "{row:#}");
@@ -62,8 +60,8 @@ fn assert_receive_timeout(report: &Value) {
     println!("SO_RCVTIMEO: tick {tick} ns, of {stated} ns stated; {median} ns late in the median");
 }
 
-/// Who takes milliseconds, and has 1.5 to ask for, asks for 1: it comes half a
-/// millisecond early, but for slack (50 us) and waking.
+/// Checks a call that takes milliseconds: for 1.5 ms it waits 1 ms, half a millisecond early,
+/// except for slack (50 us) and the wakeup.
 fn assert_cut(row: &Value) {
     assert_eq!(row["class"], "cut", "{row:#}");
     assert_eq!(row["rounding"]["unit_ns"], 1e6, "{row:#}");
@@ -83,13 +81,13 @@ fn assert_slack(row: &Value) {
     assert_eq!(row["allowed_slack_ns"], 2_000_000, "{row:#}");
     let slack = row["slack_ns"].as_f64().unwrap();
     let late = row["late_median_ns"].as_f64().unwrap();
-    // Another timer that comes within the slack has it come then.
+    // Another timer that expires within the slack makes it expire then.
     assert!((0.2e6..2.05e6).contains(&slack), "{row:#}");
     assert!((1.9e6..2.3e6).contains(&late), "{row:#}");
     println!("PR_SET_TIMERSLACK of 2 ms: {slack} ns, {late} ns late in the median");
 }
 
-/// No report of [`SLEEPS`] has a tick, and how many there were.
+/// Checks that no report of [`SLEEPS`] has a tick, and the number of reports.
 pub(crate) fn assert_no_tick_of_a_sleep(outcome: &HostOutcome) {
     let text = fs::read(outcome.files.join("sleeps")).unwrap();
     let reports = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
@@ -101,7 +99,7 @@ pub(crate) fn assert_no_tick_of_a_sleep(outcome: &HostOutcome) {
     }
 }
 
-/// The row of one timer.
+/// Returns the row of one timer.
 fn row<'a>(report: &'a Value, api: &str) -> &'a Value {
     let rows = report["rows"].as_array().into_iter().flatten();
     let mut found = rows.filter(|row| row["api"] == api);

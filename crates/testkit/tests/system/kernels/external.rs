@@ -1,4 +1,4 @@
-//! The interrupt of a device, raised at a time that is known.
+//! Interrupt of a device, raised at a known time.
 
 use laggard_model::{Activation, Stage, State};
 use laggard_testkit::host::{KernelName, Mode, TestHost};
@@ -8,7 +8,7 @@ use crate::hosts::{DEADLINE, activations, fetch, laggard, manifest_of, run, serv
 
 #[test]
 #[ignore = "boots kernels"]
-fn the_edu_device_is_a_uio_device_on_every_kernel() {
+fn edu_device_is_a_uio_device_on_every_kernel() {
     for kernel in kernels() {
         let name = kernel.name;
         let host = TestHost::new(kernel)
@@ -21,18 +21,18 @@ fn the_edu_device_is_a_uio_device_on_every_kernel() {
     }
 }
 
-/// What an interrupt of a device must have passed.
+/// Stages that an interrupt of a device must pass.
 const EXTERNAL_STAGES: [Stage; 4] = [Stage::Irq, Stage::Waking, Stage::Running, Stage::User];
 
-/// Whether the handlers of a UIO device run in threads: on `PREEMPT_RT` all
-/// do, and `uio` has one of its own since 6.9.
+/// Returns whether the handlers of a UIO device run in threads: on `PREEMPT_RT` all do, and `uio`
+/// has one since 6.9.
 fn has_interrupt_threads(name: KernelName) -> bool {
     name.to_string() != "6.1"
 }
 
 #[test]
 #[ignore = "boots kernels"]
-fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
+fn interrupt_raised_on_time_passes_every_stage_on_every_kernel() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
@@ -47,7 +47,7 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
-        // 3: what measuring costs there, as `show` asks below.
+        // 3: the overhead of the measurement there, which `show` reports below.
         let status = outcome.status;
         assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
         let served = served(&outcome, "r.laggard");
@@ -69,7 +69,7 @@ fn an_interrupt_that_is_raised_on_time_passes_every_stage_on_every_kernel() {
     }
 }
 
-/// The device's handler runs in a thread since 6.9. 50 is what the kernel gives it.
+/// The handler of the device runs in a thread since 6.9. Its default priority is 50.
 const BESIDE_BUSY: &str = "\
     record() { \
         laggard record -q --source uio:/dev/uio0 --services fifo:50 --period 14ms --load busy:4 \
@@ -80,8 +80,8 @@ const BESIDE_BUSY: &str = "\
         irq/*uio*) chrt -o -p 0 ${one#/proc/};; esac; done) & \
     record normal";
 
-/// One more of Heubaum's contexts: beside busy processes an interrupt's thread has its
-/// work at once where it is above them, and waits for turns where it is one of them.
+/// Another of Heubaum's contexts: among busy processes, an interrupt's thread runs at once if its
+/// priority is higher, and waits for its turn if it is equal.
 #[test]
 #[ignore = "boots a kernel"]
 fn an_interrupt_s_thread_waits_for_busy_processes_only_where_it_is_not_above_them() {
@@ -121,8 +121,8 @@ fn an_interrupt_s_thread_waits_for_busy_processes_only_where_it_is_not_above_the
     assert!(mean(&boosted) < mean(&normal));
 }
 
-/// The interrupt goes to one of the two CPUs, and the thread waits on each in
-/// turn, so once on the other.
+/// The interrupt goes to one of the two CPUs, and the thread waits on each CPU in turn, so once
+/// on the other.
 const ON_EACH_CPU: &str = "\
     cat /proc/irq/$(cat /sys/class/uio/uio0/device/irq)/effective_affinity_list; \
     for cpu in 0 1; do \
@@ -132,7 +132,7 @@ const ON_EACH_CPU: &str = "\
 
 #[test]
 #[ignore = "boots kernels"]
-fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted() {
+fn interrupt_reaches_a_thread_on_either_cpu_and_missing_stages_are_counted() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
@@ -151,7 +151,7 @@ fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted()
             assert_eq!(manifest.state, State::Complete, "{name}");
             assert_eq!(manifest.lines[0].cpu.0, cpu, "{name}");
             let all = activations(&outcome, &recording);
-            // 800 in 16 s, dithered; this machine may stop what raises them.
+            // 800 in 16 s, dithered; this machine may stop the raising thread.
             let due = all.len() as u64 + manifest.losses.not_raised;
             assert!(due > 700, "{name}: {due} on CPU {cpu}");
             assert!(all.len() > 100, "{name}: {} on CPU {cpu}", all.len());
@@ -159,7 +159,7 @@ fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted()
             let gaps = numbers(&all).unwrap() - all.len() as u64;
             let losses = manifest.losses;
             assert!(gaps <= losses.activations(), "{name}: {gaps}, {losses:?}");
-            // What raises, on two CPUs that this machine stops, is late at times.
+            // The raising thread is sometimes late, if this machine stops the two CPUs.
             assert_eq!(
                 losses.activations(),
                 losses.not_raised,
@@ -195,7 +195,7 @@ fn an_interrupt_reaches_a_thread_on_either_cpu_and_what_is_not_seen_is_counted()
     }
 }
 
-/// The table of stages out of what `laggard show` says.
+/// Returns the table of stages from the output of `laggard show`.
 fn stage_table(shown: &str) -> String {
     shown
         .split_once("Stages: ")
@@ -205,7 +205,7 @@ fn stage_table(shown: &str) -> String {
         .fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// A second recording while the first one runs.
+/// Starts a second recording while the first one runs.
 const TWICE: &str = "\
     laggard record -q --source uio:/dev/uio0 --episodes off --duration 3s -o /result/r.laggard & \
     sleep 2; \
@@ -214,7 +214,7 @@ const TWICE: &str = "\
 
 #[test]
 #[ignore = "boots kernels"]
-fn a_device_is_recorded_by_one_at_a_time_and_the_other_is_told_so() {
+fn second_recording_of_a_device_is_refused() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;

@@ -1,5 +1,4 @@
-//! CPUs that are left alone (`nohz_full`): the kernel queues their threads' timers
-//! on another CPU.
+//! Isolated CPUs (`nohz_full`): the kernel queues their threads' timers on another CPU.
 
 use laggard_model::{CaveatKind, Manifest, Stage};
 use laggard_testkit::host::{Mode, TestHost};
@@ -46,7 +45,7 @@ fn a_timer_that_expires_on_another_cpu_is_seen_and_said_to() {
             };
 
             let losses = manifest.losses;
-            // A timer is not queued at all where its time has passed.
+            // A timer whose time has passed is not queued.
             let unseen = losses.expire_unseen * 20;
             assert!(unseen < rows.len() as u64, "{name} {recording}: {losses:?}");
             assert_eq!(has(Stage::IrqElsewhere) > 0, moves, "{name} {recording}");
@@ -67,9 +66,8 @@ fn a_timer_that_expires_on_another_cpu_is_seen_and_said_to() {
     }
 }
 
-/// Timers of a thread there expire on another CPU, or on its own; either way each cycle
-/// is told, and none as later than cyclictest itself says, which reads its clock after
-/// it ran.
+/// Timers of a thread there expire on another CPU or on its own. In both cases each cycle is
+/// reported, with at most the latency that cyclictest prints, which reads its clock after it ran.
 #[test]
 #[ignore = "boots kernels"]
 fn attach_tells_of_each_cycle_on_a_cpu_that_is_left_alone() {
@@ -94,9 +92,9 @@ fn attach_tells_of_each_cycle_on_a_cpu_that_is_left_alone() {
 
             let (ours, own) = cycles(&outcome);
 
-            // It may end before it printed the last.
+            // It may end before it has printed the last cycle.
             assert!((299..=300).contains(&own.len()), "{name}: {}", own.len());
-            // In the last one it ends.
+            // cyclictest ends during the last cycle.
             assert_eq!(ours.len(), 299, "{name}");
             let later = ours.iter().zip(&own).position(|(told, own)| told > own);
             assert_eq!(later, None, "{name}: {ours:?} {own:?}");

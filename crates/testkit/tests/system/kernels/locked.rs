@@ -1,5 +1,5 @@
-//! Locked pages where memory is short, on kernels whose lists of pages have more than
-//! two generations, which this machine's need not have.
+//! Locked pages under memory pressure, on kernels whose page lists have more than two
+//! generations, unlike possibly this machine's.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::hosts::{DEADLINE, fetch, laggard, run, skip};
 
-/// The guest has no disk, and what is not on one stays in memory.
+/// The guest has no disk, and pages without a disk stay in memory.
 const DISK: &str = "\
     insmod /brd.ko rd_size=16384 && insmod /minix.ko && mkfs.minix -3 /dev/ram0 >/dev/null && \
     mkdir -p /var/tmp && mount -t minix /dev/ram0 /var/tmp && \
     echo +memory >/sys/fs/cgroup/cgroup.subtree_control || exit 2; ";
-/// With all that the kernel has of it, and without.
+/// Runs with all features of the kernel's page generations, and without.
 const TRIED: &str = "\
     for generations in 7 0; do \
         echo $generations >/sys/kernel/mm/lru_gen/enabled; \
@@ -59,7 +59,7 @@ fn locked_pages_stay_whichever_way_the_kernel_tells_old_pages_from_young_ones() 
         .filter(|line| line.starts_with("0x"))
         .collect();
     assert_eq!(states, ["0x0007", "0x0000"], "{}", outcome.output);
-    // The group that it made is gone.
+    // The group that it created is gone.
     assert!(
         !outcome.output.contains("laggard-rtos-"),
         "{}",

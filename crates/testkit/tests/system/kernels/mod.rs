@@ -1,7 +1,7 @@
-//! The test hosts themselves, on the kernels that `LAGGARD_KERNELS` names, or
-//! on all of them. Ignored unless asked for: each test boots kernels.
+//! The test hosts, on the kernels in `LAGGARD_KERNELS`, or on all of them. Ignored by default,
+//! because each test boots kernels.
 //!
-//! Where QEMU or the packages cannot be had, a test says so and passes, unless
+//! If QEMU or the packages are not available, a test prints this and passes, unless
 //! `LAGGARD_TEST_HOSTS=required`.
 
 mod external;
@@ -21,7 +21,7 @@ use crate::hosts::{
 use laggard_model::{Activation, Nanos, State};
 use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
 
-/// The kernels to test: those asked for, as far as they can be had.
+/// Returns the requested kernels that are available.
 fn kernels() -> Vec<Kernel> {
     let asked = std::env::var("LAGGARD_KERNELS").unwrap_or_default();
     let mut names: Vec<String> = asked.split_whitespace().map(str::to_owned).collect();
@@ -54,7 +54,7 @@ fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
     }
 }
 
-/// Not of one version alone.
+/// Runs on several kernel versions.
 #[test]
 #[ignore = "boots kernels"]
 fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
@@ -75,11 +75,11 @@ fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
     }
 }
 
-/// What the hypervisor takes is no timer's.
+/// Steal time must not be attributed to a timer.
 #[test]
 #[ignore = "boots a kernel"]
 fn no_sleep_has_a_tick_while_the_machine_is_stopped_again_and_again() {
-    /// By an even rhythm, which a tick has too.
+    /// A regular interval, as a tick has.
     const EVERY: Duration = Duration::from_millis(250);
     const LENGTH: Duration = Duration::from_millis(10);
     let Some(laggard) = laggard() else { return };
@@ -99,7 +99,7 @@ fn no_sleep_has_a_tick_while_the_machine_is_stopped_again_and_again() {
     assert_no_tick_of_a_sleep(&outcome);
 }
 
-/// Its programs load, and see what cyclictest sees.
+/// Checks that its programs load, and report the same as cyclictest.
 #[test]
 #[ignore = "boots kernels"]
 fn attach_tells_of_each_cycle_what_cyclictest_says_on_every_kernel() {
@@ -119,7 +119,7 @@ fn attach_tells_of_each_cycle_what_cyclictest_says_on_every_kernel() {
     }
 }
 
-/// Counts by latency in us, from cyclictest's histogram.
+/// Parses counts by latency in us from cyclictest's histogram.
 fn histogram(text: &str) -> BTreeMap<u64, u64> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
@@ -146,8 +146,8 @@ fn the_same_seed_gives_the_same_histogram_within_one_percent_of_the_counts() {
         panic!()
     };
     assert_eq!(one.values().sum::<u64>(), 2000);
-    // 19 of 20 runs agree to the last count, the others to a few counts that
-    // lie 1 us off. Another seed moves hundreds.
+    // 19 of 20 runs agree exactly, the others except for a few counts that differ by 1 us.
+    // Another seed moves hundreds.
     let moved: u64 = one
         .iter()
         .map(|(us, count)| count.abs_diff(other[us]))
@@ -164,8 +164,8 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
         let host = TestHost::new(kernel)
             .program(&laggard)
             .deadline(DEADLINE)
-            // Doctor's status says whether something is missing; most of
-            // these kernels lack something.
+            // The exit status of doctor shows that something is missing, which applies to most of
+            // these kernels.
             .command(
                 "laggard doctor > /result/doctor; \
                  laggard record --duration 10s --period 5ms -o /result/r.laggard",
@@ -173,7 +173,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
-        // 3: what measuring costs there, as `show` asks below.
+        // 3: the overhead of the measurement there, which `show` reports below.
         let status = outcome.status;
         assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
         let doctor = fs::read_to_string(outcome.files.join("doctor")).unwrap();
@@ -187,7 +187,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
             .collect();
         assert_eq!(lines, expected_services(name), "{name}: {doctor}");
         for (line, count) in manifest.lines.iter().zip(&manifest.counts) {
-            // Up to four services share what is deferred of every second of 2,000 expiries.
+            // Up to four services share the deferred expiries of 2,000 per second.
             let planned = count.planned.unwrap_or_default();
             let served_almost_all = count.served * 10 > planned * 9;
             assert!(
@@ -213,7 +213,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
     }
 }
 
-/// The table of latencies out of what `laggard show` says.
+/// Returns the table of latencies from the output of `laggard show`.
 fn table(shown: &str) -> String {
     shown
         .lines()
@@ -297,7 +297,7 @@ fn a_stall_of_known_length_is_seen_by_the_guest() {
 
     assert_eq!(outcome.stalls.len(), 1);
     assert!(outcome.stalls[0].length >= length);
-    // The thread sleeps for up to one period of 1 ms when the stall begins.
+    // The thread sleeps for up to one period of 1 ms when the stall starts.
     assert!(
         figure(&outcome.output, "Max:") >= 299_000,
         "{}",
@@ -305,14 +305,13 @@ fn a_stall_of_known_length_is_seen_by_the_guest() {
     );
 }
 
-/// When stalls are made, s after the command began, and how long, ms. The
-/// recording begins before the first.
+/// Times of stalls in s after the start of the command, and their lengths in ms. The recording
+/// starts before the first.
 const STALLS: [(u64, u64); 6] = [(4, 5), (5, 20), (6, 100), (7, 5), (8, 20), (9, 100)];
-/// Time between the expiries of a recording, unless told.
+/// Default time between the expiries of a recording.
 const STALL_PERIOD: Nanos = Nanos::from_ms(1);
-/// How exactly the guest's clock can be set to this machine's: what the guest
-/// writes to its console takes a while to get here, and `/proc/uptime` tells
-/// hundredths of a second.
+/// Uncertainty of the guest's clock relative to this machine's: a console line takes some time to
+/// arrive, and `/proc/uptime` has a resolution of 10 ms.
 const CLOCKS_APART: Nanos = Nanos::from_ms(150);
 
 #[test]
@@ -339,7 +338,7 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
     assert!([0, 3].contains(&outcome.status), "{}", outcome.output);
     assert_eq!(outcome.stalls.len(), STALLS.len());
 
-    // The guest's clock when the command began.
+    // The guest's clock at the start of the command.
     let began = Duration::from_secs_f64(outcome.output.lines().next().unwrap().parse().unwrap());
     let served = served(&outcome, "r.laggard");
     for stall in &outcome.stalls {
@@ -356,8 +355,8 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
             seen.latency().as_secs_f64() * 1e3,
             seen.expiry.as_secs_f64()
         );
-        // A stall begins up to a period before the timer that it delays
-        // expires. What else this machine does can only add to the lateness.
+        // A stall starts up to a period before the timer that it delays expires. Other activity
+        // of this machine only increases the latency.
         assert!(
             seen.latency() + STALL_PERIOD >= made,
             "{made} was made at {at}, {} seen",
@@ -366,8 +365,8 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
     }
 }
 
-/// What rtla and laggard run, one after the other: the tracer's threads every
-/// ms for 5 s, undisturbed by what else laggard can measure.
+/// Commands that run rtla and laggard in sequence: the tracer's threads every ms for 5 s,
+/// undisturbed by laggard's other measurements.
 const KTHREAD: &str = "\
     laggard record -q --services kthread --episodes off --duration 5s -o /result/r.laggard \
         || [ $? = 3 ] || exit 1; \
@@ -390,7 +389,7 @@ fn kthread_latencies_agree_with_rtla_and_the_tracer_is_left_as_it_was() {
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
 
-        // No instance is left after Ctrl-C, and the period is the kernel's.
+        // After Ctrl-C no instance is left, and the period is restored.
         assert!(
             outcome.output.starts_with("1000\n"),
             "{name}: {}",
@@ -412,7 +411,7 @@ fn kthread_latencies_agree_with_rtla_and_the_tracer_is_left_as_it_was() {
     }
 }
 
-/// Counts by latency in us, from rtla's histogram of one CPU.
+/// Parses counts by latency in us from rtla's histogram of one CPU.
 fn rtla_histogram(text: &str) -> BTreeMap<u64, u64> {
     text.lines()
         .filter_map(|line| {
@@ -422,7 +421,7 @@ fn rtla_histogram(text: &str) -> BTreeMap<u64, u64> {
         .collect()
 }
 
-/// The median of counts by whole us, each spread over its us.
+/// Returns the median of counts per us, each spread evenly over its us.
 fn median(counts: &BTreeMap<u64, u64>) -> f64 {
     let half = counts.values().sum::<u64>() as f64 / 2.0;
     let mut before = 0.0;
@@ -449,6 +448,6 @@ fn a_stall_in_virtual_time_is_refused() {
 
     assert_eq!(
         error.to_string(),
-        "a guest in virtual time cannot see a stall; use `Mode::Smp`"
+        "a guest in virtual time cannot notice a stall; use `Mode::Smp`"
     );
 }

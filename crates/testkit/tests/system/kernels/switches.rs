@@ -1,4 +1,4 @@
-//! What a hand-over takes, against programs that others wrote for it, in virtual time.
+//! Context switch times compared with other programs, in virtual time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,28 @@ use serde_json::Value;
 use super::kernels;
 use crate::hosts::{DEADLINE, laggard, run, skip};
 
-/// Two processes on the one CPU, as both of the others have them.
+/// Two processes on the only CPU, as in both other programs.
 const OURS: &str = "laggard switch --via pipe --processes --policy fifo:80 --threads 2 \
     --duration 4s --json >/result/ours";
 
-/// Of normal processes, who is woken may take the CPU at once or wait until the other
-/// sleeps, as their shares stand: two ways, and each program strikes its own mixture. And
-/// nobody is to be stopped because real-time processes had their part of a second. By
-/// turns, since the processes of `lat_ctx` spin while they wait for each other.
+/// Among `SCHED_OTHER` processes, a woken process may preempt at once or wait until the other
+/// sleeps, depending on their shares. Each program has a different mixture of both, so this uses
+/// a real-time policy without throttling. Round-robin, because the processes of `lat_ctx` spin
+/// while they wait for each other.
 const ALIKE: &str = "echo -1 >/proc/sys/kernel/sched_rt_runtime_us && chrt -r 80";
 
-/// So far apart they may be.
-const WITHIN: f64 = 0.15;
+/// Maximum relative difference.
+const MAX_DIFFERENCE: f64 = 0.15;
 
-/// Ours: the median of hand-overs that nobody watches, us.
+/// Returns laggard's median of unobserved context switches in us.
 fn ours_us(files: &Path) -> f64 {
     let text = fs::read(files.join("ours")).unwrap();
     let report: Value = serde_json::from_slice(&text).unwrap();
     report["rows"][0]["unwatched_median_ns"].as_f64().unwrap() / 1e3
 }
 
-/// Runs `theirs` and ours on each kernel; `told_us` reads one hand-over from what theirs
-/// prints.
+/// Runs `theirs` and laggard on each kernel; `told_us` parses the time of one switch from the
+/// other program's output.
 fn compare(program: &Path, theirs: &str, told_us: impl Fn(&str) -> f64) {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
@@ -47,7 +47,10 @@ fn compare(program: &Path, theirs: &str, told_us: impl Fn(&str) -> f64) {
 
         let (ours, told) = (ours_us(&outcome.files), told_us(&outcome.output));
         eprintln!("{name}: laggard {ours:.2} us, {theirs} {told:.2} us");
-        assert!((ours / told - 1.0).abs() <= WITHIN, "{name}: {ours} {told}");
+        assert!(
+            (ours / told - 1.0).abs() <= MAX_DIFFERENCE,
+            "{name}: {ours} {told}"
+        );
     }
 }
 
@@ -59,7 +62,7 @@ fn a_hand_over_by_pipe_takes_as_long_as_half_an_operation_of_perf() {
     if !perf.exists() {
         return skip("there is no perf (Debian: linux-perf)");
     }
-    // Seconds, of operations that go there and back.
+    // Seconds, of operations that consist of two switches.
     let told = |output: &str| {
         let seconds = output.lines().find_map(|line| line.parse::<f64>().ok());
         seconds.unwrap_or_else(|| panic!("{output}")) / OPERATIONS / 2.0 * 1e6
@@ -67,7 +70,7 @@ fn a_hand_over_by_pipe_takes_as_long_as_half_an_operation_of_perf() {
     compare(perf, "perf bench -f simple sched pipe -l 20000", told);
 }
 
-/// Where Debian puts it, or where `LAT_CTX` says: it is not in Debian's main archive.
+/// Returns Debian's path of `lat_ctx`, or `LAT_CTX`: it is not in Debian's main archive.
 fn lat_ctx() -> Option<PathBuf> {
     let asked = std::env::var_os("LAT_CTX").map(PathBuf::from);
     let path = asked
@@ -81,7 +84,7 @@ fn a_hand_over_by_pipe_takes_as_long_as_lat_ctx_finds_before_it_takes_its_pipes_
     let Some(lat_ctx) = lat_ctx() else {
         return skip("there is no lat_ctx (Debian: lmbench, of non-free, or LAT_CTX=PATH)");
     };
-    // `"size=0k ovr=0.50`, then `2 1.75`: what its pipes take, and the rest, us.
+    // `"size=0k ovr=0.50`, then `2 1.75`: overhead of its pipes, and the rest, in us.
     let told = |output: &str| {
         let (_, rest) = output.split_once("ovr=").expect(output);
         let words: Vec<&str> = rest.split_whitespace().take(3).collect();
