@@ -1,38 +1,36 @@
-//! What was measured of laggard's own beside the threads that were watched.
+//! Services of laggard, measured during `attach --also`.
 
-use laggard_model::name::line_name;
-use laggard_model::text::{Unit, count};
 use laggard_model::{Histogram, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::row::AttachFigures;
 
-/// A service of laggard's own, measured meanwhile: how late one that has next to
-/// nothing to do would have been served.
+/// Service of laggard that was measured at the same time, for comparison: its thread has next
+/// to nothing to do.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachBeside {
-    /// What ran,
+    /// Service.
     pub service: Service,
-    /// and how it was reached.
+    /// Route.
     pub route: Route,
-    /// How often on each CPU, on average.
+    /// Mean period on each CPU.
     pub period_ns: Nanos,
-    /// How many expiries were served.
+    /// Expiries that were served.
     pub activations: u64,
-    /// From the programmed expiry to its first instruction.
+    /// Time from the programmed expiry to the first instruction.
     pub latency: Option<AttachFigures>,
-    /// Expiries that passed before it was served.
+    /// Expiries that passed before it ran.
     pub missed: u64,
-    /// Why it is not to be trusted; absent: it is.
+    /// Reason not to trust it; absent: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
 }
 
 impl AttachBeside {
-    /// Of all its latencies.
+    /// Creates it from all latencies.
     #[must_use]
-    pub fn of(
+    pub fn new(
         service: Service,
         route: Route,
         period_ns: Nanos,
@@ -45,40 +43,9 @@ impl AttachBeside {
             route,
             period_ns,
             activations: latencies.count(),
-            latency: AttachFigures::of(latencies),
+            latency: AttachFigures::new(latencies),
             missed,
             doubt,
         }
-    }
-
-    /// In a sentence.
-    pub(super) fn sentence(&self) -> String {
-        let time = |ns: Nanos| Unit::Auto.write_nanos(ns);
-        let name = line_name(self.service, self.route);
-        let mut text = format!(
-            "Beside them laggard's own {name}, every {} on each CPU, to its first instruction",
-            time(self.period_ns)
-        );
-        match self.latency {
-            None => text += ": none came",
-            Some(of) => {
-                text += &format!(": median {}", time(of.median_ns));
-                if let Some(p999) = of.p999_ns {
-                    text += &format!(", p99.9 {}", time(p999));
-                }
-                text += &format!(
-                    ", largest {} of {}",
-                    time(of.largest_ns),
-                    count(self.activations)
-                );
-            }
-        }
-        if self.missed > 0 {
-            text += &format!("; {} missed", count(self.missed));
-        }
-        if let Some(doubt) = &self.doubt {
-            text += &format!("; not to be trusted: {doubt}");
-        }
-        text + "."
     }
 }

@@ -9,18 +9,18 @@ use laggard_model::{
     ActivationEnd, Activity, Address, Cpu, Evidence, Names, Nanos, Symbols, WokenWay,
 };
 
+use super::cause::{AttachCause, AttachTaken};
 use super::course::signed;
-use super::cycle::{Home, UnfinishedCycle, WaitKind, site_words, wait_kind};
+use super::cycle::{AttachSite, Home, UnfinishedCycle, WaitKind, wait_kind};
 use super::growth::GROWTHS;
 use super::line::{LargestSeen, LineSeen, Waker};
 use super::row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
-    AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRow, AttachUnfinished,
-    AttachWaker, CountsFrom, DeadlineOf,
+    AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow,
+    AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
 };
-use super::said::sentences;
 use super::{
-    ATTACH_SCHEMA, AttachBeside, AttachCycles, AttachMeasured, AttachReport, Attended, ThreadSeen,
+    ATTACH_SCHEMA, AttachCycles, AttachMeasured, AttachReport, AttachWorst, Attended, ThreadSeen,
     unfinished_taken,
 };
 
@@ -61,8 +61,10 @@ impl Attended {
             }
         }
         rows.sort_by_key(|row| (!row.is_real_time, Reverse(row.activations), row.number));
-        // Before some are left out: the verdict is on all.
+        // Before rows are left out: the verdict and the causes are of all threads.
         let held = self.held_against(&rows);
+        let causes = ranked(&rows);
+        let worst = AttachWorst::new(&rows);
         let left = rows.split_off(rows.len().min(self.asked.rows));
         let others = self.others(&rows, &left);
         AttachReport {
@@ -78,11 +80,8 @@ impl Attended {
             untold: measured.threads.saturating_sub(self.threads.len() as u64),
             ended: measured.ended,
             application: measured.asked.application.clone(),
-            sentences: rows
-                .iter()
-                .flat_map(sentences)
-                .chain(measured.beside.iter().map(AttachBeside::sentence))
-                .collect(),
+            worst,
+            causes,
             beside: measured.beside.clone(),
             held,
             cycles: self.cycles(),
@@ -267,11 +266,12 @@ fn row(
         other_policies: others.collect(),
         is_real_time: policy.is_real_time(),
         ended_ns: seen.ended.map(after),
-        woken_by: match never_slept && line.response.count() == 0 {
-            true => "nothing".into(),
-            false => woken_by(way, symbols),
+        woken_by: if never_slept && line.response.count() == 0 {
+            "nothing".into()
+        } else {
+            woken_by(way, symbols)
         },
-        home: home.map(|(kind, site)| site_words(&site, kind)),
+        home: home.map(|(kind, site)| AttachSite::new(&site, kind)),
         sleeps_relative: home.is_some_and(|(kind, _)| kind == WaitKind::SleepFor),
         counts_from: match way {
             WokenWay::Timer => CountsFrom::Expiry,
@@ -301,9 +301,9 @@ fn row(
         stops: seen.stops,
         killed: killed(seen),
         asked: period(way, line, measured),
-        latency: AttachFigures::of(&line.latency),
-        response: AttachFigures::of(&line.response),
-        execution: AttachFigures::of(&line.execution),
+        latency: AttachFigures::new(&line.latency),
+        response: AttachFigures::new(&line.response),
+        execution: AttachFigures::new(&line.execution),
         course: line.course.told(),
         preemptions: line.preemptions,
         preempted_ns: line.preempted,
@@ -343,50 +343,81 @@ fn woken_by(way: WokenWay, symbols: &Symbols) -> String {
 }
 
 fn wakers(line: &LineSeen, symbols: &Symbols) -> Vec<AttachWaker> {
-    let named = line.wakers.iter().filter_map(|(who, &count)| {
-        let who = match who {
-            // No timer's: the scheduler's own.
-            Waker::Function(Address(0)) => "its next period".into(),
-            Waker::Function(address) => timer_name(&symbols.kernel_name(*address)),
-            Waker::Thread(name) => name.to_string(),
-            Waker::None => return None,
+    // Functions with the same name are one waker.
+    let mut counts: BTreeMap<(AttachWakerKind, Option<String>), u64> = BTreeMap::new();
+    for (waker, &count) in &line.wakers {
+        let key = match waker {
+            // The scheduler has no timer function.
+            Waker::Function(Address(0)) => (AttachWakerKind::NextPeriod, None),
+            Waker::Function(address) => timer(&symbols.kernel_name(*address)),
+            Waker::Thread(name) => (AttachWakerKind::Thread, Some(name.to_string())),
+            Waker::None => continue,
         };
-        Some((who, count))
-    });
-    // Two functions of one name are one.
-    let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
-    for (who, count) in named {
-        *by_name.entry(who).or_default() += count;
+        *counts.entry(key).or_default() += count;
     }
-    let mut all: Vec<AttachWaker> = by_name
-        .into_iter()
-        .map(|(who, count)| AttachWaker {
-            who: Some(who),
-            count,
-        })
+    let wakers = counts.into_iter();
+    let mut wakers: Vec<AttachWaker> = wakers
+        .map(|((kind, who), count)| AttachWaker { kind, who, count })
         .collect();
-    all.sort_by_key(|one| Reverse(one.count));
+    wakers.sort_by_key(|waker| Reverse(waker.count));
     if line.other_wakers > 0 {
-        all.push(AttachWaker {
+        wakers.push(AttachWaker {
+            kind: AttachWakerKind::Others,
             who: None,
             count: line.other_wakers,
         });
     }
-    all
+    wakers
 }
 
-/// What user space calls a timer with this function: kernel/time, fs/timerfd.c.
-fn timer_name(function: &str) -> String {
-    let words = match function {
-        // Of which of them it is the kernel's timers tell nothing.
-        "hrtimer_wakeup" => "its own sleep or timeout",
-        "process_timeout" => "its own timeout",
-        "timerfd_tmrproc" => "a timer descriptor",
-        "posix_timer_fn" => "a POSIX timer",
-        "it_real_fn" => "an interval timer",
-        other => return other.into(),
+/// Returns the kind of a timer with this function (kernel/time, fs/timerfd.c).
+fn timer(function: &str) -> (AttachWakerKind, Option<String>) {
+    let kind = match function {
+        // The kernel's timer does not show whether it is a sleep or a timeout.
+        "hrtimer_wakeup" => AttachWakerKind::Sleep,
+        "process_timeout" => AttachWakerKind::Timeout,
+        "timerfd_tmrproc" => AttachWakerKind::TimerDescriptor,
+        "posix_timer_fn" => AttachWakerKind::PosixTimer,
+        "it_real_fn" => AttachWakerKind::IntervalTimer,
+        other => return (AttachWakerKind::Function, Some(other.into())),
     };
-    words.into()
+    (kind, None)
+}
+
+/// Returns the causes of the misses of all threads, ranked by the misses that their removal
+/// avoids.
+fn ranked(rows: &[AttachRow]) -> Vec<AttachRanked> {
+    let mut causes: BTreeMap<(Option<u32>, AttachCause), AttachRanked> = BTreeMap::new();
+    for row in rows {
+        let Some(deadline) = &row.deadline else {
+            continue;
+        };
+        for late in &deadline.taken {
+            let cause = &late.taken.cause;
+            let thread = cause.is_internal().then_some(row.number);
+            let sum = causes.entry((thread, cause.clone()));
+            let sum = sum.or_insert_with(|| AttachRanked {
+                late: AttachLate {
+                    taken: AttachTaken {
+                        cause: cause.clone(),
+                        time_ns: Nanos::ZERO,
+                    },
+                    activations: 0,
+                    mainly: 0,
+                    avoided: 0,
+                    largest_ns: Nanos::ZERO,
+                },
+                threads: Vec::new(),
+            });
+            sum.late.add(late);
+            if !sum.threads.contains(&row.name) {
+                sum.threads.push(row.name.clone());
+            }
+        }
+    }
+    let mut causes: Vec<AttachRanked> = causes.into_values().collect();
+    causes.sort_by_key(|cause| cause.late.rank());
+    causes
 }
 
 fn largest(seen: &LargestSeen, from: Nanos) -> AttachLargest {
@@ -415,15 +446,15 @@ fn deadline(
 ) -> Option<AttachDeadline> {
     let deadline = line.deadline?;
     let most = line.response.max()?;
-    let p999 = AttachFigures::of(&line.response)?.p999_ns;
+    let p999 = AttachFigures::new(&line.response)?.p999_ns;
     let margin = |response: Nanos| signed(deadline) - signed(response);
     Some(AttachDeadline {
         deadline_ns: deadline,
-        of: match (measured.asked.deadline, &measured.asked.application) {
-            (None, _) if measured.asked.period.is_some() => DeadlineOf::GivenPeriod,
-            (None, _) => DeadlineOf::Period,
-            (Some(_), Some(_)) => DeadlineOf::Application,
-            (Some(_), None) => DeadlineOf::Given,
+        source: match (measured.asked.deadline, &measured.asked.application) {
+            (None, _) if measured.asked.period.is_some() => DeadlineSource::GivenPeriod,
+            (None, _) => DeadlineSource::Period,
+            (Some(_), Some(_)) => DeadlineSource::Application,
+            (Some(_), None) => DeadlineSource::Given,
         },
         least_margin_ns: margin(most),
         p999_margin_ns: p999.map(margin),
@@ -455,18 +486,18 @@ fn period(way: WokenWay, line: &LineSeen, measured: &AttachMeasured) -> Option<A
 }
 
 fn taken(line: &LineSeen) -> Vec<AttachLate> {
-    let all = line.taken.values().cloned();
-    let mut all: Vec<AttachLate> = all
-        .map(|one| AttachLate {
-            taken: one.part,
-            activations: one.activations,
-            mainly: one.mainly,
-            avoided: one.avoided,
-            largest_ns: one.largest,
+    let causes = line.taken.values().cloned();
+    let mut causes: Vec<AttachLate> = causes
+        .map(|cause| AttachLate {
+            taken: cause.part,
+            activations: cause.activations,
+            mainly: cause.mainly,
+            avoided: cause.avoided,
+            largest_ns: cause.largest,
         })
         .collect();
-    all.sort_by_key(|one| Reverse((one.avoided, one.taken.time_ns, one.mainly)));
-    all
+    causes.sort_by_key(AttachLate::rank);
+    causes
 }
 
 /// Where the number of misses lies that as long a life of the thread has, whatever way

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use laggard_model::{CauseClass, Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
+use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
 
+use super::cause::{AttachCause, AttachTaken};
 use super::course::CourseSeen;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
 use super::period::{multiple_of, period};
-use super::row::AttachTaken;
 
 /// Cycles from which a period is found, the newest.
 const MAX_FOR_PERIOD: usize = 32;
@@ -54,8 +54,8 @@ pub(super) struct LineSeen {
     pub(super) latest: Option<LargestSeen>,
     /// Of how many that ended late it was asked to whom their time went,
     pub(super) explained: u64,
-    /// and to whom, by words.
-    pub(super) taken: BTreeMap<String, TakenSeen>,
+    /// and to which cause.
+    pub(super) taken: BTreeMap<AttachCause, TakenSeen>,
     /// The same of who came when there was no room for more words.
     pub(super) other_taken: Nanos,
     /// Whose wake was not seen.
@@ -440,18 +440,16 @@ impl LineSeen {
         };
         self.explained += 1;
         for (place, part) in taken.iter().enumerate() {
-            if self.taken.len() == MOST_TAKEN && !self.taken.contains_key(&part.what) {
+            let cause = &part.cause;
+            if self.taken.len() == MOST_TAKEN && !self.taken.contains_key(cause) {
                 self.other_taken += part.time_ns;
                 continue;
             }
-            let sum = self.taken.entry(part.what.clone());
+            let sum = self.taken.entry(cause.clone());
             let sum = sum.or_insert_with(|| TakenSeen::new(part));
             // A lock is one cause, whatever its holder did: its largest part stands for it.
-            let is_same = |other: &&AttachTaken| {
-                other.what == part.what
-                    || (part.class == Some(CauseClass::Lock)
-                        && (other.class, &other.who) == (part.class, &part.who))
-            };
+            let is_same =
+                |other: &&AttachTaken| other.cause == *cause || other.cause.is_same_lock(cause);
             let is_first = !taken[..place].iter().any(|other| is_same(&other));
             let all = taken.iter().filter(is_same);
             let all = all.fold(Nanos::ZERO, |sum, other| sum + other.time_ns);

@@ -1,8 +1,11 @@
-//! `laggard attach`: how late threads that are not ours run, and how close to their
+//! `laggard attach`: latency and response of the threads of other programs, and their
 //! deadlines.
+
+#![deny(clippy::disallowed_macros)]
 
 mod beside;
 mod build;
+mod cause;
 mod course;
 mod cycle;
 mod cycles;
@@ -10,9 +13,9 @@ mod growth;
 mod line;
 mod period;
 mod row;
-mod said;
 mod step;
 mod taken;
+mod worst;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,24 +28,26 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use beside::AttachBeside;
+pub use cause::{AttachCause, AttachCauseKind, AttachTaken, HolderState, WaitEnd};
 pub use course::{AttachCourse, AttachPart};
+pub use cycle::{AttachSite, CycleChoice, ThreadCycle, WaitKind};
 use cycle::{CycleBuilder, Home, UnfinishedCycle};
-pub use cycle::{CycleChoice, ThreadCycle};
 pub use cycles::AttachCycles;
 use cycles::CyclesSeen;
 use growth::Backlog;
 use line::LineSeen;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
-    AttachOthers, AttachPeriod, AttachPhase, AttachRow, AttachStops, AttachTaken, AttachUnfinished,
-    AttachWaker, CountsFrom, DeadlineOf,
+    AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow, AttachStops,
+    AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
 };
 pub use step::AttachStep;
 pub use taken::AttachChosen;
 use taken::unfinished_taken;
+pub use worst::AttachWorst;
 
 /// The version of `attach --json`.
-pub const ATTACH_SCHEMA: u32 = 2;
+pub const ATTACH_SCHEMA: u32 = 3;
 
 /// So many ways of threads to be woken have figures of their own; what comes after
 /// them is counted by name, except real-time threads.
@@ -66,21 +71,20 @@ pub struct AttachAsked {
     pub cycle: CycleChoice,
 }
 
-/// What was lost, of all threads together.
+/// Losses, of all threads together.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachLost {
-    /// Activations, beginnings and ends that were overwritten before they were read.
+    /// Records that were overwritten before laggard read them.
     pub overwritten: u64,
-    /// Whose instants were not in order: CPUs that disagree on the time.
+    /// Records with times out of order: the clocks of two CPUs disagree.
     pub disordered: u64,
-    /// Threads that the kernel had no memory for.
+    /// Threads for which the kernel had no memory.
     pub unwatched: u64,
-    /// How often the kernel did not call a program, because it ran already.
+    /// Calls of BPF programs that the kernel skipped, because the program already ran.
     pub skipped: u64,
-    /// Marks of programs that were overwritten before they were read, or said nothing
-    /// that is known.
+    /// Marks of programs that were overwritten before laggard read them, or are not valid.
     pub marks: u64,
-    /// Processes whose marks were not read: there were too many, or they refused it.
+    /// Processes whose marks were not read: too many, or access was refused.
     pub unmarked: u64,
 }
 
@@ -108,57 +112,57 @@ pub struct AttachMeasured {
     pub caveats: Vec<Caveat>,
 }
 
-/// How late threads run that somebody attached to.
+/// Latencies, responses and missed deadlines of threads.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct AttachReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The machine.
+    /// Machine.
     pub host: Host,
-    /// For how long they were watched.
+    /// Length of the measurement.
     pub duration_ns: Nanos,
-    /// How many threads were.
+    /// Number of threads.
     pub threads: u64,
-    /// How many activations of theirs a stop fell into (a signal, a debugger, a frozen
-    /// cgroup), or were due meanwhile: they are in no figure.
+    /// Cycles in which a thread was stopped or frozen.
     pub stopped: u64,
     /// Records of threads that were received: wakeups, starts and ends.
     pub received: u64,
     /// Records that are missing.
     pub missing: u64,
-    /// How many wakes of theirs met a thread before it slept: what it did then is in
-    /// the activation before.
+    /// Wakeups that came before the thread slept: their work is in the cycle before.
     pub merged: u64,
-    /// How often they ran without a wake that was seen.
+    /// Number of times a thread ran without a wakeup that was seen.
     pub unseen: u64,
-    /// How many threads nothing is known of: all that was told of them was lost.
+    /// Threads of which every record was lost.
     pub untold: u64,
-    /// How many ended meanwhile.
+    /// Threads that ended during the measurement.
     pub ended: u64,
-    /// The application whose deadline it is.
+    /// Application whose deadline is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// What was held against deadlines, of all threads, also of those that have no
-    /// row.
+    /// Comparison with deadlines, of all threads, including those without a row.
     pub held: AttachHeld,
-    /// Each thread with each way in which it is woken: real-time ones first, then
-    /// those that are woken most.
+    /// Worst cycle of all threads; absent: no thread has a deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worst: Option<AttachWorst>,
+    /// Causes of the misses of all threads, ranked by the misses that their removal avoids.
+    pub causes: Vec<AttachRanked>,
+    /// Each thread and each way in which it is woken: real-time threads first, then those
+    /// with most wakeups.
     pub rows: Vec<AttachRow>,
-    /// Cycles of threads that mark theirs.
+    /// Cycles that threads mark themselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cycles: Vec<AttachCycles>,
-    /// Marks of threads that are not watched, or of none that is known.
+    /// Marks of threads that are not watched or not known.
     pub foreign_marks: u64,
-    /// What was measured of laggard's own meanwhile.
+    /// Services of laggard that were measured at the same time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<AttachBeside>,
-    /// Those that have no row.
+    /// Threads without a row, by name.
     pub others: Vec<AttachOthers>,
-    /// What was lost.
+    /// Losses.
     pub lost: AttachLost,
-    /// The answer in sentences.
-    pub sentences: Vec<String>,
-    /// Reasons to doubt it.
+    /// Warnings about the measurement.
     pub caveats: Vec<Caveat>,
 }
 
@@ -168,10 +172,9 @@ impl AttachReport {
 
     /// Share of the records that were lost.
     pub fn lost_share(&self) -> f64 {
-        let all = self.received + self.missing;
-        match all {
+        match self.received + self.missing {
             0 => 0.0,
-            _ => self.missing as f64 / all as f64,
+            total => self.missing as f64 / total as f64,
         }
     }
 

@@ -1,210 +1,241 @@
-//! What is told of one thread, woken in one way.
+//! Results per thread and way of waking.
 
-use laggard_model::{CauseClass, Cpu, Histogram, Nanos, Tid};
+use std::cmp::Reverse;
+
+use laggard_model::{Cpu, Histogram, Nanos, Tid};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::cause::AttachTaken;
 use super::course::AttachCourse;
+use super::cycle::AttachSite;
+use super::period::differ;
 
-/// From which instant on an activation counts.
+/// Start of a cycle.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountsFrom {
-    /// The programmed expiry of the timer that woke the thread.
+    /// Programmed expiry of the timer that woke the thread.
     Expiry,
-    /// The first instruction of the interrupt's handler that software can see.
+    /// First instruction of the interrupt handler that software can see.
     Interrupt,
-    /// The beginning of the softirq.
+    /// Start of the softirq.
     Softirq,
-    /// The wakeup itself.
+    /// Wakeup.
     Wakeup,
 }
 
-/// Times of one sort, each that of its bucket's end (1.1 % wide at most); the
-/// largest is exact.
+/// Distribution of times. A quantile is the upper end of its bucket, which is at most 1.1 %
+/// wide; the maximum is exact.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachFigures {
-    /// Half of all take no longer.
+    /// Median.
     pub median_ns: Nanos,
-    /// 99 in 100 take no longer; absent: there are not so many.
+    /// 99th percentile; absent: fewer than 100 times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<Nanos>,
-    /// 999 in 1,000 take no longer; absent: there are not so many.
+    /// 99.9th percentile; absent: fewer than 1,000 times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999_ns: Option<Nanos>,
-    /// The largest.
+    /// Maximum.
     pub largest_ns: Nanos,
 }
 
 impl AttachFigures {
-    pub(super) fn of(times: &Histogram) -> Option<Self> {
-        // Of fewer it would be the largest, by another name.
-        let of_at_least = |share: f64, least: u64| match times.count() >= least {
-            true => times.quantile(share),
-            false => None,
+    pub(super) fn new(times: &Histogram) -> Option<Self> {
+        // With fewer times a quantile is the maximum under another name.
+        let quantile = |share: f64, min_count: u64| {
+            times.quantile(share).filter(|_| times.count() >= min_count)
         };
         Some(Self {
             median_ns: times.quantile(0.5)?,
-            p99_ns: of_at_least(0.99, 100),
-            p999_ns: of_at_least(0.999, 1_000),
+            p99_ns: quantile(0.99, 100),
+            p999_ns: quantile(0.999, 1_000),
             largest_ns: times.max()?,
         })
     }
 }
 
-/// Who woke a thread.
+/// Source of wakeups of a thread.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttachWakerKind {
+    /// Sleep or timeout of the thread itself.
+    Sleep,
+    /// Timeout of the thread itself, by the timer wheel.
+    Timeout,
+    /// Timer descriptor.
+    TimerDescriptor,
+    /// POSIX timer.
+    PosixTimer,
+    /// Interval timer (`setitimer`).
+    IntervalTimer,
+    /// Start of the next `SCHED_DEADLINE` period.
+    NextPeriod,
+    /// Another timer of the kernel, named by its function.
+    Function,
+    /// Thread with this name.
+    Thread,
+    /// All others together.
+    Others,
+}
+
+/// Waker of a thread.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachWaker {
-    /// The name of a timer's function, or of a thread; absent: all others together.
+    /// Kind.
+    pub kind: AttachWakerKind,
+    /// Name of the timer's function or of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// How often.
+    /// Number of wakeups.
     pub count: u64,
 }
 
-/// What took a part of an activation's time.
-#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct AttachTaken {
-    /// What, in words.
-    pub what: String,
-    /// What sort of cause it is; absent: the thread's own doing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub class: Option<CauseClass>,
-    /// Who it was; absent where `what` says it all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub who: Option<String>,
-    /// How much.
-    pub time_ns: Nanos,
-}
-
-impl AttachTaken {
-    pub(super) fn own(what: &str, time: Nanos) -> Self {
-        Self {
-            what: what.into(),
-            class: None,
-            who: None,
-            time_ns: time,
-        }
-    }
-}
-
-/// One activation, the largest of its sort.
+/// Cycle with the largest response or latency.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachLargest {
-    /// When it was due, after watching began.
+    /// When it was due, from the start of the measurement.
     pub after_ns: Nanos,
     /// The same by `CLOCK_MONOTONIC`.
     pub origin_ns: Nanos,
-    /// Whether its wake was seen; else `wakeup_ns` is until it ran.
+    /// Whether its wakeup was seen; otherwise `wakeup_ns` ends when the thread ran.
     pub wake_seen: bool,
-    /// From when it was due until it was woken, with its timer's slack,
+    /// Time from when it was due until its wakeup, timer slack included.
     pub wakeup_ns: Nanos,
-    /// and from then until it ran.
+    /// Time from the wakeup until it ran.
     pub scheduling_ns: Nanos,
-    /// How long it ran itself, interrupts included.
+    /// Execution time, interrupts included.
     pub execution_ns: Nanos,
-    /// How long it waited for a CPU after it first ran.
+    /// Time that it waited for a CPU after it first ran.
     pub preempted_ns: Nanos,
-    /// How long it waited uninterruptibly (a page, a lock of the kernel).
+    /// Time of uninterruptible waits (a page, a kernel lock).
     pub blocked_ns: Nanos,
-    /// How long it slept within the cycle (a lock, a pipe).
+    /// Time that it slept within the cycle (a lock, a pipe).
     pub slept_ns: Nanos,
-    /// How long it was stopped or frozen.
+    /// Time that it was stopped or frozen.
     pub stopped_ns: Nanos,
-    /// All of it.
+    /// Response: the sum of the times above.
     pub response_ns: Nanos,
-    /// Where it ran last.
+    /// CPU that it ran on last.
     pub cpu: Cpu,
-    /// To whom its time went, most first; empty: nobody looked.
+    /// Causes of its time, largest first; empty: not analysed.
     pub taken: Vec<AttachTaken>,
 }
 
-/// What took time of activations that ended late.
+/// Cause of missed cycles of one thread.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachLate {
-    /// What, and how much of all of them together.
+    /// Cause, with its time in all missed cycles.
     #[serde(flatten)]
     pub taken: AttachTaken,
-    /// Of how many.
+    /// Missed cycles with this cause.
     pub activations: u64,
-    /// Of them, those in which nothing took more.
+    /// Missed cycles in which no other cause took more time.
     pub mainly: u64,
-    /// Misses that would have been on time without it.
+    /// Misses that would have been in time without this cause.
     pub avoided: u64,
-    /// The most in one of them.
+    /// Maximum in one cycle.
     pub largest_ns: Nanos,
 }
 
-/// Where a deadline comes from.
+impl AttachLate {
+    /// Order among the causes: first the one whose removal avoids most misses.
+    pub(super) fn rank(&self) -> Reverse<(u64, Nanos, u64)> {
+        Reverse((self.avoided, self.taken.time_ns, self.mainly))
+    }
+
+    /// Adds the same cause of another thread.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.taken.time_ns += other.taken.time_ns;
+        self.activations += other.activations;
+        self.mainly += other.mainly;
+        self.avoided += other.avoided;
+        self.largest_ns = self.largest_ns.max(other.largest_ns);
+    }
+}
+
+/// Cause of missed cycles of all threads.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachRanked {
+    /// Cause, with its sums over the threads.
+    #[serde(flatten)]
+    pub late: AttachLate,
+    /// Names of the threads that missed cycles because of it. A cause within a thread, such
+    /// as its execution time, is ranked per thread.
+    pub threads: Vec<String>,
+}
+
+/// Source of a deadline.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DeadlineOf {
-    /// It was given.
+pub enum DeadlineSource {
+    /// `--deadline`.
     Given,
-    /// It is the application's.
+    /// `--app`.
     Application,
-    /// It is the period that was given.
+    /// `--period`.
     GivenPeriod,
-    /// It is the period that was found.
+    /// Estimated period of the thread.
     Period,
 }
 
-/// How many activations would miss, had the thread more work.
+/// Misses if the thread had more work.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachGrowth {
-    /// By how much its work grows, percent.
+    /// Growth of the execution time, percent.
     pub by_percent: u32,
-    /// How many would miss the deadline then.
+    /// Cycles that would miss the deadline.
     pub misses: u64,
 }
 
-/// A row against its deadline.
+/// Comparison of a row with its deadline.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachDeadline {
-    /// How long after it was due an activation may end.
+    /// Deadline: time from when a cycle is due until it must have ended.
     pub deadline_ns: Nanos,
-    /// Where that comes from.
-    pub of: DeadlineOf,
-    /// The deadline less the largest response; negative: missed by that.
+    /// Source of the deadline.
+    #[serde(rename = "of")]
+    pub source: DeadlineSource,
+    /// Deadline minus the largest response; negative if it was missed.
     pub least_margin_ns: i64,
-    /// The deadline less the response that 999 in 1,000 do not exceed; absent: there
-    /// are not so many.
+    /// Deadline minus the 99.9th percentile of the response; absent: fewer than 1,000
+    /// cycles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999_margin_ns: Option<i64>,
     /// Cycles that ended later.
     pub misses: u64,
-    /// Of them, those that were due while an earlier cycle went on, and had no wakeup.
+    /// Misses without a wakeup: they were due while an earlier cycle went on.
     pub passed: u64,
-    /// Where their number lies that such a time has, with 95 % confidence; absent
-    /// where they are too many to ask how they come together.
+    /// 95 % confidence interval of the misses in a measurement of the same length; absent: too
+    /// many misses to estimate how they cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<(f64, f64)>,
-    /// How many would miss with more work.
+    /// Misses with more work.
     pub grown: Vec<AttachGrowth>,
-    /// How many ended later than half of the deadline.
+    /// Cycles that ended later than half of the deadline.
     pub misses_of_half: u64,
-    /// Of how many misses it is known to whom their time went,
+    /// Misses whose time was analysed.
     pub explained: u64,
-    /// and to whom, most first.
+    /// Causes of these, ranked by the misses that their removal avoids.
     pub taken: Vec<AttachLate>,
-    /// What others than these took.
+    /// Time of causes that are not in the list.
     pub other_taken_ns: Nanos,
 }
 
-/// All that was held against deadlines.
+/// Cycles that were compared with a deadline, of all threads.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachHeld {
-    /// Activations that ended and had a deadline.
+    /// Cycles that ended and had a deadline.
     pub activations: u64,
-    /// Of them, those that ended later.
+    /// Cycles that ended after it.
     pub misses: u64,
-    /// Those that were past it and not done when watching ended, besides.
+    /// Further cycles that had not ended at the end of the measurement and were past it.
     pub overdue: u64,
-    /// Those that a deadline was given for and that have no figures, because there
-    /// were too many ways of waking.
+    /// Cycles that were not compared with the deadline, because there were too many
+    /// threads.
     pub unheld: u64,
-    /// Of these threads, what was lost, what ran without a wake that was seen, and
-    /// wakes that met a thread before it slept: the late ones may be among them.
+    /// Cycles of these threads that were lost or not seen, which may include misses.
     pub unseen: u64,
 }
 
@@ -221,7 +252,7 @@ pub struct AttachUnfinished {
     pub never_slept: bool,
     /// Whether the cycle is past its deadline.
     pub overdue: bool,
-    /// Where its time went, most first; empty: it was not looked up.
+    /// Causes of its time, largest first; empty: not analysed.
     pub taken: Vec<AttachTaken>,
 }
 
@@ -248,9 +279,9 @@ impl AttachKill {
 /// Span of time in which the cycles of a thread have one period.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPhase {
-    /// The period.
+    /// Period.
     pub period_ns: Nanos,
-    /// How many cycles it has.
+    /// Number of cycles.
     pub cycles: u64,
     /// Cycles that ended later than one period, if no deadline was given.
     pub misses: u64,
@@ -269,144 +300,157 @@ pub struct AttachStops {
     pub stopped_ns: Nanos,
 }
 
-/// A row that a timer wakes, against the period that was given.
+/// Comparison of a row that a timer wakes with the period that was given.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPeriod {
-    /// The period.
+    /// Period.
     pub period_ns: Nanos,
-    /// Periods between its first wake and its last without a wake that was seen: slept
-    /// through, or worked through, or lost.
+    /// Periods between the first wakeup and the last in which no wakeup was seen.
     pub without_wake: u64,
 }
 
-/// How a thread was scheduled in some of its activations.
+/// Scheduling policy of a thread in some of its cycles.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPolicy {
-    /// How.
+    /// Policy, such as `fifo:80`.
     pub policy: String,
-    /// In how many.
+    /// Number of cycles.
     pub count: u64,
 }
 
-/// A thread, woken in one way.
+/// Thread and one way in which it is woken.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachRow {
-    /// Its name, as it was last.
+    /// Latest name.
     pub name: String,
-    /// The kernel's number of it.
+    /// Thread ID.
     pub tid: Tid,
-    /// That of its process.
+    /// Process ID.
     pub process: u32,
-    /// Our number of it, which no other has.
+    /// Number that identifies the thread in this report, also if its ID is used again.
     pub number: u32,
-    /// How it was scheduled in most of these activations, as they ended.
+    /// Scheduling policy at the end of most cycles.
     pub policy: String,
-    /// How in others, most often first.
+    /// Policies in other cycles, most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_policies: Vec<AttachPolicy>,
-    /// Whether the first is before all normal threads.
+    /// Whether `policy` is a real-time policy.
     pub is_real_time: bool,
-    /// When it ended, after watching began; absent: it did not.
+    /// When the thread ended, from the start of the measurement; absent: it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<Nanos>,
-    /// What wakes it.
+    /// What wakes the thread.
     pub woken_by: String,
-    /// From which instant on it counts.
+    /// Start of its cycles.
     pub counts_from: CountsFrom,
-    /// Who wakes it, most often first.
+    /// Wakers, most frequent first.
     pub wakers: Vec<AttachWaker>,
-    /// From a wake until it slept by itself again: how many.
+    /// Number of cycles, or of wakeups if there is no home wait.
     pub activations: u64,
-    /// Of them, those whose wake was not seen: the sleep that the thread had begun was over,
-    /// and they count from its expiry.
+    /// Cycles whose wakeup was not seen: they count from the expiry of the sleep that the
+    /// thread had started.
     pub inferred: u64,
-    /// Those of which it was not seen when they ran: their latency is an upper bound.
+    /// Cycles whose start on a CPU was not seen: their latency is an upper bound.
     pub run_unseen: u64,
-    /// Those of which it was not seen that they went on after others had their CPU, or
-    /// after a wait: what is told of both may have some of their own work.
+    /// Cycles in which it was not seen when the thread ran again after a preemption or a
+    /// wait: time of others may be its execution time.
     pub back_unseen: u64,
-    /// Of the thread, however woken: activations that were lost.
+    /// Lost cycles of the thread, however woken.
     pub lost: u64,
-    /// The same: wakes that met it before it slept, whose work is in the activation
-    /// before.
+    /// Wakeups of the thread, however woken, that came before it slept: their work is in
+    /// the cycle before.
     pub merged: u32,
-    /// The same: how often it ran without a wake that was seen.
+    /// Number of times the thread ran, however woken, without a wakeup that was seen.
     pub unseen: u32,
-    /// The same: activations that a stop fell into (a signal, a debugger, a frozen
-    /// cgroup), or that were due meanwhile. They are in no figure.
+    /// Cycles of the thread, however woken, in which it was stopped or frozen.
     pub stopped: u32,
-    /// Where its cycles end: the home wait. Absent: each sleep ends one.
+    /// Home wait, at which its cycles end; absent: each sleep ends one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub home: Option<String>,
+    pub home: Option<AttachSite>,
     /// Whether the home wait is a sleep for a time, not until a time.
     pub sleeps_relative: bool,
-    /// The period of most of its cycles, if they have one.
+    /// Period of most of its cycles, estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<Nanos>,
     /// Spans with one period each, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<AttachPhase>,
-    /// Of the thread, however woken: stops.
+    /// Stops of the thread, however woken.
     pub stops: AttachStops,
-    /// The signal that killed the thread.
+    /// Signal that killed the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub killed: Option<AttachKill>,
-    /// Against the period that was given.
+    /// Comparison with the period that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<AttachPeriod>,
-    /// From when it was due until it ran.
+    /// Time from when a cycle is due until it runs.
     pub latency: Option<AttachFigures>,
-    /// From when it was due until it slept again.
+    /// Time from when a cycle is due until it ends.
     pub response: Option<AttachFigures>,
-    /// How long it ran itself, interrupts included.
+    /// Execution time, interrupts included.
     pub execution: Option<AttachFigures>,
-    /// How its responses changed while it was watched; absent: that was too short, or it
-    /// was woken too seldom.
+    /// Change of the responses during the measurement; absent: too few cycles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub course: Option<AttachCourse>,
-    /// How often others had its CPU within a cycle,
+    /// Preemptions within cycles.
     pub preemptions: u64,
-    /// and how long it waited for a CPU in all, after it first ran.
+    /// Total time that it waited for a CPU after it first ran in a cycle.
     pub preempted_ns: Nanos,
-    /// How often it went on on another CPU.
+    /// Migrations within cycles.
     pub migrations: u64,
-    /// How often it waited uninterruptibly,
+    /// Uninterruptible waits.
     pub blocks: u64,
-    /// and for how long in all.
+    /// Total time of the uninterruptible waits.
     pub blocked_ns: Nanos,
-    /// How often it slept within a cycle: for a lock, a pipe, a timer,
+    /// Sleeps within cycles: for a lock, a pipe, a timer.
     pub sleeps: u64,
-    /// and for how long in all.
+    /// Total time of these sleeps.
     pub slept_ns: Nanos,
-    /// The activation of the largest response.
+    /// Cycle with the largest response.
     pub largest_response: Option<AttachLargest>,
-    /// The activation of the largest latency.
+    /// Cycle with the largest latency.
     pub largest_latency: Option<AttachLargest>,
-    /// Against its deadline; absent: none is known.
+    /// Comparison with the deadline; absent: the row has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<AttachDeadline>,
-    /// What it was in when watching ended, or when it ended, woken in this way.
+    /// Cycle that had not ended at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<AttachUnfinished>,
 }
 
 impl AttachRow {
-    /// The unit that its figures count.
-    pub const fn unit(&self) -> &'static str {
-        match self.home {
-            Some(_) => "cycle",
-            None => "wakeup",
-        }
-    }
-
-    /// Whether it missed no deadline, and has none that is past.
+    /// Whether it missed no deadline and is not past one.
     pub fn is_quiet(&self) -> bool {
-        let has_missed = self.deadline.as_ref().is_some_and(|one| one.misses > 0);
-        !has_missed && self.unfinished.as_ref().is_none_or(|one| !one.overdue)
+        let has_missed = self
+            .deadline
+            .as_ref()
+            .is_some_and(|deadline| deadline.misses > 0);
+        !has_missed && self.overdue().is_none()
     }
 
-    /// Activations of the thread, however woken, that are in no figure as they were.
-    pub(super) fn unseen(&self) -> u64 {
+    /// Cycle that had not ended at the end and is past its deadline.
+    pub fn overdue(&self) -> Option<&AttachUnfinished> {
+        self.unfinished.as_ref().filter(|cycle| cycle.overdue)
+    }
+
+    /// Period of its cycles if it is not the one that was given.
+    pub fn differing_period(&self) -> Option<Nanos> {
+        let given = self.asked?.period_ns;
+        self.period_ns.filter(|&period| differ(period, given))
+    }
+
+    /// Change of its responses if it is significant and not small compared with the deadline.
+    pub fn trend(&self) -> Option<&AttachCourse> {
+        /// As a part of the deadline.
+        const MIN_CHANGE: f64 = 0.01;
+        let course = self.course.as_ref().filter(|course| course.is_sure())?;
+        let deadline = self.deadline.as_ref()?.deadline_ns;
+        let change = course.change_ns.unsigned_abs();
+        (Nanos::from_ns(change).as_f64() >= MIN_CHANGE * deadline.as_f64()).then_some(course)
+    }
+
+    /// Cycles of the thread, however woken, that were lost or not seen as they were.
+    pub fn unseen(&self) -> u64 {
         self.lost + u64::from(self.merged) + u64::from(self.unseen)
     }
 }
@@ -414,10 +458,10 @@ impl AttachRow {
 /// Threads of one name that have no row.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachOthers {
-    /// Their name, as it was last.
+    /// Latest name.
     pub name: String,
-    /// How many of them have no row at all.
+    /// Threads without any row.
     pub threads: u64,
-    /// How many activations have none.
+    /// Cycles without a row.
     pub activations: u64,
 }

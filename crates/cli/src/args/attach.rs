@@ -98,6 +98,10 @@ pub(crate) struct AttachArgs {
     /// `compare`, `check`, `plot` and `export` read it
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    /// Print all figures of each thread, the composition of its longest cycle, and the
+    /// warnings
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
     /// Write JSON; `laggard schema attach` describes it
     #[arg(long)]
     pub(crate) json: bool,

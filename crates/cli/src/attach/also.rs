@@ -114,7 +114,7 @@ impl AlsoMeasured {
         let asked = rows.filter(|row| self.services.contains(&row.way.0));
         let rows = asked.map(|row| {
             let (service, route) = row.way;
-            AttachBeside::of(
+            AttachBeside::new(
                 service,
                 route,
                 period,

@@ -14,13 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
-use laggard_answer::attach::{AttachAsked, AttachLost, AttachMeasured, Attended, CycleChoice};
+use laggard_answer::attach::{
+    AttachAsked, AttachLost, AttachMeasured, AttachReport, Attended, CycleChoice,
+};
 use laggard_answer::qos;
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux::{self, AttachError, AttachProbe, AttachTarget, MarkReader};
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Names as _, Nanos};
-use laggard_view::text;
+use laggard_view::attach::{document, json};
+use laggard_view::doc::{self, Detail};
 
 use crate::args::AttachArgs;
 use crate::exit::Exit;
@@ -145,10 +148,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         ended.map(|()| path)
     });
     let report = seen.report(&measured, names.symbols());
-    pipe::print(&match args.json {
-        true => pipe::json(&report)?,
-        false => text::attach(&report, terminal::look(Unit::Auto)),
-    })?;
+    print(args, &report)?;
     // What was seen of the threads is good without.
     beside?;
     file.map_or(Ok(()), ActivationFile::end)?;
@@ -160,6 +160,19 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Untrustworthy);
     }
     Ok(exit)
+}
+
+fn print(args: &AttachArgs, report: &AttachReport) -> anyhow::Result<()> {
+    if args.json {
+        return pipe::print(&pipe::json(&json(report)?)?);
+    }
+    let detail = if args.all {
+        Detail::Full
+    } else {
+        Detail::Short
+    };
+    let look = terminal::look(Unit::Auto);
+    pipe::print_screen(&doc::terminal(&document(report, detail), look))
 }
 
 /// The file of activations, and the command; where that cannot be run, no file is left.

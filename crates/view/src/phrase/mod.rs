@@ -3,6 +3,7 @@
 //! `laggard-answer` returns kinds and numbers. The functions here turn them into text, in
 //! one place for all output formats.
 
+pub(crate) mod attach;
 pub(crate) mod qos;
 pub(crate) mod rehearsal;
 pub(crate) mod rtos;

@@ -1,6 +1,5 @@
 //! The terminal's views.
 
-mod attach;
 mod bars;
 mod beside;
 mod caveats;
@@ -27,7 +26,6 @@ mod timers;
 mod trace;
 mod why;
 
-pub use attach::attach;
 pub use beside::{beside, by_load};
 pub use check::check;
 pub use compare::compare;

@@ -13,8 +13,9 @@ use laggard_model::{
 
 pub(super) use home::Home;
 use home::Sleeps;
+pub(super) use site::wait_kind;
+pub use site::{AttachSite, WaitKind};
 use site::{SiteKey, is_restarted};
-pub(super) use site::{WaitKind, site_words, wait_kind};
 
 /// Sleeps after which the home wait is looked for: early if its kind leaves no doubt.
 const EARLY_SLEEPS: usize = 8;
@@ -63,9 +64,10 @@ pub struct ThreadCycle {
 impl ThreadCycle {
     /// Its activations in order, at least one.
     pub(super) fn parts(&self) -> &[ThreadActivation] {
-        match self.parts.is_empty() {
-            true => std::slice::from_ref(&self.whole),
-            false => &self.parts,
+        if self.parts.is_empty() {
+            std::slice::from_ref(&self.whole)
+        } else {
+            &self.parts
         }
     }
 }

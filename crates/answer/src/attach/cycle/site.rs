@@ -1,6 +1,10 @@
 //! Wait sites: where a thread waits, and what for.
 
 use laggard_model::{ActivationEnd, ThreadActivation, WaitSite};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::attach::cause::call_name;
 
 /// Operations of `futex(2)` without their flags, and where those start.
 const FUTEX_FLAGS: u64 = 0x80 | 0x100;
@@ -15,8 +19,9 @@ const CONDITION_MASK: u64 = !63;
 const ABSOLUTE: u64 = 1;
 
 /// Kind of a wait.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(in crate::attach) enum WaitKind {
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
     /// `SCHED_DEADLINE`: the next period.
     Period,
     /// Sleep until an absolute time.
@@ -147,53 +152,42 @@ pub(in crate::attach) fn is_restarted(site: &WaitSite) -> bool {
     site.call.is_some_and(|call| call.name == "restart_syscall")
 }
 
-/// Returns a wait site in words: `clock_nanosleep(), CLOCK_MONOTONIC, absolute`.
-pub(in crate::attach) fn site_words(site: &WaitSite, kind: WaitKind) -> String {
-    let Some(call) = site.call else {
-        return match kind {
-            WaitKind::Period => "the next period of SCHED_DEADLINE".into(),
-            WaitKind::SleepUntil
-            | WaitKind::SleepFor
-            | WaitKind::Event
-            | WaitKind::Condition
-            | WaitKind::Unknown
-            | WaitKind::Lock
-            | WaitKind::Output
-            | WaitKind::Child => "a wait in the kernel".into(),
+/// Place where a thread waits.
+#[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct AttachSite {
+    /// Kind of the wait.
+    pub kind: WaitKind,
+    /// Name of the system call, or its number if laggard does not know the name; absent: the
+    /// wait is in no system call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// Clock of a sleep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
+    /// File descriptor that the thread waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub descriptor: Option<u64>,
+}
+
+impl AttachSite {
+    pub(in crate::attach) fn new(site: &WaitSite, kind: WaitKind) -> Self {
+        let clock = match site.object {
+            0 => Some("CLOCK_REALTIME"),
+            1 => Some("CLOCK_MONOTONIC"),
+            7 => Some("CLOCK_BOOTTIME"),
+            11 => Some("CLOCK_TAI"),
+            _ => None,
         };
-    };
-    let clock = match site.object {
-        0 => "CLOCK_REALTIME",
-        1 => "CLOCK_MONOTONIC",
-        7 => "CLOCK_BOOTTIME",
-        11 => "CLOCK_TAI",
-        _ => "another clock",
-    };
-    match call.name {
-        "clock_nanosleep" => match kind {
-            WaitKind::SleepUntil => format!("{call}, {clock}, absolute"),
-            WaitKind::Period
-            | WaitKind::SleepFor
-            | WaitKind::Event
-            | WaitKind::Condition
-            | WaitKind::Unknown
-            | WaitKind::Lock
-            | WaitKind::Output
-            | WaitKind::Child => format!("{call}, {clock}, relative"),
-        },
-        _ if matches!(kind, WaitKind::Period) => "the next period of SCHED_DEADLINE".into(),
-        "futex" => match kind {
-            WaitKind::Lock => format!("{call}, mutex"),
-            WaitKind::Period
-            | WaitKind::SleepUntil
-            | WaitKind::SleepFor
-            | WaitKind::Event
-            | WaitKind::Condition
-            | WaitKind::Unknown
-            | WaitKind::Output
-            | WaitKind::Child => format!("{call}, condition variable or semaphore"),
-        },
-        _ if has_address_first(site) || call.name.is_empty() => call.to_string(),
-        _ => format!("{call}, fd {}", site.object),
+        let call = site.call.filter(|_| kind != WaitKind::Period);
+        let is_sleep = call.is_some_and(|call| call.name == "clock_nanosleep");
+        let has_descriptor = call.is_some_and(|call| {
+            !matches!(call.name, "" | "clock_nanosleep" | "futex") && !has_address_first(site)
+        });
+        Self {
+            kind,
+            call: call.map(call_name),
+            clock: clock.filter(|_| is_sleep).map(Into::into),
+            descriptor: has_descriptor.then_some(site.object),
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Where a thread's execution time went: user code, system calls, page faults.
 
-use laggard_model::{CauseClass, Cpu, Evidence, Nanos, StackSample};
+use std::collections::BTreeMap;
 
-use super::{OVERRUN, OWN_WORK, Told};
-use crate::attach::row::AttachTaken;
+use laggard_model::{Cpu, Evidence, Nanos, StackSample};
+
+use super::CycleTime;
+use crate::attach::cause::AttachCauseKind;
 
 /// Functions with which system calls start, by architecture; the name follows.
 const CALL_PREFIXES: [&str; 6] = [
@@ -30,39 +32,21 @@ const FAULTS: [&str; 4] = [
     "do_page_fault",
 ];
 
-/// Where a sample found a thread.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Place {
-    User,
-    Call(String),
-    Fault,
-    Kernel,
-}
-
-impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
+impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     /// Divides execution time by the samples that were taken in it.
-    pub(super) fn execution(&mut self, _cpu: Cpu, time: Nanos, samples: &[&StackSample]) {
+    pub(super) fn execution(&mut self, time: Nanos, samples: &[&StackSample]) {
         if self.is_before {
-            self.add(AttachTaken {
-                class: Some(CauseClass::Overrun),
-                ..AttachTaken::own(OVERRUN, time)
-            });
+            self.add(AttachCauseKind::Overrun, time);
             return;
         }
         if samples.is_empty() {
             let system = self.system.min(time);
             self.system = self.system.saturating_sub(system);
-            self.add(AttachTaken {
-                class: Some(CauseClass::SystemCall),
-                ..AttachTaken::own(
-                    "execution time in the kernel (--stack-rate names the system call)",
-                    system,
-                )
-            });
-            self.add(AttachTaken::own(OWN_WORK, time.saturating_sub(system)));
+            self.add(AttachCauseKind::Kernel { is_sampled: false }, system);
+            self.add(AttachCauseKind::Execution, time.saturating_sub(system));
             return;
         }
-        let mut counts = std::collections::BTreeMap::<Place, u64>::new();
+        let mut counts = BTreeMap::<AttachCauseKind, u64>::new();
         for sample in samples {
             *counts.entry(self.place(sample)).or_default() += 1;
         }
@@ -71,39 +55,23 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
         let last = counts.len() - 1;
         for (number, (place, count)) in counts.into_iter().enumerate() {
             let share = u128::from(time.ns()) * u128::from(count) / u128::from(total);
-            let share = match number == last {
-                true => left,
-                false => Nanos::from_ns(u64::try_from(share).unwrap_or(u64::MAX)).min(left),
+            let share = if number == last {
+                left
+            } else {
+                Nanos::from_ns(u64::try_from(share).unwrap_or(u64::MAX)).min(left)
             };
             left = left.saturating_sub(share);
-            let (what, class) = match place {
-                Place::User => ("execution time in user code (own work)".into(), None),
-                Place::Call(name) => (
-                    format!("execution time in {name}()"),
-                    Some(CauseClass::SystemCall),
-                ),
-                Place::Fault => (
-                    "execution time in page faults".into(),
-                    Some(CauseClass::PageFault),
-                ),
-                Place::Kernel => (
-                    "execution time in the kernel".into(),
-                    Some(CauseClass::SystemCall),
-                ),
-            };
-            self.add(AttachTaken {
-                class,
-                ..AttachTaken::own(&what, share)
-            });
+            self.add(place, share);
         }
     }
 
-    fn place(&self, sample: &StackSample) -> Place {
+    /// Returns where a sample found the thread.
+    fn place(&self, sample: &StackSample) -> AttachCauseKind {
         if sample.kernel.is_empty() {
-            return Place::User;
+            return AttachCauseKind::UserCode;
         }
         let symbols = self.names.symbols();
-        // From the outside: a page fault may be in a system call.
+        // From the outermost function: a page fault may be in a system call.
         let mut is_inside = false;
         let mut inner = None;
         for &address in sample.kernel.iter().rev() {
@@ -113,19 +81,18 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'_, E> {
                 .iter()
                 .find_map(|prefix| name.strip_prefix(prefix));
             if let Some(call) = call {
-                return Place::Call(call.into());
+                return AttachCauseKind::SystemCall { call: call.into() };
             }
             if FAULTS.contains(&name) {
-                return Place::Fault;
+                return AttachCauseKind::PageFault;
             }
             if is_inside && inner.is_none() && !DISPATCHERS.contains(&name) {
                 inner = Some(name.to_owned());
             }
             is_inside |= DISPATCHERS.contains(&name);
         }
-        if let Some(inner) = inner {
-            return Place::Call(inner);
-        }
-        Place::Kernel
+        inner.map_or(AttachCauseKind::Kernel { is_sampled: true }, |call| {
+            AttachCauseKind::SystemCall { call }
+        })
     }
 }

@@ -3,18 +3,19 @@
 mod execution;
 mod wait;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use laggard_analyze::causes::explain_named;
-use laggard_model::name::{cause_with_contenders, who};
+use laggard_model::name::who;
 use laggard_model::{
     Activation, Activity, CauseClass, Cpu, Episode, Evidence, Happening, LineId, Names, Nanos,
     Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, Tid, Vector, WatchedThread,
     WokenBy, WokenWay,
 };
 
+use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
 use super::cycle::{ThreadCycle, UnfinishedCycle};
-use super::row::AttachTaken;
+
 use crate::live;
 
 /// How much of the time before an activation is asked for: what was under way then
@@ -117,13 +118,13 @@ impl AttachChosen {
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
         names: &mut dyn Names,
     ) -> Vec<AttachTaken> {
-        let mut told = Told::new(&self.cycle.thread, self.policy, &evidence, names);
+        let mut time = CycleTime::new(&self.cycle.thread, self.policy, &evidence, names);
         let course = Course {
             before: &self.cycle.before,
             parts: self.cycle.parts(),
         };
-        told.course(&course, self.cycle.whole.origin);
-        told.sorted()
+        time.course(&course, self.cycle.whole.origin);
+        time.sorted()
     }
 }
 
@@ -135,34 +136,34 @@ pub(super) fn unfinished_taken(
     evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     names: &mut dyn Names,
 ) -> Vec<AttachTaken> {
-    let mut told = Told::new(thread, thread.policy, &evidence, names);
+    let mut time = CycleTime::new(thread, thread.policy, &evidence, names);
     let course = Course {
         before: &cycle.before,
         parts: &cycle.parts,
     };
-    let from = told.course(&course, cycle.origin);
+    let from = time.course(&course, cycle.origin);
     match cycle.last {
         Some(last) => {
             let since = from.max(last.origin);
             let running = last.running.unwrap_or(at).max(since);
             if let Some(ended) = cycle.parts.last() {
-                told.wait(ended, (last.woken, last.cpu), (from, since), &[]);
+                time.wait(ended, (last.woken, last.cpu), (from, since), &[]);
             }
-            told.explain(
-                told.service,
+            time.explain(
+                time.service,
                 last.cpu,
                 since,
                 &[(Stage::Waking, since), (Stage::Running, running)],
             );
-            told.run(last.cpu, running, at);
+            time.run(last.cpu, running, at);
         }
         None => {
             if let Some(ended) = cycle.parts.last() {
-                told.wait(ended, (WokenBy::Interrupt, ended.cpu), (from, at), &[]);
+                time.wait(ended, (WokenBy::Interrupt, ended.cpu), (from, at), &[]);
             }
         }
     }
-    told.sorted()
+    time.sorted()
 }
 
 /// Activations that a span of time is explained by, in order of time.
@@ -172,12 +173,8 @@ struct Course<'a> {
     parts: &'a [ThreadActivation],
 }
 
-/// Execution time, if nothing tells where.
-const OWN_WORK: &str = "execution time (own work)";
-/// Work of an earlier cycle while this one was due.
-const OVERRUN: &str = "overrun: own work of an earlier cycle";
-
-struct Told<'a, E> {
+/// Time of a cycle, explained part by part.
+struct CycleTime<'a, E> {
     thread: Tid,
     service: Service,
     woken: WokenBy,
@@ -190,12 +187,10 @@ struct Told<'a, E> {
     is_on_cpu: bool,
     /// Time in the kernel of the activation that is explained.
     system: Nanos,
-    taken: Vec<AttachTaken>,
-    /// Positions in `taken`.
-    places: HashMap<String, usize>,
+    taken: BTreeMap<AttachCause, Nanos>,
 }
 
-impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
+impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
     fn new(
         thread: &WatchedThread,
         policy: ThreadPolicy,
@@ -211,15 +206,17 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
             is_before: false,
             is_on_cpu: false,
             system: Nanos::ZERO,
-            taken: Vec::new(),
-            places: HashMap::new(),
+            taken: BTreeMap::new(),
         }
     }
 
     fn sorted(self) -> Vec<AttachTaken> {
-        let mut taken = self.taken;
-        taken.sort_by_key(|part| std::cmp::Reverse(part.time_ns));
-        taken
+        let parts = self.taken.into_iter();
+        let mut parts: Vec<AttachTaken> = parts
+            .map(|(cause, time_ns)| AttachTaken { cause, time_ns })
+            .collect();
+        parts.sort_by(|a, b| (b.time_ns, &a.cause).cmp(&(a.time_ns, &b.cause)));
+        parts
     }
 
     /// Explains the time from `origin` to the end of the last activation, which it returns.
@@ -253,17 +250,11 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
                 from = until;
             }
             if is_first && part.due > from {
-                self.add(AttachTaken::own(
-                    "its timer's slack",
-                    part.due.saturating_sub(from),
-                ));
+                self.add(AttachCauseKind::TimerSlack, part.due.saturating_sub(from));
                 from = part.due;
             }
             if part.was_frozen && part.waking > from {
-                self.add(AttachTaken {
-                    class: Some(CauseClass::Frozen),
-                    ..AttachTaken::own(wait::FROZEN, part.waking.saturating_sub(from))
-                });
+                self.add(AttachCauseKind::Frozen, part.waking.saturating_sub(from));
                 from = part.waking;
             }
             if from < part.running {
@@ -320,12 +311,8 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
         // On which CPU it was when is not known.
         let all = one.done.saturating_sub(from);
         let preempted = one.preempted.min(all);
-        let others = AttachTaken {
-            class: Some(CauseClass::Unexplained),
-            ..AttachTaken::own("other threads had its CPU", preempted)
-        };
-        self.add(others);
-        self.execution(one.cpu, all.saturating_sub(preempted), &[]);
+        self.add(AttachCauseKind::OtherThreads, preempted);
+        self.execution(all.saturating_sub(preempted), &[]);
     }
 
     /// Explains a span in which the thread ran, or others had its CPU.
@@ -338,29 +325,24 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
         );
     }
 
-    fn add(&mut self, part: AttachTaken) {
-        if part.time_ns == Nanos::ZERO {
-            return;
-        }
-        match self.places.get(&part.what) {
-            Some(&place) => self.taken[place].time_ns += part.time_ns,
-            None => {
-                self.places.insert(part.what.clone(), self.taken.len());
-                self.taken.push(part);
-            }
+    fn add(&mut self, kind: AttachCauseKind, time: Nanos) {
+        self.add_cause(AttachCause::new(kind), time);
+    }
+
+    fn add_cause(&mut self, cause: AttachCause, time: Nanos) {
+        if time > Nanos::ZERO {
+            *self.taken.entry(cause).or_default() += time;
         }
     }
 
-    /// What it took to get to another CPU.
+    /// Explains the time that the thread took to get to another CPU.
     fn moves(&mut self, time: Nanos) {
-        let class = match time <= MOVING {
-            true => CauseClass::OwnPath,
-            false => CauseClass::Unexplained,
+        let kind = if time <= MOVING {
+            AttachCauseKind::Move
+        } else {
+            AttachCauseKind::OtherCpu
         };
-        self.add(AttachTaken {
-            class: Some(class),
-            ..AttachTaken::own("waiting on another CPU than the one it came to", time)
-        });
+        self.add(kind, time);
     }
 
     /// What `cpu` did from `from` to the last of the instants.
@@ -407,43 +389,12 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
             self.names.learn(&cause.culprit);
             let who = who(&cause.culprit, self.names.symbols());
             // The weight of a group is one cause, and so is its quota, whichever thread ran.
-            let contender = match cause.class {
-                CauseClass::GroupWeight | CauseClass::Throttled => &[],
-                CauseClass::IdleExit
-                | CauseClass::Stolen
-                | CauseClass::Stall
-                | CauseClass::InterruptsOff
-                | CauseClass::Interrupt
-                | CauseClass::Softirq
-                | CauseClass::Dpc
-                | CauseClass::PreemptionOff
-                | CauseClass::HigherPriority
-                | CauseClass::Equal
-                | CauseClass::RtThrottled
-                | CauseClass::FairServer
-                | CauseClass::DeadlineThrottled
-                | CauseClass::Migration
-                | CauseClass::ContextSwitch
-                | CauseClass::ReturnToUser
-                | CauseClass::OwnWork
-                | CauseClass::Overrun
-                | CauseClass::SystemCall
-                | CauseClass::PageFault
-                | CauseClass::Lock
-                | CauseClass::KernelLock
-                | CauseClass::Blocked
-                | CauseClass::Wait
-                | CauseClass::Frozen
-                | CauseClass::Stopped
-                | CauseClass::OwnPath
-                | CauseClass::Unexplained => cause.culprit.contender.as_slice(),
-            };
-            self.add(AttachTaken {
-                what: cause_with_contenders(cause.class, who.as_deref(), contender),
-                class: Some(cause.class),
-                who,
-                time_ns: cause.time_ns,
-            });
+            let is_group = matches!(cause.class, CauseClass::GroupWeight | CauseClass::Throttled);
+            let contender = cause.culprit.contender.as_deref().filter(|_| !is_group);
+            let contender = contender.map(Into::into);
+            let kind = AttachCauseKind::System { who, contender };
+            let class = cause.class;
+            self.add_cause(AttachCause { class, kind }, cause.time_ns);
         }
         if own > Nanos::ZERO {
             let samples = &episode.evidence.samples;
@@ -451,7 +402,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> Told<'a, E> {
                 sample.tid == self.thread && from <= sample.at_ns && sample.at_ns <= to
             });
             let within: Vec<_> = within.collect();
-            self.execution(cpu, own, &within);
+            self.execution(own, &within);
         }
     }
 }

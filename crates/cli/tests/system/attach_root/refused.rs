@@ -74,11 +74,11 @@ fn a_root_without_the_capabilities_is_told_which_it_lacks() {
 }
 
 #[test]
-fn in_a_pid_namespace_it_says_that_numbers_are_the_kernels() {
+fn in_a_pid_namespace_a_warning_names_the_numbers_of_the_kernel() {
     let output = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc"])
         .arg(env!("CARGO_BIN_EXE_laggard"))
-        .args(["attach", "-d", "1s", "--", "sleep", "0.1"])
+        .args(["attach", "--all", "-d", "1s", "--", "sleep", "0.1"])
         .output();
     let Ok(output) = output else {
         return println!("skipped: there is no unshare");

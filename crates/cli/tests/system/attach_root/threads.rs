@@ -198,7 +198,10 @@ fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
     let other = &row["other_policies"][0];
     assert!((1..=3).contains(&number(other, "count")), "{row}");
     let sentences = report["sentences"].to_string();
-    assert!(sentences.contains("the others as fifo:40"), "{sentences}");
+    assert!(
+        sentences.contains("the others as SCHED_FIFO 40"),
+        "{sentences}"
+    );
 }
 
 /// The kernel wakes nobody as the next period of such a thread begins.
@@ -231,7 +234,7 @@ fn jobs_of_a_deadline_thread_that_end_by_yielding_are_told_each() {
     let rows = report["rows"].as_array().unwrap();
     let row = rows
         .iter()
-        .find(|row| row["wakers"][0]["who"] == "its next period")
+        .find(|row| row["wakers"][0]["kind"] == "next_period")
         .unwrap_or_else(|| panic!("{report:#}"));
     assert_eq!(row["policy"], "deadline", "{row:#}");
     // Who is late for the next period goes on at once, as the same activation.

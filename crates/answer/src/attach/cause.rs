@@ -1,0 +1,244 @@
+//! Causes of the time of a cycle.
+
+use laggard_model::{CauseClass, Nanos, SystemCall, WokenBy};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::cycle::AttachSite;
+
+/// Part of a cycle's time.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachTaken {
+    /// Cause of the time.
+    #[serde(flatten)]
+    pub cause: AttachCause,
+    /// Length.
+    pub time_ns: Nanos,
+}
+
+/// Cause of a part of a cycle's time.
+#[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct AttachCause {
+    /// Class, the same as in `laggard why`.
+    pub class: CauseClass,
+    /// Kind, with its names.
+    #[serde(flatten)]
+    pub kind: AttachCauseKind,
+}
+
+/// Kind of a cause.
+#[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AttachCauseKind {
+    /// Slack of the thread's timer.
+    TimerSlack,
+    /// Execution time that is not divided into user code and kernel.
+    Execution,
+    /// Execution time in user code, from stack samples.
+    UserCode,
+    /// Execution time in the kernel.
+    Kernel {
+        /// Whether stack samples show it. Without samples it may be any system call.
+        is_sampled: bool,
+    },
+    /// Execution time in a system call, from stack samples.
+    SystemCall {
+        /// Name of the system call.
+        call: String,
+    },
+    /// Execution time in page faults, from stack samples.
+    PageFault,
+    /// Execution time of an earlier cycle while this one was due.
+    Overrun,
+    /// Other threads ran while the thread moved between CPUs: their names are not known.
+    OtherThreads,
+    /// Move to another CPU.
+    Move,
+    /// Wait on another CPU than the one on which the thread ran.
+    OtherCpu,
+    /// The control group was frozen.
+    Frozen,
+    /// The thread was stopped.
+    Stopped {
+        /// Whether a debugger stopped it; otherwise a signal did.
+        is_traced: bool,
+    },
+    /// Wait for the next period of `SCHED_DEADLINE`.
+    NextPeriod,
+    /// Timed sleep within the cycle.
+    Sleep {
+        /// System call.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+    },
+    /// Wait for a child process.
+    Child {
+        /// System call.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+    },
+    /// Wait for room in a pipe, a socket or a file.
+    Output {
+        /// Where the thread waited.
+        site: AttachSite,
+        /// What ended the wait.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        waker: Option<WaitEnd>,
+    },
+    /// Wait for another event.
+    Wait {
+        /// Where the thread waited.
+        site: AttachSite,
+        /// What ended the wait.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        waker: Option<WaitEnd>,
+    },
+    /// Wait for a lock of the kernel.
+    KernelLock {
+        /// System call; absent: a page fault or other work of the kernel.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+        /// Whether the lock is the `mmap_lock` of the process.
+        is_mmap: bool,
+        /// Thread that released the lock.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+    },
+    /// Uninterruptible wait for something other than a lock.
+    Blocked {
+        /// System call; absent: a page fault or other work of the kernel.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+        /// What ended the wait.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        waker: Option<WaitEnd>,
+    },
+    /// Wait for a futex: a mutex, a condition variable.
+    Lock {
+        /// Whether it is a mutex; otherwise a condition variable is possible.
+        is_mutex: bool,
+        /// Thread that released it; absent: not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+        /// What the holder did during this time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        state: Option<HolderState>,
+    },
+    /// Another thread, an interrupt, the scheduler or the hypervisor.
+    System {
+        /// Name of the culprit; absent: the class says it all.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        who: Option<String>,
+        /// Thread that took part without being the cause.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        contender: Option<String>,
+    },
+}
+
+/// State of a lock's holder while another thread waits.
+#[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HolderState {
+    /// The holder ran.
+    Ran,
+    /// The thread with this name had preempted the holder.
+    Preempted(String),
+    /// The holder was off its CPU.
+    OffCpu,
+}
+
+/// End of a wait.
+#[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitEnd {
+    /// The thread with this name woke the waiting thread.
+    Thread(String),
+    /// The timeout expired.
+    Timeout,
+    /// The interrupt with this number.
+    Irq(u32),
+    /// A softirq.
+    Softirq,
+}
+
+impl AttachCause {
+    pub(super) const fn new(kind: AttachCauseKind) -> Self {
+        Self {
+            class: kind.class(),
+            kind,
+        }
+    }
+
+    /// Whether the thread itself used this time: other threads have separate causes.
+    pub(super) const fn is_internal(&self) -> bool {
+        matches!(
+            self.kind,
+            AttachCauseKind::TimerSlack
+                | AttachCauseKind::Execution
+                | AttachCauseKind::UserCode
+                | AttachCauseKind::Kernel { .. }
+                | AttachCauseKind::SystemCall { .. }
+                | AttachCauseKind::PageFault
+                | AttachCauseKind::Overrun
+                | AttachCauseKind::Sleep { .. }
+                | AttachCauseKind::NextPeriod
+        )
+    }
+
+    /// Whether both are the same lock: its holder may have several states in one wait.
+    pub(super) fn is_same_lock(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (AttachCauseKind::Lock { holder, .. }, AttachCauseKind::Lock { holder: other, .. }) => {
+                holder == other
+            }
+            _ => false,
+        }
+    }
+}
+
+impl AttachCauseKind {
+    /// Class of the causes of this kind. [`AttachCauseKind::System`] has several; its
+    /// constructor sets the class.
+    const fn class(&self) -> CauseClass {
+        match self {
+            Self::TimerSlack | Self::Move => CauseClass::OwnPath,
+            Self::Execution | Self::UserCode => CauseClass::OwnWork,
+            Self::Kernel { .. } | Self::SystemCall { .. } => CauseClass::SystemCall,
+            Self::PageFault => CauseClass::PageFault,
+            Self::Overrun => CauseClass::Overrun,
+            Self::OtherThreads | Self::OtherCpu | Self::System { .. } => CauseClass::Unexplained,
+            Self::Frozen => CauseClass::Frozen,
+            Self::Stopped { .. } => CauseClass::Stopped,
+            Self::NextPeriod
+            | Self::Sleep { .. }
+            | Self::Child { .. }
+            | Self::Output { .. }
+            | Self::Wait { .. } => CauseClass::Wait,
+            Self::KernelLock { .. } => CauseClass::KernelLock,
+            Self::Blocked { .. } => CauseClass::Blocked,
+            Self::Lock { .. } => CauseClass::Lock,
+        }
+    }
+}
+
+impl WaitEnd {
+    /// Returns the end of a wait that `woken` ended; `None`: its interrupt is not known.
+    pub(super) fn from_wakeup(woken: WokenBy) -> Option<Self> {
+        match woken {
+            WokenBy::Thread(_, name) => Some(Self::Thread(name.to_string())),
+            WokenBy::Timer(_) | WokenBy::Wheel(_) => Some(Self::Timeout),
+            WokenBy::Irq(number) => Some(Self::Irq(number)),
+            WokenBy::Softirq(_) => Some(Self::Softirq),
+            WokenBy::Vector | WokenBy::Interrupt => None,
+        }
+    }
+}
+
+/// Returns the name of a system call, or its number if the name is not known.
+pub(super) fn call_name(call: SystemCall) -> String {
+    if call.name.is_empty() {
+        call.number.to_string()
+    } else {
+        call.name.into()
+    }
+}

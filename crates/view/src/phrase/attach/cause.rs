@@ -1,0 +1,239 @@
+//! Causes of the time of a cycle, in words.
+
+use laggard_answer::attach::{
+    AttachCause, AttachCauseKind, AttachSite, AttachTaken, HolderState, WaitEnd, WaitKind,
+};
+use laggard_model::name::cause_with_contenders;
+use laggard_model::{CauseClass, Nanos};
+
+use crate::doc::{Cell, code};
+
+/// Names a cause.
+pub(crate) fn cause(cause: &AttachCause) -> String {
+    match &cause.kind {
+        AttachCauseKind::TimerSlack => "timer slack".into(),
+        AttachCauseKind::Execution => "execution time (own work)".into(),
+        AttachCauseKind::UserCode => "execution time in user code (own work)".into(),
+        AttachCauseKind::Kernel { is_sampled: true } => "execution time in the kernel".into(),
+        AttachCauseKind::Kernel { is_sampled: false } => {
+            "execution time in the kernel (--stack-rate names the system call)".into()
+        }
+        AttachCauseKind::SystemCall { call } => format!("execution time in {call}()"),
+        AttachCauseKind::PageFault => "execution time in page faults".into(),
+        AttachCauseKind::Overrun => "overrun: own work of an earlier cycle".into(),
+        AttachCauseKind::OtherThreads => {
+            "preempted while it moved between CPUs, names unknown".into()
+        }
+        AttachCauseKind::Move => "move to another CPU".into(),
+        AttachCauseKind::OtherCpu => "wait on another CPU than the one it ran on".into(),
+        AttachCauseKind::Frozen => "frozen with its control group".into(),
+        AttachCauseKind::Stopped { is_traced: true } => "stopped by a debugger".into(),
+        AttachCauseKind::Stopped { is_traced: false } => "stopped by a signal".into(),
+        AttachCauseKind::NextPeriod => "waiting for its next SCHED_DEADLINE period".into(),
+        AttachCauseKind::Sleep { call } => {
+            format!(
+                "sleeping in {} within the cycle",
+                call_or_kernel(call.as_deref())
+            )
+        }
+        AttachCauseKind::Child { call } => {
+            format!(
+                "waiting in {} for a child process",
+                call_or_kernel(call.as_deref())
+            )
+        }
+        AttachCauseKind::Output { site: place, waker } => {
+            format!(
+                "waiting in {}, for room{}",
+                site(place),
+                wait_end(waker.as_ref())
+            )
+        }
+        AttachCauseKind::Wait { site: place, waker } => {
+            format!("waiting in {}{}", site(place), wait_end(waker.as_ref()))
+        }
+        AttachCauseKind::KernelLock {
+            call,
+            is_mmap,
+            holder,
+        } => {
+            let lock = if *is_mmap {
+                "mmap_lock"
+            } else {
+                "a kernel lock"
+            };
+            let holder = holder.as_ref();
+            let holder = holder.map_or_else(String::new, |name| format!(", held by {name}"));
+            format!(
+                "held up in {}: {lock}{holder}",
+                call_or_fault(call.as_deref())
+            )
+        }
+        AttachCauseKind::Blocked { call, waker } => format!(
+            "held up in {}{}",
+            call_or_fault(call.as_deref()),
+            wait_end(waker.as_ref())
+        ),
+        AttachCauseKind::Lock {
+            is_mutex,
+            holder,
+            state,
+        } => lock(*is_mutex, holder.as_deref(), state.as_ref()),
+        AttachCauseKind::System { who, contender } => {
+            cause_with_contenders(cause.class, who.as_deref(), contender.as_slice())
+        }
+    }
+}
+
+fn lock(is_mutex: bool, holder: Option<&str>, state: Option<&HolderState>) -> String {
+    let kind = if is_mutex {
+        "lock (mutex)"
+    } else {
+        "lock or condition variable (futex)"
+    };
+    let Some(holder) = holder else {
+        return format!("{kind}, holder unknown");
+    };
+    match state {
+        Some(HolderState::Ran) => format!("{kind}: held by {holder}, which ran"),
+        Some(HolderState::Preempted(thread)) => {
+            format!("{kind}: held by {holder}, preempted by {thread}")
+        }
+        Some(HolderState::OffCpu) => format!("{kind}: held by {holder}, which was off its CPU"),
+        None => format!("{kind}: held by {holder}"),
+    }
+}
+
+/// Names a system call: `write()`. A number stands for a call without a known name.
+fn call(name: &str) -> String {
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("system call {name}")
+    } else {
+        format!("{name}()")
+    }
+}
+
+fn call_or_kernel(name: Option<&str>) -> String {
+    name.map_or_else(|| "the kernel".into(), call)
+}
+
+fn call_or_fault(name: Option<&str>) -> String {
+    name.map_or_else(|| "a page fault or other work of the kernel".into(), call)
+}
+
+/// Names a wait site: `clock_nanosleep(), CLOCK_MONOTONIC, absolute`.
+pub(crate) fn site(site: &AttachSite) -> String {
+    let Some(name) = &site.call else {
+        return if site.kind == WaitKind::Period {
+            "the next period of SCHED_DEADLINE".into()
+        } else {
+            "a wait in the kernel".into()
+        };
+    };
+    let call = call(name);
+    let object = match name.as_str() {
+        "clock_nanosleep" => {
+            let clock = site.clock.as_deref().unwrap_or("another clock");
+            let kind = if site.kind == WaitKind::SleepUntil {
+                "absolute"
+            } else {
+                "relative"
+            };
+            Some(format!("{clock}, {kind}"))
+        }
+        "futex" if site.kind == WaitKind::Lock => Some("mutex".into()),
+        "futex" => Some("condition variable or semaphore".into()),
+        _ => site.descriptor.map(|number| format!("fd {number}")),
+    };
+    object.map_or(call.clone(), |object| format!("{call}, {object}"))
+}
+
+fn wait_end(end: Option<&WaitEnd>) -> String {
+    match end {
+        Some(WaitEnd::Thread(name)) => format!(", until {name} woke it"),
+        Some(WaitEnd::Timeout) => ", until its timeout".into(),
+        Some(WaitEnd::Irq(number)) => format!(", until irq {number} woke it"),
+        Some(WaitEnd::Softirq) => ", until a softirq woke it".into(),
+        None => String::new(),
+    }
+}
+
+/// Lists the largest parts of a time, and the sum of the others.
+pub(crate) fn parts(taken: &[AttachTaken], max: usize) -> String {
+    let mut parts: Vec<String> = taken
+        .iter()
+        .take(max)
+        .map(|part| format!("{} {}", Cell::Time(part.time_ns), cause(&part.cause)))
+        .collect();
+    let rest = taken.iter().skip(max);
+    let rest = rest.fold(Nanos::ZERO, |sum, part| sum + part.time_ns);
+    if rest > Nanos::ZERO {
+        parts.push(format!("{} others", Cell::Time(rest)));
+    }
+    parts.join("; ")
+}
+
+/// Returns the next step for the user against a cause.
+pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
+    let step = match (cause.class, &cause.kind) {
+        (_, AttachCauseKind::Execution | AttachCauseKind::Kernel { is_sampled: false }) => {
+            "add `--stack-rate 1000` to divide the execution time into user code, system calls and page faults"
+        }
+        (_, AttachCauseKind::Lock { is_mutex: true, .. }) => {
+            "use a mutex with priority inheritance (PTHREAD_PRIO_INHERIT)"
+        }
+        (_, AttachCauseKind::KernelLock { is_mmap: true, .. }) => {
+            "do not map memory, unmap it or fork in this process while the thread runs its cycles"
+        }
+        (_, AttachCauseKind::TimerSlack) => {
+            "set the timer slack of the thread to 1 ns (prctl PR_SET_TIMERSLACK) or use a real-time policy"
+        }
+        (CauseClass::OwnWork | CauseClass::Overrun, _) => {
+            "reduce the work per cycle, or use a longer period"
+        }
+        (CauseClass::SystemCall, _) => "move this system call to another thread",
+        (CauseClass::PageFault, _) => {
+            "lock the memory (mlockall) and touch all of it before the first cycle"
+        }
+        (CauseClass::Lock, _) => "let the holder of this lock hold it for a shorter time",
+        (CauseClass::KernelLock | CauseClass::Blocked | CauseClass::Wait, _) => {
+            "move this wait to another thread"
+        }
+        (CauseClass::HigherPriority, AttachCauseKind::System { who: Some(who), .. }) => {
+            return Some(format!(
+                "keep {} off this CPU (taskset, cpuset), or run the thread above its priority",
+                code(who)
+            ));
+        }
+        (CauseClass::Equal, AttachCauseKind::System { who: Some(who), .. }) => {
+            return Some(format!(
+                "run the thread at a higher priority than {}, or on another CPU",
+                code(who)
+            ));
+        }
+        (CauseClass::Throttled, _) => "raise the CPU quota of the group, or remove it",
+        (CauseClass::GroupWeight, _) => {
+            "raise the weight of the group (cpu.weight), or use a real-time policy"
+        }
+        (CauseClass::RtThrottled, _) => {
+            "let the real-time threads sleep in each period, or set kernel.sched_rt_runtime_us=-1"
+        }
+        (CauseClass::FairServer, _) => "let the real-time thread that keeps the CPU sleep",
+        (CauseClass::DeadlineThrottled, _) => {
+            "raise the runtime of the thread (chrt --sched-runtime)"
+        }
+        (CauseClass::Stolen, _) => {
+            "pin the vCPUs of this machine to dedicated CPUs, or use bare metal"
+        }
+        (CauseClass::Interrupt, _) => {
+            "move the interrupt to another CPU (/proc/irq/N/smp_affinity)"
+        }
+        (CauseClass::IdleExit, _) => "keep the CPU out of deep idle states (/dev/cpu_dma_latency)",
+        (CauseClass::Frozen, _) => {
+            "find the program that freezes the control group (docker pause, systemctl freeze)"
+        }
+        (CauseClass::Stopped, _) => "find the program that stops the thread (a debugger, SIGSTOP)",
+        _ => return None,
+    };
+    Some(step.into())
+}
