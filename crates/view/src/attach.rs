@@ -102,7 +102,11 @@ impl<'a> Groups<'a> {
             Detail::Full => quiet.len(),
         };
         shown.extend(quiet.drain(..room.min(quiet.len())));
-        let others = report.others.iter().map(|other| {
+        let others = report.others.iter().filter(|other| {
+            // A thread that only ended has nothing to show.
+            detail == Detail::Full || other.activations > 0
+        });
+        let others = others.map(|other| {
             let threads = match other.threads {
                 0 => String::new(),
                 threads => format!("{}, ", phrase::units(threads, "thread")),

@@ -66,9 +66,10 @@ impl CyclesSeen {
         let before = self.lived.back().map_or(Nanos::ZERO, |last| last.done);
         self.lived.push_back(Lived {
             origin: one.origin,
-            from: match one.run_seen {
-                true => one.running,
-                false => one.origin.max(before),
+            from: if one.run_seen {
+                one.running
+            } else {
+                one.origin.max(before)
             },
             done: one.done,
         });
@@ -81,12 +82,13 @@ impl CyclesSeen {
 
     /// It marked something.
     pub(super) fn marked(&mut self, mark: ThreadMark) {
-        match self.waiting.len() < MOST_WAITING {
-            true => self.waiting.push_back(ThreadMark {
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back(ThreadMark {
                 lost_before: mark.lost_before.saturating_add(self.dropped),
                 ..mark
-            }),
-            false => self.dropped += 1,
+            });
+        } else {
+            self.dropped += 1;
         }
     }
 
@@ -98,12 +100,11 @@ impl CyclesSeen {
             self.misses = 0;
         }
         let last = self.lived.back().map(|last| last.done);
-        match all {
-            true => {
-                self.catch_up(Nanos::MAX);
-                self.cut += u64::from(self.open.take().is_some());
-            }
-            false => self.catch_up(last.unwrap_or(Nanos::ZERO)),
+        if all {
+            self.catch_up(Nanos::MAX);
+            self.cut += u64::from(self.open.take().is_some());
+        } else {
+            self.catch_up(last.unwrap_or(Nanos::ZERO));
         }
         if let Some(deadline) = self.deadline {
             let late = self.unheld.drain(..).filter(|one| *one > deadline);
@@ -164,9 +165,10 @@ impl CyclesSeen {
 
     /// A beginning or an end without the other.
     const fn alone(&mut self, is_torn: bool) {
-        match is_torn {
-            true => self.cut += 1,
-            false => self.unpaired += 1,
+        if is_torn {
+            self.cut += 1;
+        } else {
+            self.unpaired += 1;
         }
     }
 

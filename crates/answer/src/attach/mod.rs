@@ -340,9 +340,10 @@ impl Attended {
     pub fn marked(&mut self, marks: &[ThreadMark]) {
         for mark in marks {
             if !self.give(mark) {
-                match self.unplaced.len() < MOST_UNPLACED {
-                    true => self.unplaced.push((*mark, 0)),
-                    false => self.foreign_marks += 1,
+                if self.unplaced.len() < MOST_UNPLACED {
+                    self.unplaced.push((*mark, 0));
+                } else {
+                    self.foreign_marks += 1;
                 }
             }
         }
@@ -362,9 +363,10 @@ impl Attended {
     fn place(&mut self, all: bool) {
         for (mark, asked) in std::mem::take(&mut self.unplaced) {
             if !self.give(&mark) {
-                match !all && asked + 1 < LOOKS {
-                    true => self.unplaced.push((mark, asked + 1)),
-                    false => self.foreign_marks += 1,
+                if !all && asked + 1 < LOOKS {
+                    self.unplaced.push((mark, asked + 1));
+                } else {
+                    self.foreign_marks += 1;
                 }
             }
         }

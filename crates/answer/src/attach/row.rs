@@ -433,6 +433,11 @@ impl AttachRow {
         self.unfinished.as_ref().filter(|cycle| cycle.overdue)
     }
 
+    /// Whether its cycles have a period, estimated or given.
+    pub(super) const fn is_periodic(&self) -> bool {
+        self.home.is_some() && (self.period_ns.is_some() || self.asked.is_some())
+    }
+
     /// Period of its cycles if it is not the one that was given.
     pub fn differing_period(&self) -> Option<Nanos> {
         let given = self.asked?.period_ns;

@@ -10,8 +10,8 @@ use super::cause::AttachTaken;
 use super::row::{AttachKill, AttachRow};
 
 /// Worst cycle: the longest one that is past its deadline and did not end, otherwise the one
-/// that misses its deadline by most, of the most urgent thread that missed one. Less urgent
-/// threads may be late because of it.
+/// that misses its deadline by most. Threads that missed a deadline come first, then the most
+/// urgent (the others may be late because of it), then those with a period.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachWorst {
     /// Name of the thread.
@@ -40,7 +40,7 @@ impl AttachWorst {
         let overdue = rows
             .iter()
             .filter_map(|row| Some((row, row.overdue()?)))
-            .max_by_key(|(_, cycle)| cycle.so_far_ns);
+            .max_by_key(|(row, cycle)| (row.is_periodic(), cycle.so_far_ns));
         if let Some((row, cycle)) = overdue {
             return Some(Self {
                 name: row.name.clone(),
@@ -61,6 +61,7 @@ impl AttachWorst {
             (
                 deadline.misses == 0,
                 Reverse(urgency(&row.policy)),
+                !row.is_periodic(),
                 row.home.is_none(),
                 deadline.least_margin_ns,
             )

@@ -10,37 +10,37 @@ use laggard_model::{Nanos, Service};
 use super::{EpisodesArg, some_time};
 use crate::completion;
 
-/// Watches threads of a program that runs, or of a command: from what wakes one
-/// until it sleeps by itself again. Nothing of the program is changed. Threads and
-/// processes that it starts are watched, too.
+/// Measures the cycles of the threads of a running program, or of a command, and shows
+/// which cycles missed their deadline and why. The program is not changed. Threads and
+/// processes that it starts are included.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  sudo laggard attach 4242 --for jack-128       a process, until Ctrl-C
+  sudo laggard attach 4242 --app jack-128       a process, until Ctrl-C
   sudo laggard attach --comm data-loop.0 --deadline 2667us -d 1min
-  sudo laggard attach --unit jackd -d 1min      a service, also when it restarts
-  sudo laggard attach 4242 --every 1s           what came, as it comes
+  sudo laggard attach --unit jackd -d 1min      a service, also after a restart
+  sudo laggard attach 4242 --every 1s           figures and late cycles each second
   sudo laggard attach 4242 --tid 4250,4251 -d 30s
   sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
   sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'
 
-Needs root; without it, it says what else would do.")]
+Needs root; without root, it names the capabilities that suffice.")]
 pub(crate) struct AttachArgs {
     /// Process
     #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "unit", "command"], conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
     pub(crate) process: Option<u32>,
     /// Processes and threads of this name, as `ps -L` shows it: all threads of a
-    /// process whose first thread has it, else those that have it
+    /// process whose main thread has the name, otherwise the threads that have it
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) comm: Option<String>,
-    /// All processes of this control group, and those that come to it: a path as
+    /// All processes of this control group, also later ones: a path as
     /// `/proc/PID/cgroup` shows it
     #[arg(long, value_name = "PATH", conflicts_with_all = ["comm", "unit", "command"])]
     pub(crate) cgroup: Option<String>,
-    /// All processes of this systemd unit, also when it starts anew
+    /// All processes of this systemd unit, also after a restart
     #[arg(long, value_name = "NAME", conflicts_with_all = ["comm", "command"])]
     pub(crate) unit: Option<String>,
-    /// Of the process, these threads only, and not what they start
+    /// Only these threads of the process, without the threads that they start
     #[arg(
         long,
         value_name = "TID",
@@ -49,52 +49,50 @@ pub(crate) struct AttachArgs {
         conflicts_with_all = ["comm", "cgroup", "unit", "command"]
     )]
     pub(crate) tid: Vec<u32>,
-    /// How long after it was due an activation may end [default: the period]
+    /// Time from when a cycle is due until it must have ended [default: the period]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) deadline: Option<Nanos>,
-    /// The deadline of this application, its buffers but one: a name of `laggard qos
-    /// --list`, or a TOML file
-    #[arg(long = "for", visible_alias = "app", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
+    /// Deadline of this application, the time of all its buffers but one: a name of
+    /// `laggard qos --list`, or a TOML file
+    #[arg(long = "app", visible_alias = "for", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
     pub(crate) application: Option<String>,
-    /// The period with which timers are to wake threads: it is the deadline, unless one
-    /// is given, and periods without a wake are counted; auto: the one that the wakes of
-    /// each have, if they have one
+    /// Period of the cycles. It is the deadline unless one is given, and periods without
+    /// a wakeup are counted; auto: the estimated period of each thread, if it has one
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = some_period)]
     pub(crate) period: PeriodArg,
-    /// What ends a cycle: the wait that carries the thread's period (auto), each sleep
-    /// (wake), or sleeps in this system call, on this descriptor if one is given:
-    /// `epoll_wait:5`. Cycles that a program marks itself are shown as well
+    /// End of a cycle: the wait that carries the period of the thread (auto), each sleep
+    /// (wake), or sleeps in a system call, optionally on one descriptor: `epoll_wait:5`.
+    /// Cycles that a program marks are shown in any case
     #[arg(long, value_name = "SITE", default_value = "auto", value_parser = some_cycle)]
     pub(crate) cycle: CycleChoice,
-    /// How long [default: until Ctrl-C, or the end of what is watched]
+    /// Length of the measurement [default: until Ctrl-C, or until all threads have ended]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
-    /// Tell to whom the time of activations went that missed their deadline or are the
-    /// largest: as far as this kernel allows (auto), surely (on), or not at all (off)
+    /// Find the causes of missed and of the longest cycles: if this kernel allows it
+    /// (auto), or fail (on), or not at all (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,
-    /// Stack samples a second on each CPU, which show code that keeps interrupts out
-    /// or cannot be preempted; 0 takes none
+    /// Stack samples per second on each CPU: they name system calls, page faults, and
+    /// code that disables interrupts or preemption; 0 takes none
     #[arg(long, value_name = "HZ", default_value_t = 0)]
     pub(crate) stack_rate: u32,
-    /// How many rows there may be: real-time threads first, then those that are woken
-    /// most
+    /// Maximum number of rows: real-time threads first, then those with most wakeups
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rows: u32,
-    /// Print so often what came meanwhile, and each activation that missed its deadline
-    /// as it comes, with to whom its time went
+    /// Print the figures of each interval of this length, and each late cycle with its
+    /// causes, during the measurement
     #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with = "json")]
     pub(crate) every: Option<Nanos>,
-    /// Measure these services of laggard's own meanwhile, every 1ms on each CPU, as
-    /// `record` does: how late a thread is that has next to nothing to do. A real-time
-    /// thread of laggard's is before those of lower priority that are watched
+    /// Measure these services of laggard at the same time, every 1 ms on each CPU, for
+    /// comparison: their threads have next to nothing to do. A real-time thread of
+    /// laggard preempts measured threads of lower priority
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) also: Vec<Service>,
-    /// Write each activation to this new file, as comma-separated values: instants by
-    /// `CLOCK_MONOTONIC`, ns
+    /// Write each cycle to this new file, as comma-separated values: times of
+    /// `CLOCK_MONOTONIC` in ns
     #[arg(long, value_name = "FILE")]
     pub(crate) activations: Option<PathBuf>,
-    /// Record each activation here, which must not exist: `laggard show`, `why`, `report`,
+    /// Record each cycle in this new directory: `laggard show`, `why`, `report`,
     /// `compare`, `check`, `plot` and `export` read it
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
@@ -105,12 +103,12 @@ pub(crate) struct AttachArgs {
     /// Write JSON; `laggard schema attach` describes it
     #[arg(long)]
     pub(crate) json: bool,
-    /// Command to run and to watch, with all it starts
+    /// Command to run and measure, with all processes that it starts
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// A period; `None`: each thread's own.
+/// Period; `None`: estimated for each thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct PeriodArg(pub(crate) Option<Nanos>);
 
@@ -141,6 +139,6 @@ fn some_period(text: &str) -> Result<PeriodArg, String> {
         "auto" => Ok(PeriodArg(None)),
         _ => some_time(text)
             .map(|time| PeriodArg(Some(time)))
-            .map_err(|why| format!("{why}; or `auto`")),
+            .map_err(|error| format!("{error}; or `auto`")),
     }
 }

@@ -1,4 +1,4 @@
-//! Each cycle of threads that are watched, as a line of a file.
+//! Cycles as lines of a file: `attach --activations`.
 
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use laggard_model::{WokenBy, printable};
 const COLUMNS: &str = "thread,tid,process,number,policy,woken_by,wake_seen,run_seen,back_seen,origin_ns,due_ns,waking_ns,running_ns,done_ns,\
     preempted_ns,blocked_ns,preemptions,migrations,blocks,waker_cpu,first_cpu,cpu,sleeps,slept_ns,stops,stopped_ns\n";
 
-/// A new file of comma-separated values. Where the disk refuses, nothing more is
-/// written, and [`ActivationFile::end`] says why.
+/// File of comma-separated values. After a write error nothing more is written, and
+/// [`ActivationFile::end`] returns the error.
 #[derive(Debug)]
 pub(super) struct ActivationFile {
     path: PathBuf,
@@ -21,10 +21,13 @@ pub(super) struct ActivationFile {
 }
 
 impl ActivationFile {
-    /// Makes it; one that is there is left alone.
-    pub(super) fn make(path: &Path) -> anyhow::Result<Self> {
+    /// Creates the file. It must not exist.
+    pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
         let file = LogFile::create(path).with_context(|| {
-            format!("make `{}`; give --activations another name", path.display())
+            format!(
+                "cannot create `{}`; give --activations another name",
+                path.display()
+            )
         })?;
         let mut file = Self {
             path: path.into(),
@@ -35,7 +38,7 @@ impl ActivationFile {
         Ok(file)
     }
 
-    /// Adds cycles that ended, and has the system keep them.
+    /// Adds cycles that ended, and writes them to the file.
     pub(super) fn add(&mut self, cycles: &[ThreadCycle]) {
         self.write(|out| {
             for cycle in cycles {
@@ -51,19 +54,22 @@ impl ActivationFile {
         }
     }
 
-    /// Takes it away again: what was to be watched never began.
+    /// Removes the file, because the measurement did not start.
     pub(super) fn discard(self) {
-        // Best effort: the error that it did not begin says more.
+        // The error that prevented the start says more than one of the removal.
         let (file, _unwritten) = self.file.into_parts();
         let _ = file.discard();
     }
 
-    /// Says why not all of them are in it, if so.
+    /// Closes the file.
+    ///
+    /// # Errors
+    /// If some cycles are not in the file.
     pub(super) fn end(self) -> anyhow::Result<()> {
         match self.refused {
-            Some(err) => Err(err).with_context(|| {
+            Some(error) => Err(error).with_context(|| {
                 format!(
-                    "write `{}`: the last activations are not in it",
+                    "cannot write `{}`; its last cycles are missing",
                     self.path.display()
                 )
             }),
@@ -73,11 +79,11 @@ impl ActivationFile {
 }
 
 fn line(out: &mut impl io::Write, cycle: &ThreadCycle) -> io::Result<()> {
-    let (thread, one) = (&cycle.thread, &cycle.whole);
-    // Escaped, and quoted: a name is whatever somebody gave.
+    let (thread, cycle) = (&cycle.thread, &cycle.whole);
+    // A name may have any characters.
     let name = printable(&thread.name.to_string()).to_string();
     write!(out, "\"{}\"", name.replace('"', "\"\""))?;
-    let woken = match one.woken {
+    let woken = match cycle.woken {
         WokenBy::Timer(_) => "timer".to_owned(),
         WokenBy::Wheel(_) => "timer wheel".into(),
         WokenBy::Irq(number) => format!("irq {number}"),
@@ -93,25 +99,25 @@ fn line(out: &mut impl io::Write, cycle: &ThreadCycle) -> io::Result<()> {
         thread.process,
         thread.number,
         thread.policy,
-        u8::from(one.wake_seen),
-        u8::from(one.run_seen),
-        u8::from(one.back_seen),
-        one.origin.ns(),
-        one.due.ns(),
-        one.waking.ns(),
-        one.running.ns(),
-        one.done.ns(),
-        one.preempted.ns(),
-        one.blocked.ns(),
-        one.preemptions,
-        one.migrations,
-        one.blocks,
-        one.waker_cpu,
-        one.first_cpu,
-        one.cpu,
-        one.waits.sleeps,
-        one.waits.slept.ns(),
-        one.waits.stops,
-        one.waits.stopped.ns(),
+        u8::from(cycle.wake_seen),
+        u8::from(cycle.run_seen),
+        u8::from(cycle.back_seen),
+        cycle.origin.ns(),
+        cycle.due.ns(),
+        cycle.waking.ns(),
+        cycle.running.ns(),
+        cycle.done.ns(),
+        cycle.preempted.ns(),
+        cycle.blocked.ns(),
+        cycle.preemptions,
+        cycle.migrations,
+        cycle.blocks,
+        cycle.waker_cpu,
+        cycle.first_cpu,
+        cycle.cpu,
+        cycle.waits.sleeps,
+        cycle.waits.slept.ns(),
+        cycle.waits.stops,
+        cycle.waits.stopped.ns(),
     )
 }

@@ -1,5 +1,4 @@
-//! `attach --also`: threads and handlers of our own, measured beside those that are
-//! watched.
+//! `attach --also`: services of laggard, measured at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use laggard_session::{
 
 use crate::{measuring, pipe};
 
-/// What is measured beside, on a thread of its own.
+/// Measurement of the services, on a separate thread.
 #[derive(Debug)]
 pub(super) struct AlsoMeasured {
     services: Vec<Service>,
@@ -24,7 +23,7 @@ pub(super) struct AlsoMeasured {
     thread: JoinHandle<Result<Live, SessionError>>,
 }
 
-/// Gathers what comes, and says when it begins.
+/// Gathers the samples and reports the start.
 struct AlsoWatch {
     live: Live,
     begun: Sender<()>,
@@ -32,7 +31,7 @@ struct AlsoWatch {
 
 impl Watcher for AlsoWatch {
     fn begun(&mut self, _: Nanos) {
-        // Who asked waits for it, unless the program ends.
+        // The receiver is gone if the program ends.
         let _ = self.begun.send(());
     }
 
@@ -57,10 +56,10 @@ impl Watcher for AlsoWatch {
 }
 
 impl AlsoMeasured {
-    /// Begins; comes back when it has begun.
+    /// Starts the measurement, and returns when it has started.
     ///
     /// # Errors
-    /// When one of the services cannot be measured here.
+    /// If one of the services cannot be measured here.
     pub(super) fn start(services: &[Service]) -> anyhow::Result<Self> {
         let plan = measuring::by_this_program(Plan {
             services: Some(services.to_vec()),
@@ -89,27 +88,26 @@ impl AlsoMeasured {
         };
         match has_begun.recv() {
             Ok(()) => Ok(also),
-            // It has ended before.
             Err(_) => also
                 .end()
-                .and_then(|_| bail!("--also ended before it began")),
+                .and_then(|_| bail!("--also ended before it started")),
         }
     }
 
-    /// Ends it: what was measured.
+    /// Ends the measurement and returns its results.
     ///
     /// # Errors
-    /// When it had to end before, or failed.
+    /// If it failed or ended early.
     pub(super) fn end(self) -> anyhow::Result<Vec<AttachBeside>> {
         self.end.store(true, Ordering::Relaxed);
         let Ok(measured) = self.thread.join() else {
-            bail!("--also: its thread ended by a fault of laggard");
+            bail!("--also: its thread ended by an error in laggard");
         };
         let live = measured.context("--also")?;
         let judged = live.judge();
         let doubt = judged.trust.reasons().map(|reasons| reasons.to_string());
         let period = live.manifest.plan.period_ns;
-        // The interrupt of all their timers is measured with them, asked for or not.
+        // The timer interrupt is measured with each service, also if it was not requested.
         let rows = live.rows(None).into_iter();
         let asked = rows.filter(|row| self.services.contains(&row.way.0));
         let rows = asked.map(|row| {

@@ -1,4 +1,4 @@
-//! The command that is watched, if one is.
+//! The measured command.
 
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
@@ -11,10 +11,10 @@ use crate::args::AttachArgs;
 use crate::exit::Exit;
 use crate::pipe;
 
-/// A command that has not ended so long after it was asked to is ended.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The command, watched from its first instruction on.
+/// Starts the command. It is measured from its first instruction.
 pub(super) fn started(probe: &AttachProbe, args: &AttachArgs) -> anyhow::Result<Option<Child>> {
     let [program, arguments @ ..] = &args.command[..] else {
         return Ok(None);
@@ -22,17 +22,17 @@ pub(super) fn started(probe: &AttachProbe, args: &AttachArgs) -> anyhow::Result<
     probe.follow_own(true)?;
     let child = Command::new(program).args(arguments).spawn();
     probe.follow_own(false)?;
-    let child = child.with_context(|| format!("run `{}`", program.display()))?;
+    let child = child.with_context(|| format!("cannot run `{}`", program.display()))?;
     Ok(Some(child))
 }
 
-/// Ends a command that outlasts what was asked for: SIGTERM, then SIGKILL.
+/// Ends a command that runs for longer than the measurement: SIGTERM, then SIGKILL.
 pub(super) fn end(command: &mut Child) -> anyhow::Result<ExitStatus> {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
     let number = i32::try_from(command.id()).context("the command's number")?;
-    // Gone already: it is waited for below.
+    // It may have ended already; the loop waits for it.
     let _ = kill(Pid::from_raw(number), Signal::SIGTERM);
     let asked = Instant::now();
     while asked.elapsed() < GRACE {
@@ -45,7 +45,7 @@ pub(super) fn end(command: &mut Child) -> anyhow::Result<ExitStatus> {
     command.wait().context("wait for the command")
 }
 
-/// The command's own exit code where it failed by itself.
+/// Returns the exit code of a command that failed by itself.
 pub(super) fn exit(ended: Option<ExitStatus>, is_ours: bool) -> Exit {
     use std::os::unix::process::ExitStatusExt as _;
 
@@ -53,13 +53,13 @@ pub(super) fn exit(ended: Option<ExitStatus>, is_ours: bool) -> Exit {
     let Some(status) = ended.filter(|status| !status.success()) else {
         return Exit::Ok;
     };
-    // We ended it, or Ctrl-C did.
+    // laggard or Ctrl-C ended it.
     if is_ours && status.signal().is_some() {
         return Exit::Ok;
     }
     let code = status
         .code()
-        .or(status.signal().map(|one| OF_SIGNALS + one));
+        .or(status.signal().map(|signal| OF_SIGNALS + signal));
     match code.and_then(|code| u8::try_from(code).ok()) {
         Some(code) => {
             pipe::say(&format!(

@@ -1,4 +1,4 @@
-//! To whom the time of late activations went, as they come.
+//! Causes of late cycles, during the measurement.
 
 use laggard_answer::attach::Attended;
 use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
@@ -9,19 +9,18 @@ use super::live::AttachLive;
 use super::recording::AttachRecording;
 use crate::args::{AttachArgs, EpisodesArg};
 
-/// Activations of one look of which it is asked to whom their time went: each takes
-/// some hundred microseconds.
-const EXPLAINED: usize = 10;
+/// Cycles that are analysed per look; each takes some hundred microseconds.
+const MAX_EXPLAINED: usize = 10;
 
-/// Knows to whom the time of activations went.
+/// Flight recorder with the names of its threads and functions.
 pub(super) struct LateWatch {
     flight: Option<FlightRecorder>,
     pub(super) names: LiveNames,
 }
 
 impl LateWatch {
-    /// Begins to record what each CPU does, as it is asked; why it does not, or what it
-    /// lacks.
+    /// Starts the flight recorder if the user wants it. Returns warnings if it is not
+    /// available or incomplete.
     pub(super) fn start(args: &AttachArgs) -> anyhow::Result<(Self, Vec<Caveat>)> {
         let options = FlightOptions {
             stacks_hz: Some(args.stack_rate).filter(|&rate| rate > 0),
@@ -36,8 +35,8 @@ impl LateWatch {
                     Err(err) => {
                         let caveat = Caveat::new(
                             CaveatKind::AbilityAbsent,
-                            format!("late activations are not explained: {err}"),
-                            "`laggard doctor` lists what this kernel allows",
+                            format!("no causes of late cycles: {err}"),
+                            "`laggard doctor` lists what this kernel supports",
                         );
                         (None, vec![caveat])
                     }
@@ -48,7 +47,7 @@ impl LateWatch {
         Ok((Self { flight, names }, caveats))
     }
 
-    /// Says to whom the time of those went that have come.
+    /// Finds the causes of the cycles that ended since the last call.
     pub(super) fn explain(
         &mut self,
         seen: &mut Attended,
@@ -57,37 +56,37 @@ impl LateWatch {
     ) {
         let chosen = seen.choose();
         let Some(flight) = &mut self.flight else {
-            for one in chosen.iter().filter(|one| one.missed()) {
+            for cycle in chosen.iter().filter(|cycle| cycle.missed()) {
                 if let Some(live) = &mut live {
-                    live.late(one, &[]);
+                    live.late(cycle, &[]);
                 }
                 if let Some(recording) = &mut recording {
-                    recording.leave_out(one);
+                    recording.leave_out(cycle);
                 }
             }
             return;
         };
         flight.poll();
-        for (place, one) in chosen.iter().enumerate() {
+        for (place, cycle) in chosen.iter().enumerate() {
             let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
-            if place < EXPLAINED {
-                let taken = one.taken(evidence, &mut self.names);
-                seen.explain(one, &taken);
-                if let Some(live) = live.as_mut().filter(|_| one.missed()) {
-                    live.late(one, &taken);
+            if place < MAX_EXPLAINED {
+                let taken = cycle.taken(evidence, &mut self.names);
+                seen.explain(cycle, &taken);
+                if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
+                    live.late(cycle, &taken);
                 }
-            } else if let Some(live) = live.as_mut().filter(|_| one.missed()) {
+            } else if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
                 live.left_out();
             }
             match &mut recording {
-                Some(recording) if place < EXPLAINED => recording.keep(one, evidence),
-                Some(recording) => recording.leave_out(one),
+                Some(recording) if place < MAX_EXPLAINED => recording.keep(cycle, evidence),
+                Some(recording) => recording.leave_out(cycle),
                 None => {}
             }
         }
     }
 
-    /// Looks up where the time of cycles went that did not end.
+    /// Finds the causes of the cycles that did not end.
     pub(super) fn explain_unfinished(&mut self, seen: &mut Attended) {
         if let Some(flight) = &mut self.flight {
             flight.poll();
@@ -96,7 +95,8 @@ impl LateWatch {
         }
     }
 
-    /// Switches that the flight recorder did not see; `None`: there is none.
+    /// Returns the number of switches that the flight recorder missed; `None`: there is no
+    /// recorder.
     pub(super) fn unseen_switches(&self) -> Option<u64> {
         self.flight.as_ref().map(|flight| flight.unseen_switches())
     }

@@ -1,4 +1,4 @@
-//! The control group whose processes are watched, as it is asked for.
+//! Control groups: `attach --cgroup` and `--unit`.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use laggard_measure::linux::{AttachGroup, AttachTarget};
 
 use crate::args::AttachArgs;
 
-/// A control group whose processes come and go.
+/// Control group whose processes change.
 pub(super) struct FollowedGroup {
     pub(super) group: AttachGroup,
-    /// Those that were seen in it. A number that is given again while nobody looks is
-    /// taken for the same: who forks from one that is watched is watched anyway.
-    known: BTreeSet<u32>,
+    /// Processes at the last look. A process ID that is used again between two looks counts
+    /// as the same process; children of watched processes are watched in any case.
+    processes: BTreeSet<u32>,
 }
 
 impl FollowedGroup {
-    /// Processes that came since the last call.
-    pub(super) fn come(&mut self) -> anyhow::Result<Vec<AttachTarget>> {
+    /// Returns the processes that are new since the last call.
+    pub(super) fn take_new(&mut self) -> anyhow::Result<Vec<AttachTarget>> {
         let now: BTreeSet<u32> = self.group.processes()?.into_iter().collect();
-        let new = now.difference(&self.known).copied();
+        let new = now.difference(&self.processes).copied();
         let new = new.filter(|&process| process != std::process::id());
         let held = new.map(|process| AttachTarget::found(process, Vec::new()));
         let held: Result<Vec<_>, _> = held.collect();
         let targets = held?.into_iter().flatten().collect();
-        self.known = now;
+        self.processes = now;
         Ok(targets)
     }
 }
@@ -36,6 +36,6 @@ pub(super) fn group(args: &AttachArgs) -> anyhow::Result<Option<FollowedGroup>> 
     };
     Ok(Some(FollowedGroup {
         group,
-        known: BTreeSet::new(),
+        processes: BTreeSet::new(),
     }))
 }

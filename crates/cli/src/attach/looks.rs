@@ -1,4 +1,4 @@
-//! One look after another at what was told.
+//! The loop of the measurement.
 
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,10 @@ use super::live::AttachLive;
 use super::recording::AttachRecording;
 use crate::pipe;
 
-/// From one look at what was told to the next.
+/// Time between two looks at the records.
 pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// All that is looked at, and what becomes of it.
+/// Sources of records and their consumers.
 pub(super) struct AttachLooks {
     pub(super) probe: AttachProbe,
     pub(super) seen: Attended,
@@ -34,8 +34,8 @@ pub(super) struct AttachLooks {
 }
 
 impl AttachLooks {
-    /// Looks until it is time, until it is interrupted, or until nobody is left; how the
-    /// command ended, if it did.
+    /// Looks until the measurement ends: after `duration`, at an interruption, or when all
+    /// threads have ended. Returns the status of the command if it ended.
     pub(super) fn until_end(
         &mut self,
         duration: Option<Nanos>,
@@ -43,7 +43,7 @@ impl AttachLooks {
         stop: &AtomicBool,
     ) -> anyhow::Result<Option<ExitStatus>> {
         let begun = Instant::now();
-        let limit = duration.map(|one| Duration::from_nanos(one.ns()));
+        let limit = duration.map(|time| Duration::from_nanos(time.ns()));
         let waits_for_more = self.group.is_some();
         let mut ended = None;
         loop {
@@ -56,33 +56,33 @@ impl AttachLooks {
             if let Some(command) = &mut command {
                 ended = command.try_wait().context("wait for the command")?;
             }
-            self.watch_who_comes();
+            self.watch_new_processes();
             self.look(linux::now());
             if !self.show()? {
                 return Ok(ended);
             }
-            // By the kernel's count: what was told of an end may have been lost.
-            let (gone, all) = (self.probe.ended(), self.probe.watched());
-            let is_nobody_left = gone >= all;
+            // The counts of the kernel: records of ends may be lost.
+            let (ended_threads, threads) = (self.probe.ended(), self.probe.watched());
+            let have_all_ended = ended_threads >= threads;
             if command.is_some() {
                 match ended {
-                    Some(_) if is_nobody_left => return Ok(ended),
-                    Some(_) if !ended_before => pipe::say(&goes_on(all - gone)),
+                    Some(_) if have_all_ended => return Ok(ended),
+                    Some(_) if !ended_before => pipe::say(&still_running(threads - ended_threads)),
                     _ => {}
                 }
-            } else if !waits_for_more && all > 0 && is_nobody_left {
-                pipe::say(&match all {
+            } else if !waits_for_more && threads > 0 && have_all_ended {
+                pipe::say(&match threads {
                     1 => "the thread has ended".into(),
-                    all => format!("all {} threads have ended", count(all)),
+                    threads => format!("all {} threads have ended", count(threads)),
                 });
                 return Ok(None);
             }
         }
     }
 
-    /// Takes in what was told; all that happened before `until` is told by now.
+    /// Takes in the records. All records from before `until` are available.
     pub(super) fn look(&mut self, until: Nanos) {
-        // Marks first: what they are in is told later.
+        // Marks first: the records of their cycles come later.
         let mut marks = Vec::new();
         if !self.probe.renumbers() {
             let processes = self.seen.processes();
@@ -115,7 +115,8 @@ impl AttachLooks {
         }
     }
 
-    /// Shows what came, where it is time; whether anybody still reads it.
+    /// Prints the figures of an interval if it is over. Returns whether somebody still reads
+    /// them.
     fn show(&mut self) -> anyhow::Result<bool> {
         match &mut self.live {
             Some(live) => live.show(&mut self.seen, linux::now()),
@@ -123,31 +124,35 @@ impl AttachLooks {
         }
     }
 
-    /// Watches who has come to the group. Where that fails, nobody more is, which is
-    /// said: what was seen so far is good.
-    fn watch_who_comes(&mut self) {
+    /// Watches new processes of the group. After an error it prints a message and watches no
+    /// further processes; the results so far are valid.
+    fn watch_new_processes(&mut self) {
         let Some(group) = &mut self.group else {
             return;
         };
-        let watched = group.come().and_then(|come| match self.probe.watch(&come) {
-            // They have ended meanwhile.
-            Err(AttachError::Nobody) => Ok(()),
-            watched => Ok(watched?),
-        });
+        let watched = group
+            .take_new()
+            .and_then(|new| match self.probe.watch(&new) {
+                // They have ended already.
+                Err(AttachError::Nobody) => Ok(()),
+                watched => Ok(watched?),
+            });
         if let Err(err) = watched {
-            pipe::say(&format!("who comes from now on is not watched: {err:#}"));
+            pipe::say(&format!(
+                "further processes of the group are not measured: {err:#}"
+            ));
             self.group = None;
         }
     }
 }
 
-/// What is said where the command has ended before what it started: a program that goes
-/// to the background, or the end of a pipeline.
-fn goes_on(threads: u64) -> String {
+/// Returns the message if the command has ended before the threads that it started: a program
+/// that goes to the background, or the end of a pipeline.
+fn still_running(threads: u64) -> String {
     match threads {
-        1 => "the command has ended; a thread that it started is watched on".into(),
+        1 => "the command has ended; 1 thread that it started is still measured".into(),
         more => format!(
-            "the command has ended; {} threads that it started are watched on",
+            "the command has ended; {} threads that it started are still measured",
             count(more)
         ),
     }

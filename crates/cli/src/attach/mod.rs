@@ -1,4 +1,4 @@
-//! `laggard attach`: threads of a program that runs.
+//! `laggard attach`: measures the threads of other programs.
 
 mod activations;
 mod also;
@@ -41,7 +41,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let asked = asked(args)?;
     let shortest = Nanos::from(BETWEEN_LOOKS);
     if let Some(every) = args.every.filter(|&every| every < shortest) {
-        bail!("--every {every} is too often; what comes is collected every {shortest}");
+        bail!("--every {every} is too often; laggard reads the records every {shortest}");
     }
     if let CycleChoice::Call { name, .. } = &args.cycle
         && !linux::is_system_call(name)
@@ -61,19 +61,19 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let mut probe = AttachProbe::new()?;
     let from = linux::now();
     match probe.watch(&targets) {
-        // Others will come.
+        // Processes may start later.
         Err(AttachError::Nobody) if group.is_some() => {}
         watched => watched?,
     }
     let recording = args.output.as_deref();
     let due = asked.deadline.or(asked.period);
     let recording =
-        recording.map(|path| AttachRecording::begin(path, args, due, Arc::clone(&stop)));
+        recording.map(|path| AttachRecording::create(path, args, due, Arc::clone(&stop)));
     let recording = recording.transpose()?;
     let (file, mut command) = match begun(&probe, args) {
         Ok(begun) => begun,
         Err(err) => {
-            // Nothing to watch: no recording of it is left.
+            // The measurement did not start: leave no recording.
             recording.into_iter().for_each(AttachRecording::discard);
             return Err(err);
         }
@@ -91,7 +91,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     };
     let ended = looks.until_end(args.duration, command.as_mut(), &stop)?;
     let ended_by_itself = ended.is_some();
-    // Without a time that was asked for, Ctrl-C is how it ends.
+    // Without a duration, Ctrl-C is the regular end.
     let is_whole = args.duration.is_none() || !stop.load(Ordering::Relaxed);
     let to = linux::now();
     looks.probe.settle()?;
@@ -149,7 +149,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     });
     let report = seen.report(&measured, names.symbols());
     print(args, &report)?;
-    // What was seen of the threads is good without.
+    // The results of the threads are valid if this failed.
     beside?;
     file.map_or(Ok(()), ActivationFile::end)?;
     if let Some(path) = recorded.transpose()? {
@@ -175,12 +175,13 @@ fn print(args: &AttachArgs, report: &AttachReport) -> anyhow::Result<()> {
     pipe::print_screen(&doc::terminal(&document(report, detail), look))
 }
 
-/// The file of activations, and the command; where that cannot be run, no file is left.
+/// Creates the file of cycles and starts the command. If the command cannot be run, no file is
+/// left.
 fn begun(
     probe: &AttachProbe,
     args: &AttachArgs,
 ) -> anyhow::Result<(Option<ActivationFile>, Option<Child>)> {
-    let file = args.activations.as_deref().map(ActivationFile::make);
+    let file = args.activations.as_deref().map(ActivationFile::create);
     let file = file.transpose()?;
     match started(probe, args) {
         Ok(command) => Ok((file, command)),
@@ -191,16 +192,16 @@ fn begun(
     }
 }
 
-/// What is asked, with the deadline of an application.
+/// Returns the request, with the deadline of an application.
 fn asked(args: &AttachArgs) -> anyhow::Result<AttachAsked> {
     let application = args.application.as_deref().map(qos::by_name).transpose()?;
     Ok(AttachAsked {
         deadline: application
             .as_ref()
-            .map(|one| one.tolerance_ns)
+            .map(|application| application.tolerance_ns)
             .or(args.deadline),
         period: args.period.0,
-        application: application.map(|one| one.name),
+        application: application.map(|application| application.name),
         rows: args.rows as usize,
         steps: args.every.is_some(),
         cycle: args.cycle.clone(),
@@ -212,7 +213,7 @@ fn targets(
     group: Option<&mut FollowedGroup>,
 ) -> anyhow::Result<Vec<AttachTarget>> {
     if let Some(group) = group {
-        return group.come();
+        return group.take_new();
     }
     if let Some(process) = args.process {
         if process == std::process::id() {
@@ -225,22 +226,22 @@ fn targets(
     };
     let found = linux::find_threads(name).context("look for threads in /proc")?;
     if found.is_empty() {
-        bail!("no process or thread is called `{name}`; `ps -eLo pid,tid,comm` shows names");
+        bail!("no process or thread is named `{name}`; `ps -eLo pid,tid,comm` shows names");
     }
     let all = found.into_iter();
     let held = all.map(|(process, threads)| AttachTarget::found(process, threads));
     let held: Result<Vec<_>, _> = held.collect();
     let held: Vec<AttachTarget> = held?.into_iter().flatten().collect();
-    match held.is_empty() {
-        true => bail!("all that were called `{name}` have ended"),
-        false => Ok(held),
+    if held.is_empty() {
+        bail!("all processes and threads named `{name}` have ended");
     }
+    Ok(held)
 }
 
 fn beginning(args: &AttachArgs, targets: &[AttachTarget], group: Option<&FollowedGroup>) -> String {
     let what = match targets {
         all if let Some(group) = group => format!(
-            "{} in {}, and those that come",
+            "{} in {}, and later ones",
             match all.len() {
                 1 => "1 process".to_owned(),
                 more => format!("{more} processes"),
@@ -248,15 +249,15 @@ fn beginning(args: &AttachArgs, targets: &[AttachTarget], group: Option<&Followe
             group.group.folder().display()
         ),
         [] => "the command".into(),
-        [one] => format!("process {}", one.process),
+        [target] => format!("process {}", target.process),
         more => format!("{} processes", more.len()),
     };
     match args.duration {
         Some(time) => format!(
-            "watching {what} for {}; Ctrl-C ends it",
+            "watching {what} for {}; Ctrl-C ends the measurement",
             Unit::Auto.write_nanos(time)
         ),
-        None => format!("watching {what}; Ctrl-C ends it"),
+        None => format!("watching {what}; Ctrl-C ends the measurement"),
     }
 }
 
@@ -266,16 +267,16 @@ fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
         all.push(Caveat::new(
             CaveatKind::AbilityAbsent,
             format!(
-                "this kernel does not show what a CPU is in ({reason}): a wake by an interrupt that no tracepoint tells of is taken for one by the thread that was interrupted"
+                "this kernel does not show whether a CPU is in an interrupt ({reason}): a wakeup by an interrupt without a tracepoint counts as one by the interrupted thread"
             ),
-            "use a kernel for x86 with CONFIG_KALLSYMS_ALL=y, or look at the other ways of waking alone",
+            "use an x86 kernel with CONFIG_KALLSYMS_ALL=y, or ignore rows that are woken by a thread",
         ));
     }
     if probe.renumbers() {
         all.push(Caveat::new(
             CaveatKind::AbilityAbsent,
-            "threads are told by the kernel's own numbers, which are not those of this PID namespace (a container)",
-            "go by their names, or attach from outside",
+            "thread IDs are those of the host, not of this PID namespace (a container)",
+            "identify threads by name, or attach from the host",
         ));
     }
     all

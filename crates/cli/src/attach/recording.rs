@@ -1,4 +1,4 @@
-//! What `attach` saw, as a recording.
+//! Recordings of `attach`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -21,16 +21,16 @@ use laggard_record::{Destination, EpisodeWriter, Recorder};
 use crate::args::AttachArgs;
 use crate::measuring;
 
-/// So many lines there may be: threads, by how they are woken and the CPU that they run
-/// on first.
-const MOST_LINES: usize = 4_096;
-/// So many may wait until it is known what is late.
-const MOST_UNDECIDED: usize = 256;
-/// So long after it was told of an activation it may be asked where it was recorded.
-const REMEMBERED: Nanos = Nanos::from_secs(2);
+/// Maximum number of lines: threads, by the way in which they are woken and the CPU that they
+/// run on first.
+const MAX_LINES: usize = 4_096;
+/// Maximum number of episodes that wait for their deadline.
+const MAX_UNDECIDED: usize = 256;
+/// Time for which the place of a cycle in the recording is kept.
+const MAX_AGE: Nanos = Nanos::from_secs(2);
 
-/// A recording of threads that are watched. Where the disk refuses, nothing more is
-/// kept, and [`AttachRecording::end`] says why: the figures are good without.
+/// Recording of the measured threads. After a write error nothing more is kept, and
+/// [`AttachRecording::end`] returns the error; the report is valid without the recording.
 #[derive(Debug)]
 pub(super) struct AttachRecording {
     place: Destination,
@@ -47,47 +47,46 @@ struct Writing {
     stop: Arc<AtomicBool>,
     lines: BTreeMap<(Cpu, WatchedTask), LineId>,
     /// By line.
-    seen: Vec<LineKept>,
-    threads: HashMap<u32, ThreadKept>,
-    /// By name: the number of each thread, and its place among those of the name, from 1.
+    kept_lines: Vec<LineState>,
+    threads: HashMap<u32, ThreadState>,
+    /// By name: the number of each thread, and its place among the threads of the name, from 1.
     names: HashMap<ThreadName, HashMap<u32, u32>>,
-    /// Where the last activations are, by thread, origin and end.
+    /// Places of the last cycles, by thread, due time and end.
     places: BTreeMap<(Nanos, u32, Nanos), (LineId, u64)>,
-    /// The largest from before their deadline was known: whether they were late is not
-    /// known yet.
+    /// Episodes of the longest cycles whose deadline is not known yet.
     undecided: BTreeMap<(Nanos, u32, Nanos), Episode>,
     kept: u64,
     overwritten: u64,
-    /// Activations that have no line, because there are too many.
+    /// Cycles without a line, because there are too many lines.
     unlined: u64,
 }
 
-/// What is known of a line.
+/// State of a line.
 #[derive(Clone, Copy, Debug)]
-struct LineKept {
-    /// The thread that had it last, and how it was woken.
-    of: (u32, WokenWay),
-    /// From which response on it is late; `None`: not known, or not yet.
+struct LineState {
+    /// Latest thread, and the way in which it was woken.
+    thread: (u32, WokenWay),
+    /// Deadline; `None`: not known.
     deadline: Option<Nanos>,
     rows: u64,
     late: LineWatch,
     account: Account,
 }
 
-/// What is known of a thread.
+/// State of a thread.
 #[derive(Clone, Debug, Default)]
-struct ThreadKept {
+struct ThreadState {
     came: u64,
     highest: u64,
-    /// How often it ran without a wake that was seen.
+    /// Number of times that it ran without a wakeup that was seen.
     unseen: u64,
-    /// The line that had most of it lately, which is told of what was lost.
+    /// Latest line of the thread; its losses are counted there.
     line: Option<LineId>,
 }
 
 impl AttachRecording {
-    /// Begins it at `path`, which must not exist or be empty.
-    pub(super) fn begin(
+    /// Creates a recording at `path`, which must not exist or be empty.
+    pub(super) fn create(
         path: &Path,
         args: &AttachArgs,
         deadline: Option<Nanos>,
@@ -114,8 +113,12 @@ impl AttachRecording {
             host: host::identify(&Files::default()),
             ..laggard_model::Manifest::new(Backend::Bpf, plan, clock, Vec::new())
         };
-        let recorder = Recorder::create(place.clone(), manifest)
-            .with_context(|| format!("begin `{}`; give another name with -o", path.display()))?;
+        let recorder = Recorder::create(place.clone(), manifest).with_context(|| {
+            format!(
+                "cannot create `{}`; give another name with -o",
+                path.display()
+            )
+        })?;
         let episodes = EpisodeWriter::new(recorder.folder());
         Ok(Self {
             place,
@@ -125,7 +128,7 @@ impl AttachRecording {
                 book: SymbolBook::new(Arc::clone(&stop)),
                 stop,
                 lines: BTreeMap::new(),
-                seen: Vec::new(),
+                kept_lines: Vec::new(),
                 threads: HashMap::new(),
                 names: HashMap::new(),
                 places: BTreeMap::new(),
@@ -138,10 +141,10 @@ impl AttachRecording {
         })
     }
 
-    /// Counts records, and those that are missing.
+    /// Counts records and missing records.
     pub(super) fn count(&mut self, told: &[ThreadTold]) {
         if let Some(writing) = &mut self.writing {
-            told.iter().for_each(|one| writing.count(one));
+            told.iter().for_each(|record| writing.count(record));
         }
     }
 
@@ -150,7 +153,7 @@ impl AttachRecording {
         self.write(|writing| writing.add(cycles, now));
     }
 
-    /// Adds cycles that had not ended when watching did, and when that was.
+    /// Adds cycles that had not ended at the end of the measurement, with that time.
     pub(super) fn add_unfinished(
         &mut self,
         unfinished: &[(WatchedThread, Nanos, UnfinishedActivation)],
@@ -158,31 +161,31 @@ impl AttachRecording {
         self.write(|writing| writing.add_unfinished(unfinished));
     }
 
-    /// Keeps a late one, with what its CPU did.
+    /// Keeps a late cycle with its trace data.
     pub(super) fn keep(
         &mut self,
-        one: &AttachChosen,
+        cycle: &AttachChosen,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) {
-        self.write(|writing| writing.keep(one, evidence));
+        self.write(|writing| writing.keep(cycle, evidence));
     }
 
-    /// Counts one that was chosen, and is not looked at.
-    pub(super) fn leave_out(&mut self, one: &AttachChosen) {
-        self.write(|writing| match writing.undecided.remove(&key(one)) {
-            // It was looked at before its deadline was known.
-            Some(known) if one.missed() => writing.write(known),
+    /// Counts a cycle that is not analysed.
+    pub(super) fn leave_out(&mut self, cycle: &AttachChosen) {
+        self.write(|writing| match writing.undecided.remove(&key(cycle)) {
+            // It was analysed before its deadline was known.
+            Some(episode) if cycle.missed() => writing.write(episode),
             _ => {
-                writing.leave_out(one);
+                writing.leave_out(cycle);
                 Ok(())
             }
         });
     }
 
-    /// Takes it away again: what was to be watched never began.
+    /// Removes the recording, because the measurement did not start.
     pub(super) fn discard(mut self) {
         if let Some(writing) = self.writing.take() {
-            // Best effort: the error that it did not begin says more.
+            // The error that prevented the start says more than one of the removal.
             let _ = writing.recorder.discard();
         }
     }
@@ -195,7 +198,7 @@ impl AttachRecording {
         }
     }
 
-    /// Ends it: whether it is whole, and what is to be said of it.
+    /// Closes the recording. `is_whole`: the measurement was not interrupted.
     pub(super) fn end(
         mut self,
         is_whole: bool,
@@ -213,18 +216,19 @@ impl AttachRecording {
             (None, false) => State::Interrupted,
         };
         if let Some(mut writing) = self.writing.take() {
-            for line in &mut writing.seen {
-                line.deadline = seen.deadline(line.of.0, line.of.1);
+            for line in &mut writing.kept_lines {
+                line.deadline = seen.deadline(line.thread.0, line.thread.1);
             }
             let ended = writing.end(state, to, caveats, unseen_switches);
-            ended.with_context(|| format!("write `{path}`"))?;
+            ended.with_context(|| format!("cannot write `{path}`"))?;
         }
         measuring::hand_over(self.place.folder())?;
-        self.refused
-            .map_or(Ok(()), |err| Err(err.context(format!("write `{path}`"))))
+        self.refused.map_or(Ok(()), |err| {
+            Err(err.context(format!("cannot write `{path}`")))
+        })
     }
 
-    /// Where it is.
+    /// Path of the recording.
     pub(super) fn path(&self) -> &Path {
         self.place.path()
     }
@@ -238,18 +242,18 @@ impl Writing {
         known.highest = known.highest.max(u64::from(told.sequence) + 1);
         known.unseen = known.unseen.max(thread.unseen.into());
         if matches!(told.what, ThreadHappening::Began) {
-            self.which(&thread);
+            self.place_in_name(&thread);
         }
     }
 
     fn add(&mut self, cycles: &[ThreadCycle], now: Nanos) -> anyhow::Result<()> {
-        let old = now.saturating_sub(REMEMBERED);
+        let old = now.saturating_sub(MAX_AGE);
         self.places = self.places.split_off(&(old, 0, Nanos::ZERO));
         let mut batch = Batch::default();
         for cycle in cycles {
-            let one = &cycle.whole;
-            let place = (one.first_cpu, one.woken.way(), one.done);
-            self.row(&cycle.thread, place, done(one), &mut batch);
+            let whole = &cycle.whole;
+            let place = (whole.first_cpu, whole.woken.way(), whole.done);
+            self.row(&cycle.thread, place, done(whole), &mut batch);
         }
         self.recorder.append(&batch)?;
         self.recorder.flush(now)?;
@@ -262,9 +266,9 @@ impl Writing {
         unfinished: &[(WatchedThread, Nanos, UnfinishedActivation)],
     ) -> anyhow::Result<()> {
         let mut batch = Batch::default();
-        for (thread, at, one) in unfinished {
-            let place = (one.cpu, one.woken.way(), *at);
-            self.row(thread, place, not_done(one, *at), &mut batch);
+        for (thread, at, cycle) in unfinished {
+            let place = (cycle.cpu, cycle.woken.way(), *at);
+            self.row(thread, place, not_done(cycle, *at), &mut batch);
         }
         Ok(self.recorder.append(&batch)?)
     }
@@ -281,8 +285,8 @@ impl Writing {
             return;
         };
         let place = usize::from(line.0);
-        let seq = self.seen[place].rows;
-        self.seen[place].rows += 1;
+        let seq = self.kept_lines[place].rows;
+        self.kept_lines[place].rows += 1;
         if let Some(known) = self.threads.get_mut(&thread.number) {
             known.line = Some(line);
         }
@@ -292,15 +296,15 @@ impl Writing {
     }
 
     fn line(&mut self, cpu: Cpu, thread: &WatchedThread, way: WokenWay) -> Option<LineId> {
-        let task = WatchedTask::new(thread.name, self.which(thread), way);
+        let task = WatchedTask::new(thread.name, self.place_in_name(thread), way);
         if let Some(&line) = self.lines.get(&(cpu, task)) {
-            self.seen[usize::from(line.0)].of = (thread.number, way);
+            self.kept_lines[usize::from(line.0)].thread = (thread.number, way);
             return Some(line);
         }
-        let line = LineId::at(self.lines.len()).filter(|_| self.lines.len() < MOST_LINES)?;
+        let line = LineId::at(self.lines.len()).filter(|_| self.lines.len() < MAX_LINES)?;
         self.lines.insert((cpu, task), line);
-        self.seen.push(LineKept {
-            of: (thread.number, way),
+        self.kept_lines.push(LineState {
+            thread: (thread.number, way),
             deadline: None,
             rows: 0,
             late: LineWatch {
@@ -319,64 +323,64 @@ impl Writing {
         Some(line)
     }
 
-    /// Which thread of its name it is, from 1.
-    fn which(&mut self, thread: &WatchedThread) -> u32 {
-        let all = self.names.entry(thread.name).or_default();
-        let next = u32::try_from(all.len() + 1).unwrap_or(u32::MAX);
-        *all.entry(thread.number).or_insert(next)
+    /// Returns the place of a thread among the threads of its name, from 1.
+    fn place_in_name(&mut self, thread: &WatchedThread) -> u32 {
+        let threads = self.names.entry(thread.name).or_default();
+        let next = u32::try_from(threads.len() + 1).unwrap_or(u32::MAX);
+        *threads.entry(thread.number).or_insert(next)
     }
 
     fn keep(
         &mut self,
-        one: &AttachChosen,
+        cycle: &AttachChosen,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) -> anyhow::Result<()> {
-        let Some(deadline) = one.deadline() else {
-            self.wait_for_deadline(one, evidence);
+        let Some(deadline) = cycle.deadline() else {
+            self.wait_for_deadline(cycle, evidence);
             return Ok(());
         };
-        // One of the largest, which is in time.
-        if !one.missed() {
+        // One of the longest cycles, but in time.
+        if !cycle.missed() {
             return Ok(());
         }
-        let known = self.undecided.remove(&key(one));
-        let late = match known {
-            Some(known) => Some(Episode {
+        let late = match self.undecided.remove(&key(cycle)) {
+            Some(episode) => Some(Episode {
                 threshold_ns: deadline,
-                ..known
+                ..episode
             }),
-            None => self.episode(one, evidence),
+            None => self.episode(cycle, evidence),
         };
         match late {
             Some(episode) => self.write(episode),
             None => {
-                self.leave_out(one);
+                self.leave_out(cycle);
                 Ok(())
             }
         }
     }
 
-    /// One of the largest, of which it is not known yet whether it was late.
+    /// Keeps one of the longest cycles until its deadline is known.
     fn wait_for_deadline(
         &mut self,
-        one: &AttachChosen,
+        cycle: &AttachChosen,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) {
-        if self.undecided.len() < MOST_UNDECIDED
-            && let Some(episode) = self.episode(one, evidence)
+        if self.undecided.len() < MAX_UNDECIDED
+            && let Some(episode) = self.episode(cycle, evidence)
         {
-            self.undecided.insert(key(one), episode);
+            self.undecided.insert(key(cycle), episode);
         }
     }
 
-    /// `None`: it is in no line, or what its CPU did does not explain it.
+    /// Returns the episode of a cycle; `None`: it has no line, or the trace data of its CPU does
+    /// not explain it.
     fn episode(
         &self,
-        one: &AttachChosen,
+        cycle: &AttachChosen,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) -> Option<Episode> {
-        let &(line, seq) = self.places.get(&key(one))?;
-        let episode = one.episode(evidence)?;
+        let &(line, seq) = self.places.get(&key(cycle))?;
+        let episode = cycle.episode(evidence)?;
         Some(Episode {
             line,
             seq,
@@ -386,7 +390,7 @@ impl Writing {
 
     fn write(&mut self, episode: Episode) -> anyhow::Result<()> {
         self.kept += 1;
-        self.seen[usize::from(episode.line.0)].late.kept += 1;
+        self.kept_lines[usize::from(episode.line.0)].late.kept += 1;
         self.overwritten += u64::from(episode.evidence.overwritten);
         self.book.note(&episode.evidence);
         if let Some(waiter) = episode.thread {
@@ -398,12 +402,12 @@ impl Writing {
         })?)
     }
 
-    fn leave_out(&mut self, one: &AttachChosen) {
-        let activation = *one.activation();
+    fn leave_out(&mut self, cycle: &AttachChosen) {
+        let activation = *cycle.activation();
         let way = activation.woken.way();
-        let line = self.line(activation.first_cpu, one.thread(), way);
-        if let Some(line) = line.filter(|_| one.missed()) {
-            let late = &mut self.seen[usize::from(line.0)].late;
+        let line = self.line(activation.first_cpu, cycle.thread(), way);
+        if let Some(line) = line.filter(|_| cycle.missed()) {
+            let late = &mut self.kept_lines[usize::from(line.0)].late;
             late.surplus += 1;
             let untraced = late.untraced.get_or_insert_default();
             untraced.add(1, activation.response());
@@ -412,12 +416,12 @@ impl Writing {
 
     fn notes(&self, unseen_switches: Option<u64>) -> EpisodeNotes {
         EpisodeNotes {
-            thresholds_ns: self.seen.iter().map(|line| line.deadline).collect(),
+            thresholds_ns: self.kept_lines.iter().map(|line| line.deadline).collect(),
             kept: self.kept,
-            surplus: self.seen.iter().map(|line| line.late.surplus).sum(),
+            surplus: self.kept_lines.iter().map(|line| line.late.surplus).sum(),
             overwritten: self.overwritten,
             unseen_switches,
-            lines: self.seen.iter().map(|line| line.late).collect(),
+            lines: self.kept_lines.iter().map(|line| line.late).collect(),
             ..EpisodeNotes::default()
         }
     }
@@ -429,23 +433,26 @@ impl Writing {
         mut caveats: Vec<Caveat>,
         unseen_switches: Option<u64>,
     ) -> anyhow::Result<()> {
-        // Nobody knows what is late there: the largest are what there is to look at.
+        // Without a deadline, the longest cycles are the episodes.
         for (_, episode) in std::mem::take(&mut self.undecided) {
-            if self.seen[usize::from(episode.line.0)].deadline.is_none() {
+            if self.kept_lines[usize::from(episode.line.0)]
+                .deadline
+                .is_none()
+            {
                 self.write(episode)?;
             }
         }
         for thread in self.threads.values() {
             let lost = thread.highest.saturating_sub(thread.came);
             if let Some(line) = thread.line {
-                let account = &mut self.seen[usize::from(line.0)].account;
+                let account = &mut self.kept_lines[usize::from(line.0)].account;
                 account.lost += lost + thread.unseen;
                 account.losses.add(LossReason::RingFull, lost);
                 account.losses.add(LossReason::WakingUnseen, thread.unseen);
                 account.losses.whole += thread.unseen;
             }
         }
-        let accounts: Vec<Account> = self.seen.iter().map(|line| line.account).collect();
+        let accounts: Vec<Account> = self.kept_lines.iter().map(|line| line.account).collect();
         let mut losses = Losses::default();
         for account in &accounts {
             losses.merge(&account.losses);
@@ -454,7 +461,7 @@ impl Writing {
             caveats.push(Caveat::new(
                 CaveatKind::Losses,
                 format!(
-                    "{} activations are not in the recording: it has {MOST_LINES} ways of threads to be woken, on the CPUs that they ran on",
+                    "{} cycles are not in the recording: it has the maximum of {MAX_LINES} series (thread, way of waking, CPU)",
                     self.unlined
                 ),
                 "attach to fewer threads (`--tid`, `--comm`)",
@@ -476,41 +483,41 @@ impl Writing {
     }
 }
 
-/// When it ended, whose it was, and when it was due: no two have the same.
-fn key(one: &AttachChosen) -> (Nanos, u32, Nanos) {
-    let activation = one.activation();
-    (activation.done, one.thread().number, activation.origin)
+/// Returns the end, the thread and the due time of a cycle, which identify it.
+fn key(cycle: &AttachChosen) -> (Nanos, u32, Nanos) {
+    let activation = cycle.activation();
+    (activation.done, cycle.thread().number, activation.origin)
 }
 
-/// One that ended, as a row.
-fn done(one: &ThreadActivation) -> Activation {
+/// Returns the row of a cycle that ended.
+fn done(cycle: &ThreadActivation) -> Activation {
     let mut steps = [None; STAGES.len()];
-    let mut before = one.origin;
-    let seen = [
-        (Stage::Waking, one.waking, one.wake_seen),
-        // Else it ran before, nobody knows when.
-        (Stage::Running, one.running, one.run_seen),
-        (Stage::Done, one.done, true),
+    let mut before = cycle.origin;
+    let stages = [
+        (Stage::Waking, cycle.waking, cycle.wake_seen),
+        // Otherwise it ran before, at an unknown time.
+        (Stage::Running, cycle.running, cycle.run_seen),
+        (Stage::Done, cycle.done, true),
     ];
-    for (stage, at, is_seen) in seen {
+    for (stage, at, is_seen) in stages {
         if is_seen {
             steps[stage.index()] = Some(at.saturating_sub(before));
             before = at;
         }
     }
-    row(one.origin, steps, false)
+    row(cycle.origin, steps, false)
 }
 
-/// One that was not done when watching ended.
-fn not_done(one: &UnfinishedActivation, at: Nanos) -> Activation {
+/// Returns the row of a cycle that had not ended at the end of the measurement.
+fn not_done(cycle: &UnfinishedActivation, at: Nanos) -> Activation {
     let mut steps = [None; STAGES.len()];
-    let mut before = one.origin;
-    if let Some(running) = one.running {
+    let mut before = cycle.origin;
+    if let Some(running) = cycle.running {
         steps[Stage::Running.index()] = Some(running.saturating_sub(before));
         before = running;
     }
     steps[Stage::Done.index()] = Some(at.saturating_sub(before));
-    row(one.origin, steps, true)
+    row(cycle.origin, steps, true)
 }
 
 fn row(expiry: Nanos, steps: [Option<Nanos>; STAGES.len()], is_cut: bool) -> Activation {

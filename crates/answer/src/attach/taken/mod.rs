@@ -82,9 +82,10 @@ impl AttachChosen {
         }
         let cpu = one.first_cpu;
         let evidence = evidence(cpu, one.origin.saturating_sub(BEFORE), one.done + AFTER);
-        let mut way = match is_moved {
-            true => vec![(Stage::IrqElsewhere, one.waking)],
-            false => own_handler(one.woken, &evidence, one.due, one.waking),
+        let mut way = if is_moved {
+            vec![(Stage::IrqElsewhere, one.waking)]
+        } else {
+            own_handler(one.woken, &evidence, one.due, one.waking)
         };
         way.extend([
             (Stage::Waking, one.waking),

@@ -14,7 +14,7 @@ fn what_is_not_there_is_refused_with_a_reason() {
         ),
         (
             &["--comm", "no such name", "-d", "1s"],
-            "no process or thread is called",
+            "no process or thread is named",
         ),
         (
             &["1", "--tid", "4194303", "-d", "1s"],
@@ -91,5 +91,8 @@ fn in_a_pid_namespace_a_warning_names_the_numbers_of_the_kernel() {
     let text = String::from_utf8_lossy(&output.stdout);
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = words.join(" ");
-    assert!(words.contains("the kernel's own numbers"), "{text} {said}");
+    assert!(
+        words.contains("thread IDs are those of the host"),
+        "{text} {said}"
+    );
 }

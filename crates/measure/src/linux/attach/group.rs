@@ -1,66 +1,67 @@
-//! Control groups (version 2) whose processes are meant.
+//! Control groups (version 2) to measure.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// What units that have a control group end in: systemd.unit(5). Names may have other
-/// dots.
-const ENDINGS: [&str; 6] = ["service", "scope", "slice", "socket", "mount", "swap"];
+/// Suffixes of units that have a control group: systemd.unit(5). Names may have other dots.
+const SUFFIXES: [&str; 6] = ["service", "scope", "slice", "socket", "mount", "swap"];
 
-/// So deep a group lies below the first, at most.
-const DEEPEST: usize = 32;
+/// Maximum depth of a group below the root.
+const MAX_DEPTH: usize = 32;
 
-/// Why a group cannot be had.
+/// Reason why a control group cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// There are none of version 2.
+    /// No control groups of version 2.
     #[error(
         "no control groups of version 2 are mounted here; give processes by number or by --comm"
     )]
     NoGroups,
-    /// There is no such group.
+    /// No such group.
     #[error(
-        "there is no control group `{0}`; give it as `/proc/PID/cgroup` shows it, or as a folder below {1}"
+        "there is no control group `{0}`; give its path as in `/proc/PID/cgroup`, or a directory below {1}"
     )]
     NoGroup(String, PathBuf),
-    /// There is no such unit.
+    /// No such unit.
     #[error(
-        "no control group is called `{0}`: a unit has one while it runs; `systemctl status {0}` tells"
+        "there is no control group of the unit `{0}`: a unit has one while it runs; see `systemctl status {0}`"
     )]
     NoUnit(String),
-    /// There are several.
-    #[error("several control groups are called `{0}`: {1}; give one of them with --cgroup")]
-    Several(String, String),
-    /// Its threads are of processes that are in a group above it.
+    /// Several groups of this unit.
     #[error(
-        "the control group `{0}` has threads and no processes (its type is threaded): give the group above it, or a process with --tid"
+        "there are several control groups of the unit `{0}`: {1}; give one of them with --cgroup"
+    )]
+    Several(String, String),
+    /// Threaded group: the processes of its threads are in a parent group.
+    #[error(
+        "the control group `{0}` has threads and no processes (its type is threaded): give its parent group, or a process with --tid"
     )]
     Threaded(String),
-    /// The system refused.
-    #[error("look for control groups in {0}: {1}")]
+    /// System error.
+    #[error("cannot search control groups in {0}: {1}")]
     Refused(PathBuf, io::Error),
 }
 
-/// A control group, with those below it. It may come and go.
+/// Control group with its children. It may disappear and appear again.
 #[derive(Clone, Debug)]
 pub struct AttachGroup {
     folder: PathBuf,
 }
 
 impl AttachGroup {
-    /// The group at `path`: a folder, or as `/proc/PID/cgroup` shows it.
+    /// Finds the group at `path`: a directory, or a path of `/proc/PID/cgroup`.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn at(path: &str) -> Result<Self, GroupError> {
         let root = root()?;
         let given = Path::new(path);
         let parts = given.components();
         let inner = parts.filter(|part| matches!(part, Component::Normal(_)));
         let below = root.join(inner.collect::<PathBuf>());
-        // No path is not the whole machine: a variable that is not set.
+        // An empty path is probably an unset variable, not the whole machine.
         let has_up = given.components().any(|part| part == Component::ParentDir);
         let is_good = !has_up && !path.is_empty();
         let folders = [given.to_path_buf(), below];
@@ -76,16 +77,17 @@ impl AttachGroup {
         }
     }
 
-    /// The group of the unit `name`; without an ending, it is a service.
+    /// Finds the group of the unit `name`; without a suffix, it is a service.
     ///
     /// # Errors
-    /// When there is none, or more than one.
+    /// If there is none, or more than one.
     pub fn of_unit(name: &str) -> Result<Self, GroupError> {
         let root = root()?;
-        let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-        let full = match ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
-            true => name.to_owned(),
-            false => format!("{name}.service"),
+        let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
+        let full = if suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix)) {
+            name.to_owned()
+        } else {
+            format!("{name}.service")
         };
         let mut found = Vec::new();
         let mut look = |folder: &Path| {
@@ -166,7 +168,7 @@ fn root() -> Result<PathBuf, GroupError> {
 /// Looks at a folder and all below it. One that goes meanwhile is none.
 fn each_below(folder: &Path, depth: usize, look: &mut impl FnMut(&Path)) -> io::Result<()> {
     look(folder);
-    if depth == DEEPEST {
+    if depth == MAX_DEPTH {
         return Ok(());
     }
     for entry in fs::read_dir(folder)?.flatten() {

@@ -1,4 +1,4 @@
-//! Threads that are not ours, seen from outside; `bpf/attach.bpf.c`.
+//! Measures threads of other programs; `bpf/attach.bpf.c`.
 
 mod calls;
 mod group;
@@ -26,63 +26,61 @@ pub use group::{AttachGroup, GroupError};
 pub use marks::MarkReader;
 pub use target::{AttachTarget, find_threads};
 
-/// Records of a CPU that may wait: at 100 ms between two looks, 80,000 a second.
+/// Size of the ring of a CPU: with 100 ms between two reads, 80,000 records a second.
 const RING_BITS: u32 = 13;
-/// With more CPUs each has fewer, so that all of them are 90 MB at most.
+/// With more CPUs the rings are smaller, so that they take at most 90 MB.
 const MANY_CPUS: usize = 64;
 const RING_BITS_OF_MANY: u32 = 11;
-/// Threads that can be chosen one by one.
-const MOST_CHOSEN: usize = 4_096;
+/// Maximum number of threads for `--tid`.
+const MAX_CHOSEN: usize = 4_096;
 
-/// Why threads cannot be watched.
+/// Reason why threads cannot be watched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// The programs cannot be had.
+    /// The BPF programs are not available.
     #[error("threads cannot be watched here: {}; {}", .0.reason, .0.remedy)]
     Absent(Absence),
-    /// There is no such process.
+    /// No such process.
     #[error("process {0} cannot be attached to: {1}")]
     NoProcess(u32, String),
-    /// Each process that is watched takes a descriptor, and there is none left.
+    /// No file descriptor is left for this process.
     #[error(
-        "process {0} cannot be held: no more files can be opened; raise the limit (`ulimit -Hn`), or attach to fewer processes"
+        "process {0} cannot be watched: too many open files; raise the limit (`ulimit -Hn`), or attach to fewer processes"
     )]
     TooManyFiles(u32),
-    /// None of what was meant was found by the programs.
+    /// The BPF programs found none of the threads.
     #[error(
-        "no thread of what was named can be watched: it has ended, or the kernel does not show it to BPF programs"
+        "none of these threads can be watched: they have ended, or the kernel hides them from BPF programs"
     )]
     Nobody,
-    /// There is no such thread in it.
+    /// No such thread in the process.
     #[error("process {0} has no thread {1}")]
     NoThread(u32, u32),
-    /// Threads are not called the same here and in the kernel.
+    /// Thread IDs of this PID namespace are not those of the kernel.
     #[error(
-        "single threads cannot be chosen in a PID namespace (a container), where the kernel calls them otherwise; attach to the whole process, or from outside"
+        "--tid does not work in a PID namespace (a container), where the kernel uses other thread IDs; attach to the whole process, or from the host"
     )]
     Namespace,
-    /// Too many were chosen.
-    #[error(
-        "{0} threads are more than can be chosen one by one ({MOST_CHOSEN}); attach to whole processes"
-    )]
+    /// Too many threads.
+    #[error("--tid takes at most {MAX_CHOSEN} threads, not {0}; attach to whole processes")]
     TooMany(usize),
 }
 
-/// What could not be told of all threads together.
+/// Losses of all threads together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AttachLosses {
     /// Records that were overwritten before they were read.
     pub overwritten: u64,
-    /// Records whose instants are not in order: CPUs that disagree on the time.
+    /// Records with times out of order: the clocks of two CPUs disagree.
     pub disordered: u64,
-    /// Threads that could not be watched, because the kernel had no memory.
+    /// Threads for which the kernel had no memory.
     pub no_storage: u64,
-    /// How often the kernel did not call a program, because it ran already.
+    /// Calls of BPF programs that the kernel skipped, because the program already ran.
     pub skipped: u64,
 }
 
-/// Watches threads, as long as it lives.
+/// Probe that watches threads until it is dropped.
 #[derive(Debug)]
 pub struct AttachProbe {
     loaded: LoadedObject,
@@ -93,12 +91,12 @@ pub struct AttachProbe {
 }
 
 impl AttachProbe {
-    /// Loads and attaches the programs, which watch nobody yet.
+    /// Loads and attaches the BPF programs. They watch no thread yet.
     ///
     /// # Errors
-    /// When the kernel does not take them.
+    /// If the kernel refuses them.
     pub fn new() -> Result<Self, AttachError> {
-        // Without knowing what a CPU is in, the rest is told.
+        // Without the interrupt state of a CPU, all else can be measured.
         Self::load(objects::ATTACH_COUNTED, None)
             .or_else(|refused| Self::load(objects::ATTACH, Some(refused.reason)))
             .map_err(|refused| AttachError::Absent(absent(&refused)))
@@ -113,7 +111,7 @@ impl AttachProbe {
         let sizes = [
             ("heads", cpus),
             ("records", cpus << bits),
-            ("chosen", MOST_CHOSEN),
+            ("chosen", MAX_CHOSEN),
         ];
         let mut loaded = object.load(&[], &sizes, |open| {
             objects::leave_out_absent(open)?;
@@ -127,7 +125,7 @@ impl AttachProbe {
         };
         let rings = rings.map_err(|err| ObjectRefused::because(err.to_string()))?;
         loaded.attach()?;
-        // Not before all are attached: what begins must be seen to end.
+        // Only after all programs are attached: each start needs its end.
         let begun = AttachState {
             begun: 1,
             ..AttachState::default()
@@ -142,22 +140,22 @@ impl AttachProbe {
         })
     }
 
-    /// Watches these, and what they start where whole processes are meant.
+    /// Watches these threads or processes. Threads that a whole process starts are included.
     ///
     /// # Errors
-    /// When one of them is not there, or cannot be watched.
+    /// If one of them does not exist or cannot be watched.
     pub fn watch(&mut self, targets: &[AttachTarget]) -> Result<(), AttachError> {
         if targets.is_empty() {
             return Ok(());
         }
         let chosen: Vec<u32> = targets
             .iter()
-            .flat_map(|one| one.threads.iter().copied())
+            .flat_map(|target| target.threads.iter().copied())
             .collect();
         if !chosen.is_empty() && self.renumbers {
             return Err(AttachError::Namespace);
         }
-        if chosen.len() > MOST_CHOSEN {
+        if chosen.len() > MAX_CHOSEN {
             return Err(AttachError::TooMany(chosen.len()));
         }
         let marked = || -> Result<(), ObjectRefused> {
@@ -170,9 +168,10 @@ impl AttachProbe {
             debug_assert_eq!(threads.map_type(), MapType::TaskStorage);
             for target in targets {
                 let marked = AttachThread {
-                    process: match target.threads.is_empty() {
-                        true => ATTACH_ALL,
-                        false => ATTACH_CHOSEN,
+                    process: if target.threads.is_empty() {
+                        ATTACH_ALL
+                    } else {
+                        ATTACH_CHOSEN
                     },
                     ..AttachThread::default()
                 };
