@@ -53,11 +53,16 @@ impl Attended {
                     .or_insert_with(|| LineSeen::new(deadline, self.asked.period, false));
             }
         }
+        let busy = self.busy(measured.to);
         let mut rows = Vec::new();
         for (&(number, way), line) in &self.lines {
             if let Some(seen) = self.threads.get(&number) {
                 let unfinished = self.unfinished_of(number, way);
-                rows.push(row(seen, way, line, unfinished, measured, symbols));
+                let mut row = row(seen, way, line, unfinished, measured, symbols);
+                if busy.contains(&number) {
+                    row.drop_deadline();
+                }
+                rows.push(row);
             }
         }
         rows.sort_by_key(|row| (!row.is_real_time, Reverse(row.activations), row.number));
@@ -315,6 +320,7 @@ fn row(
         largest_response: line.slowest.as_ref().map(|one| largest(one, measured.from)),
         largest_latency: line.latest.as_ref().map(|one| largest(one, measured.from)),
         deadline: deadline(seen, line, measured),
+        is_busy: false,
         unfinished,
     }
 }

@@ -5,6 +5,7 @@
 
 mod beside;
 mod build;
+mod busy;
 mod cause;
 mod course;
 mod cycle;
@@ -69,6 +70,8 @@ pub struct AttachAsked {
     pub steps: bool,
     /// What ends a cycle.
     pub cycle: CycleChoice,
+    /// Whether the user named the threads: each has the deadline, also a busy one.
+    pub names_threads: bool,
 }
 
 /// Losses, of all threads together.

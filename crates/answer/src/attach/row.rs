@@ -413,6 +413,9 @@ pub struct AttachRow {
     /// Comparison with the deadline; absent: the row has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<AttachDeadline>,
+    /// Whether the thread is busy: it computes for most of the time, waits only for locks,
+    /// and has no period. A deadline for the whole process does not apply to it.
+    pub is_busy: bool,
     /// Cycle that had not ended at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<AttachUnfinished>,
@@ -431,6 +434,15 @@ impl AttachRow {
     /// Cycle that had not ended at the end and is past its deadline.
     pub fn overdue(&self) -> Option<&AttachUnfinished> {
         self.unfinished.as_ref().filter(|cycle| cycle.overdue)
+    }
+
+    /// Marks the thread as busy: the deadline does not apply to it.
+    pub(super) fn drop_deadline(&mut self) {
+        self.is_busy = true;
+        self.deadline = None;
+        if let Some(cycle) = &mut self.unfinished {
+            cycle.overdue = false;
+        }
     }
 
     /// Whether its cycles have a period, estimated or given.

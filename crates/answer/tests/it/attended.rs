@@ -461,6 +461,89 @@ fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
     }
 }
 
+/// A thread that is late nearly always has no regular period; its sleeps until an absolute time
+/// still start its cycles.
+#[test]
+fn irregular_sleeps_until_a_time_are_the_home_wait() {
+    let mut script = Script::new(1);
+    let condition = site("futex", 0x2000, 0x80, 0);
+    for round in 0..40 {
+        let due = 1_000 * round * round;
+        script.add(
+            TIMER,
+            (due, due + 10, due + 100),
+            (ActivationEnd::Slept, condition),
+        );
+        script.add(
+            by_thread(5, b"other"),
+            (due + 300, due + 300, due + 350),
+            (ActivationEnd::Slept, condition),
+        );
+        let back = (due + 600, due + 600, due + 700);
+        let home = (ActivationEnd::Slept, sleep_until());
+        script.add(by_thread(5, b"other"), back, home);
+    }
+
+    let report = report(9, script.records);
+
+    let row = &report.rows[0];
+    assert_eq!((report.rows.len(), row.activations), (1, 40));
+    assert_eq!(row.home.as_ref().unwrap().kind, WaitKind::SleepUntil);
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 40);
+}
+
+/// A thread that computes and only waits for a lock now and then, as a thread of Python does.
+fn busy() -> Script {
+    let mut script = Script::new(2);
+    let lock = site("futex", 0x2000, 0x80, 0);
+    let mut due = 0;
+    for round in 0..10 {
+        let to = due + 1_700 + 37 * round * round;
+        script.add(
+            by_thread(1_001, b"main"),
+            (due, due, to),
+            (ActivationEnd::Slept, lock),
+        );
+        due = to + 100;
+    }
+    script
+}
+
+#[test]
+fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
+    let run = |names_threads| {
+        let asked = AttachAsked {
+            names_threads,
+            ..asked(9)
+        };
+        let mut records = cycles_with_a_lock().records;
+        records.extend(busy().records);
+        let mut seen = Attended::new(asked.clone());
+        seen.told(&mut records, Nanos::MAX);
+        let measured = AttachMeasured {
+            asked,
+            to: Nanos::from_us(20_000),
+            ..measurement(&seen)
+        };
+        let report = seen.report(&measured, &Symbols::default());
+        let busy = report.rows.iter().filter(|row| row.number == 2);
+        assert!(busy.clone().all(|row| row.is_busy != names_threads));
+        let deadlines = busy.filter(|row| row.deadline.is_some()).count();
+        (deadlines, report.worst.unwrap().number, report.held.misses)
+    };
+
+    assert_eq!(run(false), (0, 1, 20));
+    let (deadlines, _, misses) = run(true);
+    assert!(deadlines > 0 && misses > 20, "{misses}");
+}
+
+#[test]
+fn deadline_applies_to_a_busy_thread_without_others() {
+    let report = report(9, busy().records);
+
+    assert_eq!((report.held.activations, report.held.misses), (10, 10));
+}
+
 #[test]
 fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
     let absolute = (ActivationEnd::Slept, sleep_until());
@@ -720,6 +803,7 @@ fn asked(rows: usize) -> AttachAsked {
         rows,
         steps: false,
         cycle: CycleChoice::Auto,
+        names_threads: false,
     }
 }
 
@@ -822,6 +906,7 @@ fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted
         rows: 9,
         steps: false,
         cycle: CycleChoice::Auto,
+        names_threads: false,
     };
     let seen = |period| {
         let mut seen = Attended::new(asked(period));

@@ -205,6 +205,7 @@ fn asked(args: &AttachArgs) -> anyhow::Result<AttachAsked> {
         rows: args.rows as usize,
         steps: args.every.is_some(),
         cycle: args.cycle.clone(),
+        names_threads: !args.tid.is_empty() || args.comm.is_some(),
     })
 }
 

@@ -75,6 +75,7 @@ fn row(name: &str, tid: u32) -> AttachRow {
         largest_response: None,
         largest_latency: None,
         deadline: Some(deadline(0)),
+        is_busy: false,
         unfinished: None,
     }
 }
@@ -453,6 +454,19 @@ fn findings_compare_the_cycles_with_the_period() {
             "no `{fact}` in {findings:?}"
         );
     }
+}
+
+#[test]
+fn busy_thread_has_no_deadline_and_a_reason() {
+    let row = AttachRow {
+        deadline: None,
+        is_busy: true,
+        ..row("count", 7)
+    };
+
+    let reason =
+        "No deadline: the thread computes most of the time and has no period; `--tid` applies it.";
+    assert_eq!(phrase::findings(&row)[0], reason);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use laggard_model::{Nanos, ThreadActivation, WaitSite};
 
-use super::site::SiteKey;
+use super::site::{SiteKey, WaitKind};
 use crate::attach::period::period;
 
 /// Sleeps that a decision considers, the newest.
@@ -14,6 +14,9 @@ const MAX_SLEEPS: usize = 128;
 const MIN_PERIODIC: usize = 8;
 /// Without a period, a home wait has at least this share of the sleeps that can be one.
 const MIN_SHARE: f64 = 0.8;
+
+/// Share of the sleeps that a site with absolute times has at least, if no site is periodic.
+const MIN_TIMED_SHARE: f64 = 0.2;
 
 /// Home wait of a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -82,8 +85,17 @@ impl Sleeps {
         self.last = None;
     }
 
-    /// Returns the home wait: the site whose wakes carry the period, otherwise the one at
-    /// which the thread nearly always sleeps. `is_final`: decide with the sleeps so far.
+    /// Whether all newest sleeps are waits for locks and conditions.
+    pub(super) fn are_for_locks(&self) -> bool {
+        self.newest
+            .iter()
+            .all(|sleep| matches!(sleep.key.kind, WaitKind::Lock | WaitKind::Condition))
+    }
+
+    /// Returns the home wait: the site whose wakes carry the period, otherwise one with sleeps
+    /// until an absolute time (a thread that is often late may have no regular period),
+    /// otherwise the site at which the thread nearly always sleeps. `is_final`: decide with the
+    /// sleeps so far.
     pub(in crate::attach) fn home(&self, is_final: bool) -> Home {
         let mut sites: BTreeMap<SiteKey, SiteSleeps> = BTreeMap::new();
         for sleep in self.newest.iter().filter(|one| one.key.kind.can_be_home()) {
@@ -112,6 +124,19 @@ impl Sleeps {
             return Home::Undecided;
         }
         let total: usize = sites.values().map(|sleeps| sleeps.origins.len()).sum();
+        let has_times = |key: &SiteKey, sleeps: &SiteSleeps| {
+            let count = sleeps.origins.len();
+            key.kind.is_sure()
+                && count >= MIN_PERIODIC
+                && count as f64 >= MIN_TIMED_SHARE * total as f64
+        };
+        let timed = sites
+            .iter()
+            .filter(|(key, sleeps)| has_times(key, sleeps))
+            .max_by_key(|(_, sleeps)| sleeps.origins.len());
+        if let Some((key, sleeps)) = timed {
+            return Home::At(*key, sleeps.site);
+        }
         let most = sites.iter().max_by_key(|(_, sleeps)| sleeps.origins.len());
         match most {
             Some((key, sleeps)) if sleeps.origins.len() as f64 >= MIN_SHARE * total as f64 => {

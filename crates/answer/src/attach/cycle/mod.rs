@@ -121,6 +121,11 @@ pub(super) struct CycleBuilder {
 }
 
 impl CycleBuilder {
+    /// Whether the newest sleeps of the thread were waits for locks and conditions only.
+    pub(super) fn waits_only_for_locks(&self) -> bool {
+        self.sleeps.are_for_locks()
+    }
+
     /// The home wait of the thread as far as it is known.
     pub(super) fn home(&self) -> Home {
         self.home.unwrap_or(Home::Undecided)

@@ -108,5 +108,5 @@ fn a_process_that_has_ended_and_is_not_waited_for_is_not_watched() {
         return println!("skipped: {said}");
     }
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("it has ended"), "{said}");
+    assert!(said.contains("they have ended"), "{said}");
 }

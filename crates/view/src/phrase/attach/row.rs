@@ -31,7 +31,12 @@ pub(crate) const fn unit(row: &AttachRow) -> &'static str {
 /// Returns what is to know about a row beyond its figures, most important first.
 pub(crate) fn findings(row: &AttachRow) -> Vec<String> {
     let deadline = row.deadline.as_ref();
+    let busy = row.is_busy.then(|| {
+        "No deadline: the thread computes most of the time and has no period; `--tid` applies it."
+            .to_owned()
+    });
     let mut findings: Vec<String> = [
+        busy,
         unfinished(row),
         deadline.map(|deadline| misses(row, deadline)),
         deadline.map(|deadline| margins(row, deadline)),

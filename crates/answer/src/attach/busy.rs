@@ -1,0 +1,52 @@
+//! Busy threads: they compute for most of the time and have no period.
+
+use std::collections::BTreeSet;
+
+use laggard_model::{Nanos, WokenWay};
+
+use super::Attended;
+
+/// Share of the life of a thread that a busy one runs.
+const MIN_SHARE: f64 = 0.8;
+
+impl Attended {
+    /// Returns the busy threads to which a deadline for the process does not apply. The time
+    /// between two of their waits for a lock is not a cycle that the user knows. If all
+    /// threads are busy, or if the user named the threads, the deadline applies to them.
+    pub(super) fn busy(&self, to: Nanos) -> BTreeSet<u32> {
+        if self.asked.names_threads || self.asked.deadline.is_none() {
+            return BTreeSet::new();
+        }
+        let numbers = self.threads.keys().copied();
+        let (busy, others): (BTreeSet<u32>, BTreeSet<u32>) =
+            numbers.partition(|&number| self.is_busy(number, to));
+        let has_cycles = |number: &u32| {
+            let mut lines = self.lines.range((*number, WokenWay::Timer)..);
+            lines.any(|((thread, _), line)| thread == number && line.period().is_some())
+        };
+        if others.iter().any(has_cycles) {
+            busy
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    fn is_busy(&self, number: u32, to: Nanos) -> bool {
+        let Some(seen) = self.threads.get(&number) else {
+            return false;
+        };
+        let lines = self.lines.range((number, WokenWay::Timer)..);
+        let mut time = 0.0;
+        for (_, line) in lines.take_while(|((thread, _), _)| *thread == number) {
+            if line.period().is_some() {
+                return false;
+            }
+            let mean = line.execution.mean_ns().unwrap_or(0.0);
+            time += mean * line.execution.count() as f64;
+        }
+        let life = seen.ended.unwrap_or(to).saturating_sub(seen.began);
+        seen.builder.waits_only_for_locks()
+            && life > Nanos::ZERO
+            && time >= MIN_SHARE * life.as_f64()
+    }
+}
