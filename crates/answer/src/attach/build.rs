@@ -1,4 +1,4 @@
-//! From what was seen to the report.
+//! Creates the report.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,22 +13,22 @@ use super::cause::{AttachCause, AttachTaken};
 use super::course::signed;
 use super::cycle::{AttachSite, Home, UnfinishedCycle, WaitKind, wait_kind};
 use super::growth::GROWTHS;
-use super::line::{LargestSeen, LineSeen, Waker};
+use super::line::{LargestCycle, LineState, Waker};
 use super::row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
     AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow,
     AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
 };
 use super::{
-    ATTACH_SCHEMA, AttachCycles, AttachMeasured, AttachReport, AttachWorst, Attended, ThreadSeen,
-    unfinished_taken,
+    ATTACH_SCHEMA, AttachCollector, AttachCycles, AttachMeasured, AttachReport, AttachWorst,
+    ThreadState, unfinished_taken,
 };
 
-/// What is told of how often deadlines are missed holds with this.
+/// Confidence level of the interval of misses.
 const CONFIDENCE: f64 = 0.95;
 
-impl Attended {
-    /// The functions that woke threads: what is to be named.
+impl AttachCollector {
+    /// Returns the functions that woke threads, whose names are needed.
     pub fn functions(&self) -> Vec<Address> {
         let all = self.lines.values().flat_map(|line| line.wakers.keys());
         all.filter_map(|who| match who {
@@ -38,19 +38,19 @@ impl Attended {
         .collect()
     }
 
-    /// What was told, as an answer; all of it, whenever it happened.
+    /// Creates the report of all records.
     pub fn report(mut self, measured: &AttachMeasured, symbols: &Symbols) -> AttachReport {
         self.settle();
         for (&number, seen) in &self.threads {
-            // Who was woken and never came to run has a row, too; a thread that ended in its
-            // first cycle has none.
+            // A thread that was woken and never ran has a row; one that ended in its first cycle
+            // has none.
             let is_cut = seen.ended.is_none() || seen.exit.signal != 0;
             if let Some((_, unfinished)) = seen.unfinished.as_ref().filter(|_| is_cut) {
                 let key = (number, self.way_of_unfinished(number, unfinished));
                 let deadline = self.asked.limit();
                 self.lines
                     .entry(key)
-                    .or_insert_with(|| LineSeen::new(deadline, self.asked.period, false));
+                    .or_insert_with(|| LineState::new(deadline, self.asked.period, false));
             }
         }
         let busy = self.busy(measured.to);
@@ -67,7 +67,7 @@ impl Attended {
         }
         rows.sort_by_key(|row| (!row.is_real_time, Reverse(row.activations), row.number));
         // Before rows are left out: the verdict and the causes are of all threads.
-        let held = self.held_against(&rows);
+        let held = self.held(&rows);
         let causes = ranked(&rows);
         let worst = AttachWorst::new(&rows);
         let left = rows.split_off(rows.len().min(self.asked.rows));
@@ -79,7 +79,7 @@ impl Attended {
             threads: measured.threads,
             stopped: self.sum(|one| one.thread.stopped.into()),
             received: self.sum(|one| one.came),
-            missing: self.sum(ThreadSeen::lost),
+            missing: self.sum(ThreadState::lost),
             merged: self.sum(|one| one.thread.merged.into()),
             unseen: self.sum(|one| one.thread.unseen.into()),
             untold: measured.threads.saturating_sub(self.threads.len() as u64),
@@ -98,7 +98,7 @@ impl Attended {
         }
     }
 
-    /// Cycles that threads marked, those with most first.
+    /// Returns the cycles that threads marked, most first.
     fn cycles(&self) -> Vec<AttachCycles> {
         let rows = self.threads.values().filter_map(|seen| {
             let thread = seen.thread;
@@ -110,13 +110,13 @@ impl Attended {
         rows
     }
 
-    /// What was held against deadlines.
-    fn held_against(&self, rows: &[AttachRow]) -> AttachHeld {
+    /// Sums the comparisons with deadlines.
+    fn held(&self, rows: &[AttachRow]) -> AttachHeld {
         let mut held = AttachHeld::default();
         let mut threads = BTreeSet::new();
         for row in rows {
             if let Some(deadline) = &row.deadline {
-                // Each thread once, however many ways it is woken in.
+                // Once per thread, in however many ways it is woken.
                 if threads.insert(row.number) {
                     held.unseen += row.unseen();
                 }
@@ -131,8 +131,8 @@ impl Attended {
         held
     }
 
-    /// The row that tells of a cycle which did not end: of a thread that has not slept since
-    /// it was watched, the one with most cycles.
+    /// Returns the row of a cycle that did not end. If the thread has not slept since the
+    /// measurement started, it is the row with most cycles.
     fn way_of_unfinished(&self, number: u32, unfinished: &UnfinishedCycle) -> WokenWay {
         let way = unfinished.woken.way();
         if unfinished.is_start_seen() {
@@ -144,8 +144,8 @@ impl Attended {
         most.map_or(way, |((_, way), _)| *way)
     }
 
-    /// The cycle of a thread that did not end. One that ends with the thread is no failure,
-    /// unless a signal killed it.
+    /// Returns the cycle of a thread that did not end. A cycle that ends with its thread is not
+    /// a failure, unless a signal killed the thread.
     fn unfinished_of(&self, number: u32, way: WokenWay) -> Option<AttachUnfinished> {
         let seen = self.threads.get(&number)?;
         let (at, cycle) = seen.unfinished.as_ref()?;
@@ -157,9 +157,9 @@ impl Attended {
         let line = self.lines.get(&(number, way));
         let deadline = line.and_then(|line| line.deadline).or(self.asked.limit());
         let is_cut = seen.ended.is_none() || seen.exit.signal != 0;
-        // A busy thread beside those with cycles may have no deadline.
+        // A busy thread next to threads with cycles may have no deadline.
         let is_held = !never_slept || self.asked.period.is_some() || self.has_no_cycles();
-        // One that waits for an event without a period has perhaps nothing to do.
+        // A thread that waits for an event without a period may have nothing to do.
         let waits_for = match (cycle.last, cycle.parts.last()) {
             (None, Some(last)) if last.end == ActivationEnd::Slept => Some(wait_kind(last)),
             _ => None,
@@ -182,8 +182,7 @@ impl Attended {
         self.lines.values().all(|line| line.response.count() == 0)
     }
 
-    /// Looks up where the time of cycles went that did not end and are past their deadline,
-    /// or that are longer than any that ended.
+    /// Finds the causes of the longest cycles that did not end.
     pub fn explain_unfinished(
         &mut self,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
@@ -209,12 +208,12 @@ impl Attended {
         }
     }
 
-    /// Over all threads, also those without a row.
-    fn sum(&self, of: impl Fn(&ThreadSeen) -> u64) -> u64 {
-        self.threads.values().map(of).sum()
+    /// Sums a figure over all threads, also those without a row.
+    fn sum(&self, figure: impl Fn(&ThreadState) -> u64) -> u64 {
+        self.threads.values().map(figure).sum()
     }
 
-    /// Threads without a row, and rows that are left out, by name.
+    /// Returns threads without a row and rows that are left out, by name.
     fn others(&self, rows: &[AttachRow], left: &[AttachRow]) -> Vec<AttachOthers> {
         let mut names: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for (number, seen) in &self.threads {
@@ -242,9 +241,9 @@ impl Attended {
 }
 
 fn row(
-    seen: &ThreadSeen,
+    seen: &ThreadState,
     way: WokenWay,
-    line: &LineSeen,
+    line: &LineState,
     unfinished: Option<AttachUnfinished>,
     measured: &AttachMeasured,
     symbols: &Symbols,
@@ -309,7 +308,7 @@ fn row(
         latency: AttachFigures::new(&line.latency),
         response: AttachFigures::new(&line.response),
         execution: AttachFigures::new(&line.execution),
-        course: line.course.told(),
+        course: line.course.course(),
         preemptions: line.preemptions,
         preempted_ns: line.preempted,
         migrations: line.migrations,
@@ -325,8 +324,8 @@ fn row(
     }
 }
 
-/// The signal that killed a thread in the middle of a cycle.
-fn killed(seen: &ThreadSeen) -> Option<AttachKill> {
+/// Returns the signal that killed a thread in the middle of a cycle.
+fn killed(seen: &ThreadState) -> Option<AttachKill> {
     let (at, cycle) = seen.unfinished.as_ref()?;
     let running = cycle.last.and_then(|last| last.running)?;
     (seen.exit.signal != 0).then(|| AttachKill {
@@ -348,7 +347,7 @@ fn woken_by(way: WokenWay, symbols: &Symbols) -> String {
     }
 }
 
-fn wakers(line: &LineSeen, symbols: &Symbols) -> Vec<AttachWaker> {
+fn wakers(line: &LineState, symbols: &Symbols) -> Vec<AttachWaker> {
     // Functions with the same name are one waker.
     let mut counts: BTreeMap<(AttachWakerKind, Option<String>), u64> = BTreeMap::new();
     for (waker, &count) in &line.wakers {
@@ -426,7 +425,7 @@ fn ranked(rows: &[AttachRow]) -> Vec<AttachRanked> {
     causes
 }
 
-fn largest(seen: &LargestSeen, from: Nanos) -> AttachLargest {
+fn largest(seen: &LargestCycle, from: Nanos) -> AttachLargest {
     let one = &seen.activation;
     AttachLargest {
         after_ns: one.origin.saturating_sub(from),
@@ -446,8 +445,8 @@ fn largest(seen: &LargestSeen, from: Nanos) -> AttachLargest {
 }
 
 fn deadline(
-    seen: &ThreadSeen,
-    line: &LineSeen,
+    seen: &ThreadState,
+    line: &LineState,
     measured: &AttachMeasured,
 ) -> Option<AttachDeadline> {
     let deadline = line.deadline?;
@@ -479,19 +478,19 @@ fn deadline(
     })
 }
 
-/// A row by timer against the period that was given.
-fn period(way: WokenWay, line: &LineSeen, measured: &AttachMeasured) -> Option<AttachPeriod> {
+/// Compares a row that a timer wakes with the given period.
+fn period(way: WokenWay, line: &LineState, measured: &AttachMeasured) -> Option<AttachPeriod> {
     let period = measured.asked.period.filter(|_| way == WokenWay::Timer)?;
     let periods = (line.course.span()?.ns() + period.ns() / 2) / period.ns().max(1);
     let wakes = line.response.count();
     Some(AttachPeriod {
         period_ns: period,
-        // As many wakes as periods, and the first.
+        // The first wakeup starts the first period.
         without_wake: (periods + 1).saturating_sub(wakes),
     })
 }
 
-fn taken(line: &LineSeen) -> Vec<AttachLate> {
+fn taken(line: &LineState) -> Vec<AttachLate> {
     let causes = line.taken.values().cloned();
     let mut causes: Vec<AttachLate> = causes
         .map(|cause| AttachLate {
@@ -506,9 +505,9 @@ fn taken(line: &LineSeen) -> Vec<AttachLate> {
     causes
 }
 
-/// Where the number of misses lies that as long a life of the thread has, whatever way
-/// they come together.
-fn expected(seen: &ThreadSeen, line: &LineSeen, measured: &AttachMeasured) -> Option<(f64, f64)> {
+/// Returns the confidence interval of the misses in a measurement of the same length; misses may
+/// cluster.
+fn expected(seen: &ThreadState, line: &LineState, measured: &AttachMeasured) -> Option<(f64, f64)> {
     let counted = &line.counted;
     if counted.misses > counted.missed_at.len() as u64 {
         return None;
@@ -525,7 +524,7 @@ fn expected(seen: &ThreadSeen, line: &LineSeen, measured: &AttachMeasured) -> Op
     let events: Vec<Event> = at.into_iter().map(|at| Event { at, size: 1.0 }).collect();
     let clusters = Clusters::of(&events, span).ok()?;
     let found = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
-    // As long a time has about as many cycles, and no more misses than those.
+    // A measurement of the same length has about as many cycles, and at most as many misses.
     let most = line.cycles() as f64;
     Some((found.low.min(most), found.high.min(most)))
 }

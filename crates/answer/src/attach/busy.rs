@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use laggard_model::{Nanos, WokenWay};
 
-use super::Attended;
+use super::AttachCollector;
 
 /// Share of the life of a thread that a busy one runs.
 const MIN_SHARE: f64 = 0.8;
 
-impl Attended {
+impl AttachCollector {
     /// Returns the busy threads to which a deadline for the process does not apply. The time
     /// between two of their waits for a lock is not a cycle that the user knows. If all
     /// threads are busy, or if the user named the threads, the deadline applies to them.

@@ -1,48 +1,48 @@
-//! How the responses of a thread changed while it was watched.
+//! Change of the responses of a thread during the measurement.
 
 use laggard_analyze::trend::trend;
 use laggard_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A course has so many parts at most; then two become one.
-const MOST_PARTS: usize = 64;
-/// How long parts are at first.
+/// Maximum number of parts; then pairs of parts are merged.
+const MAX_PARTS: usize = 64;
+/// Initial length of a part.
 const FIRST_LENGTH: Nanos = Nanos::from_ms(100);
-/// So many are told.
-const TOLD: usize = 8;
-/// Each of them has so many activations at least.
-const LEAST: u64 = 8;
-/// By chance, in a random order of the parts, it is told this seldom.
-const SURE: f64 = 0.01;
+/// Number of parts in the report.
+const EIGHTHS: usize = 8;
+/// Minimum number of cycles in each of them.
+const MIN_CYCLES: u64 = 8;
+/// Probability of such a trend in a random order below which it is significant.
+const MAX_CHANCE: f64 = 0.01;
 
-/// An eighth of the time in which a thread was watched.
+/// Eighth of the time of a thread.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPart {
-    /// Activations that were due in it.
+    /// Cycles that were due in it.
     pub activations: u64,
-    /// The mean of their responses.
+    /// Mean response.
     pub mean_ns: Nanos,
-    /// The largest.
+    /// Maximum response.
     pub largest_ns: Nanos,
 }
 
-/// How responses changed, from the first activation to the last, eighth by eighth.
+/// Change of the responses from the first cycle to the last, in eighths.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachCourse {
-    /// The eighths.
+    /// Eighths of the time, in order.
     pub parts: Vec<AttachPart>,
-    /// By how much the mean response changed from the first to the last, along the line
-    /// of Sen (1968): positive where it rose, and the margin shrank.
+    /// Change of the mean response from the first eighth to the last, along the line of Sen
+    /// (1968); positive if it grew and the margin shrank.
     pub change_ns: i64,
-    /// How often means in a random order lie as much in one order (Kendall 1938).
+    /// Probability that means in a random order are at least as ordered (Kendall 1938).
     pub chance: f64,
 }
 
 impl AttachCourse {
-    /// Whether it is more than chance.
-    pub(super) fn is_sure(&self) -> bool {
-        self.chance < SURE
+    /// Whether the change is significant.
+    pub(super) fn is_significant(&self) -> bool {
+        self.chance < MAX_CHANCE
     }
 }
 
@@ -61,16 +61,16 @@ impl ResponsePart {
     }
 }
 
-/// What was seen of it: parts of one length each, which grows with the time.
+/// Parts of equal length, which doubles when there are too many.
 #[derive(Debug)]
-pub(super) struct CourseSeen {
+pub(super) struct CourseBuilder {
     began: Option<Nanos>,
     last: Nanos,
     length: Nanos,
     parts: Vec<ResponsePart>,
 }
 
-impl Default for CourseSeen {
+impl Default for CourseBuilder {
     fn default() -> Self {
         Self {
             began: None,
@@ -81,16 +81,16 @@ impl Default for CourseSeen {
     }
 }
 
-impl CourseSeen {
-    /// An activation that was due at `origin`.
+impl CourseBuilder {
+    /// Adds a cycle that was due at `origin`.
     pub(super) fn add(&mut self, origin: Nanos, response: Nanos) {
         let began = *self.began.get_or_insert(origin);
         self.last = self.last.max(origin);
         let after = origin.saturating_sub(began).ns();
-        while after / self.length.ns() >= MOST_PARTS as u64 {
+        while after / self.length.ns() >= MAX_PARTS as u64 {
             self.coarsen();
         }
-        let place = usize::try_from(after / self.length.ns()).unwrap_or(MOST_PARTS - 1);
+        let place = usize::try_from(after / self.length.ns()).unwrap_or(MAX_PARTS - 1);
         if self.parts.len() <= place {
             self.parts.resize(place + 1, ResponsePart::default());
         }
@@ -101,7 +101,7 @@ impl CourseSeen {
         });
     }
 
-    /// Two parts become one of twice their length.
+    /// Merges pairs of parts.
     fn coarsen(&mut self) {
         let merged = self.parts.chunks(2).map(|two| {
             let mut sum = two[0];
@@ -112,23 +112,23 @@ impl CourseSeen {
         self.length = Nanos::from_ns(2 * self.length.ns());
     }
 
-    /// From when the first was due until the last was; `None`: there is none.
+    /// Returns the time from the first cycle to the last; `None`: there is no cycle.
     pub(super) fn span(&self) -> Option<Nanos> {
         Some(self.last.saturating_sub(self.began?))
     }
 
-    /// All of it in eighths; `None`: it was too short, or too seldom.
-    pub(super) fn told(&self) -> Option<AttachCourse> {
-        // Of fewer parts an eighth may be half as long as another.
-        if self.parts.len() < 2 * TOLD {
+    /// Returns the course in eighths; `None`: too few parts or cycles.
+    pub(super) fn course(&self) -> Option<AttachCourse> {
+        // With fewer parts one eighth may be half as long as another.
+        if self.parts.len() < 2 * EIGHTHS {
             return None;
         }
-        let ends = |eighth: usize| eighth * self.parts.len() / TOLD;
-        let parts = (0..TOLD).map(|eighth| {
+        let ends = |eighth: usize| eighth * self.parts.len() / EIGHTHS;
+        let parts = (0..EIGHTHS).map(|eighth| {
             let mut sum = ResponsePart::default();
             let within = &self.parts[ends(eighth)..ends(eighth + 1)];
             within.iter().for_each(|one| sum.merge(one));
-            (sum.count >= LEAST).then(|| AttachPart {
+            (sum.count >= MIN_CYCLES).then(|| AttachPart {
                 activations: sum.count,
                 mean_ns: Nanos::from_ns(sum.sum.ns() / sum.count),
                 largest_ns: sum.largest,
@@ -137,7 +137,7 @@ impl CourseSeen {
         let parts: Vec<AttachPart> = parts.collect::<Option<_>>()?;
         let means: Vec<f64> = parts.iter().map(|one| one.mean_ns.as_f64()).collect();
         let found = trend(&means)?;
-        let change = found.slope * (TOLD - 1) as f64;
+        let change = found.slope * (EIGHTHS - 1) as f64;
         let size = signed(Nanos::from_f64(change.abs()));
         Some(AttachCourse {
             change_ns: if change < 0.0 { -size } else { size },
@@ -147,7 +147,7 @@ impl CourseSeen {
     }
 }
 
-/// A time as a difference: nanoseconds.
+/// Converts a time to a difference in ns.
 pub(super) fn signed(time: Nanos) -> i64 {
     i64::try_from(time.ns()).unwrap_or(i64::MAX)
 }
@@ -156,8 +156,8 @@ pub(super) fn signed(time: Nanos) -> i64 {
 mod tests {
     use super::*;
 
-    fn course(number: u64, every: Nanos, response: impl Fn(u64) -> Nanos) -> CourseSeen {
-        let mut seen = CourseSeen::default();
+    fn course(number: u64, every: Nanos, response: impl Fn(u64) -> Nanos) -> CourseBuilder {
+        let mut seen = CourseBuilder::default();
         for one in 0..number {
             seen.add(Nanos::from_ns(5_000 + one * every.ns()), response(one));
         }
@@ -165,46 +165,49 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_is_told_with_by_how_much() {
-        let told = course(10_000, Nanos::from_ms(1), |one| {
+    fn growth_has_its_size() {
+        let course = course(10_000, Nanos::from_ms(1), |one| {
             Nanos::from_ns(100_000 + 10 * one + one * one * 7_919 % 5_000)
         })
-        .told()
+        .course()
         .unwrap();
 
-        assert!(told.is_sure(), "{told:?}");
+        assert!(course.is_significant(), "{course:?}");
         // 10 ns each, over seven eighths of 10,000.
-        assert!((told.change_ns - 87_500).abs() < 1_500, "{told:?}");
-        let all: u64 = told.parts.iter().map(|one| one.activations).sum();
+        assert!((course.change_ns - 87_500).abs() < 1_500, "{course:?}");
+        let all: u64 = course.parts.iter().map(|one| one.activations).sum();
         assert_eq!(all, 10_000);
-        assert_eq!(told.parts.len(), 8);
+        assert_eq!(course.parts.len(), 8);
     }
 
     #[test]
-    fn what_stays_is_not_told_to_change_and_a_single_late_one_is_no_trend() {
-        let told = course(3_000, Nanos::from_ms(7), |one| {
+    fn one_late_cycle_is_not_a_trend() {
+        let course = course(3_000, Nanos::from_ms(7), |one| {
             let late = if one == 2_990 { 50_000_000 } else { 0 };
             Nanos::from_ns(100_000 + one * one * 7_919 % 5_000 + late)
         })
-        .told()
+        .course()
         .unwrap();
 
-        assert!(!told.is_sure(), "{told:?}");
-        let largest = told.parts.iter().map(|one| one.largest_ns).max();
-        assert!(largest >= Some(Nanos::from_ms(50)), "{told:?}");
+        assert!(!course.is_significant(), "{course:?}");
+        let largest = course.parts.iter().map(|one| one.largest_ns).max();
+        assert!(largest >= Some(Nanos::from_ms(50)), "{course:?}");
     }
 
     #[test]
-    fn parts_are_never_more_than_so_many_however_long_it_is() {
+    fn number_of_parts_is_limited() {
         // A month, with a pause of a week in its midst.
         let mut seen = course(1_000, Nanos::from_secs(600), |_| Nanos::from_us(80));
         seen.add(Nanos::from_secs(30 * 86_400), Nanos::from_us(80));
 
-        assert!(seen.parts.len() <= MOST_PARTS, "{}", seen.parts.len());
+        assert!(seen.parts.len() <= MAX_PARTS, "{}", seen.parts.len());
         let all: u64 = seen.parts.iter().map(|one| one.count).sum();
         assert_eq!(all, 1_001);
         // A week of nothing has no mean.
-        assert_eq!(seen.told(), None);
-        assert_eq!(course(100, Nanos::from_ms(1), |_| Nanos::ZERO).told(), None);
+        assert_eq!(seen.course(), None);
+        assert_eq!(
+            course(100, Nanos::from_ms(1), |_| Nanos::ZERO).course(),
+            None
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Cycles that a program marks itself.
 //!
-//! A cycle begins in an activation of its thread: what woke that is when the cycle was
-//! due. It may have ended in another one, for it may wait in the middle.
+//! A marked cycle starts in an activation of its thread. It is due when that activation was
+//! due. It may end in a later activation, because it may wait in the middle.
 
 use std::collections::VecDeque;
 
@@ -11,44 +11,44 @@ use serde::Serialize;
 
 use super::row::AttachFigures;
 
-/// Activations that are kept of each thread, the newest, once its marks up to then are
-/// taken in: those that it made while they were read come with the next look.
-const KEPT: usize = 1_024;
-/// Marks of a thread that may wait for the activation that they are in.
-const MOST_WAITING: usize = 65_536;
+/// Activations that are kept per thread, after their marks are processed: marks that are
+/// made during a look come with the next one.
+const MAX_SPANS: usize = 1_024;
+/// Maximum number of marks that wait for their activation, per thread.
+const MAX_WAITING: usize = 65_536;
 
-/// One activation, as far as marks are concerned.
+/// Span of an activation.
 #[derive(Clone, Copy, Debug)]
-struct Lived {
+struct ActivationSpan {
     origin: Nanos,
-    /// From when on it can have marked something: it ran.
+    /// Earliest time of its marks: when it ran.
     from: Nanos,
     done: Nanos,
 }
 
-/// The cycle that a thread is in.
+/// Current cycle of a thread.
 #[derive(Clone, Copy, Debug)]
 struct OpenCycle {
     number: u64,
     begun: Nanos,
-    /// `None`: no wake was seen that it began after.
+    /// `None`: its wakeup was not seen.
     due: Option<Nanos>,
 }
 
 /// The cycles of one thread.
 #[derive(Debug, Default)]
-pub(super) struct CyclesSeen {
-    lived: VecDeque<Lived>,
+pub(super) struct MarkedCycles {
+    spans: VecDeque<ActivationSpan>,
     waiting: VecDeque<ThreadMark>,
     open: Option<OpenCycle>,
     last_number: Option<u64>,
-    /// Marks that were lost before the last that was taken in; `None`: it is the first.
+    /// Number of lost marks before the last processed mark; `None`: it is the first.
     lost_before: Option<u64>,
     begins: Histogram,
     takes: Histogram,
     responses: Histogram,
-    /// Those of which nothing is known of a deadline yet.
-    unheld: Vec<Nanos>,
+    /// Responses for which no deadline is known yet.
+    unjudged: Vec<Nanos>,
     deadline: Option<Nanos>,
     misses: u64,
     cycles: u64,
@@ -59,12 +59,12 @@ pub(super) struct CyclesSeen {
     dropped: u64,
 }
 
-impl CyclesSeen {
-    /// The thread slept again.
-    pub(super) fn lived(&mut self, one: &ThreadActivation) {
-        // What it is woken for can have been due before it was done with what was before.
-        let before = self.lived.back().map_or(Nanos::ZERO, |last| last.done);
-        self.lived.push_back(Lived {
+impl MarkedCycles {
+    /// Adds an activation that ended.
+    pub(super) fn add_activation(&mut self, one: &ThreadActivation) {
+        // It may have been due before the activation before it had ended.
+        let before = self.spans.back().map_or(Nanos::ZERO, |last| last.done);
+        self.spans.push_back(ActivationSpan {
             origin: one.origin,
             from: if one.run_seen {
                 one.running
@@ -73,16 +73,16 @@ impl CyclesSeen {
             },
             done: one.done,
         });
-        // Before it is forgotten what they are in: of a look there may be many.
+        // Before the span is dropped: one look may have many activations.
         self.catch_up(one.done);
-        if self.lived.len() > KEPT {
-            self.lived.pop_front();
+        if self.spans.len() > MAX_SPANS {
+            self.spans.pop_front();
         }
     }
 
-    /// It marked something.
-    pub(super) fn marked(&mut self, mark: ThreadMark) {
-        if self.waiting.len() < MOST_WAITING {
+    /// Adds a mark.
+    pub(super) fn add_mark(&mut self, mark: ThreadMark) {
+        if self.waiting.len() < MAX_WAITING {
             self.waiting.push_back(ThreadMark {
                 lost_before: mark.lost_before.saturating_add(self.dropped),
                 ..mark
@@ -92,27 +92,29 @@ impl CyclesSeen {
         }
     }
 
-    /// Takes in the marks of which it is known in which activation they were; `all`: the
-    /// others, too.
-    pub(super) fn settle(&mut self, deadline: Option<Nanos>, all: bool) {
+    /// Processes the marks whose activation is known. `is_final`: processes all marks.
+    pub(super) fn settle(&mut self, deadline: Option<Nanos>, is_final: bool) {
         if deadline.is_some() && self.deadline != deadline {
             self.deadline = deadline;
             self.misses = 0;
         }
-        let last = self.lived.back().map(|last| last.done);
-        if all {
+        let last = self.spans.back().map(|last| last.done);
+        if is_final {
             self.catch_up(Nanos::MAX);
             self.cut += u64::from(self.open.take().is_some());
         } else {
             self.catch_up(last.unwrap_or(Nanos::ZERO));
         }
         if let Some(deadline) = self.deadline {
-            let late = self.unheld.drain(..).filter(|one| *one > deadline);
+            let late = self
+                .unjudged
+                .drain(..)
+                .filter(|response| *response > deadline);
             self.misses += late.count() as u64;
         }
     }
 
-    /// Takes in the marks up to then.
+    /// Processes the marks up to a time.
     fn catch_up(&mut self, until: Nanos) {
         while let Some(mark) = self.waiting.pop_front_if(|mark| mark.at <= until) {
             self.take(&mark);
@@ -120,8 +122,8 @@ impl CyclesSeen {
     }
 
     fn take(&mut self, mark: &ThreadMark) {
-        // What the thread marked right before this is not known: watching has just begun,
-        // or marks of its program were lost.
+        // The mark before this one is not known: the measurement has just started, or marks of
+        // the program were lost.
         let is_torn = self.lost_before != Some(mark.lost_before);
         self.lost_before = Some(mark.lost_before);
         if is_torn {
@@ -130,14 +132,14 @@ impl CyclesSeen {
         match mark.kind {
             MarkKind::Begin => {
                 if self.open.is_some() {
-                    self.alone(is_torn);
+                    self.count_unpaired(is_torn);
                 }
                 let next = self.last_number.map(|last| last.wrapping_add(1));
                 if let Some(left) = next.and_then(|next| mark.number.checked_sub(next)) {
                     self.skipped = self.skipped.saturating_add(left);
                 }
                 self.last_number = Some(mark.number);
-                let mut lived = self.lived.iter().rev();
+                let mut lived = self.spans.iter().rev();
                 let within = lived.find(|one| one.from <= mark.at && mark.at <= one.done);
                 self.open = Some(OpenCycle {
                     number: mark.number,
@@ -151,20 +153,20 @@ impl CyclesSeen {
                 match open {
                     Some(open) if is_its(&open) => self.done(&open, mark.at),
                     other => {
-                        self.alone(is_torn);
+                        self.count_unpaired(is_torn);
                         if other.is_some() {
-                            self.alone(is_torn);
+                            self.count_unpaired(is_torn);
                         }
                     }
                 }
-                // One that is lost may have been of this number.
+                // A lost mark may have had this number.
                 self.last_number = self.last_number.max(is_torn.then_some(mark.number));
             }
         }
     }
 
-    /// A beginning or an end without the other.
-    const fn alone(&mut self, is_torn: bool) {
+    /// Counts a start without an end, or an end without a start.
+    const fn count_unpaired(&mut self, is_torn: bool) {
         if is_torn {
             self.cut += 1;
         } else {
@@ -184,12 +186,12 @@ impl CyclesSeen {
         self.responses.add(response);
         match self.deadline {
             Some(deadline) => self.misses += u64::from(response > deadline),
-            None if self.unheld.len() < MOST_WAITING => self.unheld.push(response),
+            None if self.unjudged.len() < MAX_WAITING => self.unjudged.push(response),
             None => {}
         }
     }
 
-    /// What is to be told; `None`: it marked nothing.
+    /// Returns the row of the thread; `None`: it has no marks.
     pub(super) fn row(&self, name: String, tid: Tid, process: u32) -> Option<AttachCycles> {
         let is_any =
             self.cycles + self.unpaired + self.cut + self.dropped > 0 || self.open.is_some();
@@ -212,40 +214,39 @@ impl CyclesSeen {
     }
 }
 
-/// The cycles that a thread marked.
+/// Cycles that a thread marks.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachCycles {
-    /// Its name, as it was last.
+    /// Latest name of the thread.
     pub name: String,
-    /// The kernel's number of it.
+    /// Thread ID.
     pub tid: Tid,
-    /// That of its process.
+    /// Process ID.
     pub process: u32,
-    /// Cycles that began and ended.
+    /// Cycles with a start and an end.
     pub cycles: u64,
-    /// From what woke the thread (a timer: when it was due) until a cycle began,
+    /// Time from when a cycle is due until it starts.
     pub begins: Option<AttachFigures>,
-    /// from there until it ended, waits in the middle included,
+    /// Time from the start of a cycle to its end, waits included.
     pub takes: Option<AttachFigures>,
-    /// and both together.
+    /// Time from when a cycle is due until it ends.
     pub response: Option<AttachFigures>,
-    /// How long after it was due a cycle may end: as given, else the period of the
-    /// thread's timer; absent: neither is known.
+    /// Deadline: the given one, otherwise the period of the thread's timer; absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Nanos>,
-    /// How many ended later.
+    /// Cycles that ended later.
     pub misses: u64,
-    /// How many began in no activation that was seen: when they were due is not known,
-    /// and they are in `takes` alone.
+    /// Cycles without a wakeup that was seen: when they were due is not known, and only
+    /// `takes` has them.
     pub without_wake: u64,
-    /// Beginnings without an end and ends without a beginning, where no mark is missing.
+    /// Starts without an end and ends without a start, if no mark is missing.
     pub unpaired: u64,
-    /// Cycles of which one of both was not seen: under way when watching began or ended,
-    /// or where marks were lost.
+    /// Cycles with an unknown start or end, at the start or end of the measurement or because
+    /// marks were lost.
     pub cut: u64,
-    /// Numbers that were left out.
+    /// Skipped cycle numbers.
     pub skipped: u64,
-    /// Marks that found no room.
+    /// Marks for which there was no room.
     pub dropped: u64,
 }
 
@@ -301,20 +302,20 @@ mod tests {
         }
     }
 
-    fn row(seen: &CyclesSeen) -> AttachCycles {
+    fn row(seen: &MarkedCycles) -> AttachCycles {
         seen.row("app".into(), Tid(1), 1).unwrap()
     }
 
     #[test]
     fn a_cycle_that_waits_in_the_middle_counts_from_the_wake_that_it_began_after() {
-        let mut seen = CyclesSeen::default();
-        seen.marked(mark(1_010, 0, MarkKind::Begin));
-        seen.marked(mark(1_900, 0, MarkKind::End));
-        seen.lived(&lived(1_000, 1_100));
+        let mut seen = MarkedCycles::default();
+        seen.add_mark(mark(1_010, 0, MarkKind::Begin));
+        seen.add_mark(mark(1_900, 0, MarkKind::End));
+        seen.add_activation(&lived(1_000, 1_100));
         seen.settle(Some(us(800)), false);
         assert_eq!(row(&seen).cycles, 0, "it is not known yet where it ended");
 
-        seen.lived(&lived(1_500, 2_000));
+        seen.add_activation(&lived(1_500, 2_000));
         seen.settle(Some(us(800)), false);
 
         let told = row(&seen);
@@ -337,11 +338,11 @@ mod tests {
             ..lived(1_500, 2_030)
         };
         for run_seen in [true, false] {
-            let mut seen = CyclesSeen::default();
-            seen.marked(mark(2_000, 0, MarkKind::Begin));
-            seen.marked(mark(2_025, 0, MarkKind::End));
-            seen.lived(&ThreadActivation { run_seen, ..late });
-            seen.lived(&ThreadActivation { run_seen, ..next });
+            let mut seen = MarkedCycles::default();
+            seen.add_mark(mark(2_000, 0, MarkKind::Begin));
+            seen.add_mark(mark(2_025, 0, MarkKind::End));
+            seen.add_activation(&ThreadActivation { run_seen, ..late });
+            seen.add_activation(&ThreadActivation { run_seen, ..next });
 
             seen.settle(Some(us(800)), false);
 
@@ -355,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_counted_and_no_cycle() {
-        let mut seen = CyclesSeen::default();
+        let mut seen = MarkedCycles::default();
         for (at, number, kind) in [
             (1_010, 0, MarkKind::Begin),
             // Without the end of the one before.
@@ -369,10 +370,10 @@ mod tests {
             (1_200, 6, MarkKind::Begin),
             (1_210, 6, MarkKind::End),
         ] {
-            seen.marked(mark(at, number, kind));
+            seen.add_mark(mark(at, number, kind));
         }
-        seen.lived(&lived(1_000, 1_100));
-        seen.lived(&lived(1_300, 1_400));
+        seen.add_activation(&lived(1_000, 1_100));
+        seen.add_activation(&lived(1_300, 1_400));
 
         seen.settle(None, false);
 
@@ -386,7 +387,7 @@ mod tests {
     /// they are read, and still runs at the end.
     #[test]
     fn cycles_of_which_marks_are_missing_are_cut_and_no_fault_of_the_program_s() {
-        let mut seen = CyclesSeen::default();
+        let mut seen = MarkedCycles::default();
         let (begin, end) = (MarkKind::Begin, MarkKind::End);
         for (at, number, kind, lost_before) in [
             (1_005, 4, end, 0),
@@ -400,12 +401,12 @@ mod tests {
             (1_050, 17, end, 21),
             (1_055, 18, begin, 21),
         ] {
-            seen.marked(ThreadMark {
+            seen.add_mark(ThreadMark {
                 lost_before,
                 ..mark(at, number, kind)
             });
         }
-        seen.lived(&lived(1_000, 1_100));
+        seen.add_activation(&lived(1_000, 1_100));
 
         seen.settle(None, true);
 
@@ -417,14 +418,14 @@ mod tests {
     /// As of a thread that runs 10,000 times a second: all of a look come at once.
     #[test]
     fn each_of_many_cycles_of_one_look_is_due_when_its_own_activation_was() {
-        let mut seen = CyclesSeen::default();
-        let cycles = 3 * KEPT as u64;
+        let mut seen = MarkedCycles::default();
+        let cycles = 3 * MAX_SPANS as u64;
         for number in 0..cycles {
-            seen.marked(mark(100 * number + 10, number, MarkKind::Begin));
-            seen.marked(mark(100 * number + 20, number, MarkKind::End));
+            seen.add_mark(mark(100 * number + 10, number, MarkKind::Begin));
+            seen.add_mark(mark(100 * number + 20, number, MarkKind::End));
         }
         for number in 0..cycles {
-            seen.lived(&lived(100 * number, 100 * number + 50));
+            seen.add_activation(&lived(100 * number, 100 * number + 50));
         }
 
         seen.settle(None, false);
@@ -435,10 +436,10 @@ mod tests {
 
     #[test]
     fn a_deadline_that_is_found_later_holds_for_those_before() {
-        let mut seen = CyclesSeen::default();
-        seen.marked(mark(1_010, 0, MarkKind::Begin));
-        seen.marked(mark(1_090, 0, MarkKind::End));
-        seen.lived(&lived(1_000, 1_100));
+        let mut seen = MarkedCycles::default();
+        seen.add_mark(mark(1_010, 0, MarkKind::Begin));
+        seen.add_mark(mark(1_090, 0, MarkKind::End));
+        seen.add_activation(&lived(1_000, 1_100));
         seen.settle(None, false);
 
         seen.settle(Some(us(50)), false);

@@ -1,17 +1,15 @@
-//! What becomes of activations that take longer: their own executions, replayed
-//! against their own delays.
+//! Misses with more work: cycles replayed with longer execution times and the same delays.
 //!
-//! An activation begins when it ran, or when the one before has ended, whichever is
-//! later; it runs as long as it did, times a factor; and it is held up for as long
-//! as it was. So a longer one that others hold up more often is not foreseen: that
-//! is a lower limit.
+//! A cycle starts when it ran, or when the one before has ended, whichever is later. It runs
+//! for its execution time times a factor, and is delayed for as long as it was. Longer cycles
+//! would also be preempted more often, so the result is a lower bound.
 
 use laggard_model::{Nanos, ThreadActivation};
 
-/// By how much work grows, in percent.
+/// Growth of the execution time, percent.
 pub(super) const GROWTHS: [u32; 3] = [10, 20, 50];
 
-/// What an activation took, and what it would take with more work.
+/// Response of a cycle, and its responses with more work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttachJob {
     pub(super) at: Nanos,
@@ -19,29 +17,29 @@ pub(super) struct AttachJob {
     pub(super) grown: [Nanos; GROWTHS.len()],
 }
 
-/// Until when one thread would be at work, with each growth.
+/// End of the last cycle of a thread, for each growth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backlog {
     free: [Nanos; GROWTHS.len()],
 }
 
 impl Backlog {
-    /// The next activation of the thread.
-    pub(super) fn job(&mut self, one: &ThreadActivation) -> AttachJob {
+    /// Adds the next cycle of the thread.
+    pub(super) fn job(&mut self, cycle: &ThreadActivation) -> AttachJob {
         let mut grown = [Nanos::ZERO; GROWTHS.len()];
-        let execution = one.execution().ns();
+        let execution = cycle.execution().ns();
         for (place, growth) in GROWTHS.into_iter().enumerate() {
             let more = u128::from(execution) * u128::from(100 + growth) / 100;
             let more = Nanos::from_ns(u64::try_from(more).unwrap_or(u64::MAX));
-            let begins = one.running.max(self.free[place]);
-            let waits = one.waits.slept + one.waits.stopped;
-            let done = begins + more + one.preempted + one.blocked + waits;
+            let start = cycle.running.max(self.free[place]);
+            let waits = cycle.waits.slept + cycle.waits.stopped;
+            let done = start + more + cycle.preempted + cycle.blocked + waits;
             self.free[place] = done;
-            grown[place] = done.saturating_sub(one.origin);
+            grown[place] = done.saturating_sub(cycle.origin);
         }
         AttachJob {
-            at: one.origin,
-            response: one.response(),
+            at: cycle.origin,
+            response: cycle.response(),
             grown,
         }
     }

@@ -1,92 +1,92 @@
-//! One thread, woken in one way.
+//! State of a line: a thread and one way in which it is woken.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
 
 use super::cause::{AttachCause, AttachTaken};
-use super::course::CourseSeen;
+use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
 use super::period::{multiple_of, period};
 
-/// Cycles from which a period is found, the newest.
+/// Number of newest cycles from which a period is estimated.
 const MAX_FOR_PERIOD: usize = 32;
-/// Cycles in a row that do not fit the period before another is looked for.
+/// Cycles in a row that do not fit the period before another one is estimated.
 const MIN_MISFITS: usize = 8;
-/// Cycles that wait for a period; older ones have none.
+/// Maximum number of cycles that wait for a period; older ones have none.
 const MAX_PENDING: usize = 256;
-/// Periods of one thread that are kept.
+/// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
-/// Times of misses that are kept.
-const MOST_MISSES: usize = 1_000;
-/// So many different takers of time are told apart.
-const MOST_TAKEN: usize = 64;
-/// So many different wakers are told apart.
-const MOST_WAKERS: usize = 16;
+/// Maximum number of times of misses.
+const MAX_MISSES: usize = 1_000;
+/// Maximum number of distinguished causes.
+const MAX_CAUSES: usize = 64;
+/// Maximum number of distinguished wakers.
+const MAX_WAKERS: usize = 16;
 
-/// Times of one sort.
+/// Counts of misses.
 #[derive(Debug, Default)]
 pub(super) struct AttachCounts {
-    /// Of each origin's deadline.
+    /// Cycles that ended after their deadline.
     pub(super) misses: u64,
     pub(super) grown: [u64; GROWTHS.len()],
-    /// With half of the deadline.
+    /// Cycles that ended after half of the deadline.
     pub(super) halved: u64,
-    /// Of the misses, those that were due while an earlier cycle went on, without a wakeup.
+    /// Misses that were due while an earlier cycle went on, without a wakeup.
     pub(super) passed: u64,
-    /// When they were due, as long as they are few.
+    /// Due times of the misses, up to [`MAX_MISSES`].
     pub(super) missed_at: Vec<Nanos>,
     pub(super) last_missed: Option<Nanos>,
 }
 
-/// What was seen of it.
+/// State of a line.
 #[derive(Debug)]
-pub(super) struct LineSeen {
+pub(super) struct LineState {
     pub(super) latency: Histogram,
     pub(super) response: Histogram,
     pub(super) execution: Histogram,
-    pub(super) course: CourseSeen,
-    /// Responses since it was asked last what came; `None`: nobody asks.
+    pub(super) course: CourseBuilder,
+    /// Responses since the last step; `None`: steps were not requested.
     pub(super) since_step: Option<Histogram>,
-    /// That of the largest response, and of the largest latency.
-    pub(super) slowest: Option<LargestSeen>,
-    pub(super) latest: Option<LargestSeen>,
-    /// Of how many that ended late it was asked to whom their time went,
+    /// Cycles with the largest response and with the largest latency.
+    pub(super) slowest: Option<LargestCycle>,
+    pub(super) latest: Option<LargestCycle>,
+    /// Analysed misses.
     pub(super) explained: u64,
-    /// and to which cause.
-    pub(super) taken: BTreeMap<AttachCause, TakenSeen>,
-    /// The same of who came when there was no room for more words.
+    /// Causes of their time.
+    pub(super) taken: BTreeMap<AttachCause, CauseSum>,
+    /// Time of further causes.
     pub(super) other_taken: Nanos,
-    /// Whose wake was not seen.
+    /// Cycles whose wakeup was not seen.
     pub(super) inferred: u64,
-    /// Of which it was not seen when they ran.
+    /// Cycles whose start on a CPU was not seen.
     pub(super) run_unseen: u64,
     /// Sleeps within cycles, and their total length.
     pub(super) sleeps: u64,
     pub(super) slept: Nanos,
-    /// Of which it was not seen that they went on.
+    /// Cycles in which the end of a preemption was not seen.
     pub(super) back_unseen: u64,
     pub(super) preemptions: u64,
     pub(super) migrations: u64,
     pub(super) blocks: u64,
     pub(super) preempted: Nanos,
     pub(super) blocked: Nanos,
-    /// By how it was scheduled as it ended.
+    /// Cycles per policy at their end.
     pub(super) policies: BTreeMap<ThreadPolicy, u64>,
-    /// By who: a function or a thread's name.
+    /// Wakeups per function or name of a thread.
     pub(super) wakers: BTreeMap<Waker, u64>,
     pub(super) other_wakers: u64,
-    /// By the number of the thread.
+    /// Wakeups per thread ID.
     pub(super) waker_tids: BTreeMap<Tid, u64>,
     /// Spans with one period each, in order.
-    pub(super) phases: Vec<PhaseSeen>,
-    /// The deadline that was given, or else the period of the newest phase.
+    pub(super) phases: Vec<Phase>,
+    /// Given deadline, otherwise the period of the newest phase.
     pub(super) deadline: Option<Nanos>,
     pub(super) counted: AttachCounts,
-    /// Whether the deadline was given; else it is the period of each phase.
+    /// Whether the deadline was given; otherwise it is the period of each phase.
     is_given: bool,
-    /// The period that was given.
+    /// Given period.
     given_period: Option<Nanos>,
     /// Cycles whose period is not known yet: at least the newest.
     pending: VecDeque<DueUnknown>,
@@ -94,20 +94,20 @@ pub(super) struct LineSeen {
 
 /// Span of time in which a thread's cycles have one period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct PhaseSeen {
+pub(super) struct Phase {
     pub(super) period: Nanos,
     pub(super) cycles: u64,
     pub(super) misses: u64,
 }
 
-/// The activation of a largest time, and to whom its time went, where that is known.
+/// Cycle with a largest time, and the causes of its time if known.
 #[derive(Clone, Debug)]
-pub(super) struct LargestSeen {
+pub(super) struct LargestCycle {
     pub(super) activation: ThreadActivation,
     pub(super) taken: Vec<AttachTaken>,
 }
 
-impl LargestSeen {
+impl LargestCycle {
     const fn new(activation: ThreadActivation) -> Self {
         Self {
             activation,
@@ -116,20 +116,20 @@ impl LargestSeen {
     }
 }
 
-/// What took time of several activations.
+/// Sums of a cause over several cycles.
 #[derive(Clone, Debug)]
-pub(super) struct TakenSeen {
-    /// All of it together.
+pub(super) struct CauseSum {
+    /// Cause with its total time.
     pub(super) part: AttachTaken,
     pub(super) activations: u64,
-    /// Of those in which nothing took more.
+    /// Cycles in which no other cause took more time.
     pub(super) mainly: u64,
-    /// Of those that would have been on time without it.
+    /// Cycles that would have been in time without it.
     pub(super) avoided: u64,
     pub(super) largest: Nanos,
 }
 
-impl TakenSeen {
+impl CauseSum {
     fn new(part: &AttachTaken) -> Self {
         Self {
             part: AttachTaken {
@@ -160,18 +160,18 @@ pub(super) struct DueUnknown {
     job: AttachJob,
 }
 
-/// Which activations may be worth to be looked at.
+/// Result of adding a cycle: cycles to analyse.
 #[derive(Debug)]
-pub(super) struct Picked {
-    /// Whether the one that was added is the largest,
+pub(super) struct Selection {
+    /// Whether the cycle has the largest response or latency.
     pub(super) is_largest: bool,
-    /// or missed its deadline.
+    /// Whether the cycle missed its deadline.
     pub(super) missed: bool,
-    /// Those before that missed the deadline that is known now.
+    /// Earlier cycles that missed a deadline that is known only now.
     pub(super) earlier: Vec<MissedEarlier>,
 }
 
-/// A cycle of which it is known now that it missed its deadline.
+/// Earlier cycle that missed its deadline.
 #[derive(Clone, Debug)]
 pub(super) struct MissedEarlier {
     pub(super) cycle: ThreadCycle,
@@ -179,7 +179,7 @@ pub(super) struct MissedEarlier {
     pub(super) deadline: Nanos,
 }
 
-/// Who woke a thread.
+/// Waker of a thread.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Waker {
     Function(laggard_model::Address),
@@ -187,15 +187,15 @@ pub(super) enum Waker {
     None,
 }
 
-impl LineSeen {
-    /// One that is held against `deadline`, or against its period; with `steps` it is
-    /// asked meanwhile what came.
+impl LineState {
+    /// Creates a line with a given deadline, otherwise its period is the deadline. `steps`:
+    /// figures of intervals are requested.
     pub(super) fn new(deadline: Option<Nanos>, given_period: Option<Nanos>, steps: bool) -> Self {
         Self {
             latency: Histogram::default(),
             response: Histogram::default(),
             execution: Histogram::default(),
-            course: CourseSeen::default(),
+            course: CourseBuilder::default(),
             since_step: steps.then(Histogram::default),
             slowest: None,
             latest: None,
@@ -225,15 +225,15 @@ impl LineSeen {
         }
     }
 
-    /// Counts a cycle of a thread that was scheduled by `policy` as it ended.
-    /// `has_deadline`: without a deadline that was given, its period is one.
+    /// Counts a cycle that ended with this policy. `has_deadline`: without a given deadline,
+    /// the period is the deadline.
     pub(super) fn add(
         &mut self,
         cycle: &ThreadCycle,
         policy: ThreadPolicy,
         job: AttachJob,
         has_deadline: bool,
-    ) -> Picked {
+    ) -> Selection {
         let one = &cycle.whole;
         *self.policies.entry(policy).or_default() += 1;
         self.latency.add(one.latency());
@@ -243,15 +243,15 @@ impl LineSeen {
         if let Some(since) = &mut self.since_step {
             since.add(one.response());
         }
-        let is_slower = |than: &LargestSeen| one.response() > than.activation.response();
+        let is_slower = |than: &LargestCycle| one.response() > than.activation.response();
         let is_slowest = self.slowest.as_ref().is_none_or(is_slower);
         if is_slowest {
-            self.slowest = Some(LargestSeen::new(*one));
+            self.slowest = Some(LargestCycle::new(*one));
         }
-        let is_later = |than: &LargestSeen| one.latency() > than.activation.latency();
+        let is_later = |than: &LargestCycle| one.latency() > than.activation.latency();
         let is_latest = self.latest.as_ref().is_none_or(is_later);
         if is_latest {
-            self.latest = Some(LargestSeen::new(*one));
+            self.latest = Some(LargestCycle::new(*one));
         }
         self.inferred += u64::from(!one.wake_seen);
         self.run_unseen += u64::from(one.wake_seen && !one.run_seen);
@@ -283,26 +283,26 @@ impl LineSeen {
             missed = one.response() > deadline;
             earlier.clear();
         }
-        Picked {
+        Selection {
             is_largest: is_slowest || is_latest,
             missed,
             earlier,
         }
     }
 
-    /// Finds the period of the cycles that wait for one, now that the next was due at `next`;
-    /// returns those that missed it.
+    /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the
+    /// cycles that missed it.
     fn place_pending(&mut self, next: Nanos, has_deadline: bool) -> Vec<MissedEarlier> {
         let Some(newest) = self.pending.back() else {
             return Vec::new();
         };
         let gap = next.saturating_sub(newest.cycle.whole.origin).as_f64();
-        // Several periods may be one of a slower phase: wait for more.
+        // A gap of several periods may be one period of a slower phase: wait for more cycles.
         let fits = |period: Nanos| multiple_of(gap, period.as_f64()) == Some(1);
         if let Some(phase) = self.phases.last()
             && fits(phase.period)
         {
-            // Those before that did not fit are of the same phase: it goes on.
+            // The phase goes on; the cycles that did not fit belong to it.
             return self.end_pending(Some(next), has_deadline);
         }
         if self.pending.len() < MIN_MISFITS {
@@ -329,7 +329,7 @@ impl LineSeen {
 
     fn start_phase(&mut self, period: Nanos) {
         if self.phases.len() < MAX_PHASES {
-            self.phases.push(PhaseSeen {
+            self.phases.push(Phase {
                 period,
                 cycles: 0,
                 misses: 0,
@@ -339,8 +339,8 @@ impl LineSeen {
         }
     }
 
-    /// Counts all that wait to the newest phase; returns those that missed its period. The
-    /// cycle after them was due at `next`.
+    /// Counts the waiting cycles in the newest phase, and returns those that missed its
+    /// period. The cycle after them was due at `next`.
     fn end_pending(&mut self, next: Option<Nanos>, has_deadline: bool) -> Vec<MissedEarlier> {
         let Some(phase) = self.phases.last_mut() else {
             self.pending.clear();
@@ -380,7 +380,7 @@ impl LineSeen {
         missed
     }
 
-    /// The thread turned out to have no deadline, unless one was given.
+    /// Drops an implied deadline: the thread turned out to have none.
     pub(super) fn drop_implied_deadline(&mut self) {
         if self.is_given {
             return;
@@ -395,19 +395,18 @@ impl LineSeen {
         }
     }
 
-    /// Cycles, those included that had no wakeup.
+    /// Number of cycles, including those without a wakeup.
     pub(super) fn cycles(&self) -> u64 {
         self.response.count() + self.counted.passed
     }
 
-    /// The period of most cycles.
+    /// Period of most cycles.
     pub(super) fn period(&self) -> Option<Nanos> {
         let most = self.phases.iter().max_by_key(|phase| phase.cycles);
         most.map(|phase| phase.period)
     }
 
-    /// Nothing more comes: those that wait are counted to the newest phase, unless they do
-    /// not fit it.
+    /// Ends the line: the waiting cycles are counted in the newest phase if they fit it.
     pub(super) fn settle(&mut self, has_deadline: bool) -> Vec<MissedEarlier> {
         if self.pending.len() > MIN_MISFITS {
             self.pending.clear();
@@ -415,7 +414,7 @@ impl LineSeen {
         self.end_pending(None, has_deadline)
     }
 
-    /// Whether it is still the largest.
+    /// Whether the cycle still has the largest response or latency.
     pub(super) fn is_largest(&self, one: &ThreadActivation) -> bool {
         [&self.slowest, &self.latest]
             .into_iter()
@@ -423,7 +422,7 @@ impl LineSeen {
             .any(|largest| largest.activation == *one)
     }
 
-    /// Where the time of a cycle went; `missed`: the deadline that it missed.
+    /// Adds the causes of the time of a cycle. `missed`: the deadline that it missed.
     pub(super) fn explain(
         &mut self,
         one: &ThreadActivation,
@@ -441,13 +440,13 @@ impl LineSeen {
         self.explained += 1;
         for (place, part) in taken.iter().enumerate() {
             let cause = &part.cause;
-            if self.taken.len() == MOST_TAKEN && !self.taken.contains_key(cause) {
+            if self.taken.len() == MAX_CAUSES && !self.taken.contains_key(cause) {
                 self.other_taken += part.time_ns;
                 continue;
             }
             let sum = self.taken.entry(cause.clone());
-            let sum = sum.or_insert_with(|| TakenSeen::new(part));
-            // A lock is one cause, whatever its holder did: its largest part stands for it.
+            let sum = sum.or_insert_with(|| CauseSum::new(part));
+            // A lock is one cause, whatever its holder did: its largest part represents it.
             let is_same =
                 |other: &&AttachTaken| other.cause == *cause || other.cause.is_same_lock(cause);
             let is_first = !taken[..place].iter().any(|other| is_same(&other));
@@ -467,11 +466,11 @@ impl LineSeen {
             }
         };
         if let WokenBy::Thread(tid, _) = woken
-            && (self.waker_tids.len() < MOST_WAKERS || self.waker_tids.contains_key(&tid))
+            && (self.waker_tids.len() < MAX_WAKERS || self.waker_tids.contains_key(&tid))
         {
             *self.waker_tids.entry(tid).or_default() += 1;
         }
-        if self.wakers.len() == MOST_WAKERS && !self.wakers.contains_key(&who) {
+        if self.wakers.len() == MAX_WAKERS && !self.wakers.contains_key(&who) {
             self.other_wakers += 1;
         } else {
             *self.wakers.entry(who).or_default() += 1;
@@ -479,9 +478,9 @@ impl LineSeen {
     }
 }
 
-/// Returns when cycles were due, and late, while `cycle` went on, before the one that was due
-/// at `next`: a program that is behind does not sleep between them. One that goes on at
-/// another phase skips them, and one that sleeps for a time has none.
+/// Returns the due times of cycles that were due and late while `cycle` went on, before the one
+/// that was due at `next`: a program that is behind does not sleep between them. A program that
+/// continues at another phase skips them, and a program with relative sleeps has none.
 fn passed(cycle: &ThreadCycle, next: Nanos, period: Nanos, deadline: Nanos) -> Vec<Nanos> {
     /// As a part of the period.
     const PHASE_TOLERANCE: f64 = 0.02;
@@ -507,7 +506,7 @@ impl AttachCounts {
     fn miss(&mut self, due: Nanos) {
         self.misses += 1;
         self.last_missed = Some(due);
-        if self.missed_at.len() < MOST_MISSES {
+        if self.missed_at.len() < MAX_MISSES {
             self.missed_at.push(due);
         }
     }

@@ -34,9 +34,9 @@ pub use course::{AttachCourse, AttachPart};
 pub use cycle::{AttachSite, CycleChoice, ThreadCycle, WaitKind};
 use cycle::{CycleBuilder, Home, UnfinishedCycle};
 pub use cycles::AttachCycles;
-use cycles::CyclesSeen;
+use cycles::MarkedCycles;
 use growth::Backlog;
-use line::LineSeen;
+use line::LineState;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
     AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow, AttachStops,
@@ -47,26 +47,25 @@ pub use taken::AttachChosen;
 use taken::unfinished_taken;
 pub use worst::AttachWorst;
 
-/// The version of `attach --json`.
+/// Version of `attach --json`.
 pub const ATTACH_SCHEMA: u32 = 3;
 
-/// So many ways of threads to be woken have figures of their own; what comes after
-/// them is counted by name, except real-time threads.
-const MOST_LINES: usize = 2_000;
+/// Maximum number of lines with figures, except real-time threads. Further threads are counted
+/// by name.
+const MAX_LINES: usize = 2_000;
 
-/// What is asked of threads.
+/// Request of the user.
 #[derive(Clone, Debug)]
-pub struct AttachAsked {
-    /// How long after it was due an activation may end; `None`: the period that is
-    /// given, else the one that is found, is.
+pub struct AttachRequest {
+    /// Deadline; `None`: the given period, otherwise the estimated one.
     pub deadline: Option<Nanos>,
-    /// The period that timers are to wake threads with.
+    /// Period that was given.
     pub period: Option<Nanos>,
-    /// The application that the deadline is of.
+    /// Application with this deadline.
     pub application: Option<String>,
-    /// How many rows there may be.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// Whether it is asked meanwhile what came.
+    /// Whether figures of intervals are requested.
     pub steps: bool,
     /// What ends a cycle.
     pub cycle: CycleChoice,
@@ -91,27 +90,26 @@ pub struct AttachLost {
     pub unmarked: u64,
 }
 
-/// What was measured besides what was told of threads.
+/// Results of the measurement apart from the records.
 #[derive(Clone, Debug)]
 pub struct AttachMeasured {
-    /// The machine.
+    /// Machine.
     pub host: Host,
-    /// What was asked.
-    pub asked: AttachAsked,
-    /// When watching began, by the clock of what is told,
+    /// Request.
+    pub asked: AttachRequest,
+    /// Start of the measurement, by the clock of the records.
     pub from: Nanos,
-    /// and when it ended.
+    /// End of the measurement.
     pub to: Nanos,
-    /// How many threads were watched: more than are told of where all that was told
-    /// of one was lost.
+    /// Number of threads, including those whose records were all lost.
     pub threads: u64,
-    /// How many of them ended meanwhile.
+    /// Threads that ended during the measurement.
     pub ended: u64,
-    /// What was lost.
+    /// Losses.
     pub lost: AttachLost,
-    /// What was measured of laggard's own meanwhile.
+    /// Services of laggard that were measured at the same time.
     pub beside: Vec<AttachBeside>,
-    /// Reasons to doubt it.
+    /// Warnings about the measurement.
     pub caveats: Vec<Caveat>,
 }
 
@@ -170,10 +168,10 @@ pub struct AttachReport {
 }
 
 impl AttachReport {
-    /// A report that lacks a larger share of the records is not trustworthy.
+    /// Share of lost records above which the report is not trustworthy.
     const MAX_LOST_SHARE: f64 = 0.1;
 
-    /// Share of the records that were lost.
+    /// Share of lost records.
     pub fn lost_share(&self) -> f64 {
         match self.received + self.missing {
             0 => 0.0,
@@ -181,22 +179,22 @@ impl AttachReport {
         }
     }
 
-    /// Whether too much was lost for the figures to be trusted.
+    /// Whether enough records were received.
     pub fn is_trusted(&self) -> bool {
         self.lost_share() <= Self::MAX_LOST_SHARE
     }
 }
 
-/// A thread that was watched.
+/// State of a thread.
 #[derive(Debug)]
-struct ThreadSeen {
+struct ThreadState {
     thread: WatchedThread,
-    /// Most that its sequence has come to, and how many came.
+    /// Highest sequence number plus one, and number of records received.
     highest: u64,
     came: u64,
-    /// When it was first told of.
+    /// Time of the first record.
     began: Nanos,
-    /// When it ended.
+    /// Time at which it ended.
     ended: Option<Nanos>,
     exit: ThreadExit,
     unfinished: Option<(Nanos, UnfinishedCycle)>,
@@ -204,56 +202,55 @@ struct ThreadSeen {
     stops: AttachStops,
     builder: CycleBuilder,
     backlog: Backlog,
-    cycles: CyclesSeen,
-    /// Cycles that have no line.
+    cycles: MarkedCycles,
+    /// Cycles without a line.
     uncounted: u64,
     /// Cycles in which nothing was due: a stop or a signal ended a timed sleep early.
     interruptions: u64,
 }
 
-impl ThreadSeen {
+impl ThreadState {
     fn lost(&self) -> u64 {
         self.highest.saturating_sub(self.came)
     }
 }
 
-/// Gathers what is told of threads.
+/// Collector of the records of threads.
 #[derive(Debug)]
-pub struct Attended {
-    asked: AttachAsked,
-    threads: BTreeMap<u32, ThreadSeen>,
-    lines: BTreeMap<(u32, WokenWay), LineSeen>,
-    /// Told, but perhaps not all that was before it.
+pub struct AttachCollector {
+    asked: AttachRequest,
+    threads: BTreeMap<u32, ThreadState>,
+    lines: BTreeMap<(u32, WokenWay), LineState>,
+    /// Records that may have missing predecessors.
     held: Vec<ThreadTold>,
-    /// Cycles that ended since they were asked for last.
+    /// Cycles that ended since the last call of [`AttachCollector::take_ended`].
     ended: Vec<ThreadCycle>,
-    /// Of these it may be told to whom their time went.
+    /// Cycles to analyse.
     chosen: Vec<AttachChosen>,
-    /// The threads by the kernel's number of them: of one that was given again, the
-    /// newest.
+    /// Threads by ID; of an ID that was used again, the newest.
     by_tid: BTreeMap<Tid, u32>,
-    /// Marks of threads that nothing was told of yet, with how often that was asked.
+    /// Marks of threads that are not known yet, with the number of looks.
     unplaced: Vec<(ThreadMark, u8)>,
     /// Marks of threads that are not watched.
     foreign_marks: u64,
 }
 
-/// Marks that may wait for their thread to be told of: a look's of a busy program.
-const MOST_UNPLACED: usize = 65_536;
-/// A thread that has not been told of by then is none that is watched: it is with the
-/// next look that what it did in this one is told.
-const LOOKS: u8 = 2;
+/// Maximum number of marks that wait for their thread.
+const MAX_UNPLACED: usize = 65_536;
+/// Looks after which an unknown thread is not a watched one: its record comes with the look after
+/// the mark at the latest.
+const MAX_LOOKS: u8 = 2;
 
-impl AttachAsked {
-    /// The deadline of all, where there is one.
+impl AttachRequest {
+    /// Deadline of all threads, if there is one.
     fn limit(&self) -> Option<Nanos> {
         self.deadline.or(self.period)
     }
 }
 
-impl Attended {
-    /// For what is asked.
-    pub fn new(asked: AttachAsked) -> Self {
+impl AttachCollector {
+    /// Creates a collector for a request.
+    pub fn new(asked: AttachRequest) -> Self {
         Self {
             asked,
             threads: BTreeMap::new(),
@@ -267,15 +264,15 @@ impl Attended {
         }
     }
 
-    /// What was told, in any order. All that happened before `until` is told by now.
+    /// Adds records in any order. All records from before `until` are available now.
     pub fn told(&mut self, told: &mut Vec<ThreadTold>, until: Nanos) {
         self.held.append(told);
         let (mut ready, held): (Vec<_>, Vec<_>) =
-            self.held.drain(..).partition(|one| one.at < until);
+            self.held.drain(..).partition(|record| record.at < until);
         self.held = held;
-        ready.sort_by_key(|one| (one.thread.number, one.sequence));
-        for one in &ready {
-            self.one(one);
+        ready.sort_by_key(|record| (record.thread.number, record.sequence));
+        for record in &ready {
+            self.add_record(record);
         }
         self.settle_homes(until);
         self.place(until == Nanos::MAX);
@@ -287,8 +284,8 @@ impl Attended {
         std::mem::take(&mut self.ended)
     }
 
-    /// Returns the cycles that had not ended when watching did, of threads that go on: the
-    /// thread, when watching it ended, and what it was in.
+    /// Returns the cycles that had not ended at the end of the measurement, of threads that
+    /// still run: the thread, the end, and the cycle.
     pub fn unfinished(&self) -> Vec<(WatchedThread, Nanos, UnfinishedActivation)> {
         let threads = self.threads.values().filter(|seen| seen.ended.is_none());
         let unfinished = threads.filter_map(|seen| {
@@ -311,9 +308,8 @@ impl Attended {
         unfinished.collect()
     }
 
-    /// Those that were told since the last call of which it is worth to know to whom
-    /// their time went: that missed their deadline, or are the largest. Real-time
-    /// threads first, then by their response.
+    /// Returns the cycles since the last call that are worth an analysis: they missed their
+    /// deadline or are the longest. Real-time threads first, then the longest responses.
     pub fn choose(&mut self) -> Vec<AttachChosen> {
         let mut chosen = std::mem::take(&mut self.chosen);
         chosen.retain(|one| {
@@ -324,7 +320,7 @@ impl Attended {
         chosen
     }
 
-    /// To whom the time of one of them went.
+    /// Adds the causes of the time of a cycle.
     pub fn explain(&mut self, one: &AttachChosen, taken: &[AttachTaken]) {
         if let Some(line) = self.lines.get_mut(&(one.number, one.way)) {
             let missed = one.deadline.filter(|_| one.missed);
@@ -332,18 +328,18 @@ impl Attended {
         }
     }
 
-    /// The processes that have threads which have not ended.
+    /// Returns the processes with threads that still run.
     pub fn processes(&self) -> BTreeSet<u32> {
         let living = self.threads.values().filter(|one| one.ended.is_none());
         living.map(|one| one.thread.process).collect()
     }
 
-    /// What programs marked since the last call, in the order of each thread. Call it
-    /// before what was told up to then.
+    /// Adds marks since the last call, in order per thread. Call it before [`AttachCollector::told`]
+    /// with the records of the same time.
     pub fn marked(&mut self, marks: &[ThreadMark]) {
         for mark in marks {
             if !self.give(mark) {
-                if self.unplaced.len() < MOST_UNPLACED {
+                if self.unplaced.len() < MAX_UNPLACED {
                     self.unplaced.push((*mark, 0));
                 } else {
                     self.foreign_marks += 1;
@@ -352,21 +348,21 @@ impl Attended {
         }
     }
 
-    /// Gives a mark to its thread; whether that has been told of.
+    /// Gives a mark to its thread. Returns whether the thread is known.
     fn give(&mut self, mark: &ThreadMark) -> bool {
         let seen = self.by_tid.get(&mark.thread);
         let seen = seen.and_then(|number| self.threads.get_mut(number));
         let is_its =
-            |seen: &&mut ThreadSeen| mark.process.is_none_or(|its| its == seen.thread.process);
+            |seen: &&mut ThreadState| mark.process.is_none_or(|its| its == seen.thread.process);
         let seen = seen.filter(is_its);
-        seen.map(|seen| seen.cycles.marked(*mark)).is_some()
+        seen.map(|seen| seen.cycles.add_mark(*mark)).is_some()
     }
 
-    /// Gives marks to threads that have been told of meanwhile; `all`: none will be.
-    fn place(&mut self, all: bool) {
+    /// Gives waiting marks to their threads. `is_final`: no further thread will be known.
+    fn place(&mut self, is_final: bool) {
         for (mark, asked) in std::mem::take(&mut self.unplaced) {
             if !self.give(&mark) {
-                if !all && asked + 1 < LOOKS {
+                if !is_final && asked + 1 < MAX_LOOKS {
                     self.unplaced.push((mark, asked + 1));
                 } else {
                     self.foreign_marks += 1;
@@ -383,14 +379,14 @@ impl Attended {
         }
     }
 
-    /// How many threads have been seen.
+    /// Number of threads with records.
     pub fn threads(&self) -> usize {
         self.threads.len()
     }
 
-    fn one(&mut self, told: &ThreadTold) {
+    fn add_record(&mut self, told: &ThreadTold) {
         let number = told.thread.number;
-        let seen = self.threads.entry(number).or_insert_with(|| ThreadSeen {
+        let seen = self.threads.entry(number).or_insert_with(|| ThreadState {
             thread: told.thread,
             highest: 0,
             came: 0,
@@ -402,7 +398,7 @@ impl Attended {
             stops: AttachStops::default(),
             builder: CycleBuilder::default(),
             backlog: Backlog::default(),
-            cycles: CyclesSeen::default(),
+            cycles: MarkedCycles::default(),
             uncounted: 0,
             interruptions: 0,
         });
@@ -416,7 +412,7 @@ impl Attended {
         let last = match told.what {
             ThreadHappening::Began => None,
             ThreadHappening::Done(activation) => {
-                seen.cycles.lived(&activation);
+                seen.cycles.add_activation(&activation);
                 None
             }
             ThreadHappening::Ended(last, exit) => {
@@ -437,7 +433,7 @@ impl Attended {
         }
     }
 
-    /// Finds the home waits of threads that have waited long for that.
+    /// Decides the home waits of threads that have waited long for a decision.
     fn settle_homes(&mut self, until: Nanos) {
         let all = until == Nanos::MAX;
         let mut found = Vec::new();
@@ -452,20 +448,20 @@ impl Attended {
         }
     }
 
-    /// Whether a thread has a deadline although none was given: its period.
+    /// Whether the period of a thread is its deadline.
     fn implies_deadline(&self, number: u32, way: WokenWay) -> bool {
         self.asked.limit().is_none() && self.is_paced(number, way)
     }
 
-    /// Whether a period of a thread means something: it has a home wait, and not only other
-    /// threads of a ring drive it.
+    /// Whether the period of a thread is meaningful: it has a home wait, and is not driven by a
+    /// ring of threads only.
     fn is_paced(&self, number: u32, way: WokenWay) -> bool {
         let seen = self.threads.get(&number);
         seen.is_some_and(|seen| seen.builder.home() != Home::None)
             && (way != WokenWay::Thread || !self.is_in_ring(number))
     }
 
-    /// Whether the threads that wake this one, and those that wake them, come round to it.
+    /// Whether the thread is in a ring of threads that wake each other.
     fn is_in_ring(&self, number: u32) -> bool {
         const MAX_STEPS: usize = 8;
         let mut visited = vec![number];
@@ -477,7 +473,7 @@ impl Attended {
             let line = match most {
                 Some(((_, WokenWay::Thread), line)) => line,
                 Some(_) => return false,
-                // Nothing is known of it yet: it may close the ring.
+                // The thread is not known yet: it may close the ring.
                 None => return true,
             };
             let waker = line.waker_tids.iter().max_by_key(|(_, count)| **count);
@@ -526,13 +522,13 @@ impl Attended {
         let job = seen.backlog.job(&cycle.whole);
         let policy = cycle.thread.policy;
         let key = (number, way);
-        let has_room = self.lines.len() < MOST_LINES || policy.is_real_time();
+        let has_room = self.lines.len() < MAX_LINES || policy.is_real_time();
         if !has_room && !self.lines.contains_key(&key) {
             seen.uncounted += 1;
             return;
         }
         let line = self.lines.entry(key).or_insert_with(|| {
-            LineSeen::new(self.asked.limit(), self.asked.period, self.asked.steps)
+            LineState::new(self.asked.limit(), self.asked.period, self.asked.steps)
         });
         let picked = line.add(&cycle, policy, job, has_deadline);
         for one in picked.earlier {
@@ -558,8 +554,7 @@ impl Attended {
         self.ended.push(cycle);
     }
 
-    /// Nothing more comes: what was told is held against deadlines as far as they are
-    /// known, and who missed one is chosen.
+    /// Ends the collection: compares the remaining cycles with their deadlines.
     pub fn settle(&mut self) {
         self.told(&mut Vec::new(), Nanos::MAX);
         let keys: Vec<(u32, WokenWay)> = self.lines.keys().copied().collect();
@@ -584,7 +579,7 @@ impl Attended {
         }
     }
 
-    /// The deadline of a thread that is woken in one way, where one is known.
+    /// Deadline of a line, if it is known.
     pub fn deadline(&self, number: u32, way: WokenWay) -> Option<Nanos> {
         self.lines.get(&(number, way))?.deadline
     }

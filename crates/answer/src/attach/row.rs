@@ -460,7 +460,10 @@ impl AttachRow {
     pub fn trend(&self) -> Option<&AttachCourse> {
         /// As a part of the deadline.
         const MIN_CHANGE: f64 = 0.01;
-        let course = self.course.as_ref().filter(|course| course.is_sure())?;
+        let course = self
+            .course
+            .as_ref()
+            .filter(|course| course.is_significant())?;
         let deadline = self.deadline.as_ref()?.deadline_ns;
         let change = course.change_ns.unsigned_abs();
         (Nanos::from_ns(change).as_f64() >= MIN_CHANGE * deadline.as_f64()).then_some(course)

@@ -1,39 +1,39 @@
-//! What came in a while, for who looks on.
+//! Figures of intervals, during the measurement.
 
 use std::cmp::Reverse;
 
 use laggard_model::{Histogram, Nanos, WatchedThread, WokenWay};
 
-use super::Attended;
+use super::AttachCollector;
 
-/// Of fewer, so many of 100 are no share.
-const FOR_P99: u64 = 100;
+/// Minimum number of cycles for a 99th percentile.
+const MIN_FOR_P99: u64 = 100;
 
-/// A thread that is woken in one way, since the last time that it was asked.
+/// Figures of a thread and one way in which it is woken, since the last step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AttachStep {
-    /// The thread,
+    /// Thread.
     pub thread: WatchedThread,
-    /// and what wakes it.
+    /// Way in which it is woken.
     pub way: WokenWay,
-    /// How many activations ended.
+    /// Number of cycles that ended.
     pub activations: u64,
-    /// The median of their responses, to a bucket's width,
+    /// Median response.
     pub median: Option<Nanos>,
-    /// what 99 of 100 do not exceed; `None`: there are not so many,
+    /// 99th percentile of the response; `None`: fewer than 100 cycles.
     pub p99: Option<Nanos>,
-    /// and the largest.
+    /// Maximum response.
     pub largest: Option<Nanos>,
-    /// The largest since the beginning.
+    /// Maximum response since the start.
     pub largest_so_far: Option<Nanos>,
-    /// How many missed their deadline since the beginning; `None`: none is known yet.
+    /// Misses since the start; `None`: no deadline is known yet.
     pub misses: Option<u64>,
 }
 
-impl Attended {
-    /// What came since it was asked last: real-time threads first, then those with most
-    /// activations. Who had none is left out. Empty, unless that was asked for
-    /// ([`AttachAsked::steps`](super::AttachAsked::steps)).
+impl AttachCollector {
+    /// Returns the figures since the last call: real-time threads first, then those with most
+    /// cycles. Threads without a cycle are left out. Empty without
+    /// [`AttachRequest::steps`](super::AttachRequest::steps).
     pub fn step(&mut self) -> Vec<AttachStep> {
         let mut steps = Vec::new();
         for (&(number, way), line) in &mut self.lines {
@@ -48,9 +48,9 @@ impl Attended {
                 steps.push(step(seen.thread, way, &since, line.response.max(), misses));
             }
         }
-        steps.sort_by_key(|one| {
-            let is_real_time = one.thread.policy.is_real_time();
-            Reverse((is_real_time, one.activations))
+        steps.sort_by_key(|step| {
+            let is_real_time = step.thread.policy.is_real_time();
+            Reverse((is_real_time, step.activations))
         });
         steps
     }
@@ -68,7 +68,9 @@ fn step(
         way,
         activations: since.count(),
         median: since.quantile(0.5),
-        p99: since.quantile(0.99).filter(|_| since.count() >= FOR_P99),
+        p99: since
+            .quantile(0.99)
+            .filter(|_| since.count() >= MIN_FOR_P99),
         largest: since.max(),
         largest_so_far,
         misses,

@@ -1,8 +1,8 @@
 //! Reports of `laggard attach` about threads whose activations are known.
 
 use laggard_answer::attach::{
-    AttachAsked, AttachCause, AttachCauseKind, AttachLost, AttachMeasured, AttachReport,
-    AttachTaken, Attended, CycleChoice, DeadlineSource, WaitKind,
+    AttachCause, AttachCauseKind, AttachCollector, AttachLost, AttachMeasured, AttachReport,
+    AttachRequest, AttachTaken, CycleChoice, DeadlineSource, WaitKind,
 };
 use laggard_model::{
     ActivationEnd, Address, CauseClass, Cpu, CycleWaits, Evidence, FlightEvent, Happening, Host,
@@ -156,7 +156,7 @@ fn preempted_by(name: &str) -> AttachCause {
 /// Returns the causes of the time of a cycle with their time in us.
 fn taken(change: impl Fn(&mut ThreadActivation)) -> Vec<(AttachCause, u64)> {
     let activation = one(change);
-    let mut seen = Attended::new(asked(9));
+    let mut seen = AttachCollector::new(asked(9));
     let done = ThreadHappening::Done(activation);
     let mut all = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
     seen.told(&mut all, Nanos::MAX);
@@ -374,11 +374,11 @@ fn wait_for_a_lock_is_part_of_the_cycle() {
 
 #[test]
 fn each_sleep_ends_a_unit_if_the_user_wants_that() {
-    let asked = AttachAsked {
+    let asked = AttachRequest {
         cycle: CycleChoice::Wake,
         ..asked(9)
     };
-    let mut seen = Attended::new(asked);
+    let mut seen = AttachCollector::new(asked);
     seen.told(&mut cycles_with_a_lock().records, Nanos::MAX);
 
     let report = measured(seen, 9);
@@ -389,7 +389,7 @@ fn each_sleep_ends_a_unit_if_the_user_wants_that() {
 
 #[test]
 fn time_of_a_lock_names_its_holder() {
-    let mut seen = Attended::new(asked(9));
+    let mut seen = AttachCollector::new(asked(9));
     seen.told(&mut cycles_with_a_lock().records, Nanos::MAX);
     let chosen = seen.choose();
 
@@ -425,7 +425,7 @@ fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
     script.add(TIMER, (20_000, 20_010, 22_600), home);
     script.add(TIMER, (21_000, 22_600, 22_700), home);
     script.add(TIMER, (22_000, 22_700, 22_800), home);
-    let mut seen = Attended::new(asked(9));
+    let mut seen = AttachCollector::new(asked(9));
     seen.told(&mut script.records, Nanos::MAX);
     let chosen = seen.choose();
 
@@ -512,13 +512,13 @@ fn busy() -> Script {
 #[test]
 fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
     let run = |names_threads| {
-        let asked = AttachAsked {
+        let asked = AttachRequest {
             names_threads,
             ..asked(9)
         };
         let mut records = cycles_with_a_lock().records;
         records.extend(busy().records);
-        let mut seen = Attended::new(asked.clone());
+        let mut seen = AttachCollector::new(asked.clone());
         seen.told(&mut records, Nanos::MAX);
         let measured = AttachMeasured {
             asked,
@@ -575,7 +575,7 @@ fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
 /// The flight recorder may miss a switch; the record of the thread says that it ran.
 #[test]
 fn thread_that_was_not_preempted_ran_although_its_switch_was_not_seen() {
-    let mut seen = Attended::new(asked(9));
+    let mut seen = AttachCollector::new(asked(9));
     let done = ThreadHappening::Done(one(|_| {}));
     let mut records = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
     seen.told(&mut records, Nanos::MAX);
@@ -599,11 +599,11 @@ fn threads_that_only_wake_each_other_have_no_implied_deadline() {
     }
     let mut records = first.records;
     records.extend(second.records);
-    let asked = AttachAsked {
+    let asked = AttachRequest {
         deadline: None,
         ..asked(9)
     };
-    let mut seen = Attended::new(asked.clone());
+    let mut seen = AttachCollector::new(asked.clone());
     seen.told(&mut records, Nanos::MAX);
     seen.settle();
 
@@ -683,7 +683,7 @@ fn stop_is_part_of_the_cycle_and_has_a_length() {
 
 #[test]
 fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
-    let asked = AttachAsked {
+    let asked = AttachRequest {
         deadline: None,
         period: Some(CYCLE),
         ..asked(9)
@@ -698,7 +698,7 @@ fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
     };
     script.push(Nanos::from_us(500), ThreadHappening::Began);
     script.push(Nanos::from_us(90_500), ThreadHappening::Left(Some(since)));
-    let mut seen = Attended::new(asked.clone());
+    let mut seen = AttachCollector::new(asked.clone());
     seen.told(&mut script.records, Nanos::MAX);
 
     let measured = AttachMeasured {
@@ -721,7 +721,7 @@ fn of_many_that_are_late_the_real_time_ones_and_the_largest_are_looked_at() {
     let mut all = cycles(1, ThreadPolicy::Other(0), Nanos::from_us(900));
     all.extend(cycles(2, ThreadPolicy::Fifo(80), Nanos::from_us(700)));
     all.extend(cycles(3, ThreadPolicy::Fifo(80), Nanos::from_us(100)));
-    let mut seen = Attended::new(asked(9));
+    let mut seen = AttachCollector::new(asked(9));
     seen.told(&mut all, Nanos::MAX);
 
     let chosen = seen.choose();
@@ -782,12 +782,12 @@ fn period_that_changes_has_two_phases() {
 }
 
 fn report(rows: usize, mut all: Vec<ThreadTold>) -> AttachReport {
-    let mut seen = Attended::new(asked(rows));
+    let mut seen = AttachCollector::new(asked(rows));
     seen.told(&mut all, Nanos::MAX);
     measured(seen, rows)
 }
 
-fn measured(seen: Attended, rows: usize) -> AttachReport {
+fn measured(seen: AttachCollector, rows: usize) -> AttachReport {
     let measured = AttachMeasured {
         asked: asked(rows),
         ..measurement(&seen)
@@ -795,8 +795,8 @@ fn measured(seen: Attended, rows: usize) -> AttachReport {
     seen.report(&measured, &Symbols::default())
 }
 
-fn asked(rows: usize) -> AttachAsked {
-    AttachAsked {
+fn asked(rows: usize) -> AttachRequest {
+    AttachRequest {
         deadline: Some(DEADLINE),
         period: None,
         application: None,
@@ -807,7 +807,7 @@ fn asked(rows: usize) -> AttachAsked {
     }
 }
 
-fn measurement(seen: &Attended) -> AttachMeasured {
+fn measurement(seen: &AttachCollector) -> AttachMeasured {
     AttachMeasured {
         host: Host::default(),
         asked: asked(9),
@@ -899,7 +899,7 @@ fn margin_that_shrinks_is_a_trend() {
 
 #[test]
 fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted() {
-    let asked = |period| AttachAsked {
+    let asked = |period| AttachRequest {
         deadline: None,
         period: Some(period),
         application: None,
@@ -909,7 +909,7 @@ fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted
         names_threads: false,
     };
     let seen = |period| {
-        let mut seen = Attended::new(asked(period));
+        let mut seen = AttachCollector::new(asked(period));
         let mut all = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(1_100));
         // Two cycles that the ones before them ran through.
         all.remove(70);
@@ -936,7 +936,7 @@ fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted
 
 #[test]
 fn who_looks_on_is_told_what_came_since_the_last_look_and_what_was_so_far() {
-    let mut seen = Attended::new(AttachAsked {
+    let mut seen = AttachCollector::new(AttachRequest {
         steps: true,
         ..asked(9)
     });

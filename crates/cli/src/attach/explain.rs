@@ -1,6 +1,6 @@
 //! Causes of late cycles, during the measurement.
 
-use laggard_answer::attach::Attended;
+use laggard_answer::attach::AttachCollector;
 use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
 use laggard_measure::{Flight as _, LiveNames};
 use laggard_model::{Caveat, CaveatKind};
@@ -50,7 +50,7 @@ impl LateWatch {
     /// Finds the causes of the cycles that ended since the last call.
     pub(super) fn explain(
         &mut self,
-        seen: &mut Attended,
+        seen: &mut AttachCollector,
         mut recording: Option<&mut AttachRecording>,
         mut live: Option<&mut AttachLive>,
     ) {
@@ -87,7 +87,7 @@ impl LateWatch {
     }
 
     /// Finds the causes of the cycles that did not end.
-    pub(super) fn explain_unfinished(&mut self, seen: &mut Attended) {
+    pub(super) fn explain_unfinished(&mut self, seen: &mut AttachCollector) {
         if let Some(flight) = &mut self.flight {
             flight.poll();
             let evidence = |cpu, from, to| flight.evidence(cpu, from, to);

@@ -1,6 +1,6 @@
 //! Figures and late cycles during the measurement: `attach --every`.
 
-use laggard_answer::attach::{AttachChosen, AttachTaken, Attended};
+use laggard_answer::attach::{AttachChosen, AttachCollector, AttachTaken};
 use laggard_model::{Nanos, printable_lines};
 use laggard_view::attach::live;
 
@@ -42,7 +42,7 @@ impl AttachLive {
     }
 
     /// Prints the lines if it is time. Returns whether somebody still reads them.
-    pub(super) fn show(&mut self, seen: &mut Attended, now: Nanos) -> anyhow::Result<bool> {
+    pub(super) fn show(&mut self, seen: &mut AttachCollector, now: Nanos) -> anyhow::Result<bool> {
         if now >= self.next {
             while self.next <= now {
                 self.next += self.every;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use laggard_answer::attach::Attended;
+use laggard_answer::attach::AttachCollector;
 use laggard_measure::linux::{self, AttachError, AttachProbe, MarkReader};
 use laggard_model::Nanos;
 use laggard_model::text::count;
@@ -24,7 +24,7 @@ pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// Sources of records and their consumers.
 pub(super) struct AttachLooks {
     pub(super) probe: AttachProbe,
-    pub(super) seen: Attended,
+    pub(super) seen: AttachCollector,
     pub(super) watch: LateWatch,
     pub(super) file: Option<ActivationFile>,
     pub(super) recording: Option<AttachRecording>,

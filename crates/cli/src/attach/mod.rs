@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
 use laggard_answer::attach::{
-    AttachAsked, AttachLost, AttachMeasured, AttachReport, Attended, CycleChoice,
+    AttachCollector, AttachLost, AttachMeasured, AttachReport, AttachRequest, CycleChoice,
 };
 use laggard_answer::qos;
 use laggard_measure::host::{self, Files};
@@ -80,7 +80,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     };
     pipe::say(&beginning(args, &targets, group.as_ref()));
     let mut looks = AttachLooks {
-        seen: Attended::new(asked.clone()),
+        seen: AttachCollector::new(asked.clone()),
         probe,
         watch,
         file,
@@ -193,9 +193,9 @@ fn begun(
 }
 
 /// Returns the request, with the deadline of an application.
-fn asked(args: &AttachArgs) -> anyhow::Result<AttachAsked> {
+fn asked(args: &AttachArgs) -> anyhow::Result<AttachRequest> {
     let application = args.application.as_deref().map(qos::by_name).transpose()?;
-    Ok(AttachAsked {
+    Ok(AttachRequest {
         deadline: application
             .as_ref()
             .map(|application| application.tolerance_ns)

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use jiff::Zoned;
-use laggard_answer::attach::{AttachChosen, Attended, ThreadCycle};
+use laggard_answer::attach::{AttachChosen, AttachCollector, ThreadCycle};
 use laggard_measure::host::{self, Files};
 use laggard_measure::{SymbolBook, linux};
 use laggard_model::{
@@ -205,7 +205,7 @@ impl AttachRecording {
         to: Nanos,
         caveats: Vec<Caveat>,
         unseen_switches: Option<u64>,
-        seen: &Attended,
+        seen: &AttachCollector,
     ) -> anyhow::Result<()> {
         let path = self.place.path().display().to_string();
         let state = match (&self.refused, is_whole) {

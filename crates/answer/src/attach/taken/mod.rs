@@ -1,4 +1,4 @@
-//! Where the time of a cycle went, from when it was due until it ended.
+//! Causes of the time of a cycle, from when it was due until it ended.
 
 mod execution;
 mod wait;
@@ -18,56 +18,56 @@ use super::cycle::{ThreadCycle, UnfinishedCycle};
 
 use crate::live;
 
-/// How much of the time before an activation is asked for: what was under way then
-/// often is the cause.
+/// Time before an activation for which trace data is read: activity that started there is often
+/// the cause.
 const BEFORE: Nanos = Nanos::from_ms(1);
-/// The same after its end.
+/// Time after its end for which trace data is read.
 const AFTER: Nanos = Nanos::from_us(200);
-/// From one CPU to another it takes no longer by itself.
-const MOVING: Nanos = Nanos::from_us(10);
+/// Maximum time of a migration by itself.
+const MAX_MOVE: Nanos = Nanos::from_us(10);
 
-/// A cycle whose time is to be explained.
+/// Cycle to analyse.
 #[derive(Clone, Debug)]
 pub struct AttachChosen {
     pub(super) number: u32,
     pub(super) way: WokenWay,
     pub(super) policy: ThreadPolicy,
     pub(super) cycle: ThreadCycle,
-    /// It was done after its deadline.
+    /// Whether it ended after its deadline.
     pub(super) missed: bool,
-    /// The deadline, as far as it is known yet.
+    /// Deadline, if it is known yet.
     pub(super) deadline: Option<Nanos>,
 }
 
 impl AttachChosen {
-    /// Its thread, as it was at the end of the cycle.
+    /// Thread at the end of the cycle.
     pub const fn thread(&self) -> &WatchedThread {
         &self.cycle.thread
     }
 
-    /// What woke it.
+    /// Way in which the thread was woken.
     pub const fn way(&self) -> WokenWay {
         self.way
     }
 
-    /// The whole cycle as one activation.
+    /// Whole cycle as one activation.
     pub const fn activation(&self) -> &ThreadActivation {
         &self.cycle.whole
     }
 
-    /// Whether it was done after its deadline.
+    /// Whether it ended after its deadline.
     pub const fn missed(&self) -> bool {
         self.missed
     }
 
-    /// Its deadline, as far as it is known yet.
+    /// Deadline, if it is known yet.
     pub const fn deadline(&self) -> Option<Nanos> {
         self.deadline
     }
 
-    /// As an episode of a recording, without number and line. `None`: what its CPU did does
-    /// not explain it. It waited, it was due before the one before it had ended, it was not
-    /// on one CPU from its wake to its end, or it is not known when it ran.
+    /// Converts the cycle to an episode of a recording, without number and line. `None`: the
+    /// trace data of one CPU does not explain it. It waited, was due before the cycle before it
+    /// had ended, migrated, or it is not known when it ran.
     pub fn episode(&self, evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence) -> Option<Episode> {
         let one = &self.cycle.whole;
         if self.cycle.parts().len() > 1 || !self.cycle.before.is_empty() || one.was_frozen {
@@ -75,7 +75,7 @@ impl AttachChosen {
         }
         let is_moved = one.arrived.is_some() || one.waker_cpu != one.first_cpu;
         let waited = one.arrived.map(|at| at.saturating_sub(one.waking));
-        let is_on_one = one.migrations == 0 && waited.unwrap_or(Nanos::ZERO) <= MOVING;
+        let is_on_one = one.migrations == 0 && waited.unwrap_or(Nanos::ZERO) <= MAX_MOVE;
         let is_known = one.wake_seen && one.run_seen && one.back_seen;
         if !is_on_one || !is_known || one.blocks > 0 {
             return None;
@@ -112,8 +112,8 @@ impl AttachChosen {
         })
     }
 
-    /// Returns where its time went, most first; the parts add up to its response.
-    /// `evidence` is what a CPU did in a span of time.
+    /// Returns the causes of its time, largest first; they add up to its response. `evidence`
+    /// returns the trace data of a CPU in a span of time.
     pub fn taken(
         &self,
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
@@ -129,7 +129,7 @@ impl AttachChosen {
     }
 }
 
-/// Returns where the time of a cycle went that had not ended at `at`, most first.
+/// Returns the causes of the time of a cycle that had not ended at `at`, largest first.
 pub(super) fn unfinished_taken(
     thread: &WatchedThread,
     cycle: &UnfinishedCycle,
@@ -167,9 +167,9 @@ pub(super) fn unfinished_taken(
     time.sorted()
 }
 
-/// Activations that a span of time is explained by, in order of time.
+/// Activations in a span of time, in order.
 struct Course<'a> {
-    /// Of earlier cycles: they ended after this one was due.
+    /// Activations of earlier cycles that ended after this one was due.
     before: &'a [ThreadActivation],
     parts: &'a [ThreadActivation],
 }
@@ -183,10 +183,10 @@ struct CycleTime<'a, E> {
     names: &'a mut dyn Names,
     /// Whether the time is before the cycle itself: its work is an overrun.
     is_before: bool,
-    /// Whether the thread had its CPU all the time: it was not preempted. A switch that the
-    /// flight recorder missed does not matter then.
+    /// Whether the thread was not preempted: a switch that the flight recorder missed does not
+    /// matter then.
     is_on_cpu: bool,
-    /// Time in the kernel of the activation that is explained.
+    /// Time in the kernel of the current activation.
     system: Nanos,
     taken: BTreeMap<AttachCause, Nanos>,
 }
@@ -231,7 +231,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             self.system = part.usage.system;
             let is_first = place == course.before.len();
             if let Some(ended) = ended.filter(|_| !is_first && from < part.waking) {
-                // A timer's lateness is not part of the wait for it.
+                // A late timer is not part of the wait.
                 let until = match part.woken {
                     WokenBy::Timer(_) => part.due,
                     WokenBy::Wheel(_)
@@ -281,7 +281,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             self.explain(self.service, one.first_cpu, from, &way);
             return;
         }
-        // Nobody waits for that CPU: its interrupt does.
+        // The thread does not wait for that CPU, but for its interrupt.
         self.explain(
             Service::Softirq,
             one.waker_cpu,
@@ -291,7 +291,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         let came = came.unwrap_or(waking);
         let waited = came.saturating_sub(waking);
         match one.left_cpu {
-            Some(left) if waited > MOVING => {
+            Some(left) if waited > MAX_MOVE => {
                 let way = [(Stage::Waking, waking), (Stage::Running, came)];
                 self.explain(self.service, left, waking, &way);
             }
@@ -309,7 +309,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             self.is_on_cpu = false;
             return;
         }
-        // On which CPU it was when is not known.
+        // It is not known when it was on which CPU.
         let all = one.done.saturating_sub(from);
         let preempted = one.preempted.min(all);
         self.add(AttachCauseKind::OtherThreads, preempted);
@@ -338,7 +338,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
 
     /// Explains the time that the thread took to get to another CPU.
     fn moves(&mut self, time: Nanos) {
-        let kind = if time <= MOVING {
+        let kind = if time <= MAX_MOVE {
             AttachCauseKind::Move
         } else {
             AttachCauseKind::OtherCpu
@@ -346,7 +346,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         self.add(kind, time);
     }
 
-    /// What `cpu` did from `from` to the last of the instants.
+    /// Explains the time from `from` to the last stage by the trace data of `cpu`.
     fn explain(&mut self, service: Service, cpu: Cpu, from: Nanos, way: &[(Stage, Nanos)]) {
         let to = way.last().map_or(from, |last| last.1);
         if to <= from {
@@ -381,7 +381,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         let found = explain_named(&episode, service, Route::Direct, self.names.symbols());
         let mut own = Nanos::ZERO;
         for cause in &found.causes {
-            // It had its CPU.
+            // The thread had its CPU.
             let is_unknown = cause.class == CauseClass::Unexplained;
             if cause.class == CauseClass::ReturnToUser || (is_unknown && self.is_on_cpu) {
                 own += cause.time_ns;
@@ -389,7 +389,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             }
             self.names.learn(&cause.culprit);
             let who = who(&cause.culprit, self.names.symbols());
-            // The weight of a group is one cause, and so is its quota, whichever thread ran.
+            // The weight or the quota of a group is one cause, whichever thread ran.
             let is_group = matches!(cause.class, CauseClass::GroupWeight | CauseClass::Throttled);
             let contender = cause.culprit.contender.as_deref().filter(|_| !is_group);
             let contender = contender.map(Into::into);
@@ -408,8 +408,8 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
     }
 }
 
-/// When the interrupt came from which it was woken at `waking`, and when its timer was
-/// served in it, as far as that is after `from`.
+/// Returns the start of the interrupt that woke the thread at `waking`, and of the timer
+/// callback in it, if they are after `from`.
 fn own_handler(
     woken: WokenBy,
     evidence: &Evidence,
@@ -442,7 +442,7 @@ fn own_handler(
         .collect()
 }
 
-/// The service that runs as such a thread does.
+/// Returns the service with the policy of the thread.
 const fn service_of(policy: ThreadPolicy) -> Service {
     match policy {
         ThreadPolicy::Deadline => Service::Deadline,
