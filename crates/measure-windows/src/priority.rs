@@ -175,8 +175,8 @@ mod tests {
         };
         let (behind, go) = (Barrier::new(2), Barrier::new(2));
 
-        let (while_measuring, afterwards) = std::thread::scope(|all| {
-            let writer = all.spawn(|| {
+        let (while_measuring, afterwards) = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
                 give_way();
                 behind.wait();
                 go.wait();

@@ -55,7 +55,7 @@ impl WindowsProbe {
     /// measured.
     pub fn new(mut request: Request) -> Result<Self, ProbeError> {
         let mut met = BTreeSet::new();
-        request.services.retain(|one| met.insert(*one));
+        request.services.retain(|service| met.insert(*service));
         if let Drive::Uio(path) = &request.drive {
             return Err(ProbeError::Source {
                 path: path.clone(),
@@ -63,11 +63,13 @@ impl WindowsProbe {
             });
         }
         let pace = Pace::of(&request);
-        let asked = request.stages.clone();
+        let requested = request.stages.clone();
         let mut of_driver = request.clone();
         let mut of_threads = request;
-        of_driver.services.retain(|one| one.is_of_driver());
-        of_threads.services.retain(|one| !one.is_of_driver());
+        of_driver.services.retain(|service| service.is_of_driver());
+        of_threads
+            .services
+            .retain(|service| !service.is_of_driver());
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         let has_threads = !of_threads.services.is_empty() || of_driver.services.is_empty();
         if has_threads {
@@ -79,14 +81,14 @@ impl WindowsProbe {
         let sources = Sources::new(sources, pace, clock::now)?;
         // After the threads have set their class, so that the reader of events is behind them.
         let (events, stages) = if has_threads {
-            events(asked.as_deref())?
+            events(requested.as_deref())?
         } else {
             // Windows chooses where the driver's services run.
             (None, Vec::new())
         };
         let stamper = events
             .as_ref()
-            .and_then(|one| one.as_ref().ok())
+            .and_then(|events| events.as_ref().ok())
             .map(|events| {
                 let threads = (0..).map(|place| sources.thread_of(LineId::at(place)?));
                 let lines = sources.lines().iter().copied().zip(threads);
@@ -103,10 +105,10 @@ impl WindowsProbe {
         })
     }
 
-    fn usage(&self, at: Nanos) -> Usage {
+    fn usage(&self, now: Nanos) -> Usage {
         let sources = self.sources.iter();
         let measuring = sources.fold(Nanos::ZERO, |sum, source| sum + source.measuring_cpu());
-        Usage::at(at, measuring)
+        Usage::at(now, measuring)
     }
 }
 
@@ -234,11 +236,11 @@ impl Probe for WindowsProbe {
         let ended = self.ended.unwrap_or_else(|| self.usage(clock::now()));
         let began = self.began.unwrap_or(ended);
         let measuring = ended.measuring_cpu.saturating_sub(began.measuring_cpu);
-        let all = ended.cpu.saturating_sub(began.cpu);
+        let total = ended.cpu.saturating_sub(began.cpu);
         OwnCost {
             wall_ns: ended.at.saturating_sub(began.at),
             measuring_cpu_ns: measuring,
-            other_cpu_ns: all.saturating_sub(measuring),
+            other_cpu_ns: total.saturating_sub(measuring),
             programs: Vec::new(),
             written_bytes: 0,
             resident_bytes: ended.resident_bytes,
@@ -255,14 +257,14 @@ impl Probe for WindowsProbe {
 /// # Errors
 ///
 /// Returns an error if the user named stages that are not available.
-fn events(asked: Option<&[Stage]>) -> Result<(Option<EventsOrNone>, Vec<Stage>), ProbeError> {
-    let is_wanted = |stage: &Stage| asked.is_none_or(|asked| asked.contains(stage));
+fn events(requested: Option<&[Stage]>) -> Result<(Option<EventsOrNone>, Vec<Stage>), ProbeError> {
+    let is_wanted = |stage: &Stage| requested.is_none_or(|requested| requested.contains(stage));
     let stages: Vec<Stage> = EVENT_STAGES.into_iter().filter(is_wanted).collect();
     if stages.is_empty() {
         return Ok((None, stages));
     }
     match KernelEvents::begin() {
-        Err(why) if asked.is_some() => Err(ProbeError::System {
+        Err(why) if requested.is_some() => Err(ProbeError::System {
             action: format!("stamp the stages waking and running: {why}"),
             remedy: format!("{}, or omit these stages", why.remedy()),
             said: None,
@@ -408,7 +410,7 @@ mod tests {
             probe
                 .caveats()
                 .iter()
-                .any(|one| one.what.starts_with("`other` is not measured: ")),
+                .any(|caveat| caveat.what.starts_with("`other` is not measured: ")),
             "{:?}",
             probe.caveats()
         );

@@ -83,8 +83,8 @@ impl ProcessToken {
                 &raw mut length,
             )
         };
-        let is_wanted = |one: &LUID_AND_ATTRIBUTES| {
-            one.Luid.LowPart == wanted.LowPart && one.Luid.HighPart == wanted.HighPart
+        let is_wanted = |privilege: &LUID_AND_ATTRIBUTES| {
+            privilege.Luid.LowPart == wanted.LowPart && privilege.Luid.HighPart == wanted.HighPart
         };
         let count = held.count as usize;
         (result != 0).then(|| held.each.iter().take(count).any(is_wanted))
@@ -93,10 +93,10 @@ impl ProcessToken {
 
 /// Returns the LUID of a privilege, whose name is a result of `w!`, which ends in a NUL.
 fn privilege(name: PCWSTR) -> Option<LUID> {
-    let mut found = LUID::default();
+    let mut luid = LUID::default();
     // SAFETY: null selects this machine, the name ends in a NUL, and `found` is valid for writes.
-    let result = unsafe { LookupPrivilegeValueW(std::ptr::null(), name, &raw mut found) };
-    (result != 0).then_some(found)
+    let result = unsafe { LookupPrivilegeValueW(std::ptr::null(), name, &raw mut luid) };
+    (result != 0).then_some(luid)
 }
 
 /// Enables a privilege that this process holds until the process ends, and returns whether it is

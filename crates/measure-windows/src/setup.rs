@@ -38,7 +38,7 @@ struct Setup {
 /// Returns the settings of this machine that harm latency, the worst first. An unreadable setting
 /// gives no warning, because nothing is guessed.
 pub fn setup_caveats() -> Vec<Caveat> {
-    let found = Setup {
+    let setup = Setup {
         build: host::build(),
         tick: tick_lengths(),
         plan: registry::text(
@@ -50,17 +50,17 @@ pub fn setup_caveats() -> Vec<Caveat> {
         has_memory_integrity: signing().has_memory_integrity,
     };
     let mut caveats = host::caveats();
-    caveats.extend(of(&found));
-    caveats.sort_by_key(|one| one.kind.severity());
+    caveats.extend(of(&setup));
+    caveats.sort_by_key(|caveat| caveat.kind.severity());
     caveats
 }
 
-fn of(found: &Setup) -> Vec<Caveat> {
+fn of(setup: &Setup) -> Vec<Caveat> {
     let caveats = [
-        found.hypervisor.as_ref().map(|(maker, is_guest)| of_hypervisor(maker, *is_guest)),
-        found.plan.as_deref().and_then(of_plan),
-        found.tick.and_then(|tick| of_tick(tick, found.build)),
-        (found.has_memory_integrity == Some(true)).then(|| {
+        setup.hypervisor.as_ref().map(|(maker, is_guest)| of_hypervisor(maker, *is_guest)),
+        setup.plan.as_deref().and_then(of_plan),
+        setup.tick.and_then(|tick| of_tick(tick, setup.build)),
+        (setup.has_memory_integrity == Some(true)).then(|| {
             Caveat::new(
                 CaveatKind::Mitigations,
                 "memory integrity (HVCI) is on: a hypervisor protects the kernel's memory, which slows kernel entries",
@@ -71,7 +71,7 @@ fn of(found: &Setup) -> Vec<Caveat> {
     caveats
         .into_iter()
         .flatten()
-        .chain(found.power.caveats())
+        .chain(setup.power.caveats())
         .collect()
 }
 
@@ -178,11 +178,17 @@ mod tests {
 
     #[test]
     fn setting_that_harms_latency_has_a_remedy() {
-        let told = of(&worst());
+        let caveats = of(&worst());
 
-        assert_eq!(told.len(), 6, "{told:?}");
-        assert!(told.iter().all(|one| !one.advice.is_empty()), "{told:?}");
-        let texts = told.iter().map(|one| one.what.as_str()).collect::<String>();
+        assert_eq!(caveats.len(), 6, "{caveats:?}");
+        assert!(
+            caveats.iter().all(|caveat| !caveat.advice.is_empty()),
+            "{caveats:?}"
+        );
+        let texts = caveats
+            .iter()
+            .map(|caveat| caveat.what.as_str())
+            .collect::<String>();
         for what in [
             "virtual machine (KVMKVMKVM)",
             "plan is Balanced",
@@ -218,30 +224,30 @@ mod tests {
     /// As while a browser plays a video.
     #[test]
     fn tick_shortened_by_another_program_stays_long_for_this_one_since_2004() {
-        let told = |build| {
+        let text = |build| {
             let tick = TickLengths {
                 shortest: Nanos::from_us(500),
                 longest: Nanos::from_us(15_625),
                 now: Nanos::from_us(500),
             };
-            of_tick(tick, build).map(|one| one.what)
+            of_tick(tick, build).map(|caveat| caveat.what)
         };
 
-        assert_eq!(told(PER_PROCESS - 1), None);
-        let said = told(PER_PROCESS).unwrap();
+        assert_eq!(text(PER_PROCESS - 1), None);
+        let message = text(PER_PROCESS).unwrap();
         assert!(
-            said.contains("15.6 ms for a program that does not request"),
-            "{said}"
+            message.contains("15.6 ms for a program that does not request"),
+            "{message}"
         );
     }
 
     #[test]
     fn scope_of_a_shorter_tick_depends_on_the_build() {
         let advice = |build| {
-            let found = Setup { build, ..worst() };
-            of(&found)
+            let setup = Setup { build, ..worst() };
+            of(&setup)
                 .into_iter()
-                .find(|one| one.kind == CaveatKind::TickRate)
+                .find(|caveat| caveat.kind == CaveatKind::TickRate)
                 .unwrap()
                 .advice
         };

@@ -82,7 +82,9 @@ impl Stamper {
 
     /// Holds back the current batch.
     pub(super) fn hold(&mut self, batch: Batch) {
-        let ends = batch.iter().map(|one| one.expiry + one.latency());
+        let ends = batch
+            .iter()
+            .map(|activation| activation.expiry + activation.latency());
         if let Some(latest) = ends.max() {
             self.held.push_back(HeldBatch {
                 batch,
@@ -108,11 +110,11 @@ impl Stamper {
     /// Appends the activations whose events have arrived, or all of them if no more events will
     /// arrive.
     pub(super) fn release(&mut self, is_last: bool, into: &mut Batch) {
-        let asked = clock::now();
+        let requested_at = clock::now();
         self.events.flush();
         let now = clock::now();
         let unflushed = self.held.iter_mut().filter(|held| held.flushed.is_none());
-        for held in unflushed.filter(|held| held.latest + EVIDENCE_AFTER <= asked) {
+        for held in unflushed.filter(|held| held.latest + EVIDENCE_AFTER <= requested_at) {
             held.flushed = Some(now);
         }
         let mut log = self.events.log();
@@ -123,16 +125,21 @@ impl Stamper {
                 || held.since + MAX_WAIT <= now
         };
         while let Some(held) = self.held.pop_front_if(|held| is_due(held)) {
-            for mut one in held.batch.iter() {
-                if let (false, Some(&(Some(thread), cpu))) =
-                    (one.missed, self.lines.get(usize::from(one.line.0)))
-                {
-                    let way = log.way(thread, one.expiry, one.expiry + one.latency());
-                    let is_unseen = way.ready.is_none() && self.stages.contains(&Stage::Waking);
-                    self.unseen[usize::from(one.line.0)] += u64::from(is_unseen);
-                    stamp(&mut one, way.ready, way.ran, cpu, &self.stages);
+            for mut activation in held.batch.iter() {
+                if let (false, Some(&(Some(thread), cpu))) = (
+                    activation.missed,
+                    self.lines.get(usize::from(activation.line.0)),
+                ) {
+                    let path = log.way(
+                        thread,
+                        activation.expiry,
+                        activation.expiry + activation.latency(),
+                    );
+                    let is_unseen = path.ready.is_none() && self.stages.contains(&Stage::Waking);
+                    self.unseen[usize::from(activation.line.0)] += u64::from(is_unseen);
+                    stamp(&mut activation, path.ready, path.ran, cpu, &self.stages);
                 }
-                into.push(&one);
+                into.push(&activation);
             }
         }
     }
@@ -163,26 +170,26 @@ fn stamp(
     stages: &[Stage],
 ) {
     let elsewhere = ready.filter(|(_, by)| *by != cpu);
-    let known = [
+    let known_stages = [
         (Stage::IrqElsewhere, elsewhere),
         (Stage::Waking, ready),
-        (Stage::Running, ran.map(|at| (at, cpu))),
+        (Stage::Running, ran.map(|time| (time, cpu))),
     ];
     let mut before = one.expiry;
     let Some(last) = one.steps.iter().rposition(Option::is_some) else {
         return;
     };
     let end = one.expiry + one.latency();
-    for (stage, at) in known {
+    for (stage, time) in known_stages {
         // The interrupt on another CPU belongs to the wakeup.
         let wanted = if stage == Stage::IrqElsewhere {
             Stage::Waking
         } else {
             stage
         };
-        if let (true, Some((at, _))) = (stages.contains(&wanted), at) {
-            one.steps[stage.index()] = Some(at.saturating_sub(before));
-            before = at;
+        if let (true, Some((time, _))) = (stages.contains(&wanted), time) {
+            one.steps[stage.index()] = Some(time.saturating_sub(before));
+            before = time;
         }
     }
     one.steps[last] = Some(end.saturating_sub(before));
@@ -246,14 +253,14 @@ mod tests {
         }
     }
 
-    fn stamper(told: &Arc<TestEvents>) -> Stamper {
+    fn stamper(events: &Arc<TestEvents>) -> Stamper {
         let line = Line {
             cpu: Cpu(3),
             service: Service::Realtime(24),
             route: Route::Direct,
         };
         let stages = vec![Stage::Waking, Stage::Running];
-        let events = Arc::clone(told) as Arc<dyn EventSource>;
+        let events = Arc::clone(events) as Arc<dyn EventSource>;
         Stamper::new(events, [(line, Some(Tid(42)))].into_iter(), stages)
     }
 
@@ -266,9 +273,9 @@ mod tests {
         }
     }
 
-    fn batch(one: &Activation) -> Batch {
+    fn batch(activation: &Activation) -> Batch {
         let mut batch = Batch::default();
-        batch.push(one);
+        batch.push(activation);
         batch
     }
 
@@ -280,32 +287,32 @@ mod tests {
 
     #[test]
     fn activation_waits_for_its_events_and_is_passed_on_once() {
-        let told = TestEvents::new();
-        let mut stamper = stamper(&told);
-        let one = came(20, 1);
-        stamper.hold(batch(&one));
+        let events = TestEvents::new();
+        let mut stamper = stamper(&events);
+        let activation = came(20, 1);
+        stamper.hold(batch(&activation));
 
         // No event came after the flush.
         assert_eq!(released(&mut stamper, false), []);
-        let due = (one.expiry.ns() / 1_000).cast_signed();
-        told.add(&MadeEvent::ready(due + 10, 42));
-        told.add(&MadeEvent::switch(due + 70, 0, 42, 24));
+        let due = (activation.expiry.ns() / 1_000).cast_signed();
+        events.add(&MadeEvent::ready(due + 10, 42));
+        events.add(&MadeEvent::switch(due + 70, 0, 42, 24));
         assert_eq!(released(&mut stamper, false), []);
-        told.go_on();
-        let all = released(&mut stamper, false);
+        events.go_on();
+        let activations = released(&mut stamper, false);
 
-        assert_eq!(all.len(), 1);
-        assert_eq!(all[0].until(Stage::Waking), Some(US(10)));
-        assert_eq!(all[0].until(Stage::Running), Some(US(70)));
-        assert_eq!(all[0].latency(), one.latency());
+        assert_eq!(activations.len(), 1);
+        assert_eq!(activations[0].until(Stage::Waking), Some(US(10)));
+        assert_eq!(activations[0].until(Stage::Running), Some(US(70)));
+        assert_eq!(activations[0].latency(), activation.latency());
         assert_eq!(released(&mut stamper, true), []);
         assert_eq!(stamper.unseen().collect::<Vec<_>>(), [0]);
     }
 
     #[test]
     fn activation_without_events_is_passed_on_and_counted() {
-        let told = TestEvents::new();
-        let mut stamper = stamper(&told);
+        let events = TestEvents::new();
+        let mut stamper = stamper(&events);
         let (first, second) = (came(20, 1), came(10, 2));
         stamper.hold(batch(&first));
         stamper.hold(batch(&second));
@@ -334,12 +341,13 @@ mod tests {
     }
 
     fn stamped(ready: Option<(u64, u16)>, ran: Option<u64>, stages: &[Stage]) -> Vec<(Stage, u64)> {
-        let mut one = activation();
+        let mut activation = activation();
         let ready = ready.map(|(at, cpu)| (US(at), cpu));
-        stamp(&mut one, ready, ran.map(US), 3, stages);
-        assert_eq!(one.latency(), US(90), "{one:?}");
-        let seen = STAGES.into_iter();
-        seen.filter_map(|stage| Some((stage, one.until(stage)?.ns() / 1_000)))
+        stamp(&mut activation, ready, ran.map(US), 3, stages);
+        assert_eq!(activation.latency(), US(90), "{activation:?}");
+        let stages = STAGES.into_iter();
+        stages
+            .filter_map(|stage| Some((stage, activation.until(stage)?.ns() / 1_000)))
             .collect()
     }
 

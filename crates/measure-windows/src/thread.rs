@@ -286,10 +286,10 @@ mod tests {
         };
         let time = clock::now() + Nanos::from_ms(20);
 
-        let seen = early.seen();
+        let counts = early.seen();
         let came = wait_until(time, &mut timer, &early).unwrap();
 
-        assert_eq!(seen, (3, Nanos::from_us(700)));
+        assert_eq!(counts, (3, Nanos::from_us(700)));
         assert!(came >= time);
     }
 

@@ -123,7 +123,7 @@ impl TimerThreads {
                 "use Windows 10 version 1803 or later",
             ));
         }
-        let is_said = |one: &Caveat| one.kind == CaveatKind::MemoryLock;
+        let is_said = |caveat: &Caveat| caveat.kind == CaveatKind::MemoryLock;
         let is_locked = self.threads.iter().all(|thread| thread.is_locked);
         if !is_locked && !self.caveats.iter().any(is_said) {
             self.caveats.push(memory_caveat());

@@ -66,12 +66,12 @@ impl OwnThreads {
         if self.strangers.contains(&tid) {
             return;
         }
-        let known = if is_ours(tid) {
+        let threads = if is_ours(tid) {
             &mut self.threads
         } else {
             &mut self.strangers
         };
-        known.insert(tid);
+        threads.insert(tid);
     }
 
     pub(crate) const fn threads(&self) -> &BTreeSet<Tid> {

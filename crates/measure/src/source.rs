@@ -146,7 +146,7 @@ pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
     let watched = request
         .services
         .iter()
-        .find(|one| matches!(one, Service::Task(_) | Service::Traced(_)));
+        .find(|service| matches!(service, Service::Task(_) | Service::Traced(_)));
     if let Some(&service) = watched {
         return Err(ProbeError::Service {
             service,
@@ -154,9 +154,9 @@ pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
             remedy: "use `laggard attach`".into(),
         });
     }
-    let is_of_windows = |one: &&Service| {
+    let is_of_windows = |service: &&Service| {
         matches!(
-            one,
+            service,
             Service::Realtime(_) | Service::Mmcss | Service::Dpc | Service::SystemThread(_)
         )
     };
@@ -205,7 +205,7 @@ mod tests {
     fn request(services: &str, drive: Drive, optional: bool) -> Request {
         let services: Vec<Service> = services
             .split(',')
-            .map(|one| one.parse().unwrap())
+            .map(|service| service.parse().unwrap())
             .collect();
         Request {
             cpus: "0-1".parse().unwrap(),

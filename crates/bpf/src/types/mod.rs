@@ -124,7 +124,9 @@ impl Types {
             let text = {
                 let mut enums = self.objects.iter().flat_map(|(_, btf)| {
                     let enums = btf.type_by_kind::<Enum<'_>>();
-                    enums.filter(|first| first.name().is_some_and(|found| found == *name))
+                    enums.filter(|btf_enum| {
+                        btf_enum.name().is_some_and(|enum_name| enum_name == *name)
+                    })
                 });
                 let first = enums.next();
                 let first = first.ok_or_else(|| TypesError::Absent(format!("enum {name}")))?;
@@ -177,17 +179,21 @@ impl Types {
 
     /// Returns the layout of a structure, on which all objects must agree.
     fn layout(&self, name: &str) -> Result<Layout, TypesError> {
-        let mut found: Option<(&Path, Layout)> = None;
+        let mut known_layout: Option<(&Path, Layout)> = None;
         for (path, btf) in &self.objects {
-            let all = btf.type_by_kind::<Struct<'_>>();
-            for first in all.filter(|first| first.name().is_some_and(|found| found == name)) {
-                let layout = Layout::from_struct(btf, name, &first).map_err(|reason| {
+            let structs = btf.type_by_kind::<Struct<'_>>();
+            for structure in structs.filter(|structure| {
+                structure
+                    .name()
+                    .is_some_and(|struct_name| struct_name == name)
+            }) {
+                let layout = Layout::from_struct(btf, name, &structure).map_err(|reason| {
                     TypesError::Layout {
                         name: name.into(),
                         reason,
                     }
                 })?;
-                match &found {
+                match &known_layout {
                     Some((other, before)) if *before != layout => {
                         return Err(TypesError::Differs {
                             name: name.into(),
@@ -195,11 +201,11 @@ impl Types {
                             other: path.clone(),
                         });
                     }
-                    _ => found = Some((path, layout)),
+                    _ => known_layout = Some((path, layout)),
                 }
             }
         }
         let absent = || TypesError::Absent(format!("struct {name}"));
-        found.map(|(_, layout)| layout).ok_or_else(absent)
+        known_layout.map(|(_, layout)| layout).ok_or_else(absent)
     }
 }

@@ -115,8 +115,7 @@ mod tests {
             raise(Signal::SIGTERM).unwrap();
             panic!("the program continues");
         }
-        let test =
-            "system::linux::tests::signal_sets_the_flag_and_later_ends_the_program";
+        let test = "system::linux::tests::signal_sets_the_flag_and_later_ends_the_program";
 
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test])

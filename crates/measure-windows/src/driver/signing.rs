@@ -52,15 +52,15 @@ pub fn signing() -> Signing {
 
 fn options() -> Option<u32> {
     let length = u32::try_from(mem::size_of::<CodeIntegrity>()).ok()?;
-    let mut found = CodeIntegrity { length, options: 0 };
+    let mut integrity = CodeIntegrity { length, options: 0 };
     // SAFETY: `found` is valid for writes of this number of bytes, which it states.
     let status = unsafe {
         NtQuerySystemInformation(
             SystemCodeIntegrityInformation,
-            (&raw mut found).cast(),
+            (&raw mut integrity).cast(),
             length,
             std::ptr::null_mut(),
         )
     };
-    (status >= 0).then_some(found.options)
+    (status >= 0).then_some(integrity.options)
 }

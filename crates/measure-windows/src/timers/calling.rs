@@ -50,9 +50,9 @@ impl CallStamps {
     }
 
     fn called(&self) {
-        let at = clock::now();
+        let now = clock::now();
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        self.slot(number).store(at.ns(), Ordering::Release);
+        self.slot(number).store(now.ns(), Ordering::Release);
         // SAFETY: the handle is never closed.
         unsafe { SetEvent(self.event.as_raw_handle()) };
     }

@@ -282,7 +282,7 @@ pub(super) fn open(
     api: TimerApi,
     stop: Option<OwnedHandle>,
 ) -> Option<io::Result<Box<dyn TimedWait>>> {
-    let found: io::Result<Box<dyn TimedWait>> = match api {
+    let wait: io::Result<Box<dyn TimedWait>> = match api {
         TimerApi::Sleep => Ok(Box::new(For(sleep))),
         TimerApi::WaitForSingleObject => event().map(|event| -> Box<dyn TimedWait> {
             Box::new(For(move |length| time_out(&event, length)))
@@ -310,5 +310,5 @@ pub(super) fn open(
         }
         _ => return None,
     };
-    Some(found)
+    Some(wait)
 }

@@ -54,11 +54,11 @@ impl Device {
     pub(super) fn info(&self) -> io::Result<DriverInfo> {
         let mut info = MaybeUninit::<DriverInfo>::zeroed();
         let size = size_of_u32::<DriverInfo>();
-        let begin = |file, asked: *mut OVERLAPPED| {
+        let begin = |file, overlapped: *mut OVERLAPPED| {
             let out = info.as_mut_ptr().cast();
             // SAFETY: `out` has room for `size` bytes, and both live until the request is
             // complete.
-            unsafe { DeviceIoControl(file, GET_INFO, null(), 0, out, size, null_mut(), asked) }
+            unsafe { DeviceIoControl(file, GET_INFO, null(), 0, out, size, null_mut(), overlapped) }
         };
         match self.ask(begin, || true)? {
             Some(bytes) if bytes == size => {
@@ -71,7 +71,7 @@ impl Device {
 
     /// Configures the service of reads.
     pub(super) fn configure(&self, config: &DriverConfig) -> io::Result<()> {
-        let begin = |file, asked: *mut OVERLAPPED| {
+        let begin = |file, overlapped: *mut OVERLAPPED| {
             let (from, size) = ((&raw const *config).cast(), size_of_u32::<DriverConfig>());
             // SAFETY: `from` has `size` bytes, and both live until the request is complete.
             unsafe {
@@ -83,7 +83,7 @@ impl Device {
                     null_mut(),
                     0,
                     null_mut(),
-                    asked,
+                    overlapped,
                 )
             }
         };
@@ -94,10 +94,18 @@ impl Device {
     pub(super) fn read(&self, goes_on: impl Fn() -> bool) -> io::Result<Option<DriverSample>> {
         let mut sample = MaybeUninit::<DriverSample>::zeroed();
         let size = size_of_u32::<DriverSample>();
-        let begin = |file, asked: *mut OVERLAPPED| {
+        let begin = |file, overlapped: *mut OVERLAPPED| {
             // SAFETY: there is room for `size` bytes, and both live until the request is
             // complete.
-            unsafe { ReadFile(file, sample.as_mut_ptr().cast(), size, null_mut(), asked) }
+            unsafe {
+                ReadFile(
+                    file,
+                    sample.as_mut_ptr().cast(),
+                    size,
+                    null_mut(),
+                    overlapped,
+                )
+            }
         };
         match self.ask(begin, goes_on)? {
             None => Ok(None),
@@ -118,11 +126,11 @@ impl Device {
     ) -> io::Result<Option<u32>> {
         const CHECK_INTERVAL: Duration = Duration::from_millis(50);
         let file = self.file.as_raw_handle();
-        let mut asked = OVERLAPPED {
+        let mut overlapped = OVERLAPPED {
             hEvent: self.event.as_raw_handle(),
             ..OVERLAPPED::default()
         };
-        if begin(file, &raw mut asked) == 0 {
+        if begin(file, &raw mut overlapped) == 0 {
             let error = io::Error::last_os_error();
             if error.raw_os_error() != Some(ERROR_IO_PENDING.cast_signed()) {
                 return Err(error);
@@ -132,12 +140,12 @@ impl Device {
         let mut was_given_up = false;
         loop {
             // SAFETY: the event is open.
-            match unsafe { WaitForSingleObject(asked.hEvent, look) } {
+            match unsafe { WaitForSingleObject(overlapped.hEvent, look) } {
                 WAIT_OBJECT_0 => break,
                 WAIT_TIMEOUT if !was_given_up && !goes_on() => {
                     was_given_up = true;
                     // SAFETY: the request is pending, or has just completed.
-                    unsafe { CancelIoEx(file, &raw const asked) };
+                    unsafe { CancelIoEx(file, &raw const overlapped) };
                 }
                 WAIT_TIMEOUT => {}
                 // The wait failed, so the code waits for the end of the request instead.
@@ -147,7 +155,7 @@ impl Device {
         let mut bytes = 0;
         // SAFETY: the request is complete, or this call waits for it; `bytes` is valid for
         // writes.
-        let ended = unsafe { GetOverlappedResult(file, &raw const asked, &raw mut bytes, 1) };
+        let ended = unsafe { GetOverlappedResult(file, &raw const overlapped, &raw mut bytes, 1) };
         match done(ended) {
             Ok(()) => Ok(Some(bytes)),
             Err(_) if was_given_up => Ok(None),

@@ -268,7 +268,7 @@ impl Source for DriverSource {
     fn accounts(&self) -> Vec<Account> {
         self.series
             .iter()
-            .map(|one| one.settled.account())
+            .map(|series| series.settled.account())
             .collect()
     }
 

@@ -106,16 +106,16 @@ impl ReadsState {
     /// Returns why reading stopped.
     pub(super) fn failure(&self) -> Option<String> {
         (self.failed.load(Ordering::Relaxed) > 0).then(|| {
-            let said = io::Error::from_raw_os_error(self.refusal.load(Ordering::Relaxed));
-            format!("the driver refused to continue: {said}")
+            let reason = io::Error::from_raw_os_error(self.refusal.load(Ordering::Relaxed));
+            format!("the driver refused to continue: {reason}")
         })
     }
 
     pub(super) fn failed_caveat(&self) -> Option<Caveat> {
-        self.failure().map(|said| {
+        self.failure().map(|reason| {
             Caveat::new(
                 CaveatKind::AbilityAbsent,
-                said,
+                reason,
                 "see `laggard driver status`",
             )
         })
@@ -315,8 +315,8 @@ const fn thread_of(service: Service) -> Option<u8> {
 /// Returns whether a read was served with its configuration.
 fn is_as_asked(config: &DriverConfig, sample: &DriverSample) -> bool {
     let served = [sample.source, sample.dpc, sample.follower, sample.priority].map(u32::from);
-    let asked = [config.source, config.dpc, config.follower, config.priority];
-    served == asked && sample.delay_100ns == config.delay_100ns
+    let requested = [config.source, config.dpc, config.follower, config.priority];
+    served == requested && sample.delay_100ns == config.delay_100ns
 }
 
 /// Returns whether another program reads at the same time, or the request was cancelled.
@@ -337,13 +337,13 @@ struct Times {
 impl Times {
     /// Returns the times, or `None` if they are inconsistent.
     fn of(service: Service, sample: &DriverSample) -> Option<Self> {
-        let at = |qpc: i64| {
+        let time_of = |qpc: i64| {
             let count = u64::try_from(qpc).ok().filter(|&count| count > 0)?;
             Some(clock::at(count))
         };
-        let (read, dpc) = (at(sample.read_qpc)?, at(sample.dpc_qpc)?);
+        let (read, dpc) = (time_of(sample.read_qpc)?, time_of(sample.dpc_qpc)?);
         let thread = match thread_of(service) {
-            Some(_) => Some(at(sample.follower_qpc)?),
+            Some(_) => Some(time_of(sample.follower_qpc)?),
             None => None,
         };
         let is_in_order = read <= dpc && thread.is_none_or(|thread| dpc <= thread);
@@ -409,10 +409,10 @@ mod tests {
 
     #[test]
     fn expiry_is_the_read_plus_its_delay() {
-        let of = sample(1_000_000, 1_020_000, 1_030_000);
+        let driver_sample = sample(1_000_000, 1_020_000, 1_030_000);
 
-        let thread = Times::of(Service::SystemThread(28), &of).unwrap();
-        let dpc = Times::of(Service::Dpc, &of).unwrap();
+        let thread = Times::of(Service::SystemThread(28), &driver_sample).unwrap();
+        let dpc = Times::of(Service::Dpc, &driver_sample).unwrap();
 
         assert_eq!(thread.expiry, clock::at(1_000_000) + Nanos::from_ms(1));
         assert_eq!(thread.thread, Some(clock::at(1_030_000)));
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn missing_or_unordered_stamps_give_no_times() {
         let thread = Service::SystemThread(28);
-        for (service, of) in [
+        for (service, driver_sample) in [
             (thread, sample(0, 2, 3)),
             (thread, sample(1, 0, 3)),
             (thread, sample(1, 2, 0)),
@@ -431,7 +431,11 @@ mod tests {
             (thread, sample(-1, 4, 5)),
             (Service::Dpc, sample(2, 1, 0)),
         ] {
-            assert_eq!(Times::of(service, &of), None, "{service} {of:?}");
+            assert_eq!(
+                Times::of(service, &driver_sample),
+                None,
+                "{service} {driver_sample:?}"
+            );
         }
         assert!(Times::of(Service::Dpc, &sample(1, 2, 0)).is_some());
     }

@@ -212,11 +212,17 @@ mod tests {
         series.add(ms(50), ExpiryResult::Inconsistent);
 
         let (seen, account) = closed(series, false);
-        let all: Vec<(u64, bool, u64)> = seen
+        let outcomes: Vec<(u64, bool, u64)> = seen
             .iter()
-            .map(|one| (one.seq, one.missed, one.latency().ns() / 1_000_000))
+            .map(|activation| {
+                (
+                    activation.seq,
+                    activation.missed,
+                    activation.latency().ns() / 1_000_000,
+                )
+            })
             .collect();
-        assert_eq!(all, [(0, false, 12), (1, true, 2)]);
+        assert_eq!(outcomes, [(0, false, 12), (1, true, 2)]);
         assert_eq!((account.planned, account.lost), (Some(5), 3));
         let losses = account.losses;
         assert_eq!(
@@ -233,7 +239,11 @@ mod tests {
         let (seen, account) = closed(series, true);
 
         assert_eq!((account.planned, account.lost), (Some(5), 0));
-        assert!(seen[1..].iter().all(|one| one.missed && one.censored));
+        assert!(
+            seen[1..]
+                .iter()
+                .all(|activation| activation.missed && activation.censored)
+        );
         assert_eq!(seen[1].latency(), Nanos::from_ms(80));
     }
 

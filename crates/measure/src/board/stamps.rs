@@ -87,8 +87,8 @@ mod tests {
     /// Each stage needs a program in the kernel that costs time.
     #[test]
     fn program_is_needed_for_its_stage_and_for_the_interrupt_that_it_records() {
-        let needs = |asked: &[Stage]| {
-            let stamps = Stamps::of(asked);
+        let needs = |stages: &[Stage]| {
+            let stamps = Stamps::of(stages);
             (stamps.need_raise(), stamps.need_expire())
         };
 

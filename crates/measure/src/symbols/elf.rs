@@ -137,7 +137,7 @@ impl<'a> ElfFile<'a> {
         } else {
             (fields.u32(28).into(), fields.u32(32).into(), 42)
         };
-        let size = |at| u64::from(fields.u16(at));
+        let size = |offset| u64::from(fields.u16(offset));
         let (program_bytes, mut program_count) = (size(sizes), size(sizes + 2));
         let (section_bytes, mut section_count) = (size(sizes + 4), size(sizes + 6));
         if sections != 0 && (section_count == 0 || program_count == PN_XNUM) {
@@ -406,20 +406,22 @@ impl NearestFunctions {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
-        self.0[at..][..N].try_into().expect("a slice of N bytes")
+    fn bytes<const N: usize>(&self, offset: usize) -> [u8; N] {
+        self.0[offset..][..N]
+            .try_into()
+            .expect("a slice of N bytes")
     }
 
-    fn u16(&self, at: usize) -> u16 {
-        u16::from_ne_bytes(self.bytes(at))
+    fn u16(&self, offset: usize) -> u16 {
+        u16::from_ne_bytes(self.bytes(offset))
     }
 
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_ne_bytes(self.bytes(at))
+    fn u32(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.bytes(offset))
     }
 
-    fn u64(&self, at: usize) -> u64 {
-        u64::from_ne_bytes(self.bytes(at))
+    fn u64(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.bytes(offset))
     }
 }
 

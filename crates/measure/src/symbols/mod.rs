@@ -165,12 +165,15 @@ impl SymbolBook {
         }
         let mut unknown: BTreeMap<u32, BTreeSet<Address>> = BTreeMap::new();
         for sample in &evidence.samples {
-            sample.kernel.iter().for_each(|&at| self.note_kernel(at));
+            sample
+                .kernel
+                .iter()
+                .for_each(|&address| self.note_kernel(address));
             let places = self.user.get(&sample.process);
             let new = sample
                 .user
                 .iter()
-                .filter(|at| places.is_none_or(|places| !places.contains_key(at)));
+                .filter(|address| places.is_none_or(|places| !places.contains_key(address)));
             unknown.entry(sample.process).or_default().extend(new);
         }
         for (process, addresses) in unknown {

@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// a build with debug information.
 #[test]
 fn function_of_a_running_program_is_named_after_the_run() {
-    let at = Address(libc::getpid as *const () as u64);
+    let address = Address(libc::getpid as *const () as u64);
     let nowhere = Address(8);
     let mut book = SymbolBook::default();
     let process = std::process::id();
@@ -32,7 +32,7 @@ fn function_of_a_running_program_is_named_after_the_run() {
             process,
             priority: None,
             kernel: Vec::new(),
-            user: vec![at, nowhere],
+            user: vec![address, nowhere],
         }],
         ..Evidence::default()
     });
@@ -40,7 +40,7 @@ fn function_of_a_running_program_is_named_after_the_run() {
     let symbols = book.resolve(&AtomicBool::new(false));
 
     let user = &symbols.user[&process];
-    let named = &user[&at];
+    let named = &user[&address];
     let name = named.name.as_deref().unwrap_or_default();
     assert!(name.contains("getpid"), "{named:?}");
     assert!(user[&nowhere].name.is_none() && user[&nowhere].unknown.is_some());

@@ -103,9 +103,9 @@ fn main() -> ExitCode {
 }
 
 fn fetch(kernels: &[String]) -> Result<()> {
-    let all = KernelName::ALL.map(|name| name.to_string());
+    let kernel_names = KernelName::ALL.map(|name| name.to_string());
     for name in if kernels.is_empty() {
-        &all[..]
+        &kernel_names[..]
     } else {
         kernels
     } {

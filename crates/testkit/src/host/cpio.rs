@@ -138,10 +138,10 @@ mod tests {
         let bytes = sample();
 
         let starts: Vec<usize> = (0..bytes.len() - 6)
-            .filter(|&at| &bytes[at..at + 6] == b"070701")
+            .filter(|&start| &bytes[start..start + 6] == b"070701")
             .collect();
         assert_eq!(starts.len(), 8);
-        assert!(starts.iter().all(|at| at % 4 == 0), "{starts:?}");
+        assert!(starts.iter().all(|start| start % 4 == 0), "{starts:?}");
         assert_eq!(bytes.len() % 4, 0);
     }
 

@@ -25,7 +25,7 @@ pub(super) fn cause(console: &str) -> Option<&str> {
     let find = |mark: &&str| {
         console
             .lines()
-            .find_map(|line| line.find(*mark).map(|at| line[at..].trim_end()))
+            .find_map(|line| line.find(*mark).map(|start| line[start..].trim_end()))
     };
     CAUSES.iter().find_map(find)
 }

@@ -96,10 +96,10 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         thread::spawn(move || {
             let mut out = theirs.try_clone().unwrap();
-            let mut asked = BufReader::new(theirs).lines();
+            let mut requests = BufReader::new(theirs).lines();
             writeln!(out, r#"{{"QMP": {{"version": {{}}}}}}"#).unwrap();
             for line in lines {
-                asked.next().unwrap().unwrap();
+                requests.next().unwrap().unwrap();
                 writeln!(out, "{line}").unwrap();
             }
         });

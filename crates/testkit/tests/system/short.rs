@@ -45,8 +45,8 @@ work = "output"
 /// has long sections without rescheduling, a real-time kernel does not.
 #[test]
 fn a_largest_time_under_load_fails_on_a_stock_kernel_and_passes_on_a_realtime_one() {
-    let of = |kernel| Some(criterion(kernel)?["rows"][0].clone());
-    let Some((stock, realtime)) = of("6.12").zip(of("6.12-rt")) else {
+    let row_of = |kernel| Some(criterion(kernel)?["rows"][0].clone());
+    let Some((stock, realtime)) = row_of("6.12").zip(row_of("6.12-rt")) else {
         return;
     };
 
@@ -157,12 +157,12 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
     let Some(outcome) = run(host) else { return };
     let outcome = outcome.unwrap();
     assert_eq!(outcome.status, 0, "{}", outcome.output);
-    let seen = |name: &str| -> serde_json::Value {
+    let report_of = |name: &str| -> serde_json::Value {
         let text = fs::read(outcome.files.join(name)).unwrap();
         serde_json::from_slice::<serde_json::Value>(&text).unwrap()["interrupts"].clone()
     };
-    let (calm, off) = (seen("calm"), seen("off"));
-    let max = |seen: &serde_json::Value, of: &str| seen[of]["max_ns"].as_u64().unwrap();
+    let (calm, off) = (report_of("calm"), report_of("off"));
+    let max = |report_of: &serde_json::Value, of: &str| report_of[of]["max_ns"].as_u64().unwrap();
 
     assert_eq!(calm["source"], "hpet");
     // 4,999 per second, in half of the time.
@@ -177,7 +177,7 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
     assert!((15..60).contains(&late), "{off}");
     // At most the last 5 of 50 us are missed. The tick and the timer of the fault add to the
     // latency if they coincide, which differs between builds.
-    let (short, calm_ns) = (seen("short"), max(&calm, "latency"));
+    let (short, calm_ns) = (report_of("short"), max(&calm, "latency"));
     let latency = max(&short, "latency");
     assert!((45_000..50_000 + 2 * calm_ns).contains(&latency), "{short}");
     println!("interrupts off for 50 us: max ISR latency {latency} ns, {calm_ns} ns otherwise");
@@ -222,8 +222,8 @@ fn measure(kernel: &str, softirq: &str) {
         .unwrap();
     let mut latencies: Vec<Nanos> = served(&outcome, "r.laggard")
         .iter()
-        .filter(|one| usize::from(one.line.0) == direct)
-        .map(|one| one.latency())
+        .filter(|activation| usize::from(activation.line.0) == direct)
+        .map(|activation| activation.latency())
         .collect();
     latencies.sort_unstable();
     assert!(latencies.len() > 1_500, "{} of about 2000", latencies.len());

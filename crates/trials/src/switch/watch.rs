@@ -65,8 +65,11 @@ impl Watch {
                 Mapped::new(watches.as_fd(), 1)
             };
             let memory = memory.map_err(|err| ObjectRefused::because(err.to_string()))?;
-            let seen = Arc::new(WatchMemory(memory));
-            Ok(Self { loaded, seen })
+            let watch_memory = Arc::new(WatchMemory(memory));
+            Ok(Self {
+                loaded,
+                seen: watch_memory,
+            })
         };
         // Without steal time, the other interruptions are still observed.
         load(objects::HANDOVER_STOLEN)

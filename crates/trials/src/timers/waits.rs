@@ -257,14 +257,14 @@ mod tests {
 
     fn periodic_of(served: &[Served]) -> Vec<PeriodicWait> {
         let plan = plan(PERIOD, HOUR);
-        let mut seen = ObservedWaits {
+        let mut observed = ObservedWaits {
             periodic: Vec::with_capacity(16),
             ..ObservedWaits::default()
         };
         let end = AtomicBool::new(false);
         let mut at_once = AtOnce(served.to_vec(), &end);
-        periodic(&plan, &Simulated::new(), &mut at_once, &end, &mut seen).unwrap();
-        seen.periodic
+        periodic(&plan, &Simulated::new(), &mut at_once, &end, &mut observed).unwrap();
+        observed.periodic
     }
 
     /// By the clock alone, an expiry between the end of the wait and the reading of the clock

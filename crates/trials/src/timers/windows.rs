@@ -88,10 +88,10 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<ObservedWaits, Abs
     pin(plan.cpu).map_err(|err| lacking(format!("cannot use CPU {}: {err}", plan.cpu), &err))?;
     let here = OnWindows::open().map_err(|err| lacking(err.to_string(), &err))?;
     let mut wait = open_timer(plan.api, None).map_err(|err| lacking(err.to_string(), &err))?;
-    let mut seen = ObservedWaits::for_plan(plan, Nanos::ZERO);
-    try_out(plan, &here, &mut *wait, end, &mut seen)
+    let mut observed = ObservedWaits::for_plan(plan, Nanos::ZERO);
+    try_out(plan, &here, &mut *wait, end, &mut observed)
         .map_err(|err| lacking(err.to_string(), &err))?;
-    Ok(seen)
+    Ok(observed)
 }
 
 /// Returns the absence for this reason.
@@ -141,7 +141,7 @@ mod tests {
                 .windows(2)
                 .all(|two| two[0].woke <= two[1].woke);
             assert!(in_order, "{api}: {:?}", run.periodic);
-            let after = run.single.iter().all(|one| one.called <= one.woke);
+            let after = run.single.iter().all(|wait| wait.called <= wait.woke);
             assert!(after, "{api}: {:?}", run.single);
         }
     }

@@ -327,7 +327,7 @@ impl LineReader {
         if self.asker == Asker::Device && expiry < self.last_raise {
             return None;
         }
-        let at = |end| Reading {
+        let reading_at = |end| Reading {
             end,
             is_foreign: false,
         };
@@ -336,8 +336,8 @@ impl LineReader {
             Asker::Thread | Asker::Callback | Asker::Device | Asker::Mirrored => None,
         };
         // Before the first served activation, that activation is used instead.
-        let before = self.before.or(first_end.map(at));
-        [before, skipped.map(at)]
+        let before = self.before.or(first_end.map(reading_at));
+        [before, skipped.map(reading_at)]
             .into_iter()
             .flatten()
             .filter(|reading| reading.end >= expiry)

@@ -204,8 +204,10 @@ fn throttling_caveat_follows_the_kernel_version() {
             "== proc/sys/kernel/osrelease\n{release}\n== boot/config-{release}\n{config}\n{limits}{files}"
         );
         let caveats = Machine::new(&text).caveats("0", &[Service::Fifo(90)]);
-        let caveats = caveats.into_iter().find(|one| one.kind == RtThrottling);
-        caveats.map(|one| (one.what, one.advice))
+        let caveats = caveats
+            .into_iter()
+            .find(|caveat| caveat.kind == RtThrottling);
+        caveats.map(|caveat| (caveat.what, caveat.advice))
     };
     let server = |runtime: &str| {
         let directory = "sys/kernel/debug/sched/fair_server/cpu0";

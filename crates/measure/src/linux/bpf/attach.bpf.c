@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Activations of threads that are not ours: from a wake until the thread waits again.
- * Nothing of the thread is changed, and nothing of it is called.
+ * Activations of threads of other programs: from a wakeup until the thread
+ * waits again. The programs change nothing of the thread and call none of its
+ * code.
  *
- *   sched_waking         what woke it: the handler that runs on the waker's CPU,
+ *   sched_waking         cause of the wakeup: the handler that runs on the
+ * waker's CPU,
  *                        or the thread there
- *   hrtimer_start        the expiry of its own sleep, should the wake not be seen
+ *   hrtimer_start        expiry of the thread's own sleep, in case the wakeup
+ * is missed
  *   sched_migrate_task   it waits for another CPU
  *   sched_switch         it runs; it is preempted; it waits again (done)
- *   contention_*         the kernel lock that it waits for
+ *   contention_*         kernel lock that it waits for
  *   task_newtask         threads and processes that it starts are followed
  *   sched_process_exit   it ends
  *   hrtimer_expire_*, timer_expire_*, irq_handler_*, softirq_*, irq_vectors
- *                        which handler runs on a CPU now
+ *                        handler that runs on a CPU now
  *
- * Each record says how the activation ended: with a sleep in which system call, on which
- * object, with an uninterruptible wait, or with a stop. User space joins the activations
- * of one cycle.
+ * Each record contains the end of the activation: a sleep in a system call on
+ * an object, an uninterruptible wait, or a stop. User space joins the
+ * activations of one cycle.
  *
- * The state of a thread is in its task storage: a TID that is used again inherits
- * nothing, and programs return early for threads that are not watched. A record goes
- * into the ring of the CPU on which the activation ended.
+ * The state of a thread is in its task storage, so a reused TID inherits
+ * nothing, and programs return early for threads that are not watched. A
+ * record goes to the ring of the CPU on which the activation ended.
  *
- * An activation counts from the programmed expiry if a timer's callback woke the thread,
- * otherwise from the start of the interrupt or softirq that did, otherwise from the
- * wakeup. The expiry is the one that was asked for: slack comes on top of it.
+ * If a timer's callback woke the thread, an activation starts at the
+ * programmed expiry. Otherwise it starts with the interrupt or softirq that
+ * woke the thread, or at the wakeup. The expiry is the requested one, without
+ * slack.
  *
- * A wake that meets a thread on its way to sleep may come before or after the kernel has
- * taken it off its run queue. It is kept, and counts only if the thread comes back from
- * that sleep without another wake.
+ * A wakeup of a thread on its way to sleep may come before or after the
+ * kernel has removed it from its run queue. It is stored, and counts only if
+ * the thread returns from that sleep without another wakeup.
  *
- * Interrupts that hit the thread while it runs are part of its execution.
+ * Interrupts of the running thread are part of its execution time.
  */
 #include "attach_activation.h"
 
@@ -62,7 +66,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	slept_unseen(thread, task);
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
-		/* On its way to sleep: it may not get there. */
+		/* On its way to sleep, which it may not reach. */
 		if (is_on_cpu(task)) {
 			meets(thread);
 			break;
@@ -77,12 +81,13 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		thread->phase = ATTACH_WOKEN;
 		break;
 	case ATTACH_WOKEN:
-		/* What came before was for a sleep that did not come about. */
+		/* An earlier wakeup was for a sleep that did not happen. */
 		thread->merged++;
 		note_wake(&thread->wake);
 		break;
 	case ATTACH_RUNS:
-		/* An interrupt on its way to sleep: it is done, and runs anew. */
+		/* An interrupt on its way to sleep: it is done, and runs
+		 * again. */
 		if (is_self) {
 			if (thread->has_next)
 				thread->merged++;
@@ -95,7 +100,8 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		}
 		/* fall through */
 	case ATTACH_PREEMPTED:
-		/* Whether it still sleeps is seen when it leaves its CPU. */
+		/* It is known whether it still sleeps when it leaves its
+		 * CPU. */
 		meets(thread);
 		break;
 	case ATTACH_BLOCKED:
@@ -106,7 +112,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	return 0;
 }
 
-/* It waits for another CPU from now on. */
+/* It waits for another CPU from here. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 {
@@ -122,8 +128,8 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 }
 
 /*
- * A thread begins a sleep of its own. Who runs this has its CPU: it is not yet off
- * it, and an interrupt arms no timer of this sort.
+ * A thread starts a sleep. The current thread has the CPU and has not left it
+ * yet; an interrupt arms no timer of this kind.
  */
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
@@ -138,7 +144,8 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 	thread = bpf_task_storage_get(&threads, self, NULL, 0);
 	if (!thread || !thread->number || !has_begun())
 		return 0;
-	/* Who begins a sleep runs, though nobody saw it come. */
+	/* A thread that starts a sleep runs, even if its switch-in was not
+	 * seen. */
 	now = bpf_ktime_get_ns();
 	switch (thread->phase) {
 	case ATTACH_SLEEPS:
@@ -182,7 +189,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	return 0;
 }
 
-/* ---- Who is watched ---- */
+/* ---- Watched threads ---- */
 
 static __always_inline void watch(struct task_struct *task, u32 follows)
 {
@@ -197,7 +204,7 @@ static __always_inline void watch(struct task_struct *task, u32 follows)
 		__sync_fetch_and_add(&now->no_storage, 1);
 		return;
 	}
-	/* It is, already. */
+	/* It is watched already. */
 	if (thread->number)
 		return;
 	thread->follows = follows;
@@ -219,7 +226,8 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	return 0;
 }
 
-/* The last that is told of it is what it is in, not what the last event promised. */
+/* The last record of a thread contains its actual state, not the state after
+ * the last event. */
 static __always_inline void settle(struct attach_thread *thread, struct task_struct *task)
 {
 	if (is_asleep(task)) {
@@ -236,7 +244,7 @@ static __always_inline void settle(struct attach_thread *thread, struct task_str
 		return;
 	}
 	if (thread->phase == ATTACH_UNKNOWN) {
-		/* Since then it has not slept. */
+		/* It has not slept since then. */
 		wakes_unseen(thread, thread->unknown_ns);
 		runs(thread, thread->unknown_ns);
 		thread->unseen_of = ATTACH_WAKE_UNSEEN | ATTACH_START_UNSEEN;
@@ -279,8 +287,8 @@ struct task_struct___ending {
 enum { IS_EXITING = 0x4 }; /* include/linux/sched.h */
 
 /*
- * Watches all threads of the processes that are marked, but those that end, or have
- * ended and were not waited for: their end is not seen any more.
+ * Watches all threads of the marked processes, except threads that are ending
+ * or have ended and were not reaped: their end is no longer visible.
  */
 SEC("iter/task")
 int watch_marked(struct bpf_iter__task *ctx)
@@ -303,7 +311,7 @@ int watch_marked(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Tells what each watched thread is in, and watches it no more. */
+/* Records the state of each watched thread, and stops watching it. */
 SEC("iter/task")
 int tell_last(struct bpf_iter__task *ctx)
 {
@@ -327,7 +335,7 @@ struct attach_call {
 	u32 padding;
 };
 
-/* Whether what the thread that runs this starts is watched. */
+/* Sets whether threads that the calling thread starts are watched. */
 SEC("syscall")
 int follow_self(struct attach_call *call)
 {

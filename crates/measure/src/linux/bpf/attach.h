@@ -1,41 +1,44 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What programs tell of threads that are not ours. Records lie in rings as
- * overwritten.h has them.
+ * Records about threads of other programs. Rings are described in
+ * overwritten.h.
  */
 #ifndef LAGGARD_ATTACH_H
 #define LAGGARD_ATTACH_H
 
-/* How a thread was woken. Append only. */
+/* Cause of a wakeup. Append only. */
 enum attach_route {
 	ATTACH_THREAD,	  /* who: the TID of the waker; function: 0 */
 	ATTACH_HRTIMER,	  /* function: the timer's */
-	ATTACH_TIMER,	  /* of the tick's wheel; function: the timer's */
+	ATTACH_TIMER,	  /* timer wheel of the tick; function: the timer's */
 	ATTACH_IRQ,	  /* who: interrupt number */
 	ATTACH_VECTOR,	  /* an interrupt of the CPU itself */
 	ATTACH_SOFTIRQ,	  /* who: softirq vector */
-	ATTACH_INTERRUPT, /* an interrupt or softirq that no tracepoint told of */
+	ATTACH_INTERRUPT, /* an interrupt or softirq without tracepoint */
 };
 
-/* What a record is. Append only. */
+/* Kind of a record. Append only. */
 enum attach_kind {
-	ATTACH_BEGAN,	/* the thread is watched from now on */
+	ATTACH_BEGAN,	/* the thread is watched from here */
 	ATTACH_ACTIVATION,
-	ATTACH_ENDED,	/* the thread is gone; what it was in is not done */
-	ATTACH_LAST,	/* it is watched no more; the same */
+	ATTACH_ENDED,	/* the thread is gone; its last activation is not
+			   complete */
+	ATTACH_LAST,	/* no longer watched; the same */
 };
 
-/* Why the thread left its CPU at the end of an activation. Append only. */
+/* Reason why the thread left its CPU at the end of an activation. Append
+ * only. */
 enum attach_end {
 	ATTACH_END_SLEEP,   /* waits to be woken (interruptible) */
 	ATTACH_END_PERIOD,  /* SCHED_DEADLINE: waits for its next period */
-	ATTACH_END_BLOCKED, /* uninterruptible: a page, a lock of the kernel, a disk */
+	ATTACH_END_BLOCKED, /* uninterruptible: a page, a kernel lock, a disk */
 	ATTACH_END_STOP,    /* stopped by a signal */
 	ATTACH_END_TRACE,   /* stopped by a debugger */
 	ATTACH_END_FREEZE,  /* its control group is frozen */
 };
 
-/* Where `site_call` is not a system call: kernel threads, page faults. */
+/* Value of `site_call` if it is not a system call: kernel threads, page
+ * faults. */
 enum attach_no_call { ATTACH_NO_CALL = 0xffffffff };
 
 /* Flags of a kernel lock: those of contention_begin, and */
@@ -43,39 +46,42 @@ enum attach_lock {
 	ATTACH_LOCK_MMAP = 0x80000000, /* the mmap_lock of the thread's process */
 };
 
-/* What was not seen of an activation. */
+/* Parts of an activation that were not seen. */
 enum attach_unseen {
-	ATTACH_WAKE_UNSEEN = 1, /* its own timer was due */
+	ATTACH_WAKE_UNSEEN = 1, /* its own timer had expired */
 	ATTACH_RUN_UNSEEN = 2,	/* it ran by then */
-	ATTACH_BACK_UNSEEN = 4, /* it went on, after others had its CPU, or a wait */
-	ATTACH_START_UNSEEN = 8, /* it ran already when it was first watched */
-	ATTACH_WAS_FROZEN = 16, /* from when it was due until it was woken, or longer */
+	ATTACH_BACK_UNSEEN = 4, /* it continued, after other threads had its
+				   CPU, or after a wait */
+	ATTACH_START_UNSEEN = 8, /* it was running when watching started */
+	ATTACH_WAS_FROZEN = 16, /* from its expiry until its wakeup, or
+				   longer */
 };
 
-/* What a thread is in. Append only. */
+/* State of a thread. Append only. */
 enum attach_phase {
-	ATTACH_UNKNOWN, /* it was not seen to sleep yet */
+	ATTACH_UNKNOWN, /* no sleep seen yet */
 	ATTACH_SLEEPS,
-	ATTACH_WOKEN,	/* and waits for a CPU */
+	ATTACH_WOKEN,	/* it waits for a CPU */
 	ATTACH_RUNS,
 	ATTACH_PREEMPTED,
 	ATTACH_BLOCKED,
 	ATTACH_STOPPED, /* by a signal, a debugger or the freezer of a cgroup */
 };
 
-/* What woke a thread. */
+/* Cause of a wakeup. */
 struct attach_wake {
 	u64 origin_ns;
 	u64 waking_ns;
-	u64 due_ns; /* of a timer: by when it was to expire, its slack used up */
-	u64 arrived_ns; /* on another CPU, the last time before it ran; 0: never */
+	u64 due_ns; /* timer: latest expiry, with its slack */
+	u64 arrived_ns; /* last arrival on another CPU before it ran; 0:
+			   never */
 	u64 function;
-	u64 name[2]; /* of the thread that ran on the waker's CPU */
+	u64 name[2]; /* name of the thread that ran on the waker's CPU */
 	u32 who;
 	u32 route; /* enum attach_route */
 	u32 cpu;   /* the waker's */
-	u32 left_cpu; /* from which it came, the last time before it ran */
-	u32 moves;    /* how often, before it ran */
+	u32 left_cpu; /* CPU that it left last before it ran */
+	u32 moves;    /* number of moves before it ran */
 	u32 flags;    /* enum attach_unseen: ATTACH_WAS_FROZEN */
 };
 
@@ -88,42 +94,44 @@ struct attach_record {
 	u64 function;
 	u64 waker_name[2];
 	u64 running_ns; /* 0: not yet */
-	u64 done_ns;	/* of another than an activation: when it was written */
+	u64 done_ns;	/* of another record than an activation: when it was
+			   written */
 	u64 preempted_ns;
 	u64 blocked_ns;
 	u64 name[2];
 	u32 who;
-	u32 thread; /* our number of it; no other has it */
-	u32 seq;    /* of this thread's records, from 0 */
+	u32 thread; /* number of the thread, unique to it */
+	u32 seq;    /* number of the record of this thread, from 0 */
 	u32 tid;
 	u32 tgid;
 	u32 waker_cpu;
 	u32 left_cpu;
 	u32 moves;
-	u32 first_cpu; /* on which it ran first, */
-	u32 cpu;       /* and last */
+	u32 first_cpu; /* CPU on which it ran first */
+	u32 cpu;       /* CPU on which it ran last */
 	u32 preemptions;
 	u32 migrations;
 	u32 blocks;
-	u32 merged;  /* wakes so far that met it before it slept */
-	u32 unseen;  /* times so far that it ran without a wake that was seen */
-	u32 stopped; /* activations so far that a stop fell into */
+	u32 merged;  /* wakeups so far that came before it slept */
+	u32 unseen;  /* runs so far without a wakeup that was seen */
+	u32 stopped; /* activations so far with a stop */
 	u8 nice;     /* plus 20 */
 	u8 kind;     /* enum attach_kind */
-	u8 phase;    /* enum attach_phase, of what is not done */
+	u8 phase;    /* enum attach_phase, of an incomplete activation */
 	u8 route;    /* enum attach_route */
 	u8 policy;   /* SCHED_... */
-	u8 priority; /* 1 to 99 of fifo and rr, else 0 */
+	u8 priority; /* 1 to 99 of fifo and rr, otherwise 0 */
 	u8 unseen_of;	/* enum attach_unseen, or'ed */
 	u8 end;		/* enum attach_end, of an activation */
-	/* The wait that ended it: a system call and its first three arguments. */
+	/* Wait that ended it: a system call and its first three arguments. */
 	u64 site_object;
 	u64 site_argument;
-	u64 lock;     /* address of the kernel lock that it waits for; 0: none */
-	u64 system_ns; /* in the kernel, by the tick's accounting */
+	u64 lock;     /* address of the kernel lock that it waits for; 0:
+		         none */
+	u64 system_ns; /* time in the kernel, by the tick's accounting */
 	u32 site_value;
 	u32 site_call; /* or ATTACH_NO_CALL */
-	u32 lock_flags; /* of contention_begin, and enum attach_lock */
+	u32 lock_flags; /* flags of contention_begin, and enum attach_lock */
 	u32 minor_faults;
 	u32 major_faults;
 	u32 exit_code; /* of a thread that ended: the signal that killed it, in 7 bits */

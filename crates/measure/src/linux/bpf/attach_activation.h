@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What becomes of a thread, from one of its phases to the next, and the record of an
- * activation that ends.
+ * Transitions of a thread between its phases, and the record of an activation
+ * that ends.
  */
 #ifndef LAGGARD_ATTACH_ACTIVATION_H
 #define LAGGARD_ATTACH_ACTIVATION_H
@@ -91,8 +91,8 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 }
 
 /*
- * Its wake was not seen, but the sleep that it had begun is over: whatever woke it,
- * it was due then.
+ * Its wakeup was not seen, but the sleep that it had started is over: it was
+ * due then, independent of the cause of the wakeup.
  */
 static __always_inline bool was_due(struct attach_thread *thread, u64 now)
 {
@@ -115,7 +115,7 @@ static __always_inline bool was_due(struct attach_thread *thread, u64 now)
 	return true;
 }
 
-/* What it was in ends: `end` is why. */
+/* Ends the current phase; `end` is the reason. */
 static __always_inline void is_done(struct attach_thread *thread, struct task_struct *task,
 				    u32 end, u64 now)
 {
@@ -124,7 +124,7 @@ static __always_inline void is_done(struct attach_thread *thread, struct task_st
 	thread->running_ns = 0;
 }
 
-/* It runs, and what it was woken by was not seen. */
+/* It runs, and the cause of its wakeup was not seen. */
 static __always_inline void wakes_unseen(struct attach_thread *thread, u64 now)
 {
 	struct attach_wake *wake = &thread->wake;
@@ -150,8 +150,8 @@ static __always_inline void take_next(struct attach_thread *thread)
 }
 
 /*
- * Who is in no run queue and on no CPU has slept since it was woken or ran: its
- * switches were not seen, and what it was in cannot be told.
+ * A thread that is in no run queue and on no CPU has slept since it was woken
+ * or ran: its switches were not seen, and its earlier phase is unknown.
  */
 static __always_inline void slept_unseen(struct attach_thread *thread, struct task_struct *task)
 {
@@ -178,7 +178,7 @@ static __always_inline void moves(struct attach_wake *wake, struct task_struct *
 	wake->moves++;
 }
 
-/* It goes on, after others had its CPU. */
+/* It continues after other threads had its CPU. */
 static __always_inline void comes_back(struct attach_thread *thread, u64 now)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -190,7 +190,7 @@ static __always_inline void comes_back(struct attach_thread *thread, u64 now)
 	thread->phase = ATTACH_RUNS;
 }
 
-/* It runs, and has done so since nobody knows when: now at the latest. */
+/* It runs since an unknown time: now at the latest. */
 static __always_inline void came_unseen(struct attach_thread *thread, u64 now)
 {
 	u32 unseen = ATTACH_RUN_UNSEEN;
@@ -233,8 +233,8 @@ static __always_inline void sleeps_until_period(struct attach_thread *thread,
 }
 
 /*
- * What it was in ends. A wake that came before stays in `next`: only if the thread comes
- * back without another did it end this sleep.
+ * Ends the current phase. An earlier wakeup stays in `next`: it ended this
+ * sleep only if the thread returns without another.
  */
 static __always_inline void waits(struct attach_thread *thread, struct task_struct *task,
 				  u32 end, u64 now)
@@ -279,13 +279,14 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 			sleeps_until_period(thread, task);
 			return;
 		}
-		/* The stop has a length, although what it fell into has none. */
+		/* The stop has a length, although the activation around it
+		 * has none. */
 		wakes_unseen(thread, now);
 		runs(thread, now);
 		thread->unseen_of = ATTACH_WAKE_UNSEEN | ATTACH_START_UNSEEN;
 		break;
 	case ATTACH_SLEEPS:
-		/* It ran in between, which nobody saw. */
+		/* It ran in between, which was not seen. */
 		if (!thread->has_next && !was_due(thread, now)) {
 			thread->unseen++;
 			if (is_preempted || end != ATTACH_END_SLEEP)
@@ -299,7 +300,7 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 		came_unseen(thread, now);
 		break;
 	case ATTACH_PREEMPTED:
-		/* It came back, which nobody saw. */
+		/* It continued, which was not seen. */
 		comes_back(thread, now);
 		thread->unseen_of |= ATTACH_BACK_UNSEEN;
 		break;
@@ -332,7 +333,7 @@ static __always_inline void comes(struct attach_thread *thread)
 		if (was_due(thread, now)) {
 			is_periodic = thread->is_periodic;
 			runs(thread, now);
-			/* No wake was to be seen. */
+			/* No wakeup could be seen. */
 			thread->unseen_of = is_periodic ? 0 : ATTACH_WAKE_UNSEEN;
 			if (is_periodic)
 				thread->wake.function = 0;
@@ -363,7 +364,7 @@ static __always_inline void comes(struct attach_thread *thread)
 	}
 }
 
-/* Its stop ends. One that slept has been frozen since nobody knows when. */
+/* Its stop ends. A sleeping thread was frozen since an unknown time. */
 static __always_inline void resumes(struct attach_thread *thread)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -390,7 +391,7 @@ static __always_inline void resumes(struct attach_thread *thread)
 	}
 }
 
-/* A wake meets it while it runs, or is preempted. */
+/* A wakeup comes while it runs or is preempted. */
 static __always_inline void meets(struct attach_thread *thread)
 {
 	if (thread->has_next)

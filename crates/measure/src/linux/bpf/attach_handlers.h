@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Which handler runs on a CPU: a stack for each, on which what interrupts another
- * comes to lie above it.
+ * Handlers that run on a CPU: a stack per CPU, on which an interrupting
+ * handler is above the interrupted one.
  */
 #ifndef LAGGARD_ATTACH_HANDLERS_H
 #define LAGGARD_ATTACH_HANDLERS_H
@@ -13,7 +13,7 @@ struct attach_frame {
 	u64 origin_ns;
 	u64 due_ns;
 	u64 function;
-	u32 tid; /* of the thread that it runs in, or in place of */
+	u32 tid; /* thread in which it runs, or that it interrupts */
 	u32 id;
 	u32 route;   /* enum attach_route */
 	u32 is_hard; /* with interrupts off */
@@ -40,7 +40,8 @@ static __always_inline struct attach_context *context(void)
 	return bpf_map_lookup_elem(&contexts, &zero);
 }
 
-/* What may interrupt this takes the place above, and gives it back. */
+/* Pushes a handler. An interrupt of this code takes the place above, and
+ * releases it. */
 static __always_inline struct attach_frame *begin(u32 route, u32 id, bool is_hard)
 {
 	struct attach_context *cpu;
@@ -58,7 +59,8 @@ static __always_inline struct attach_frame *begin(u32 route, u32 id, bool is_har
 		return NULL;
 	cpu->depth = place + 1;
 	frame = &cpu->frames[place];
-	/* A timer's is its expiry: this is on the way of who is woken. */
+	/* The origin of a timer is its expiry: the clock is not read,
+	 * because this delays the woken thread. */
 	if (route != ATTACH_HRTIMER) {
 		frame->since_ns = bpf_ktime_get_ns();
 		frame->origin_ns = frame->since_ns;
@@ -77,7 +79,8 @@ static __always_inline bool is_of(const struct attach_frame *frame, u32 route, u
 	return frame->route == route && frame->tid == tid;
 }
 
-/* Takes off the last of its sort, and what was not seen to end above it. */
+/* Pops the last handler of its kind, and those above it whose end was not
+ * seen. */
 static __always_inline int end(u32 route)
 {
 	struct attach_context *cpu = context();
@@ -86,7 +89,7 @@ static __always_inline int end(u32 route)
 
 	if (!cpu)
 		return 0;
-	/* Nearly always the last of all. */
+	/* Nearly always the top of the stack. */
 	last = cpu->depth - 1;
 	barrier_var(last);
 	if (last < ATTACH_DEPTH && is_of(&cpu->frames[last], route, tid)) {
@@ -147,11 +150,11 @@ int BPF_PROG(on_timer_expire_exit)
 }
 
 struct hrtimer_clock_base {
-	s64 offset; /* of this clock to CLOCK_MONOTONIC, ns */
+	s64 offset; /* offset of this clock to CLOCK_MONOTONIC, ns */
 } __kernel_type;
 
 struct hrtimer___asked {
-	s64 _softexpires; /* as asked for, by its clock */
+	s64 _softexpires; /* requested expiry, by its clock */
 	struct hrtimer_clock_base *base;
 } __kernel_type;
 
@@ -171,7 +174,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	return 0;
 }
 
-/* Wakes the thread that sleeps, or waits for so long at most. */
+/* Callback that wakes a thread that sleeps, or that waits with a timeout. */
 extern const void hrtimer_wakeup __ksym __weak;
 
 SEC("tp_btf/hrtimer_expire_exit")
@@ -193,8 +196,8 @@ int BPF_PROG(on_hrtimer_expire_exit)
 		return end(ATTACH_VECTOR);        \
 	}
 
-/* Not the local timer's: whom it wakes a timer's callback wakes, which is told above,
- * and each program here is on the way of who is woken. */
+/* Without the local timer's vector: its wakeups come from timer callbacks,
+ * which are recorded above, and each program here delays the woken thread. */
 VECTOR(reschedule)
 VECTOR(call_function)
 VECTOR(call_function_single)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * How a thread leaves its CPU: it was stopped, waits for its next period, or sleeps
- * until somebody wakes it.
+ * Reasons why a thread leaves its CPU: it was stopped, waits for its next
+ * period, or sleeps until a wakeup.
  */
 #ifndef LAGGARD_ATTACH_SLEEP_H
 #define LAGGARD_ATTACH_SLEEP_H
@@ -17,16 +17,17 @@ enum {
 	SLEEPS_TRACED = 0x8,
 	SLEEPS_DEAD = 0x80,
 	SLEEPS_NOLOAD = 0x400,
-	SLEEPS_FROZEN = 0x8000, /* since Linux 6.1; none has it before */
+	SLEEPS_FROZEN = 0x8000, /* since Linux 6.1; not set before */
 };
 
 struct task_struct___stopped {
-	unsigned int frozen : 1; /* its cgroup is, and it waits for the end of that */
+	unsigned int frozen : 1; /* its cgroup is frozen, and it waits for
+				    the end of that */
 } __kernel_type;
 
 /*
- * Whether it waits because somebody stopped it. In a frozen cgroup (version 2) it
- * sleeps as if by itself; version 1 may change what it sleeps in, without waking it.
+ * Whether it was stopped. In a frozen cgroup (version 2) it sleeps as if
+ * voluntarily; version 1 may change its sleep state without a wakeup.
  */
 static __always_inline bool is_stopped(struct task_struct *task, u32 state)
 {
@@ -52,8 +53,9 @@ struct task_struct___periodic {
 enum { POLICY_DEADLINE = 6 }; /* include/uapi/linux/sched.h */
 
 /*
- * Whether a SCHED_DEADLINE thread has ended its job by sched_yield: the kernel keeps it
- * from running until its next period begins, and wakes nobody then.
+ * Whether a SCHED_DEADLINE thread has ended its job by sched_yield: the
+ * kernel keeps it from running until its next period starts, without a
+ * wakeup.
  */
 static __always_inline bool has_yielded(struct task_struct *task)
 {
@@ -65,7 +67,7 @@ static __always_inline bool has_yielded(struct task_struct *task)
 	       BPF_CORE_READ_BITFIELD(periodic, dl.dl_throttled);
 }
 
-/* Whether it waits to be woken for something to do. */
+/* Whether it waits for a wakeup. */
 static __always_inline bool sleeps_by_itself(u32 state)
 {
 	return (state & SLEEPS_INTERRUPTIBLE) ||
@@ -73,7 +75,7 @@ static __always_inline bool sleeps_by_itself(u32 state)
 		       (SLEEPS_UNINTERRUPTIBLE | SLEEPS_NOLOAD);
 }
 
-/* Why it leaves its CPU, unless it could go on: enum attach_end. */
+/* Reason why it leaves its CPU, unless it can continue: enum attach_end. */
 static __always_inline u32 reason_of(struct task_struct *task, u32 state)
 {
 	if (state & SLEEPS_TRACED)
@@ -85,13 +87,13 @@ static __always_inline u32 reason_of(struct task_struct *task, u32 state)
 	return sleeps_by_itself(state) ? ATTACH_END_SLEEP : ATTACH_END_BLOCKED;
 }
 
-/* An int each, and of 8 bits since Linux 7; read without sign, either can be. */
+/* Each is an int, or 8 bits since Linux 7; unsigned reads cover both. */
 struct task_struct___asleep {
 	unsigned int on_rq;
 	unsigned int on_cpu;
 } __kernel_type;
 
-/* Whether a CPU runs it: also one that is about to leave it. */
+/* Whether it is on a CPU, including one that it is about to leave. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	struct task_struct___asleep *now = (void *)task;
@@ -101,7 +103,7 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 
 enum { IS_WAKING = 0x200 }; /* include/linux/sched.h: TASK_WAKING */
 
-/* Whether it waits for something else than a CPU. */
+/* Whether it waits for something other than a CPU. */
 static __always_inline bool is_asleep(struct task_struct *task)
 {
 	return task->__state && !(task->__state & IS_WAKING) && !is_on_cpu(task);

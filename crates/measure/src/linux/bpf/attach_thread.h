@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the programs of attach.bpf.c keep: of a watched thread in its own storage, of
- * all of them in one place.
+ * State of the programs of attach.bpf.c: per watched thread in task storage,
+ * and totals in one place.
  */
 #ifndef LAGGARD_ATTACH_THREAD_H
 #define LAGGARD_ATTACH_THREAD_H
@@ -13,21 +13,23 @@
 RING_ENTRIES(records, struct attach_record);
 
 struct attach_thread {
-	struct attach_wake wake; /* of what it is in */
-	struct attach_wake next; /* came before it slept */
+	struct attach_wake wake; /* wakeup of the current phase */
+	struct attach_wake next; /* wakeup that came before it slept */
 	u64 running_ns;
-	u64 off_ns; /* since when it is preempted */
-	u64 unknown_ns; /* since when its phase is unknown */
+	u64 off_ns; /* time since which it is preempted */
+	u64 unknown_ns; /* time since which its phase is unknown */
 	u64 preempted_ns;
 	u64 blocked_ns;
-	u64 armed_ns;	/* the expiry of the sleep that it began; 0: none */
-	u64 armed_due_ns; /* with the slack that it was given */
-	u64 lock;	  /* the kernel lock that it waits for; 0: none */
-	u64 minor_faults; /* of the thread, at the end of its last activation */
+	u64 armed_ns;	/* expiry of the sleep that it started; 0: none */
+	u64 armed_due_ns; /* the same with its slack */
+	u64 lock;	  /* kernel lock that it waits for; 0: none */
+	u64 minor_faults; /* faults of the thread at the end of its last
+			     activation */
 	u64 major_faults;
 	u64 system_ns;
 	u64 seq;
-	u64 has_next; /* a wake came while it ran: it may have ended the sleep to come */
+	u64 has_next; /* a wakeup came while it ran: it may end the next
+		         sleep */
 	u32 number; /* from 1; 0: not watched */
 	u32 first_cpu;
 	u32 cpu;
@@ -38,12 +40,12 @@ struct attach_thread {
 	u32 unseen;
 	u32 stopped;
 	u32 phase;
-	u32 follows; /* what it starts is watched, too */
-	u32 process; /* of a first thread: enum attach_process */
+	u32 follows; /* threads that it starts are watched, too */
+	u32 process; /* for a first thread: enum attach_process */
 	u32 unseen_of; /* enum attach_unseen */
-	u32 is_periodic; /* waits for its next period, not for a wake */
+	u32 is_periodic; /* waits for its next period, not for a wakeup */
 	u32 lock_flags;
-	u32 end; /* enum attach_end, of the activation that ended last */
+	u32 end; /* enum attach_end, of the last activation */
 };
 
 struct {
@@ -63,8 +65,8 @@ struct {
 struct attach_state {
 	u64 begun;   /* all programs are attached */
 	u64 threads; /* watched so far */
-	u64 ended;   /* of them */
-	u64 no_storage; /* could not be watched: no memory */
+	u64 ended;   /* ended threads */
+	u64 no_storage; /* threads not watched: no memory */
 };
 
 struct {
@@ -90,7 +92,7 @@ static __always_inline struct attach_state *state(void)
 	return bpf_map_lookup_elem(&states, &zero);
 }
 
-/* Whether what begins now is seen to end. */
+/* Whether the end of a handler that starts now will be seen. */
 static __always_inline bool has_begun(void)
 {
 	struct attach_state *now = state();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a thread waits for when it leaves its CPU: the system call that it is in, with
- * its arguments, and the kernel lock that it contends for.
+ * Wait of a thread that leaves its CPU: its system call with arguments, and
+ * the kernel lock that it contends for.
  */
 #ifndef LAGGARD_ATTACH_WAIT_H
 #define LAGGARD_ATTACH_WAIT_H
@@ -54,8 +54,8 @@ enum {
 };
 
 /*
- * The registers are those with which the thread entered the kernel. In an exception or
- * interrupt the kernel puts -1 in place of the number of a system call.
+ * The registers are those at the entry to the kernel. In an exception or
+ * interrupt the kernel stores -1 instead of the number of a system call.
  */
 static __always_inline void read_site(struct attach_record *record, struct task_struct *task)
 {
@@ -90,7 +90,7 @@ static __always_inline void read_site(struct attach_record *record, struct task_
 	}
 }
 
-/* The faults and system time of the thread since its last record. */
+/* Faults and system time of the thread since its last record. */
 static __always_inline void take_usage(struct attach_thread *thread, struct attach_record *record,
 				       struct task_struct *task)
 {
@@ -126,7 +126,8 @@ static __always_inline void read_exit(struct attach_record *record, struct task_
 	record->rt_limit_us = ended->signal->rlim[LIMIT_RTTIME].rlim_cur;
 }
 
-/* Threads that spin for a lock do not leave their CPU: most contention ends here. */
+/* Threads that spin for a lock do not leave their CPU: most contention ends
+ * here. */
 SEC("tp_btf/contention_begin")
 int BPF_PROG(on_contention_begin, void *lock, unsigned int flags)
 {

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What woke a thread: the handler that its waker's CPU is in, or the thread there.
+ * Cause of a wakeup: the handler that runs on the waker's CPU, or the thread
+ * there.
  *
- * With COUNTED, the CPU's own count says whether it is in an interrupt or in a
- * softirq: what woke the thread in one that no tracepoint told of is no thread.
- * Without, it is taken for the thread that was interrupted.
+ * With COUNTED, the CPU's preemption count shows whether it is in an
+ * interrupt or softirq. A wakeup from a handler without tracepoint is then
+ * not attributed to a thread. Without COUNTED, it is attributed to the
+ * interrupted thread.
  */
 #ifndef LAGGARD_ATTACH_WAKE_H
 #define LAGGARD_ATTACH_WAKE_H
 
 #include "attach_handlers.h"
 
-/* What the CPU is in, from its preemption count: include/linux/preempt.h. */
+/* Context of the CPU from its preemption count: include/linux/preempt.h. */
 enum {
 	SERVES_SOFTIRQ = 0x100,
 	SERVES_INTERRUPT = 0x000f0000 | 0x00f00000, /* or an NMI */
 };
 
 #ifdef COUNTED
-/* x86 from Linux 6.16 on, and before 6.2. */
+/* x86 with Linux 6.16 or later, and before 6.2. */
 extern const int __preempt_count __ksym __weak;
 
-/* x86 in between. */
+/* x86 with the versions in between. */
 struct pcpu_hot {
 	int preempt_count;
 } __kernel_type;
 extern const struct pcpu_hot pcpu_hot __ksym __weak;
 
-/* Below 0: not known. One path asks for both: the compiler makes one number of two
- * addresses that are asked for with `||`, which the verifier refuses. */
+/* Below 0: unknown. One path handles both symbols: with `||` the compiler
+ * merges the two addresses into one number, which the verifier refuses. */
 static __always_inline s64 preempt_count(void)
 {
 	if (&__preempt_count)
@@ -47,7 +49,7 @@ static __always_inline s64 preempt_count(void)
 }
 #endif
 
-/* Whether the CPU is in the midst of an interrupt or a softirq, as far as is known. */
+/* Whether the CPU is in an interrupt or a softirq, if known. */
 static __always_inline bool is_interrupted(void)
 {
 	s64 count = preempt_count();
@@ -55,7 +57,7 @@ static __always_inline bool is_interrupted(void)
 	return count >= 0 && (count & (SERVES_INTERRUPT | SERVES_SOFTIRQ));
 }
 
-/* The innermost handler in which the current thread's CPU is, or ATTACH_DEPTH. */
+/* Innermost handler on the current thread's CPU, or ATTACH_DEPTH. */
 static __always_inline u64 innermost(const struct attach_context *cpu, u32 tid)
 {
 	u64 last = cpu->depth - 1;
@@ -114,7 +116,8 @@ static __always_inline void note_wake(struct attach_wake *wake)
 		wake->function = frame->function;
 		wake->origin_ns = frame->origin_ns;
 		wake->due_ns = frame->due_ns;
-		/* Of a timer of the wheel it is not told when it was due: its softirq. */
+		/* The expiry of a timer of the wheel is unknown: its softirq
+		 * is used. */
 		below = place - 1;
 		barrier_var(below);
 		if (frame->route == ATTACH_TIMER && below < ATTACH_DEPTH &&
@@ -122,7 +125,7 @@ static __always_inline void note_wake(struct attach_wake *wake)
 			wake->origin_ns = cpu->frames[below].since_ns;
 			wake->due_ns = wake->origin_ns;
 		}
-		/* Clocks that were set, or a timer that began early. */
+		/* The clock was set, or a timer started early. */
 		if (wake->origin_ns > wake->waking_ns)
 			wake->origin_ns = wake->waking_ns;
 		if (wake->due_ns > wake->waking_ns)

@@ -34,8 +34,8 @@ fn bytes_of(table: &Table) -> Vec<u8> {
     let mut names = vec![0];
     let mut symbols = Vec::new();
     for (name, address, bytes) in &table.functions {
-        let at = u32::try_from(names.len()).unwrap();
-        symbols.extend(at.to_ne_bytes());
+        let offset = u32::try_from(names.len()).unwrap();
+        symbols.extend(offset.to_ne_bytes());
         symbols.extend([STT_FUNC, 0, 1, 0]);
         symbols.extend(address.to_ne_bytes());
         symbols.extend(bytes.to_ne_bytes());
@@ -64,8 +64,8 @@ fn bytes_of(table: &Table) -> Vec<u8> {
     file.extend(PT_LOAD.to_ne_bytes());
     file.extend(5_u32.to_ne_bytes());
     file.extend(segment[1..].iter().flat_map(|word| word.to_ne_bytes()));
-    let section = |kind: u32, at: u64, bytes: u64, link: u32| {
-        let words = [0, 0, at, bytes].map(u64::to_ne_bytes).concat();
+    let section = |kind: u32, offset: u64, bytes: u64, link: u32| {
+        let words = [0, 0, offset, bytes].map(u64::to_ne_bytes).concat();
         let start = [0_u32.to_ne_bytes(), kind.to_ne_bytes()].concat();
         let end = [link.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
         [start, words, end, vec![0; 16]].concat()

@@ -401,15 +401,15 @@ pub(super) fn not_ended() -> usize {
 
 /// Starts a process and returns it with its connection.
 fn start() -> Result<(Child, UnixStream), String> {
-    let said = |err: io::Error| crate::linux::reason_of(&err);
-    let (own, other) = UnixStream::pair().map_err(said)?;
+    let reason = |err: io::Error| crate::linux::reason_of(&err);
+    let (own, other) = UnixStream::pair().map_err(reason)?;
     let child = command()?
         .stdin(Stdio::from(OwnedFd::from(other)))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .current_dir("/")
         .spawn()
-        .map_err(said)?;
+        .map_err(reason)?;
     Ok((child, own))
 }
 

@@ -110,8 +110,8 @@ fn serve(
             Err(err) => return Err(err),
         };
         let request = &buffer[..bytes];
-        let number = |at: usize| u64::from_ne_bytes(request[at..][..8].try_into().unwrap());
-        let small = |at: usize| u32::from_ne_bytes(request[at..][..4].try_into().unwrap());
+        let number = |offset: usize| u64::from_ne_bytes(request[offset..][..8].try_into().unwrap());
+        let small = |offset: usize| u32::from_ne_bytes(request[offset..][..4].try_into().unwrap());
         let (opcode, unique, node) = (small(4), number(8), number(16));
         let body = &request[HEADER_BYTES..];
         let answer = match opcode {

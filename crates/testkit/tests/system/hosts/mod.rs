@@ -143,7 +143,7 @@ pub(crate) fn expected_services(name: KernelName) -> BTreeSet<String> {
 /// Returns every served activation of the recording `name`.
 pub(crate) fn served(outcome: &HostOutcome, name: &str) -> Vec<Activation> {
     let mut activations = activations(outcome, name);
-    activations.retain(|one| !one.missed);
+    activations.retain(|activation| !activation.missed);
     activations
 }
 
@@ -206,18 +206,20 @@ pub(crate) fn cycles(outcome: &HostOutcome) -> (Vec<u64>, Vec<u64>) {
             parts.next()?.ok().filter(|_| thread == 0)
         })
         .collect();
-    let told = fs::read_to_string(outcome.files.join("activations")).unwrap();
-    let mut told = told.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let names = told.next().unwrap();
-    let place = |name: &str| names.iter().position(|one| *one == name).unwrap();
-    let of = |line: &[&str], name: &str| line[place(name)].parse::<u64>().unwrap();
-    let mut ours: Vec<(u64, u64)> = told
+    let reported = fs::read_to_string(outcome.files.join("activations")).unwrap();
+    let mut reported = reported
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>());
+    let names = reported.next().unwrap();
+    let place = |name: &str| names.iter().position(|latency| *latency == name).unwrap();
+    let field = |line: &[&str], name: &str| line[place(name)].parse::<u64>().unwrap();
+    let mut ours: Vec<(u64, u64)> = reported
         .filter(|line| line[place("policy")] == "\"fifo:80\"" && line[place("woken_by")] == "timer")
         .map(|line| {
-            let origin = of(&line, "origin_ns");
-            (origin, of(&line, "running_ns") - origin)
+            let origin = field(&line, "origin_ns");
+            (origin, field(&line, "running_ns") - origin)
         })
         .collect();
     ours.sort_unstable();
-    (ours.into_iter().map(|one| one.1).collect(), own)
+    (ours.into_iter().map(|latency| latency.1).collect(), own)
 }

@@ -94,7 +94,7 @@ pub(crate) fn assert_no_tick_of_a_sleep(outcome: &HostOutcome) {
     let reports: Vec<Value> = reports.map(Result::unwrap).collect();
 
     assert_eq!(reports.len(), 20);
-    for row in reports.iter().flat_map(|one| one["rows"].as_array()) {
+    for row in reports.iter().flat_map(|report| report["rows"].as_array()) {
         row.iter().for_each(assert_no_tick);
     }
 }
@@ -102,8 +102,8 @@ pub(crate) fn assert_no_tick_of_a_sleep(outcome: &HostOutcome) {
 /// Returns the row of one timer.
 fn row<'a>(report: &'a Value, api: &str) -> &'a Value {
     let rows = report["rows"].as_array().into_iter().flatten();
-    let mut found = rows.filter(|row| row["api"] == api);
-    found
+    let mut matches = rows.filter(|row| row["api"] == api);
+    matches
         .next()
         .unwrap_or_else(|| panic!("no {api}: {report:#}"))
 }

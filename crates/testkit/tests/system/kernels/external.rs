@@ -54,12 +54,12 @@ fn interrupt_raised_on_time_passes_every_stage_on_every_kernel() {
         // 2000 in 4 s, dithered.
         assert!(served.len() > 1900, "{name}: {}", served.len());
         let threads = has_interrupt_threads(name).then_some(Stage::IrqThread);
-        for one in &served {
-            let passed = |stage: &Stage| one.steps[stage.index()].is_some();
+        for activation in &served {
+            let passed = |stage: &Stage| activation.steps[stage.index()].is_some();
             let is_whole = EXTERNAL_STAGES.iter().chain(&threads).all(passed);
-            assert!(is_whole, "{name}: {one:?}");
+            assert!(is_whole, "{name}: {activation:?}");
             let is_threaded = passed(&Stage::IrqThread);
-            assert_eq!(is_threaded, threads.is_some(), "{name}: {one:?}");
+            assert_eq!(is_threaded, threads.is_some(), "{name}: {activation:?}");
         }
         let shown = show(&laggard, &outcome);
         eprintln!("{name}\n{}{}", table(&shown), stage_table(&shown));
@@ -97,16 +97,16 @@ fn an_interrupt_s_thread_waits_for_busy_processes_only_where_it_is_not_above_the
     assert_eq!(outcome.status, 0, "{}", outcome.output);
     // From the raise to the first instruction of the handler's thread.
     let latencies = |name: &str| -> Vec<u64> {
-        let all = served(&outcome, name);
-        let steps = |one: &Activation| {
-            let step = |stage: Stage| Some(one.steps[stage.index()]?.ns());
+        let activations = served(&outcome, name);
+        let steps = |activation: &Activation| {
+            let step = |stage: Stage| Some(activation.steps[stage.index()]?.ns());
             Some(step(Stage::Irq)? + step(Stage::IrqThread)?)
         };
-        all.iter().filter_map(steps).collect()
+        activations.iter().filter_map(steps).collect()
     };
     let (boosted, normal) = (latencies("boosted.laggard"), latencies("normal.laggard"));
-    let mean = |all: &[u64]| all.iter().sum::<u64>() / all.len() as u64;
-    let largest = |all: &[u64]| all.iter().copied().max().unwrap();
+    let mean = |activations: &[u64]| activations.iter().sum::<u64>() / activations.len() as u64;
+    let largest = |activations: &[u64]| activations.iter().copied().max().unwrap();
 
     assert!(boosted.len() > 700 && normal.len() > 700, "{boosted:?}");
     eprintln!(
@@ -150,13 +150,19 @@ fn interrupt_reaches_a_thread_on_either_cpu_and_missing_stages_are_counted() {
             let manifest = manifest_of(&outcome, &recording);
             assert_eq!(manifest.state, State::Complete, "{name}");
             assert_eq!(manifest.lines[0].cpu.0, cpu, "{name}");
-            let all = activations(&outcome, &recording);
+            let activations = activations(&outcome, &recording);
             // 800 in 16 s, dithered; this machine may stop the raising thread.
-            let due = all.len() as u64 + manifest.losses.not_raised;
+            let due = activations.len() as u64 + manifest.losses.not_raised;
             assert!(due > 700, "{name}: {due} on CPU {cpu}");
-            assert!(all.len() > 100, "{name}: {} on CPU {cpu}", all.len());
-            let numbers = |all: &[Activation]| Some(all.last()?.seq - all.first()?.seq + 1);
-            let gaps = numbers(&all).unwrap() - all.len() as u64;
+            assert!(
+                activations.len() > 100,
+                "{name}: {} on CPU {cpu}",
+                activations.len()
+            );
+            let numbers = |activations: &[Activation]| {
+                Some(activations.last()?.seq - activations.first()?.seq + 1)
+            };
+            let gaps = numbers(&activations).unwrap() - activations.len() as u64;
             let losses = manifest.losses;
             assert!(gaps <= losses.activations(), "{name}: {gaps}, {losses:?}");
             // The raising thread is sometimes late, if this machine stops the two CPUs.
@@ -166,9 +172,9 @@ fn interrupt_reaches_a_thread_on_either_cpu_and_missing_stages_are_counted() {
                 "{name}: {losses:?}"
             );
             let lacking = |stage: Stage| {
-                let served = all.iter().filter(|one| !one.missed);
+                let served = activations.iter().filter(|activation| !activation.missed);
                 served
-                    .filter(|one| one.steps[stage.index()].is_none())
+                    .filter(|activation| activation.steps[stage.index()].is_none())
                     .count() as u64
             };
             let unseen = [
@@ -180,15 +186,15 @@ fn interrupt_reaches_a_thread_on_either_cpu_and_missing_stages_are_counted() {
             for (lacking, counted) in unseen {
                 assert!(
                     lacking <= counted + losses.clock_back + losses.out_of_order
-                        && lacking * 100 <= all.len() as u64,
+                        && lacking * 100 <= activations.len() as u64,
                     "{name}: {unseen:?} of {} on CPU {cpu}, {losses:?}",
-                    all.len()
+                    activations.len()
                 );
             }
             eprintln!(
                 "{name}: {} of {} on CPU {cpu}, the interrupt on CPU {}",
-                all.len(),
-                numbers(&all).unwrap(),
+                activations.len(),
+                numbers(&activations).unwrap(),
                 outcome.output.trim_end()
             );
         }
@@ -226,13 +232,16 @@ fn second_recording_of_a_device_is_refused() {
         let Some(outcome) = run(host) else { return };
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 
-        let said = &outcome.output;
+        let output = &outcome.output;
         assert!(
-            said.contains("another recording uses /dev/uio0"),
-            "{name}: {said}"
+            output.contains("another recording uses /dev/uio0"),
+            "{name}: {output}"
         );
-        assert!(served(&outcome, "r.laggard").len() > 2000, "{name}: {said}");
-        assert!(said.contains("unhandled 0"), "{name}: {said}");
+        assert!(
+            served(&outcome, "r.laggard").len() > 2000,
+            "{name}: {output}"
+        );
+        assert!(output.contains("unhandled 0"), "{name}: {output}");
         assert!(!outcome.files.join("second").exists(), "{name}");
     }
 }

@@ -68,13 +68,13 @@ fn locked_pages_stay_whichever_way_the_kernel_tells_old_pages_from_young_ones() 
     for generations in ["7", "0"] {
         let text = fs::read(outcome.files.join(generations)).unwrap();
         let report: Value = serde_json::from_slice(&text).unwrap();
-        let seen = &report["locked"];
+        let locked = &report["locked"];
         assert_eq!(report["rows"][0]["verdict"], "pass", "{report:#}");
         assert_eq!(
-            seen["locked"]["resident_after"], seen["locked"]["pages"],
-            "{seen:#}"
+            locked["locked"]["resident_after"], locked["locked"]["pages"],
+            "{locked:#}"
         );
-        assert_eq!(seen["locked"]["major_faults"], 0, "{seen:#}");
-        assert_eq!(seen["plain"]["resident_after"], 0, "{seen:#}");
+        assert_eq!(locked["locked"]["major_faults"], 0, "{locked:#}");
+        assert_eq!(locked["plain"]["resident_after"], 0, "{locked:#}");
     }
 }

@@ -23,8 +23,8 @@ use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
 
 /// Returns the requested kernels that are available.
 fn kernels() -> Vec<Kernel> {
-    let asked = std::env::var("LAGGARD_KERNELS").unwrap_or_default();
-    let mut names: Vec<String> = asked.split_whitespace().map(str::to_owned).collect();
+    let requested = std::env::var("LAGGARD_KERNELS").unwrap_or_default();
+    let mut names: Vec<String> = requested.split_whitespace().map(str::to_owned).collect();
     if names.is_empty() {
         names = KernelName::ALL.map(|name| name.to_string()).to_vec();
     }
@@ -273,9 +273,9 @@ fn a_guest_that_panics_shows_its_last_words() {
 
     match outcome {
         Err(error @ GuestError::NoResults { began: true, .. }) => {
-            let said = error.to_string();
+            let message = error.to_string();
             let cause = "after its command began: Kernel panic - not syncing: sysrq triggered";
-            assert!(said.contains(cause), "{said}");
+            assert!(message.contains(cause), "{message}");
         }
         other => panic!("{other:?}"),
     }
@@ -346,21 +346,21 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
         let near = |one: &&Activation| {
             one.expiry + CLOCKS_APART >= at && one.expiry <= at + made + CLOCKS_APART
         };
-        let seen = served.iter().filter(near).max_by_key(|one| one.latency());
-        let seen = seen.unwrap_or_else(|| panic!("nothing was served near {at}"));
+        let longest = served.iter().filter(near).max_by_key(|one| one.latency());
+        let longest = longest.unwrap_or_else(|| panic!("nothing was served near {at}"));
         eprintln!(
             "made {:.2} ms at {:.3} s; seen {:.2} ms at {:.3} s",
             made.as_secs_f64() * 1e3,
             at.as_secs_f64(),
-            seen.latency().as_secs_f64() * 1e3,
-            seen.expiry.as_secs_f64()
+            longest.latency().as_secs_f64() * 1e3,
+            longest.expiry.as_secs_f64()
         );
         // A stall starts up to a period before the timer that it delays expires. Other activity
         // of this machine only increases the latency.
         assert!(
-            seen.latency() + STALL_PERIOD >= made,
+            longest.latency() + STALL_PERIOD >= made,
             "{made} was made at {at}, {} seen",
-            seen.latency()
+            longest.latency()
         );
     }
 }

@@ -63,17 +63,17 @@ fn a_hand_over_by_pipe_takes_as_long_as_half_an_operation_of_perf() {
         return skip("there is no perf (Debian: linux-perf)");
     }
     // Seconds, of operations that consist of two switches.
-    let told = |output: &str| {
+    let parse = |output: &str| {
         let seconds = output.lines().find_map(|line| line.parse::<f64>().ok());
         seconds.unwrap_or_else(|| panic!("{output}")) / OPERATIONS / 2.0 * 1e6
     };
-    compare(perf, "perf bench -f simple sched pipe -l 20000", told);
+    compare(perf, "perf bench -f simple sched pipe -l 20000", parse);
 }
 
 /// Returns Debian's path of `lat_ctx`, or `LAT_CTX`: it is not in Debian's main archive.
 fn lat_ctx() -> Option<PathBuf> {
-    let asked = std::env::var_os("LAT_CTX").map(PathBuf::from);
-    let path = asked
+    let variable = std::env::var_os("LAT_CTX").map(PathBuf::from);
+    let path = variable
         .unwrap_or_else(|| PathBuf::from("/usr/lib/lmbench/bin/x86_64-linux-gnu").join("lat_ctx"));
     path.exists().then_some(path)
 }
@@ -85,11 +85,11 @@ fn a_hand_over_by_pipe_takes_as_long_as_lat_ctx_finds_before_it_takes_its_pipes_
         return skip("there is no lat_ctx (Debian: lmbench, of non-free, or LAT_CTX=PATH)");
     };
     // `"size=0k ovr=0.50`, then `2 1.75`: overhead of its pipes, and the rest, in us.
-    let told = |output: &str| {
+    let parse = |output: &str| {
         let (_, rest) = output.split_once("ovr=").expect(output);
         let words: Vec<&str> = rest.split_whitespace().take(3).collect();
         let us = |word: &str| -> f64 { word.parse().unwrap_or_else(|_| panic!("{output}")) };
         us(words[0]) + us(words[2])
     };
-    compare(&lat_ctx, "lat_ctx -s 0 -N 3 2", told);
+    compare(&lat_ctx, "lat_ctx -s 0 -N 3 2", parse);
 }
