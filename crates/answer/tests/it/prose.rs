@@ -45,6 +45,7 @@ fn qos_has_no_prose() {
         "LoadOutlook.load",
         "LoadOutlook.recordings",
         "Note.recording",
+        "Service",
         // Text of the trust in a recording.
         "Doubt.detail",
         "Caveat.advice",
