@@ -1,5 +1,7 @@
-//! `laggard doctor`: what can be measured on a machine, what spoils latency
-//! there, and what audio needs of it.
+//! `laggard doctor`: what laggard can measure on a machine, which settings hurt latency, and
+//! which prerequisites of audio programs are missing.
+
+#![deny(clippy::disallowed_macros)]
 
 use laggard_model::{Ability, AudioFinding, AudioNeed, CauseClass, Caveat, CpuList, Host, Nanos};
 use laggard_record::{OpenError, Recording};
@@ -9,87 +11,107 @@ use serde::Serialize;
 use crate::proven::ProvenEffect;
 use crate::why::{CauseRow, EpisodeCauses, EpisodesError, WhyReport};
 
-/// The version of `doctor --json`.
-pub const DOCTOR_SCHEMA: u32 = 1;
+/// Version of the JSON layout of `doctor --json`.
+pub const DOCTOR_SCHEMA: u32 = 2;
 
-/// What was found of a machine, by whoever looked.
+/// Findings about a machine.
 #[derive(Clone, Debug)]
 pub struct Examined {
     /// The machine.
     pub host: Host,
-    /// CPUs that are to be measured.
+    /// CPUs to measure.
     pub cpus: CpuList,
-    /// What a recording uses.
+    /// Abilities that a recording uses.
     pub abilities: Vec<Ability>,
-    /// What spoils latency, the worst first.
+    /// Settings that hurt latency, the worst first.
     pub caveats: Vec<Caveat>,
-    /// What audio needs.
+    /// Prerequisites of audio programs.
     pub audio: Vec<AudioFinding>,
-    /// What its remedies did here, where they were tried as it is now.
+    /// Effects of remedies that were tried with the present kernel and settings.
     pub proven: Vec<ProvenEffect>,
 }
 
-/// What can be measured on a machine, and what spoils latency there.
+/// Abilities of a machine, and settings that hurt latency.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct DoctorReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
     /// The machine.
     pub host: Host,
-    /// CPUs that are to be measured.
+    /// CPUs to measure.
     pub cpus: CpuList,
-    /// What a recording uses, and why it cannot be had.
+    /// Abilities that a recording uses, with the reason if one is not available.
     pub abilities: Vec<Ability>,
-    /// Abilities that a full recording takes and that cannot be had.
+    /// Number of abilities that a full recording needs and that are not available.
     pub missing: usize,
-    /// What spoils latency, the worst first, each with a remedy.
+    /// Settings that hurt latency, the worst first, each with a remedy.
     pub caveats: Vec<Caveat>,
-    /// What audio needs.
+    /// Prerequisites of audio programs.
     pub audio: Vec<AudioRow>,
     /// The recording that `effect` is of.
     pub recording: Option<String>,
-    /// What remedies did here when they were tried (`--prove`), of those that were
-    /// with this kernel and this value of the setting.
+    /// Effects of remedies that were tried (`--prove`) with this kernel and this value of
+    /// the setting.
     pub proven: Vec<ProvenEffect>,
 }
 
-/// A need of audio's, and whether a recording saw what it is about.
+/// Prerequisite of audio programs, and its effect in a recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct AudioRow {
-    /// Whether it is met.
+    /// The finding.
     #[serde(flatten)]
     pub finding: AudioFinding,
-    /// Whether the recording saw the effect of what is needed; absent where none
-    /// was asked.
+    /// Effect in the recording; absent if no recording was given.
     pub effect: Option<EffectSeen>,
 }
 
-/// Whether a recording saw the effect of something.
+/// Effect of something in a recording.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "seen")]
 pub enum EffectSeen {
-    /// It took time of late activations.
+    /// It took time of late wakeups.
     Yes {
-        /// Late activations in the recording.
+        /// Late wakeups in the recording.
         episodes: usize,
-        /// Most time that it took of one.
+        /// Most time that it took of one late wakeup.
         largest_ns: Nanos,
         /// Its share of the time of all, 0 to 1.
         share: f64,
     },
-    /// It took no time of any late activation.
+    /// It took no time of any late wakeup.
     No {
-        /// Late activations in the recording.
+        /// Late wakeups in the recording.
         episodes: usize,
     },
-    /// The recording does not tell.
+    /// The recording does not show it.
     Unknown {
-        /// Why not.
-        why: String,
+        /// Reason.
+        reason: UnknownEffect,
     },
 }
 
-/// Sets what was found of a machine against what a recording of it saw.
+/// Reason why a recording does not show an effect.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum UnknownEffect {
+    /// The recording is from another machine.
+    OtherMachine {
+        /// Name of that machine.
+        node: String,
+    },
+    /// The recording has no trace data of late wakeups.
+    NoTraceData,
+    /// The trace data is damaged.
+    Damaged,
+    /// The recording has no late wakeup with trace data.
+    NoLateWakeup,
+    /// Code on a slow clock cannot be distinguished from other code.
+    NotAttributable,
+    /// The threads were laggard's, which do not have the limits of the user.
+    OwnThreads,
+}
+
+/// Joins the findings about a machine with the effects in a recording of it.
 ///
 /// # Errors
 /// When the recording cannot be read.
@@ -115,55 +137,57 @@ pub fn doctor(found: Examined, recording: Option<&Recording>) -> Result<DoctorRe
     })
 }
 
-/// The causes of a recording's late activations, or why it does not tell them
-/// of `host`.
-fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, String>, OpenError> {
+/// Returns the causes of the late wakeups of a recording, or the reason why it does not show
+/// those of `host`.
+fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, UnknownEffect>, OpenError> {
     let recorded = &recording.manifest().host;
     if recorded.node != host.node {
-        return Ok(Err(format!("it is of another machine, {}", recorded.node)));
+        return Ok(Err(UnknownEffect::OtherMachine {
+            node: recorded.node.clone(),
+        }));
     }
     match EpisodeCauses::read(recording) {
         Ok(causes) => Ok(Ok(causes.explained(None).report(usize::MAX))),
         Err(EpisodesError::Open(error)) => Err(error),
+        Err(EpisodesError::Damaged { .. }) => Ok(Err(UnknownEffect::Damaged)),
         Err(
-            error @ (EpisodesError::NotRecorded { .. }
+            EpisodesError::NotRecorded { .. }
             | EpisodesError::OfRows { .. }
             | EpisodesError::OfTrace { .. }
-            | EpisodesError::Damaged { .. }
             | EpisodesError::NotMeasured { .. }
-            | EpisodesError::NoSuch { .. }),
-        ) => Ok(Err(error.to_string())),
+            | EpisodesError::NoSuch { .. },
+        ) => Ok(Err(UnknownEffect::NoTraceData)),
     }
 }
 
-/// Whether the effect of what `need` is about was seen.
-fn effect(need: AudioNeed, seen: &Result<WhyReport, String>) -> EffectSeen {
-    let unknown = |why: &str| EffectSeen::Unknown { why: why.into() };
+/// Finds the effect of a prerequisite that is not met.
+fn effect(need: AudioNeed, seen: &Result<WhyReport, UnknownEffect>) -> EffectSeen {
+    let unknown = |reason| EffectSeen::Unknown { reason };
     let seen = match seen {
         Ok(seen) => seen,
-        Err(why) => return unknown(why),
+        Err(reason) => return unknown(reason.clone()),
     };
     let is_device = |row: &CauseRow| row.class == CauseClass::Interrupt && row.irq.is_some();
     match need {
-        AudioNeed::IdleStates => of(seen, |row| row.class == CauseClass::IdleExit),
-        AudioNeed::ThreadedInterrupts => of(seen, is_device),
-        AudioNeed::SoundInterrupt => of(seen, |row| {
+        AudioNeed::IdleStates => sum(seen, |row| row.class == CauseClass::IdleExit),
+        AudioNeed::ThreadedInterrupts => sum(seen, is_device),
+        AudioNeed::SoundInterrupt => sum(seen, |row| {
             let who = row.who.as_deref().unwrap_or_default();
             is_device(row) && who.contains("snd")
         }),
-        AudioNeed::Governor => unknown("code that runs slowly is not told from other code"),
-        AudioNeed::Priority | AudioNeed::MemoryLock | AudioNeed::Swappiness => unknown(
-            "its threads were laggard's, which had the priority and the memory that they asked for, or a caveat",
-        ),
+        AudioNeed::Governor => unknown(UnknownEffect::NotAttributable),
+        AudioNeed::Priority | AudioNeed::MemoryLock | AudioNeed::Swappiness => {
+            unknown(UnknownEffect::OwnThreads)
+        }
     }
 }
 
-/// What causes of a kind took.
-fn of(seen: &WhyReport, is_it: impl Fn(&CauseRow) -> bool) -> EffectSeen {
+/// Sums the time that causes of a kind took.
+fn sum(seen: &WhyReport, is_it: impl Fn(&CauseRow) -> bool) -> EffectSeen {
     let episodes = seen.episodes;
     if episodes == 0 {
         return EffectSeen::Unknown {
-            why: "it kept no late activation".into(),
+            reason: UnknownEffect::NoLateWakeup,
         };
     }
     let rows: Vec<&CauseRow> = seen.causes.iter().filter(|row| is_it(row)).collect();
@@ -220,7 +244,7 @@ mod tests {
         let disk = Ok(seen(&[Activity::Irq(17)]));
         let both = Ok(seen(&[Activity::Irq(17), Activity::Irq(16)]));
         let none = Ok(seen(&[]));
-        let yes = |seen: &Result<WhyReport, String>, need| match effect(need, seen) {
+        let yes = |seen: &Result<WhyReport, UnknownEffect>, need| match effect(need, seen) {
             EffectSeen::Yes { largest_ns, .. } => Some(largest_ns),
             EffectSeen::No { episodes: 1 } => None,
             other => panic!("{other:?}"),
@@ -262,7 +286,9 @@ mod tests {
     #[test]
     fn what_a_recording_cannot_show_is_not_said_to_be_absent() {
         let of_here = Ok(seen(&[]));
-        let of_another = Err("it is of another machine, carrel".to_owned());
+        let of_another = Err(UnknownEffect::OtherMachine {
+            node: "carrel".into(),
+        });
 
         for (need, seen) in [
             (AudioNeed::Governor, &of_here),

@@ -11,7 +11,8 @@ use laggard_answer::{Doubt, Note};
 use laggard_measure::linux::{self, StarvationTrial};
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Host};
-use laggard_view::text;
+use laggard_view::doc;
+use laggard_view::doctor::remedy as remedy_of;
 
 use crate::args::{Args, Command};
 use crate::compare::Setting;
@@ -97,7 +98,7 @@ pub(crate) fn prove(
         args.before.is_empty(),
         "--before would change more than the remedy; leave it out, or use `laggard compare --factor`"
     );
-    let advice = text::remedy(caveat, terminal::look(Unit::Auto));
+    let advice = doc::terminal(&remedy_of(caveat), terminal::look(Unit::Auto)).plain();
     pipe::print(&format!(
         "{advice}Its effect here, B with it against A as it is:\n\n"
     ))?;
@@ -116,7 +117,7 @@ fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<O
         pipe::print(&format!("{state}: {}\n", stops(&trial)))?;
         Ok(trial)
     };
-    pipe::print(&text::remedy(caveat, terminal::look(Unit::Auto)))?;
+    pipe::print(&doc::terminal(&remedy_of(caveat), terminal::look(Unit::Auto)).plain())?;
     if trial("As it is")?.stops.is_empty() {
         pipe::print("Nothing stops real-time threads here: there is nothing to prove.\n")?;
         return Ok(Some(Exit::Ok));

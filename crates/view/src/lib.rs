@@ -16,6 +16,7 @@ mod bug;
 mod checked;
 mod comparison;
 pub mod doc;
+pub mod doctor;
 pub mod export;
 mod flame;
 mod live;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use laggard_answer::doctor::DoctorReport;
 use laggard_answer::qos::QosReport;
 use laggard_answer::rtos::RtosReport;
 use schemars::{JsonSchema, schema_for};
@@ -34,6 +35,38 @@ fn rtos_has_no_prose() {
         .map(|name| (*name).into())
         .collect();
     assert_eq!(free_strings::<RtosReport>(), expected);
+}
+
+#[test]
+fn doctor_has_no_prose() {
+    let expected: BTreeSet<String> = [
+        // Names.
+        "DoctorReport.recording",
+        "UnknownEffect.node",
+        // Text of `laggard-measure`: abilities, settings and prerequisites.
+        "Ability.gives",
+        "Ability.name",
+        "AudioRow.advice",
+        "AudioRow.what",
+        // Text in the file of an effect that was measured.
+        "ProvenEffect.build",
+        "ProvenEffect.effect",
+        "ProvenEffect.kernel",
+        "ProvenEffect.load",
+        "ProvenEffect.measured_by",
+        "ProvenEffect.measured_on",
+        "ProvenEffect.node",
+        "ProvenEffect.processor",
+        "ProvenEffect.setting",
+        "ProvenEffect.with",
+        "ProvenEffect.without",
+    ]
+    .iter()
+    .chain(&TEXT_OF_MEASURE)
+    .map(|name| (*name).into())
+    .collect();
+
+    assert_eq!(free_strings::<DoctorReport>(), expected);
 }
 
 #[test]

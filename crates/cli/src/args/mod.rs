@@ -393,9 +393,11 @@ const DOCTOR_EXAMPLES: &str = "\
 Exit code 0 when a full recording is possible, 1 when not.
 
 Examples:
-  sudo laggard doctor            all that a recording can use
-  laggard doctor busy.laggard    as the user of the audio programs: their
-                                 limits, and what effect the recording saw";
+  sudo laggard doctor              the worst settings, and missing abilities
+  sudo laggard doctor --all        all of them
+  laggard doctor busy.laggard --all
+                                   as the user of the audio programs: their
+                                   limits, and the effects in the recording";
 #[cfg(windows)]
 const DOCTOR_EXAMPLES: &str = "\
 Exit code 0 when a full recording is possible, 1 when not.
@@ -405,20 +407,22 @@ Run as administrator it says all that a recording can use.";
 #[derive(ClapArgs, Debug)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// Recording of this machine: did it see the effect of what is not as audio
-    /// programs need it?
+    /// Recording of this machine: print the effects of audio prerequisites that are
+    /// not met
     #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: Option<PathBuf>,
-    /// CPUs that are to be measured [default: all online that this process may
-    /// use]
+    /// CPUs to measure [default: all online that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
-    /// Try one of its remedies that is a setting (`timer_migration`, `autogroup`,
-    /// `numa_balancing`, watchdog, `rt_throttling`): record with and without it, in
-    /// turn, say what it does here, and put it back. The effect is kept, and later
-    /// shown beside the advice, in `/var/lib/laggard`. Takes root
+    /// Try a remedy that is a setting (`timer_migration`, `autogroup`,
+    /// `numa_balancing`, watchdog, `rt_throttling`): record with and without it in
+    /// turn, print the effect, and restore the setting. `--all` then shows the effect,
+    /// which is stored in `/var/lib/laggard`. Takes root
     #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "cpus", "json"])]
     pub(crate) prove: Option<String>,
+    /// Print all abilities, settings and prerequisites
+    #[arg(long, conflicts_with_all = ["json", "prove"])]
+    pub(crate) all: bool,
     /// Write JSON; `laggard schema doctor` describes it
     #[arg(long)]
     pub(crate) json: bool,

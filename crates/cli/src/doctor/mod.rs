@@ -1,4 +1,4 @@
-//! `laggard doctor`: what can be measured here, and what spoils latency.
+//! `laggard doctor`: what laggard can measure here, and which settings hurt latency.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -8,7 +8,8 @@ mod windows;
 use laggard_answer::doctor::{self, Examined};
 use laggard_model::text::Unit;
 use laggard_record::Recording;
-use laggard_view::text;
+use laggard_view::doc::{self, Detail};
+use laggard_view::doctor::document;
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::linux::doctor;
@@ -18,14 +19,20 @@ use crate::args::DoctorArgs;
 use crate::exit::Exit;
 use crate::{pipe, terminal};
 
-/// Says what was found, and what the recording that is asked saw of it.
+/// Prints the findings and their effects in the recording.
 fn tell(args: &DoctorArgs, found: Examined, recording: Option<&Recording>) -> anyhow::Result<Exit> {
     let report = doctor::doctor(found, recording)?;
-    pipe::print(&if args.json {
-        pipe::json(&report)?
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
     } else {
-        text::doctor(&report, terminal::look(Unit::Auto))
-    })?;
+        let detail = if args.all {
+            Detail::Full
+        } else {
+            Detail::Short
+        };
+        let look = terminal::look(Unit::Auto);
+        pipe::print_screen(&doc::terminal(&document(&report, detail), look))?;
+    }
     Ok(match report.missing {
         0 => Exit::Ok,
         _ => Exit::Unmet,

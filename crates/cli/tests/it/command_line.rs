@@ -266,12 +266,12 @@ fn man_pages_and_completions_are_written() {
 fn doctor_answers_every_question_and_its_exit_code_says_the_same() {
     let output = Command::cargo_bin("laggard")
         .unwrap()
-        .arg("doctor")
+        .args(["doctor", "--all"])
         .output()
         .unwrap();
 
     let text = String::from_utf8(output.stdout).unwrap();
-    let is_full = text.contains("A full recording is possible.");
+    let is_full = text.contains("a full recording is possible");
     assert_eq!(
         output.status.code(),
         Some(if is_full { 0 } else { 1 }),
@@ -281,7 +281,8 @@ fn doctor_answers_every_question_and_its_exit_code_says_the_same() {
         predicate::str::contains("BPF object chain").eval(&text),
         "{text}"
     );
-    assert_eq!(text.contains("  NO "), !is_full, "{text}");
+    let abilities = text.split("hurt").next().unwrap();
+    assert_eq!(abilities.contains("  NO "), !is_full, "{text}");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use crate::scripted;
 use crate::scripted::{laggard, stalled};
 
 #[test]
-fn json_says_what_the_text_says_with_the_same_exit_code() {
-    let text = laggard().arg("doctor").output().unwrap();
+fn text_has_the_abilities_and_prerequisites_of_the_json() {
+    let text = laggard().args(["doctor", "--all"]).output().unwrap();
     let json = laggard().args(["doctor", "--json"]).output().unwrap();
 
     let said = String::from_utf8(text.stdout).unwrap();
@@ -52,9 +52,9 @@ fn a_recording_that_cannot_tell_of_an_effect_says_why() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["recording"], "r.laggard");
     for row in report["audio"].as_array().unwrap() {
-        // A script has no evidence of who made it late.
+        // A script has no trace data.
         assert_eq!(row["effect"]["seen"], "unknown", "{row}");
-        assert!(row["effect"]["why"].is_string(), "{row}");
+        assert!(row["effect"]["reason"]["kind"].is_string(), "{row}");
     }
 }
 
@@ -113,12 +113,14 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
     let told = String::from_utf8_lossy(&tried.stdout).into_owned();
     let wide = told.lines().find(|line| line.chars().count() > 80);
     assert_eq!(wide, None, "{told}");
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
     let [advice, changed] = [
-        "remedy: `sysctl -w kernel.sched_autogroup_enabled=0`",
+        "Remedy: `sysctl -w kernel.sched_autogroup_enabled=0`",
         "Changed: kernel.sched_autogroup_enabled: 1 in A, 0 in B",
     ]
     .map(|part| {
-        told.find(part)
+        words
+            .find(part)
             .unwrap_or_else(|| panic!("{part} in {told}"))
     });
     assert!(advice < changed, "{told}");
@@ -201,12 +203,12 @@ fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so
         said.contains("the effect is kept in `") && said.contains("delete the file to forget it"),
         "{said}"
     );
-    let text = asked(&[]);
+    let text = asked(&["--all"]);
     let text = String::from_utf8(text.stdout).unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let [advice, effect] = [
         "`sysctl -w kernel.timer_migration=0`",
-        "measured here on 20",
+        "Measured here on 20",
     ]
     .map(|part| {
         words

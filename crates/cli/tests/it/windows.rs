@@ -402,11 +402,11 @@ fn doctor_says_of_wine_that_its_events_cannot_be_read_and_what_record_does_witho
     assert!(of_events.contains("cannot be read (error "), "{of_events}");
     assert_eq!(reason("wdmlat.sys"), Some("it is not installed"));
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.starts_with("Windows "), "{text}");
     assert!(
-        text.contains("One ability is missing: `laggard record`"),
+        text.starts_with("LIMITED  1 ability is missing; `laggard record`"),
         "{text}"
     );
+    assert!(text.contains("Windows "), "{text}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! one place for all output formats.
 
 pub(crate) mod attach;
+pub(crate) mod doctor;
 pub(crate) mod qos;
 pub(crate) mod rehearsal;
 pub(crate) mod rtos;
