@@ -200,7 +200,7 @@ fn hits_are_counted(kind: FaultKind, of: fn(Activity) -> bool) {
         Ok(_) => return println!("skipped: there is no CPU 1"),
         Err(refused) => return println!("skipped: {refused}"),
     };
-    counter.begin().unwrap();
+    counter.start().unwrap();
     let hits = match run(&plan(kind), &AtomicBool::new(false)) {
         Ok(hits) => hits,
         Err(err @ (DisturbError::Placement { .. } | DisturbError::Needs { .. })) => {

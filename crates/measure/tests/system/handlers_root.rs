@@ -15,7 +15,7 @@ fn timer_and_softirq_are_counted_and_timed() {
             return;
         }
     };
-    counter.begin().unwrap();
+    counter.start().unwrap();
     // Wakes this CPU repeatedly by its timer.
     for _ in 0..50 {
         sleep(Duration::from_millis(2));

@@ -151,7 +151,7 @@ pub(crate) fn served(outcome: &HostOutcome, name: &str) -> Vec<Activation> {
 pub(crate) fn activations(outcome: &HostOutcome, name: &str) -> Vec<Activation> {
     let recording = Recording::open(outcome.files.join(name)).unwrap();
     let mut activations = Vec::new();
-    let shortfalls = recording.scan(Columns::activations(), |batch| {
+    let shortfalls = recording.scan(Columns::all(), |batch| {
         activations.extend(batch.iter());
     });
     assert!(shortfalls.is_empty(), "{shortfalls:?}");
