@@ -1,42 +1,45 @@
-//! The header of a buffer (`WMI_BUFFER_HEADER`): what a trace is a row of.
+//! Header of a buffer (`WMI_BUFFER_HEADER`). A trace is a sequence of buffers.
 
 use crate::bytes::{u16_at, u32_at};
 
-/// How long the header is, bytes.
+/// Length of the header, bytes.
 pub(crate) const HEADER: usize = 72;
-/// The largest buffer that Windows gives a session, bytes.
-pub(crate) const LARGEST: u32 = 16 << 20;
+/// Largest buffer of a Windows session, bytes.
+pub(crate) const MAX_BUFFER_BYTES: u32 = 16 << 20;
 
-/// `ETW_BUFFER_FLAG_PROC_INDEX`: the CPU's number has 11 bits, not 8.
+/// `ETW_BUFFER_FLAG_PROC_INDEX`: the CPU number has 11 bits, not 8.
 const WIDE_CPU: u16 = 0x20;
 const CPU_BITS: u16 = 0x07ff;
 /// `ETW_BUFFER_FLAG_COMPRESSED`.
 const COMPRESSED: u16 = 0x40;
 
-/// What the header of a buffer says.
+/// Header of a buffer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BufferHeader {
-    /// How long it is in the file, with this header, bytes.
+    /// Length in the file, including this header, bytes.
     pub(crate) size: u32,
-    /// How much of it holds events, with this header, before it was compressed.
+    /// Length of the events before compression, including this header, bytes.
     pub(crate) filled: u32,
-    /// Whose events it holds.
+    /// CPU of the events.
     pub(crate) cpu: u16,
-    /// Whether the events are compressed.
     pub(crate) is_compressed: bool,
 }
 
 impl BufferHeader {
-    /// Of the first 72 bytes; `None`: no buffer begins so.
+    /// Parses the first 72 bytes; `None` if they are not a buffer header.
     pub(crate) fn parse(bytes: &[u8; HEADER]) -> Option<Self> {
         let (size, filled) = (u32_at(bytes, 0)?, u32_at(bytes, 48)?);
         let flags = u16_at(bytes, 52)?;
         let cpu = u16_at(bytes, 40)?;
         let is_compressed = flags & COMPRESSED != 0;
         let header = u32::try_from(HEADER).ok()?;
-        let may_hold = if is_compressed { LARGEST } else { size };
-        // A buffer in which nothing was written says that nothing is filled.
-        let is_one = (header..=LARGEST).contains(&size) && filled <= may_hold;
+        let may_hold = if is_compressed {
+            MAX_BUFFER_BYTES
+        } else {
+            size
+        };
+        // An empty buffer declares a filled length of 0.
+        let is_one = (header..=MAX_BUFFER_BYTES).contains(&size) && filled <= may_hold;
         is_one.then_some(Self {
             size,
             filled: filled.max(header),
@@ -48,7 +51,7 @@ impl BufferHeader {
         })
     }
 
-    /// How long its events are, bytes.
+    /// Returns the length of the events, bytes.
     pub(crate) fn events(&self) -> usize {
         usize::try_from(self.filled).map_or(0, |filled| filled.saturating_sub(HEADER))
     }
@@ -68,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_told_from_what_is_none() {
+    fn buffer_header_is_distinguished_from_other_bytes() {
         let plain = BufferHeader::parse(&header(65_536, 400, 1, 0x0107)).unwrap();
         let packed = BufferHeader::parse(&header(9_000, 65_536, 0x60, 0x0107)).unwrap();
 
@@ -81,7 +84,7 @@ mod tests {
             (71, 71, 0),
             (u32::MAX, 100, 0),
             (100, 101, 0),
-            (100, LARGEST + 1, 0x40),
+            (100, MAX_BUFFER_BYTES + 1, 0x40),
         ] {
             let bytes = header(size, filled, flags, 0);
             assert_eq!(BufferHeader::parse(&bytes), None, "{size} {filled}");

@@ -1,20 +1,18 @@
-//! Little-endian numbers and strings at places of a slice; `None` beyond its
-//! end, so that a size that lies reads nothing.
+//! Little-endian numbers and strings at positions of a slice; `None` beyond its end, so
+//! that a wrong size is harmless.
 
-/// How many bytes of a string are looked at: the longest path of Windows.
-const LONGEST: usize = 2 * 32_768;
+/// Maximum length of a string, bytes: the longest path of Windows.
+const MAX_STRING_BYTES: usize = 2 * 32_768;
 
-/// How wide the pointers of an event are.
+/// Width of the pointers of an event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PointerWidth {
-    /// 4 bytes.
     Four,
-    /// 8 bytes.
     Eight,
 }
 
 impl PointerWidth {
-    /// In bytes.
+    /// Returns the width in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Four => 4,
@@ -23,55 +21,58 @@ impl PointerWidth {
     }
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..offset.checked_add(N)?)?.try_into().ok()
 }
 
-pub(crate) fn u8_at(bytes: &[u8], at: usize) -> Option<u8> {
-    bytes.get(at).copied()
+pub(crate) fn u8_at(bytes: &[u8], offset: usize) -> Option<u8> {
+    bytes.get(offset).copied()
 }
 
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    array(bytes, at).map(u16::from_le_bytes)
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    array(bytes, offset).map(u16::from_le_bytes)
 }
 
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    array(bytes, at).map(u32::from_le_bytes)
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    array(bytes, offset).map(u32::from_le_bytes)
 }
 
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    array(bytes, at).map(u64::from_le_bytes)
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    array(bytes, offset).map(u64::from_le_bytes)
 }
 
-pub(crate) fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
-    array(bytes, at).map(i64::from_le_bytes)
+pub(crate) fn i64_at(bytes: &[u8], offset: usize) -> Option<i64> {
+    array(bytes, offset).map(i64::from_le_bytes)
 }
 
-pub(crate) fn pointer_at(bytes: &[u8], at: usize, width: PointerWidth) -> Option<u64> {
+pub(crate) fn pointer_at(bytes: &[u8], offset: usize, width: PointerWidth) -> Option<u64> {
     match width {
-        PointerWidth::Four => u32_at(bytes, at).map(u64::from),
-        PointerWidth::Eight => u64_at(bytes, at),
+        PointerWidth::Four => u32_at(bytes, offset).map(u64::from),
+        PointerWidth::Eight => u64_at(bytes, offset),
     }
 }
 
-/// The UTF-16 string at `at`, up to its NUL or the end; what is no character
-/// becomes U+FFFD.
-pub(crate) fn wide_text_at(bytes: &[u8], at: usize) -> Option<String> {
-    let bytes = bytes.get(at..)?;
-    let units = bytes[..bytes.len().min(LONGEST)]
+/// Returns the UTF-16 string at `offset`, up to its NUL or the end. Invalid characters
+/// become U+FFFD.
+pub(crate) fn wide_text_at(bytes: &[u8], offset: usize) -> Option<String> {
+    let bytes = bytes.get(offset..)?;
+    let units = bytes[..bytes.len().min(MAX_STRING_BYTES)]
         .chunks_exact(2)
         .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
         .take_while(|unit| *unit != 0);
     let text = char::decode_utf16(units);
-    Some(text.map(|one| one.unwrap_or('\u{fffd}')).collect())
+    Some(
+        text.map(|character| character.unwrap_or('\u{fffd}'))
+            .collect(),
+    )
 }
 
-/// The string of single bytes at `at`, up to its NUL or the end; what is no
-/// UTF-8 becomes U+FFFD.
-pub(crate) fn narrow_text_at(bytes: &[u8], at: usize) -> Option<String> {
-    let bytes = bytes.get(at..)?;
-    let bytes = &bytes[..bytes.len().min(LONGEST)];
-    let end = bytes.iter().position(|one| *one == 0);
+/// Returns the single-byte string at `offset`, up to its NUL or the end. Invalid UTF-8
+/// becomes U+FFFD.
+pub(crate) fn narrow_text_at(bytes: &[u8], offset: usize) -> Option<String> {
+    let bytes = bytes.get(offset..)?;
+    let bytes = &bytes[..bytes.len().min(MAX_STRING_BYTES)];
+    let end = bytes.iter().position(|byte| *byte == 0);
     let text = &bytes[..end.unwrap_or(bytes.len())];
     Some(String::from_utf8_lossy(text).into_owned())
 }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_the_end_there_is_nothing() {
+    fn reads_beyond_the_end_return_none() {
         let bytes = [1, 2, 3, 4, 5];
 
         assert_eq!(u16_at(&bytes, 3), Some(0x0504));
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_ends_at_its_nul_or_with_the_bytes_and_half_a_character_is_shown() {
+    fn string_ends_at_its_nul_or_the_end_of_the_bytes() {
         assert_eq!(wide_text_at(b"a\0b\0\0\0c\0", 0).unwrap(), "ab");
         assert_eq!(wide_text_at(b"a\0b", 0).unwrap(), "a");
         assert_eq!(wide_text_at(b"\x00\xd8a\0", 0).unwrap(), "\u{fffd}a");

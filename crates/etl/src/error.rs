@@ -1,47 +1,45 @@
-//! Why a file cannot be read as a trace.
+//! Reasons why a file cannot be read as a trace.
 
 use std::io;
 
-/// Why a file cannot be read as a trace. Damage in the middle is none of these:
-/// what can be read is, and what cannot is counted.
+/// Reason why a file cannot be read as a trace. Damage in the middle is not an error:
+/// the readable part is read, and the rest is counted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EtlError {
-    /// Reading the file failed.
     #[error("read at byte {at}")]
     Io {
-        /// Where.
+        /// Offset.
         at: u64,
-        /// Why.
         source: io::Error,
     },
-    /// It is shorter than the header of a buffer.
+    /// The file is shorter than the header of a buffer.
     #[error(
-        "{length} bytes are no trace of Windows; name a file that WPR, xperf or PerfView wrote"
+        "not a Windows trace: the file has {length} bytes; name a file that WPR, xperf or PerfView wrote"
     )]
     Short {
-        /// How long it is.
+        /// Length of the file, bytes.
         length: u64,
     },
-    /// It does not begin as a trace does.
+    /// The file does not start like a trace.
     #[error(
-        "no trace of Windows begins so (at byte 0); name a file that WPR, xperf or PerfView wrote, unpacked"
+        "not a Windows trace (at byte 0); name a file that WPR, xperf or PerfView wrote, unpacked"
     )]
     Foreign,
-    /// Its first event is not the one that every trace begins with.
+    /// The first event is not the header of a trace.
     #[error(
-        "the trace's own header is damaged (at byte 72), and without it no time can be told; record or copy it again"
+        "the trace header is damaged (at byte 72), so the times of events are unknown; record or copy it again"
     )]
     Header,
-    /// Too much would have to be held to put events in the order of time.
+    /// Sorting the events by time would need too much memory.
     #[error(
         "at byte {at}, buffers that overlap in time take more than {} MB; merge the trace with `xperf -merge`, or record with smaller buffers",
         most >> 20
     )]
     Overlap {
-        /// Where the buffer begins that was one too many.
+        /// Offset of the first buffer that exceeds the limit.
         at: u64,
-        /// How much may be held, bytes.
+        /// Limit, bytes.
         most: usize,
     },
 }

@@ -1,23 +1,23 @@
-//! The header of an event, in all forms that a buffer can hold, and the events
-//! of a buffer one by one.
+//! Header of an event, in all forms that a buffer can contain, and iteration over the
+//! events of a buffer.
 
 use crate::bytes::{PointerWidth, i64_at, u8_at, u16_at, u32_at};
 
-/// Events begin at multiples of this, bytes.
+/// Events start at multiples of this, bytes.
 const ALIGNMENT: usize = 8;
-/// In the upper byte of a marker: an event and no padding.
+/// Upper byte of the marker of an event without padding.
 const IS_EVENT: u8 = 0x80;
-/// The same of messages of the software tracing preprocessor (WPP).
+/// Upper byte of the marker of a message of the software tracing preprocessor (WPP).
 const IS_MESSAGE: u8 = 0x10;
 
-/// Who defined an event, as bytes of a GUID in the file's order.
+/// Provider of an event, as bytes of a GUID in the file's order.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ProviderId(pub [u8; 16]);
 
-/// The kernel's classes by their GUIDs, and the groups that they are in a file: as
-/// `PerfInfoGuid` and `EVENT_TRACE_GROUP_PERFINFO` of the Windows SDK.
+/// GUIDs of the kernel's classes, and their groups in a file, such as `PerfInfoGuid`
+/// and `EVENT_TRACE_GROUP_PERFINFO` of the Windows SDK.
 const CLASSES: [(ProviderId, u8); 6] = [
-    // Page faults, processes, threads, what a CPU was at, images, call chains.
+    // Page faults, processes, threads, CPU samples, images, call chains.
     (
         ProviderId::of_guid(0x3d6fa8d3_fe05_11d0_9dda_00c04fd7ba7c),
         2,
@@ -45,94 +45,81 @@ const CLASSES: [(ProviderId, u8); 6] = [
 ];
 
 impl ProviderId {
-    /// Of a GUID as it is written.
+    /// Creates an ID from a GUID in its written form.
     pub const fn of_guid(guid: u128) -> Self {
         let mut bytes = guid.to_be_bytes();
-        // The first three of its numbers are little-endian.
+        // The first three numbers are little-endian.
         let order = [3, 2, 1, 0, 5, 4, 7, 6];
-        let mut at = 0;
-        while at < order.len() {
-            bytes[at] = guid.to_be_bytes()[order[at]];
-            at += 1;
+        let mut index = 0;
+        while index < order.len() {
+            bytes[index] = guid.to_be_bytes()[order[index]];
+            index += 1;
         }
         Self(bytes)
     }
 }
 
-/// What an event is.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum EventName {
-    /// One of the kernel's.
+    /// Kernel event.
     Kernel {
-        /// The group, as 15 for `PerfInfo`.
+        /// Group, for example 15 for `PerfInfo`.
         group: u8,
-        /// The type within it, as 68 for a DPC.
+        /// Type within the group, for example 68 for a DPC.
         opcode: u8,
     },
-    /// One that a manifest describes.
-    Manifest {
-        /// Who defined it.
-        provider: ProviderId,
-        /// Its number.
-        id: u16,
-    },
-    /// One of the older form.
-    Classic {
-        /// Who defined it.
-        provider: ProviderId,
-        /// Its type.
-        opcode: u8,
-    },
-    /// A message of the software tracing preprocessor.
+    /// Event described by a manifest.
+    Manifest { provider: ProviderId, id: u16 },
+    /// Event of the older form.
+    Classic { provider: ProviderId, opcode: u8 },
+    /// Message of the software tracing preprocessor.
     Message,
-    /// A form that is not known, by its number.
+    /// Unknown form, by its number.
     Unknown(u8),
 }
 
 impl EventName {
-    /// Of an event as a session that is read while it runs hands it out: by its class, also
-    /// where a file has its group.
+    /// Creates the kind of an event of a live session, which has the class where a file
+    /// has the group.
     pub fn of_class(provider: ProviderId, opcode: u8) -> Self {
-        let known = CLASSES.iter().find(|(class, _)| *class == provider);
-        known.map_or(Self::Classic { provider, opcode }, |&(_, group)| {
+        let class = CLASSES.iter().find(|(class, _)| *class == provider);
+        class.map_or(Self::Classic { provider, opcode }, |&(_, group)| {
             Self::Kernel { group, opcode }
         })
     }
 }
 
-/// One event.
+/// Event.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceEvent<'a> {
-    /// What it is.
     pub name: EventName,
-    /// The version of what it holds.
+    /// Version of the payload.
     pub version: u8,
-    /// Where it was written.
     pub cpu: u16,
-    /// When, in the trace's clock; [`crate::TraceHeader`] says which.
+    /// Timestamp in the trace's clock; see [`crate::TraceHeader`].
     pub ticks: i64,
-    /// The thread that wrote it, where it says so.
+    /// Thread that wrote the event, if present.
     pub thread: Option<u32>,
-    /// How wide the pointers in it are.
+    /// Width of the pointers in the payload.
     pub pointers: PointerWidth,
-    /// What it holds.
     pub payload: &'a [u8],
 }
 
-/// What stands at a place of a buffer.
+/// Item at a position of a buffer.
 #[derive(Debug)]
 pub(crate) enum BufferItem<'a> {
-    /// An event, and how many bytes the next one begins after it.
+    /// Event, and the distance to the next one, bytes.
     Event(TraceEvent<'a>, usize),
-    /// Nothing more.
+    /// End of the events.
     End,
-    /// Something that is no event, so that what follows cannot be found.
+    /// Invalid item; the items after it cannot be found.
     Damage,
 }
 
-/// What `bytes`, the rest of a buffer of `cpu`, begins with.
+/// Returns the first item of `bytes`, the rest of a buffer of `cpu`.
 pub(crate) fn first<'a>(bytes: &'a [u8], cpu: u16) -> BufferItem<'a> {
-    // Less than a marker and a size is padding, as is what was never written.
+    // Less than a marker and a size is padding, like unwritten bytes.
     let (Some(form), Some(marker)) = (u8_at(bytes, 2), u8_at(bytes, 3)) else {
         return BufferItem::End;
     };
@@ -158,8 +145,8 @@ pub(crate) fn first<'a>(bytes: &'a [u8], cpu: u16) -> BufferItem<'a> {
 }
 
 fn read<'a>(bytes: &'a [u8], cpu: u16, form: EventForm) -> Option<(TraceEvent<'a>, usize)> {
-    let at = if form.is_of_kernel() { 4 } else { 0 };
-    let size = usize::from(u16_at(bytes, at)?);
+    let offset = if form.is_of_kernel() { 4 } else { 0 };
+    let size = usize::from(u16_at(bytes, offset)?);
     let header = form.header();
     if size < header.max(ALIGNMENT) {
         return None;
@@ -195,7 +182,7 @@ fn read<'a>(bytes: &'a [u8], cpu: u16, form: EventForm) -> Option<(TraceEvent<'a
         ticks,
         thread: match has_thread {
             0 => None,
-            at => u32_at(all, at).filter(|thread| *thread != u32::MAX),
+            offset => u32_at(all, offset).filter(|thread| *thread != u32::MAX),
         },
         pointers: u8_at(all, 2).map_or(PointerWidth::Eight, pointers),
         payload: all.get(header..)?,
@@ -229,7 +216,7 @@ impl EventForm {
         }
     }
 
-    /// Its length in bytes.
+    /// Returns the length of the header, bytes.
     const fn header(self) -> usize {
         match self {
             Self::System => 32,
@@ -242,7 +229,8 @@ impl EventForm {
         }
     }
 
-    /// The kernel's have a version where others have their size.
+    /// Returns whether the form is the kernel's, which has a version where others have
+    /// their size.
     const fn is_of_kernel(self) -> bool {
         matches!(self, Self::System | Self::Compact | Self::PerfInfo)
     }

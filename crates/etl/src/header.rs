@@ -1,66 +1,64 @@
-//! The first event of a trace (`TRACE_LOGFILE_HEADER`): its clock, the machine,
-//! what was lost.
+//! First event of a trace (`TRACE_LOGFILE_HEADER`): its clock, the machine, and losses.
 
 use laggard_model::Nanos;
 
 use crate::bytes::{PointerWidth, i64_at, pointer_at, u32_at, wide_text_at};
 use crate::event::{EventName, TraceEvent};
 
-/// Ticks of the system's time in a second: 100 ns each.
+/// Ticks of the system time per second: 100 ns each.
 const FILETIME_HZ: u64 = 10_000_000;
 const NS_OF_TICK: u64 = 100;
-/// The system's time (since 1601) at the beginning of 1970, ticks.
+/// System time (since 1601) at the start of 1970, ticks.
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
-/// The interval of the timer's interrupt unless a program asks for a shorter one.
+/// Default interval of the timer interrupt.
 const LONGEST_INTERVAL: Nanos = Nanos::from_us(15_625);
-/// The length of a time zone in the header, bytes.
+/// Length of a time zone in the header, bytes.
 const TIME_ZONE: usize = 172;
 
-/// By which clock events are stamped.
+/// Clock of the timestamps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TraceClock {
-    /// The performance counter (QPC).
+    /// Performance counter (QPC).
     PerformanceCounter,
-    /// The system's time: it moves in steps as long as the clock's tick.
+    /// System time: it advances in steps of the clock tick.
     SystemTime,
-    /// The CPU's cycle counter.
+    /// Cycle counter of the CPU.
     CycleCounter,
 }
 
-/// What a trace says of itself.
+/// Header of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceHeader {
-    /// How wide pointers are in this header.
+    /// Width of pointers in this header.
     pub pointers: PointerWidth,
-    /// The largest buffer, bytes.
+    /// Largest buffer, bytes.
     pub buffer_bytes: u32,
-    /// Windows' version, as 10 and 0.
+    /// Windows version, for example 10 and 0.
     pub windows: (u8, u8),
-    /// Windows' build, as 19041.
+    /// Windows build, for example 19041.
     pub build: u32,
-    /// CPUs of the machine.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// By which clock events are stamped.
     pub clock: TraceClock,
-    /// Its ticks in a second, never 0.
+    /// Ticks of the clock per second, never 0.
     pub hz: u64,
-    /// Length of the steps in which it moves: of the system's time, the interval of the
-    /// timer's interrupt, and otherwise a tick.
+    /// Step of the clock: of the system time, the interval of the timer interrupt;
+    /// otherwise a tick.
     pub step: Nanos,
-    /// When the trace began, microseconds since 1970; `None`: it does not say.
+    /// Start of the trace, microseconds since 1970; `None` if missing.
     pub began_unix_us: Option<i64>,
-    /// How long it took; `None`: it does not say.
+    /// Duration of the trace; `None` if missing.
     pub length: Option<Nanos>,
-    /// Events that found no buffer.
+    /// Number of events without a free buffer.
     pub events_lost: u64,
-    /// Buffers that were not written.
+    /// Number of buffers that were not written.
     pub buffers_lost: u64,
-    /// The session's name.
+    /// Name of the session.
     pub session: String,
 }
 
 impl TraceHeader {
-    /// Of the first event; `None`: it is not that.
+    /// Parses the first event; `None` if it is another one.
     pub(crate) fn parse(event: &TraceEvent<'_>) -> Option<Self> {
         let name = EventName::Kernel {
             group: 0,
@@ -75,14 +73,14 @@ impl TraceHeader {
             8 => PointerWidth::Eight,
             _ => return None,
         };
-        // Two pointers, the time zone, and numbers of 8 bytes, aligned so.
+        // Two pointers, the time zone, and numbers of 8 bytes, aligned accordingly.
         let after = (56 + 2 * pointers.bytes() + TIME_ZONE).next_multiple_of(8);
         pointer_at(bytes, 56, pointers)?;
         let version = u32_at(bytes, 4)?.to_le_bytes();
         let clock = match u32_at(bytes, after + 24)? {
             2 => TraceClock::SystemTime,
             3 => TraceClock::CycleCounter,
-            // 0: what was asked for by nobody in particular.
+            // 0: the default clock.
             _ => TraceClock::PerformanceCounter,
         };
         let hz = match clock {
@@ -119,14 +117,14 @@ impl TraceHeader {
         })
     }
 
-    /// When an event of the system's time was, microseconds since 1970; `None`: the
-    /// trace has another clock, or it was before 1970.
+    /// Returns the time of an event of the system time, microseconds since 1970; `None`
+    /// if the trace has another clock, or for times before 1970.
     pub fn unix_us(&self, ticks: i64) -> Option<i64> {
         let is_time = self.clock == TraceClock::SystemTime && ticks > UNIX_EPOCH;
         is_time.then(|| (ticks - UNIX_EPOCH) / 10)
     }
 
-    /// From `begin` to `end`, both in ticks; `None` where it ran backwards.
+    /// Returns the duration between two times in ticks; `None` if it is negative.
     pub fn between(&self, begin: i64, end: i64) -> Option<Nanos> {
         let ticks = u128::try_from(i128::from(end) - i128::from(begin)).ok()?;
         let ns = ticks * 1_000_000_000 / u128::from(self.hz);

@@ -1,6 +1,6 @@
-//! The kernel's events that tell of latency, as Windows 7 and later write them
-//! (classes `PerfInfo`, `Thread_V2`, `Image`, `Process`, `PageFault` and `StackWalk`
-//! of the kernel's MOF).
+//! Kernel events that are relevant for latency, as Windows 7 and later write them
+//! (classes `PerfInfo`, `Thread_V2`, `Image`, `Process`, `PageFault` and `StackWalk` of
+//! the kernel's MOF).
 
 use crate::bytes::{
     PointerWidth, narrow_text_at, pointer_at, u8_at, u16_at, u32_at, u64_at, wide_text_at,
@@ -13,170 +13,157 @@ const THREAD: u8 = 5;
 const PERF_INFO: u8 = 15;
 const IMAGE: u8 = 20;
 const STACK_WALK: u8 = 24;
-/// `KTHREAD_STATE`, of a thread that could run: ready, standby, deferred ready.
+/// `KTHREAD_STATE` of a runnable thread: ready, standby, deferred ready.
 const READY: [u8; 3] = [1, 3, 7];
 
-/// Which handler ran.
+/// Kind of a handler.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum RoutineSort {
-    /// An interrupt service routine.
+    /// Interrupt service routine.
     Isr,
-    /// A deferred procedure call.
+    /// Deferred procedure call.
     Dpc,
-    /// One that a timer queued.
+    /// DPC that a timer queued.
     TimerDpc,
-    /// One that a thread of real-time priority may run.
+    /// Threaded DPC, which can run at real-time priority.
     ThreadedDpc,
 }
 
-/// What is said of a process.
+/// Process of an event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProcessNote {
-    /// Its number.
     pub id: u32,
-    /// The name of its image, as `svchost.exe`.
+    /// Name of its image, such as `svchost.exe`.
     pub name: String,
 }
 
-/// What is said of a thread.
+/// Thread of an event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ThreadNote {
-    /// Its number.
     pub id: u32,
-    /// The number of its process.
     pub process: u32,
 }
 
-/// What an event says of an image.
+/// State of an image in an event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ImageChange {
-    /// It was put into memory just then.
+    /// Loaded at this time.
     Loaded,
-    /// It was taken out of memory just then.
+    /// Unloaded at this time.
     Unloaded,
-    /// It is there.
+    /// Present.
     Present,
 }
 
-/// What an event of the kernel says.
+/// Decoded kernel event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum KernelEvent {
-    /// A handler ended; the event's time is its end.
+    /// A handler ended at the time of the event.
     Handler {
-        /// Which sort.
         sort: RoutineSort,
-        /// When it began, in the trace's clock.
+        /// Start, in the trace's clock.
         begun: u64,
-        /// Its address.
+        /// Address of the routine.
         routine: u64,
-        /// The interrupt's vector, of an ISR.
+        /// Vector of the interrupt, for an ISR.
         vector: Option<u16>,
     },
-    /// A CPU went from one thread to another.
+    /// A context switch.
     Switch {
-        /// Who runs now.
+        /// Thread that runs now.
         to: u32,
-        /// Who ran.
+        /// Thread that ran.
         from: u32,
-        /// The priority of the one that runs now, 0 to 31.
+        /// Priority of `to`, 0 to 31.
         priority: u8,
-        /// That of the one that ran, where it is told.
+        /// Priority of `from`, if present.
         left: Option<u8>,
-        /// Whether the one that ran could have gone on.
+        /// Whether `from` could have continued.
         preempts: bool,
     },
     /// A thread became ready to run.
-    Ready {
-        /// Which.
-        thread: u32,
-    },
-    /// A page was read from a disk; the event's time is its end.
+    Ready { thread: u32 },
+    /// A page was read from disk; the event's time is the end.
     HardFault {
-        /// When it began, in the trace's clock.
+        /// Start, in the trace's clock.
         begun: u64,
-        /// The thread that waited.
+        /// Thread that waited.
         thread: u32,
     },
-    /// An image is, or was, in memory there.
+    /// An image is, or was, in memory.
     Image {
-        /// What the event says of it.
         change: ImageChange,
-        /// Its first address.
+        /// Start address.
         base: u64,
-        /// How long it is, bytes.
+        /// Length, bytes.
         size: u64,
-        /// The path of its file.
+        /// Path of its file.
         path: String,
     },
-    /// A process began, or is there.
+    /// A process started or exists.
     Process {
-        /// Which.
         process: ProcessNote,
-        /// Whether it began just then.
+        /// Whether it started at this time.
         is_new: bool,
     },
-    /// A thread began, or is there.
+    /// A thread started or exists.
     Thread {
-        /// Which.
         thread: ThreadNote,
-        /// Whether it began just then.
+        /// Whether it started at this time.
         is_new: bool,
     },
     /// A thread ended.
     ThreadEnd(ThreadNote),
-    /// What a CPU was at when it was looked at.
+    /// Sample of a CPU.
     Sample {
-        /// The address of what it ran.
+        /// Address of the running code.
         address: u64,
-        /// Which thread.
         thread: u32,
-        /// Whether the thread was held up by a DPC then.
+        /// Whether a DPC had interrupted the thread.
         in_dpc: bool,
-        /// Whether it was held up by an ISR.
+        /// Whether an ISR had interrupted the thread.
         in_isr: bool,
     },
-    /// What called what, for an event before.
+    /// Call chain of an earlier event.
     Stack {
-        /// When that event was written, in the trace's clock.
+        /// Time of that event, in the trace's clock.
         of: u64,
-        /// The thread that wrote it.
+        /// Thread that wrote it.
         thread: u32,
-        /// Addresses, the innermost first.
+        /// Addresses, innermost first.
         frames: Vec<u64>,
     },
-    /// Switches that are told in a form of their own, which is not read here.
+    /// Switches in a compact form, which is not decoded.
     SwitchBatch,
 }
 
-/// What became of an event.
+/// Result of decoding an event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Decoded {
-    /// It was read.
     Known(KernelEvent),
-    /// It should be one of these and is too short for it, or of a version
-    /// before Windows 7.
+    /// A known event that is too short, or of a version before Windows 7.
     Unreadable,
-    /// It tells of something else.
+    /// Another event.
     Other,
 }
 
 impl Decoded {
-    /// What was read; what could not be is counted.
+    /// Returns the decoded event, and counts an unreadable one.
     pub(crate) fn known(self, unreadable: &mut u64) -> Option<KernelEvent> {
         *unreadable += u64::from(self == Self::Unreadable);
         match self {
-            Self::Known(told) => Some(told),
+            Self::Known(event) => Some(event),
             Self::Unreadable | Self::Other => None,
         }
     }
 }
 
-/// What `event` says, if it is one of those.
+/// Decodes `event` if it is one of the known ones.
 pub fn decode(event: &TraceEvent<'_>) -> Decoded {
     let EventName::Kernel { group, opcode } = event.name else {
         return Decoded::Other;
     };
-    let told = match (group, opcode) {
+    let decoded = match (group, opcode) {
         (PERF_INFO, 50 | 67) => handler(event, RoutineSort::Isr),
         (PERF_INFO, 66) => handler(event, RoutineSort::ThreadedDpc),
         (PERF_INFO, 68) => handler(event, RoutineSort::Dpc),
@@ -201,7 +188,7 @@ pub fn decode(event: &TraceEvent<'_>) -> Decoded {
         (STACK_WALK, 32) => stack(event),
         _ => return Decoded::Other,
     };
-    told.map_or(Decoded::Unreadable, Decoded::Known)
+    decoded.map_or(Decoded::Unreadable, Decoded::Known)
 }
 
 fn handler(event: &TraceEvent<'_>, sort: RoutineSort) -> Option<KernelEvent> {
@@ -240,7 +227,7 @@ fn stack(event: &TraceEvent<'_>) -> Option<KernelEvent> {
         of: u64_at(event.payload, 0)?,
         thread: u32_at(event.payload, 12)?,
         frames: frames
-            .map_while(|at| pointer_at(event.payload, at, width))
+            .map_while(|offset| pointer_at(event.payload, offset, width))
             .collect(),
     })
 }
@@ -270,8 +257,8 @@ fn thread(event: &TraceEvent<'_>) -> Option<ThreadNote> {
     })
 }
 
-/// Where the path of an image is: before it are two pointers (where, how long),
-/// four numbers, a third pointer and four numbers more.
+/// Returns the position of an image's path: after two pointers (address, size), four
+/// numbers, a third pointer and four numbers.
 const fn path_at(pointers: PointerWidth) -> usize {
     3 * pointers.bytes() + 32
 }
@@ -307,12 +294,12 @@ fn process(event: &TraceEvent<'_>) -> Option<ProcessNote> {
     })
 }
 
-/// How long the user's name (a `TOKEN_USER` and a SID) is: 4 bytes where there
-/// is none.
-fn user_size(bytes: &[u8], at: usize, pointer: usize) -> Option<usize> {
-    if u32_at(bytes, at)? == 0 {
+/// Returns the length of the user's identity (a `TOKEN_USER` and a SID): 4 bytes
+/// without a user.
+fn user_size(bytes: &[u8], offset: usize, pointer: usize) -> Option<usize> {
+    if u32_at(bytes, offset)? == 0 {
         return Some(4);
     }
-    let authorities = u8_at(bytes, at + 2 * pointer + 1)?;
+    let authorities = u8_at(bytes, offset + 2 * pointer + 1)?;
     Some(2 * pointer + 8 + 4 * usize::from(authorities))
 }

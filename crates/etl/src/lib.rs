@@ -1,11 +1,9 @@
-//! Traces of Windows (`.etl`), read without Windows: the container with its
-//! compressed and merged forms, the kernel's events in it, and what they tell
-//! of latency.
+//! Traces of Windows (`.etl`), read on any system: the container with its compressed
+//! and merged forms, the kernel events in it, and latency statistics.
 //!
-//! [`Trace`] hands out events in the order of time and holds a few buffers at a
-//! time, however long the file is; [`decode`] tells what an event of the kernel
-//! says; [`TraceTally`] adds that up. [`KernelLog`] keeps the newest of what a Windows
-//! that runs tells.
+//! [`Trace`] returns events in time order and holds a few buffers at a time, for any
+//! file size. [`decode`] decodes a kernel event, and [`TraceTally`] adds the events up.
+//! [`KernelLog`] keeps the newest events of a running Windows.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

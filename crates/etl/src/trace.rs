@@ -1,43 +1,43 @@
-//! A trace: buffers in a row, each with the events of one CPU. They are read
-//! one at a time, and their events handed out in the order of time.
+//! Trace: a sequence of buffers, each with the events of one CPU. Buffers are read one
+//! at a time, and their events are returned in time order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::buffer::{BufferHeader, HEADER, LARGEST};
+use crate::buffer::{BufferHeader, HEADER, MAX_BUFFER_BYTES};
 use crate::error::EtlError;
 use crate::event::{BufferItem, TraceEvent, first};
 use crate::expand::expand;
 use crate::header::TraceHeader;
 
-/// Most buffers that are looked at: 250 GB of 64 KB each.
-const MOST_BUFFERS: usize = 4_000_000;
-/// Most bytes of buffers that are open at a time.
-const MOST_OPEN: usize = 512 << 20;
-/// How much longer than the file all that it was compressed from may be. Real
-/// traces: less than ten times; beyond this it was made to take for ever.
-const MOST_EXPANDED: u64 = 256;
+/// Maximum number of buffers: 250 GB of 64 KB each.
+const MAX_BUFFERS: usize = 4_000_000;
+/// Maximum size of the buffers that are open at a time, bytes.
+const MAX_OPEN_BYTES: usize = 512 << 20;
+/// Maximum ratio of the decompressed size to the file size. Real traces stay below ten;
+/// a higher ratio is malicious.
+const MAX_EXPANSION: u64 = 256;
 const ALWAYS_EXPANDED: u64 = 64 << 20;
 
-/// What of a file could not be read.
+/// Unreadable parts of a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TraceDamage {
-    /// Buffers that could not be read whole.
+    /// Number of buffers that could not be read completely.
     pub buffers: u64,
-    /// Bytes at the end of the file that belong to no buffer.
+    /// Number of bytes at the end of the file that belong to no buffer.
     pub bytes: u64,
-    /// Where the first of it is, bytes from the beginning, and what is there.
+    /// Offset and description of the first unreadable part.
     pub first: Option<(u64, &'static str)>,
 }
 
 impl TraceDamage {
-    fn note(&mut self, at: u64, what: &'static str) {
-        self.first.get_or_insert((at, what));
+    fn note(&mut self, offset: u64, what: &'static str) {
+        self.first.get_or_insert((offset, what));
     }
 }
 
-/// A buffer that has events.
+/// Buffer that has events.
 #[derive(Clone, Copy, Debug)]
 struct BufferPlace {
     at: u64,
@@ -45,7 +45,7 @@ struct BufferPlace {
     earliest: i64,
 }
 
-/// A trace of which only an index is in memory.
+/// Trace of which only an index is in memory.
 #[derive(Debug)]
 pub struct Trace<R> {
     from: R,
@@ -55,11 +55,11 @@ pub struct Trace<R> {
     packed: Vec<u8>,
 }
 
-/// A buffer whose events are being handed out.
+/// Buffer whose events are being returned.
 #[derive(Debug, Default)]
 struct OpenBuffer {
     bytes: Vec<u8>,
-    /// When each event was, and where it begins; the latest first.
+    /// Time and position of each event, latest first.
     events: Vec<(i64, u32)>,
     cpu: u16,
 }
@@ -69,23 +69,22 @@ impl OpenBuffer {
         self.bytes.capacity() + self.events.capacity() * size_of::<(i64, u32)>()
     }
 
-    /// Finds the events in what it holds. Some have no time of their own
-    /// (messages of WPP): they go with what is before them, or with the first
-    /// that has one, or, where none has, are of `otherwise`. Returns whether all
-    /// of it was read.
+    /// Finds the events. Events without a timestamp (messages of WPP) get that of the
+    /// previous event, or of the first one with a timestamp, or `otherwise`. Returns
+    /// whether all of the buffer was read.
     fn find_events(&mut self, cpu: u16, otherwise: i64) -> bool {
         self.cpu = cpu;
         self.events.clear();
-        let mut at = 0;
+        let mut position = 0;
         let is_whole = loop {
-            match first(self.bytes.get(at..).unwrap_or_default(), cpu) {
+            match first(self.bytes.get(position..).unwrap_or_default(), cpu) {
                 BufferItem::End => break true,
                 BufferItem::Damage => break false,
                 BufferItem::Event(event, size) => {
-                    // A place is below the largest buffer, so that it fits.
+                    // A position is below the largest buffer, so it fits.
                     self.events
-                        .push((event.ticks, u32::try_from(at).unwrap_or(u32::MAX)));
-                    at += size;
+                        .push((event.ticks, u32::try_from(position).unwrap_or(u32::MAX)));
+                    position += size;
                 }
             }
         };
@@ -103,13 +102,13 @@ impl OpenBuffer {
 }
 
 impl<R: Read + Seek> Trace<R> {
-    /// Looks through a file, once, and remembers where its buffers are.
+    /// Reads the positions of a file's buffers.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or it is no trace. Damage further on is counted.
+    /// If the file cannot be read or is not a trace. Damage further on is counted.
     pub fn open(mut from: R) -> Result<Self, EtlError> {
-        let io = |at| move |source| EtlError::Io { at, source };
+        let io = |offset| move |source| EtlError::Io { at: offset, source };
         let length = from.seek(SeekFrom::End(0)).map_err(io(0))?;
         if length < HEADER as u64 {
             return Err(EtlError::Short { length });
@@ -117,7 +116,7 @@ impl<R: Read + Seek> Trace<R> {
         let mut packed = Vec::new();
         let mut open = OpenBuffer::default();
         let first_one = header_at(&mut from, 0)?.ok_or(EtlError::Foreign)?;
-        // A foreign file can begin with what looks like sizes.
+        // Another file can start with plausible sizes.
         if u64::from(first_one.size) > length {
             return Err(EtlError::Foreign);
         }
@@ -137,75 +136,75 @@ impl<R: Read + Seek> Trace<R> {
         Ok(trace)
     }
 
-    /// What it says of itself.
+    /// Returns the header.
     pub const fn header(&self) -> &TraceHeader {
         &self.header
     }
 
-    /// What of the file could not be read.
+    /// Returns the unreadable parts.
     pub const fn damage(&self) -> &TraceDamage {
         &self.damage
     }
 
     fn index(&mut self, length: u64) -> Result<(), EtlError> {
-        let mut at = 0;
+        let mut offset = 0;
         let mut expanded = 0_u64;
         let mut open = OpenBuffer::default();
-        while at < length {
-            let left = length - at;
+        while offset < length {
+            let left = length - offset;
             if left < HEADER as u64 {
-                self.end_at(at, length, "less than the header of a buffer");
+                self.end_at(offset, length, "less than the header of a buffer");
                 break;
             }
-            let Some(header) = header_at(&mut self.from, at)? else {
-                self.end_at(at, length, "what is there is no buffer");
+            let Some(header) = header_at(&mut self.from, offset)? else {
+                self.end_at(offset, length, "not a buffer");
                 break;
             };
             if u64::from(header.size) > left {
-                self.end_at(at, length, "the file ends within a buffer");
+                self.end_at(offset, length, "the file ends within a buffer");
                 break;
             }
             expanded = expanded.saturating_add(u64::from(header.filled));
-            let too_long = expanded > length.saturating_mul(MOST_EXPANDED) + ALWAYS_EXPANDED;
-            if too_long || self.places.len() >= MOST_BUFFERS {
-                self.end_at(at, length, "more than any trace holds");
+            let too_long = expanded > length.saturating_mul(MAX_EXPANSION) + ALWAYS_EXPANDED;
+            if too_long || self.places.len() >= MAX_BUFFERS {
+                self.end_at(offset, length, "more than any trace holds");
                 break;
             }
-            self.look(at, header, &mut open)?;
-            at += u64::from(header.size);
+            self.look(offset, header, &mut open)?;
+            offset += u64::from(header.size);
         }
         self.places
             .sort_by_key(|place| Reverse((place.earliest, place.at)));
         Ok(())
     }
 
-    /// Remembers a buffer that has events.
+    /// Records a buffer that has events.
     fn look(
         &mut self,
-        at: u64,
+        offset: u64,
         header: BufferHeader,
         open: &mut OpenBuffer,
     ) -> Result<(), EtlError> {
         if !load(
             &mut self.from,
-            at,
+            offset,
             header,
             &mut self.packed,
             &mut open.bytes,
         )? {
             self.damage.buffers += 1;
-            self.damage.note(at, "a compressed buffer that is damaged");
+            self.damage
+                .note(offset, "a compressed buffer that is damaged");
             return Ok(());
         }
         let before = self.places.last().map_or(0, |place| place.earliest);
         if !open.find_events(header.cpu, before) {
             self.damage.buffers += 1;
-            self.damage
-                .note(at, "a buffer with something that is no event");
+            self.damage.note(offset, "a buffer with an invalid event");
         }
         if let Some((earliest, _)) = open.events.last() {
             self.places.push(BufferPlace {
-                at,
+                at: offset,
                 header,
                 earliest: *earliest,
             });
@@ -213,23 +212,23 @@ impl<R: Read + Seek> Trace<R> {
         Ok(())
     }
 
-    fn end_at(&mut self, at: u64, length: u64, what: &'static str) {
-        self.damage.bytes += length - at;
-        self.damage.note(at, what);
+    fn end_at(&mut self, offset: u64, length: u64, what: &'static str) {
+        self.damage.bytes += length - offset;
+        self.damage.note(offset, what);
     }
 
-    /// Hands all events to `each`, in the order of time; those of one time in
-    /// the order of the file. Takes no more memory than the buffers that
-    /// overlap in time: one for each CPU, in a trace that nobody made up.
+    /// Passes all events to `each` in time order; events of the same time in the order
+    /// of the file. Needs memory only for the buffers that overlap in time: one per CPU
+    /// in a real trace.
     ///
     /// # Errors
     ///
-    /// The file cannot be read any more, or more buffers overlap than fit.
+    /// If the file can no longer be read, or more buffers overlap than fit.
     pub fn visit(&mut self, each: impl FnMut(&TraceEvent<'_>)) -> Result<(), EtlError> {
-        self.visit_holding(MOST_OPEN, each)
+        self.visit_holding(MAX_OPEN_BYTES, each)
     }
 
-    /// The same, with at most so many bytes of buffers in memory.
+    /// Visits the events with a limit on the bytes of open buffers.
     fn visit_holding(
         &mut self,
         most: usize,
@@ -239,8 +238,8 @@ impl<R: Read + Seek> Trace<R> {
         let mut open: Vec<OpenBuffer> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
         let mut held = 0;
-        // The time of the next event of an open buffer, the buffer's place in
-        // the file, and its place among those that are open.
+        // Time of the next event of an open buffer, position of the buffer in the file,
+        // and its index among the open ones.
         let mut next: BinaryHeap<Reverse<(i64, u64, usize)>> = BinaryHeap::new();
         loop {
             let now = next.peek().map(|Reverse((ticks, _, _))| *ticks);
@@ -270,7 +269,7 @@ impl<R: Read + Seek> Trace<R> {
                 }
                 continue;
             }
-            let Some(Reverse((_, at, slot))) = next.pop() else {
+            let Some(Reverse((_, offset, slot))) = next.pop() else {
                 break;
             };
             let buffer = &mut open[slot];
@@ -282,7 +281,7 @@ impl<R: Read + Seek> Trace<R> {
                 }
             }
             match buffer.events.last() {
-                Some((ticks, _)) => next.push(Reverse((*ticks, at, slot))),
+                Some((ticks, _)) => next.push(Reverse((*ticks, offset, slot))),
                 None => {
                     held -= buffer.size();
                     *buffer = OpenBuffer::default();
@@ -294,38 +293,38 @@ impl<R: Read + Seek> Trace<R> {
     }
 }
 
-/// The header of the buffer at `at`; `None`: there is none.
-fn header_at<R: Read + Seek>(from: &mut R, at: u64) -> Result<Option<BufferHeader>, EtlError> {
+/// Returns the header of the buffer at `offset`; `None` if there is none.
+fn header_at<R: Read + Seek>(from: &mut R, offset: u64) -> Result<Option<BufferHeader>, EtlError> {
     let mut bytes = [0; HEADER];
-    read_at(from, at, &mut bytes)?;
+    read_at(from, offset, &mut bytes)?;
     Ok(BufferHeader::parse(&bytes))
 }
 
-fn read_at<R: Read + Seek>(from: &mut R, at: u64, to: &mut [u8]) -> Result<(), EtlError> {
-    let io = |source| EtlError::Io { at, source };
-    from.seek(SeekFrom::Start(at)).map_err(io)?;
+fn read_at<R: Read + Seek>(from: &mut R, offset: u64, to: &mut [u8]) -> Result<(), EtlError> {
+    let io = |source| EtlError::Io { at: offset, source };
+    from.seek(SeekFrom::Start(offset)).map_err(io)?;
     from.read_exact(to).map_err(io)
 }
 
-/// Reads the events of a buffer into `to`, expanded. Returns whether they could
-/// be; where not, `to` is empty.
+/// Reads and decompresses the events of a buffer into `to`. Returns false with an empty
+/// `to` if that is not possible.
 fn load<R: Read + Seek>(
     from: &mut R,
-    at: u64,
+    offset: u64,
     header: BufferHeader,
     packed: &mut Vec<u8>,
     to: &mut Vec<u8>,
 ) -> Result<bool, EtlError> {
-    let body = (header.size.min(LARGEST) as usize).saturating_sub(HEADER);
-    let at = at + HEADER as u64;
+    let body = (header.size.min(MAX_BUFFER_BYTES) as usize).saturating_sub(HEADER);
+    let start = offset + HEADER as u64;
     to.clear();
     if !header.is_compressed {
         to.resize(header.events().min(body), 0);
-        read_at(from, at, to)?;
+        read_at(from, start, to)?;
         return Ok(true);
     }
     packed.resize(body, 0);
-    read_at(from, at, packed)?;
+    read_at(from, start, packed)?;
     let is_whole = expand(packed, header.events(), to).is_some();
     if !is_whole {
         to.clear();
@@ -342,11 +341,11 @@ mod tests {
     use super::*;
 
     const HZ: i64 = 10_000_000;
-    /// Room for three made buffers with their lists of events, not for ten.
+    /// Room for three test buffers with their lists of events, not for ten.
     const ROOM: usize = 16 << 10;
 
-    /// A hundred buffers of 100 events each, of which every one begins when so
-    /// many events of the one before are left.
+    /// Returns a hundred buffers of 100 events each. Each starts when `overlap` events
+    /// of the previous one remain.
     fn made(overlap: i64) -> Trace<Cursor<Vec<u8>>> {
         let mut trace = MadeTrace::new(HZ, 0, 0);
         for number in 1..=100 {
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn only_buffers_that_overlap_in_time_are_in_memory() {
+    fn only_overlapping_buffers_are_in_memory() {
         let (mut last, mut events) = (i64::MIN, 0);
         made(20)
             .visit_holding(ROOM, |event| {
@@ -373,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn more_buffers_at_a_time_than_fit_are_refused_with_what_to_do() {
+    fn too_many_overlapping_buffers_are_refused_with_a_remedy() {
         let refused = made(99)
             .visit_holding(ROOM, |_| ())
             .unwrap_err()

@@ -1,12 +1,12 @@
-//! Who may read a recording.
+//! Access rights of a recording.
 
-/// Who may read a recording: it holds names, arguments and call chains of every
+/// Users who may read a recording: it holds names, arguments and call chains of every
 /// process on the machine.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Access {
-    /// Who made it.
+    /// Only its owner.
     #[default]
     Private,
-    /// Everybody, as far as the umask lets them.
+    /// Every user, as far as the umask permits.
     Shared,
 }

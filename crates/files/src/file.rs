@@ -26,11 +26,11 @@ pub fn write(file: &Path, what: &str, bytes: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("write the {what} `{}`", file.display()))
 }
 
-/// Reports before long work what [`write()`] would refuse at its end: a directory, a
-/// missing directory around the file, a link or a FIFO of another user.
+/// Reports before long work the errors of [`write()`]: a directory, a missing parent
+/// directory, a link or a FIFO of another user.
 ///
 /// # Errors
-/// If `file` cannot be written to. What another process changes later is not foreseen.
+/// If `file` cannot be written to. Later changes by another process are not covered.
 pub fn check(file: &Path, what: &str) -> anyhow::Result<()> {
     let shown = file.display();
     anyhow::ensure!(
@@ -97,7 +97,7 @@ impl OutputFile {
         }
         let Some(target) = place.open_existing()? else {
             return Err(anyhow::anyhow!(
-                "{refused:#}; choose a directory in which you may create files"
+                "{refused:#}; choose a directory where you may create files"
             ));
         };
         let content = tempfile::tempfile().context("create a temporary file")?;
@@ -137,8 +137,8 @@ impl Write for OutputFile {
     }
 }
 
-/// A regular file that appears under its name when it is whole, for content that cannot
-/// go to a device or a FIFO by name.
+/// Regular file that appears under its name when it is complete, for content that
+/// cannot go to a device or a FIFO by name.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -171,7 +171,7 @@ impl NewFile {
         );
         anyhow::ensure!(
             path.is_file() || !path.exists(),
-            "`{}` is no regular file; write to standard output (`-`) and redirect that",
+            "`{}` is not a regular file; write to standard output (`-`) and redirect it",
             path.display()
         );
         anyhow::ensure!(
@@ -182,7 +182,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Gives it its name.
+    /// Gives the file its name.
     ///
     /// # Errors
     /// If another process created a file of this name, or the system refuses.

@@ -30,18 +30,18 @@ pub fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
     if read as u64 > MAX_TEXT_BYTES {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            "it has more than 16 MiB, which nobody wrote by hand; give another file",
+            "it has more than 16 MiB and is not a text written by a person; give another file",
         ));
     }
     Ok(bytes)
 }
 
-/// Opens a regular file. What is none, such as a pipe or a device, is not waited for.
+/// Opens a regular file. Does not wait for others, such as a pipe or a device.
 ///
 /// # Errors
-/// If it cannot be opened, or is no regular file.
+/// If it cannot be opened, or is not a regular file.
 pub fn open_regular(file: &Path) -> io::Result<File> {
-    // Before it is opened, too: to open a device may do something.
+    // Check before opening, too: opening a device may have an effect.
     check_regular(&fs::metadata(file)?)?;
     let opened = open_at_once(file)?;
     check_regular(&opened.metadata()?)?;
@@ -88,7 +88,7 @@ fn open(file: &Path) -> io::Result<impl Read> {
 #[cfg(unix)]
 const PIPE_PATIENCE_MS: u16 = 10_000;
 
-/// A file that is read as it comes. A pipe to which nobody writes is given up; a terminal
+/// File that is read as data arrives. A pipe without a writer is given up; a terminal
 /// waits for a person.
 #[cfg(unix)]
 struct Patient {
@@ -113,7 +113,7 @@ impl Read for Patient {
             if poll(&mut polled, patience)? == 0 {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "nobody wrote to this pipe for 10 s; give a file",
+                    "no data came through this pipe for 10 s; give a file",
                 ));
             }
         }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_end_is_not_read_to_it() {
+    fn endless_file_is_not_read_to_its_end() {
         let dir = tempfile::TempDir::new().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, vec![b'\n'; 16 << 20]).unwrap();
@@ -145,7 +145,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_pipe_is_read_and_given_up_if_nobody_writes() {
+    fn pipe_is_read_and_given_up_without_a_writer() {
         use std::io::Write as _;
         let dir = tempfile::TempDir::new().unwrap();
         let pipe = dir.path().join("pipe");

@@ -1,9 +1,9 @@
-//! Files that a user names: read within limits, and written whole or not at all, through no
-//! link of another user. Changes of the host are undone here, too.
+//! Files named by a user: read within limits, and written atomically, through no link
+//! of another user. The crate also undoes changes of the host.
 //!
-//! All programs write their output by [`write()`], [`OutputFile`], [`NewFile`] and
-//! [`LogFile`]. A recording is a directory, and is written through an [`OpenDir`]. A change
-//! of the host that outlives this program has a `PutBack`.
+//! All programs write their output with [`write()`], [`OutputFile`], [`NewFile`] and
+//! [`LogFile`]. A recording is a directory and is written through an [`OpenDir`]. A
+//! change of the host that outlives this program has a `PutBack`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

@@ -1,4 +1,4 @@
-//! Files that are not whole yet.
+//! Files that are not complete yet.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -11,18 +11,18 @@ use crate::unfinished::{AtSignal, Removal, Unfinished};
 
 /// Permissions of a new file, less the umask.
 const NEW_FILE_MODE: u32 = 0o666;
-/// Number of attempts to create a part while other processes create and leave it.
+/// Number of attempts to create a part while other processes create and abandon it.
 const MAX_TRIES: u32 = 10;
 
-/// A file beside the one that it will replace, `NAME.part`, which is locked while a
-/// process writes to it. It is removed with this value, and with the program if a signal
-/// ends that. The next program replaces one that a killed program left.
+/// File next to the one that it will replace, `NAME.part`, which is locked while a
+/// process writes to it. It is removed with this value, and by a signal that ends the
+/// program. The next program replaces one that a killed program left.
 #[derive(Debug)]
 pub(crate) struct PartFile {
-    /// The file that it will be.
+    /// Final file.
     whole: OutputPlace,
     part: OutputPlace,
-    /// Removes it, while it is locked.
+    /// Removes the part, while it is locked.
     unfinished: Unfinished,
     file: File,
 }
@@ -38,7 +38,7 @@ impl PartFile {
         let (file, unfinished) = Unfinished::begin(at_signal, || {
             let file = new_part(&part, whole)?;
             let left = part.clone();
-            // One that is gone need not be removed.
+            // A removed part needs no removal.
             let removal: Removal = Box::new(move || drop(left.remove()));
             Ok((file, removal))
         })?;
@@ -56,7 +56,7 @@ impl PartFile {
         &mut self.file
     }
 
-    /// Gives it the name of the file that it replaces.
+    /// Renames it to the final name.
     ///
     /// # Errors
     /// If the disk is full, or the system refuses.
@@ -67,12 +67,13 @@ impl PartFile {
             unfinished,
             file,
         } = self;
-        // Some disks report only now that they are full; the old file is whole still.
+        // Some disks report only now that they are full; the old file is still
+        // complete.
         file.sync_all().map_err(with_remedy)?;
         let renamed = unfinished.try_finish(|| part.rename(&whole));
         match renamed {
             Ok(()) => Ok(()),
-            // A file that is mounted by itself, as containers do, cannot be replaced.
+            // A file that is a mount point, as in containers, cannot be replaced.
             Err((error, unfinished)) if error.kind() == io::ErrorKind::ResourceBusy => {
                 let content = part.open_to_read()?;
                 let target = whole.open_existing()?;
@@ -85,14 +86,14 @@ impl PartFile {
     }
 }
 
-/// Creates `part`, and locks it. One that a killed program left is replaced. Anything
-/// else of that name, a link too, is neither followed nor written to.
+/// Creates `part` and locks it. One that a killed program left is replaced. Any other
+/// file of that name, also a link, is neither followed nor written to.
 fn new_part(part: &OutputPlace, whole: &OutputPlace) -> anyhow::Result<File> {
     // Until it has the permissions of the old file, no other user may read it.
     let mode = if whole.exists() { 0o600 } else { NEW_FILE_MODE };
     for _ in 0..MAX_TRIES {
         match part.create(mode) {
-            // Another process took it for one that was left, at this moment.
+            // Another process took it for an abandoned one at this moment.
             Ok(file) if is_locked(&file) => {}
             Ok(file) => return Ok(file),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -110,11 +111,11 @@ fn is_locked(file: &File) -> bool {
     matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }
 
-/// Removes a part to which no process writes any more.
+/// Removes a part without a writing process.
 fn remove_left(part: &OutputPlace, whole: &OutputPlace) -> anyhow::Result<()> {
     let left = match LeftFile::open(part) {
         Ok(left) => left,
-        // It has its name, or was removed.
+        // It was renamed or removed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(_) => return Err(in_the_way(part)),
     };

@@ -1,4 +1,4 @@
-//! Undoes changes of the host, however this program ends.
+//! Undoes changes of the host at any end of this program.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,29 +8,27 @@ use std::process::{Child, Command, Stdio};
 
 use laggard_model::printable;
 
-/// Undoes a change when it is dropped: at the end, after an error or a panic,
-/// and after a signal that ends what goes on meanwhile. Also when this program
-/// is killed: a shell waits at a pipe whose other end only we hold, and the
-/// kernel closes that then.
+/// Undoes a change when it is dropped: at the end, after an error or a panic, and after
+/// a signal that ends the work. Also when this program is killed: a shell waits at a
+/// pipe whose other end only this process holds, and the kernel then closes it.
 #[derive(Debug)]
 pub struct PutBack {
     shell: Child,
-    /// What to say when it fails.
+    /// Message for a failure.
     else_say: String,
 }
 
-/// Signals that would end the shell at once, with the change still made: those
-/// of a terminal reach all that was started from it, and whoever reads what is said
-/// (`2>&1 | head`) may be gone by then. So what it would print goes nowhere: a
-/// command that cannot print has failed, and ends `a && b`.
-/// What is held meanwhile (3) stays open to the end.
+/// Signals that would end the shell before it undoes the change: a terminal's signals
+/// reach all its processes, and the reader of the output (`2>&1 | head`) may have ended
+/// by then. The shell's output is therefore discarded: a command that cannot print has
+/// failed, and ends `a && b`. Descriptor 3, which holds a lock, stays open to the end.
 const DEAF: &str = "trap '' HUP INT QUIT TERM PIPE; exec 3>&1 1>/dev/null; read -r word; \
                     [ \"$word\" = undone ] && exit 0;";
 
 impl PutBack {
-    /// Runs `script` at the end, with these arguments as `$1`, `$2`; `else_say`
-    /// tells the user what is left should that fail. A lock on `held` lasts until
-    /// the script has ended, however this program does.
+    /// Runs `script` at the end, with these arguments as `$1`, `$2`. `else_say` is the
+    /// message for the user if that fails. A lock on `held` lasts until the script has
+    /// ended, for any end of this program.
     ///
     /// # Errors
     /// If no shell can be started.
@@ -79,7 +77,7 @@ mod tests {
     const SCRIPT: &str = r#"printf '%s\n' "$1" >"$2""#;
 
     #[test]
-    fn it_is_put_back_at_the_end_not_before_and_also_after_a_panic() {
+    fn change_is_undone_at_the_end_and_after_a_panic() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("setting");
         let words = ["as it was", file.to_str().unwrap()];
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dismissed_script_does_not_run() {
+    fn dismissed_script_does_not_run() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("setting");
         let words = ["as it was", file.to_str().unwrap()];

@@ -1,4 +1,4 @@
-//! Files that a user named, on Unix.
+//! Files named by a user, on Unix.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ use nix::unistd::{Pid, geteuid};
 use super::*;
 
 #[test]
-fn a_pipe_is_written_to_and_not_replaced() {
+fn pipe_is_written_to_and_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(
@@ -40,7 +40,7 @@ fn a_pipe_is_written_to_and_not_replaced() {
 }
 
 #[test]
-fn what_a_link_points_to_is_replaced_and_the_link_stays() {
+fn target_of_a_link_is_replaced_and_the_link_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (file, link) = (dir.path().join("file"), dir.path().join("link"));
     fs::write(&file, "before").unwrap();
@@ -60,7 +60,7 @@ fn part_of(dir: &tempfile::TempDir) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn what_a_killed_program_left_is_replaced() {
+fn part_of_a_killed_program_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let (page, part) = part_of(&dir);
     fs::write(&part, "half of another, longer than this one").unwrap();
@@ -72,7 +72,7 @@ fn what_a_killed_program_left_is_replaced() {
 }
 
 #[test]
-fn what_another_writes_at_this_time_is_not_touched() {
+fn part_of_a_running_program_is_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     let (page, part) = part_of(&dir);
     let mut other = NewFile::create(&page, false).unwrap();
@@ -80,16 +80,19 @@ fn what_another_writes_at_this_time_is_not_touched() {
 
     let refused = write(&page, "report", b"ours").unwrap_err();
 
-    let told = format!("{refused:#}");
-    assert!(told.contains("another laggard is writing it"), "{told}");
+    let message = format!("{refused:#}");
+    assert!(
+        message.contains("another laggard is writing it"),
+        "{message}"
+    );
     assert_eq!(fs::read_to_string(&part).unwrap(), "theirs");
     other.keep().unwrap();
     assert_eq!(fs::read_to_string(&page).unwrap(), "theirs");
 }
 
-/// Whoever may write to the folder could have put it there.
+/// Any user with write access to the directory could have created the link.
 #[test]
-fn no_link_leads_what_is_written_elsewhere() {
+fn no_file_is_written_through_a_planted_link() {
     let dir = tempfile::tempdir().unwrap();
     let (page, part) = part_of(&dir);
     let precious = dir.path().join("precious");
@@ -104,20 +107,23 @@ fn no_link_leads_what_is_written_elsewhere() {
 
         let refused = write(&page, "report", b"ours").unwrap_err();
 
-        let told = format!("{refused:#}");
-        assert!(told.contains("page.html.part` is in the way"), "{told}");
+        let message = format!("{refused:#}");
+        assert!(
+            message.contains("page.html.part` is in the way"),
+            "{message}"
+        );
         assert_eq!(fs::read_to_string(&precious).unwrap(), "theirs");
         fs::remove_file(&part).unwrap();
     }
 }
 
-/// The file that this program, started again, begins and does not finish.
+/// File that this program, started again, starts and does not finish.
 const BEGUN: &str = "LAGGARD_TEST_BEGUN";
 /// A limit against hanging.
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_signal_that_ends_the_program_leaves_no_half_file() {
+fn signal_that_ends_the_program_leaves_no_incomplete_file() {
     if let Some(page) = std::env::var_os(BEGUN) {
         let mut new = NewFile::create(Path::new(&page), false).unwrap();
         new.write_all(b"half").unwrap();
@@ -126,9 +132,9 @@ fn a_signal_that_ends_the_program_leaves_no_half_file() {
     let dir = tempfile::tempdir().unwrap();
     let (page, part) = part_of(&dir);
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        let name = "tests::a_signal_that_ends_the_program_leaves_no_half_file";
-        // Who runs the tests by `nohup`, or behind other commands, has some ignored,
-        // and what is ignored ends nothing.
+        let name = "tests::signal_that_ends_the_program_leaves_no_incomplete_file";
+        // With `nohup`, or behind other commands, some signals are ignored, and ignored
+        // signals end no program.
         let mut program = Command::new("env")
             .arg("--default-signal")
             .arg(std::env::current_exe().unwrap())
@@ -151,7 +157,7 @@ fn a_signal_that_ends_the_program_leaves_no_half_file() {
 }
 
 #[test]
-fn a_file_that_is_not_finished_goes() {
+fn unfinished_file_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (page, part) = part_of(&dir);
 
@@ -163,11 +169,11 @@ fn a_file_that_is_not_finished_goes() {
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
 }
 
-/// Another user, by number.
+/// Another user.
 const STRANGER: u32 = 65_534;
 
-/// A directory as `/tmp` is, with a file of this user outside it; `None`, and a word why,
-/// if this user cannot create files of another one.
+/// Returns a directory like `/tmp`, with a file of this user outside it; `None`, with a
+/// message, if this user cannot create files of another one.
 fn shared() -> Option<(tempfile::TempDir, PathBuf, PathBuf)> {
     if !geteuid().is_root() {
         println!("skipped: it takes root to create files of another user");
@@ -193,7 +199,7 @@ fn fifo(path: &Path) {
 }
 
 #[test]
-fn what_another_user_planted_in_a_shared_directory_is_refused() {
+fn planted_file_in_a_shared_directory_is_refused() {
     let Some((dir, shared, precious)) = shared() else {
         return;
     };
@@ -212,7 +218,7 @@ fn what_another_user_planted_in_a_shared_directory_is_refused() {
     chown(&theirs, Some(STRANGER), None).unwrap();
     planted_link(&precious, within);
     planted_link(dir.path(), &shared.join("to"));
-    // A link of this user leads to one that is not.
+    // A link of this user to a link of another one.
     let through = dir.path().join("through");
     symlink(link, &through).unwrap();
 
@@ -246,7 +252,7 @@ fn what_another_user_planted_in_a_shared_directory_is_refused() {
 }
 
 #[test]
-fn links_and_files_of_this_user_and_those_outside_of_shared_directories_are_written_to() {
+fn own_links_and_files_outside_shared_directories_are_written_to() {
     let Some((dir, shared, precious)) = shared() else {
         return;
     };
@@ -267,7 +273,7 @@ fn links_and_files_of_this_user_and_those_outside_of_shared_directories_are_writ
 }
 
 #[test]
-fn a_dangling_link_stays_and_its_target_is_created() {
+fn dangling_link_stays_and_its_target_is_created() {
     let dir = tempfile::tempdir().unwrap();
     let (file, link) = (dir.path().join("file"), dir.path().join("link"));
     symlink("file", &link).unwrap();
@@ -279,7 +285,7 @@ fn a_dangling_link_stays_and_its_target_is_created() {
 }
 
 #[test]
-fn links_that_lead_to_each_other_are_refused() {
+fn circular_links_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     symlink(&b, &a).unwrap();
@@ -294,7 +300,7 @@ fn links_that_lead_to_each_other_are_refused() {
 }
 
 #[test]
-fn the_owner_and_the_mode_of_a_file_that_is_replaced_stay() {
+fn owner_and_mode_of_a_replaced_file_stay() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     let owner = if geteuid().is_root() {
@@ -320,7 +326,7 @@ fn the_owner_and_the_mode_of_a_file_that_is_replaced_stay() {
 }
 
 #[test]
-fn a_set_user_id_bit_does_not_stay() {
+fn set_user_id_bit_does_not_stay() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "before").unwrap();
@@ -332,7 +338,7 @@ fn a_set_user_id_bit_does_not_stay() {
 }
 
 #[test]
-fn the_other_name_of_a_file_keeps_the_old_content() {
+fn other_name_of_a_file_keeps_the_old_content() {
     let dir = tempfile::tempdir().unwrap();
     let (file, other) = (dir.path().join("file"), dir.path().join("other"));
     fs::write(&other, "before").unwrap();
@@ -345,7 +351,7 @@ fn the_other_name_of_a_file_keeps_the_old_content() {
 }
 
 #[test]
-fn what_cannot_be_a_file_is_refused_with_a_remedy() {
+fn path_that_cannot_be_a_file_is_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "before").unwrap();
@@ -370,12 +376,12 @@ fn what_cannot_be_a_file_is_refused_with_a_remedy() {
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
 }
 
-/// The file that this program, started again in its directory and by another user, writes.
+/// File that this program, started again in its directory and as another user, writes.
 const WRITTEN: &str = "LAGGARD_TEST_WRITTEN";
 
 /// Runs the test `name` of this program as another user in `dir`.
 fn as_stranger(name: &str, dir: &Path, file: &str) -> String {
-    // Who may not enter the directory of the program can still run its copy.
+    // A user who may not enter the program's directory can still run its copy.
     let program = dir.join("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let output = Command::new("setpriv")
@@ -390,10 +396,10 @@ fn as_stranger(name: &str, dir: &Path, file: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// As in a container, or where root gave a user one file.
+/// As in a container, or if root gave a user one file.
 #[test]
-fn a_file_in_a_directory_that_refuses_new_ones_is_overwritten_when_the_content_is_whole() {
-    let name = "tests::a_file_in_a_directory_that_refuses_new_ones_is_overwritten_when_the_content_is_whole";
+fn file_in_a_directory_without_write_access_is_overwritten_when_complete() {
+    let name = "tests::file_in_a_directory_without_write_access_is_overwritten_when_complete";
     if let Some(file) = std::env::var_os(WRITTEN) {
         let written = write(Path::new(&file), "report", b"after");
         return println!(
@@ -419,17 +425,17 @@ fn a_file_in_a_directory_that_refuses_new_ones_is_overwritten_when_the_content_i
     let said = as_stranger(name, dir.path(), "file");
     assert!(said.contains("another name (a hard link)"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "before");
-    let said = as_stranger(name, dir.path(), "new");
+    let output = as_stranger(name, dir.path(), "new");
     assert!(
-        said.contains("choose a directory in which you may create files"),
-        "{said}"
+        output.contains("choose a directory where you may create files"),
+        "{output}"
     );
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 2);
 }
 
-/// As containers mount a single file.
+/// Containers mount single files in this way.
 #[test]
-fn a_file_that_is_a_mount_point_is_overwritten() {
+fn mount_point_is_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let (file, source) = (dir.path().join("file"), dir.path().join("source"));
     fs::write(&file, "").unwrap();
@@ -457,7 +463,7 @@ fn a_file_that_is_a_mount_point_is_overwritten() {
 }
 
 #[test]
-fn an_open_file_is_written_to_by_its_name_in_proc() {
+fn open_file_is_written_to_by_its_name_in_proc() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     let open = File::create(&file).unwrap();
@@ -480,7 +486,7 @@ fn an_open_file_is_written_to_by_its_name_in_proc() {
 }
 
 #[test]
-fn a_log_is_new_and_no_link_leads_it_elsewhere() {
+fn log_is_new_and_follows_no_link() {
     let dir = tempfile::tempdir().unwrap();
     let (file, link) = (dir.path().join("file"), dir.path().join("link"));
     symlink(&file, &link).unwrap();

@@ -1,14 +1,15 @@
-//! What is half made goes with this program, also where a signal ends it.
+//! Removal of incomplete files at the end of this program, also by a signal.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ending::at_ending;
 
-/// Removes what is half made. Best effort: who ends the program hears nothing more.
+/// Removes an incomplete file. Best effort: errors cannot be reported at the end of the
+/// program.
 pub type Removal = Box<dyn Fn() + Send>;
 
-/// All that is half made. Who ends the program holds it until the end, so that
-/// nothing is begun or finished any more.
+/// All incomplete files. The thread that ends the program holds the lock until the end,
+/// so that no file is started or finished any more.
 static ALL: Mutex<All> = Mutex::new(All {
     is_watched: false,
     begun: 0,
@@ -22,62 +23,62 @@ struct All {
     unfinished: Vec<(u64, Removal)>,
 }
 
-/// What a signal does to this program while something is half made.
+/// Effect of a signal while a file is incomplete.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AtSignal {
-    /// It ends the program, after what is half made is removed.
+    /// The program ends after the file is removed.
     Ends,
-    /// It tells who makes it to finish.
+    /// The writer is told to finish.
     Finishes,
 }
 
-/// Something half made. It is removed with this value, unless it is finished.
+/// Incomplete file. It is removed with this value, unless it is finished.
 #[derive(Debug)]
 pub struct Unfinished(u64);
 
 impl Unfinished {
-    /// Begins what `make` makes, and `removal`, which it gives too, removes. A signal
-    /// that comes meanwhile, and ends the program, does so once there is what to remove.
+    /// Starts a file with `make`, which also returns its removal. A signal during the
+    /// call ends the program after the call.
     ///
     /// # Errors
-    /// When it cannot be made, or signals not be waited for.
+    /// If it cannot be created, or if it is not possible to wait for signals.
     pub fn begin<T>(
         at_signal: AtSignal,
         make: impl FnOnce() -> anyhow::Result<(T, Removal)>,
     ) -> anyhow::Result<(T, Self)> {
-        let mut all = all();
-        if at_signal == AtSignal::Ends && !all.is_watched {
+        let mut unfinished = lock_all();
+        if at_signal == AtSignal::Ends && !unfinished.is_watched {
             at_ending(remove_all)?;
-            all.is_watched = true;
+            unfinished.is_watched = true;
         }
         let (made, removal) = make()?;
-        all.begun += 1;
-        let number = all.begun;
-        all.unfinished.push((number, removal));
+        unfinished.begun += 1;
+        let number = unfinished.begun;
+        unfinished.unfinished.push((number, removal));
         Ok((made, Self(number)))
     }
 
-    /// Calls `last`, and keeps what was made. If `last` fails, it is returned with the
-    /// error, and is removed when it is dropped.
+    /// Calls `last` and keeps the file. If `last` fails, returns the unfinished file
+    /// with the error.
     ///
     /// # Errors
-    /// As `last`.
+    /// As for `last`.
     pub fn try_finish<E>(self, last: impl FnOnce() -> Result<(), E>) -> Result<(), (E, Self)> {
-        let mut all = all();
+        let mut unfinished = lock_all();
         if let Err(error) = last() {
-            drop(all);
+            drop(unfinished);
             return Err((error, self));
         }
-        drop(all.take(self.0));
+        drop(unfinished.take(self.0));
         Ok(())
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Where a signal removes it, this waits until the program is ended.
-        let mut all = all();
-        if let Some(removal) = all.take(self.0) {
+        // If a signal removes it, this waits until the program ends.
+        let mut unfinished = lock_all();
+        if let Some(removal) = unfinished.take(self.0) {
             removal();
         }
     }
@@ -85,25 +86,28 @@ impl Drop for Unfinished {
 
 impl All {
     fn take(&mut self, number: u64) -> Option<Removal> {
-        let place = self.unfinished.iter().position(|one| one.0 == number)?;
+        let place = self.unfinished.iter().position(|entry| entry.0 == number)?;
         Some(self.unfinished.swap_remove(place).1)
     }
 }
 
 /// Calls `work`. A signal that ends the program does so after it.
 pub(crate) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
-    let _held = all();
+    let _held = lock_all();
     work()
 }
 
-fn all() -> MutexGuard<'static, All> {
+fn lock_all() -> MutexGuard<'static, All> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all that is half made; whoever holds what is returned lets nothing be begun
-/// or finished any more.
+/// Removes all incomplete files. While the returned guard is held, no file is started
+/// or finished.
 fn remove_all() -> MutexGuard<'static, All> {
-    let all = all();
-    all.unfinished.iter().for_each(|(_, removal)| removal());
-    all
+    let unfinished = lock_all();
+    unfinished
+        .unfinished
+        .iter()
+        .for_each(|(_, removal)| removal());
+    unfinished
 }

@@ -1,11 +1,11 @@
-//! Makes a store of simulated machines, for `laggard-fleet`.
+//! Creates a store of simulated machines, for `laggard-fleet`.
 //!
-//! Usage: `store DIR HOSTS RECORDINGS [MINUTES]`: so many recordings of each machine, one
-//! an hour, of so many minutes [2]. `host-7` and the like are late now and then, as
-//! machines are: their rates are spread over a decade. Three machines have a fault
-//! (a thread that computes for 7 ms every 5 s), and `host-short` has one recording of
-//! a minute, with one late activation. Halfway all machines get another kernel, on
-//! which those with `nohz_full=1` are late five times as often.
+//! Usage: `store DIR HOSTS RECORDINGS [MINUTES]`: this number of hourly recordings of
+//! each machine, of MINUTES minutes each [2]. `host-7` and others have occasional late
+//! activations, as machines do: their rates are spread over a decade. Three machines
+//! have a fault (a thread that computes for 7 ms every 5 s), and `host-short` has one
+//! recording of a minute, with one late activation. Halfway, all machines get another
+//! kernel, on which those with `nohz_full=1` are late five times as often.
 
 use std::path::{Path, PathBuf};
 
@@ -16,16 +16,16 @@ use laggard_model::{
 };
 use laggard_record::{EpisodeWriter, Recorder};
 
-/// When the machines' clocks of the first recording stand here, it is [`EPOCH`].
+/// Monotonic time of the first recordings that corresponds to [`EPOCH`].
 const START: Nanos = Nanos::from_secs(100);
 /// 2026-11-20T00:00:00Z, in hours since 1970.
 const EPOCH: u64 = 498_792;
-/// Time between expiries, ms: 7200 samples an hour are enough for p99.9.
+/// Time between expiries, ms: 7200 samples per hour are enough for p99.9.
 const PERIOD_MS: u64 = 250;
-/// The machines with a fault, and who it is.
+/// Machines with a fault, and its culprit.
 const FAULTY: [(usize, &str); 3] = [(17, "nicpoll"), (101, "raid-check"), (180, "snapd-sync")];
 
-/// `SplitMix64` (Steele et al. 2014), so that a store is always the same.
+/// `SplitMix64` (Steele et al. 2014), so that a store is reproducible.
 struct Random(u64);
 
 impl Random {
@@ -37,27 +37,30 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// What a machine is like.
+/// Properties of a machine.
 struct Machine {
     name: String,
     fault: Option<&'static str>,
-    /// Chance of an activation to be late by itself.
+    /// Probability of a late activation without a fault.
     late: f64,
     tickless: bool,
-    /// Late once in each recording, whatever else.
+    /// Whether there is exactly one late activation in each recording.
     is_once: bool,
 }
 
 fn machine(number: usize, random: &mut Random) -> Machine {
     Machine {
         name: format!("host-{number}"),
-        fault: FAULTY.iter().find(|one| one.0 == number).map(|one| one.1),
+        fault: FAULTY
+            .iter()
+            .find(|fault| fault.0 == number)
+            .map(|fault| fault.1),
         late: 2e-4 * 10_f64.powf(random.share()),
         is_once: false,
         tickless: number % 5 == 2,
@@ -70,11 +73,11 @@ fn manifest(machine: &Machine, hour: u64, is_new: bool, length: Nanos) -> Manife
         service: Service::Fifo(90),
         route: Route::Direct,
     };
-    let at = EPOCH + hour;
+    let now = EPOCH + hour;
     let wall = format!(
         "2026-11-{:02}T{:02}:00:00Z",
-        20 + (at - EPOCH) / 24,
-        (at - EPOCH) % 24
+        20 + (now - EPOCH) / 24,
+        (now - EPOCH) % 24
     );
     let clock = Clock {
         end_ns: Some(START + length),
@@ -83,7 +86,7 @@ fn manifest(machine: &Machine, hour: u64, is_new: bool, length: Nanos) -> Manife
     let plan = ProbePlan {
         keep: Keep::Tail,
         period_ns: Nanos::from_ms(PERIOD_MS),
-        // What no two recordings share.
+        // Unique for each recording.
         seed: hour + 1,
         ..ProbePlan::default()
     };
@@ -99,7 +102,7 @@ fn manifest(machine: &Machine, hour: u64, is_new: bool, length: Nanos) -> Manife
 }
 
 fn activation(seq: u64, latency: Nanos) -> Activation {
-    let mut one = Activation {
+    let mut activation = Activation {
         line: LineId(0),
         seq,
         expiry: START + Nanos::from_ms(PERIOD_MS * seq),
@@ -107,18 +110,18 @@ fn activation(seq: u64, latency: Nanos) -> Activation {
         censored: false,
         steps: [None; STAGES.len()],
     };
-    one.steps[Stage::User.index()] = Some(latency);
-    one
+    activation.steps[Stage::User.index()] = Some(latency);
+    activation
 }
 
-/// The late activation `seq`, made so by `who`.
+/// Returns the late activation `seq`, caused by `who`.
 fn episode(number: u64, seq: u64, who: &str) -> Episode {
-    let mut one = late::episode(number);
+    let mut episode = late::episode(number);
     let moved = START + Nanos::from_ms(PERIOD_MS * seq);
-    let shift = |at: Nanos| (at + moved).saturating_sub(one.expiry_ns);
-    one.evidence.from_ns = shift(one.evidence.from_ns);
-    one.evidence.to_ns = shift(one.evidence.to_ns);
-    for event in &mut one.evidence.events {
+    let shift = |time: Nanos| (time + moved).saturating_sub(episode.expiry_ns);
+    episode.evidence.from_ns = shift(episode.evidence.from_ns);
+    episode.evidence.to_ns = shift(episode.evidence.to_ns);
+    for event in &mut episode.evidence.events {
         event.at_ns = shift(event.at_ns);
         if let Happening::Switch { name, .. } = &mut event.what
             && name == "hog"
@@ -126,15 +129,15 @@ fn episode(number: u64, seq: u64, who: &str) -> Episode {
             *name = who.into();
         }
     }
-    one.evidence.samples.clear();
-    one.expiry_ns = moved;
-    one.seq = seq;
-    one
+    episode.evidence.samples.clear();
+    episode.expiry_ns = moved;
+    episode.seq = seq;
+    episode
 }
 
-fn record(dir: &Path, machine: &Machine, hour: u64, of: u64, minutes: u64, random: &mut Random) {
+fn record(dir: &Path, machine: &Machine, hour: u64, count: u64, minutes: u64, random: &mut Random) {
     let length = Nanos::from_secs(60 * minutes);
-    let is_new = hour >= of / 2;
+    let is_new = hour >= count / 2;
     let mut recorder =
         Recorder::create(dir, manifest(machine, hour, is_new, length)).expect("there is room");
     let mut episodes = EpisodeWriter::new(recorder.folder());

@@ -1,4 +1,4 @@
-//! Episodes with as many records as a busy CPU leaves, for benchmarks.
+//! Episodes with as many records as a busy CPU produces, for benchmarks.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use laggard_model::{
 
 use crate::{Made, START, line};
 
-/// From one switch of threads to the next.
+/// Time between two context switches.
 const TURN: Nanos = Nanos::from_us(50);
-/// Events in a turn.
+/// Events per switch.
 const EVENTS: u64 = 5;
-/// From the expiry of an episode to the next: they overlap.
+/// Time between the expiries of two episodes, which overlap.
 const APART: Nanos = Nanos::from_us(100);
-/// Threads take turns: as many as there are numbers by default.
+/// Number of threads that take turns: all TIDs by default.
 const THREADS: u64 = 65_536;
-/// The thread that is late.
+/// Thread that is late.
 const LATE: Tid = Tid(90);
 
-/// A recording of `fifo:90` on `cpus` CPUs, which take turns to be late.
+/// Returns a recording of `fifo:90` on `cpus` CPUs, which take turns to be late.
 pub fn recording(cpus: u32) -> Made {
     let lines: Vec<_> = (0..cpus).map(|cpu| line(Service::Fifo(90), cpu)).collect();
     let steps = [(Stage::Irq, 2_000), (Stage::User, 9_000)];
@@ -29,9 +29,9 @@ pub fn recording(cpus: u32) -> Made {
     })
 }
 
-/// Episode `number`, from 1, with about so many `events`. Hundreds of threads run in it,
-/// with priorities that change, interrupts and softirqs in them, stack samples, quotas,
-/// silences, stolen time, and records that were lost.
+/// Returns episode `number`, from 1, with about `events` events. Hundreds of threads
+/// run in it, with changing priorities, interrupts and softirqs, stack samples, quotas,
+/// silences, stolen time, and lost records.
 pub fn episode(number: u64, cpus: u32, events: u64) -> Episode {
     let turns = events.div_ceil(EVENTS).max(1);
     let place = number % u64::from(cpus.max(1));
@@ -42,14 +42,14 @@ pub fn episode(number: u64, cpus: u32, events: u64) -> Episode {
         steals: Some(Vec::new()),
         ..Evidence::default()
     };
-    let mut at = expiry;
+    let mut time = expiry;
     for turn in 0..turns {
-        add_turn(&mut evidence, at, number, turn);
-        // A silence now and then.
-        at += TURN * if turn % 199 == 198 { 40 } else { 1 };
+        add_turn(&mut evidence, time, number, turn);
+        // An occasional silence.
+        time += TURN * if turn % 199 == 198 { 40 } else { 1 };
     }
-    evidence.to_ns = at;
-    let latency = at.saturating_sub(expiry);
+    evidence.to_ns = time;
+    let latency = time.saturating_sub(expiry);
     let stages = [
         (Stage::Irq, Nanos::from_us(1)),
         (Stage::Expire, Nanos::from_us(2)),
@@ -74,7 +74,7 @@ pub fn episode(number: u64, cpus: u32, events: u64) -> Episode {
 }
 
 fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
-    let at = |us: u64| from + Nanos::from_us(us);
+    let after = |us: u64| from + Nanos::from_us(us);
     let thread = (turn * 7_919 + number * 31) % THREADS;
     let tid = Tid(1_000 + u32::try_from(thread).unwrap_or_default());
     let urgent = i16::try_from(turn % 97).unwrap_or_default();
@@ -102,13 +102,13 @@ fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
         (28, Happening::End(timer)),
     ];
     let events = happenings.map(|(us, what)| FlightEvent {
-        at_ns: at(us),
+        at_ns: after(us),
         what,
     });
     evidence.events.extend(events);
     if turn % 4 == 1 {
         evidence.samples.push(StackSample {
-            at_ns: at(24),
+            at_ns: after(24),
             tid,
             process: tid.0,
             priority: Some(120),
@@ -118,7 +118,7 @@ fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
     }
     if turn % 50 == 49 {
         evidence.throttles.push(Throttle {
-            at_ns: at(1),
+            at_ns: after(1),
             tid: LATE,
             group: None,
         });
@@ -126,20 +126,20 @@ fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
     if turn % 100 == 99 {
         let steal = Steal {
             since_ns: from.saturating_sub(TURN * 99),
-            at_ns: at(30),
+            at_ns: after(30),
             time_ns: Nanos::from_us(60),
         };
         evidence.steals.get_or_insert_default().push(steal);
     }
     if turn % 150 == 149 {
         evidence.gaps.push(Span {
-            from_ns: at(35),
-            to_ns: at(40),
+            from_ns: after(35),
+            to_ns: after(40),
         });
     }
 }
 
-/// Names for the addresses in these episodes.
+/// Returns names for the addresses in these episodes.
 pub fn notes() -> EpisodeNotes {
     let symbol = |name: String| Symbol {
         name: Some(name),
@@ -147,7 +147,7 @@ pub fn notes() -> EpisodeNotes {
     };
     let functions = (0x1000..0x1032).chain(0x2000..0x2006);
     let kernel: BTreeMap<Address, Symbol> = functions
-        .map(|at| (Address(at), symbol(format!("function_{at:x}"))))
+        .map(|address| (Address(address), symbol(format!("function_{address:x}"))))
         .chain([(Address(0x2005), symbol("exc_page_fault".into()))])
         .collect();
     EpisodeNotes {

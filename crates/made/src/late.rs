@@ -1,4 +1,4 @@
-//! Late activations of one line, each with its evidence.
+//! Late activations of one line, each with trace data.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use laggard_model::{
 
 const START: Nanos = Nanos::from_secs(100);
 
-/// Of a recording of 60 s with one line, `fifo:90` on CPU 1.
+/// Returns the manifest of a recording of 60 s with one line, `fifo:90` on CPU 1.
 pub fn manifest() -> Manifest {
     let line = Line {
         cpu: Cpu(1),
@@ -28,13 +28,13 @@ pub fn manifest() -> Manifest {
     }
 }
 
-/// One of the line, every 5 s: a thread at `fifo:95` computes for 3 ms from 1 ms
-/// before the expiry on.
+/// Returns an episode of the line; there is one every 5 s. A thread at `fifo:95`
+/// computes for 3 ms, from 1 ms before the expiry.
 pub fn episode(number: u64) -> Episode {
     let expiry = START + Nanos::from_ms(5_000 * number);
-    let at = |us: u64| (expiry + Nanos::from_us(us)).saturating_sub(Nanos::from_ms(1));
+    let after = |us: u64| (expiry + Nanos::from_us(us)).saturating_sub(Nanos::from_ms(1));
     let switch = |us, tid, name: &str, priority| FlightEvent {
-        at_ns: at(us),
+        at_ns: after(us),
         what: Happening::Switch {
             tid: Tid(tid),
             name: name.into(),
@@ -46,7 +46,7 @@ pub fn episode(number: u64) -> Episode {
     };
     let timer = Activity::Vector(Vector::LocalTimer);
     let sample = |us| StackSample {
-        at_ns: at(us),
+        at_ns: after(us),
         tid: Tid(95),
         process: 95,
         priority: None,
@@ -73,16 +73,16 @@ pub fn episode(number: u64) -> Episode {
         passed_ns: Vec::new(),
         thread: None,
         evidence: Evidence {
-            from_ns: at(0),
-            to_ns: at(4_000),
+            from_ns: after(0),
+            to_ns: after(4_000),
             events: vec![
                 switch(0, 95, "hog", 4),
                 FlightEvent {
-                    at_ns: at(1_010),
+                    at_ns: after(1_010),
                     what: Happening::Begin(timer),
                 },
                 FlightEvent {
-                    at_ns: at(1_015),
+                    at_ns: after(1_015),
                     what: Happening::End(timer),
                 },
                 switch(3_000, 90, "lag/1/fifo:90", 9),
@@ -94,10 +94,10 @@ pub fn episode(number: u64) -> Episode {
     }
 }
 
-/// What the kernel ran meanwhile: a softirq, an interrupt, the function of a timer
-/// at address 8, and one of a work item there.
+/// Returns the kernel activity during the recording: a softirq, an interrupt, the
+/// function of a timer at address 8, and one of a work item there.
 pub fn handlers() -> HandlerCounts {
-    let of = |activity, longest| HandlerCount {
+    let count = |activity, longest| HandlerCount {
         activity,
         count: 12_345,
         total_ns: Nanos::from_ms(50),
@@ -116,10 +116,10 @@ pub fn handlers() -> HandlerCounts {
         cpus: 1,
         stolen_is_seen: true,
         handlers: vec![
-            of(Activity::Irq(21), 40),
-            of(Activity::Softirq(3), 900),
-            of(Activity::Hrtimer(Address(8)), 13_000),
-            of(Activity::Work(Address(8)), 20_000),
+            count(Activity::Irq(21), 40),
+            count(Activity::Softirq(3), 900),
+            count(Activity::Hrtimer(Address(8)), 13_000),
+            count(Activity::Work(Address(8)), 20_000),
         ],
         missing: MissingRuns {
             runs: 2,
@@ -128,7 +128,7 @@ pub fn handlers() -> HandlerCounts {
     }
 }
 
-/// How they were chosen, and the names in them.
+/// Returns the notes of the selection, with the names.
 pub fn notes() -> EpisodeNotes {
     let spin = Symbol {
         name: Some("spin".into()),

@@ -1,10 +1,10 @@
-//! Recordings and answers made by hand, for the tests of what is said about them.
+//! Constructed recordings and answers, for tests of their display.
 //!
-//! [`Made`] has activations, as [`laggard_answer::show`] counts them; [`late`] has
-//! late ones with their evidence, as [`laggard_answer::why`] explains them.
-//! [`overview`] has a whole answer, as the first screen shows it.
-//! [`crowded`] has late wakeups with very many records, for benchmarks.
-//! [`trace`] has traces of Windows, byte by byte.
+//! [`Made`] has activations, as [`laggard_answer::show`] counts them. [`late`] has late
+//! activations with trace data, as [`laggard_answer::why`] explains them. [`overview`]
+//! has a complete answer for the first screen. [`crowded`] has late wakeups with very
+//! many records, for benchmarks. [`trace`] has traces of Windows, constructed byte by
+//! byte.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

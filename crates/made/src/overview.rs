@@ -1,5 +1,4 @@
-//! What the first screen shows of a busy machine, and of one that spoilt its
-//! recording.
+//! First screens of a busy machine, and of one that invalidated its recording.
 
 use laggard_answer::Trust;
 use laggard_answer::forecast::{Ahead, StaysBelow};
@@ -44,7 +43,7 @@ fn service(service: Service, [median, hundred, thousand, largest]: [u64; 4]) -> 
     }
 }
 
-/// A share of the time, so often, up to so many microseconds.
+/// Fraction of the time, number of occurrences, and maximum in microseconds.
 type Took = (f64, u64, u64);
 
 fn cause(class: CauseClass, who: Option<&str>, how: &str, took: Took) -> LateCause {
@@ -63,7 +62,8 @@ fn cause(class: CauseClass, who: Option<&str>, how: &str, took: Took) -> LateCau
     }
 }
 
-/// Of 60 s on two CPUs: `failures`, and the mean time between them, s.
+/// Returns the figures of 60 s on two CPUs: `failures`, and the mean time between them,
+/// s.
 pub fn figures(failures: f64, [mean, low, high]: [f64; 3]) -> MissFigures {
     let some = |seconds: f64| (seconds > 0.0).then_some(seconds * 1e9);
     MissFigures {
@@ -79,16 +79,16 @@ pub fn figures(failures: f64, [mean, low, high]: [f64; 3]) -> MissFigures {
     }
 }
 
-/// An application of the catalogue.
+/// Returns an application of the catalogue.
 ///
 /// # Panics
-/// Where there is none of this name.
+/// If there is none of this name.
 pub fn application(name: &str) -> Application {
     by_name(name).expect("an application of the catalogue")
 }
 
-/// What is said of an application of the catalogue as FIFO 90; six buffers would be
-/// enough for one that is decided.
+/// Returns the verdict on an application of the catalogue as FIFO 90. Six buffers are
+/// enough for a decided one.
 pub fn fit(name: &str, verdict: Fitness, figures: MissFigures) -> Fit {
     let is_open = verdict == Fitness::Unknown;
     Fit {
@@ -129,8 +129,8 @@ fn catalogue() -> Vec<Fit> {
     ]
 }
 
-/// Thirty seconds of two CPUs beside a load that writes files: a hypervisor stops
-/// them twice a second.
+/// Returns thirty seconds of two CPUs under a load that writes files: a hypervisor
+/// stops them twice a second.
 pub fn made() -> Overview {
     let mut stolen = cause(
         CauseClass::Stolen,
@@ -253,7 +253,8 @@ pub fn made() -> Overview {
     }
 }
 
-/// Not to be trusted, starved, cut short, and every caveat grave.
+/// Returns an overview that is untrusted, starved and truncated, with severe caveats
+/// only.
 pub fn spoilt() -> Overview {
     let waiting = Waiting {
         service: FIFO,

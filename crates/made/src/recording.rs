@@ -10,12 +10,12 @@ use laggard_model::{
 };
 use laggard_record::{EpisodeWriter, Recorder};
 
-/// When these recordings begin.
+/// Start of these recordings.
 pub const START: Nanos = Nanos::from_secs(100);
-/// How long they are.
+/// Duration of these recordings.
 pub const LENGTH: Nanos = Nanos::from_secs(6);
 
-/// `service` on this CPU, reached directly.
+/// Returns `service` on this CPU, reached directly.
 pub const fn line(service: Service, cpu: u32) -> Line {
     Line {
         cpu: Cpu(cpu),
@@ -24,17 +24,16 @@ pub const fn line(service: Service, cpu: u32) -> Line {
     }
 }
 
-/// A recording of a few seconds, line by line.
+/// Recording of a few seconds, built line by line.
 #[derive(Debug)]
 pub struct Made {
-    /// What it says of itself.
     pub manifest: Manifest,
     rows: Batch,
     seq: Vec<u64>,
 }
 
 impl Made {
-    /// One of these lines, in which nothing was seen yet.
+    /// Creates an empty recording with these lines.
     pub fn new(lines: &[Line]) -> Self {
         let clock = Clock {
             end_ns: Some(START + LENGTH),
@@ -49,10 +48,10 @@ impl Made {
         }
     }
 
-    /// One more activation of a line, 1 ms after the one before.
+    /// Adds an activation of a line, 1 ms after the previous one.
     fn push(&mut self, line: u16, missed: bool, censored: bool, steps: &[(Stage, u64)]) {
         let seq = &mut self.seq[usize::from(line)];
-        let mut one = Activation {
+        let mut activation = Activation {
             line: LineId(line),
             seq: *seq,
             expiry: START + Nanos::from_ms(*seq),
@@ -62,20 +61,20 @@ impl Made {
         };
         *seq += 1;
         for &(stage, ns) in steps {
-            one.steps[stage.index()] = Some(Nanos::from_ns(ns));
+            activation.steps[stage.index()] = Some(Nanos::from_ns(ns));
         }
         self.manifest.counts[usize::from(line)].add(missed, censored);
-        self.rows.push(&one);
+        self.rows.push(&activation);
     }
 
-    /// Activations that were served in these steps, ns.
+    /// Adds served activations with these steps, ns.
     #[must_use]
     pub fn served(mut self, line: u16, times: u64, steps: &[(Stage, u64)]) -> Self {
         (0..times).for_each(|_| self.push(line, false, false, steps));
         self
     }
 
-    /// Activations that were missed and served so much later.
+    /// Adds activations that were missed and served this much later.
     #[must_use]
     pub fn missed(mut self, line: u16, late: impl IntoIterator<Item = Nanos>) -> Self {
         let rows = late.into_iter();
@@ -83,8 +82,8 @@ impl Made {
         self
     }
 
-    /// Activations that were still waiting at the end, the first of them for
-    /// `longest`, each next one a millisecond less.
+    /// Adds activations that were still waiting at the end, the first of them for
+    /// `longest`, each following one a millisecond less.
     #[must_use]
     pub fn waiting(mut self, line: u16, times: u64, longest: Nanos) -> Self {
         for number in 0..times {
@@ -94,7 +93,7 @@ impl Made {
         self
     }
 
-    /// What was planned of a line, and lost of it.
+    /// Sets the planned and lost activations of a line.
     #[must_use]
     pub fn planned(mut self, line: u16, planned: u64, lost: u64) -> Self {
         let count = &mut self.manifest.counts[usize::from(line)];
@@ -107,14 +106,14 @@ impl Made {
         self
     }
 
-    /// What was lost, by reason.
+    /// Sets the losses by reason.
     #[must_use]
     pub fn losses(mut self, losses: Losses) -> Self {
         self.manifest.losses = losses;
         self
     }
 
-    /// Measuring took so many per cent of one CPU.
+    /// Sets the overhead, in percent of one CPU.
     #[must_use]
     pub fn cost(mut self, percent: u64) -> Self {
         self.manifest.cost = OwnCost {
@@ -125,7 +124,7 @@ impl Made {
         self
     }
 
-    /// Its counts.
+    /// Returns the counts.
     pub fn measured(&self) -> Measured {
         let mut fold = Fold::new(self.manifest.lines.len(), Split::Whole);
         fold.add(&self.rows);
@@ -139,26 +138,26 @@ impl Made {
         }
     }
 
-    /// Writes it to the new folder `dir`, as long as its rows are.
+    /// Writes the recording to the new directory `dir`, with the duration of its rows.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn record(self, dir: &Path) {
         self.record_with(dir, &[], &EpisodeNotes::default());
     }
 
-    /// The same, with late activations and what is to be known of them.
+    /// Writes the recording with late activations and their notes.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn record_with(mut self, dir: &Path, late: &[Episode], notes: &EpisodeNotes) {
         let last = self.seq.iter().max().copied().unwrap_or_default();
         self.manifest.clock.end_ns = Some(START + Nanos::from_ms(last));
         let mut recorder = Recorder::create(dir, self.manifest).expect("is new");
         recorder.append(&self.rows).expect("there is room");
         let mut episodes = EpisodeWriter::new(recorder.folder());
-        for one in late {
-            episodes.append(one).expect("there is room");
+        for episode in late {
+            episodes.append(episode).expect("there is room");
         }
         if !late.is_empty() {
             episodes.finish(notes).expect("there is room");
@@ -166,7 +165,7 @@ impl Made {
         recorder.finish(State::Complete).expect("there is room");
     }
 
-    /// What `laggard show --json` says of it.
+    /// Returns the report of `laggard show --json`.
     pub fn report(&self) -> RecordingReport {
         recording(self.measured(), false)
     }

@@ -217,8 +217,8 @@ fn what_is_no_trace_is_an_error_that_names_the_file() {
     std::fs::write(dir.path().join("empty.etl"), "").unwrap();
 
     for (file, said) in [
-        ("text.etl", "70 bytes are no trace of Windows"),
-        ("empty.etl", "0 bytes are no trace of Windows"),
+        ("text.etl", "not a Windows trace: the file has 70 bytes"),
+        ("empty.etl", "not a Windows trace: the file has 0 bytes"),
         ("", "is no file"),
         ("absent.etl", "No such file"),
     ] {

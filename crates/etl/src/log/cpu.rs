@@ -1,4 +1,4 @@
-//! What one CPU did.
+//! Events of one CPU.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -7,14 +7,14 @@ use laggard_model::{
     Activity, Address, FlightEvent, Happening, Nanos, StackSample, Tid, windows_priority,
 };
 
-/// Most of a call chain that is kept.
+/// Maximum number of frames of a call chain.
 const MOST_FRAMES: usize = 32;
-/// Handlers that ended so long after a window may have begun in it.
+/// Maximum time after a window at which a handler of the window ends.
 const LATER: Nanos = Nanos::from_ms(100);
-/// Where the kernel's half of the addresses begins.
+/// Start of the kernel's half of the addresses.
 const KERNEL: u64 = 0x8000_0000_0000_0000;
 
-/// A switch from one thread to another.
+/// Context switch.
 #[derive(Clone, Debug)]
 pub(super) struct LoggedSwitch {
     pub(super) at: Nanos,
@@ -38,13 +38,13 @@ enum Entry {
     Sample {
         at: Nanos,
         thread: Tid,
-        /// The innermost first.
+        /// Innermost first.
         frames: Vec<u64>,
     },
 }
 
 impl Entry {
-    /// When it was told.
+    /// Returns the timestamp.
     const fn at(&self) -> Nanos {
         match self {
             Self::Switch(LoggedSwitch { at, .. }) | Self::Sample { at, .. } => *at,
@@ -53,14 +53,14 @@ impl Entry {
     }
 }
 
-/// The newest entries of one CPU.
+/// Newest entries of one CPU.
 #[derive(Debug)]
 pub(super) struct CpuLog {
-    /// In order of time.
+    /// In time order.
     entries: VecDeque<Entry>,
     most: usize,
     gone_to: Nanos,
-    /// Who came with the newest switch.
+    /// Thread of the newest switch.
     last: Option<Tid>,
     unseen: u64,
 }
@@ -76,12 +76,13 @@ impl CpuLog {
         }
     }
 
-    /// Up to when entries have gone.
+    /// Returns the time up to which entries were dropped.
     pub(super) const fn gone_to(&self) -> Nanos {
         self.gone_to
     }
 
-    /// Switches that were not told, at least: another left than had come.
+    /// Returns the minimum number of missing switches: another thread was switched out
+    /// than the recorded one.
     pub(super) const fn unseen(&self) -> u64 {
         self.unseen
     }
@@ -92,7 +93,8 @@ impl CpuLog {
         self.add(Entry::Switch(switch));
     }
 
-    /// A handler ended. One that took no tick of the clock took nothing.
+    /// Adds a handler that ended. A handler within one tick of the clock has no
+    /// duration.
     pub(super) fn ran(&mut self, activity: Activity, begun: Nanos, ended: Nanos) {
         if begun < ended {
             self.add(Entry::Handler {
@@ -103,21 +105,21 @@ impl CpuLog {
         }
     }
 
-    pub(super) fn sampled(&mut self, at: Nanos, thread: Tid, address: u64) {
+    pub(super) fn sampled(&mut self, time: Nanos, thread: Tid, address: u64) {
         self.add(Entry::Sample {
-            at,
+            at: time,
             thread,
             frames: vec![address],
         });
     }
 
-    /// The call chain of a sample that was told before: its kernel part, or the user part
-    /// that follows.
-    pub(super) fn called(&mut self, of: Nanos, thread: Tid, chain: &[u64]) {
-        let first = self.entries.partition_point(|one| one.at() < of);
+    /// Adds the call chain of an earlier sample: its kernel part, or the following user
+    /// part.
+    pub(super) fn called(&mut self, time: Nanos, thread: Tid, chain: &[u64]) {
+        let first = self.entries.partition_point(|entry| entry.at() < time);
         let same = self.entries.range_mut(first..);
-        let mut same = same.take_while(|one| one.at() == of);
-        let found = same.find_map(|one| match one {
+        let mut same = same.take_while(|entry| entry.at() == time);
+        let sample = same.find_map(|entry| match entry {
             Entry::Sample {
                 thread: its,
                 frames,
@@ -125,19 +127,19 @@ impl CpuLog {
             } if *its == thread => Some(frames),
             Entry::Sample { .. } | Entry::Switch(_) | Entry::Handler { .. } => None,
         });
-        if let Some(frames) = found {
-            // The first of a chain is where the sample was.
-            let known = usize::from(frames.len() == 1 && frames.first() == chain.first());
+        if let Some(frames) = sample {
+            // The first frame of a chain is the address of the sample.
+            let kept = usize::from(frames.len() == 1 && frames.first() == chain.first());
             let room = MOST_FRAMES.saturating_sub(frames.len());
-            frames.extend(chain.iter().skip(known).take(room));
+            frames.extend(chain.iter().skip(kept).take(room));
         }
     }
 
-    /// When a thread was switched in the next time, from `from` on.
+    /// Returns the time of the next switch to a thread, from `from`.
     pub(super) fn next_switch(&self, from: Nanos) -> Option<Nanos> {
-        let first = self.entries.partition_point(|one| one.at() < from);
+        let first = self.entries.partition_point(|entry| entry.at() < from);
         let mut later = self.entries.range(first..);
-        later.find_map(|one| match one {
+        later.find_map(|entry| match entry {
             Entry::Switch(switch) => Some(switch.at),
             Entry::Handler { .. } | Entry::Sample { .. } => None,
         })
@@ -152,23 +154,26 @@ impl CpuLog {
         {
             self.gone_to = self.gone_to.max(oldest.at());
         }
-        let at = entry.at();
-        let is_newest = self.entries.back().is_none_or(|last| last.at() <= at);
+        let time = entry.at();
+        let is_newest = self.entries.back().is_none_or(|last| last.at() <= time);
         if is_newest {
             self.entries.push_back(entry)
         } else {
-            let place = self.entries.partition_point(|one| one.at() <= at);
+            let place = self.entries.partition_point(|entry| entry.at() <= time);
             self.entries.insert(place, entry);
         }
     }
 
-    /// What happened from `from` to `to`, after the switch to who ran as that began.
+    /// Returns the events from `from` to `to`, after the switch to the thread that ran
+    /// at the start.
     pub(super) fn events(&self, from: Nanos, to: Nanos) -> Vec<FlightEvent> {
-        let begin = self.entries.partition_point(|one| one.at() <= from);
+        let begin = self.entries.partition_point(|entry| entry.at() <= from);
         let before = self.entries.range(..begin).rev();
-        let before = before.filter(|one| matches!(one, Entry::Switch(_))).take(1);
+        let before = before
+            .filter(|entry| matches!(entry, Entry::Switch(_)))
+            .take(1);
         let within = self.entries.range(begin..);
-        let within = within.take_while(|one| one.at() <= to + LATER);
+        let within = within.take_while(|entry| entry.at() <= to + LATER);
         let mut events: Vec<Ordered> = Vec::new();
         let mut last = None;
         for entry in before.chain(within) {
@@ -185,25 +190,27 @@ impl CpuLog {
                 Entry::Switch(_) | Entry::Handler { .. } | Entry::Sample { .. } => {}
             }
         }
-        events.sort_by_key(|one| (one.event.at_ns, one.rank, one.within));
-        events.into_iter().map(|one| one.event).collect()
+        events.sort_by_key(|ordered| (ordered.event.at_ns, ordered.rank, ordered.within));
+        events.into_iter().map(|ordered| ordered.event).collect()
     }
 
-    /// The samples from `from` to `to`; `process` says whose a thread is.
+    /// Returns the samples from `from` to `to`; `process` returns the process of a
+    /// thread.
     pub(super) fn samples(
         &self,
         from: Nanos,
         to: Nanos,
         process: impl Fn(Tid) -> u32,
     ) -> Vec<StackSample> {
-        let begin = self.entries.partition_point(|one| one.at() < from);
+        let begin = self.entries.partition_point(|entry| entry.at() < from);
         let within = self.entries.range(begin..);
-        let within = within.take_while(|one| one.at() <= to);
+        let within = within.take_while(|entry| entry.at() <= to);
         let sample = |entry: &Entry| match entry {
             Entry::Sample { at, thread, frames } => {
                 let is_kernel = |address: &&u64| **address >= KERNEL;
                 let (kernel, user): (Vec<&u64>, Vec<&u64>) = frames.iter().partition(is_kernel);
-                let addresses = |all: Vec<&u64>| all.into_iter().copied().map(Address).collect();
+                let addresses =
+                    |frames: Vec<&u64>| frames.into_iter().copied().map(Address).collect();
                 Some(StackSample {
                     at_ns: *at,
                     tid: *thread,
@@ -219,9 +226,9 @@ impl CpuLog {
     }
 }
 
-/// An event with its place among those of the same instant: what ends does so before
-/// another thread comes, and that one before what begins; within the same sort the inner
-/// one ends first and the outer one begins first.
+/// Event with its order among events of the same time. Ends precede the next switch,
+/// which precedes starts. Of several ends the inner one is first; of several starts the
+/// outer one.
 #[derive(Debug)]
 struct Ordered {
     event: FlightEvent,
@@ -230,7 +237,7 @@ struct Ordered {
 }
 
 impl Ordered {
-    /// `last`: who came with the switch before, where that is known.
+    /// Converts a switch. `last` is the thread of the previous switch, if known.
     fn switch(switch: &LoggedSwitch, last: Option<Tid>) -> Self {
         let what = Happening::Switch {
             tid: switch.to,

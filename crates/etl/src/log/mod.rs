@@ -1,5 +1,5 @@
-//! What the kernel of a Windows that runs tells, kept for some seconds: what each CPU
-//! did, and when the threads that measure could run and did.
+//! Kernel events of a running Windows, kept for some seconds: the activity of each CPU,
+//! and the times at which the measuring threads became ready and ran.
 
 mod cpu;
 mod names;
@@ -18,23 +18,23 @@ use way::Ways;
 
 use crate::tally::Drivers;
 
-/// Most spans in which events were lost that are kept, the newest.
+/// Maximum number of spans with lost events; the newest are kept.
 const MOST_GAPS: usize = 64;
-/// Most CPUs: what says that it is another's is not believed.
+/// Maximum number of CPUs; events of others are ignored.
 const MOST_CPUS: u16 = 2_048;
 
-/// How much is kept, and by which clock.
+/// Size and clock of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogPlan {
-    /// Entries of each CPU at most: the oldest go first.
+    /// Maximum number of entries per CPU; the oldest are dropped.
     pub entries: usize,
-    /// How far apart samples are; `None`: none are taken.
+    /// Sampling interval; `None` without samples.
     pub sampled: Option<Nanos>,
-    /// From the ticks of the performance counter to the clock of activations.
+    /// Conversion from ticks of the performance counter to the clock of activations.
     pub clock: fn(u64) -> Nanos,
 }
 
-/// The newest of what the kernel told.
+/// Newest kernel events.
 #[derive(Debug)]
 pub struct KernelLog {
     plan: LogPlan,
@@ -48,7 +48,7 @@ pub struct KernelLog {
 }
 
 impl KernelLog {
-    /// With nothing in it.
+    /// Creates an empty log.
     pub fn new(plan: LogPlan) -> Self {
         Self {
             plan,
@@ -62,22 +62,22 @@ impl KernelLog {
         }
     }
 
-    /// Keeps the way of these threads from now on.
+    /// Records the wakeups of these threads from now.
     pub fn watch(&mut self, threads: impl IntoIterator<Item = Tid>) {
         self.ways.watch(threads);
     }
 
-    /// Takes in an event; those of a CPU may come a little out of order.
+    /// Adds an event. Events of a CPU may be slightly out of order.
     pub fn add(&mut self, event: &TraceEvent<'_>) {
-        let Some(told) = decode(event).known(&mut self.unreadable) else {
+        let Some(decoded) = decode(event).known(&mut self.unreadable) else {
             return;
         };
-        let Some(at) = self.time(event) else {
+        let Some(time) = self.time(event) else {
             self.unreadable += 1;
             return;
         };
-        self.newest = self.newest.max(at);
-        match told {
+        self.newest = self.newest.max(time);
+        match decoded {
             KernelEvent::Handler {
                 sort,
                 begun,
@@ -86,7 +86,7 @@ impl KernelLog {
             } => {
                 let begun = (self.plan.clock)(begun);
                 if let Some(log) = self.cpu(event.cpu) {
-                    log.ran(activity(sort, routine), begun, at);
+                    log.ran(activity(sort, routine), begun, time);
                 }
             }
             KernelEvent::Switch {
@@ -99,7 +99,7 @@ impl KernelLog {
                 let name = self.names.of(to);
                 if let Some(log) = self.cpu(event.cpu) {
                     log.switched(LoggedSwitch {
-                        at,
+                        at: time,
                         to: Tid(to),
                         name,
                         from: Tid(from),
@@ -108,20 +108,20 @@ impl KernelLog {
                         preempts,
                     });
                 }
-                self.ways.ran(to, at);
+                self.ways.ran(to, time);
             }
-            KernelEvent::Ready { thread } => self.ways.ready(thread, at, event.cpu),
+            KernelEvent::Ready { thread } => self.ways.ready(thread, time, event.cpu),
             KernelEvent::Sample {
                 address, thread, ..
             } => {
                 if let Some(log) = self.cpu(event.cpu) {
-                    log.sampled(at, Tid(thread), address);
+                    log.sampled(time, Tid(thread), address);
                 }
             }
             KernelEvent::Stack { of, thread, frames } => {
-                let of = (self.plan.clock)(of);
+                let sample_time = (self.plan.clock)(of);
                 if let Some(log) = self.cpu(event.cpu) {
-                    log.called(of, Tid(thread), &frames);
+                    log.called(sample_time, Tid(thread), &frames);
                 }
             }
             KernelEvent::Image {
@@ -137,7 +137,7 @@ impl KernelLog {
         }
     }
 
-    /// Events were lost between these instants.
+    /// Records that events were lost in this span.
     pub fn lost(&mut self, gap: Span) {
         if self.gaps.len() == MOST_GAPS {
             self.gaps.pop_front();
@@ -145,28 +145,29 @@ impl KernelLog {
         self.gaps.push_back(gap);
     }
 
-    /// When the newest event was.
+    /// Returns the time of the newest event.
     pub const fn newest(&self) -> Nanos {
         self.newest
     }
 
-    /// Events that could not be read: of a version before Windows 7, or damaged.
+    /// Returns the number of unreadable events: of a version before Windows 7, or
+    /// damaged.
     pub const fn unreadable(&self) -> u64 {
         self.unreadable
     }
 
-    /// Switches that were not told, at least.
+    /// Returns the minimum number of missing switches.
     pub fn unseen_switches(&self) -> u64 {
         self.cpus.values().map(CpuLog::unseen).sum()
     }
 
-    /// When `thread`, which is watched, could run and ran, of what it waited for from
-    /// `from` on and got by `to`. What was before is forgotten.
+    /// Returns the times at which `thread`, which is watched, became ready and ran, for
+    /// a wait from `from` that ended by `to`. Earlier times are dropped.
     pub fn way(&mut self, thread: Tid, from: Nanos, to: Nanos) -> Way {
         self.ways.way(thread, from, to)
     }
 
-    /// What is known of a CPU from `from` to `to`.
+    /// Returns the trace data of a CPU from `from` to `to`.
     pub fn evidence(&self, cpu: u16, from: Nanos, to: Nanos) -> Evidence {
         let margin = self.plan.sampled.unwrap_or_default() * 2;
         let empty = CpuLog::new(0);
@@ -185,8 +186,8 @@ impl KernelLog {
         }
     }
 
-    /// When nothing is known of a CPU: where events were lost, up to the switch that says
-    /// who runs, and where they have not come yet.
+    /// Returns the spans without trace data of a CPU: lost events, up to the switch
+    /// that shows the running thread, and events that have not arrived.
     fn gaps(&self, log: &CpuLog, from: Nanos, to: Nanos) -> Vec<Span> {
         let lost = self.gaps.iter().map(|gap| Span {
             to_ns: log.next_switch(gap.to_ns).unwrap_or(Nanos::MAX),
@@ -200,11 +201,11 @@ impl KernelLog {
             from_ns: gap.from_ns.max(from),
             to_ns: gap.to_ns.min(to),
         };
-        let all = lost.chain([unborn]).map(within);
-        all.filter(|gap| gap.from_ns < gap.to_ns).collect()
+        let gaps = lost.chain([unborn]).map(within);
+        gaps.filter(|gap| gap.from_ns < gap.to_ns).collect()
     }
 
-    /// The driver and the place in it at an address of the kernel.
+    /// Returns the driver and the offset in it of a kernel address.
     pub fn symbol(&self, address: Address) -> Symbol {
         match self.drivers.current_place(address.0) {
             Some(name) => Symbol {
@@ -218,7 +219,7 @@ impl KernelLog {
         }
     }
 
-    /// The threads that a process has, or had.
+    /// Returns the current and former threads of a process.
     pub fn threads_of(&self, process: u32) -> BTreeSet<Tid> {
         self.names.threads_of(process)
     }

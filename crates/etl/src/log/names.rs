@@ -1,4 +1,4 @@
-//! By which name a thread is told: that of its process' image.
+//! Names of threads: the image names of their processes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,12 +6,12 @@ use laggard_model::Tid;
 
 use crate::kernel::{ProcessNote, ThreadNote};
 
-/// Most threads and processes that are kept at a time.
-const MOST: usize = 65_536;
-/// Longest name that is kept, characters.
-const LONGEST: usize = 64;
+/// Maximum number of threads and processes.
+const MAX_THREADS: usize = 65_536;
+/// Maximum length of a name, characters.
+const MAX_NAME_CHARS: usize = 64;
 
-/// The processes of threads, and their names.
+/// Processes of threads, and their names.
 #[derive(Debug, Default)]
 pub(super) struct ThreadNames {
     processes: HashMap<u32, u32>,
@@ -19,30 +19,30 @@ pub(super) struct ThreadNames {
 }
 
 impl ThreadNames {
-    /// A process is there.
+    /// Adds a process.
     pub(super) fn is_process(&mut self, process: ProcessNote) {
-        if self.names.len() < MOST || self.names.contains_key(&process.id) {
-            let name = process.name.chars().take(LONGEST).collect();
+        if self.names.len() < MAX_THREADS || self.names.contains_key(&process.id) {
+            let name = process.name.chars().take(MAX_NAME_CHARS).collect();
             self.names.insert(process.id, name);
         }
     }
 
-    /// A thread is there. Its number may have been another's.
+    /// Adds a thread. Its ID may have belonged to another one.
     pub(super) fn is_thread(&mut self, thread: ThreadNote) {
-        if self.processes.len() < MOST || self.processes.contains_key(&thread.id) {
+        if self.processes.len() < MAX_THREADS || self.processes.contains_key(&thread.id) {
             self.processes.insert(thread.id, thread.process);
         }
     }
 
-    /// A thread ended. What it did is told by its name for as long as nobody else has its
-    /// number; where there is no more room, no longer.
+    /// Marks a thread as ended. Its name stays until its ID is reused, if there is
+    /// room.
     pub(super) fn ended(&mut self, thread: ThreadNote) {
-        if self.processes.len() >= MOST / 2 {
+        if self.processes.len() >= MAX_THREADS / 2 {
             self.processes.remove(&thread.id);
         }
     }
 
-    /// The name of a thread; of one of which nothing is known, its number.
+    /// Returns the name of a thread, or its ID if it is unknown.
     pub(super) fn of(&self, thread: u32) -> String {
         if thread == 0 {
             return "Idle".into();
@@ -57,8 +57,8 @@ impl ThreadNames {
     }
 
     pub(super) fn threads_of(&self, process: u32) -> BTreeSet<Tid> {
-        let all = self.processes.iter();
-        let its = all.filter(|(_, its)| **its == process);
+        let processes = self.processes.iter();
+        let its = processes.filter(|(_, its)| **its == process);
         its.map(|(thread, _)| Tid(*thread)).collect()
     }
 }

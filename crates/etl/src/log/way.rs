@@ -1,18 +1,18 @@
-//! The way of a thread that measures: from its timer to the CPU.
+//! Wakeups of the measuring threads: from the timer to the CPU.
 
 use std::collections::{HashMap, VecDeque};
 
 use laggard_model::{Nanos, Tid};
 
-/// Most instants that are kept of a thread: more than it can have before it is asked for.
-const MOST: usize = 1 << 16;
+/// Maximum number of times that are kept per thread between two queries.
+const MAX_TIMES: usize = 1 << 16;
 
-/// When a thread could run, and when it did.
+/// Time at which a thread became ready, and time at which it ran.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Way {
-    /// It was made ready, by code on this CPU.
+    /// Time, and CPU whose code made it ready.
     pub ready: Option<(Nanos, u16)>,
-    /// It was switched in.
+    /// Time of the switch to it.
     pub ran: Option<Nanos>,
 }
 
@@ -22,7 +22,7 @@ enum Step {
     Ran,
 }
 
-/// The newest instants of each thread that is watched.
+/// Newest times of each watched thread.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     threads: HashMap<u32, VecDeque<(Nanos, Step)>>,
@@ -35,47 +35,48 @@ impl Ways {
         }
     }
 
-    pub(super) fn ready(&mut self, thread: u32, at: Nanos, cpu: u16) {
-        self.add(thread, at, Step::Ready(cpu));
+    pub(super) fn ready(&mut self, thread: u32, time: Nanos, cpu: u16) {
+        self.add(thread, time, Step::Ready(cpu));
     }
 
-    pub(super) fn ran(&mut self, thread: u32, at: Nanos) {
-        self.add(thread, at, Step::Ran);
+    pub(super) fn ran(&mut self, thread: u32, time: Nanos) {
+        self.add(thread, time, Step::Ran);
     }
 
-    fn add(&mut self, thread: u32, at: Nanos, step: Step) {
+    fn add(&mut self, thread: u32, time: Nanos, step: Step) {
         let Some(steps) = self.threads.get_mut(&thread) else {
             return;
         };
-        if steps.len() >= MOST {
+        if steps.len() >= MAX_TIMES {
             steps.pop_front();
         }
-        let place = steps.partition_point(|(before, _)| *before <= at);
-        steps.insert(place, (at, step));
+        let place = steps.partition_point(|(before, _)| *before <= time);
+        steps.insert(place, (time, step));
     }
 
-    /// The first time from `from` to `to` that the thread was made ready, and that it was
-    /// switched in; what was before is forgotten, but that it could run as that began: a
-    /// timer can be early. Without the switch, what made it ready may be of what came after.
+    /// Returns the first times between `from` and `to` at which the thread was made
+    /// ready and switched in, and drops earlier times. If it was ready at the start,
+    /// that counts, because a timer can be early. Without the switch, the ready time
+    /// may belong to the next wait.
     pub(super) fn way(&mut self, thread: Tid, from: Nanos, to: Nanos) -> Way {
         let Some(steps) = self.threads.get_mut(&thread.0) else {
             return Way::default();
         };
         let mut early = None;
-        while let Some((_, step)) = steps.pop_front_if(|(at, _)| *at < from) {
+        while let Some((_, step)) = steps.pop_front_if(|(time, _)| *time < from) {
             early = match step {
                 Step::Ready(cpu) => Some((from, cpu)),
                 Step::Ran => None,
             };
         }
-        let within = || steps.iter().take_while(|(at, _)| *at <= to);
-        let later = within().find_map(|(at, step)| match step {
-            Step::Ready(cpu) => Some((*at, *cpu)),
+        let within = || steps.iter().take_while(|(time, _)| *time <= to);
+        let later = within().find_map(|(time, step)| match step {
+            Step::Ready(cpu) => Some((*time, *cpu)),
             Step::Ran => None,
         });
         let ready = early.or(later);
         let mut ran = within().filter(|(_, step)| matches!(step, Step::Ran));
-        let ran = ran.next().map(|(at, _)| *at);
+        let ran = ran.next().map(|(time, _)| *time);
         Way {
             ready: ready.filter(|(ready, _)| ran.is_some_and(|ran| *ready <= ran)),
             ran,

@@ -1,36 +1,35 @@
-//! Whose an address is: images that the kernel has, or had, in memory.
+//! Images that the kernel has, or had, in memory, by address.
 
 use std::collections::HashMap;
 
 use crate::kernel::ImageChange;
 
-/// Most images that are kept, and most changes of what is in memory.
-const MOST: usize = 16_384;
-/// Most addresses whose last change is remembered rather than looked up.
-const MOST_REMEMBERED: usize = 16_384;
-/// Longest name that is kept, characters.
-const LONGEST: usize = 260;
-/// Where the kernel's half of the addresses begins, in 64 and in 32 bits.
+/// Maximum number of images, and of loads and unloads.
+const MAX_IMAGES: usize = 16_384;
+/// Maximum number of addresses whose last change is cached.
+const MAX_CACHED: usize = 16_384;
+/// Maximum length of a name, characters.
+const MAX_NAME_CHARS: usize = 260;
+/// Start of the kernel's half of the addresses, in 64 and in 32 bits.
 const KERNEL: u64 = 0x8000_0000_0000_0000;
 const KERNEL_32: u64 = 0x8000_0000;
 
-/// Number of changes of what is in memory at an address before some time.
+/// Number of loads and unloads at an address before some time.
 ///
-/// Between two changes the same image is there, so an address with this number
-/// names an image for good, although the trace may name the image only at its
-/// end.
+/// Between two changes the image is the same, so an address with this number identifies
+/// an image, although the trace may name the image only at its end.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ImageEpoch(u32);
 
-/// An image, and from which change to which it was there.
+/// Image with the changes that loaded and unloaded it.
 #[derive(Debug)]
 struct Image {
     base: u64,
     size: u64,
     name: String,
-    /// The change that put it there; `None`: it was there before the trace.
+    /// Change that loaded it; `None` if before the trace.
     loaded: Option<ImageEpoch>,
-    /// The change that took it away; `None`: it stayed.
+    /// Change that unloaded it; `None` if it stayed.
     unloaded: Option<ImageEpoch>,
 }
 
@@ -53,22 +52,22 @@ impl Image {
 #[derive(Debug, Default)]
 pub(crate) struct Drivers {
     images: Vec<Image>,
-    /// The addresses of each change, in the order of time: where, and how long.
+    /// Address range of each change, in time order: start and length.
     changes: Vec<(u64, u64)>,
-    /// The last change of addresses that were looked up since there was one.
+    /// Last change of addresses that were looked up since then.
     remembered: HashMap<u64, ImageEpoch>,
 }
 
 impl Drivers {
-    /// Takes in what an event says of an image of the kernel; one of a process is
-    /// left out. Events come in the order of time.
+    /// Adds the event of a kernel image, in time order. Images of processes are
+    /// skipped.
     pub(crate) fn add(&mut self, change: ImageChange, (base, size): (u64, u64), path: &str) {
         let is_kernel = base >= KERNEL || (KERNEL_32..1 << 32).contains(&base);
         if !is_kernel || size == 0 {
             return;
         }
         let name = path.rsplit(['\\', '/']).next().unwrap_or(path);
-        let name: String = name.chars().take(LONGEST).collect();
+        let name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let is_it = |image: &&mut Image| {
             image.unloaded.is_none()
                 && (image.base, image.size) == (base, size)
@@ -78,7 +77,8 @@ impl Drivers {
         match change {
             ImageChange::Present => {
                 if known.is_none() {
-                    // What is there now came with the last change, if there was one.
+                    // The image at this address came with the last change, if there was
+                    // one.
                     let loaded = self.last_change(base, size);
                     self.keep(Image {
                         base,
@@ -112,7 +112,7 @@ impl Drivers {
                 let Some(epoch) = self.changed(base, size) else {
                     return;
                 };
-                // Whatever was there is gone, also if the trace lost that event.
+                // Any earlier image is unloaded, even if the trace lost that event.
                 for image in &mut self.images {
                     if image.unloaded.is_none() && image.overlaps(base, size) {
                         image.unloaded = Some(epoch);
@@ -130,14 +130,14 @@ impl Drivers {
     }
 
     fn keep(&mut self, image: Image) {
-        if self.images.len() < MOST {
+        if self.images.len() < MAX_IMAGES {
             self.images.push(image);
         }
     }
 
-    /// Notes a change there; `None`: there were too many.
+    /// Records a change of a range; `None` if there were too many.
     fn changed(&mut self, base: u64, size: u64) -> Option<ImageEpoch> {
-        if self.changes.len() >= MOST {
+        if self.changes.len() >= MAX_IMAGES {
             return None;
         }
         self.remembered.clear();
@@ -150,7 +150,7 @@ impl Drivers {
         self.change_before(ImageEpoch(after_all), base, size)
     }
 
-    /// The last change before `epoch` of any of these addresses.
+    /// Returns the last change of any of these addresses before `epoch`.
     fn change_before(&self, epoch: ImageEpoch, base: u64, size: u64) -> Option<ImageEpoch> {
         let end = base.saturating_add(size);
         let overlaps =
@@ -160,7 +160,7 @@ impl Drivers {
         u32::try_from(place + 1).ok().map(ImageEpoch)
     }
 
-    /// The number of the last change at `address` so far.
+    /// Returns the number of the last change at `address` so far.
     pub(crate) fn epoch(&mut self, address: u64) -> ImageEpoch {
         if self.changes.is_empty() {
             return ImageEpoch::default();
@@ -169,41 +169,42 @@ impl Drivers {
             return *epoch;
         }
         let epoch = self.last_change(address, 1).unwrap_or_default();
-        if self.remembered.len() < MOST_REMEMBERED {
+        if self.remembered.len() < MAX_CACHED {
             self.remembered.insert(address, epoch);
         }
         epoch
     }
 
-    /// The image at `address` then, and how far into it that is; `None`: none is
-    /// known there, or there were two.
+    /// Returns the image at `address` at that time, and the offset in it; `None` if
+    /// unknown or ambiguous.
     fn find(&self, (address, epoch): (u64, ImageEpoch)) -> Option<(&str, u64)> {
         let holds = |image: &&Image| image.holds(address) && image.is_there(epoch);
-        let mut found = self.images.iter().filter(holds);
-        let image = found.next()?;
-        found
+        let mut images = self.images.iter().filter(holds);
+        let image = images.next()?;
+        images
             .all(|other| other.name == image.name && other.base == image.base)
             .then(|| (image.name.as_str(), address - image.base))
     }
 
-    /// The image and the place in it that are at `address` now.
+    /// Returns the image and the offset at `address` now.
     pub(crate) fn current_place(&self, address: u64) -> Option<String> {
         let epoch = self.last_change(address, 1).unwrap_or_default();
         self.place((address, epoch))
     }
 
-    pub(crate) fn driver(&self, at: (u64, ImageEpoch)) -> String {
-        self.find(at)
+    pub(crate) fn driver(&self, place: (u64, ImageEpoch)) -> String {
+        self.find(place)
             .map_or_else(|| "unknown".into(), |(name, _)| name.into())
     }
 
-    pub(crate) fn routine(&self, at: (u64, ImageEpoch)) -> String {
-        self.place(at).unwrap_or_else(|| format!("{:#x}", at.0))
+    pub(crate) fn routine(&self, place: (u64, ImageEpoch)) -> String {
+        self.place(place)
+            .unwrap_or_else(|| format!("{:#x}", place.0))
     }
 
-    /// The same, where an image is known there.
-    fn place(&self, at: (u64, ImageEpoch)) -> Option<String> {
-        let (name, into) = self.find(at)?;
+    /// Returns the image and the offset, if the image is known.
+    fn place(&self, place: (u64, ImageEpoch)) -> Option<String> {
+        let (name, into) = self.find(place)?;
         Some(format!("{name}+{into:#x}"))
     }
 }
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_that_of_the_one_driver_that_was_there() {
+    fn address_belongs_to_the_only_driver_that_was_there() {
         let mut drivers = Drivers::default();
         present(&mut drivers, BASE, r"\SystemRoot\System32\drivers\ndis.sys");
         present(&mut drivers, BASE, r"\SystemRoot\System32\drivers\ndis.sys");
@@ -227,26 +228,29 @@ mod tests {
         present(&mut drivers, BASE + 0x1800, "b.sys");
         drivers.add(ImageChange::Present, (0x7717_0000, u64::MAX), "user.dll");
 
-        let at = |address| (address, ImageEpoch::default());
-        assert_eq!(drivers.routine(at(BASE + 0x12)), "ndis.sys+0x12");
-        assert_eq!(drivers.driver(at(BASE + 0xfff)), "ndis.sys");
-        assert_eq!(drivers.driver(at(BASE + 0x17ff)), "a.sys");
+        let address_now = |address| (address, ImageEpoch::default());
+        assert_eq!(drivers.routine(address_now(BASE + 0x12)), "ndis.sys+0x12");
+        assert_eq!(drivers.driver(address_now(BASE + 0xfff)), "ndis.sys");
+        assert_eq!(drivers.driver(address_now(BASE + 0x17ff)), "a.sys");
         assert_eq!(
-            drivers.driver(at(BASE + 0x1800)),
+            drivers.driver(address_now(BASE + 0x1800)),
             "unknown",
             "two were there"
         );
-        assert_eq!(drivers.routine(at(BASE + 0x1800)), "0xfffff80100001800");
         assert_eq!(
-            drivers.driver(at(0x7717_0001)),
+            drivers.routine(address_now(BASE + 0x1800)),
+            "0xfffff80100001800"
+        );
+        assert_eq!(
+            drivers.driver(address_now(0x7717_0001)),
             "unknown",
             "no driver is there"
         );
     }
 
-    /// Each step of a trace, and whose the address is after it.
+    /// Each step of a trace, with the image at the address after it.
     #[test]
-    fn drivers_at_one_address_are_told_apart_by_when_they_were_there() {
+    fn drivers_at_one_address_are_distinguished_by_time() {
         use ImageChange::{Loaded, Present, Unloaded};
         let mut drivers = Drivers::default();
         let address = BASE + 0x10;
@@ -260,17 +264,17 @@ mod tests {
             (Present, "fourth.sys", "fourth.sys"),
             (Unloaded, "fourth.sys", "unknown"),
         ];
-        let mut seen = vec![("first.sys", drivers.epoch(address))];
+        let mut epochs = vec![("first.sys", drivers.epoch(address))];
         for (change, name, then) in steps {
             drivers.add(change, (BASE, 0x1000), name);
-            seen.push((then, drivers.epoch(address)));
+            epochs.push((then, drivers.epoch(address)));
         }
-        // Named at the end of the trace only.
+        // Named only at the end of the trace.
         drivers.add(Present, (BASE, 0x1000), "fifth.sys");
         drivers.add(Present, (BASE + 0x4000, 0x1000), "apart.sys");
-        seen.last_mut().unwrap().0 = "fifth.sys";
+        epochs.last_mut().unwrap().0 = "fifth.sys";
 
-        for (name, epoch) in seen {
+        for (name, epoch) in epochs {
             assert_eq!(drivers.driver((address, epoch)), name, "after {epoch:?}");
         }
         let before = (BASE + 0x4000, ImageEpoch::default());

@@ -1,6 +1,5 @@
-//! What a trace tells of latency, added up event by event: how long handlers
-//! ran, how long threads that were ready waited for a CPU, and how long threads
-//! waited for pages. Memory is bounded whatever the trace holds.
+//! Latency statistics of a trace: durations of handlers, waits of ready threads for a
+//! CPU, and waits for pages. Memory is bounded for any trace.
 
 mod drivers;
 mod threads;
@@ -17,15 +16,15 @@ pub(crate) use drivers::Drivers;
 pub use drivers::ImageEpoch;
 pub use threads::{ThreadTallies, ThreadTally};
 
-/// Most routines that are told apart.
+/// Maximum number of separate routines.
 const MOST_ROUTINES: usize = 16_384;
-/// A handler or a fault that took longer did not: it would have stopped the
-/// machine. Its beginning is not in the trace's time.
+/// Maximum plausible duration of a handler or a fault: a longer one would have stopped
+/// the machine, so its start is outside the trace's time.
 const IMPLAUSIBLE: Nanos = Nanos::from_secs(60);
 
 impl RoutineSort {
-    /// What Microsoft recommends: an ISR runs 25 us at most, a DPC 100 us (Windows
-    /// driver documentation, "Example 15: Measuring DPC/ISR Time").
+    /// Returns Microsoft's recommended maximum: 25 us for an ISR, 100 us for a DPC
+    /// (Windows driver documentation, "Example 15: Measuring DPC/ISR Time").
     pub const fn limit(self) -> Nanos {
         match self {
             Self::Isr => Nanos::from_us(25),
@@ -34,46 +33,45 @@ impl RoutineSort {
     }
 }
 
-/// A routine that ran as a handler.
+/// Statistics of a handler's routine.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerTally {
-    /// How long it ran each time, with whatever interrupted it.
+    /// Durations, including interruptions.
     pub times: Histogram,
-    /// How often longer than [`RoutineSort::limit`].
+    /// Number of runs longer than [`RoutineSort::limit`].
     pub over_limit: u64,
 }
 
 impl HandlerTally {
-    /// Adds all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.times.merge(&other.times);
         self.over_limit += other.over_limit;
     }
 }
 
-/// Where a CPU was when it was looked at.
+/// Statistics of CPU samples.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SampleTally {
-    /// How often CPUs were looked at.
+    /// Number of samples.
     pub all: u64,
-    /// How often there was a DPC.
+    /// Number of samples in a DPC.
     pub in_dpc: u64,
-    /// How often there was an ISR.
+    /// Number of samples in an ISR.
     pub in_isr: u64,
-    /// How often there was nothing to do.
+    /// Number of samples of an idle CPU.
     pub idle: u64,
 }
 
-/// What a single time is of.
+/// Subject of a duration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ToldOf {
     /// A handler ran.
     Handler {
-        /// Which sort.
         sort: RoutineSort,
-        /// Its address.
+        /// Address of the routine.
         routine: u64,
-        /// When its image was in memory, for [`TraceTally::driver`].
+        /// Time of its image in memory, for [`TraceTally::driver`].
         epoch: ImageEpoch,
     },
     /// A thread waited for a CPU and then ran with this priority.
@@ -82,51 +80,48 @@ pub enum ToldOf {
     HardFault,
 }
 
-/// A single time that a trace tells.
+/// Single duration in a trace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimeTold {
-    /// Of what.
     pub of: ToldOf,
-    /// The CPU on which it ended.
+    /// CPU on which it ended.
     pub cpu: u16,
-    /// When it began, in ticks of the trace's clock.
+    /// Start, ticks of the trace's clock.
     pub begun: i64,
-    /// When it ended, in the same.
+    /// End, ticks of the trace's clock.
     pub ended: i64,
-    /// How long it took.
     pub took: Nanos,
 }
 
-/// What a trace tells of latency.
+/// Latency statistics of a trace.
 #[derive(Debug)]
 pub struct TraceTally {
     header: TraceHeader,
-    /// Events of all sorts.
+    /// Number of events of all kinds.
     pub events: u64,
-    /// When the first and the last of those counted below were, in ticks.
+    /// Times of the first and last event counted below, ticks.
     span: Option<(i64, i64)>,
     handlers: HashMap<(RoutineSort, u64, ImageEpoch), HandlerTally>,
-    /// When the first event of all was, in ticks.
+    /// Time of the first event, ticks.
     first: Option<i64>,
-    /// Runs of routines beyond those that are told apart.
+    /// Number of runs of routines beyond the separate ones.
     pub crowded: u64,
     drivers: Drivers,
-    /// What is told of threads.
     pub threads: ThreadTallies,
-    /// What samples tell.
     pub samples: SampleTally,
-    /// Events that should have been read and could not be.
+    /// Number of known events that could not be decoded.
     pub unreadable: u64,
-    /// Handlers and faults that begin outside of the trace's time.
+    /// Number of handlers and faults that start outside the trace's time.
     pub implausible: u64,
-    /// Handlers and faults that began before the first event, and ended after it.
+    /// Number of handlers and faults that started before the first event and ended
+    /// after it.
     pub early: u64,
-    /// Batches of switches, which are not read.
+    /// Number of batches of switches, which are not decoded.
     pub batches: u64,
 }
 
 impl TraceTally {
-    /// Of a trace that says this of itself, and nothing counted yet.
+    /// Creates empty statistics for a trace with this header.
     pub fn new(header: &TraceHeader) -> Self {
         Self {
             header: header.clone(),
@@ -145,22 +140,22 @@ impl TraceTally {
         }
     }
 
-    /// Adds an event; events come in the order of time.
+    /// Adds an event, in time order.
     pub fn add(&mut self, event: &TraceEvent<'_>) {
         self.add_and_tell(event, |_| ());
     }
 
-    /// The same, and hands each time that is counted to `tell`, when it ended: as many
-    /// as histograms and [`Self::crowded`] count.
+    /// Adds an event and passes each counted duration to `tell` at its end: as many as
+    /// histograms and [`Self::crowded`] count.
     pub fn add_and_tell(&mut self, event: &TraceEvent<'_>, mut tell: impl FnMut(TimeTold)) {
         self.events += 1;
         if event.ticks != 0 {
             self.first.get_or_insert(event.ticks);
         }
-        let Some(told) = decode(event).known(&mut self.unreadable) else {
+        let Some(decoded) = decode(event).known(&mut self.unreadable) else {
             return;
         };
-        match told {
+        match decoded {
             KernelEvent::Handler {
                 sort,
                 begun,
@@ -170,12 +165,12 @@ impl TraceTally {
                 let epoch = self.drivers.epoch(routine);
                 let handler = (sort, routine, epoch);
                 if let Some((begun, took)) = self.ran(event.ticks, begun, handler) {
-                    let of = ToldOf::Handler {
+                    let subject = ToldOf::Handler {
                         sort,
                         routine,
                         epoch,
                     };
-                    tell(Self::told(of, event, (begun, took)));
+                    tell(Self::told(subject, event, (begun, took)));
                 }
             }
             KernelEvent::HardFault { begun, thread } => match self.took(begun, event.ticks) {
@@ -202,8 +197,8 @@ impl TraceTally {
                     |begin, end| header.between(begin, end),
                 );
                 if let Some(wait) = ended {
-                    let of = ToldOf::Ready(priority);
-                    tell(Self::told(of, event, (wait.since, wait.took)));
+                    let subject = ToldOf::Ready(priority);
+                    tell(Self::told(subject, event, (wait.since, wait.took)));
                 }
             }
             KernelEvent::Ready { thread } => {
@@ -236,18 +231,18 @@ impl TraceTally {
         }
     }
 
-    /// How long the trace tells of what is counted here; `None`: it does not.
+    /// Returns the time that the counted events cover; `None` without any.
     pub fn span(&self) -> Option<Nanos> {
         let (first, last) = self.span?;
         self.header.between(first, last)
     }
 
-    /// Handlers by sort and by routine, as `ndis.sys+0x1234`.
+    /// Returns handlers by kind and routine, such as `ndis.sys+0x1234`.
     pub fn routines(&self) -> BTreeMap<(RoutineSort, String), HandlerTally> {
         self.by(Drivers::routine)
     }
 
-    /// Handlers by sort and by driver, as `ndis.sys`.
+    /// Returns handlers by kind and driver, such as `ndis.sys`.
     pub fn drivers(&self) -> BTreeMap<(RoutineSort, String), HandlerTally> {
         self.by(Drivers::driver)
     }
@@ -256,17 +251,21 @@ impl TraceTally {
         &self,
         name: impl Fn(&Drivers, (u64, ImageEpoch)) -> String,
     ) -> BTreeMap<(RoutineSort, String), HandlerTally> {
-        let mut all: BTreeMap<_, HandlerTally> = BTreeMap::new();
+        let mut handlers: BTreeMap<_, HandlerTally> = BTreeMap::new();
         for ((sort, routine, epoch), tally) in &self.handlers {
             let key = (*sort, name(&self.drivers, (*routine, *epoch)));
-            all.entry(key).or_default().merge(tally);
+            handlers.entry(key).or_default().merge(tally);
         }
-        all
+        handlers
     }
 
-    const fn told(of: ToldOf, event: &TraceEvent<'_>, (begun, took): (i64, Nanos)) -> TimeTold {
+    const fn told(
+        subject: ToldOf,
+        event: &TraceEvent<'_>,
+        (begun, took): (i64, Nanos),
+    ) -> TimeTold {
         TimeTold {
-            of,
+            of: subject,
             cpu: event.cpu,
             begun,
             ended: event.ticks,
@@ -274,8 +273,8 @@ impl TraceTally {
         }
     }
 
-    /// The driver whose image held `address` then, as `ndis.sys`; `unknown` where none
-    /// is known there.
+    /// Returns the driver whose image contained `address` at that time, such as
+    /// `ndis.sys`, or `unknown`.
     pub fn driver(&self, address: u64, epoch: ImageEpoch) -> String {
         self.drivers.driver((address, epoch))
     }
@@ -285,7 +284,7 @@ impl TraceTally {
         self.span = Some((first, ticks));
     }
 
-    /// Adds what began and ended then.
+    /// Extends the covered time to this start and end.
     fn lasted(&mut self, begun: i64, ended: i64) {
         self.lasts(ended);
         if let Some((first, _)) = &mut self.span {

@@ -1,4 +1,4 @@
-//! Threads: how long each that was ready waited for a CPU, and for pages.
+//! Statistics of threads: waits of ready threads for a CPU, and waits for pages.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,79 +6,78 @@ use laggard_model::{Histogram, Nanos};
 
 use crate::kernel::{ProcessNote, ThreadNote};
 
-/// Most threads that are told apart, and most processes whose names are kept.
-const MOST_THREADS: usize = 16_384;
+/// Maximum number of separate threads, and of processes with names.
+const MAX_THREADS: usize = 16_384;
 const MOST_PROCESSES: usize = 65_536;
-/// Most threads that are there at a time and whose process is kept.
-const MOST_NOTED: usize = 65_536;
-/// Most threads that can be ready at a time.
-const MOST_READY: usize = 65_536;
-/// Longest name that is kept, characters.
-const LONGEST: usize = 260;
+/// Maximum number of simultaneous threads with known processes.
+const MAX_NOTED: usize = 65_536;
+/// Maximum number of threads that are ready at the same time.
+const MAX_READY: usize = 65_536;
+/// Maximum length of a name, characters.
+const MAX_NAME_CHARS: usize = 260;
 
-/// What is told of one thread.
+/// Statistics of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTally {
-    /// Its number; numbers of threads that ended are given anew.
+    /// Thread ID; IDs of ended threads are reused.
     pub id: u32,
-    /// The number of its process, where the trace says so.
+    /// Process ID, if the trace has it.
     pub process: Option<u32>,
-    /// Its process' name, where the trace says so.
+    /// Name of its process, if the trace has it.
     pub name: Option<String>,
-    /// From when it was made ready, or another thread took its CPU, until it ran.
+    /// Waits from the time it was made ready or preempted until it ran.
     pub ready: Histogram,
-    /// Its lowest and highest priority when it then ran.
+    /// Lowest and highest priority when it then ran.
     pub priorities: Option<(u8, u8)>,
-    /// How long it waited for pages from a disk.
+    /// Waits for pages from a disk.
     pub faults: Histogram,
 }
 
-/// A wait for a CPU that has not ended.
+/// Wait for a CPU that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// When it began, in ticks.
+    /// Start, ticks.
     since: i64,
-    /// Whether another thread took the CPU; otherwise it was made ready.
+    /// Whether another thread preempted it; otherwise it was made ready.
     is_preempted: bool,
 }
 
-/// A wait for a CPU.
+/// Ended wait for a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedWait {
-    /// When it began, in ticks.
+    /// Start, ticks.
     pub(super) since: i64,
     pub(super) took: Nanos,
 }
 
-/// What is told of all threads.
+/// Statistics of all threads.
 #[derive(Debug, Default)]
 pub struct ThreadTallies {
     threads: Vec<ThreadTally>,
     current: HashMap<u32, usize>,
-    /// The process of each thread that has no place among `threads` yet.
+    /// Process of each thread that is not yet in `threads`.
     processes: HashMap<u32, u32>,
     names: HashMap<u32, String>,
     waiting: HashMap<u32, Wait>,
-    /// From ready to run by the priority with which a thread then ran.
+    /// Waits by the priority with which the thread then ran.
     pub by_priority: BTreeMap<u8, Histogram>,
-    /// Times of threads beyond those that are told apart.
+    /// Number of waits of threads beyond the separate ones.
     pub crowded: u64,
-    /// Switches from one thread to another or to none.
+    /// Number of context switches.
     pub switches: u64,
-    /// How often a thread was made ready.
+    /// Number of times that a thread was made ready.
     pub readied: u64,
-    /// Waits that began when another thread took the CPU, of those that ended.
+    /// Number of ended waits that started with a preemption.
     pub preempted: u64,
-    /// How often a thread ran of which neither is seen: that it was made ready, or that
-    /// another took its CPU.
+    /// Number of times that a thread ran without a recorded start of its wait.
     pub resumed: u64,
-    /// How often a thread was made ready while it ran, or again before it ran,
-    /// so that nothing is known of its wait.
+    /// Number of times that a thread was made ready while it ran, or twice before it
+    /// ran, so that its wait is unknown.
     pub unclear: u64,
 }
 
 impl ThreadTallies {
-    /// Every thread of which something is known, in no order.
+    /// Returns the statistics of every thread, unordered.
     pub fn threads(&self) -> impl Iterator<Item = ThreadTally> + '_ {
         self.threads.iter().map(|thread| ThreadTally {
             name: thread.name.clone().or_else(|| self.name(thread.process)),
@@ -86,7 +85,7 @@ impl ThreadTallies {
         })
     }
 
-    /// How many threads were still ready and not run at the end.
+    /// Returns the number of threads that were ready and had not run at the end.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -97,7 +96,7 @@ impl ThreadTallies {
 
     pub(super) fn is_process(&mut self, process: &ProcessNote) {
         if self.names.len() < MOST_PROCESSES || self.names.contains_key(&process.id) {
-            let name = process.name.chars().take(LONGEST).collect();
+            let name = process.name.chars().take(MAX_NAME_CHARS).collect();
             self.names.insert(process.id, name);
         }
     }
@@ -106,10 +105,10 @@ impl ThreadTallies {
         if is_new {
             self.forget(thread.id);
         }
-        // A thread of which nothing else is told takes no place.
+        // A thread without other events takes no room.
         if let Some(place) = self.current.get(&thread.id) {
             self.threads[*place].process.get_or_insert(thread.process);
-        } else if self.processes.len() < MOST_NOTED {
+        } else if self.processes.len() < MAX_NOTED {
             self.processes.insert(thread.id, thread.process);
         }
     }
@@ -119,7 +118,7 @@ impl ThreadTallies {
         self.forget(thread.id);
     }
 
-    /// Its number may be another's from now on, and its process' too.
+    /// The thread and process IDs may be reused from now.
     fn forget(&mut self, thread: u32) {
         self.waiting.remove(&thread);
         self.processes.remove(&thread);
@@ -136,11 +135,11 @@ impl ThreadTallies {
             .get(&thread)
             .is_some_and(|wait| wait.is_preempted)
         {
-            // It could run since it lost its CPU.
+            // It has been able to run since it was preempted.
             return;
         }
         if self.waiting.contains_key(&thread) {
-            // The first time is when it could have run.
+            // The first time counts, from which it could run.
             self.unclear += 1;
             return;
         }
@@ -148,7 +147,7 @@ impl ThreadTallies {
     }
 
     fn wait(&mut self, thread: u32, since: i64, is_preempted: bool) {
-        if self.waiting.len() >= MOST_READY {
+        if self.waiting.len() >= MAX_READY {
             self.unclear += 1;
             return;
         }
@@ -159,8 +158,8 @@ impl ThreadTallies {
         self.waiting.insert(thread, wait);
     }
 
-    /// How long `to` waited for a CPU before it ran, where that is known. `preempts`:
-    /// `from` could have gone on, and waits from now on.
+    /// Ends the wait of `to` and returns it, if its start is known. If `preempts`,
+    /// `from` could have continued and waits from now.
     pub(super) fn switched(
         &mut self,
         (from, preempts): (u32, bool),
@@ -169,15 +168,15 @@ impl ThreadTallies {
         between: impl Fn(i64, i64) -> Option<Nanos>,
     ) -> Option<EndedWait> {
         self.switches += 1;
-        // It was made ready while it still ran. Unless it could go on then, its wait
-        // began at no known time.
+        // It was made ready while it still ran. Unless it can continue, its wait starts
+        // at an unknown time.
         let was_ready = self.waiting.remove(&from).is_some();
         if preempts && from != 0 && from != to {
             self.wait(from, ticks, true);
         } else if was_ready {
             self.unclear += 1;
         }
-        // Thread 0 of each CPU runs when nobody else does.
+        // Thread 0 of each CPU is the idle thread.
         if to == 0 {
             return None;
         }
@@ -216,7 +215,7 @@ impl ThreadTallies {
         if let Some(place) = self.current.get(&thread) {
             return self.threads.get_mut(*place);
         }
-        if self.threads.len() >= MOST_THREADS {
+        if self.threads.len() >= MAX_THREADS {
             return None;
         }
         self.current.insert(thread, self.threads.len());

@@ -1,5 +1,4 @@
-//! Events of which no real trace is at hand, constructed byte by byte; one ISR
-//! is real.
+//! Constructed events without a real trace; one ISR is real.
 
 use std::io::Cursor;
 
@@ -24,9 +23,9 @@ fn us(us: u64) -> Option<Nanos> {
     Some(Nanos::from_us(us))
 }
 
-/// From a public report to a library that reads traces.
+/// From a public bug report to a library that reads traces.
 #[test]
-fn a_real_isr_is_read_as_it_was_written() {
+fn real_isr_is_decoded() {
     let payload = [
         0xef, 0x60, 0x83, 0xe0, 0xd0, 1, 0, 0, 0x10, 0xf3, 0xa8, 0x9e, 0x06, 0xf8, 0xff, 0xff, 1,
         0x61, 0, 0,
@@ -66,7 +65,7 @@ fn a_real_isr_is_read_as_it_was_written() {
 }
 
 #[test]
-fn handlers_are_told_by_sort_and_driver_with_those_beyond_the_limit() {
+fn handlers_are_counted_by_kind_and_driver_with_those_over_the_limit() {
     let trace = MadeTrace::new(HZ, 0, 0)
         .buffer(
             0,
@@ -81,7 +80,7 @@ fn handlers_are_told_by_sort_and_driver_with_those_beyond_the_limit() {
         )
         .buffer(
             1,
-            // From before the counter began, and from after its end.
+            // Before the counter started, and after its end.
             &[
                 MadeEvent::dpc(68, 6_000, -1, DRIVER),
                 MadeEvent::dpc(68, 6_000, 6_001, DRIVER),
@@ -91,20 +90,27 @@ fn handlers_are_told_by_sort_and_driver_with_those_beyond_the_limit() {
     let tally = tally(trace);
 
     let drivers = tally.drivers();
-    let of = |sort, name: &str| {
-        let one = &drivers[&(sort, name.to_owned())];
-        (one.times.count(), one.times.max(), one.over_limit)
+    let counts_of = |sort, name: &str| {
+        let handler = &drivers[&(sort, name.to_owned())];
+        (
+            handler.times.count(),
+            handler.times.max(),
+            handler.over_limit,
+        )
     };
     assert_eq!(
-        of(RoutineSort::Isr, "made.sys"),
+        counts_of(RoutineSort::Isr, "made.sys"),
         (2, Some(Nanos::from_ns(25_100)), 1)
     );
-    assert_eq!(of(RoutineSort::Dpc, "made.sys"), (1, us(100), 0));
+    assert_eq!(counts_of(RoutineSort::Dpc, "made.sys"), (1, us(100), 0));
     assert_eq!(
-        of(RoutineSort::TimerDpc, "made.sys"),
+        counts_of(RoutineSort::TimerDpc, "made.sys"),
         (1, Some(Nanos::from_ns(100_100)), 1)
     );
-    assert_eq!(of(RoutineSort::ThreadedDpc, "unknown"), (1, us(5), 0));
+    assert_eq!(
+        counts_of(RoutineSort::ThreadedDpc, "unknown"),
+        (1, us(5), 0)
+    );
     assert_eq!(tally.implausible, 2);
     let routines: Vec<String> = tally.routines().into_keys().map(|(_, name)| name).collect();
     assert_eq!(
@@ -119,8 +125,8 @@ fn handlers_are_told_by_sort_and_driver_with_those_beyond_the_limit() {
 }
 
 #[test]
-fn a_thread_s_wait_is_from_when_it_was_ready_on_one_cpu_until_it_ran_on_another() {
-    // The buffer of CPU 1 is first in the file, and holds what was later.
+fn wait_of_a_thread_lasts_from_ready_to_running_across_cpus() {
+    // The buffer of CPU 1 is first in the file and has the later events.
     let trace = MadeTrace::new(HZ, 0, 0)
         .buffer(
             1,
@@ -162,7 +168,7 @@ fn a_thread_s_wait_is_from_when_it_was_ready_on_one_cpu_until_it_ran_on_another(
 }
 
 #[test]
-fn a_thread_s_number_that_is_given_anew_is_another_thread() {
+fn reused_thread_id_is_another_thread() {
     let trace = MadeTrace::new(HZ, 0, 0).buffer(
         0,
         &[
@@ -182,17 +188,21 @@ fn a_thread_s_number_that_is_given_anew_is_another_thread() {
     let tally = tally(trace);
 
     let threads: Vec<_> = tally.threads.threads().collect();
-    let told = |place: usize| {
-        let one = &threads[place];
-        (one.name.clone().unwrap(), one.ready.max(), one.faults.max())
+    let times_of = |place: usize| {
+        let thread = &threads[place];
+        (
+            thread.name.clone().unwrap(),
+            thread.ready.max(),
+            thread.faults.max(),
+        )
     };
     assert_eq!(threads.len(), 2);
-    assert_eq!(told(0), ("first.exe".into(), us(1), None));
-    assert_eq!(told(1), ("second.exe".into(), None, us(9)));
+    assert_eq!(times_of(0), ("first.exe".into(), us(1), None));
+    assert_eq!(times_of(1), ("second.exe".into(), None, us(9)));
 }
 
 #[test]
-fn what_was_lost_and_which_clock_it_was_is_in_the_header() {
+fn header_has_the_losses_and_the_clock() {
     let trace = Trace::open(Cursor::new(MadeTrace::new(HZ, 7, 2).bytes())).unwrap();
     let header = trace.header();
 
@@ -203,30 +213,30 @@ fn what_was_lost_and_which_clock_it_was_is_in_the_header() {
     assert_eq!(header.between(-5, 5), us(1));
 }
 
-/// What has no time is not taken for what was first of all: thousands of such
-/// buffers would all be in memory at once.
+/// A message without a timestamp must not sort first: thousands of such buffers would
+/// be in memory at once.
 #[test]
-fn messages_without_a_time_are_where_they_are_in_the_file() {
+fn messages_without_a_timestamp_keep_their_position_in_the_file() {
     let trace = MadeTrace::new(HZ, 0, 0)
         .buffer(0, &[MadeEvent::ready(1_000, 8)])
         .messages(0, 3)
         .buffer(0, &[MadeEvent::ready(2_000, 8)]);
     let mut trace = Trace::open(Cursor::new(trace.bytes())).unwrap();
-    let mut seen = Vec::new();
+    let mut times = Vec::new();
 
     trace
-        .visit(|event| seen.push((event.name == EventName::Message, event.ticks)))
+        .visit(|event| times.push((event.name == EventName::Message, event.ticks)))
         .unwrap();
 
     let message = (true, 1_000);
     assert_eq!(
-        seen[1..],
+        times[1..],
         [(false, 1_000), message, message, message, (false, 2_000)]
     );
 }
 
 #[test]
-fn threads_that_only_come_and_go_leave_room_for_those_that_wait() {
+fn short_threads_leave_room_for_waiting_ones() {
     let mut trace = MadeTrace::new(HZ, 0, 0);
     for number in 0..1_000 {
         let began = i64::from(number) * 100;
@@ -252,28 +262,28 @@ fn threads_that_only_come_and_go_leave_room_for_those_that_wait() {
     ));
 
     assert_eq!(tally.threads.crowded, 0);
-    let all: Vec<_> = tally.threads.threads().collect();
-    assert_eq!(all.len(), 1);
-    assert_eq!((all[0].id, all[0].process), (8, Some(4)));
-    assert_eq!(all[0].ready.max(), us(1));
+    let threads: Vec<_> = tally.threads.threads().collect();
+    assert_eq!(threads.len(), 1);
+    assert_eq!((threads[0].id, threads[0].process), (8, Some(4)));
+    assert_eq!(threads[0].ready.max(), us(1));
 }
 
 #[test]
-fn a_thread_that_loses_its_cpu_waits_from_then_until_it_runs_again() {
+fn preempted_thread_waits_until_it_runs_again() {
     let trace = MadeTrace::new(HZ, 0, 0).buffer(
         0,
         &[
             MadeEvent::ready(1_000, 8),
             MadeEvent::switch(1_030, 0, 8, 24),
-            // Another takes its CPU for 20 ms; that it is ready is told again.
+            // Another thread takes its CPU for 20 ms; its ready event is repeated.
             MadeEvent::preemption(2_000, 8, 9, 26),
             MadeEvent::ready(2_001, 8),
             MadeEvent::switch(202_000, 9, 8, 24),
-            // It was made ready while it ran, and then lost its CPU.
+            // It was made ready while it ran, and was then preempted.
             MadeEvent::ready(203_000, 8),
             MadeEvent::preemption(204_000, 8, 9, 26),
             MadeEvent::switch(204_070, 9, 8, 24),
-            // The idle thread always could go on.
+            // The idle thread can always continue.
             MadeEvent::switch(205_000, 8, 0, 0),
             MadeEvent::preemption(206_000, 0, 9, 26),
             MadeEvent::preemption(207_000, 9, 8, 24),
@@ -292,7 +302,7 @@ fn a_thread_that_loses_its_cpu_waits_from_then_until_it_runs_again() {
 }
 
 #[test]
-fn drivers_at_one_address_are_named_by_when_they_were_there() {
+fn drivers_at_one_address_are_named_by_time() {
     let image = |opcode: u8, ticks, name| {
         let mut event = MadeEvent::image(ticks, DRIVER, 0x1000, name);
         event.opcode = opcode;
@@ -322,7 +332,7 @@ fn drivers_at_one_address_are_named_by_when_they_were_there() {
 }
 
 #[test]
-fn the_time_that_a_trace_tells_of_has_every_handler_in_it() {
+fn covered_time_contains_every_handler() {
     let trace = MadeTrace::new(HZ, 0, 0).buffer(
         0,
         &[

@@ -1,5 +1,5 @@
-//! A damaged trace is an error or a counted shortfall: no panic, no hang, no
-//! gigabytes.
+//! Damaged traces: an error or a counted shortfall, without panic, hang or excessive
+//! memory.
 
 use std::io::Cursor;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use crate::traces::unpacked;
 use laggard_etl::{EtlError, Trace, TraceTally};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
-/// The first of both traces: compressed and not, a few buffers each.
+/// Start of both traces: compressed and not, a few buffers each.
 static BEGINNINGS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     let beginning = |name, bytes| unpacked(name)[..bytes].to_vec();
     [
@@ -17,7 +17,7 @@ static BEGINNINGS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     ]
 });
 
-/// How many events there are, and what could not be read.
+/// Returns the number of events and the unreadable parts.
 fn read(bytes: Vec<u8>) -> Result<(u64, u64, u64), EtlError> {
     let mut trace = Trace::open(Cursor::new(bytes))?;
     let mut tally = TraceTally::new(trace.header());
@@ -26,13 +26,16 @@ fn read(bytes: Vec<u8>) -> Result<(u64, u64, u64), EtlError> {
 }
 
 #[test]
-fn a_trace_that_is_cut_off_anywhere_is_read_up_to_there_and_the_rest_counted() {
+fn truncated_trace_is_read_up_to_its_end_and_the_rest_counted() {
     for whole in BEGINNINGS.iter() {
-        let (all, ..) = read(whole.clone()).unwrap();
+        let (total, ..) = read(whole.clone()).unwrap();
         for length in (0..whole.len()).step_by(whole.len() / 97) {
             match read(whole[..length].to_vec()) {
                 Ok((events, buffers, bytes)) => {
-                    assert!(events < all && buffers == 0, "{length}: {events} {buffers}");
+                    assert!(
+                        events < total && buffers == 0,
+                        "{length}: {events} {buffers}"
+                    );
                     assert!(bytes > 0 || events > 0, "{length}");
                 }
                 Err(EtlError::Short { .. } | EtlError::Foreign) => {}
@@ -43,26 +46,26 @@ fn a_trace_that_is_cut_off_anywhere_is_read_up_to_there_and_the_rest_counted() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_with_what_to_name_instead() {
+fn other_file_is_refused_with_the_expected_one() {
     for foreign in [vec![0; 5_000], vec![0xff; 5_000], b"PK\x03\x04".repeat(90)] {
         let refused = read(foreign).unwrap_err().to_string();
 
         assert!(
-            refused.contains("no trace of Windows begins so (at byte 0)"),
+            refused.contains("not a Windows trace (at byte 0)"),
             "{refused}"
         );
     }
     let short = read(b"not much".to_vec()).unwrap_err().to_string();
     assert_eq!(
         short,
-        "8 bytes are no trace of Windows; name a file that WPR, xperf or PerfView wrote"
+        "not a Windows trace: the file has 8 bytes; name a file that WPR, xperf or PerfView wrote"
     );
 }
 
 #[test]
-fn buffers_that_would_fill_the_memory_are_refused_or_not_read() {
+fn oversized_buffers_are_refused_or_skipped() {
     let mut bytes = BEGINNINGS[0].clone();
-    // A buffer of 80 bytes that says that it was 16 MB.
+    // A buffer of 80 bytes that declares 16 MB.
     let mut bomb = bytes[512..592].to_vec();
     bomb[..4].copy_from_slice(&80_u32.to_le_bytes());
     bomb[48..52].copy_from_slice(&(16_u32 << 20).to_le_bytes());
@@ -80,7 +83,7 @@ fn buffers_that_would_fill_the_memory_are_refused_or_not_read() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
-    fn bytes_that_are_changed_end_in_an_error_or_a_count(
+    fn changed_bytes_are_an_error_or_counted(
         which in 0..2_usize,
         at in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         length in any::<prop::sample::Index>(),
@@ -89,7 +92,7 @@ proptest! {
         let cut = bytes.len() - length.index(bytes.len()) / 4;
         bytes.truncate(cut);
         for (place, byte) in at {
-            // Headers are where lies are worst: half of all changes are there.
+            // Half of all changes are in headers, where they do most harm.
             let place = place.index(2 * bytes.len());
             let place = if place < bytes.len() { place } else { place % 600 };
             bytes[place] = byte;

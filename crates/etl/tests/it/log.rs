@@ -1,5 +1,4 @@
-//! The newest of what a Windows that runs tells: the evidence of a window, and the way
-//! of a thread.
+//! Newest events of a running Windows: trace data of a window, and wakeups of a thread.
 
 use laggard_etl::{EventName, ProviderId};
 use laggard_etl::{KernelLog, LogPlan, PointerWidth, TraceEvent, Way};
@@ -8,7 +7,7 @@ use laggard_model::{
     Activity, Address, FlightEvent, Happening, Nanos, Sampler, Span, Tid, windows_priority,
 };
 
-/// A tick is a microsecond, so that what is made reads as what is found.
+/// A tick is a microsecond, so that expected times equal the given ones.
 const fn clock(ticks: u64) -> Nanos {
     Nanos::from_us(ticks)
 }
@@ -46,9 +45,9 @@ fn log(events: &[MadeEvent]) -> KernelLog {
     log
 }
 
-/// Each event of a window in few words.
+/// Returns a short description of each event of a window.
 fn told(events: &[FlightEvent]) -> Vec<String> {
-    let what = |one: &FlightEvent| match &one.what {
+    let what = |event: &FlightEvent| match &event.what {
         Happening::Begin(ISR) => "isr".to_owned(),
         Happening::End(ISR) => "isr ends".into(),
         Happening::Begin(DPC) => "dpc".into(),
@@ -56,13 +55,14 @@ fn told(events: &[FlightEvent]) -> Vec<String> {
         Happening::Switch { name, .. } => name.clone(),
         other => panic!("{other:?}"),
     };
-    let words = |one: &FlightEvent| format!("{} {}", one.at_ns.ns() / 1_000, what(one));
+    let words = |event: &FlightEvent| format!("{} {}", event.at_ns.ns() / 1_000, what(event));
     events.iter().map(words).collect()
 }
 
-/// Handlers are told when they end, and what began in one ends in it.
+/// Handlers are recorded at their end. A handler that started in another one ends in
+/// it.
 #[test]
-fn a_window_is_told_in_the_order_in_which_it_happened() {
+fn window_has_its_events_in_time_order() {
     let log = log(&[
         MadeEvent::process(1, 7, b"chrome.exe"),
         MadeEvent::thread(3, 1, 7, 77),
@@ -95,7 +95,7 @@ fn a_window_is_told_in_the_order_in_which_it_happened() {
 }
 
 #[test]
-fn what_ends_as_another_begins_does_not_hold_it() {
+fn handler_that_ends_as_another_starts_does_not_contain_it() {
     let log = log(&[
         MadeEvent::switch(100, 0, 77, 8),
         MadeEvent::isr(1_300, 1_200, DRIVER + 0x10),
@@ -118,9 +118,9 @@ fn what_ends_as_another_begins_does_not_hold_it() {
     );
 }
 
-/// A window ends while a handler runs, which is told later.
+/// A window ends while a handler runs, which is recorded later.
 #[test]
-fn a_handler_that_outlasts_the_window_began_in_it() {
+fn handler_that_outlasts_the_window_started_in_it() {
     let log = log(&[
         MadeEvent::switch(100, 0, 77, 8),
         MadeEvent::switch(2_500, 77, 42, 24),
@@ -137,7 +137,7 @@ fn a_handler_that_outlasts_the_window_began_in_it() {
 }
 
 #[test]
-fn a_switch_says_who_could_have_gone_on_and_which_one_was_not_seen() {
+fn switch_shows_preemption_and_missing_switches() {
     let log = log(&[
         MadeEvent::switch(100, 0, 77, 8),
         MadeEvent::preemption(1_100, 77, 42, 24),
@@ -148,7 +148,7 @@ fn a_switch_says_who_could_have_gone_on_and_which_one_was_not_seen() {
 
     let switches: Vec<_> = evidence.events[1..]
         .iter()
-        .map(|one| match one.what {
+        .map(|event| match event.what {
             Happening::Switch {
                 priority,
                 priority_before,
@@ -156,7 +156,7 @@ fn a_switch_says_who_could_have_gone_on_and_which_one_was_not_seen() {
                 preempted,
                 ..
             } => (priority, priority_before, before, preempted),
-            Happening::Begin(_) | Happening::End(_) => panic!("{one:?}"),
+            Happening::Begin(_) | Happening::End(_) => panic!("{event:?}"),
         })
         .collect();
     assert_eq!(log.unseen_switches(), 1);
@@ -171,7 +171,7 @@ fn a_switch_says_who_could_have_gone_on_and_which_one_was_not_seen() {
 }
 
 #[test]
-fn a_sample_has_its_chain_whichever_part_of_it_comes_first() {
+fn sample_has_its_chain_in_any_order_of_its_parts() {
     let kernel = DRIVER + 0x30;
     let log = log(&[
         MadeEvent::thread(3, 1, 7, 77),
@@ -180,13 +180,13 @@ fn a_sample_has_its_chain_whichever_part_of_it_comes_first() {
         MadeEvent::switch(1_600, 77, 42, 8),
         MadeEvent::stack(1_700, 1_500, 77, &[0x7ff6_0000_1000, 0x7ff6_0000_2000]),
         MadeEvent::sample(1_800, 77, 0x7ff6_0000_3000),
-        // Of a sample that nobody saw.
+        // Of an unknown sample.
         MadeEvent::stack(1_900, 1_499, 77, &[1]),
     ]);
 
     let samples = log.evidence(1, US(1_000), US(2_000)).samples;
 
-    let addresses = |all: &[u64]| all.iter().copied().map(Address).collect::<Vec<_>>();
+    let addresses = |addresses: &[u64]| addresses.iter().copied().map(Address).collect::<Vec<_>>();
     assert_eq!(samples.len(), 2);
     assert_eq!(samples[0].kernel, addresses(&[kernel, kernel + 1]));
     assert_eq!(
@@ -199,7 +199,7 @@ fn a_sample_has_its_chain_whichever_part_of_it_comes_first() {
 }
 
 #[test]
-fn what_is_not_known_any_more_and_what_was_lost_are_told() {
+fn forgotten_and_lost_events_are_gaps() {
     let mut log = KernelLog::new(LogPlan { entries: 3, ..PLAN });
     for ticks in [100, 200, 300, 400, 500] {
         add(&mut log, 1, &MadeEvent::switch(ticks, 0, 77, 8));
@@ -212,13 +212,13 @@ fn what_is_not_known_any_more_and_what_was_lost_are_told() {
         from_ns: US(460),
         to_ns: US(480),
     });
-    // Until the next switch nobody knows who runs.
+    // Until the next switch the running thread is unknown.
     let gap = |from_ns, to_ns| Span { from_ns, to_ns };
     let evidence = log.evidence(1, US(300), US(500));
     assert!(evidence.overwritten);
     assert_eq!(evidence.gaps, [gap(US(460), US(500))]);
     assert_eq!(log.evidence(1, US(300), US(460)).gaps, []);
-    // And what has not come yet is not known to be nothing.
+    // Events that have not arrived are unknown, not absent.
     let evidence = log.evidence(1, US(490), US(900));
     assert_eq!(
         evidence.gaps,
@@ -227,7 +227,7 @@ fn what_is_not_known_any_more_and_what_was_lost_are_told() {
 }
 
 #[test]
-fn the_way_of_a_thread_is_that_of_one_wait() {
+fn ready_and_run_times_belong_to_one_wait() {
     let mut log = log(&[
         MadeEvent::ready(900, 42),
         MadeEvent::switch(910, 0, 42, 24),
@@ -248,7 +248,7 @@ fn the_way_of_a_thread_is_that_of_one_wait() {
             ran: Some(US(1_020)),
         }
     );
-    // A timer can be early: the thread could run as what it was to wait for began.
+    // A timer can be early: the thread was ready when its wait started.
     assert_eq!(
         log.way(Tid(42), US(1_200), US(1_400)),
         Way {
@@ -258,13 +258,13 @@ fn the_way_of_a_thread_is_that_of_one_wait() {
     );
     // It was made ready, and the switch was lost.
     assert_eq!(log.way(Tid(42), US(2_000), US(2_050)), Way::default());
-    // Nobody watches that one.
+    // This thread is not watched.
     assert_eq!(log.way(Tid(43), US(1_000), US(1_050)), Way::default());
 }
 
-/// Buffers of several CPUs can come one after the other.
+/// Buffers of several CPUs can arrive one after the other.
 #[test]
-fn events_that_come_late_have_their_place() {
+fn late_events_are_sorted() {
     let mut log = log(&[
         MadeEvent::switch(2_000, 0, 77, 8),
         MadeEvent::switch(1_000, 77, 0, 0),
@@ -283,7 +283,7 @@ fn events_that_come_late_have_their_place() {
 }
 
 #[test]
-fn a_place_in_the_kernel_is_named_by_its_driver() {
+fn kernel_address_is_named_by_its_driver() {
     let mut log = log(&[
         MadeEvent::image(1, DRIVER, 0x1000, r"\SystemRoot\System32\drivers\made.sys"),
         MadeEvent::process(1, 7, b"chrome.exe"),
@@ -294,7 +294,7 @@ fn a_place_in_the_kernel_is_named_by_its_driver() {
 
     let name = log.symbol(Address(DRIVER + 0x20)).name;
     assert_eq!(name.as_deref(), Some("made.sys+0x20"));
-    // One that is loaded meanwhile is of the same class, by another type.
+    // An image that is loaded later has the same class, with another type.
     let mut loaded = MadeEvent::image(1, DRIVER + 0x1000, 0x1000, r"\SystemRoot\new.sys");
     loaded.opcode = 10;
     add(&mut log, 0, &loaded);
@@ -305,7 +305,7 @@ fn a_place_in_the_kernel_is_named_by_its_driver() {
 }
 
 #[test]
-fn what_cannot_be_read_is_counted() {
+fn unreadable_events_are_counted() {
     let mut short = MadeEvent::switch(1_000, 0, 77, 8);
     short.payload.truncate(8);
     let before_the_clock = MadeEvent::switch(-1, 0, 77, 8);
@@ -314,9 +314,9 @@ fn what_cannot_be_read_is_counted() {
     assert_eq!(log.unreadable(), 2);
 }
 
-/// A session that is read while it runs tells classes, where a file has groups.
+/// A live session has classes where a file has groups.
 #[test]
-fn a_class_is_the_group_that_a_file_has() {
+fn class_equals_the_group_of_a_file() {
     let perf_info = ProviderId([
         0xb4, 0xbf, 0x1d, 0xce, 0x7e, 0x13, 0xa6, 0x4d, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c,
         0xbc,

@@ -1,4 +1,4 @@
-//! Real traces of Windows; where they are from: `traces/README.md`.
+//! Real traces of Windows; their sources are in `traces/README.md`.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -9,8 +9,8 @@ use laggard_etl::{
     TraceTally, decode,
 };
 
-/// What `TraceEvent` calls the kernel's events, with group and type; and those of
-/// the provider of `SysConfig`, whose events have a form of their own.
+/// `TraceEvent`'s names of the kernel events, with group and type, and of the events of
+/// the provider of `SysConfig`, which have another form.
 const NAMES: [(&str, u8, u8); 41] = [
     ("DiskIO/FlushBuffers", 1, 14),
     ("DiskIO/FlushInit", 1, 15),
@@ -66,7 +66,7 @@ const PROVIDER: ProviderId = ProviderId([
     0x91, 0xee, 0x79, 0x9b, 0xfd, 0xb5, 0xc0, 0x41, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0,
 ]);
 
-/// `Windows Kernel/Image/Load:35` of the other decoder's list.
+/// Returns the counts of the other decoder, such as `Windows Kernel/Image/Load:35`.
 fn expected() -> BTreeMap<&'static str, u64> {
     include_str!("traces/net-kernel.counts.txt")
         .lines()
@@ -79,7 +79,7 @@ fn expected() -> BTreeMap<&'static str, u64> {
         .collect()
 }
 
-/// What the other decoder calls `event`; `None`: it has no name in its list.
+/// Returns the other decoder's name of `event`; `None` if it is not in its list.
 fn name_of(event: &TraceEvent<'_>) -> Option<&'static str> {
     match event.name {
         EventName::Kernel { group, opcode } => NAMES
@@ -95,7 +95,7 @@ fn name_of(event: &TraceEvent<'_>) -> Option<&'static str> {
 }
 
 #[test]
-fn every_event_of_the_kernel_that_another_decoder_finds_is_found() {
+fn kernel_events_equal_those_of_another_decoder() {
     let mut trace = Trace::open(Cursor::new(unpacked("net-kernel"))).unwrap();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut last = i64::MIN;
@@ -135,7 +135,7 @@ fn every_event_of_the_kernel_that_another_decoder_finds_is_found() {
 }
 
 #[test]
-fn what_a_real_trace_tells_of_threads_and_pages_is_told() {
+fn threads_and_pages_of_a_real_trace_are_counted() {
     let mut trace = Trace::open(Cursor::new(unpacked("net-kernel"))).unwrap();
     let mut tally = TraceTally::new(trace.header());
     trace.visit(|event| tally.add(event)).unwrap();
@@ -144,26 +144,32 @@ fn what_a_real_trace_tells_of_threads_and_pages_is_told() {
     let faults: Vec<_> = tally
         .threads
         .threads()
-        .filter(|one| one.faults.count() > 0)
+        .filter(|thread| thread.faults.count() > 0)
         .collect();
     assert_eq!(
-        faults.iter().map(|one| one.faults.count()).sum::<u64>(),
+        faults
+            .iter()
+            .map(|thread| thread.faults.count())
+            .sum::<u64>(),
         153
     );
-    assert!(faults.iter().all(|one| one.name.is_some()), "{faults:?}");
+    assert!(
+        faults.iter().all(|thread| thread.name.is_some()),
+        "{faults:?}"
+    );
     assert_eq!(tally.samples.all, 79_528);
     assert_eq!(tally.samples.idle, 73_208);
     assert_eq!((tally.samples.in_dpc, tally.samples.in_isr), (107, 28));
 }
 
 #[test]
-fn a_trace_that_is_not_compressed_is_read_whole() {
+fn uncompressed_trace_is_read_completely() {
     let mut trace = Trace::open(Cursor::new(unpacked("diaghub.kernel.1"))).unwrap();
     let mut counts: BTreeMap<(u8, u8), u64> = BTreeMap::new();
-    let mut all = 0;
+    let mut total = 0;
     trace
         .visit(|event| {
-            all += 1;
+            total += 1;
             assert_ne!(decode(event), Decoded::Unreadable, "{event:?}");
             if let EventName::Kernel { group, opcode } = event.name {
                 *counts.entry((group, opcode)).or_default() += 1;
@@ -174,10 +180,10 @@ fn a_trace_that_is_not_compressed_is_read_whole() {
     assert_eq!(trace.damage(), &TraceDamage::default());
     assert_eq!(trace.header().windows, (10, 0));
     // Image/Load, Unload, DCStart, DCStop; Process/DCStart; Process/Start.
-    let found = [(3, 10), (20, 2), (20, 3), (20, 4), (3, 3), (3, 1)].map(|one| counts[&one]);
-    assert_eq!(found, [87, 143, 187, 15_017, 223, 18]);
+    let numbers = [(3, 10), (20, 2), (20, 3), (20, 4), (3, 3), (3, 1)].map(|kind| counts[&kind]);
+    assert_eq!(numbers, [87, 143, 187, 15_017, 223, 18]);
     assert_eq!(
-        all,
+        total,
         1 + counts.values().sum::<u64>(),
         "one is no event of the kernel"
     );

@@ -1,4 +1,4 @@
-//! A folder by its name, where the system has no way to hold one open.
+//! Directory by its name, on systems that cannot hold one open.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -10,27 +10,28 @@ use std::time::{Duration, Instant};
 use super::{DirEntryData, EntryKind, is_held};
 use crate::access::Access;
 
-/// How long a file that another program holds is waited for.
+/// Time to wait for a file that another program has open.
 const HELD: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A folder. Every name given to it is of one part: it is never a path.
+/// Directory. Every name passed to it has a single part: it is never a path.
 #[derive(Clone, Debug)]
 pub struct NamedDir(PathBuf);
 
 impl NamedDir {
-    /// Remembers the directory `path`, links in it followed.
+    /// Stores the directory `path`; links in it are followed.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn search(path: &Path) -> io::Result<Self> {
-        match fs::metadata(path)?.is_dir() {
-            true => Ok(Self(path.to_owned())),
-            false => Err(io::ErrorKind::NotADirectory.into()),
+        if fs::metadata(path)?.is_dir() {
+            Ok(Self(path.to_owned()))
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
         }
     }
 
-    /// Remembers the directory `name`, which is no link.
+    /// Stores the directory `name`, which must not be a link.
     ///
     /// # Errors
     /// If the system refuses.
@@ -51,7 +52,7 @@ impl NamedDir {
         fs::create_dir(self.0.join(name))
     }
 
-    /// Creates a file that is new.
+    /// Creates a new file.
     ///
     /// # Errors
     /// If the system refuses.
@@ -59,7 +60,8 @@ impl NamedDir {
         File::create_new(self.0.join(name))
     }
 
-    /// Who looks at the file that is replaced, or scans the new one, may hold it a moment.
+    /// A program that reads the old file or scans the new one may have it open for a
+    /// moment.
     pub fn rename(&self, from: &OsStr, to: &Self, name: &OsStr) -> io::Result<()> {
         let until = Instant::now() + HELD;
         loop {
@@ -98,12 +100,12 @@ impl NamedDir {
         })
     }
 
-    /// Never: a directory says who may write to it.
+    /// Returns false: on Windows, a directory defines who may write to it.
     pub fn has_planted(&self, _name: &OsStr) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Removes a file, or a link itself.
+    /// Removes a file, or the link itself.
     ///
     /// # Errors
     /// If the system refuses.
@@ -111,12 +113,12 @@ impl NamedDir {
         fs::remove_file(self.0.join(name))
     }
 
-    /// Removes a folder in which nothing is.
+    /// Removes an empty directory.
     pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_dir(self.0.join(name))
     }
 
-    /// Type of `name`; a link is not followed.
+    /// Returns the type of `name`; a link is not followed.
     ///
     /// # Errors
     /// If the system refuses.
@@ -130,24 +132,25 @@ impl NamedDir {
         })
     }
 
-    /// Whether `name` stands for the folder `other`.
+    /// Returns whether `name` is the directory `other`.
     pub fn has(&self, name: &OsStr, other: &Self) -> bool {
         self.0.join(name) == other.0
     }
 
-    /// The names of all that is in it, in no order.
+    /// Returns the names in it, unordered.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         fs::read_dir(&self.0)?
             .map(|entry| entry.map(|entry| entry.file_name()))
             .collect()
     }
 
-    /// Folders cannot be opened here; the file system keeps renames in order.
+    /// Does not sync: directories cannot be opened here, and the file system keeps
+    /// renames in order.
     pub fn sync(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Who may read what is in it: as its own access list says.
+    /// Returns the access rights; on Windows its access list decides.
     ///
     /// # Errors
     /// If the system refuses.
@@ -155,7 +158,7 @@ impl NamedDir {
         Ok(Access::Private)
     }
 
-    /// Always: directories have no owner that could be compared here.
+    /// Returns true: directories have no comparable owner here.
     ///
     /// # Errors
     /// If the system refuses.
@@ -170,12 +173,12 @@ mod tests {
 
     use super::*;
 
-    /// `FILE_SHARE_READ | FILE_SHARE_WRITE`: as editors and scanners have it, without
+    /// `FILE_SHARE_READ | FILE_SHARE_WRITE`: the mode of editors and scanners, without
     /// `FILE_SHARE_DELETE`.
     const KEEPS: u32 = 3;
 
     #[test]
-    fn a_file_that_is_held_for_a_moment_is_replaced_and_one_that_stays_held_is_not() {
+    fn file_held_briefly_is_replaced_and_file_held_longer_is_not() {
         let dir = tempfile::TempDir::new().unwrap();
         let (old, new) = (dir.path().join("old"), dir.path().join("new"));
         let named = NamedDir::search(dir.path()).unwrap();
@@ -187,8 +190,8 @@ mod tests {
                 .share_mode(KEEPS)
                 .open(&old)
                 .unwrap();
-            std::thread::scope(|all| {
-                all.spawn(|| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
                     sleep(held);
                     drop(holder);
                 });

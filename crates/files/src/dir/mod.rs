@@ -1,8 +1,8 @@
-//! A folder that is held open.
+//! Directory that is held open.
 //!
-//! Who owns the folder around a recording can rename it and put a link in its
-//! place, at any instant. So no name is resolved twice: what is in a folder is
-//! made, renamed and removed through the folder itself.
+//! The owner of a parent directory can rename a recording's directory and put a link in
+//! its place at any time. So no name is resolved twice: files in a directory are
+//! created, renamed and removed through the open directory.
 
 #[cfg(not(unix))]
 mod by_name;
@@ -18,8 +18,9 @@ pub use unix::OpenDir;
 #[cfg(unix)]
 pub(crate) use walk::{PathTarget, is_foreign, planted, target};
 
-/// Whether Windows says that another program has a file open: "access denied" if the file
-/// is to be replaced, "sharing violation" otherwise. Missing rights have the same code.
+/// Returns whether Windows says that another program has a file open: "access denied"
+/// if the file is to be replaced, "sharing violation" otherwise. Missing rights have
+/// the same code.
 pub fn is_held(error: &std::io::Error) -> bool {
     /// `ERROR_SHARING_VIOLATION`.
     const SHARING_VIOLATION: i32 = 32;
@@ -27,7 +28,7 @@ pub fn is_held(error: &std::io::Error) -> bool {
         || error.raw_os_error() == Some(SHARING_VIOLATION)
 }
 
-/// What a name in a folder stands for; a link for itself.
+/// Type of a name in a directory; a link is not followed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EntryKind {
     /// A directory.

@@ -1,4 +1,4 @@
-//! A folder that is held open by its descriptor.
+//! Directory that is held open by its descriptor.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -15,8 +15,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use super::{DirEntryData, EntryKind};
 use crate::access::Access;
 
-/// Enough to look up names in a folder, for which who may not list it may have
-/// the rights.
+/// Flags for looking up names in a directory, which needs no right to list it.
 #[cfg(target_os = "linux")]
 const SEARCH: OFlag = OFlag::O_PATH;
 #[cfg(not(target_os = "linux"))]
@@ -25,8 +24,8 @@ const SEARCH: OFlag = OFlag::O_RDONLY;
 const READ_ALL: Mode = Mode::S_IRUSR.union(Mode::S_IRGRP).union(Mode::S_IROTH);
 const SEARCH_ALL: Mode = Mode::S_IXUSR.union(Mode::S_IXGRP).union(Mode::S_IXOTH);
 
-/// A folder, whatever becomes of its name. Every name given to it is of one
-/// part: it is never a path.
+/// Directory, independent of later changes of its name. Every name passed to it has a
+/// single part: it is never a path.
 #[derive(Clone, Debug)]
 pub struct OpenDir(Arc<File>);
 
@@ -50,18 +49,18 @@ impl OpenDir {
         Ok(Self::of(openat(&*self.0, name, flags, Mode::empty())?))
     }
 
-    /// Reads where the link `name` leads.
+    /// Reads the target of the link `name`.
     pub(super) fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
         Ok(readlinkat(&*self.0, name)?)
     }
 
-    /// Whether the file system of this directory is that of `/proc`.
+    /// Returns whether the file system of this directory is that of `/proc`.
     pub(super) fn is_proc(&self) -> bool {
         use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
         fstatfs(&*self.0).is_ok_and(|system| system.filesystem_type() == PROC_SUPER_MAGIC)
     }
 
-    /// Holds the folder `name`, which is no link.
+    /// Opens the directory `name`, which must not be a link.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         Ok(Self::of(openat(&*self.0, name, flags, Mode::empty())?))
@@ -71,7 +70,7 @@ impl OpenDir {
         Self(Arc::new(open.into()))
     }
 
-    /// Makes a folder that is new.
+    /// Creates a new directory.
     pub fn make(&self, name: &OsStr, access: Access) -> io::Result<()> {
         let mode = match access {
             Access::Private => Mode::S_IRWXU,
@@ -80,8 +79,8 @@ impl OpenDir {
         Ok(mkdirat(&*self.0, name, mode)?)
     }
 
-    /// Makes a file that is new, as open as this folder. Whatever has this name
-    /// already, a link too, is neither followed nor written to.
+    /// Creates a new file with the access rights of this directory. An existing file or
+    /// link of this name is neither followed nor written to.
     pub fn new_file(&self, name: &OsStr) -> io::Result<File> {
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -92,8 +91,8 @@ impl OpenDir {
         Ok(openat(&*self.0, name, flags, mode)?.into())
     }
 
-    /// Creates the file `name` with these permission bits, less the umask. If the name
-    /// exists, as a link too, nothing is opened.
+    /// Creates the file `name` with these permission bits, minus the umask. If the name
+    /// exists, also as a link, no file is opened.
     ///
     /// # Errors
     /// If the system refuses, or if the name exists.
@@ -120,7 +119,7 @@ impl OpenDir {
     /// Describes `name`; a link is not followed.
     ///
     /// # Errors
-    /// If there is nothing of this name, or the system refuses.
+    /// If the name does not exist, or the system refuses.
     pub fn entry(&self, name: &OsStr) -> io::Result<DirEntryData> {
         let stat = fstatat(&*self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
         #[allow(clippy::useless_conversion, reason = "32 bits on some architectures")]
@@ -135,10 +134,10 @@ impl OpenDir {
         })
     }
 
-    /// Whether an entry of this directory that belongs to `user` can be planted there by
-    /// an attacker: everybody may create files in a sticky directory such as `/tmp`, and
-    /// `user` is neither the user of this process, nor the owner of the directory, nor
-    /// root. Linux has the same rule for links (`fs.protected_symlinks`).
+    /// Returns whether an entry of this directory that belongs to `user` may be planted
+    /// by an attacker: all users may create files in a sticky directory such as `/tmp`,
+    /// and `user` is neither the user of this process, nor the owner of the directory,
+    /// nor root. Linux has the same rule for links (`fs.protected_symlinks`).
     ///
     /// # Errors
     /// If the directory cannot be examined.
@@ -152,24 +151,24 @@ impl OpenDir {
         Ok(is_shared && !trusted.contains(&user))
     }
 
-    /// Whether the directory `name` was planted here by another user, who is not the one
-    /// that `sudo` works for ([`Self::is_planted`]).
+    /// Returns whether the directory `name` was planted here by another user, other
+    /// than the caller of `sudo` ([`Self::is_planted`]).
     ///
     /// # Errors
-    /// If there is nothing of this name, or the system refuses.
+    /// If the name does not exist, or the system refuses.
     pub fn has_planted(&self, name: &OsStr) -> io::Result<bool> {
         let user = self.entry(name)?.user;
         let caller = crate::caller::sudo_caller().map(|(user, _)| user);
         Ok(self.is_planted(user)? && caller != Some(user))
     }
 
-    /// Opens what is there, to be looked at: nothing is followed or waited for.
+    /// Opens a file for examination, without following a link or waiting.
     pub fn look(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         Ok(openat(&*self.0, name, flags, Mode::empty())?.into())
     }
 
-    /// Gives the file `from` the name `name` in `to`, in place of what had it.
+    /// Renames the file `from` to `name` in `to`, and replaces an existing file.
     ///
     /// # Errors
     /// If the system refuses.
@@ -177,7 +176,7 @@ impl OpenDir {
         Ok(renameat(&*self.0, from, &*to.0, name)?)
     }
 
-    /// Removes a file, or a link itself.
+    /// Removes a file, or the link itself.
     ///
     /// # Errors
     /// If the system refuses.
@@ -185,21 +184,21 @@ impl OpenDir {
         Ok(unlinkat(&*self.0, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
-    /// Removes a folder in which nothing is.
+    /// Removes an empty directory.
     pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&*self.0, name, UnlinkatFlags::RemoveDir)?)
     }
 
-    /// Type of `name`; a link is not followed.
+    /// Returns the type of `name`; a link is not followed.
     ///
     /// # Errors
-    /// If there is nothing of this name, or the system refuses.
+    /// If the name does not exist, or the system refuses.
     pub fn kind(&self, name: &OsStr) -> io::Result<EntryKind> {
         let stat = fstatat(&*self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
         Ok(kind_of(stat.st_mode))
     }
 
-    /// Whether `name` stands for the folder `other`.
+    /// Returns whether `name` is the directory `other`.
     pub fn has(&self, name: &OsStr, other: &Self) -> bool {
         let there = fstatat(&*self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW);
         there.is_ok_and(|there| {
@@ -208,7 +207,7 @@ impl OpenDir {
         })
     }
 
-    /// The names of all that is in it, in no order.
+    /// Returns the names in it, unordered.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let mut list = Dir::openat(&*self.0, ".", flags, Mode::empty())?;
@@ -228,7 +227,7 @@ impl OpenDir {
         self.0.sync_all()
     }
 
-    /// Who may read what is in it.
+    /// Returns the access rights of its content.
     pub fn access(&self) -> io::Result<Access> {
         Ok(match self.metadata()?.permissions().mode() & 0o077 {
             0 => Access::Private,
@@ -244,19 +243,19 @@ impl OpenDir {
         self.0.metadata()
     }
 
-    /// Gives the folder, not what is in it, to another user.
+    /// Gives the directory, not its content, to another user.
     pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
         std::os::unix::fs::fchown(&*self.0, Some(user), Some(group))
     }
 
-    /// Whether this process made it: between making and opening, another could
-    /// have been put in its place.
+    /// Returns whether this process created it: between creation and opening, another
+    /// one could have been put in its place.
     pub fn is_own(&self) -> io::Result<bool> {
         let owner = self.metadata()?.uid();
         if owner == geteuid().as_raw() {
             return Ok(true);
         }
-        // A server can have another name for us; a file tells which.
+        // A server can map our user to another one; a new file shows which.
         let trial = OsStr::new(".own.part");
         let made = self.new_file(trial)?.metadata()?.uid();
         self.remove_file(trial)?;

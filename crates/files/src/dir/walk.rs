@@ -1,10 +1,10 @@
 //! Resolves a path step by step, so that links of other users are not followed.
 //!
-//! In a directory such as `/tmp` everybody can create a link with the name that a user is
-//! going to write to. Linux refuses to follow such a link (`fs.protected_symlinks`), but
-//! only as the last part of a path, only in directories that all users may write to, and
-//! only if the setting is on. Here the rule holds for every part of a path and for
-//! directories that a group may write to.
+//! In a directory such as `/tmp`, any user can create a link with the name that another
+//! user is going to write to. Linux refuses to follow such a link
+//! (`fs.protected_symlinks`), but only as the last part of a path, only in directories
+//! that all users may write to, and only if the setting is on. Here the rule holds for
+//! every part of a path and for directories that a group may write to.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -16,13 +16,13 @@ use nix::unistd::geteuid;
 
 use super::{EntryKind, OpenDir};
 
-/// Number of links that a path may lead through, as in Linux.
+/// Maximum number of links in a path, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// The file that a path stands for.
+/// File to which a path refers.
 #[derive(Debug)]
 pub(crate) enum PathTarget {
-    /// A name in a directory. It exists or not, and was no link when it was examined.
+    /// Name in a directory. It may not exist, and was not a link when it was examined.
     Name {
         dir: OpenDir,
         name: OsString,
@@ -97,7 +97,7 @@ struct Walk {
     shown: PathBuf,
     parts: VecDeque<OsString>,
     links: usize,
-    /// Whether a directory that another user planted was entered: whatever is in it is
+    /// Whether the walk entered a directory that another user planted: its content is
     /// under control of that user.
     is_untrusted: bool,
 }
@@ -148,8 +148,8 @@ impl Walk {
         }
     }
 
-    /// Puts the target of the link `name`, which belongs to `user`, before the parts that
-    /// follow it.
+    /// Puts the target of the link `name`, which belongs to `user`, before the
+    /// remaining parts.
     fn follow(&mut self, name: &OsStr, user: u32) -> io::Result<()> {
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -173,12 +173,12 @@ impl Walk {
     }
 }
 
-/// Whether `user` is neither the user of this process nor root.
+/// Returns whether `user` is neither the user of this process nor root.
 pub(crate) fn is_foreign(user: u32) -> bool {
     user != 0 && user != geteuid().as_raw()
 }
 
-/// The error about something that another user could have planted.
+/// Returns the error about a file that another user could have planted.
 pub(crate) fn planted(what: &str, path: &Path, user: u32) -> io::Error {
     let text = format!(
         "the {what} `{}` belongs to user {user}, who could have put it there to mislead \
@@ -188,14 +188,15 @@ pub(crate) fn planted(what: &str, path: &Path, user: u32) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-/// Whether `name` is a link by which the kernel leads to an open file, such as
+/// Returns whether `name` is a link of the kernel to an open file, such as
 /// `/proc/self/fd/1`. Its text need not be a path.
 fn is_open_file(dir: &OpenDir, name: &OsStr) -> bool {
     let is_number = name.as_bytes().iter().all(u8::is_ascii_digit);
     is_number && dir.is_proc()
 }
 
-/// Parts of a path. One that ends in `/` stands for a directory, which `.` says.
+/// Splits a path into its parts. A path that ends in `/` refers to a directory, so it
+/// gets a final `.`.
 fn parts(path: &Path) -> VecDeque<OsString> {
     let mut parts: VecDeque<OsString> = path
         .components()

@@ -1,4 +1,4 @@
-//! How a program hears that it is to end.
+//! Notification of a program that it is to end.
 
 #[cfg(unix)]
 mod unix;

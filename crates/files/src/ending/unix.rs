@@ -5,11 +5,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Starts a thread that waits for a signal that ends programs. Then it calls `last`, and
-/// ends the program as that signal would while it holds the result.
+/// Starts a thread that waits for a signal that ends programs. Then it calls `last`,
+/// and ends the program with that signal while it holds the result.
 ///
 /// # Errors
-/// If signals cannot be waited for.
+/// If it is not possible to wait for signals.
 pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
     let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
     let thread = std::thread::Builder::new()
@@ -28,14 +28,14 @@ pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow:
     Ok(())
 }
 
-/// The signals by which a person or a system ends a program. A hangup that was to be
-/// ignored (`nohup`) is not among them.
+/// Returns the signals with which a person or a system ends a program, except an
+/// ignored hangup (`nohup`).
 pub fn endings() -> impl Iterator<Item = i32> {
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     [SIGINT, SIGTERM].into_iter().chain(hangup)
 }
 
-/// Whether this process was started so that it ignores `signal`.
+/// Returns whether this process was started so that it ignores `signal`.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status

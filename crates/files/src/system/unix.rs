@@ -27,15 +27,15 @@ enum Spot {
     Name {
         dir: OpenDir,
         name: OsString,
-        /// What has the name; `None`: nothing yet.
+        /// Description of the existing file, if there is one.
         entry: Option<DirEntryData>,
     },
-    /// A link in `/proc` to an open file.
+    /// Link in `/proc` to an open file.
     OpenFile(PathBuf),
 }
 
 impl OutputPlace {
-    /// Finds the file that `path` stands for. Links are followed.
+    /// Finds the file of `path`. Links are followed.
     ///
     /// # Errors
     /// If it is a directory, if its directory is missing, or if another user could have
@@ -77,12 +77,12 @@ impl OutputPlace {
         Ok(Self { shown, spot })
     }
 
-    /// The path as the user wrote it.
+    /// Returns the path as the user wrote it.
     pub(crate) fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// Whether a file is replaced.
+    /// Returns whether a file is replaced.
     pub(crate) const fn exists(&self) -> bool {
         matches!(self.spot, Spot::Name { entry: Some(_), .. })
     }
@@ -101,7 +101,7 @@ impl OutputPlace {
         }
     }
 
-    /// The name with `suffix` in the same directory.
+    /// Returns the name with `suffix` in the same directory.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         let mut shown = self.shown.clone().into_os_string();
         shown.push(suffix);
@@ -119,7 +119,7 @@ impl OutputPlace {
         Self { shown, spot }
     }
 
-    /// Opens a device, a FIFO or an open file; anything else is given back.
+    /// Opens a device, a FIFO or an open file; returns any other file unopened.
     ///
     /// # Errors
     /// If it cannot be opened, or was replaced since it was found.
@@ -137,8 +137,8 @@ impl OutputPlace {
         }
     }
 
-    /// Opens the regular file that has the name, without changing it; `None`: there is
-    /// none that can be overwritten.
+    /// Opens the existing regular file without changing it; `None` if there is none
+    /// that can be overwritten.
     ///
     /// # Errors
     /// If the user may not write to it, or it was replaced since it was found.
@@ -255,8 +255,8 @@ fn open_file(link: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether an error is about the directory or the owner, so that an existing file can be
-/// overwritten nevertheless.
+/// Returns whether an error is about the directory or the owner, so that an existing
+/// file can be overwritten nevertheless.
 pub(crate) fn is_of_directory(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw);
     matches!(
@@ -268,7 +268,7 @@ pub(crate) fn is_of_directory(error: &io::Error) -> bool {
 /// Reserves `bytes` on the disk for `file`, whose content and length stay.
 ///
 /// # Errors
-/// If there is no room.
+/// If the disk has too little space.
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -294,7 +294,7 @@ pub(crate) const fn with_remedy_for_open_files(error: io::Error) -> io::Error {
     error
 }
 
-/// A part that a program left, opened through no link.
+/// Part that a program left, opened through no link.
 #[derive(Debug)]
 pub(crate) struct LeftFile {
     file: File,
@@ -315,17 +315,18 @@ impl LeftFile {
         &self.file
     }
 
-    /// Whether it is a file of this user, or of the owner of `whole`, and has no other
-    /// name.
+    /// Returns whether it is a file of this user, or of the owner of `whole`, with a
+    /// single name.
     pub(crate) fn is_ours(&self, whole: &OutputPlace) -> bool {
         let owner = self.data.uid();
         let is_known =
             owner == geteuid().as_raw() || whole.entry().is_some_and(|whole| whole.user == owner);
-        // The other name of a file with two may be anywhere; one with none is gone.
+        // The other name of a file with two may be anywhere; a file without a name was
+        // removed.
         self.data.is_file() && is_known && self.data.nlink() <= 1
     }
 
-    /// Whether `part` still is its name.
+    /// Returns whether `part` is still its name.
     pub(crate) fn is_still(&self, part: &OutputPlace) -> bool {
         let now = part.named().and_then(|(dir, name)| dir.entry(name));
         now.is_ok_and(|now| now.inode == (self.data.dev(), self.data.ino()))

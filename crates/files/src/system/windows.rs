@@ -6,15 +6,14 @@ use std::io;
 use std::os::windows::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// `FILE_FLAG_OPEN_REPARSE_POINT`: a link itself, not what it leads to.
+/// `FILE_FLAG_OPEN_REPARSE_POINT`: a link itself, not its target.
 #[cfg(windows)]
 const NO_FOLLOW: u32 = 0x0020_0000;
 /// `FILE_ATTRIBUTE_REPARSE_POINT`: a link.
 #[cfg(windows)]
 const LINK: u32 = 0x0400;
 
-/// `ERROR_SHARING_VIOLATION` and `ERROR_ACCESS_DENIED`: a file that is open is refused
-/// with the one or the other.
+/// `ERROR_SHARING_VIOLATION` and `ERROR_ACCESS_DENIED`: errors for an open file.
 const SHARING_VIOLATION: i32 = 32;
 const ACCESS_DENIED: i32 = 5;
 
@@ -26,12 +25,12 @@ pub(crate) struct OutputPlace {
 }
 
 impl OutputPlace {
-    /// Finds the file that `path` stands for. Links are followed.
+    /// Finds the file of `path`. Links are followed.
     ///
     /// # Errors
     /// If it is a directory.
     pub(crate) fn find(path: &Path) -> io::Result<Self> {
-        // What does not exist yet is no link.
+        // A file that does not exist yet is not a link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if target.is_dir() || target.file_name().is_none() {
             let text = "it is a folder; give the name of a file";
@@ -43,17 +42,17 @@ impl OutputPlace {
         })
     }
 
-    /// The path as the user wrote it.
+    /// Returns the path as the user wrote it.
     pub(crate) fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// Whether a file is replaced.
+    /// Returns whether a file is replaced.
     pub(crate) fn exists(&self) -> bool {
         self.path.exists()
     }
 
-    /// The name with `suffix` in the same directory.
+    /// Returns the name with `suffix` in the same directory.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         let with = |path: &Path| {
             let mut name = path.as_os_str().to_owned();
@@ -66,7 +65,7 @@ impl OutputPlace {
         }
     }
 
-    /// Opens a device; anything else is given back.
+    /// Opens a device; returns any other file unopened.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -77,7 +76,7 @@ impl OutputPlace {
         Ok(Err(self))
     }
 
-    /// Nothing: a file that cannot be replaced is not overwritten here.
+    /// Returns `None`: a file that cannot be replaced is not overwritten here.
     ///
     /// # Errors
     /// Never.
@@ -94,7 +93,7 @@ impl OutputPlace {
         File::open(&self.path)
     }
 
-    /// Creates the file; its directory says who may read it.
+    /// Creates the file; its directory defines who may read it.
     ///
     /// # Errors
     /// If the system refuses, or if it exists.
@@ -102,7 +101,7 @@ impl OutputPlace {
         File::create_new(&self.path)
     }
 
-    /// Creates the file; its directory says who may read it.
+    /// Creates the file; its directory defines who may read it.
     ///
     /// # Errors
     /// If the system refuses, or if it exists.
@@ -124,7 +123,7 @@ impl OutputPlace {
         fs::rename(&self.path, &whole.path)
     }
 
-    /// Nothing: a new file belongs to whom its directory says.
+    /// Does not change the owner: its directory defines it.
     ///
     /// # Errors
     /// Never.
@@ -134,12 +133,12 @@ impl OutputPlace {
     }
 }
 
-/// Never: see [`OutputPlace::open_existing`].
+/// Returns false: see [`OutputPlace::open_existing`].
 pub(crate) const fn is_of_directory(_: &io::Error) -> bool {
     false
 }
 
-/// Nothing.
+/// Does not reserve.
 ///
 /// # Errors
 /// Never.
@@ -159,7 +158,7 @@ pub(crate) fn with_remedy_for_open_files(error: io::Error) -> io::Error {
     }
 }
 
-/// A part that a program left, opened through no link.
+/// Part that a program left, opened through no link.
 #[derive(Debug)]
 pub(crate) struct LeftHandle {
     file: File,
@@ -183,7 +182,7 @@ impl LeftHandle {
         &self.file
     }
 
-    /// Whether it is a file and no link.
+    /// Returns whether it is a file and not a link.
     pub(crate) fn is_ours(&self, _whole: &OutputPlace) -> bool {
         #[cfg(windows)]
         let is_link = self.data.file_attributes() & LINK != 0;
@@ -192,7 +191,7 @@ impl LeftHandle {
         self.data.is_file() && !is_link
     }
 
-    /// Whether `part` still is its name: as old and as long as it.
+    /// Returns whether `part` is still its name: of the same age and length.
     pub(crate) fn is_still(&self, part: &OutputPlace) -> bool {
         let identity = |data: &Metadata| (data.created().ok(), data.len());
         fs::symlink_metadata(&part.path).is_ok_and(|now| identity(&now) == identity(&self.data))
