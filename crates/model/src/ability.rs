@@ -1,40 +1,40 @@
-//! Abilities: what a full recording uses, and why this machine may lack it.
+//! Abilities that a full recording uses, and reasons why this machine lacks them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that a full recording uses.
+/// Ability that a full recording uses.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Ability {
     /// Its name.
     pub name: String,
-    /// What it gives.
+    /// Benefit of the ability.
     pub gives: String,
-    /// Whether a full recording takes it; the others add evidence.
+    /// Whether a full recording needs it; others add trace data.
     pub is_needed: bool,
-    /// Why it cannot be had; absent: it can be.
+    /// Reason for its absence; absent if it is available.
     pub absence: Option<Absence>,
 }
 
-/// Why an ability cannot be had.
+/// Reason why an ability is not available.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Absence {
-    /// Why, in the system's words where it refused.
+    /// Reason, in the system's words if it refused.
     pub reason: String,
-    /// What would help, in words.
+    /// Remedy, in words.
     pub remedy: String,
-    /// The same as a value.
+    /// Kind of the reason.
     pub lacks: Lacks,
 }
 
-/// What is lacking where an ability cannot be had.
+/// Kind of the reason why an ability is not available.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lacks {
-    /// The user's rights, as far as is known before the user has them.
+    /// The user lacks rights, as far as is known in advance.
     Rights,
-    /// Something of the kernel, or how it was set up.
+    /// The kernel, or its configuration, lacks it.
     Kernel,
-    /// Something of the machine.
+    /// The machine lacks it.
     Machine,
 }

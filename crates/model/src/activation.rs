@@ -1,36 +1,35 @@
-//! Activations: one timer expiry and what followed from it.
+//! Activations: timer expiries and their consequences.
 
 use crate::{LineId, Nanos, STAGES, Service, Stage};
 
-/// One timer expiry on one CPU and everything that follows from it.
+/// Timer expiry on a CPU with all that follows.
 ///
-/// Identified by its line and sequence number. The stages are kept as the
-/// time since the stage before (the first: since `expiry`), so that the parts
-/// add up to the latency exactly.
+/// Identified by its line and sequence number. The stages are stored as the time since
+/// the previous stage (the first: since `expiry`), so that the parts add up to the
+/// latency exactly.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Activation {
     /// Which stream it belongs to.
     pub line: LineId,
-    /// Its number in that stream; gaps are expiries that were lost.
+    /// Number in that stream; gaps are expiries that were lost.
     pub seq: u64,
     /// The programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// Whether the service was still busy with an earlier expiry when this
-    /// one passed. Only the last stage is set then: when the service next
-    /// ran, so the latency is what a queued request would have seen.
+    /// Whether the service was still busy with an earlier expiry when this one passed.
+    /// Then only the last stage is set: the time at which the service next ran, so the
+    /// latency is that of a queued request.
     pub missed: bool,
-    /// Whether the service had still not run when measuring ended: the latency
-    /// is then how long it had waited by that time, and the true one is at
-    /// least that (a right-censored observation). Such an activation is
-    /// `missed` too.
+    /// Whether the service had still not run when the measurement ended. The latency is
+    /// then the wait until that time, and the true latency is at least that (a
+    /// right-censored observation). Such an activation is `missed` too.
     pub censored: bool,
-    /// Time from the stage before to this one, by [`Stage::index`]; `None`
-    /// where the stage does not belong to the line or was not seen.
+    /// Time from the previous stage to this one, by [`Stage::index`]; `None` if the
+    /// stage does not belong to the line or was not seen.
     pub steps: [Option<Nanos>; STAGES.len()],
 }
 
 impl Activation {
-    /// From `expiry` to the last stage seen: the sum of all steps.
+    /// Returns the time from `expiry` to the last stage: the sum of all steps.
     pub fn latency(&self) -> Nanos {
         self.steps
             .iter()
@@ -38,7 +37,7 @@ impl Activation {
             .fold(Nanos::ZERO, |sum, &step| sum + step)
     }
 
-    /// From `expiry` to `stage`, or `None` where that stage was not seen.
+    /// Returns the time from `expiry` to `stage`, or `None` if that stage was not seen.
     pub fn until(&self, stage: Stage) -> Option<Nanos> {
         self.steps[stage.index()]?;
         Some(
@@ -49,18 +48,18 @@ impl Activation {
         )
     }
 
-    /// The latency of `service` in this activation, if it passed it.
+    /// Returns the latency of `service` in this activation, if it passed it.
     pub fn latency_of(&self, service: Service) -> Option<Nanos> {
         self.until(service.last_stage())
     }
 }
 
-/// Many activations, column by column, as they are stored and scanned.
+/// Activations in columns, as they are stored and scanned.
 ///
 /// All columns have the same length.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The line of each activation.
+    /// Line of each activation.
     pub line: Vec<LineId>,
     /// Sequence numbers.
     pub seq: Vec<u64>,
@@ -70,21 +69,21 @@ pub struct Batch {
     pub missed: Vec<bool>,
     /// Whether each was still waiting at the end; see [`Activation::censored`].
     pub censored: Vec<bool>,
-    /// Steps by [`Stage::index`], ns; [`Batch::ABSENT`] where there is none. A
-    /// column that no activation of the batch has is empty.
+    /// Steps by [`Stage::index`], ns; [`Batch::ABSENT`] for a missing step. A column
+    /// without any step is empty.
     pub step_ns: [Vec<u64>; STAGES.len()],
 }
 
 impl Batch {
-    /// Stands for a stage that was not seen.
+    /// Marks a stage that was not seen.
     pub const ABSENT: u64 = u64::MAX;
 
-    /// How many activations there are.
+    /// Returns the number of activations.
     pub fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
@@ -109,10 +108,10 @@ impl Batch {
         }
     }
 
-    /// The activation in row `row`.
+    /// Returns the activation in row `row`.
     ///
     /// # Panics
-    /// When `row` is not below [`Batch::len`].
+    /// If `row` is not below [`Batch::len`].
     pub fn get(&self, row: usize) -> Activation {
         let mut steps = [None; STAGES.len()];
         for (step, column) in steps.iter_mut().zip(&self.step_ns) {
@@ -131,12 +130,12 @@ impl Batch {
         }
     }
 
-    /// Every activation, in order.
+    /// Returns every activation, in order.
     pub fn iter(&self) -> impl Iterator<Item = Activation> + '_ {
         (0..self.len()).map(|row| self.get(row))
     }
 
-    /// Forgets all rows and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.line.clear();
         self.seq.clear();
@@ -179,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_batch_gives_back_what_was_pushed(rows in proptest::collection::vec(any::<[Option<u32>; STAGES.len()]>(), 0..20)) {
+        fn batch_returns_the_pushed_activations(rows in proptest::collection::vec(any::<[Option<u32>; STAGES.len()]>(), 0..20)) {
             let pushed: Vec<Activation> = rows
                 .iter()
                 .zip(0..)
@@ -191,7 +190,7 @@ mod tests {
                 })
                 .collect();
             let mut batch = Batch::default();
-            pushed.iter().for_each(|one| batch.push(one));
+            pushed.iter().for_each(|activation| batch.push(activation));
             assert_eq!(batch.iter().collect::<Vec<_>>(), pushed);
         }
     }

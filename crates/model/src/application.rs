@@ -1,25 +1,25 @@
-//! The application that a recording was made for.
+//! Application for which a recording was made.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Service};
 
-/// An application's buffers (OSDI'99 Table 1), as a recording keeps them, so
-/// that it answers for the application that it was made for.
+/// Buffers of an application (OSDI'99 Table 1), stored in the recording so that its
+/// verdict is about this application.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AskedApplication {
-    /// Its name.
+    /// Name of the application.
     pub name: String,
-    /// How many buffers.
+    /// Number of buffers.
     pub buffers: u32,
-    /// The length of one.
+    /// Length of a buffer.
     pub buffer_ns: Nanos,
-    /// The work for one.
+    /// Compute time per buffer.
     pub compute_ns: Nanos,
-    /// Where these figures come from.
+    /// Source of these figures.
     pub source: String,
-    /// What runs it; absent: the most urgent thread that there is.
+    /// Service that runs it; absent for the most urgent thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
 }

@@ -1,31 +1,31 @@
-//! What is seen of threads that are not ours, which somebody attached to.
+//! Observations of another program's threads, after attaching to it.
 
 use std::fmt;
 
 use crate::{Address, Cpu, Nanos, ThreadName, Tid, WokenWay};
 
-/// What woke a thread.
+/// Cause of a wakeup.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WokenBy {
-    /// A high-resolution timer's callback. Sleeps and timeouts of the thread itself
+    /// Callback of a high-resolution timer. Sleeps and timeouts of the thread itself
     /// have the function `hrtimer_wakeup`.
     Timer(Address),
-    /// A callback of the timer wheel, which expires with the tick.
+    /// Callback of the timer wheel, which expires with the tick.
     Wheel(Address),
-    /// The handler of this interrupt.
+    /// Handler of this interrupt.
     Irq(u32),
-    /// An interrupt of the CPU itself, without a number.
+    /// Interrupt of the CPU itself, without a number.
     Vector,
-    /// The softirq of this number.
+    /// Softirq of this number.
     Softirq(u32),
-    /// An interrupt or softirq that no tracepoint told of.
+    /// Interrupt or softirq without a tracepoint.
     Interrupt,
-    /// Another thread, or itself.
+    /// Another thread, or the thread itself.
     Thread(Tid, ThreadName),
 }
 
 impl WokenBy {
-    /// What is told apart of it.
+    /// Returns the kind of the cause.
     #[must_use]
     pub const fn way(self) -> WokenWay {
         match self {
@@ -40,10 +40,10 @@ impl WokenBy {
     }
 }
 
-/// How a thread is scheduled.
+/// Scheduling policy of a thread.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ThreadPolicy {
-    /// `SCHED_DEADLINE`
+    /// `SCHED_DEADLINE`.
     Deadline,
     /// `SCHED_FIFO` of this priority.
     Fifo(u8),
@@ -53,14 +53,14 @@ pub enum ThreadPolicy {
     Other(i8),
     /// `SCHED_BATCH` of this nice value.
     Batch(i8),
-    /// `SCHED_IDLE`
+    /// `SCHED_IDLE`.
     Idle,
-    /// One that this program does not know.
+    /// Policy that this program does not know.
     Unknown(u8),
 }
 
 impl ThreadPolicy {
-    /// Whether it is served before all normal threads.
+    /// Returns whether the thread runs before all normal threads.
     pub const fn is_real_time(self) -> bool {
         matches!(self, Self::Deadline | Self::Fifo(_) | Self::RoundRobin(_))
     }
@@ -82,35 +82,35 @@ impl fmt::Display for ThreadPolicy {
     }
 }
 
-/// A thread, as it was when something was told of it.
+/// Thread at the time of a report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WatchedThread {
-    /// Our number of it, which no other has: the kernel may give `tid` again.
+    /// laggard's unique number of the thread; the kernel may reuse `tid`.
     pub number: u32,
     /// The kernel's number.
     pub tid: Tid,
-    /// That of its process.
+    /// Process ID.
     pub process: u32,
-    /// Its name.
+    /// Name of the thread.
     pub name: ThreadName,
-    /// How it is scheduled.
+    /// Scheduling policy.
     pub policy: ThreadPolicy,
-    /// How often so far a wake met it before it slept, so that it did not sleep:
-    /// what it did then is in the activation before.
+    /// Number of wakeups so far that preceded the sleep, so that the thread did not
+    /// sleep. Its execution after them is part of the previous activation.
     pub merged: u32,
-    /// How often so far it ran without a wake that was seen.
+    /// Number of runs so far without an observed wakeup.
     pub unseen: u32,
-    /// How many activations so far a stop fell into (a signal, a debugger, a frozen
-    /// cgroup), or were due meanwhile: they are not told.
+    /// Number of activations so far that contain a stop (a signal, a debugger, a frozen
+    /// cgroup), or were due during one: they are not reported.
     pub stopped: u32,
 }
 
 /// System call of this machine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SystemCall {
-    /// Its number on this architecture.
+    /// Number of the call on this architecture.
     pub number: u32,
-    /// The kernel's name of it; empty: not known.
+    /// Name in the kernel; empty if unknown.
     pub name: &'static str,
 }
 
@@ -123,7 +123,7 @@ impl fmt::Display for SystemCall {
     }
 }
 
-/// Wait of a thread: the system call that it was in, and what it waited for.
+/// Wait of a thread: its system call, and the object of the wait.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WaitSite {
     /// `None`: a kernel thread, a page fault, or not known.
@@ -139,32 +139,32 @@ pub struct WaitSite {
 /// Kernel lock that a thread waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct KernelLock {
-    /// Where it lies.
+    /// Address of the lock.
     pub address: Address,
     /// Whether it is the `mmap_lock` of the thread's process.
     pub is_mmap: bool,
 }
 
-/// Why a thread left its CPU at the end of an activation.
+/// Reason why a thread left its CPU at the end of an activation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ActivationEnd {
-    /// It waits to be woken.
+    /// The thread waits for a wakeup.
     #[default]
     Slept,
-    /// It waits for its next period (`SCHED_DEADLINE`).
+    /// The thread waits for its next period (`SCHED_DEADLINE`).
     Period,
-    /// It waits uninterruptibly: for a page, a lock of the kernel, a disk.
+    /// The thread waits uninterruptibly: for a page, a lock of the kernel, a disk.
     Blocked,
-    /// A signal stopped it.
+    /// A signal stopped the thread.
     Stopped,
-    /// A debugger stopped it.
+    /// A debugger stopped the thread.
     Traced,
-    /// Its control group is frozen.
+    /// The control group of the thread is frozen.
     Frozen,
 }
 
 impl ActivationEnd {
-    /// Whether somebody stopped the thread.
+    /// Returns whether the thread was stopped from outside.
     pub const fn is_stop(self) -> bool {
         matches!(self, Self::Stopped | Self::Traced | Self::Frozen)
     }
@@ -184,173 +184,174 @@ pub struct ThreadUsage {
 /// Waits between the activations that are joined to one cycle.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CycleWaits {
-    /// How often the thread slept in the cycle.
+    /// Number of sleeps in the cycle.
     pub sleeps: u32,
     /// Total length of those sleeps.
     pub slept: Nanos,
-    /// How often it was stopped or frozen.
+    /// Number of stops and freezes.
     pub stops: u32,
     /// Total length of those stops.
     pub stopped: Nanos,
 }
 
-/// From what woke a thread until it waited again; joined, from the wake that starts a cycle
-/// until the thread waits for the next. Times of `CLOCK_MONOTONIC`, in this order.
+/// Activation of a thread: from its wakeup until it waited again. If joined: from the
+/// wakeup that starts a cycle until the thread waits for the next. Times of
+/// `CLOCK_MONOTONIC`, in this order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ThreadActivation {
-    /// What woke it.
+    /// Cause of the wakeup.
     pub woken: WokenBy,
-    /// Whether that was seen; else the sleep that it had begun was over, and `waking` is
-    /// `running`.
+    /// Whether the wakeup was observed. If not, the previous sleep had ended, and
+    /// `waking` is `running`.
     pub wake_seen: bool,
-    /// Whether it was seen when it ran; else `running` is the latest that it can have
-    /// been.
+    /// Whether the start of the run was observed; if not, `running` is its latest
+    /// possible time.
     pub run_seen: bool,
-    /// Whether it was seen each time that it went on after others had its CPU, or after
-    /// a wait; else `preempted` and `blocked` may have some of its own work.
+    /// Whether every return to the CPU after a preemption or a wait was observed; if
+    /// not, `preempted` and `blocked` may include execution time.
     pub back_seen: bool,
-    /// A timer's programmed expiry; else when the interrupt or softirq that woke it
-    /// began; else the wakeup.
+    /// Programmed expiry of a timer; otherwise the start of the interrupt or softirq
+    /// that woke the thread; otherwise the wakeup.
     pub origin: Nanos,
-    /// By when it was to be woken: the origin, and the slack that a timer was given as
-    /// far as it was used.
+    /// Due time of the wakeup: the origin plus the used part of the timer's slack.
     pub due: Nanos,
-    /// It became runnable,
+    /// Time at which the thread became runnable.
     pub waking: Nanos,
-    /// by what ran on this CPU.
+    /// CPU of the code that woke the thread.
     pub waker_cpu: Cpu,
-    /// When it came, the last time before it ran, to another CPU than it had been on;
-    /// `None`: it did not, or nothing tells.
+    /// Time of the last migration before the thread ran; `None` if there was none, or
+    /// if it is unknown.
     pub arrived: Option<Nanos>,
-    /// The CPU that it came from then, where it had waited since it was woken; `None`:
-    /// on several.
+    /// CPU that the thread left then, where it had waited since the wakeup; `None` if
+    /// there were several.
     pub left_cpu: Option<Cpu>,
-    /// It ran,
+    /// Time at which the thread ran.
     pub running: Nanos,
-    /// on this CPU first.
+    /// CPU on which it ran first.
     pub first_cpu: Cpu,
-    /// It slept again.
+    /// Time at which it slept again.
     pub done: Nanos,
-    /// How long it waited for a CPU after it first ran.
+    /// Time for which it waited for a CPU after it first ran.
     pub preempted: Nanos,
-    /// How long it waited uninterruptibly.
+    /// Time for which it waited uninterruptibly.
     pub blocked: Nanos,
-    /// How often others had its CPU, or it gave it away (`sched_yield`).
+    /// Number of times that other threads got its CPU, or that it gave it away
+    /// (`sched_yield`).
     pub preemptions: u32,
-    /// How often it went on on another CPU.
+    /// Number of migrations while it was running.
     pub migrations: u32,
-    /// How often it waited.
+    /// Number of uninterruptible waits.
     pub blocks: u32,
-    /// Where it ran last.
+    /// CPU on which it ran last.
     pub cpu: Cpu,
-    /// Whether it was seen to start; else it ran already when it was first watched.
+    /// Whether its start was observed; if not, it ran already when the observation
+    /// started.
     pub start_seen: bool,
-    /// Whether its control group was frozen from when it was due until it was woken.
+    /// Whether its control group was frozen from the due time until the wakeup.
     pub was_frozen: bool,
-    /// Why it left its CPU at the end.
+    /// Reason why it left its CPU at the end.
     pub end: ActivationEnd,
-    /// The wait that ended it.
+    /// Wait that ended the activation.
     pub site: WaitSite,
-    /// The kernel lock that it then waited for.
+    /// Kernel lock of that wait.
     pub lock: Option<KernelLock>,
-    /// The kernel's accounting of it.
+    /// Accounting of the kernel.
     pub usage: ThreadUsage,
-    /// Waits within it, if it is joined from several.
+    /// Waits within it, if it is joined from several activations.
     pub waits: CycleWaits,
 }
 
 impl ThreadActivation {
-    /// From the origin until it ran.
+    /// Returns the time from the origin until the thread ran.
     pub fn latency(&self) -> Nanos {
         self.running.saturating_sub(self.origin)
     }
 
-    /// From the origin until it was done.
+    /// Returns the time from the origin until the thread was done.
     pub fn response(&self) -> Nanos {
         self.done.saturating_sub(self.origin)
     }
 
-    /// How long it ran itself, interrupts included.
+    /// Returns the execution time, interrupts included.
     pub fn execution(&self) -> Nanos {
-        let all = self.done.saturating_sub(self.running);
+        let elapsed = self.done.saturating_sub(self.running);
         let waits = self.waits.slept + self.waits.stopped;
-        all.saturating_sub(self.preempted + self.blocked + waits)
+        elapsed.saturating_sub(self.preempted + self.blocked + waits)
     }
 }
 
-/// What a thread was in, and did not end.
+/// Activation of a thread that has not ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct UnfinishedActivation {
-    /// What woke it.
+    /// Cause of the wakeup.
     pub woken: WokenBy,
-    /// From when on it counts.
+    /// Start of the latency.
     pub origin: Nanos,
-    /// When it ran; `None`: it still waited for a CPU.
+    /// Time at which it ran; `None` if it still waited for a CPU.
     pub running: Option<Nanos>,
-    /// Where it ran last.
+    /// CPU on which it ran last.
     pub cpu: Cpu,
-    /// Whether it was seen to start; else the thread has not slept since `origin`.
+    /// Whether its start was observed; if not, the thread has not slept since `origin`.
     pub start_seen: bool,
 }
 
-/// How a thread ended.
+/// End of a thread.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ThreadExit {
-    /// The signal that killed it; 0: none.
+    /// Signal that killed it; 0 if none.
     pub signal: u32,
-    /// `RLIMIT_RTTIME`: how long it may run at a real-time priority without sleeping.
+    /// `RLIMIT_RTTIME`: maximum run time at a real-time priority without a sleep.
     pub rt_limit: Option<Nanos>,
 }
 
-/// What happened to a thread.
+/// Event of a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ThreadHappening {
-    /// It is watched from now on.
+    /// The observation starts.
     Began,
-    /// It slept again.
+    /// The thread slept again.
     Done(ThreadActivation),
-    /// It ended, and was in this.
+    /// The thread ended during this activation.
     Ended(Option<UnfinishedActivation>, ThreadExit),
-    /// It is watched no more, and was in this.
+    /// The observation ended during this activation.
     Left(Option<UnfinishedActivation>),
 }
 
-/// What is told of a thread that somebody attached to.
+/// Report about an observed thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ThreadTold {
-    /// The thread.
+    /// Observed thread.
     pub thread: WatchedThread,
-    /// The number of what is told of this thread, from 0: one that is missing was
-    /// lost.
+    /// Sequence number of the reports of this thread, from 0. A gap is a loss.
     pub sequence: u32,
-    /// When.
+    /// Time of the event.
     pub at: Nanos,
-    /// What happened.
+    /// Event.
     pub what: ThreadHappening,
 }
 
-/// What a program marks.
+/// Kind of a mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MarkKind {
-    /// A cycle begins.
+    /// Start of a cycle.
     Begin,
-    /// It ends.
+    /// End of a cycle.
     End,
 }
 
-/// What a program says of itself: a thread begins or ends a cycle.
+/// Mark that a program sets at the start or end of a cycle of a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ThreadMark {
-    /// The process; `None`: its thread has ended, and whose it was is not known.
+    /// Process; `None` if its thread has ended and the process is unknown.
     pub process: Option<u32>,
-    /// The thread.
+    /// Thread.
     pub thread: Tid,
-    /// When, `CLOCK_MONOTONIC`; the program's word.
+    /// Time, `CLOCK_MONOTONIC`, as the program reports it.
     pub at: Nanos,
-    /// The cycle's number; the same.
+    /// Number of the cycle, as the program reports it.
     pub number: u64,
-    /// Which.
+    /// Kind of the mark.
     pub kind: MarkKind,
-    /// How many marks of its program, of whatever thread, were lost before it.
+    /// Number of lost marks of the program's threads before this one.
     pub lost_before: u64,
 }

@@ -1,21 +1,21 @@
-//! What audio needs of a machine, as its users check it.
+//! Prerequisites of audio on a machine, as its users check them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One thing that audio needs.
+/// Prerequisite of audio.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum AudioNeed {
-    /// A frequency that does not follow the load.
+    /// CPU frequency that does not follow the load.
     Governor,
-    /// Idle states that are left soon.
+    /// Idle states with a short exit latency.
     IdleStates,
-    /// An interrupt that the sound card shares with nobody.
+    /// Sound card interrupt that is not shared.
     SoundInterrupt,
-    /// Interrupt handlers that a thread can be put above.
+    /// Interrupt handlers in threads, which can have a lower priority.
     ThreadedInterrupts,
     /// Real-time priority for the user's programs.
     Priority,
@@ -26,7 +26,7 @@ pub enum AudioNeed {
 }
 
 impl AudioNeed {
-    /// Its name.
+    /// Returns the name.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Governor => "governor",
@@ -40,15 +40,15 @@ impl AudioNeed {
     }
 }
 
-/// Whether a need of audio's is met.
+/// Result of a check of a prerequisite.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AudioFinding {
-    /// The need.
+    /// Prerequisite.
     pub need: AudioNeed,
-    /// Whether it is met; absent where this machine does not tell.
+    /// Whether it is met; absent if unknown.
     pub is_met: Option<bool>,
-    /// What was found, in plain words.
+    /// Finding, in words.
     pub what: String,
-    /// What to do about it, where it is not met.
+    /// Remedy, if it is not met.
     pub advice: Option<String>,
 }

@@ -1,49 +1,51 @@
-//! What there is to say of a culprit, or why there is none.
+//! Reasons for or against naming a culprit.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Why nobody can be named, or what more there is to say: a doubt, a lock.
-/// Serialized in words, and ordered as these are.
+/// Reason why no culprit is named, or an additional fact: a doubt, a lock. Serialized
+/// as text, and ordered by that text.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Because {
-    /// The firmware stopped all CPUs so often meanwhile.
+    /// The firmware stopped all CPUs this number of times.
     SystemManagement(u32),
-    /// Who ran should have made room, and the sampler saw nothing of it.
+    /// The running thread should have been preempted, and the sampler has no sample of
+    /// it.
     NoSample,
-    /// The thread allowed its timer to be that late.
+    /// The thread allowed its timer to be this late.
     Slack,
-    /// The CPU idled, though the thread could run.
+    /// The CPU idled although the thread could run.
     Idled,
     /// The CPU had to wait for another one, which had its timer.
     Elsewhere,
-    /// The kernel lent the thread the priority of who waits for its lock.
+    /// The kernel lent the thread the priority of a thread that waits for its lock.
     Boosted,
-    /// The waiting thread has a higher nice weight than the thread that ran, which has no
-    /// effect: they are in control groups, of which the other is not the heavier one.
+    /// The waiting thread has a higher nice weight than the thread that ran, without
+    /// effect: they are in control groups, and the other's group is not the heavier
+    /// one.
     NiceInGroup,
-    /// There is no record at all.
+    /// There are no records at all.
     NothingKnown,
     /// There is no record of this time.
     NothingRecorded,
-    /// There is none, though user code cannot keep the CPU from making one.
+    /// There is no record, although user code cannot prevent one.
     NothingInUserCode,
-    /// There is none, not even of the switch that there was.
+    /// There is no record, not even of the switch that must have happened.
     NoSwitch,
-    /// What took the time may have been what stops whole CPUs.
+    /// A stop of the whole CPU from outside may have taken the time.
     OrOutside,
-    /// Somebody ran after the thread, and the switch was not seen.
+    /// Another thread ran after this one, and the switch was not recorded.
     UnseenSwitch,
-    /// There was a record, and newer ones took its place.
+    /// The record was overwritten by newer ones.
     Overwritten,
-    /// What happened meanwhile was lost.
+    /// The records of this time were lost.
     Lost,
-    /// When the thread could run is not known.
+    /// The time at which the thread could run is unknown.
     WakeUnseen,
-    /// What kept the timer's interrupt is not known.
+    /// The reason for the late timer interrupt is unknown.
     LateInterrupt,
-    /// The thread ran since before the record begins.
+    /// The thread has run since before the records start.
     BeforeRecord,
 }
 
@@ -93,9 +95,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_ordered_as_their_words() {
+    fn reasons_are_ordered_by_their_text() {
         use Because as B;
-        let all = [
+        let reasons = [
             B::SystemManagement(1),
             B::NoSample,
             B::Elsewhere,
@@ -112,7 +114,7 @@ mod tests {
             B::BeforeRecord,
         ];
 
-        assert!(all.is_sorted());
-        assert!(all.is_sorted_by_key(ToString::to_string));
+        assert!(reasons.is_sorted());
+        assert!(reasons.is_sorted_by_key(ToString::to_string));
     }
 }

@@ -1,9 +1,8 @@
-//! What users ask for by a name out of a list: one way to write it, to find it, and
-//! to describe it.
+//! Options that users select by name: formatting, parsing and description in one place.
 
-/// Gives an enumeration with `ALL` and `name()` its `Display`, its `FromStr` (in
-/// capitals or not), its `Serialize`, `Deserialize` and its `JsonSchema`; `unknown` is the error,
-/// which has the `name` that was asked for.
+/// Implements for an enumeration with `ALL` and `name()`: `Display`, `FromStr`
+/// (case-insensitive), `Serialize`, `Deserialize` and `JsonSchema`. `unknown` is the
+/// error, which contains the typed `name`.
 macro_rules! by_name {
     ($type:ident, $about:literal, unknown: $unknown:ident) => {
         impl std::fmt::Display for $type {
@@ -17,9 +16,9 @@ macro_rules! by_name {
 
             fn from_str(text: &str) -> Result<Self, $unknown> {
                 let text = text.trim();
-                let is_it = |one: &Self| one.name().eq_ignore_ascii_case(text);
-                let found = Self::ALL.into_iter().find(is_it);
-                found.ok_or_else(|| $unknown { name: text.into() })
+                let is_it = |item: &Self| item.name().eq_ignore_ascii_case(text);
+                let item = Self::ALL.into_iter().find(is_it);
+                item.ok_or_else(|| $unknown { name: text.into() })
             }
         }
 

@@ -1,4 +1,4 @@
-//! Causes: to what each part of a late activation's time went.
+//! Causes: the attribution of the time of a late activation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Activity, Address, Because, Nanos};
 
-/// What kind of thing took the time.
+/// Class of a cause.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CauseClass {
-    /// The CPU was idle and had to wake up.
+    /// The CPU was idle and had to leave the idle state.
     IdleExit,
     /// The hypervisor ran something else.
     Stolen,
-    /// Nothing ran on any CPU: a system management interrupt, the hardware,
-    /// or a hypervisor that does not tell.
+    /// All CPUs stood still: a system management interrupt, the hardware, or a
+    /// hypervisor that does not report it.
     Stall,
     /// Code had interrupts disabled.
     InterruptsOff,
@@ -33,30 +33,31 @@ pub enum CauseClass {
     PreemptionOff,
     /// A more urgent thread ran.
     HigherPriority,
-    /// A thread as urgent as the service's had its turn.
+    /// A thread of equal priority had its turn.
     Equal,
     /// A thread of another control group (or autogroup) ran: the groups' weights decide
-    /// between them, whatever the threads' nice values are.
+    /// between them, not the nice values.
     GroupWeight,
-    /// The CPU quota of a control group was used up.
+    /// The CPU quota of a control group was exhausted.
     Throttled,
     /// Real-time throttling stopped all real-time threads of the CPU.
     RtThrottled,
-    /// The kernel's fair server ran normal threads above every real-time priority, because
-    /// real-time threads had kept the CPU.
+    /// The kernel's fair server ran normal threads above every real-time priority,
+    /// because real-time threads had occupied the CPU.
     FairServer,
-    /// A `SCHED_DEADLINE` thread had used up its budget.
+    /// A `SCHED_DEADLINE` thread had exhausted its budget.
     DeadlineThrottled,
     /// The CPU's migration thread ran.
     Migration,
     /// The scheduler switched threads.
     ContextSwitch,
-    /// The service's thread was on its way to user code: a page fault or
-    /// other work of the kernel.
+    /// The service's thread was returning to user code: a page fault or other kernel
+    /// work.
     ReturnToUser,
-    /// The thread itself was at work, in an activation that counts until it is done.
+    /// Execution time of the thread itself, in an activation that lasts until it is
+    /// done.
     OwnWork,
-    /// Work of an earlier cycle of the thread, while the next was due already.
+    /// Work of an earlier cycle of the thread, after the next was due.
     Overrun,
     /// The thread was in a system call, or elsewhere in the kernel, on its own behalf.
     SystemCall,
@@ -66,7 +67,8 @@ pub enum CauseClass {
     Lock,
     /// The thread waited for a lock of the kernel.
     KernelLock,
-    /// The thread waited uninterruptibly for something else than a lock: a disk, a page.
+    /// The thread waited uninterruptibly for something other than a lock: a disk, a
+    /// page.
     Blocked,
     /// The thread waited for an event in the middle of its cycle: a pipe, a socket, a child.
     Wait,
@@ -74,14 +76,14 @@ pub enum CauseClass {
     Frozen,
     /// A signal or a debugger had stopped the thread.
     Stopped,
-    /// The activation's own interrupt, softirq and wakeup.
+    /// Interrupt, softirq and wakeup of the activation itself.
     OwnPath,
-    /// The evidence is missing or does not tell.
+    /// The trace data is missing or does not show the cause.
     Unexplained,
 }
 
 impl CauseClass {
-    /// Every class of causes.
+    /// All classes.
     pub const ALL: [Self; 30] = [
         Self::IdleExit,
         Self::Stolen,
@@ -115,7 +117,7 @@ impl CauseClass {
         Self::Unexplained,
     ];
 
-    /// The class in plain words.
+    /// Returns the class in words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::IdleExit => "idle exit",
@@ -151,7 +153,7 @@ impl CauseClass {
         }
     }
 
-    /// What it did, in few words, for who is named beside it.
+    /// Returns a short description, for use next to the culprit's name.
     pub const fn in_short(self) -> &'static str {
         match self {
             Self::Stolen => "the hypervisor stopped the CPU",
@@ -194,43 +196,43 @@ impl fmt::Display for CauseClass {
     }
 }
 
-/// Who took the time. Threads are told by name, because the same program has
-/// another number each time it runs.
+/// Culprit: the thread, interrupt or code that took the time. Threads are identified by
+/// name, because the number of a program's thread differs in each run.
 #[derive(Clone, Debug, Default, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Culprit {
-    /// The thread that ran.
+    /// Thread that ran.
     pub thread: Option<Arc<str>>,
-    /// The interrupt or softirq.
+    /// Interrupt or softirq.
     pub activity: Option<Activity>,
-    /// The timer's or work item's function within it.
+    /// Function of the timer or work item within it.
     pub function: Option<Activity>,
-    /// The innermost kernel address of the sample that shows it.
+    /// Innermost kernel address of the sample that shows it.
     pub frame: Option<Address>,
-    /// Number of the control group whose quota was used up.
+    /// Number of the control group whose quota was exhausted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
     /// Control group whose weight decided, in words, with its setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<Arc<str>>,
-    /// Thread that took part but does not tell this cause from others: the real-time thread
-    /// that used up the CPU, or the thread that ran because of a group's weight.
+    /// Thread that took part but does not identify the cause: the real-time thread that
+    /// used up the CPU, or the thread that ran because of a group's weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contender: Option<Arc<str>>,
-    /// Whether the thread is one of the laggard that recorded.
+    /// Whether the thread belongs to the laggard that recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,
-    /// Why nobody can be named, or what more there is to say: a doubt, a lock.
+    /// Reason why no culprit is named, or an additional fact: a doubt, a lock.
     #[schemars(with = "Option<String>")]
     pub because: Option<Because>,
 }
 
-/// One part of an episode's time.
+/// Part of an episode's time.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Cause {
-    /// What kind of thing.
+    /// Class of the cause.
     pub class: CauseClass,
-    /// Who took the time.
+    /// Culprit.
     pub culprit: Culprit,
-    /// How much of the latency.
+    /// Part of the latency.
     pub time_ns: Nanos,
 }

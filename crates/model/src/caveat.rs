@@ -1,27 +1,27 @@
-//! Caveats: reasons to doubt a result, each with advice.
+//! Warnings: reasons to doubt a result, each with a remedy.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of doubt a caveat raises.
+/// Kind of a warning.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CaveatKind {
-    /// Not run as root, so something is refused.
+    /// laggard does not run as root, so some operations are refused.
     NotRoot,
     /// The kernel has no type information for BPF.
     NoBtf,
     /// The kernel is locked down.
     Lockdown,
-    /// BPF could not be used; only expiry and user stage are measured.
+    /// BPF is not available; only expiry and user stage are measured.
     NoBpf,
     /// An optional ability is absent.
     AbilityAbsent,
     /// A service could not be measured.
     ServiceAbsent,
-    /// The real-time priorities that are asked for may not be used.
+    /// The requested real-time priorities are not permitted.
     Priority,
     /// This control group has no time for real-time threads.
     RtGroup,
@@ -31,17 +31,17 @@ pub enum CaveatKind {
     IdleStates,
     /// The frequency governor is not `performance`.
     Governor,
-    /// Turbo frequencies come and go.
+    /// Turbo frequencies vary.
     Turbo,
-    /// The kernel does not preempt itself everywhere.
+    /// The kernel is not fully preemptible.
     Preemption,
-    /// The kernel was built to find its own faults.
+    /// The kernel is a debug build.
     DebugKernel,
     /// The scheduler's tick is slow.
     TickRate,
-    /// A chosen CPU stops its tick, which makes entering the kernel dearer.
+    /// A chosen CPU stops its tick, which makes kernel entry slower.
     Tickless,
-    /// Cures of processor vulnerabilities make entering the kernel dearer.
+    /// Mitigations of processor vulnerabilities make kernel entry slower.
     Mitigations,
     /// A chosen CPU shares its core with another.
     Siblings,
@@ -61,9 +61,9 @@ pub enum CaveatKind {
     TimerElsewhere,
     /// Normal threads are scheduled by session.
     Autogroup,
-    /// A virtual machine: the hypervisor can stop it.
+    /// The machine is virtual: the hypervisor can stop it.
     VirtualMachine,
-    /// The hypervisor did stop it during the recording.
+    /// The hypervisor stopped it during the recording.
     Stolen,
     /// No performance counters: code with interrupts disabled cannot be sampled.
     NoPmu,
@@ -75,65 +75,66 @@ pub enum CaveatKind {
     MemoryLock,
     /// The clock source is slow or unstable.
     Clocksource,
-    /// The load ended before the recording, or failed, or was stopped meanwhile.
+    /// The load ended before the recording, failed, or was stopped during it.
     LoadEnded,
-    /// Losses are large enough to matter.
+    /// Losses are significant.
     Losses,
-    /// Measuring itself takes enough of the machine to matter.
+    /// The overhead of the measurement is significant.
     OwnCost,
-    /// A stage was not seen in enough activations to matter.
+    /// A stage was missing in a significant number of activations.
     StageUnseen,
-    /// laggard itself was stopped while it measured.
+    /// laggard itself was stopped during the measurement.
     Stopped,
-    /// Something ran on another CPU than the one that it was to measure.
+    /// A service ran on another CPU than the measured one.
     Moved,
-    /// A measuring thread was given another policy, priority or nice value.
+    /// Another program changed the policy, priority or nice value of a measuring
+    /// thread.
     Rescheduled,
     /// Measuring threads had page faults.
     PageFaults,
-    /// Activations begin with a device's interrupt, not with a timer's expiry.
+    /// Activations start with a device interrupt, not with a timer expiry.
     ExternalSource,
     /// Softirqs run in a thread, which waits for every thread above it.
     SoftirqThread,
-    /// A tracer of the kernel runs for a service, which costs every interrupt.
+    /// A kernel tracer runs for a service, which slows every interrupt.
     Tracer,
     /// The recording did not end properly.
     Unfinished,
-    /// This process was started with a scheduling other than the normal one.
+    /// This process was started with a policy other than the normal one.
     Inherited,
-    /// CPUs that are online are outside of this process's set of CPUs.
+    /// CPUs that are online are outside this process's cpuset.
     Cpuset,
     /// A control group limits the CPU time of this process.
     CpuQuota,
-    /// Other programs trace the events that measuring uses.
+    /// Other programs trace the same events.
     OtherTracers,
-    /// Measuring as asked takes a large part of the CPUs that it measures.
+    /// The requested measurement takes a large part of the measured CPUs.
     Overload,
-    /// Another program recorded it: what its rows are.
+    /// Another program made the recording; the meaning of its rows.
     Imported,
-    /// So much of what another program recorded is missing that it cannot be trusted.
+    /// Too much of an imported recording is missing for it to be trusted.
     TraceIncomplete,
-    /// The system is Windows by name alone: Wine has its calls done by another.
+    /// The system is Wine, which emulates Windows.
     Wine,
 }
 
-/// How much a caveat bears on a result.
+/// Severity of a warning.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Part of the measurement is impossible, or its numbers are not those of
-    /// the system in normal use.
+    /// Part of the measurement is impossible, or its numbers do not apply to the system
+    /// in normal use.
     Spoils,
-    /// It adds latency now and then, often more than everything else.
+    /// It occasionally adds latency, often more than everything else.
     Matters,
     /// It adds a little, or explains a difference between two machines.
     Note,
 }
 
 impl CaveatKind {
-    /// How much this kind bears on a result.
+    /// Returns the severity of this kind.
     pub const fn severity(self) -> Severity {
         match self {
             Self::NotRoot
@@ -193,19 +194,19 @@ impl CaveatKind {
     }
 }
 
-/// A reason to doubt a result, with advice.
+/// Reason to doubt a result, with a remedy.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Caveat {
-    /// What kind of doubt.
+    /// Kind of the warning.
     pub kind: CaveatKind,
-    /// What was found, in plain words.
+    /// Finding, in words.
     pub what: String,
-    /// What to do about it.
+    /// Remedy.
     pub advice: String,
 }
 
 impl Caveat {
-    /// A caveat of this kind.
+    /// Returns a caveat of this kind.
     pub fn new(kind: CaveatKind, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             kind,

@@ -1,5 +1,5 @@
-//! Busy processes that compete for one CPU, and who is asked for work beside
-//! them (Heubaum, "Windows 95 Interrupt Latency", Vireo White Paper, 1995).
+//! Busy processes that compete for a CPU, and services measured next to them (Heubaum,
+//! "Windows 95 Interrupt Latency", Vireo White Paper, 1995).
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,38 +9,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cpu, Nanos, ParseNanosError, Service};
 
-/// Who competes for the CPU that is measured, and who is measured beside them.
+/// Competition for the measured CPU, and the services measured next to it.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Contexts {
-    /// The CPU for which all of them compete.
+    /// CPU for which all of them compete.
     pub cpu: Cpu,
-    /// How many processes compute without end there, besides the one that is
-    /// asked.
+    /// Number of processes that compute endlessly there, in addition to the measured
+    /// one.
     pub busy: Competitors,
-    /// For how long each runs before it gives way to the next, where they see to
-    /// that themselves; absent: as the kernel's scheduler likes.
+    /// Length of the turns that the processes give each other; absent if the kernel
+    /// schedules them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_ns: Option<BusyTurns>,
 }
 
 impl Contexts {
-    /// The thread whose process is raised for the work: Heubaum's "priority VM
-    /// event".
+    /// Thread whose process is boosted for the work: Heubaum's "priority VM event".
     pub const BOOSTED: Service = Service::Fifo(50);
 
-    /// The same, raised for that work alone: by who asks for it, through a PI futex.
+    /// Thread that is boosted for the work alone, by the requesting thread through a PI
+    /// futex.
     pub const LENT: Service = Service::Lent(50);
 
-    /// The same, raised by the least nice value alone; not where those that are busy
-    /// are real-time ones.
+    /// Thread that is boosted by the lowest nice value alone; not next to real-time
+    /// processes.
     pub const NICED: Service = Service::Nice(-20);
 
-    /// The same, raised by the shortest slice alone; likewise.
+    /// Thread that is boosted by the shortest slice alone; not next to real-time
+    /// processes.
     pub const SLICED: Service = Service::Slice(Service::SLICES.0);
 
-    /// The thread of a process that is one of the busy ones: Heubaum's "VM
-    /// event". By the direct route it computes as they do, and finds the work when
-    /// its turn comes; by the deferred route it sleeps until it is woken.
+    /// Returns the thread of one of the busy processes: Heubaum's "VM event". By the
+    /// direct route it computes as they do, and finds the work in its turn. By the
+    /// deferred route it sleeps until it is woken.
     #[must_use]
     pub const fn plain(self) -> Service {
         match self.turn_ns {
@@ -49,8 +50,8 @@ impl Contexts {
         }
     }
 
-    /// What is measured beside them, the most direct first. Work items and niced
-    /// threads wait for normal threads alone, and would starve beside real-time ones.
+    /// Returns the measured services, most direct first. Work items and niced threads
+    /// wait for normal threads alone, and would starve next to real-time processes.
     #[must_use]
     pub fn services(self) -> Vec<Service> {
         let are_normal = self.turn_ns.is_none();
@@ -67,55 +68,55 @@ impl Contexts {
             .collect()
     }
 
-    /// How often each is asked: always at the same instant of a turn, so that what
-    /// is waited is so many whole turns and the same part of one, and in so many
-    /// turns that each place in the queue has its share. `tick`: of the kernel's
-    /// scheduler, at which it ends turns where they do not themselves.
+    /// Returns the period of each service. Expiries are always at the same phase of a
+    /// turn, so that waits are whole turns plus the same remainder, and each position
+    /// in the queue is equally frequent. `tick` is the tick of the kernel's scheduler,
+    /// which ends turns of normal processes.
     #[must_use]
     pub fn period(self, tick: Nanos) -> Nanos {
         let turn = self.turn_ns.map_or(tick, BusyTurns::length);
         turn * self.turns_of_period()
     }
 
-    /// How far the instants are apart at which turns can end, where each is asked
-    /// once in `period`: the length of the turns, or the kernel's tick.
+    /// Returns the distance of the possible ends of turns for a period of `period`: the
+    /// length of the turns, or the kernel's tick.
     #[must_use]
     pub fn turn(self, period: Nanos) -> Nanos {
         let turn = Nanos::from_ns(period.ns() / self.turns_of_period());
         self.turn_ns.map_or(turn, BusyTurns::length)
     }
 
-    /// So many turns are from one time that each is asked to the next.
+    /// Returns the number of turns per period.
     fn turns_of_period(self) -> u64 {
-        // A recording can say anything.
+        // A recording can contain any number.
         prime_above(self.busy.0.min(Competitors::MOST) + 1).into()
     }
 }
 
-/// The least prime number above `least`. With `least` in a round of turns, so
-/// many turns lead to each place of the round in its time.
+/// Returns the smallest prime number above `least`. With `least` turns in a round, a
+/// period of this number of turns covers each position in the round.
 fn prime_above(least: u32) -> u32 {
-    let is_prime = |number: &u32| (2..*number).all(|one| !number.is_multiple_of(one));
+    let is_prime = |number: &u32| (2..*number).all(|divisor| !number.is_multiple_of(divisor));
     (least + 1..).find(is_prime).unwrap_or(least)
 }
 
-/// How many busy processes compete: 1 to [`Competitors::MOST`].
+/// Number of competing busy processes: 1 to [`Competitors::MOST`].
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(transparent)]
 pub struct Competitors(u32);
 
-/// Why a text is not a number of busy processes.
+/// Reason why a text is not a number of busy processes.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{0}` busy processes cannot compete; use a number from 1 to {most}", most = Competitors::MOST)]
 pub struct ParseCompetitorsError(String);
 
 impl Competitors {
-    /// More are not started: the wait for one round of them says nothing new.
+    /// Maximum number: a round of more processes gives no new information.
     pub const MOST: u32 = 64;
 
-    /// How many.
+    /// Returns the number.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
@@ -139,25 +140,24 @@ impl FromStr for Competitors {
     }
 }
 
-/// Turns that real-time processes of one priority give each other, all of one
-/// length: each ends its own at the next multiple of that length by
-/// `CLOCK_MONOTONIC`, so that turns do not drift against it.
+/// Turns of equal length that real-time processes of one priority give each other. Each
+/// process ends its turn at the next multiple of that length of `CLOCK_MONOTONIC`, so
+/// that turns do not drift.
 ///
-/// The kernel's own round robin has turns of whole ticks, the same for the whole
-/// machine.
+/// The kernel's round robin has turns of whole ticks, the same for the whole machine.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(transparent)]
 #[schemars(rename = "Turns")]
 pub struct BusyTurns(Nanos);
 
-/// Why a text is not the length of a turn.
+/// Reason why a text is not the length of a turn.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseBusyTurnsError {
-    /// It is no time.
+    /// Not a duration.
     #[error(transparent)]
     Time(#[from] ParseNanosError),
-    /// It is too short or too long.
+    /// Too short or too long.
     #[error(
         "turns of {0} cannot be kept; use {shortest} to {longest}",
         shortest = BusyTurns::SHORTEST,
@@ -166,32 +166,30 @@ pub enum ParseBusyTurnsError {
     Range(Nanos),
 }
 
-/// In each second processes that take turns compute for so long, and all sleep
-/// for the rest: less than the 950 ms after which the kernel takes the CPU from
-/// real-time threads, which would stop those that are measured too, and enough
-/// for whatever else has to run there.
+/// Time per second for which the processes compute; all sleep for the rest. It is less
+/// than the 950 ms after which the kernel throttles real-time threads, which would also
+/// stop the measured ones, and leaves enough time for other work there.
 const BUSY: Nanos = Nanos::from_ms(900);
 const SECOND: Nanos = Nanos::from_secs(1);
 
 impl BusyTurns {
-    /// The priority of those that take turns (`SCHED_FIFO`): below all that is
-    /// measured but the plain thread.
+    /// Priority of processes that take turns (`SCHED_FIFO`): below all measured
+    /// services except the plain thread.
     pub const PRIORITY: u8 = 10;
-    /// Shorter ones would be mostly switches.
+    /// Minimum length; shorter turns would be mostly context switches.
     pub const SHORTEST: Nanos = Nanos::from_ms(1);
-    /// Of longer ones there are too few in a second.
+    /// Maximum length; of longer turns there are too few per second.
     pub const LONGEST: Nanos = Nanos::from_ms(100);
-    /// For how long of each second all of them sleep.
+    /// Time per second for which all of them sleep.
     pub const REST: Nanos = Nanos::from_ns(SECOND.ns() - BUSY.ns());
 
-    /// How long each is.
+    /// Returns the length of a turn.
     #[must_use]
     pub const fn length(self) -> Nanos {
         self.0
     }
 
-    /// Until when who runs at `now` may compute; no longer than `now` where all
-    /// sleep.
+    /// Returns the end of the turn that is active at `now`; at most `now` if all sleep.
     #[must_use]
     pub fn end(self, now: Nanos) -> Nanos {
         let next = Nanos::from_ns((now.ns() / self.0.ns() + 1) * self.0.ns());
@@ -199,7 +197,7 @@ impl BusyTurns {
         if now < pause { next.min(pause) } else { now }
     }
 
-    /// Until when all sleep, where they do at `now`.
+    /// Returns the end of the sleep if all sleep at `now`.
     #[must_use]
     pub fn pause(now: Nanos) -> Option<Nanos> {
         let begun = Nanos::from_ns(now.ns() / SECOND.ns() * SECOND.ns());
@@ -239,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn each_place_in_the_queue_has_its_share() {
+    fn queue_positions_are_equally_frequent() {
         for busy in 1..=Competitors::MOST {
             let contexts = beside(&busy.to_string(), Some("10ms"));
             let turns = contexts.period(Nanos::from_ms(4)).ns() / Nanos::from_ms(10).ns();
             let round = u64::from(busy) + 1;
 
-            let mut places: Vec<u64> = (0..round).map(|asked| asked * turns % round).collect();
+            let mut places: Vec<u64> = (0..round).map(|expiry| expiry * turns % round).collect();
             places.sort_unstable();
 
             assert_eq!(places, (0..round).collect::<Vec<_>>(), "{busy}");
@@ -254,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_end_together_with_those_of_the_clock_and_with_the_second() {
+    fn turns_end_at_multiples_of_the_clock_and_at_the_second() {
         let turns: BusyTurns = "7ms".parse().unwrap();
         let second = Nanos::from_secs(100);
 
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_turns_by_priority_leaves_no_time_to_work_items() {
+    fn real_time_turns_exclude_work_items() {
         assert_eq!(
             beside("4", Some("10ms")).services(),
             [
@@ -296,18 +294,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_processes_or_no_turn_says_what_is() {
+    fn invalid_numbers_and_turns_are_refused_with_the_range() {
         for text in ["0", "10000", "-1", "four"] {
             assert_eq!(
                 text.parse::<Competitors>().unwrap_err().to_string(),
                 format!("`{text}` busy processes cannot compete; use a number from 1 to 64")
             );
         }
-        let said = |text: &str| text.parse::<BusyTurns>().unwrap_err().to_string();
+        let error = |text: &str| text.parse::<BusyTurns>().unwrap_err().to_string();
         assert_eq!(
-            said("10us"),
+            error("10us"),
             "turns of 10us cannot be kept; use 1ms to 100ms"
         );
-        assert!(said("10").contains("has no unit"), "{}", said("10"));
+        assert!(error("10").contains("has no unit"), "{}", error("10"));
     }
 }

@@ -1,72 +1,71 @@
-//! What measuring itself cost.
+//! Overhead of the measurement.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// What one BPF program cost while recording.
+/// Overhead of a BPF program during a recording.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ProgramCost {
-    /// The program's name, `on_<tracepoint>`.
+    /// Name of the program, `on_<tracepoint>`.
     pub name: String,
-    /// How often it ran, on all CPUs.
+    /// Number of runs, on all CPUs.
     pub runs: u64,
-    /// The time it ran for, all runs together.
+    /// Total run time.
     pub run_ns: Nanos,
 }
 
 impl ProgramCost {
-    /// What the names of the flight recorder's programs begin with in a
-    /// recording.
+    /// Prefix of the names of the flight recorder's programs in a recording.
     const FLIGHT: &str = "flight ";
-    /// The same of those that count handlers.
+    /// Prefix of the names of the programs that count handlers.
     const HANDLERS: &str = "handlers ";
 
-    /// This cost as one of the flight recorder's.
+    /// Marks the program as one of the flight recorder's.
     #[must_use]
     pub fn of_flight_recorder(mut self) -> Self {
         self.name.insert_str(0, Self::FLIGHT);
         self
     }
 
-    /// This cost as one of what counts handlers.
+    /// Marks the program as one that counts handlers.
     #[must_use]
     pub fn of_handler_counter(mut self) -> Self {
         self.name.insert_str(0, Self::HANDLERS);
         self
     }
 
-    /// Whether it is one of the flight recorder's.
+    /// Returns whether it is one of the flight recorder's.
     pub fn is_of_flight_recorder(&self) -> bool {
         self.name.starts_with(Self::FLIGHT)
     }
 }
 
-/// The tool's own cost in one recording.
+/// Overhead of laggard in one recording.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct OwnCost {
-    /// How long was recorded.
+    /// Duration of the recording.
     pub wall_ns: Nanos,
     /// CPU time of the measuring threads.
     pub measuring_cpu_ns: Nanos,
     /// CPU time of all other threads of the program (collecting, writing).
     pub other_cpu_ns: Nanos,
-    /// BPF programs, one by one; empty without BPF.
+    /// BPF programs; empty without BPF.
     pub programs: Vec<ProgramCost>,
-    /// Bytes written to the recording, the journal included.
+    /// Bytes written to the recording, including the journal.
     pub written_bytes: u64,
-    /// Largest resident size while measuring; names are looked up later.
+    /// Largest resident size during the measurement; names are looked up later.
     pub resident_bytes: u64,
     /// Page faults of measuring threads after their start.
     pub measuring_faults: u64,
-    /// CPU time of all threads of the program before measuring began and after it ended,
-    /// in no other field: to load BPF programs, read symbols, warm up, and write the rest.
-    /// 0 in recordings that do not have it.
+    /// CPU time of all threads of the program before and after the measurement, in no
+    /// other field: to load BPF programs, read symbols, warm up, and write the rest. 0
+    /// in recordings that do not have it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub outside_cpu_ns: Nanos,
-    /// CPU time of threads that compute all the time because that was asked for (services
-    /// that compete with equals), in no other field and no overhead. Not kept.
+    /// CPU time of threads that compute permanently on request (services that compete
+    /// with equals), in no other field and no overhead. Not stored.
     #[serde(skip)]
     pub competing_cpu_ns: Nanos,
 }
@@ -80,23 +79,23 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl OwnCost {
-    /// From this share of the measured CPUs' time on, 0 to 1, the figures are
-    /// those of a machine that measures, and are not trusted.
+    /// Overhead as a fraction of the measured CPUs' time, 0 to 1, above which the
+    /// figures are not trusted.
     pub const TOO_MUCH: f64 = 0.25;
 
-    /// CPU time of all threads and BPF programs while measuring.
+    /// Returns the CPU time of all threads and BPF programs during the measurement.
     pub fn total(&self) -> Nanos {
         let bpf = self
             .programs
             .iter()
-            .fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
+            .fold(Nanos::ZERO, |sum, program| sum + program.run_ns);
         self.measuring_cpu_ns + self.other_cpu_ns + bpf
     }
 
-    /// What it cost since `earlier`, of the same run, was read. The largest
-    /// resident size stays: it has no beginning.
+    /// Returns the overhead since `earlier`, of the same run. The largest resident size
+    /// stays: it has no start.
     pub fn since(&self, earlier: &Self) -> Self {
-        let before = |name: &str| earlier.programs.iter().find(|one| one.name == name);
+        let before = |name: &str| earlier.programs.iter().find(|program| program.name == name);
         Self {
             wall_ns: self.wall_ns.saturating_sub(earlier.wall_ns),
             measuring_cpu_ns: self
@@ -106,12 +105,12 @@ impl OwnCost {
             programs: self
                 .programs
                 .iter()
-                .map(|one| {
-                    let before = before(&one.name).cloned().unwrap_or_default();
+                .map(|program| {
+                    let before = before(&program.name).cloned().unwrap_or_default();
                     ProgramCost {
-                        name: one.name.clone(),
-                        runs: one.runs.saturating_sub(before.runs),
-                        run_ns: one.run_ns.saturating_sub(before.run_ns),
+                        name: program.name.clone(),
+                        runs: program.runs.saturating_sub(before.runs),
+                        run_ns: program.run_ns.saturating_sub(before.run_ns),
                     }
                 })
                 .collect(),
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spent_before_is_not_in_the_cost_since() {
+    fn cost_since_excludes_the_earlier_cost() {
         let since = cost(5).since(&cost(3));
 
         assert_eq!(since, cost(2));

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One logical CPU, by the kernel's number.
+/// Logical CPU, by the kernel's number.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -19,28 +19,28 @@ impl fmt::Display for Cpu {
     }
 }
 
-/// CPUs in ascending order, each once, written as the kernel does: `0-3,6`.
+/// CPUs in ascending order, without duplicates, in the kernel's notation: `0-3,6`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct CpuList(Vec<Cpu>);
 
 impl CpuList {
-    /// The CPUs, ascending.
+    /// Returns the CPUs, ascending.
     pub fn as_slice(&self) -> &[Cpu] {
         &self.0
     }
 
-    /// Whether `cpu` is listed.
+    /// Returns whether `cpu` is listed.
     pub fn contains(&self, cpu: Cpu) -> bool {
         self.0.binary_search(&cpu).is_ok()
     }
 
-    /// How many CPUs are listed.
+    /// Returns the number of listed CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no CPU is listed.
+    /// Returns whether no CPU is listed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -55,7 +55,7 @@ impl FromIterator<Cpu> for CpuList {
     }
 }
 
-/// Why a text is not a list of CPUs.
+/// Reason why a text is not a list of CPUs.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseCpuListError {
@@ -65,13 +65,13 @@ pub enum ParseCpuListError {
     /// A range ends before it starts.
     #[error("the range `{0}` ends before it starts; write the smaller CPU first")]
     Backwards(String),
-    /// A number is larger than any kernel's. The list may be of a recording that was
-    /// made on another system.
-    #[error("there is no CPU {0}; the largest number is 8191")]
+    /// A number is larger than in any kernel. The list may be from a recording of
+    /// another system.
+    #[error("CPU {0} does not exist; the largest number is 8191")]
     TooLarge(u32),
 }
 
-/// More CPUs than any Linux kernel can be built for.
+/// Maximum number of CPUs for which a Linux kernel can be built.
 const MAX_CPUS: u32 = 8192;
 
 impl FromStr for CpuList {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_and_written_as_the_kernel_does() {
+    fn list_is_read_and_written_in_the_kernels_notation() {
         for (text, written) in [
             ("0-3,6", "0-3,6"),
             ("6, 1,0", "0-1,6"),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lists_say_what_is_wrong() {
+    fn invalid_lists_are_refused_with_the_reason() {
         for (text, error) in [
             (
                 "a",
@@ -157,7 +157,7 @@ mod tests {
             ),
             (
                 "0-99999",
-                "there is no CPU 99999; the largest number is 8191",
+                "CPU 99999 does not exist; the largest number is 8191",
             ),
         ] {
             assert_eq!(text.parse::<CpuList>().unwrap_err().to_string(), error);

@@ -1,4 +1,4 @@
-//! A digest: what one recording tells to answers over many.
+//! Digest: summary of one recording, for answers over many.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CauseClass, LoadLabel, Nanos, Route, Service};
 
-/// The version of a digest's layout.
+/// Version of the layout of a digest.
 pub const DIGEST_SCHEMA: u32 = 1;
 
-/// What one recording tells, or why it cannot.
+/// Summary of a recording, or the reason why there is none.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Digest {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The recording's folder, as given.
+    /// Directory of the recording, as given.
     pub path: String,
-    /// What it tells.
+    /// Summary or refusal.
     #[serde(flatten)]
     pub content: DigestContent,
 }
 
-/// What a recording tells, or why it cannot.
+/// Summary of a recording, or the reason why there is none.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DigestContent {
-    /// Nothing can be told of it.
+    /// The recording cannot be summarised.
     Refused(DigestRefusal),
-    /// Its figures.
+    /// Figures.
     Read(Box<RecordingDigest>),
 }
 
-/// Why nothing can be told of a recording.
+/// Reason why a recording cannot be summarised.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct DigestRefusal {
-    /// What sort of reason it is.
+    /// Kind of the reason.
     pub because: RefusedBecause,
-    /// The reason in words, with what helps.
+    /// Reason in words, with the remedy.
     pub reason: String,
 }
 
-/// What sort of reason it is that nothing can be told of a recording.
+/// Kind of the reason why a recording cannot be summarised.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -49,130 +49,128 @@ pub struct DigestRefusal {
 pub enum RefusedBecause {
     /// A later version of the program wrote it.
     Newer,
-    /// It is damaged, or is none.
+    /// It is damaged, or is not a recording.
     Unreadable,
-    /// It keeps samples and no histograms.
+    /// It has samples and no histograms.
     NoHistograms,
 }
 
-/// The figures of one recording.
+/// Figures of a recording.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RecordingDigest {
-    /// The machine's name.
+    /// Name of the machine.
     pub host: String,
-    /// The kernel's release.
+    /// Kernel release.
     pub kernel: String,
-    /// The kernel's build.
+    /// Kernel build.
     pub build: String,
-    /// What else the machine did: the name of the load, or `no load`.
+    /// Other activity of the machine: the name of the load, or `no load`.
     pub load: String,
-    /// Every setting of the machine that bears on latency, by name; of lists,
-    /// such as the kernel's command line, each word is one.
+    /// Settings of the machine that affect latency, by name. Each word of a list, such
+    /// as the kernel's command line, is a setting.
     pub settings: BTreeMap<String, String>,
-    /// When it began, RFC 3339.
+    /// Start, RFC 3339.
     pub started: String,
-    /// The same in seconds since 1970; absent where that cannot be read.
+    /// Start in seconds since 1970; absent if unreadable.
     pub start_s: Option<i64>,
-    /// How long was measured; of a recording without an end, until the last
-    /// activation that its histograms know.
+    /// Duration of the measurement; for a recording without an end, until the last
+    /// activation in its histograms.
     pub duration_ns: Nanos,
     /// Whether it has ended.
     pub has_ended: bool,
-    /// Whether a script stood in for the machine.
+    /// Whether a script simulated the machine.
     pub is_scripted: bool,
-    /// Why its figures cannot be trusted, in words; absent: they can.
+    /// Reason why its figures cannot be trusted, in words; absent if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distrust: Option<String>,
-    /// What is missing from it or damaged, in words.
+    /// Missing or damaged parts, in words.
     pub shortfalls: Vec<String>,
     /// Services by route.
     pub lines: Vec<DigestLine>,
-    /// How many late activations were kept with their evidence; absent: the
+    /// Number of late activations that were kept with trace data; absent if the
     /// recording was made without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episodes: Option<u64>,
-    /// How many late activations were not kept because there were too many.
+    /// Number of late activations that were not kept because there were too many.
     pub surplus: u64,
-    /// Who made them late.
+    /// Causes of the late activations.
     pub causes: Vec<DigestCause>,
 }
 
-/// A service reached by a route, all CPUs together.
+/// Service and route, all CPUs together.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DigestLine {
-    /// The service.
+    /// Service.
     pub service: Service,
-    /// How it was reached.
+    /// Route.
     pub route: Route,
-    /// Activations that were lost; where it is not known which line lost them,
-    /// as many as it can have been.
+    /// Number of lost activations; if the line of a loss is unknown, the maximum.
     pub lost: u64,
-    /// What was counted, by hour.
+    /// Counts per hour.
     pub hours: Vec<DigestHour>,
-    /// The largest latency of each minute in which there was an activation.
+    /// Largest latency of each minute with activations.
     pub minutes: Vec<DigestMinute>,
 }
 
-/// What was counted of a line in an hour.
+/// Counts of a line in an hour.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DigestHour {
-    /// Whole hours since the recording's start.
+    /// Whole hours since the start of the recording.
     pub hour: u32,
-    /// Activations whose expiry passed while the service was still busy, among
-    /// the samples.
+    /// Number of samples whose expiry passed while the service was still busy.
     pub missed: u64,
-    /// The sum of all latencies, ns; no more than 2^63.
+    /// Sum of all latencies, ns; at most 2^63.
     pub sum_ns: u64,
-    /// The smallest latency of those that were served.
+    /// Smallest latency of served activations.
     pub min_ns: Option<Nanos>,
-    /// The largest latency.
+    /// Largest latency.
     pub max_ns: Nanos,
     /// Bucket number and count of all samples; bucket i ends at 2^(i/64) ns.
     pub buckets: Vec<(usize, u64)>,
-    /// The same of those that were still waiting when measuring ended.
+    /// Buckets of activations that were still waiting when the measurement ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<(usize, u64)>,
 }
 
-/// The largest latency of a line in a minute.
+/// Largest latency of a line in a minute.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct DigestMinute {
-    /// Whole minutes since the recording's start.
+    /// Whole minutes since the start of the recording.
     pub minute: u32,
-    /// The largest latency.
+    /// Largest latency.
     pub max_ns: Nanos,
 }
 
-/// A cause of the late activations of a line in an hour.
+/// Cause of the late activations of a line in an hour.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DigestCause {
-    /// The service that it made late.
+    /// Service that it made late.
     pub service: Service,
-    /// How that was reached.
+    /// Route of the service.
     pub route: Route,
-    /// Whole hours since the recording's start.
+    /// Whole hours since the start of the recording.
     pub hour: u32,
-    /// What kind of thing.
+    /// Class of the cause.
     pub class: CauseClass,
-    /// Who, in words.
+    /// Culprit, in words.
     pub who: Option<String>,
     /// Whether it is a thread of the laggard that recorded.
     pub is_ours: bool,
-    /// In how many late activations it took part.
+    /// Number of late activations in which it took part.
     pub episodes: u64,
-    /// In how many no other cause took more.
+    /// Number of late activations in which no other cause took more.
     pub first_in: u64,
     /// Time in all of them.
     pub total_ns: Nanos,
-    /// Most time in one.
+    /// Longest time in one.
     pub largest_ns: Nanos,
-    /// How often it came in this recording, where it came again and again.
+    /// Period of the cause in this recording, if it recurred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<Nanos>,
 }
 
 impl RecordingDigest {
-    /// A recording of nothing yet, of this machine.
+    /// Returns an empty digest of a recording of this machine.
     #[must_use]
     pub fn of_host(host: impl Into<String>, kernel: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Episodes: late activations, with the evidence of who made them late.
+//! Episodes: late activations with trace data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Activation, Cpu, LineId, Nanos, STAGES, Stage, Tid};
 
-/// An address of kernel or user code, written as `0xffffffff81000000`.
+/// Address of kernel or user code, written as `0xffffffff81000000`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Address(pub u64);
 
@@ -63,31 +63,31 @@ impl JsonSchema for Address {
     }
 }
 
-/// What a CPU can be in the midst of, besides running a thread.
+/// Activity of a CPU in addition to running a thread.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// The handler of an interrupt with a number.
+    /// Handler of an interrupt with a number.
     Irq(u32),
-    /// An interrupt of the CPU itself.
+    /// Interrupt of the CPU itself.
     Vector(Vector),
-    /// A softirq, by its vector.
+    /// Softirq, by its vector.
     Softirq(u32),
-    /// An interrupt service routine of Windows, by its address.
+    /// Interrupt service routine of Windows, by its address.
     Isr(Address),
-    /// A deferred procedure call of Windows, by its routine's address.
+    /// Deferred procedure call of Windows, by the address of its routine.
     Dpc(Address),
-    /// A high-resolution timer's function.
+    /// Function of a high-resolution timer.
     Hrtimer(Address),
-    /// A timer wheel's function.
+    /// Function of the timer wheel.
     Timer(Address),
-    /// A work item's function.
+    /// Function of a work item.
     Work(Address),
-    /// An idle state.
+    /// Idle state.
     Idle(u32),
-    /// Page faults, of the thread that runs.
+    /// Page faults of the running thread.
     PageFault,
 }
 
@@ -105,60 +105,60 @@ pub enum Vector {
     CallFunction,
     /// Another CPU asks this one to call a function.
     CallFunctionSingle,
-    /// Work that an interrupt left for a quieter moment.
+    /// Work that an interrupt deferred.
     IrqWork,
     /// The processor is too hot.
     Thermal,
 }
 
-/// What happened at one instant on a CPU.
+/// Event on a CPU.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Happening {
-    /// An activity began, within whatever went on.
+    /// An activity started, within the current one.
     Begin(Activity),
-    /// The innermost activity of this sort ended. The end of a function does
-    /// not say which: its address is 0.
+    /// The innermost activity of this kind ended. The end of a function has no address:
+    /// it is 0.
     End(Activity),
-    /// Another thread runs from here on.
+    /// Another thread runs from now.
     Switch {
-        /// Which; 0 is the idle thread.
+        /// Thread ID; 0 is the idle thread.
         tid: Tid,
-        /// Its name, at most 15 bytes.
+        /// Name, at most 15 bytes.
         name: String,
-        /// Its priority as the kernel counts: below 0 deadline, 0 to 99 real
-        /// time (less is more urgent), 100 to 139 normal. 200 to 231: one of
-        /// Windows, by [`windows_priority`].
+        /// Kernel priority: below 0 deadline, 0 to 99 real time (lower is more urgent),
+        /// 100 to 139 normal. 200 to 231: a priority of Windows, by
+        /// [`windows_priority`].
         priority: i16,
-        /// The same of the thread before, as it leaves: it can have changed while
-        /// that ran. `None`: recorded by an earlier version.
+        /// Priority of the previous thread at the switch: it can have changed during
+        /// its run. `None`: recorded by an earlier version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         priority_before: Option<i16>,
-        /// Which thread ran before, where it is not the one that is known to: a
-        /// switch between was not recorded, at least one.
+        /// Previous thread, if it is not the one that was recorded: at least one switch
+        /// in between is missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Tid>,
-        /// Whether the thread before could have gone on.
+        /// Whether the previous thread could have continued.
         preempted: bool,
     },
 }
 
-/// The most urgent priority of Windows, and the least, as a switch has them.
+/// Range of Windows priorities in a switch, most urgent first.
 const WINDOWS: std::ops::RangeInclusive<i16> = 200..=231;
 
-/// Whether a priority, as a switch has it, is that of a normal thread of Linux.
+/// Returns whether a priority in a switch is that of a normal Linux thread.
 pub const fn is_normal_priority(priority: i16) -> bool {
     100 <= priority && priority < 140
 }
 
-/// A priority of Windows, 0 to 31 (more is more urgent), as a switch has it: less is more
-/// urgent, and none is one of Linux.
+/// Converts a Windows priority, 0 to 31 (higher is more urgent), to its form in a
+/// switch: lower is more urgent, and different from all Linux priorities.
 pub const fn windows_priority(level: u8) -> i16 {
     let level = if level > 31 { 31 } else { level };
     *WINDOWS.end() - level as i16
 }
 
-/// The priority of Windows, 0 to 31, that a switch has; `None`: it is one of Linux.
+/// Returns the Windows priority, 0 to 31, of a switch; `None` for a Linux priority.
 pub fn windows_level(priority: i16) -> Option<u8> {
     let is_its = WINDOWS.contains(&priority);
     is_its
@@ -166,167 +166,168 @@ pub fn windows_level(priority: i16) -> Option<u8> {
         .flatten()
 }
 
-/// One record of the flight recorder.
+/// Record of the flight recorder.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct FlightEvent {
-    /// When, `CLOCK_MONOTONIC`.
+    /// Time, `CLOCK_MONOTONIC`.
     pub at_ns: Nanos,
-    /// What happened.
+    /// Event.
     pub what: Happening,
 }
 
-/// Which code a CPU was in at one instant.
+/// Sample of the code that a CPU was running.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct StackSample {
-    /// When, `CLOCK_MONOTONIC`.
+    /// Time, `CLOCK_MONOTONIC`.
     pub at_ns: Nanos,
-    /// In which thread, or in an interrupt of it.
+    /// Thread that ran or was interrupted.
     pub tid: Tid,
-    /// Of which process; user addresses are this process's.
+    /// Process ID; user addresses belong to this process.
     pub process: u32,
-    /// The thread's priority just then, as [`Happening::Switch`] has it: it can
-    /// change while a thread runs. `None`: recorded by an earlier version.
+    /// Priority of the thread at that time, as in [`Happening::Switch`]: it can change
+    /// while a thread runs. `None`: recorded by an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i16>,
-    /// Kernel call chain, innermost first; empty: user code ran.
+    /// Kernel call chain, innermost first; empty if user code ran.
     pub kernel: Vec<Address>,
     /// User call chain, innermost first.
     pub user: Vec<Address>,
 }
 
-/// How stack samples are taken.
+/// Source of stack samples.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sampler {
-    /// By a non-maskable interrupt: sees code that disables interrupts.
+    /// Non-maskable interrupt: samples code that disables interrupts.
     Nmi,
-    /// By a timer: sees such code only as it enables them again.
+    /// Timer: samples such code only when it enables interrupts again.
     CpuClock,
-    /// By the profile interrupt of Windows, which is above those of devices: sees code
-    /// that keeps these out; code with interrupts disabled only as it enables them again.
+    /// Profile interrupt of Windows, which is above those of devices: samples code that
+    /// blocks these, but code with interrupts disabled only when it enables them again.
     Profile,
 }
 
-/// A time span, `CLOCK_MONOTONIC`.
+/// Time span, `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Span {
-    /// When it began.
+    /// Start.
     pub from_ns: Nanos,
-    /// When it ended.
+    /// End.
     pub to_ns: Nanos,
 }
 
-/// How much a counter outside the kernel's reach moved around an episode.
+/// Advance of a counter outside the kernel's control around an episode.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Stolen {
-    /// Time that the hypervisor ran something else on this CPU.
+    /// Time for which the hypervisor ran something else on this CPU.
     pub time_ns: Nanos,
-    /// The counter's step; what was stolen can be less or more by one.
+    /// Step of the counter; the true value can differ by one step.
     pub step_ns: Nanos,
 }
 
-/// Time that the hypervisor ran something else on this CPU, by its own clock
-/// and to the nanosecond.
+/// Time for which the hypervisor ran something else on this CPU, by its clock with a
+/// resolution of a nanosecond.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Steal {
-    /// The reading before.
+    /// Previous reading.
     pub since_ns: Nanos,
-    /// The reading that shows it, soon after the CPU went on.
+    /// Reading that shows it, soon after the CPU continued.
     pub at_ns: Nanos,
-    /// How much in between.
+    /// Steal time in between.
     pub time_ns: Nanos,
 }
 
-/// A thread could have gone on, but its control group's CPU quota was used up.
+/// Event of a thread that could have continued, but whose control group had exhausted
+/// its CPU quota.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Throttle {
-    /// When it was taken off the CPU.
+    /// Time at which it was taken off the CPU.
     pub at_ns: Nanos,
-    /// The thread that was taken off, or woken while its group was stopped.
+    /// Thread that was taken off, or woken while its group was throttled.
     pub tid: Tid,
-    /// Number of the control group whose quota was used up: the thread's own or one above
-    /// it. `None`: not known, or recorded by an earlier version.
+    /// Number of the control group whose quota was exhausted: the thread's or one above
+    /// it. `None` if unknown, or recorded by an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
 }
 
-/// What the flight recorder knew of a window of time on one CPU.
+/// Trace data of the flight recorder for a window on one CPU.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Evidence {
-    /// The window's start. Events before it tell what went on when it began.
+    /// Start of the window. Events before it show the activity at the start.
     pub from_ns: Nanos,
-    /// The window's end.
+    /// End of the window.
     pub to_ns: Nanos,
-    /// Whether a part of the window had been overwritten.
+    /// Whether a part of the window was overwritten.
     pub overwritten: bool,
-    /// In order of time.
+    /// In time order.
     pub events: Vec<FlightEvent>,
-    /// Threads that were stopped with their control group, in order of time.
+    /// Threads that were throttled with their control group, in time order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttles: Vec<Throttle>,
-    /// Times of the switches to threads that the kernel's fair server chose: those threads
-    /// run above every real-time priority. `None`: the kernel does not show it.
+    /// Times of the switches to threads that the kernel's fair server chose: those
+    /// threads run above every real-time priority. `None` if the kernel does not show
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<Vec<Nanos>>,
-    /// In order of time; a little before and after the window too.
+    /// In time order; also a little before and after the window.
     pub samples: Vec<StackSample>,
-    /// What took the samples, and how far apart; `None`: nothing did.
+    /// Source of the samples, and their interval; `None` without samples.
     pub sampler: Option<(Sampler, Nanos)>,
-    /// `None`: no hypervisor's counter could be read.
+    /// `None` if no hypervisor's counter could be read.
     pub stolen: Option<Stolen>,
-    /// What was stolen, in order of time; `None`: the hypervisor's clock could
-    /// not be read, and only `stolen` tells.
+    /// Steal time, in time order; `None` if the hypervisor's clock could not be read,
+    /// and only `stolen` is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steals: Option<Vec<Steal>>,
-    /// System management interrupts around the window, where counted.
+    /// System management interrupts around the window, if counted.
     pub smis: Option<u32>,
-    /// Spans in which no recorded CPU, and there are several, did anything.
+    /// Spans in which all of several recorded CPUs were silent.
     pub still: Vec<Span>,
-    /// Spans of which nothing is known, because records were lost, or had not come yet.
+    /// Spans without data, because records were lost or had not arrived.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Span>,
 }
 
-/// One late activation, with the evidence.
+/// Late activation with trace data.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Episode {
-    /// Its number in the recording, from 1.
+    /// Number in the recording, from 1.
     pub number: u64,
-    /// Which line was late.
+    /// Line that was late.
     pub line: LineId,
-    /// The CPU of that line.
+    /// CPU of that line.
     pub cpu: Cpu,
-    /// The activation's number in the line.
+    /// Number of the activation in the line.
     pub seq: u64,
-    /// The programmed time, `CLOCK_MONOTONIC`.
+    /// Programmed time, `CLOCK_MONOTONIC`.
     pub expiry_ns: Nanos,
-    /// How long after that the thread allowed it to come (its timer's slack), as far as
-    /// that was used.
+    /// Used part of the timer slack that the thread allowed.
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]
     pub slack_ns: Nanos,
-    /// Each stage that was seen, after the expiry.
+    /// Time after the expiry of each stage that was seen.
     pub stages: BTreeMap<Stage, Nanos>,
-    /// The latency from which on the line was late.
+    /// Latency threshold of the line.
     pub threshold_ns: Nanos,
-    /// Whether the service had still not run when measuring ended; see
-    /// [`Activation::censored`]. Nothing that ran at the end is the service.
+    /// Whether the service had still not run when the measurement ended; see
+    /// [`Activation::censored`]. The code that ran at the end is then not the service.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
     /// Later expiries of the line that passed before the service ran, as times after
     /// `expiry_ns`. Each is a late wakeup with the causes of the time since it was due.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_ns: Vec<Nanos>,
-    /// The thread that is the line's service. `None`: it has none of its own,
-    /// or an earlier version recorded it.
+    /// Thread of the line's service. `None` if it has no thread, or an earlier version
+    /// recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Tid>,
-    /// What went on meanwhile.
+    /// Trace data of the time.
     pub evidence: Evidence,
 }
 
 impl Episode {
-    /// A late activation; its thread and the evidence are added by who knows
-    /// them.
+    /// Creates the episode of a late activation; its thread and the trace data are
+    /// added later.
     pub fn new(number: u64, cpu: Cpu, activation: &Activation, threshold: Nanos) -> Self {
         Self {
             number,
@@ -347,28 +348,29 @@ impl Episode {
         }
     }
 
-    /// By when it was to come, `CLOCK_MONOTONIC`.
+    /// Returns the due time, `CLOCK_MONOTONIC`.
     pub fn due(&self) -> Nanos {
         (self.expiry_ns + self.slack_ns).min(self.end())
     }
 
-    /// From the expiry to the last stage.
+    /// Returns the time from the expiry to the last stage.
     pub fn latency(&self) -> Nanos {
         self.stages.values().copied().max().unwrap_or_default()
     }
 
-    /// When a stage was reached, `CLOCK_MONOTONIC`.
+    /// Returns the time of a stage, `CLOCK_MONOTONIC`.
     pub fn at(&self, stage: Stage) -> Option<Nanos> {
         Some(self.expiry_ns + *self.stages.get(&stage)?)
     }
 
-    /// From when on what its CPU did bears on it: the expiry, or the interrupt
-    /// where another CPU had its timer. `CLOCK_MONOTONIC`.
+    /// Returns the time from which its CPU's activity matters: the expiry, or the
+    /// interrupt if another CPU had its timer. `CLOCK_MONOTONIC`.
     pub fn here_from(&self) -> Nanos {
         self.at(Stage::IrqElsewhere).unwrap_or(self.expiry_ns)
     }
 
-    /// When the service ran, or measuring ended, `CLOCK_MONOTONIC`.
+    /// Returns the time at which the service ran or the measurement ended,
+    /// `CLOCK_MONOTONIC`.
     pub fn end(&self) -> Nanos {
         self.expiry_ns + self.latency()
     }
@@ -379,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_priority_of_windows_reads_back_and_the_more_urgent_is_less() {
+    fn windows_priorities_are_converted_back_in_reverse_order() {
         for level in 0..=31 {
             assert_eq!(windows_level(windows_priority(level)), Some(level));
         }
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_reads_back_from_its_text_and_nothing_else_does() {
+    fn address_is_parsed_from_its_exact_text_only() {
         let address = Address(0xffff_ffff_8100_0000);
 
         let text = serde_json::to_string(&address).unwrap();
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn an_episode_has_the_latency_of_its_activation() {
+    fn episode_has_the_latency_of_its_activation() {
         let mut steps = [None; STAGES.len()];
         steps[Stage::Irq.index()] = Some(Nanos::from_us(5));
         steps[Stage::User.index()] = Some(Nanos::from_us(70));

@@ -1,4 +1,4 @@
-//! How often each service is measured.
+//! Measurement rate of each service.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Line, Nanos, Route, Service};
 
-/// Of which services only one in so many of the plan's expiries is measured: the
-/// second, the fourth. Of those that it does not name, all are. A service on the
-/// deferred route comes as often as its softirq, and there they take turns.
+/// Services for which only every second, fourth, ... expiry of the plan is measured.
+/// Services that are not listed are measured at each expiry. A service on the deferred
+/// route expires with its softirq, and the services there take turns.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Every(BTreeMap<Service, NonZeroU32>);
 
 impl Every {
-    /// Of the services that are measured unasked, `asked` at every expiry and the
-    /// others at every second; `fifo:50`, which tells what `fifo:90` does but for
-    /// threads between the two, at every fourth. So p99.9 of every one of them is
-    /// told after 30 s on one CPU, and a service costs what it tells.
+    /// Creates the rates of the default services: `requested` at every expiry and the
+    /// others at every second. `fifo:50`, which measures the same as `fifo:90` except
+    /// for threads between the two, is measured at every fourth. Each service then has
+    /// a p99.9 after 30 s on one CPU, and its overhead corresponds to its information.
     ///
     /// ```
     /// use laggard_model::{Every, Service};
@@ -29,9 +29,9 @@ impl Every {
     /// assert_eq!(every.of(Service::Other), 2);
     /// ```
     #[must_use]
-    pub fn about(asked: Service) -> Self {
-        let asked = match asked {
-            // It is asked by a softirq.
+    pub fn about(requested: Service) -> Self {
+        let source = match requested {
+            // A softirq signals it.
             Service::Worker => Service::Softirq,
             Service::Irq
             | Service::Softirq
@@ -47,7 +47,7 @@ impl Every {
             | Service::Other
             | Service::Kthread
             | Service::Task(_)
-            | Service::Traced(_) => asked,
+            | Service::Traced(_) => requested,
         };
         let seldom = [
             (Service::Softirq, 2),
@@ -55,7 +55,7 @@ impl Every {
             (Service::Fifo(50), 4),
             (Service::Other, 2),
         ];
-        let seldom = seldom.into_iter().filter(|(service, _)| *service != asked);
+        let seldom = seldom.into_iter().filter(|(service, _)| *service != source);
         Self(
             seldom
                 .filter_map(|(service, every)| Some((service, NonZeroU32::new(every)?)))
@@ -63,19 +63,19 @@ impl Every {
         )
     }
 
-    /// Whether every service is measured at every expiry.
+    /// Returns whether every service is measured at every expiry.
     pub fn is_all(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One in how many expiries is measured of a service with a timer of its own.
+    /// Returns n if every n-th expiry of a service with a separate timer is measured.
     pub fn of(&self, service: Service) -> u32 {
         self.0.get(&service).map_or(1, |every| every.get())
     }
 
-    /// The longest time between two expiries of `line` that are its own, as far as
-    /// it does not take turns with others: rounds of a period, from half to one
-    /// and a half of it with dither, in which lines swap places of half a period.
+    /// Returns the longest time between two expiries of `line`, unless it takes turns
+    /// with others. With dither, a round of a period varies from half to one and a half
+    /// of it, and lines swap positions of half a period.
     pub fn longest_gap(&self, line: Line, period: Nanos, dither: bool) -> Nanos {
         let every = u64::from(match line.route {
             Route::Direct => self.of(line.service),
@@ -88,12 +88,12 @@ impl Every {
         }
     }
 
-    /// Leaves out services that are not measured.
+    /// Removes services that are not measured.
     pub fn keep(&mut self, mut is_measured: impl FnMut(Service) -> bool) {
         self.0.retain(|&service, _| is_measured(service));
     }
 
-    /// The services that are measured more seldom than others, with how seldom.
+    /// Returns the services that are measured at a lower rate, with their n.
     pub fn iter(&self) -> impl Iterator<Item = (Service, u32)> + '_ {
         self.0
             .iter()
@@ -107,23 +107,23 @@ mod tests {
     use crate::Cpu;
 
     #[test]
-    fn who_is_asked_about_is_measured_at_every_expiry_and_so_is_what_leads_to_it() {
-        for (asked, all) in [
+    fn requested_service_and_its_sources_are_measured_at_every_expiry() {
+        for (requested, expected) in [
             (Service::Fifo(90), Service::Fifo(90)),
             (Service::Other, Service::Other),
             (Service::Worker, Service::Softirq),
         ] {
-            let every = Every::about(asked);
+            let every = Every::about(requested);
 
             let seldom: Vec<Service> = every.iter().map(|(service, _)| service).collect();
-            assert!(!seldom.contains(&all), "{seldom:?}");
+            assert!(!seldom.contains(&expected), "{seldom:?}");
             assert_eq!(seldom.len(), 3);
-            assert_eq!(every.of(all), 1);
+            assert_eq!(every.of(expected), 1);
         }
     }
 
     #[test]
-    fn a_plan_says_how_seldom_and_an_old_one_says_nothing() {
+    fn plan_stores_the_rates_and_an_old_one_has_none() {
         let every = Every::about(Service::Fifo(90));
 
         let text = serde_json::to_string(&every).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_of_the_rounds_between_two_expiries() {
+    fn gap_covers_the_rounds_between_two_expiries() {
         let every = Every::about(Service::Fifo(90));
         let gap = |service, route, dither| {
             let line = Line {

@@ -1,25 +1,22 @@
-//! Gathering something from batches, in parts that can be put together.
+//! Aggregation of batches in parts that can be joined.
 
 use crate::Batch;
 
-/// Something that is gathered from the batches of a recording.
+/// Aggregation of the batches of a recording.
 ///
-/// A recording is read in consecutive parts, on several threads, and what
-/// the parts gave is joined in their order. So that the answer is the same
-/// however it was cut, `join` is exact and associative: any cut into
-/// consecutive parts, joined in order, equals one pass. That holds for whole
-/// numbers and for extremes; it does not hold for sums of floating-point
-/// numbers.
+/// A recording is read in consecutive parts on several threads, and the results of the
+/// parts are joined in order. For the same answer with any division, `join` must be
+/// exact and associative: joining consecutive parts in order must equal one pass. This
+/// holds for integers and extremes, but not for sums of floating-point numbers.
 pub trait Gather: Send + Sized {
-    /// Takes in a batch; those of one line come in the order in which they
-    /// were recorded.
+    /// Adds a batch; batches of a line come in the order of recording.
     fn batch(&mut self, rows: &Batch);
 
-    /// Adds what `later` gathered from the batches right after these.
+    /// Adds the result of the directly following batches.
     fn join(&mut self, later: Self);
 }
 
-/// Two things at once.
+/// Two aggregations at once.
 impl<A: Gather, B: Gather> Gather for (A, B) {
     fn batch(&mut self, rows: &Batch) {
         self.0.batch(rows);

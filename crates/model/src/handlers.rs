@@ -1,88 +1,83 @@
-//! What the kernel ran beside threads while recording, counted: late or not.
+//! Counts of the kernel's activity in addition to threads during a recording.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Activity, Cpu, Nanos};
 
-/// Every interrupt handler, softirq, timer function and work item that ran on
-/// the recorded CPUs.
+/// Counts of interrupt handlers, softirqs, timer functions and work items on the
+/// recorded CPUs.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct HandlerCounts {
-    /// Since when all were counted, `CLOCK_MONOTONIC`: a little before measuring
-    /// began.
+    /// Start of the counting, `CLOCK_MONOTONIC`: a little before the measurement.
     pub from_ns: Nanos,
-    /// Until when.
+    /// End of the counting.
     pub to_ns: Nanos,
-    /// On how many CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
-    /// Whether it would be seen what the hypervisor takes; without one there is
-    /// nothing to take.
+    /// Whether steal time would be detected; true if there is no hypervisor.
     pub stolen_is_seen: bool,
-    /// Who ran, by sort and number.
+    /// Handlers, by kind and number.
     pub handlers: Vec<HandlerCount>,
-    /// What is missing above: sorts for which there was no room, and runs that
-    /// were not seen to begin or to end.
+    /// Missing data: kinds without room, and runs without a recorded start or end.
     pub missing: MissingRuns,
 }
 
 /// Runs that are not counted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct MissingRuns {
-    /// How many.
+    /// Number of runs.
     pub runs: u64,
-    /// None of them took longer than this; absent: that is not known.
+    /// Maximum duration of these runs; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub none_longer_ns: Option<Nanos>,
 }
 
-/// One sort of handler.
+/// Counts of a handler.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct HandlerCount {
-    /// What ran.
+    /// Handler.
     pub activity: Activity,
-    /// How often, from its beginning to its end.
+    /// Number of complete runs.
     pub count: u64,
-    /// How long all of them took. Interrupts in between are not in it; in that of
-    /// an interrupt or softirq is what it called; in that of a work item is what
-    /// it slept and waited.
+    /// Total duration, without interrupts in between. For an interrupt or softirq it
+    /// includes the functions that it called; for a work item, its sleeps and waits.
     pub total_ns: Nanos,
-    /// The longest.
+    /// Longest run.
     pub longest_ns: Nanos,
-    /// When that one began, `CLOCK_MONOTONIC`.
+    /// Start of the longest run, `CLOCK_MONOTONIC`.
     pub longest_at_ns: Nanos,
-    /// Where.
+    /// CPU of the longest run.
     pub longest_cpu: Cpu,
-    /// How long the longest took at least, without what the hypervisor may have
-    /// taken meanwhile.
+    /// Minimum duration of the longest run, without possible steal time.
     pub longest_own_ns: Nanos,
-    /// How many took how long, from the shortest on.
+    /// Distribution of the durations, shortest first.
     pub times: Vec<HandlerTimes>,
 }
 
-/// How many took so long.
+/// Number of runs in a range of durations.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct HandlerTimes {
-    /// Shorter than this, and no shorter than the entry before.
+    /// Exclusive upper limit; the lower limit is that of the previous entry.
     pub below_ns: Nanos,
-    /// How many.
+    /// Number of runs.
     pub count: u64,
 }
 
 impl HandlerCount {
-    /// What `share` (0 to 1) of all took at most: the end of their bucket, and
-    /// never more than the longest. `None`: none has ended.
+    /// Returns the duration that a fraction `share` (0 to 1) of the runs did not
+    /// exceed: the end of the bucket, at most the longest. `None` without runs.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Nanos> {
-        let counts = self.times.iter().map(|one| one.count);
-        let all = counts.fold(0, u64::saturating_add);
-        let wanted = (share * all as f64).ceil().max(1.0);
-        let mut seen = 0_u64;
-        let found = self.times.iter().find(|one| {
-            seen = seen.saturating_add(one.count);
-            seen as f64 >= wanted
+        let counts = self.times.iter().map(|bucket| bucket.count);
+        let total = counts.fold(0, u64::saturating_add);
+        let wanted = (share * total as f64).ceil().max(1.0);
+        let mut passed = 0_u64;
+        let found = self.times.iter().find(|entry| {
+            passed = passed.saturating_add(entry.count);
+            passed as f64 >= wanted
         });
-        found.map(|one| one.below_ns.min(self.longest_ns))
+        found.map(|bucket| bucket.below_ns.min(self.longest_ns))
     }
 }
 
@@ -91,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_the_end_of_its_bucket_and_never_more_than_the_longest() {
+    fn quantile_is_the_end_of_its_bucket_and_at_most_the_longest() {
         let times = |below, count| HandlerTimes {
             below_ns: Nanos::from_us(below),
             count,
         };
-        let mut one = HandlerCount {
+        let mut count = HandlerCount {
             activity: Activity::Softirq(3),
             count: 1_000,
             total_ns: Nanos::from_ms(5),
@@ -107,13 +102,13 @@ mod tests {
             times: vec![times(4, 998), times(40, 1), times(96, 1)],
         };
 
-        assert_eq!(one.quantile(0.5), Some(Nanos::from_us(4)));
-        assert_eq!(one.quantile(0.999), Some(Nanos::from_us(40)));
-        assert_eq!(one.quantile(1.0), Some(Nanos::from_us(90)));
-        // As nobody counts, and a damaged file may say.
-        one.times = vec![times(4, u64::MAX), times(40, u64::MAX)];
-        assert_eq!(one.quantile(1.0), Some(Nanos::from_us(4)));
-        one.times.clear();
-        assert_eq!(one.quantile(0.5), None);
+        assert_eq!(count.quantile(0.5), Some(Nanos::from_us(4)));
+        assert_eq!(count.quantile(0.999), Some(Nanos::from_us(40)));
+        assert_eq!(count.quantile(1.0), Some(Nanos::from_us(90)));
+        // An impossible count that a damaged file may contain.
+        count.times = vec![times(4, u64::MAX), times(40, u64::MAX)];
+        assert_eq!(count.quantile(1.0), Some(Nanos::from_us(4)));
+        count.times.clear();
+        assert_eq!(count.quantile(0.5), None);
     }
 }

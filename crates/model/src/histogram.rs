@@ -8,19 +8,19 @@
 
 use crate::{Nanos, whole};
 
-/// Buckets per doubling of the time.
+/// Number of buckets per doubling of the time.
 const PER_OCTAVE: usize = 64;
 
-/// Where in an octave each bucket ends: ceil(2^63 * 2^(i/64)), i = 0..=63, so
-/// that a 64-bit mantissa at or below an edge is in the bucket.
+/// Ends of the buckets in an octave: ceil(2^63 * 2^(i/64)), i = 0..=63, so that a
+/// 64-bit mantissa at or below an edge is in the bucket.
 const EDGES: [u64; PER_OCTAVE] = edges();
 
 /// 2^(1/64) as a fraction of 2^62, rounded down to 62 bits.
 const ROOT: u128 = 4_661_903_986_662_671_289;
 
 const fn edges() -> [u64; PER_OCTAVE] {
-    // Repeated multiplication in 128 bits: the error after 63 steps is below
-    // 64 units of 2^-62, a millionth of a nanosecond at an hour.
+    // Repeated multiplication in 128 bits: the error after 63 steps is below 64 units
+    // of 2^-62, a millionth of a nanosecond at an hour.
     let mut edges = [0; PER_OCTAVE];
     let mut edge: u128 = 1 << 63;
     let mut index = 0;
@@ -38,8 +38,7 @@ const fn edges() -> [u64; PER_OCTAVE] {
     edges
 }
 
-/// How often each time was seen, in buckets, with the exact count, sum, sum
-/// of squares, minimum and maximum beside them.
+/// Histogram of times, with the exact count, sum, sum of squares, minimum and maximum.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -51,10 +50,10 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Number of buckets: those of all times that 64 bits hold, in ns.
+    /// Number of buckets, for all times of 64 bits, in ns.
     pub const BUCKETS: usize = PER_OCTAVE * 64 + 1;
 
-    /// The bucket that holds `time`.
+    /// Returns the bucket that holds `time`.
     pub const fn bucket_of(time: Nanos) -> usize {
         let ns = time.ns();
         if ns <= 1 {
@@ -62,7 +61,7 @@ impl Histogram {
         }
         let octave = 63 - ns.leading_zeros() as usize;
         let mantissa = ns << ns.leading_zeros();
-        // The linear guess is never above the bucket and at most 6 below it.
+        // The linear estimate is never above the bucket and at most 6 below it.
         let mut within = ((mantissa << 1) >> 58) as usize;
         while within < PER_OCTAVE && EDGES[within] < mantissa {
             within += 1;
@@ -70,7 +69,8 @@ impl Histogram {
         octave * PER_OCTAVE + within
     }
 
-    /// The longest whole time in bucket `bucket`; quantiles are reported as this edge.
+    /// Returns the longest integer time in bucket `bucket`; quantiles are reported as
+    /// this edge.
     pub const fn upper_edge(bucket: usize) -> Nanos {
         let octave = bucket / PER_OCTAVE;
         if octave > 63 {
@@ -79,7 +79,7 @@ impl Histogram {
         Nanos::from_ns(EDGES[bucket % PER_OCTAVE] >> (63 - octave))
     }
 
-    /// Counts one time.
+    /// Counts a time.
     pub fn add(&mut self, time: Nanos) {
         let bucket = Self::bucket_of(time);
         if bucket >= self.counts.len() {
@@ -94,7 +94,7 @@ impl Histogram {
         self.max = Some(self.max.map_or(time, |max| max.max(time)));
     }
 
-    /// Adds all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         if other.counts.len() > self.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -109,8 +109,8 @@ impl Histogram {
         self.max = [self.max, other.max].into_iter().flatten().max();
     }
 
-    /// A histogram put together from stored parts; `None` where they cannot
-    /// belong together (counts that do not add up, no extremes for a count).
+    /// Creates a histogram from stored parts; `None` if they are inconsistent (counts
+    /// that do not add up, a count without extremes).
     pub fn from_parts(
         buckets: impl IntoIterator<Item = (usize, u64)>,
         sum_ns: u128,
@@ -140,32 +140,32 @@ impl Histogram {
         }
     }
 
-    /// How many times were counted.
+    /// Returns the number of times.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The smallest.
+    /// Returns the minimum.
     pub const fn min(&self) -> Option<Nanos> {
         self.min
     }
 
-    /// The largest seen.
+    /// Returns the maximum.
     pub const fn max(&self) -> Option<Nanos> {
         self.max
     }
 
-    /// Exact sum, ns.
+    /// Returns the exact sum, ns.
     pub const fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
 
-    /// Exact sum of squares, ns squared.
+    /// Returns the exact sum of squares, ns squared.
     pub const fn sum_squares(&self) -> u128 {
         self.sum_squares
     }
 
-    /// Buckets that hold something, ascending, with their counts.
+    /// Returns the non-empty buckets, ascending, with their counts.
     pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts
             .iter()
@@ -174,18 +174,18 @@ impl Histogram {
             .map(|(bucket, &count)| (bucket, count))
     }
 
-    /// Arithmetic mean, ns.
+    /// Returns the arithmetic mean, ns.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Standard deviation of the sample (divisor n - 1), ns.
+    /// Returns the standard deviation of the sample (divisor n - 1), ns.
     pub fn deviation_ns(&self) -> Option<f64> {
         if self.count < 2 {
             return None;
         }
-        // n * sum(x^2) - sum(x)^2 is exact in integers where it fits; the
-        // difference of two large floats would not be.
+        // n * sum(x^2) - sum(x)^2 is exact in integers if it fits; the difference of
+        // two large floats would not be.
         let n = u128::from(self.count);
         let spread = match (
             n.checked_mul(self.sum_squares),
@@ -200,22 +200,22 @@ impl Histogram {
         Some((spread / (n as f64 * (n - 1) as f64)).sqrt())
     }
 
-    /// The time that a share `q` (0 to 1) of all does not exceed, as its
-    /// bucket's upper edge, never above the largest seen. `None` when empty.
+    /// Returns the time that a fraction `q` (0 to 1) of all does not exceed, as its
+    /// bucket's upper edge, at most the maximum. `None` when empty.
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         let max = self.max?;
         let rank = (whole((q.clamp(0.0, 1.0) * self.count as f64).ceil())).max(1);
-        let mut seen = 0;
+        let mut passed = 0;
         for (bucket, count) in self.buckets() {
-            seen += count;
-            if seen >= rank {
+            passed += count;
+            if passed >= rank {
                 return Some(Self::upper_edge(bucket).min(max).max(self.min?));
             }
         }
         Some(max)
     }
 
-    /// How many times lie in buckets wholly above `limit`'s bucket.
+    /// Returns the number of times in buckets completely above `limit`'s bucket.
     pub fn count_above(&self, limit: Nanos) -> u64 {
         let bucket = Self::bucket_of(limit);
         self.counts.iter().skip(bucket + 1).sum()
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_histogram_has_no_figures() {
+    fn empty_histogram_has_no_figures() {
         let empty = Histogram::default();
 
         assert_eq!(
@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_lies_in_its_bucket(ns in any::<u64>()) {
+        fn time_is_in_its_bucket(ns in any::<u64>()) {
             let bucket = Histogram::bucket_of(Nanos::from_ns(ns));
             assert!(Nanos::from_ns(ns) <= Histogram::upper_edge(bucket));
             if bucket > 0 && ns > 1 {
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn a_quantile_is_at_most_a_bucket_above_the_exact_one(
+        fn quantile_is_at_most_a_bucket_above_the_exact_one(
             mut times in prop::collection::vec(1_u64..10_000_000_000, 1..300),
             q in 0.0..1.0_f64,
         ) {
@@ -284,8 +284,8 @@ mod tests {
             times.sort_unstable();
             let rank = ((q * times.len() as f64).ceil() as usize).max(1);
             let exact = times[rank - 1];
-            let found = histogram.quantile(q).unwrap().ns();
-            assert!(found >= exact && found as f64 <= exact as f64 * 1.011 + 1.0, "{found} {exact}");
+            let quantile = histogram.quantile(q).unwrap().ns();
+            assert!(quantile >= exact && quantile as f64 <= exact as f64 * 1.011 + 1.0, "{quantile} {exact}");
         }
 
         #[test]
@@ -310,8 +310,8 @@ mod tests {
             let n = times.len() as f64;
             let mean = times.iter().map(|&ns| f64::from(ns)).sum::<f64>() / n;
             let variance = times.iter().map(|&ns| (f64::from(ns) - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            let found = histogram.deviation_ns().unwrap();
-            assert!((found - variance.sqrt()).abs() <= 1e-6 * (1.0 + variance.sqrt()));
+            let deviation = histogram.deviation_ns().unwrap();
+            assert!((deviation - variance.sqrt()).abs() <= 1e-6 * (1.0 + variance.sqrt()));
         }
     }
 }

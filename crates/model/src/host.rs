@@ -1,50 +1,50 @@
-//! The identity of the machine that was measured.
+//! Identity of the measured machine.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{CpuList, Nanos};
 
-/// The processor and how its logical CPUs are laid out.
+/// Processor and layout of its logical CPUs.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Processor {
-    /// The name that it gives itself.
+    /// Model name of the processor.
     pub model: String,
-    /// Microcode revision, where the kernel tells it.
+    /// Microcode revision, if the kernel reports it.
     pub microcode: Option<String>,
     /// Number of sockets.
     pub sockets: u32,
-    /// Number of cores in all.
+    /// Total number of cores.
     pub cores: u32,
     /// Number of logical CPUs online.
     pub threads: u32,
-    /// Groups of logical CPUs that share a core, where a core has several.
+    /// Groups of logical CPUs that share a core, if cores have several.
     pub siblings: Vec<CpuList>,
 }
 
 /// Frequency scaling of one group of CPUs.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct CpuFreq {
-    /// Which CPUs.
+    /// CPUs of the group.
     pub cpus: CpuList,
-    /// The governor, such as `performance` or `powersave`.
+    /// Governor, such as `performance` or `powersave`.
     pub governor: String,
-    /// The driver.
+    /// Driver.
     pub driver: Option<String>,
 }
 
-/// One idle state that the kernel may enter.
+/// Idle state that the kernel may enter.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Idle {
-    /// Its name, such as `C6`.
+    /// Name, such as `C6`.
     pub name: String,
-    /// How long it takes to leave, by the driver's word.
+    /// Exit latency according to the driver.
     pub exit_ns: Nanos,
-    /// Whether it is disabled on every CPU.
+    /// Whether the state is disabled on every CPU.
     pub disabled: bool,
 }
 
-/// CPUs set apart from the rest of the system.
+/// CPUs isolated from the rest of the system.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Isolation {
     /// `isolcpus=`.
@@ -55,40 +55,40 @@ pub struct Isolation {
     pub offline: CpuList,
 }
 
-/// How much of a period real-time threads may use.
+/// Limit of the run time of real-time threads.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Throttling {
     /// `sched_rt_period_us`.
     pub period_ns: Nanos,
-    /// `sched_rt_runtime_us`; `None`: no limit. Since Linux 6.12 no thread is stopped by
-    /// it, but in control groups (`CONFIG_RT_GROUP_SCHED`).
+    /// `sched_rt_runtime_us`; `None` for no limit. Since Linux 6.12 it throttles
+    /// threads only in control groups (`CONFIG_RT_GROUP_SCHED`).
     pub runtime_ns: Option<Nanos>,
-    /// The kernel's fair server, since Linux 6.12; `None`: there is none, or it could not
-    /// be read.
+    /// The kernel's fair server, since Linux 6.12; `None` if there is none, or it could
+    /// not be read.
     #[serde(default)]
     pub fair_server: Option<FairServer>,
 }
 
-/// What normal threads that wait are given of a CPU that real-time threads keep.
+/// Guaranteed time of waiting normal threads on a CPU with busy real-time threads.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct FairServer {
-    /// Of how long.
+    /// Period.
     pub period_ns: Nanos,
-    /// How much of it; 0: nothing.
+    /// Guaranteed time per period; 0 for none.
     pub runtime_ns: Nanos,
 }
 
-/// The kernel's clock source.
+/// Clock source of the kernel.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Clocksource {
-    /// The one in use.
+    /// Current clock source.
     pub current: String,
-    /// All that could be used.
+    /// Available clock sources.
     pub available: Vec<String>,
 }
 
-/// Kernel features and background work that bear on latency. `None`: the
-/// kernel does not tell, or does not have it.
+/// Kernel features and background work that affect latency. `None` if the kernel does
+/// not report or have it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Settings {
@@ -96,13 +96,13 @@ pub struct Settings {
     pub btf: bool,
     /// Whether there are hardware performance counters.
     pub pmu: bool,
-    /// CPU time that the hypervisor took since boot, all CPUs together.
+    /// Steal time since boot, all CPUs together.
     pub stolen_ns: Option<Nanos>,
     /// Swap space in bytes.
     pub swap_bytes: Option<u64>,
     /// Whether pages are moved between NUMA nodes.
     pub numa_balancing: Option<bool>,
-    /// Whether lockups are watched for.
+    /// Whether the lockup detectors run.
     pub watchdog: Option<bool>,
     /// Whether the watchdog uses non-maskable interrupts.
     pub nmi_watchdog: Option<bool>,
@@ -114,13 +114,13 @@ pub struct Settings {
     pub irqbalance: bool,
 }
 
-/// The identity of the machine that was measured, as far as it bears on
-/// latency. What the kernel does not tell is `None` or empty.
+/// Identity of the measured machine, as far as it affects latency. Facts that the
+/// kernel does not report are `None` or empty.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Host {
-    /// The machine's name.
+    /// Name of the machine.
     pub node: String,
-    /// The distribution, from `os-release`.
+    /// Distribution, from `os-release`.
     pub distribution: Option<String>,
     /// Kernel release, such as `6.12.9-rt`.
     pub kernel: String,
@@ -128,51 +128,51 @@ pub struct Host {
     pub build: String,
     /// Machine architecture.
     pub architecture: String,
-    /// The preemption model that is in force, such as `none` or `rt`.
+    /// Preemption model in effect, such as `none` or `rt`.
     pub preemption: Option<String>,
     /// Timer ticks per second, from the kernel's configuration.
     pub hz: Option<u32>,
-    /// Kernel options that bear on latency, as `CONFIG_X=y`.
+    /// Kernel options that affect latency, as `CONFIG_X=y`.
     pub config: Vec<String>,
-    /// The kernel's command line.
+    /// Command line of the kernel.
     pub command_line: String,
-    /// The processor.
+    /// Processor.
     pub processor: Processor,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Frequency scaling; empty where there is none.
+    /// Frequency scaling; empty if there is none.
     pub frequency: Vec<CpuFreq>,
     /// Whether turbo frequencies are allowed.
     pub turbo: Option<bool>,
-    /// Idle states of the first CPU; empty where there are none.
+    /// Idle states of the first CPU; empty if there are none.
     pub idle: Vec<Idle>,
-    /// The idle driver and governor, such as `haltpoll`.
+    /// Idle driver and governor, such as `haltpoll`.
     pub idle_driver: Option<String>,
-    /// CPUs set apart.
+    /// Isolated CPUs.
     pub isolation: Isolation,
     /// Real-time throttling.
     pub throttling: Option<Throttling>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// Processor vulnerabilities and what the kernel does about each.
+    /// Processor vulnerabilities, with the kernel's mitigation of each.
     pub mitigations: Vec<String>,
-    /// The clock source.
+    /// Clock source.
     pub clocksource: Clocksource,
-    /// The hypervisor, where the machine is virtual.
+    /// Hypervisor, if the machine is virtual.
     pub hypervisor: Option<String>,
-    /// Lockdown level: `none`, `integrity` or `confidentiality`; `at least
-    /// integrity` where only the level at boot can be read.
+    /// Lockdown level: `none`, `integrity` or `confidentiality`; `at least integrity`
+    /// if only the level at boot can be read.
     pub lockdown: Option<String>,
     /// Kernel features and background work.
     #[serde(default)]
     pub settings: Settings,
 }
 
-/// What [`Host::kernel`] of a machine with Windows begins with.
+/// Start of [`Host::kernel`] of a machine with Windows.
 const WINDOWS: &str = "Windows ";
 
 impl Host {
-    /// That of a trace of Windows of this version, as `10.0.19045`.
+    /// Returns the host of a Windows trace of this version, such as `10.0.19045`.
     #[must_use]
     pub fn windows(version: &str) -> Self {
         Self {
@@ -181,9 +181,9 @@ impl Host {
         }
     }
 
-    /// Whether the kernel is expected to have a fair server, which runs normal threads
-    /// above every real-time priority: Linux 6.12 and later. `laggard doctor --prove
-    /// rt_throttling` measures it.
+    /// Returns whether the kernel is expected to have a fair server, which runs normal
+    /// threads above every real-time priority: Linux 6.12 and later. `laggard doctor
+    /// --prove rt_throttling` measures it.
     pub fn has_fair_server(&self) -> bool {
         let mut numbers = self.kernel.split(|letter: char| !letter.is_ascii_digit());
         let mut number = || numbers.next()?.parse::<u32>().ok();
@@ -192,21 +192,21 @@ impl Host {
             .is_some_and(|version| version >= (6, 12))
     }
 
-    /// Whether control groups limit real-time threads. `sched_rt_runtime_us` then stops
-    /// threads on Linux 6.12 and later too.
+    /// Returns whether control groups limit real-time threads. `sched_rt_runtime_us`
+    /// then stops threads on Linux 6.12 and later too.
     pub fn has_rt_groups(&self) -> bool {
         self.config
             .iter()
             .any(|option| option == "CONFIG_RT_GROUP_SCHED=y")
     }
 
-    /// The system with its version: `Linux 6.12.9-rt`, `Windows 10.0.19045`.
+    /// Returns the system with its version: `Linux 6.12.9-rt`, `Windows 10.0.19045`.
     #[must_use]
     pub fn system(&self) -> String {
         Self::system_of(&self.kernel)
     }
 
-    /// The system whose version is `kernel`.
+    /// Returns the system with the version `kernel`.
     #[must_use]
     pub fn system_of(kernel: &str) -> String {
         if Self::is_windows_kernel(kernel) {
@@ -216,13 +216,13 @@ impl Host {
         }
     }
 
-    /// Whether its system is Windows.
+    /// Returns whether the system is Windows.
     #[must_use]
     pub fn is_windows(&self) -> bool {
         Self::is_windows_kernel(&self.kernel)
     }
 
-    /// Whether this is a version of Windows.
+    /// Returns whether this is a version of Windows.
     #[must_use]
     pub fn is_windows_kernel(kernel: &str) -> bool {
         kernel.starts_with(WINDOWS)

@@ -1,4 +1,4 @@
-//! What a load is called.
+//! Name of a load.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,20 +8,20 @@ use serde::{Serialize, Serializer};
 
 use crate::LoadRun;
 
-/// What a load is called wherever recordings are told apart, put together or
-/// shown by load: a built-in load's name, a command's words, or `no load`.
+/// Name of a load for display and for comparisons of recordings: the name of a built-in
+/// load, the words of a command, or `no load`.
 ///
-/// Two recordings are of the same load when their labels are equal. Of
-/// commands every word counts: `make -j8` is another load than `make`.
+/// Two recordings have the same load if their labels are equal. Every word of a command
+/// counts: `make -j8` is another load than `make`.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LoadLabel {
     words: String,
-    /// There is a load: a command may have the words `no load`.
+    /// Whether there is a load: a command may have the words `no load`.
     is_some: bool,
 }
 
 impl LoadLabel {
-    /// Of a recording without a load.
+    /// Returns the label of a recording without a load.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl LoadLabel {
         }
     }
 
-    /// The load of this name.
+    /// Returns the label of the load with this name.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             words: name.into(),
@@ -38,26 +38,26 @@ impl LoadLabel {
         }
     }
 
-    /// Of a recording's load, if it had one.
+    /// Returns the label of a recording's load, if it had one.
     #[must_use]
     pub fn of(load: Option<&LoadRun>) -> Self {
         load.map_or_else(Self::none, LoadRun::label)
     }
 
-    /// The words, `no load` where there is none. From elsewhere: escape them
-    /// before they are shown.
+    /// Returns the text, `no load` without a load. It is external input: escape it for
+    /// display.
     pub fn as_str(&self) -> &str {
         &self.words
     }
 
-    /// The load's name or command; `None` where there is no load.
+    /// Returns the name or command of the load; `None` without a load.
     pub fn load(&self) -> Option<&str> {
         self.is_some.then_some(&self.words)
     }
 }
 
 impl LoadRun {
-    /// What this load is called.
+    /// Returns the label of this load.
     #[must_use]
     pub fn label(&self) -> LoadLabel {
         if self.command.is_empty() {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_called_by_all_its_words_and_a_load_of_ours_by_its_name() {
+    fn command_is_labelled_with_all_words_and_builtin_load_with_its_name() {
         let make = run("make", &["make", "-j8"]);
 
         assert_eq!(make.label().as_str(), "make -j8");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_load_is_not_a_command_of_these_words() {
+    fn no_load_differs_from_a_command_of_these_words() {
         let none = LoadLabel::of(None);
 
         assert_eq!((none.as_str(), none.load()), ("no load", None));

@@ -1,7 +1,7 @@
-//! The words of laggard: times, services, stages, activations, losses, caveats.
+//! Vocabulary of laggard: times, services, stages, activations, losses, warnings.
 //!
-//! Everything here is plain data. No I/O, no clock, no operating system: the
-//! other crates measure, store, analyze and show these values.
+//! Everything here is plain data. No I/O, no clock, no operating system: the other
+//! crates measure, store, analyze and show these values.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

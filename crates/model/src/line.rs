@@ -1,4 +1,4 @@
-//! Lines: what is measured, each on a CPU of its own.
+//! Lines: measured services, each on one CPU.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cpu, Service};
 
-/// How a service was reached from the timer's interrupt.
+/// Route from the timer interrupt to a service.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -28,22 +28,22 @@ impl fmt::Display for Route {
     }
 }
 
-/// One stream of activations: a service on a CPU, reached by a route.
+/// Stream of activations: a service on a CPU, reached by a route.
 ///
-/// `irq` has no line of its own: every line's activations pass it.
+/// `irq` has no separate line: every line's activations pass it.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 pub struct Line {
-    /// Where the service runs; lines never leave their CPU.
+    /// CPU of the service; a line never changes its CPU.
     pub cpu: Cpu,
-    /// The level at which it runs.
+    /// Level at which it runs.
     pub service: Service,
-    /// How it is reached.
+    /// Route to it.
     pub route: Route,
 }
 
-/// A line's index in the manifest's `lines`.
+/// Index of a line in the manifest's `lines`.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -51,10 +51,10 @@ pub struct Line {
 pub struct LineId(pub u16);
 
 impl LineId {
-    /// Most lines of a recording: their numbers have 16 bits.
+    /// Maximum number of lines of a recording: their numbers have 16 bits.
     pub const MOST: usize = 1 << 16;
 
-    /// The line at `place` among all; `None`: no recording has so many.
+    /// Returns the ID of the line at `place`; `None` beyond the maximum.
     #[must_use]
     pub fn at(place: usize) -> Option<Self> {
         u16::try_from(place).ok().map(Self)

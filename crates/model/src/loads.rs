@@ -1,7 +1,7 @@
-//! The loads that are part of laggard.
+//! Loads that are part of laggard.
 
-/// Their names, and what each does in a line: a recording that is given away keeps
-/// these names, and a system that cannot run them knows them too.
+/// Names and one-line descriptions of the loads: a redacted recording keeps these
+/// names, and a system that cannot run them still recognises them.
 pub const LOADS_OF_OURS: [(&str, &str); 10] = [
     ("idle", "nothing: the idle machine"),
     (

@@ -1,57 +1,53 @@
-//! Losses: what the tool failed to record, by reason.
+//! Losses: data that laggard failed to record, by reason.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why something that happened is not in a recording.
+/// Reason why an event is missing from a recording.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossReason {
     /// The ring between probe and collector was full: the activation is lost.
     RingFull,
-    /// Two stages' clock readings ran backwards: that stage is absent.
+    /// The clock readings of two stages ran backwards: that stage is absent.
     ClockBack,
-    /// Two stages were stamped in the wrong order though the clock is sound (a
-    /// thread was preempted between reading the clock and saying so): that
-    /// stage is absent.
+    /// Two stages were stamped in the wrong order although the clock is sound (a thread
+    /// was preempted between reading the clock and storing it): that stage is absent.
     OutOfOrder,
     /// No timer callback was seen for a wait: the stages before waking are absent.
     ExpireUnseen,
-    /// The interrupt had begun before the expiry (it was already serving
-    /// another timer): the `irq` stage is absent.
+    /// The interrupt had started before the expiry (it was already serving another
+    /// timer): the `irq` stage is absent.
     IrqShared,
-    /// The thread ran without a wakeup that we saw: that stage is absent.
+    /// The thread ran without a recorded wakeup: that stage is absent.
     WakingUnseen,
-    /// The thread came to wait for this expiry only after it: no interrupt of
-    /// the machine's began it in time, and the stages on the way are absent.
+    /// The thread started to wait for this expiry only after it: no interrupt served it
+    /// in time, and the intermediate stages are absent.
     ArmedLate,
     /// The softirq could not wake its thread, or its timer was not armed in
     /// time to start its work item.
     SignalFailed,
-    /// The interrupt of an external source was not raised at that time: what
-    /// raises it was late itself, or the thread that waits for it was not
-    /// ready again.
+    /// The interrupt of an external source was not raised at that time: its source was
+    /// late itself, or the waiting thread was not ready again.
     NotRaised,
-    /// The service had not run yet when the recording ended: its latency is
-    /// not known, only that it was longer.
+    /// The service had not run when the recording ended: the latency is a lower bound.
     Unserved,
-    /// The service ran on another CPU than its line's, or waited there to the
-    /// end.
+    /// The service ran on another CPU than its line's, or waited there to the end.
     Foreign,
-    /// laggard itself was stopped (a signal, a debugger, suspend) while this was
-    /// due: what it would have seen is not the machine's doing.
+    /// laggard itself was stopped (a signal, a debugger, suspend) when this was due, so
+    /// the delay is not the machine's.
     Stopped,
-    /// The kernel skipped a program of ours because it was running already: a
+    /// The kernel skipped a BPF program of laggard because it was running already: a
     /// stage is absent.
     Recursion,
     /// The recording could not be written: the activations of a batch are lost.
     NotWritten,
 }
 
-/// Counts of everything that the tool failed to record.
+/// Counts of all data that laggard failed to record.
 ///
-/// A distribution without these numbers is not trustworthy, so every report
-/// shows them, also when they are zero.
+/// A distribution without these numbers is not trustworthy, so every report shows them,
+/// including zeros.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Losses {
@@ -83,14 +79,15 @@ pub struct Losses {
     pub recursion: u64,
     /// See [`LossReason::NotWritten`].
     pub not_written: u64,
-    /// Activations that are missing altogether for a reason which otherwise
-    /// costs a stage only: their service's clock reading lay before the expiry,
-    /// so that their latency is not known. They are in the counts above, too.
+    /// Completely missing activations, for a reason that otherwise affects only a
+    /// stage: their service's clock reading was before the expiry, so their latency is
+    /// unknown. They are in the counts above, too.
     pub whole: u64,
 }
 
 impl LossReason {
-    /// Whether an activation is always missing altogether, not only a stage of one.
+    /// Returns whether this reason always loses a complete activation, not only a
+    /// stage.
     pub const fn is_of_activations(self) -> bool {
         matches!(
             self,
@@ -111,13 +108,13 @@ impl Losses {
         *self.slot(reason) += count;
     }
 
-    /// Adds an activation that is missing altogether, for whatever reason.
+    /// Adds a completely lost activation, for any reason.
     pub fn add_whole(&mut self, reason: LossReason) {
         self.add(reason, 1);
         self.whole += u64::from(!reason.is_of_activations());
     }
 
-    /// Every reason with its count, in a fixed order.
+    /// Returns every reason with its count, in a fixed order.
     pub fn iter(&self) -> impl Iterator<Item = (LossReason, u64)> {
         let mut copy = *self;
         LossReason::ALL
@@ -125,7 +122,7 @@ impl Losses {
             .map(move |reason| (reason, *copy.slot(reason)))
     }
 
-    /// Activations that are missing altogether (not only a stage of one).
+    /// Returns the number of completely lost activations.
     pub fn activations(&self) -> u64 {
         let of_activations = self
             .iter()
@@ -134,7 +131,7 @@ impl Losses {
         of_activations.fold(self.whole, u64::saturating_add)
     }
 
-    /// Adds all that `other` counts.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (reason, count) in other.iter() {
             self.add(reason, count);
@@ -142,7 +139,7 @@ impl Losses {
         self.whole += other.whole;
     }
 
-    /// What was lost since `earlier`, of the same run, was read.
+    /// Returns the losses since `earlier`, of the same run.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = Self {
             whole: self.whole.saturating_sub(earlier.whole),
@@ -193,7 +190,7 @@ impl LossReason {
         Self::NotWritten,
     ];
 
-    /// The reason in plain words.
+    /// Returns the reason in plain words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::RingFull => "ring full",
@@ -219,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_activation_that_is_lost_altogether_counts_whatever_the_reason() {
+    fn completely_lost_activation_counts_for_any_reason() {
         let mut losses = Losses::default();
         losses.add(LossReason::ClockBack, 3);
         assert_eq!(losses.activations(), 0, "stages only");

@@ -1,4 +1,4 @@
-//! The manifest: what a recording is of, and how it ended.
+//! Manifest: the plan of a recording, and its end.
 
 use std::collections::BTreeMap;
 
@@ -10,42 +10,42 @@ use crate::{
     RowsOf, Stage, Throughput, TimerApi, UsagePattern,
 };
 
-/// The version of the recording's layout that this program writes. Readers
-/// accept every version up to their own. 2: closed segments are in a folder of
-/// their own.
+/// Version of the layout that this program writes. Readers accept every version up to
+/// their own. 2: closed segments are in a separate directory.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// How a recording ended.
+/// End of a recording.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum State {
-    /// Not yet, or the program was killed.
+    /// The recording has not ended, or the program was killed.
     Running,
-    /// It ended as asked.
+    /// The recording ended as planned.
     Complete,
-    /// Early, at the user's request (Ctrl-C or a termination signal).
+    /// The user stopped it early (Ctrl-C or a termination signal).
     Interrupted,
-    /// By an error; what was written before is good.
+    /// An error ended it; the data before it is valid.
     Failed {
-        /// What went wrong.
+        /// Error.
         error: String,
     },
 }
 
-/// What gave the stages.
+/// Source of the stages.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// eBPF programs: every stage.
     Bpf,
-    /// The kernel's own events on Windows (ETW): from when on a thread could run, and when
-    /// it was switched in.
+    /// The kernel's events on Windows (ETW): the times at which a thread became ready
+    /// and was switched in.
     Etw,
     /// No BPF: expiry and user stage only.
     User,
-    /// The kernel's timerlat tracer alone: its two stages.
+    /// The kernel's timerlat tracer alone, with two stages.
     Tracer,
-    /// The driver `wdmlat.sys` of Windows alone: when its DPC ran, and its thread.
+    /// The driver `wdmlat.sys` of Windows alone: the start of its DPC and of its
+    /// thread.
     Driver,
     /// A script: no real measurement.
     Fake,
@@ -53,79 +53,80 @@ pub enum Backend {
     Imported,
 }
 
-/// Which samples are kept.
+/// Samples to keep.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// Every activation.
     #[default]
     All,
-    /// Histograms by the hour, the largest by the minute, and the tail.
+    /// Hourly histograms, the largest latencies per minute, and the tail.
     Tail,
 }
 
-/// What was asked of the probe.
+/// Plan of the probe.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(rename = "Plan")]
 pub struct ProbePlan {
-    /// The mean time between a line's expiries, but for those of `every`. 0: they are
+    /// Mean time between a line's expiries, except for those in `every`. 0 if they are
     /// not planned (see `rows`).
     pub period_ns: Nanos,
-    /// Which services have only one in so many of these expiries; absent: none.
+    /// Services that are measured only at every n-th expiry; absent if none.
     #[serde(default, skip_serializing_if = "Every::is_all")]
     pub every: Every,
-    /// Whether expiries are spread so that no hidden tick can hide.
+    /// Whether expiries are dithered so that no hidden tick stays undetected.
     pub dither: bool,
-    /// The seed of that spread; the same seed gives the same timelines.
+    /// Seed of the dither; the same seed gives the same timelines.
     pub seed: u64,
-    /// How long was asked for; `None`: until stopped.
+    /// Requested duration; `None` until stopped.
     pub duration_ns: Option<Nanos>,
     /// Activations later than this are exceedances.
     pub threshold_ns: Nanos,
-    /// Which samples are kept.
+    /// Samples to keep.
     pub keep: Keep,
-    /// Whether CPUs were kept from idle states while measuring.
+    /// Whether CPUs were kept out of idle states during the measurement.
     #[serde(default)]
     pub held_awake: bool,
-    /// Which stages on the way were to be stamped; absent: all that can be.
+    /// Intermediate stages to stamp; absent for all possible ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<Vec<Stage>>,
-    /// Busy processes that competed for the CPU, and who was asked beside them;
-    /// absent: none of ours.
+    /// Busy processes that competed for the CPU, and the services measured next to
+    /// them; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contexts: Option<Contexts>,
-    /// Which timer of Windows threads waited for; absent: the system's default.
+    /// Windows timer of the threads; absent for the system's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerApi>,
-    /// What each row is; absent: an expiry that was planned.
+    /// Meaning of a row; absent for a planned expiry.
     #[serde(default, skip_serializing_if = "RowsOf::are_expiries")]
     pub rows: RowsOf,
 }
 
 impl ProbePlan {
-    /// The shortest and the longest period that can be recorded with.
+    /// Range of periods of a recording.
     pub const PERIODS: (Nanos, Nanos) = (Nanos::from_us(10), Nanos::from_secs(10));
 
-    /// How often services are measured, in words: `1ms`, or `1ms, softirq and
-    /// other 2ms, fifo:50 4ms`.
+    /// Returns the periods of the services, in words: `1ms`, or
+    /// `1ms, softirq and other 2ms, fifo:50 4ms`.
     #[must_use]
     pub fn periods(&self) -> String {
         let mut seldom: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         for (service, every) in self.every.iter() {
             seldom.entry(every).or_default().push(service.to_string());
         }
-        let of = |(every, services): (u32, Vec<String>)| {
+        let words = |(every, services): (u32, Vec<String>)| {
             format!(
                 ", {} {}",
                 services.join(" and "),
                 self.period_ns * u64::from(every)
             )
         };
-        let seldom: String = seldom.into_iter().map(of).collect();
+        let seldom: String = seldom.into_iter().map(words).collect();
         format!("{}{seldom}", self.period_ns)
     }
 
-    /// What the rows are and how often they come, in words: `period 1ms (dithered)`.
+    /// Returns the meaning of the rows and their period, in words:
+    /// `period 1ms (dithered)`.
     #[must_use]
     pub fn rhythm(&self) -> String {
         let dither = if self.dither {
@@ -139,7 +140,7 @@ impl ProbePlan {
         words.unwrap_or_else(|| format!("period {} ({dither}{timer})", self.periods()))
     }
 
-    /// The same in short: `1ms`, or `1ms to 4ms`.
+    /// Returns the periods in short: `1ms`, or `1ms to 4ms`.
     #[must_use]
     pub fn pace(&self) -> String {
         match self.every.iter().map(|(_, every)| every).max() {
@@ -150,7 +151,7 @@ impl ProbePlan {
 }
 
 impl Default for ProbePlan {
-    /// Every service each millisecond, with the first of all seeds.
+    /// Returns every service each millisecond, with the first of all seeds.
     fn default() -> Self {
         Self {
             period_ns: Nanos::from_ms(1),
@@ -169,21 +170,21 @@ impl Default for ProbePlan {
     }
 }
 
-/// The clock of all times in a recording.
+/// Clock of all times in a recording.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Clock {
-    /// Its name, `CLOCK_MONOTONIC`.
+    /// Name, `CLOCK_MONOTONIC`.
     pub name: String,
-    /// When measuring began, by this clock.
+    /// Start of the measurement, by this clock.
     pub start_ns: Nanos,
-    /// When it ended; `None` while it runs or after a kill.
+    /// End of the measurement; `None` while it runs or after a kill.
     pub end_ns: Option<Nanos>,
-    /// The same start by the wall clock, RFC 3339 with time zone.
+    /// Start by the wall clock, RFC 3339 with time zone.
     pub start_wall: String,
 }
 
 impl Clock {
-    /// `CLOCK_MONOTONIC`, of a recording that began at `start_ns`.
+    /// Creates `CLOCK_MONOTONIC`, for a recording that started at `start_ns`.
     #[must_use]
     pub fn monotonic(start_ns: Nanos, start_wall: impl Into<String>) -> Self {
         Self {
@@ -195,52 +196,50 @@ impl Clock {
     }
 }
 
-/// What else the machine did meanwhile.
+/// Load during a recording.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LoadRun {
-    /// A built-in load's name, or the command's first word.
+    /// Name of a built-in load, or the first word of the command.
     pub name: String,
-    /// The whole command, where one was given.
+    /// Complete command, if there is one.
     pub command: Vec<String>,
-    /// Who uses it how, where known.
+    /// Usage pattern, if known.
     pub usage: Option<UsagePattern>,
-    /// How it ended, where it ended before the recording.
+    /// Result of the load, if it ended before the recording.
     pub ended: Option<String>,
-    /// When it was told to begin to work, `CLOCK_MONOTONIC`: launched and set
-    /// up before measuring began, and begun after, as OSDI'99 2.2 does. Absent:
-    /// it worked already when measuring began.
+    /// Time of the start signal, `CLOCK_MONOTONIC`: the load was set up before the
+    /// measurement, and started after its start, as in OSDI'99 2.2. Absent if it worked
+    /// already when the measurement started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_ns: Option<Nanos>,
-    /// How much work it did, where it counted that.
+    /// Amount of work, if it was counted.
     #[serde(default)]
     pub throughput: Option<Throughput>,
 }
 
-/// Activations of one line: those in the recording's closed segments, and what
-/// became of the rest of its plan.
+/// Counts of a line's activations in closed segments, and of the rest of its plan.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LineCount {
-    /// Expiries that the service came to.
+    /// Expiries that the service reached.
     pub served: u64,
-    /// Missed: their expiry passed while the service was still busy.
+    /// Missed expiries, which passed while the service was still busy.
     pub missed: u64,
-    /// How many of the missed were still waiting when measuring ended; see
+    /// Missed expiries that were still waiting when the measurement ended; see
     /// [`crate::Activation::censored`].
     #[serde(default)]
     pub censored: u64,
-    /// Lost altogether, for whatever reason; by reason: [`Losses`].
+    /// Completely lost, for any reason; by reason: [`Losses`].
     #[serde(default)]
     pub lost: u64,
-    /// Expiries planned from the beginning to the end of measuring: served +
-    /// missed + lost in a recording that ended. Absent where it is not known
-    /// (an external source, a recording of an earlier version or one that did
-    /// not end).
+    /// Expiries planned during the measurement: served + missed + lost in a recording
+    /// that ended. Absent if unknown (an external source, a recording of an earlier
+    /// version or one that did not end).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u64>,
 }
 
 impl LineCount {
-    /// Counts one activation that is in the recording.
+    /// Counts an activation that is in the recording.
     pub const fn add(&mut self, missed: bool, censored: bool) {
         if missed {
             self.missed += 1;
@@ -253,88 +252,88 @@ impl LineCount {
     }
 }
 
-/// What became of a line's plan besides the activations that were handed over.
+/// Account of a line's plan in addition to its activations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Account {
-    /// Expiries planned from the beginning to the end of measuring; known when
-    /// that has ended. Each is an activation, served or missed, or lost.
+    /// Expiries planned during the measurement; known at its end. Each is an
+    /// activation, served or missed, or lost.
     pub planned: Option<u64>,
-    /// Lost altogether, for whatever reason.
+    /// Completely lost, for any reason.
     pub lost: u64,
-    /// By reason; those that cost a stage only are here too.
+    /// Losses by reason, including those of a single stage.
     pub losses: Losses,
 }
 
 impl Account {
-    /// Counts an expiry that is lost altogether.
+    /// Counts a completely lost expiry.
     pub fn lose(&mut self, reason: LossReason) {
         self.lost += 1;
         self.losses.add_whole(reason);
     }
 }
 
-/// One closed segment.
+/// Closed segment.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SegmentEntry {
-    /// Its name, from the recording's folder on.
+    /// File name, relative to the recording's directory.
     pub file: String,
-    /// Activations in it.
+    /// Number of activations.
     pub rows: u64,
-    /// How large it is.
+    /// Size.
     pub bytes: u64,
-    /// The earliest expiry in it.
+    /// Earliest expiry.
     pub first_ns: Nanos,
-    /// The latest expiry in it.
+    /// Latest expiry.
     pub last_ns: Nanos,
 }
 
-/// What a recording is of, and how it ended: `manifest.json`.
+/// Plan and end of a recording: `manifest.json`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Manifest {
     /// Version of the recording's layout.
     pub schema: u32,
     /// Version of the program that wrote it.
     pub version: String,
-    /// How it ended.
+    /// End of the recording.
     #[serde(flatten)]
     pub state: State,
-    /// The program's command line.
+    /// Command line of the program.
     pub command: Vec<String>,
-    /// What gave the stages.
+    /// Source of the stages.
     pub backend: Backend,
-    /// What was asked.
+    /// Plan of the probe.
     pub plan: ProbePlan,
-    /// The clock of all times.
+    /// Clock of all times.
     pub clock: Clock,
-    /// The longest time, as of the last writing of this manifest, from when
-    /// something was measured to when it was written, and so no more to be lost by
-    /// a kill. Absent: not known (a script, or an earlier version).
+    /// Longest time, as of the last writing of this manifest, from a measurement to its
+    /// writing: the maximum loss by a kill. Absent if unknown (a script, or an earlier
+    /// version).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_within_ns: Option<Nanos>,
-    /// Every line, by its id.
+    /// Every line, by its ID.
     pub lines: Vec<Line>,
-    /// Counts of every line, by its id.
+    /// Counts of every line, by its ID.
     pub counts: Vec<LineCount>,
-    /// What else ran.
+    /// Load.
     pub load: Option<LoadRun>,
-    /// The application that it was made for, where one was named.
+    /// Application for which the recording was made, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<AskedApplication>,
-    /// The machine.
+    /// Machine.
     pub host: Host,
-    /// What was lost.
+    /// Losses.
     pub losses: Losses,
-    /// Reasons to doubt.
+    /// Warnings.
     pub caveats: Vec<Caveat>,
-    /// What measuring cost.
+    /// Overhead of the measurement.
     pub cost: OwnCost,
-    /// The closed segments.
+    /// Closed segments.
     pub segments: Vec<SegmentEntry>,
 }
 
 impl Manifest {
-    /// Of a recording that begins: nothing is known of the machine, and nothing
-    /// counted yet.
+    /// Creates the manifest of a recording that starts, without data about the machine
+    /// and without counts.
     #[must_use]
     pub fn new(backend: Backend, plan: ProbePlan, clock: Clock, lines: Vec<Line>) -> Self {
         Self {
@@ -365,21 +364,21 @@ mod tests {
     use crate::Service;
 
     #[test]
-    fn a_plan_says_how_often_each_service_is_measured() {
+    fn plan_has_the_rate_of_each_service() {
         let even = ProbePlan::default();
-        let asked = ProbePlan {
+        let rated = ProbePlan {
             every: Every::about(Service::Fifo(90)),
             ..ProbePlan::default()
         };
 
         assert_eq!(even.periods(), "1ms");
         assert_eq!(even.pace(), "1ms");
-        assert_eq!(asked.periods(), "1ms, softirq and other 2ms, fifo:50 4ms");
-        assert_eq!(asked.pace(), "1ms to 4ms");
+        assert_eq!(rated.periods(), "1ms, softirq and other 2ms, fifo:50 4ms");
+        assert_eq!(rated.pace(), "1ms to 4ms");
     }
 
     #[test]
-    fn a_plan_of_an_earlier_version_has_every_service_every_period() {
+    fn plan_of_an_earlier_version_measures_every_service_every_period() {
         let text = serde_json::to_string(&ProbePlan::default()).unwrap();
 
         assert!(!text.contains("every"), "{text}");

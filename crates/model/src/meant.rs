@@ -1,12 +1,12 @@
-//! Names that were misspelt.
+//! Suggestions for misspelt names.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Names that are less alike were hardly meant.
+/// Minimum similarity of a suggestion.
 const ALIKE: f64 = 0.6;
 
-/// What was meant, as far as that can be guessed. Displayed as a question behind
-/// a semicolon, or as nothing.
+/// Suggestion, if there is one. Displayed as a question after a semicolon, or as an
+/// empty text.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Meant(Option<String>);
 
@@ -19,12 +19,12 @@ impl Display for Meant {
     }
 }
 
-/// The name among `known` that `text` is most like.
+/// Returns the name in `names` that is most similar to `text`.
 #[must_use]
-pub fn nearest(text: &str, known: &[&str]) -> Meant {
+pub fn nearest(text: &str, names: &[&str]) -> Meant {
     let alike = |name| strsim::normalized_damerau_levenshtein(text, name);
-    let all = known.iter().map(|&name| (alike(name), name));
-    let best = all.max_by(|one, other| one.0.total_cmp(&other.0));
+    let candidates = names.iter().map(|&name| (alike(name), name));
+    let best = candidates.max_by(|a, b| a.0.total_cmp(&b.0));
     Meant(
         best.filter(|(alike, _)| *alike >= ALIKE)
             .map(|(_, name)| name.into()),

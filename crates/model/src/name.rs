@@ -1,26 +1,25 @@
-//! The names of lines, parts of a way, culprits and causes.
+//! Names of lines, parts of a latency, culprits and causes.
 //!
-//! What came from elsewhere (names of threads, devices, functions) is escaped
-//! here.
+//! External text (names of threads, devices, functions) is escaped here.
 
 use crate::text::Unit;
 use crate::{
     Activity, Cause, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable,
 };
 
-/// Softirqs by vector: the kernel's names, in the order of its enum.
+/// Softirqs by vector, with the kernel's names in the order of its enum.
 const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// Said of a thread of the laggard that recorded.
+/// Attribute of a thread of the laggard that recorded.
 const OURS: &str = "laggard's own";
 
-/// The function of the timer that samples where there are no hardware counters.
-/// Nothing tells whose sampler it is.
+/// Function of the sampling timer without hardware counters. The owner of the sampler
+/// is unknown.
 const SAMPLER: &str = "perf_swevent_hrtimer";
 
-/// A service and its route, as one name. A work item is always deferred.
+/// Returns a service with its route as one name. A work item is always deferred.
 pub fn line_name(service: Service, route: Route) -> String {
     match (service.is_thread(), route) {
         (true, Route::Deferred) => format!("{service} deferred"),
@@ -61,8 +60,8 @@ pub fn series_words(service: Service, route: Route) -> String {
     }
 }
 
-/// What happens in the part that ends at `stage` and begins at `before` or,
-/// without one, at the expiry: its name in the field.
+/// Returns the term of the field for the part that ends at `stage` and starts at
+/// `before` or, without it, at the expiry.
 pub const fn part_words(stage: Stage, before: Option<Stage>) -> &'static str {
     match (stage, before) {
         (Stage::Signal, Some(Stage::Softirq)) => "softirq to signal",
@@ -83,19 +82,19 @@ pub const fn part_words(stage: Stage, before: Option<Stage>) -> &'static str {
     }
 }
 
-/// The same with the stages between which it lies, where the words do not say it.
+/// Returns the term with the stages of the part, if the term does not imply them.
 pub fn part_name(stage: Stage, before: Option<Stage>) -> String {
     let words = part_words(stage, before);
     if (stage, before) == (Stage::Signal, Some(Stage::Softirq)) {
         return words.into();
     }
-    // It comes first, instead of `irq`.
+    // It comes first, in place of `irq`.
     let before = before.filter(|_| stage != Stage::IrqElsewhere);
     let before = before.map_or("expiry", Stage::name);
     format!("{words} ({before} to {stage})")
 }
 
-/// A class of cause, and who: `softirq: NET_RX`.
+/// Returns a class of cause and the culprit: `softirq: NET_RX`.
 #[must_use]
 pub fn cause_name(class: CauseClass, who: Option<&str>) -> String {
     match who {
@@ -104,12 +103,12 @@ pub fn cause_name(class: CauseClass, who: Option<&str>) -> String {
     }
 }
 
-/// A cause in words: its class, and who.
+/// Returns a cause in words: its class and culprit.
 pub fn cause_words(cause: &Cause, symbols: &Symbols) -> String {
     cause_name(cause.class, who(&cause.culprit, symbols).as_deref())
 }
 
-/// An activity in words.
+/// Returns an activity in words.
 pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
     match activity {
         Activity::Irq(number) => match symbols.interrupts.get(&number) {
@@ -139,7 +138,7 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
             }
         }
         Activity::Isr(routine) => format!("ISR {}", printable(&symbols.kernel_name(routine))),
-        // That it is a DPC its class says.
+        // The class already names the DPC.
         Activity::Dpc(routine) => printable(&symbols.kernel_name(routine)).to_string(),
         Activity::Work(function) => format!("work {}", printable(&symbols.kernel_name(function))),
         Activity::PageFault => "page faults".into(),
@@ -147,7 +146,7 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
     }
 }
 
-/// Quota of the control group with this number, in words.
+/// Returns the quota of the control group with this number, in words.
 fn quota_words(group: u64, symbols: &Symbols) -> String {
     let Some(quota) = symbols.quotas.get(&group) else {
         return format!("CPU quota of control group {group}");
@@ -167,7 +166,7 @@ fn quota_words(group: u64, symbols: &Symbols) -> String {
     )
 }
 
-/// A cause in words, with the threads that took part without being the cause.
+/// Returns a cause in words, with other threads that took part.
 pub fn cause_with_contenders(
     class: CauseClass,
     who: Option<&str>,
@@ -191,7 +190,8 @@ pub fn cause_with_contenders(
     }
 }
 
-/// As [`who`], without the place in the code, which samples show here or there.
+/// Returns a culprit as [`who`] does, without the code location, which varies between
+/// samples.
 pub fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let anywhere = Culprit {
         frame: None,
@@ -200,11 +200,19 @@ pub fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     who(&anywhere, symbols)
 }
 
-/// A culprit in words; `None` where its class says it all.
+/// Returns a culprit in words; `None` if its class is sufficient.
 pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();
-    words.extend(culprit.activity.map(|one| activity_name(one, symbols)));
-    words.extend(culprit.function.map(|one| activity_name(one, symbols)));
+    words.extend(
+        culprit
+            .activity
+            .map(|activity| activity_name(activity, symbols)),
+    );
+    words.extend(
+        culprit
+            .function
+            .map(|function| activity_name(function, symbols)),
+    );
     words.extend(culprit.thread.as_ref().map(|name| {
         if culprit.is_ours {
             format!("{} ({OURS})", printable(name))
@@ -235,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sampler_that_may_be_our_own_is_said_to_be_one() {
+    fn sampler_of_unknown_owner_is_named_as_possibly_ours() {
         let mut symbols = Symbols::default();
         let name = Symbol {
             name: Some("perf_swevent_hrtimer".into()),
@@ -243,13 +251,13 @@ mod tests {
         };
         symbols.kernel.insert(Address(7), name);
 
-        let said = activity_name(Activity::Hrtimer(Address(7)), &symbols);
+        let name = activity_name(Activity::Hrtimer(Address(7)), &symbols);
 
-        assert!(said.contains("as laggard's own"), "{said}");
+        assert!(name.contains("as laggard's own"), "{name}");
     }
 
     #[test]
-    fn a_culprit_is_told_from_the_outside_in() {
+    fn culprit_is_named_from_the_outside_in() {
         let mut symbols = Symbols::default();
         let name = Symbol {
             name: Some("process_timeout".into()),
@@ -267,8 +275,8 @@ mod tests {
             ..Culprit::default()
         };
 
-        let told = who(&timer, &symbols).unwrap();
-        assert_eq!(told, "TIMER, timer process_timeout");
+        let culprit = who(&timer, &symbols).unwrap();
+        assert_eq!(culprit, "TIMER, timer process_timeout");
         assert_eq!(who(&device, &symbols).unwrap(), "irq 36 (virtio1-req.0)");
         assert_eq!(who(&Culprit::default(), &symbols), None);
     }

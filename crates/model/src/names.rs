@@ -1,15 +1,15 @@
-//! Whoever can tell the names of what ran, while it runs.
+//! Lookup of the names of running code.
 
 use std::fmt::Debug;
 
 use crate::{Activity, Address, Culprit, Symbols, Tid};
 
-/// Names that are looked up when something is to be shown, and kept.
+/// Lookup and cache of names.
 pub trait Names: Debug {
     /// Looks up the kernel's functions at these addresses.
     fn learn_stack(&mut self, addresses: &[Address]);
 
-    /// Looks whether a thread is one of our own.
+    /// Checks whether a thread belongs to this program.
     fn learn_thread(&mut self, tid: Tid);
 
     /// Looks up the control group with this number, whose CPU quota was used up.
@@ -18,7 +18,7 @@ pub trait Names: Debug {
     /// Looks up the scheduling entities of a thread.
     fn learn_entities(&mut self, _tid: Tid) {}
 
-    /// All names known so far.
+    /// Returns all names so far.
     fn symbols(&self) -> &Symbols;
 
     /// Looks up the function that an activity is, if it is one.
@@ -33,7 +33,7 @@ pub trait Names: Debug {
         }
     }
 
-    /// Looks up what a culprit needs to be named.
+    /// Looks up the names for a culprit.
     fn learn(&mut self, culprit: &Culprit) {
         for activity in [culprit.activity, culprit.function].into_iter().flatten() {
             self.learn_activity(activity);

@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::whole;
 
-/// A length of time in whole nanoseconds, never negative.
+/// Duration in whole nanoseconds, never negative.
 ///
-/// A plain `u64` cannot say whether it counts ns, us or clock ticks, and it
-/// adds to anything. This type says, and adds only to itself. The range is
-/// about 584 years. Readings of `CLOCK_MONOTONIC` are lengths since that
-/// clock's zero.
+/// A plain `u64` does not show whether it counts ns, us or clock ticks, and it adds to
+/// anything. This type has a unit and adds only to itself. The range is about 584
+/// years. Readings of `CLOCK_MONOTONIC` are durations since that clock's zero.
 #[derive(
     Clone,
     Copy,
@@ -35,63 +34,63 @@ use crate::whole;
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// The longest time that can be written.
+    /// Longest representable time.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `ns` nanoseconds.
+    /// Returns `ns` nanoseconds.
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// `us` microseconds; saturates after 584 years.
+    /// Returns `us` microseconds; saturates after 584 years.
     pub const fn from_us(us: u64) -> Self {
         Self(us.saturating_mul(1_000))
     }
 
-    /// `ms` milliseconds; saturates after 584 years.
+    /// Returns `ms` milliseconds; saturates after 584 years.
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// `s` seconds; saturates after 584 years.
+    /// Returns `s` seconds; saturates after 584 years.
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000_000))
     }
 
-    /// Whether it is no time at all.
+    /// Returns whether the duration is zero.
     #[must_use]
     pub const fn is_zero(&self) -> bool {
         self.0 == 0
     }
 
-    /// The number of nanoseconds.
+    /// Returns the number of nanoseconds.
     pub const fn ns(self) -> u64 {
         self.0
     }
 
-    /// The number of nanoseconds, for mathematics; exact up to 104 days.
+    /// Returns the number of nanoseconds, for mathematics; exact up to 104 days.
     pub const fn as_f64(self) -> f64 {
         self.0 as f64
     }
 
-    /// The whole nanoseconds in `ns`: what is below zero or not a number is
-    /// none, and what is beyond the range its end.
+    /// Returns the whole nanoseconds in `ns`: zero for negative values and NaN, and the
+    /// maximum for values beyond the range.
     pub const fn from_f64(ns: f64) -> Self {
         Self(whole(ns))
     }
 
-    /// The number of seconds, rounded to the precision of `f64`.
+    /// Returns the number of seconds, rounded to the precision of `f64`.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// How far `end` lies after `start`, both read from the same clock.
+    /// Returns the time from `start` to `end`, both read from the same clock.
     ///
-    /// Returns `None` when `end` is earlier. That happens for real: two CPUs
-    /// can read a clock in an order other than the order of the events. The
-    /// caller counts it; a wrapped or clamped value would poison a maximum.
+    /// Returns `None` if `end` is earlier. That happens: two CPUs can read a clock in
+    /// another order than that of the events. The caller counts it; a wrapped or
+    /// clamped value would corrupt a maximum.
     pub const fn between(start: Self, end: Self) -> Option<Self> {
         match end.0.checked_sub(start.0) {
             Some(ns) => Some(Self(ns)),
@@ -99,7 +98,7 @@ impl Nanos {
         }
     }
 
-    /// This time less `other`, or zero where `other` is longer.
+    /// Returns this time minus `other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -139,7 +138,7 @@ impl From<Duration> for Nanos {
     }
 }
 
-/// The shortest exact form: `1ms`, `250us`, `30s`, `1500ns`.
+/// Formats the shortest exact form: `1ms`, `250us`, `30s`, `1500ns`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, ns) in [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
@@ -151,14 +150,14 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Why a text is not a length of time.
+/// Reason why a text is not a duration.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseNanosError {
-    /// There is a number but no unit, and we never guess one.
+    /// There is a number without a unit, and laggard does not guess one.
     #[error("`{0}` has no unit; write it as `{0}us`, `{0}ms` or `{0}s`")]
     NoUnit(String),
-    /// The unit is not one that we know.
+    /// The unit is unknown.
     #[error("`{0}` has an unknown unit `{1}`; use ns, us, ms, s, min or h")]
     UnknownUnit(String, String),
     /// The part before the unit is not a number.
@@ -213,7 +212,7 @@ mod tests {
     use proptest::prelude::{any, proptest};
 
     #[test]
-    fn a_number_that_is_no_time_becomes_the_nearest_one() {
+    fn invalid_number_becomes_the_nearest_time() {
         for (ns, whole) in [
             (1_999.9, 1_999),
             (-1.0, 0),
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn between_is_none_when_the_clock_reads_run_backwards() {
+    fn between_is_none_if_the_clock_runs_backwards() {
         let (early, late) = (Nanos::from_ns(5), Nanos::from_ns(8));
 
         assert_eq!(Nanos::between(early, late), Some(Nanos::from_ns(3)));
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_refuses_a_bare_number_and_says_how_to_write_it() {
+    fn parse_refuses_a_number_without_a_unit_with_the_remedy() {
         let err = "250".parse::<Nanos>().unwrap_err();
 
         assert_eq!(
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_knows_units_and_fractions() {
+    fn parse_accepts_units_and_fractions() {
         for (text, ns) in [
             ("1ms", 1_000_000),
             ("1.5s", 1_500_000_000),
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_refuses_what_is_not_a_time() {
+    fn parse_refuses_other_text() {
         for text in [
             "",
             "ms",

@@ -1,19 +1,19 @@
-//! Strings from elsewhere (names of threads, paths, symbols, hosts), as they
-//! may be shown: a name can hold an escape sequence, a new line, or a mark
-//! that turns the order of what follows.
+//! Display of external strings (names of threads, paths, symbols, hosts): a name can
+//! contain an escape sequence, a line break, or a character that reorders the following
+//! text.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-/// Text that shows what cannot be seen, such as `\x1b`, `\n`, `\u{202e}`, and
-/// changes nothing else. Files and JSON keep the string as it is.
+/// Text with invisible characters escaped, such as `\x1b`, `\n`, `\u{202e}`, and
+/// otherwise unchanged. Files and JSON keep the string as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a> {
     text: &'a str,
     form: Form,
 }
 
-/// What a text is.
+/// Form of a text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Form {
     Line,
@@ -21,7 +21,7 @@ enum Form {
     Json,
 }
 
-/// A string from elsewhere: one line, whatever it holds.
+/// Returns an external string as one line.
 pub const fn printable(text: &str) -> Printable<'_> {
     Printable {
         text,
@@ -29,7 +29,7 @@ pub const fn printable(text: &str) -> Printable<'_> {
     }
 }
 
-/// A whole view, whose lines stay lines.
+/// Returns a complete view, whose lines stay lines.
 pub const fn printable_lines(text: &str) -> Printable<'_> {
     Printable {
         text,
@@ -37,8 +37,8 @@ pub const fn printable_lines(text: &str) -> Printable<'_> {
     }
 }
 
-/// A JSON text, whose values stay what they are: only strings hold such
-/// characters, and there an escape stands for the same.
+/// Returns a JSON text with unchanged values: only strings contain such characters, and
+/// an escape there has the same meaning.
 pub const fn printable_json(text: &str) -> Printable<'_> {
     Printable {
         text,
@@ -66,10 +66,11 @@ pub fn without_commands(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect())
 }
 
-/// Text of an error, which may quote a part of a file. A line break stays only in such a
-/// quotation, whose lines have a bar (`12 | name = 1`), and all lines but the first begin
-/// with a mark: no name can begin a line, not even after spaces. Systems that run builds
-/// (GitHub Actions) obey lines such as `::error::text` in what a program prints.
+/// Returns the text of an error, which may quote a part of a file. A line break stays
+/// only in such a quotation, whose lines have a bar (`12 | name = 1`), and all lines
+/// but the first start with a mark: no name can start a line, not even after spaces.
+/// Build systems (GitHub Actions) execute lines such as `::error::text` in the output
+/// of a program.
 pub fn printable_error(text: &str) -> String {
     let mut lines = text.trim_end().split('\n').peekable();
     let first = shortened(lines.next().unwrap_or_default(), MAX_ERROR_CHARS);
@@ -87,11 +88,12 @@ pub fn printable_error(text: &str) -> String {
     })
 }
 
-/// Length of a line of an error, and of a line that is quoted from a file, characters.
+/// Maximum length of a line of an error, and of a line that is quoted from a file,
+/// characters.
 const MAX_ERROR_CHARS: usize = 16_384;
 const MAX_QUOTATION_CHARS: usize = 512;
 
-/// The line as it can be printed, without what is beyond the limit.
+/// Returns the line for display, truncated at the limit.
 fn shortened(line: &str, limit: usize) -> String {
     match line.char_indices().nth(limit) {
         Some((end, _)) => format!("{}...", printable(&line[..end])),
@@ -99,48 +101,56 @@ fn shortened(line: &str, limit: usize) -> String {
     }
 }
 
-/// Whether a line is spaces, perhaps a number, and a bar, as parsers quote a file.
+/// Returns whether a line is spaces, optionally a number, and a bar, as in a parser's
+/// quotation of a file.
 fn is_quotation(line: &str) -> bool {
     let rest = line
         .trim_start()
-        .trim_start_matches(|one: char| one.is_ascii_digit());
+        .trim_start_matches(|character: char| character.is_ascii_digit());
     rest.trim_start().starts_with('|')
 }
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, one) in self.text.char_indices() {
-            match one {
-                '#' if self.form != Form::Json && is_build_command(&self.text[at..]) => {
-                    write!(f, "{}", one.escape_unicode())?;
+        for (position, character) in self.text.char_indices() {
+            match character {
+                '#' if self.form != Form::Json && is_build_command(&self.text[position..]) => {
+                    write!(f, "{}", character.escape_unicode())?;
                 }
-                '\n' if self.form != Form::Line => f.write_char(one)?,
-                one if self.form == Form::Json && (one.is_control() || is_unseen(one)) => {
-                    write!(f, "\\u{:04x}", u32::from(one))?;
+                '\n' if self.form != Form::Line => f.write_char(character)?,
+                character
+                    if self.form == Form::Json
+                        && (character.is_control() || is_unseen(character)) =>
+                {
+                    write!(f, "\\u{:04x}", u32::from(character))?;
                 }
                 '\n' => f.write_str("\\n")?,
                 '\r' => f.write_str("\\r")?,
                 '\t' => f.write_str("\\t")?,
-                one if one.is_control() => write!(f, "\\x{:02x}", u32::from(one))?,
-                one if is_unseen(one) => write!(f, "\\u{{{:x}}}", u32::from(one))?,
-                one => f.write_char(one)?,
+                character if character.is_control() => {
+                    write!(f, "\\x{:02x}", u32::from(character))?
+                }
+                character if is_unseen(character) => {
+                    write!(f, "\\u{{{:x}}}", u32::from(character))?
+                }
+                character => f.write_char(character)?,
             }
         }
         Ok(())
     }
 }
 
-/// Whether a text starts as a command that GitHub Actions (`##[`) or Azure Pipelines
-/// (`##vso[`) execute wherever it is in a line.
+/// Returns whether a text starts as a command that GitHub Actions (`##[`) or Azure
+/// Pipelines (`##vso[`) execute wherever it is in a line.
 fn is_build_command(text: &str) -> bool {
     text.starts_with("##[") || text.starts_with("##vso[")
 }
 
-/// Marks that change what is around them (Unicode 16, UAX 9 section 2; line
-/// and paragraph separators), and what XML 1.0 section 2.2 does not allow.
-const fn is_unseen(one: char) -> bool {
+/// Returns whether a character changes the text around it (Unicode 16, UAX 9 section 2;
+/// line and paragraph separators), or is not permitted by XML 1.0 section 2.2.
+const fn is_unseen(character: char) -> bool {
     matches!(
-        one,
+        character,
         '\u{61c}'
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
@@ -177,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_an_error_begins_no_line() {
+    fn name_in_an_error_starts_no_line() {
         for (text, shown) in [
             (
                 "read `a\n::error::b`: no such file\n",
@@ -201,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_error_is_cut() {
+    fn long_error_is_truncated() {
         let (brackets, letters) = ("[".repeat(1 << 20), "x".repeat(1 << 20));
         let error = printable_error(&format!("bad\n1 | {brackets}\nunknown {letters}"));
 
@@ -209,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_shown_and_nothing_else_changes() {
+    fn invisible_characters_are_shown_and_others_unchanged() {
         for (text, shown) in [
             ("kworker/1:2", "kworker/1:2"),
             ("\u{1b}[2Jx\nINJ", "\\x1b[2Jx\\nINJ"),

@@ -1,24 +1,22 @@
-//! Readings: the latencies that one activation shows.
+//! Readings: the latencies of one activation.
 
 use crate::{Activation, Batch, Episode, Line, Nanos, Route, STAGES, Service, Stage};
 
-/// The latencies that one activation shows: of its own line, and of the
-/// interrupt on the way there.
+/// Latencies of one activation: of its line, and of the interrupt on the way.
 ///
-/// `irq` is measured by no line of its own, and for readers it is one: what
-/// they count, collect or show of each line, they do of its
-/// [`Line::interrupts`] too.
+/// `irq` has no separate line, but readers treat it as one: they process each line's
+/// [`Line::interrupts`] as they do the line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Readings {
-    /// From the expiry to the last stage seen.
+    /// Time from the expiry to the last stage.
     pub own: Nanos,
-    /// From the expiry to the interrupt, where it was seen. `None` of a missed
-    /// activation, which has no interrupt of its own.
+    /// Time from the expiry to the interrupt, if it was seen. `None` for a missed
+    /// activation, which has no interrupt.
     pub irq: Option<Nanos>,
 }
 
 impl Readings {
-    /// Each with the line that it is of, in an activation of `line`.
+    /// Returns each reading with its line, for an activation of `line`.
     pub fn of(self, line: Line) -> impl Iterator<Item = (Line, Nanos)> {
         let irq = self.irq.map(|latency| (line.interrupts(), latency));
         std::iter::once((line, self.own)).chain(irq)
@@ -26,8 +24,8 @@ impl Readings {
 }
 
 impl Line {
-    /// The line under which readers find the interrupts on the way to this
-    /// one: `irq`, direct, on the same CPU.
+    /// Returns the line of the interrupts on the way to this one: `irq`, direct, on the
+    /// same CPU.
     #[must_use]
     pub const fn interrupts(self) -> Self {
         Self {
@@ -39,9 +37,8 @@ impl Line {
 }
 
 impl Service {
-    /// Whether it is measured by lines of its own. `irq` is not: it has no
-    /// stages on the way to it, and what was missed or lost is of the lines
-    /// that pass it.
+    /// Returns whether the service has separate lines. `irq` does not: it has no stages
+    /// before it, and missed and lost activations belong to the lines that pass it.
     #[must_use]
     pub const fn has_lines(self) -> bool {
         !matches!(self, Self::Irq)
@@ -49,7 +46,7 @@ impl Service {
 }
 
 impl Activation {
-    /// The latencies that it shows.
+    /// Returns the readings.
     pub fn readings(&self) -> Readings {
         Readings {
             own: self.latency(),
@@ -59,7 +56,7 @@ impl Activation {
 }
 
 impl Episode {
-    /// The latencies that it shows.
+    /// Returns the readings.
     pub fn readings(&self) -> Readings {
         Readings {
             own: self.latency(),
@@ -69,8 +66,8 @@ impl Episode {
 }
 
 impl Batch {
-    /// The time from the stage before to `stage` in row `row`; `None` where
-    /// that stage does not belong to the line or was not seen.
+    /// Returns the time from the previous stage to `stage` in row `row`; `None` if that
+    /// stage does not belong to the line or was not seen.
     #[inline]
     pub fn step(&self, row: usize, stage: Stage) -> Option<Nanos> {
         match self.step_ns[stage.index()].get(row) {
@@ -79,23 +76,23 @@ impl Batch {
         }
     }
 
-    /// The latency of every row, as [`Activation::latency`], into `all`, ns: column
-    /// by column, which is quicker than row by row.
-    pub fn latencies(&self, all: &mut Vec<u64>) {
-        all.clear();
-        all.resize(self.len(), 0);
+    /// Writes the latency of every row, as [`Activation::latency`], to `latencies`, ns: by
+    /// column, which is faster than by row.
+    pub fn latencies(&self, latencies: &mut Vec<u64>) {
+        latencies.clear();
+        latencies.resize(self.len(), 0);
         for column in &self.step_ns {
-            for (sum, &step) in all.iter_mut().zip(column) {
+            for (sum, &step) in latencies.iter_mut().zip(column) {
                 let step = if step == Self::ABSENT { 0 } else { step };
                 *sum = sum.saturating_add(step);
             }
         }
     }
 
-    /// The latencies that row `row` shows, as [`Activation::readings`].
+    /// Returns the readings of row `row`, as [`Activation::readings`].
     ///
     /// # Panics
-    /// When `row` is not below [`Batch::len`].
+    /// If `row` is not below [`Batch::len`].
     #[inline]
     pub fn readings(&self, row: usize) -> Readings {
         let steps = STAGES.into_iter().filter_map(|stage| self.step(row, stage));
@@ -124,7 +121,7 @@ mod tests {
     };
 
     fn activation(missed: bool, steps: &[(Stage, u64)]) -> Activation {
-        let mut one = Activation {
+        let mut activation = Activation {
             line: LineId(0),
             seq: 0,
             expiry: Nanos::ZERO,
@@ -133,16 +130,16 @@ mod tests {
             steps: [None; STAGES.len()],
         };
         for &(stage, ns) in steps {
-            one.steps[stage.index()] = Some(Nanos::from_ns(ns));
+            activation.steps[stage.index()] = Some(Nanos::from_ns(ns));
         }
-        one
+        activation
     }
 
     #[test]
-    fn an_activation_is_read_as_its_service_s_and_as_the_interrupt_s() {
-        let one = activation(false, &[(Stage::Irq, 5), (Stage::User, 7)]);
+    fn activation_is_read_as_its_service_and_as_its_interrupt() {
+        let served = activation(false, &[(Stage::Irq, 5), (Stage::User, 7)]);
 
-        let read: Vec<(Line, Nanos)> = one.readings().of(LINE).collect();
+        let read: Vec<(Line, Nanos)> = served.readings().of(LINE).collect();
 
         assert_eq!(
             read,
@@ -155,26 +152,26 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_activation_has_no_interrupt_of_its_own() {
-        let one = activation(true, &[(Stage::Irq, 5), (Stage::User, 7)]);
+    fn missed_activation_has_no_interrupt() {
+        let missed = activation(true, &[(Stage::Irq, 5), (Stage::User, 7)]);
 
-        assert_eq!(one.readings().irq, None);
+        assert_eq!(missed.readings().irq, None);
     }
 
     proptest! {
         #[test]
-        fn a_row_is_read_as_its_activation_is(
+        fn row_is_read_as_its_activation(
             missed in any::<bool>(),
             steps in any::<[Option<u32>; STAGES.len()]>(),
         ) {
-            let one = Activation {
+            let first = Activation {
                 steps: steps.map(|ns| ns.map(|ns| Nanos::from_ns(ns.into()))),
                 ..activation(missed, &[])
             };
             let mut batch = Batch::default();
-            batch.push(&one);
+            batch.push(&first);
 
-            assert_eq!(batch.readings(0), one.readings());
+            assert_eq!(batch.readings(0), first.readings());
         }
     }
 }

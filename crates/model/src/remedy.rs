@@ -56,8 +56,8 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// The test that applies the remedy and shows that the delay is gone; `None`: no test
-    /// does.
+    /// Returns the test that applies the remedy and shows that the delay is gone;
+    /// `None`: no test does.
     ///
     /// This is the only table of tested remedies.
     pub const fn test(self) -> Option<&'static str> {
@@ -91,13 +91,13 @@ impl Remedy {
         }
     }
 
-    /// Whether a test shows that it works.
+    /// Returns whether a test shows that it works.
     pub const fn is_tested(self) -> bool {
         self.test().is_some()
     }
 
-    /// The remedy against a setting of this kind; `None`: its advice concerns the
-    /// measurement and not the machine's latency.
+    /// Returns the remedy against a setting of this kind; `None`: its advice concerns
+    /// the measurement and not the machine's latency.
     pub const fn of_setting(kind: CaveatKind) -> Option<Self> {
         match kind {
             CaveatKind::RtThrottling
@@ -156,7 +156,7 @@ impl Remedy {
         }
     }
 
-    /// The remedy in these words, marked if no test shows that it works.
+    /// Returns the remedy in these words, marked if no test shows that it works.
     pub fn label(self, words: &str) -> String {
         if self.is_tested() {
             return words.to_owned();
@@ -194,10 +194,10 @@ mod tests {
 
     #[test]
     fn label_marks_untested_remedies_before_the_full_stop() {
-        let told = |remedy: Remedy, words| remedy.label(words);
+        let label = |remedy: Remedy, words| remedy.label(words);
 
-        assert_eq!(told(Remedy::MoveIrq, "Move it."), "Move it (untested).");
-        assert_eq!(told(Remedy::MoveIrq, "`move`"), "`move` (untested)");
-        assert_eq!(told(Remedy::RaiseQuota, "Raise it."), "Raise it.");
+        assert_eq!(label(Remedy::MoveIrq, "Move it."), "Move it (untested).");
+        assert_eq!(label(Remedy::MoveIrq, "`move`"), "`move` (untested)");
+        assert_eq!(label(Remedy::RaiseQuota, "Raise it."), "Raise it.");
     }
 }

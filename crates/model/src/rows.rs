@@ -1,54 +1,54 @@
-//! What the rows of a recording are.
+//! Meaning of the rows of a recording.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, SwitchWay, TimerApi};
 
-/// What each row of a recording is.
+/// Meaning of each row of a recording.
 ///
-/// Expiries come by themselves, as planned, so that rates over time are told of them.
-/// The others are asked for by who waits for them, one after the other: a slow machine
-/// has fewer of them, not more that are late.
+/// Expiries come at planned times, so rates over time are defined. The other kinds are
+/// requested one after the other: a slow machine has fewer of them, not more late ones.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "of")]
 pub enum RowsOf {
-    /// An expiry that was planned.
+    /// Planned expiry.
     #[default]
     Expiries,
-    /// A hand-over of the CPU from one thread to the next, with whatever came between.
-    /// Its expiry is the instant before.
+    /// Context switch from one thread to the next, with interruptions. Its expiry is
+    /// the time before the switch.
     HandOvers {
-        /// How many threads take turns.
+        /// Number of threads that take turns.
         threads: u32,
-        /// How they hand over, and as what.
+        /// Mechanism and scheduling of the switches.
         way: SwitchWay,
     },
-    /// A wait of one thread for a timer. Its expiry is when that was due.
+    /// Wait of one thread for a timer. Its expiry is the due time.
     Waits {
-        /// The timer.
+        /// Timer.
         timer: TimerApi,
-        /// How many came early: they have a latency of 0, and are due when they came.
+        /// Number of early waits: they have a latency of 0, and are due when they
+        /// ended.
         early: u64,
     },
-    /// What a thread of somebody else's was woken for. Its expiry is that of the timer
-    /// that woke it, else the beginning of the interrupt or softirq that did, else the
+    /// Activation of another program's thread. Its expiry is that of the timer that
+    /// woke it, otherwise the start of the interrupt or softirq that did, otherwise the
     /// wakeup.
     Activations,
-    /// What a trace of another system tells: a run of a handler, or a wait of a thread.
-    /// Its expiry is when that began.
+    /// Duration in a trace of another system: a run of a handler, or a wait of a
+    /// thread. Its expiry is the start.
     Traced,
 }
 
 impl RowsOf {
-    /// Whether they come by themselves, as planned.
+    /// Returns whether the rows are planned expiries.
     #[must_use]
     pub const fn are_expiries(&self) -> bool {
         matches!(self, Self::Expiries)
     }
 
-    /// What they are, in words: `hand-overs by futex among 10 threads`; `period`: what
-    /// timers were asked for. `None`: expiries.
+    /// Returns the meaning in words: `hand-overs by futex among 10 threads`; `period`
+    /// is the requested one of timers. `None` for expiries.
     #[must_use]
     pub fn words(&self, period: Nanos) -> Option<String> {
         match self {
@@ -77,7 +77,7 @@ impl RowsOf {
         }
     }
 
-    /// How many came before they were due, and so have a latency of 0.
+    /// Returns the number of early rows, which have a latency of 0.
     #[must_use]
     pub const fn early(&self) -> u64 {
         match *self {
@@ -86,7 +86,7 @@ impl RowsOf {
         }
     }
 
-    /// From where latency is counted, and to where; `None`: from the expiry to the
+    /// Returns start and end of the latency; `None` for the time from the expiry to the
     /// service's first instruction.
     #[must_use]
     pub const fn latency(&self) -> Option<&'static str> {
@@ -105,23 +105,24 @@ impl RowsOf {
         }
     }
 
-    /// Why no demand for time can be held against its latencies; `None`: it can.
+    /// Returns the reason why the latencies cannot be compared with a requirement;
+    /// `None` if they can.
     #[must_use]
     pub const fn no_demand(&self) -> Option<&'static str> {
         match self {
             Self::Activations => Some(
                 "their latencies have the threads' own work in them, which an application's demand would count again; `laggard attach` holds them against a deadline",
             ),
-            // Without rates there is nothing to hold it against.
+            // Without rates no comparison is possible.
             Self::Expiries | Self::HandOvers { .. } | Self::Waits { .. } | Self::Traced => None,
         }
     }
 
-    /// Why nothing can be told of how often something is late; `None`: it can be.
+    /// Returns the reason why rates of late rows are not defined; `None` if they are.
     #[must_use]
     pub const fn no_rates(&self) -> Option<&'static str> {
         match self {
-            // They come by themselves, as far as the program goes.
+            // As far as the program is concerned, they come at given times.
             Self::Expiries | Self::Activations => None,
             Self::HandOvers { .. } => Some(
                 "each hand-over begins when the one before has ended, so that a slow system makes fewer of them, not more that are late",
@@ -150,7 +151,7 @@ mod tests {
     };
 
     #[test]
-    fn rows_are_read_back_as_they_were_written() {
+    fn rows_are_read_back_unchanged() {
         for rows in [
             RowsOf::Expiries,
             RowsOf::Traced,
@@ -171,14 +172,14 @@ mod tests {
             let text = serde_json::to_string(&plan).unwrap();
 
             assert_eq!(serde_json::from_str::<ProbePlan>(&text).unwrap(), plan);
-            // Readers of today's recordings know nothing of it.
+            // Earlier readers do not know the field.
             assert_eq!(text.contains("\"rows\""), !rows.are_expiries(), "{text}");
         }
     }
 
-    /// Two recordings of one timer are of the same, however many came early.
+    /// Two recordings of one timer are comparable for any number of early waits.
     #[test]
-    fn how_many_came_early_is_no_part_of_what_waits_are() {
+    fn number_of_early_waits_does_not_distinguish_rows() {
         let rows = |early| RowsOf::Waits {
             timer: TimerApi::ALL[0],
             early,
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_rates_says_what_it_is_and_why() {
+    fn rows_without_rates_have_a_reason() {
         let rows = RowsOf::HandOvers {
             threads: 10,
             way: WAY,

@@ -1,47 +1,47 @@
-//! Stages: the instants of one activation.
+//! Stages: the times of an activation.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An instant of an activation after its expiry, in the order in which they
-/// come. `CLOCK_MONOTONIC`, ns.
+/// Time in an activation after its expiry, in chronological order. `CLOCK_MONOTONIC`,
+/// ns.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// The first instruction of the timer interrupt's handler.
+    /// First instruction of the timer interrupt's handler.
     Irq,
-    /// The same on another CPU, where the timer was queued (`nohz_full`); then
-    /// there is no `irq`, which is of the line's own CPU.
+    /// First instruction of the handler on another CPU, where the timer was queued
+    /// (`nohz_full`). Then there is no `irq`, which is always on the line's CPU.
     #[serde(rename = "irq_elsewhere")]
     IrqElsewhere,
     /// A thread that handles the interrupt was switched in (devices whose
     /// handlers run in threads).
     #[serde(rename = "irq_thread")]
     IrqThread,
-    /// The kernel begins to run our timer's callback (direct route).
+    /// The kernel starts laggard's timer callback (direct route).
     Expire,
     /// The timer softirq was raised (deferred route).
     Raise,
-    /// The first instruction of our deferred callback.
+    /// First instruction of laggard's deferred callback.
     Softirq,
-    /// Our deferred callback asks for a thread or a work item.
+    /// laggard's deferred callback signals a thread or a work item.
     Signal,
     /// The thread became runnable.
     Waking,
     /// The thread was switched in.
     Running,
-    /// The first user instruction after the wait.
+    /// First user instruction after the wait.
     User,
-    /// The first instruction of our work item.
+    /// First instruction of laggard's work item.
     Worker,
-    /// The first instruction after the wait of a kernel thread.
+    /// First instruction of a kernel thread after its wait.
     Kthread,
-    /// A thread that is watched sleeps again by itself; of a trace: a handler returned, or
-    /// a page was there.
+    /// An observed thread sleeps again; in a trace: a handler returned, or a page was
+    /// available.
     Done,
 }
 
@@ -62,8 +62,8 @@ pub const STAGES: [Stage; 13] = [
     Stage::Done,
 ];
 
-/// The stages on the way, which need programs of their own and can be left out.
-/// The others come with the service; `irq_elsewhere` comes and goes with `irq`.
+/// Intermediate stages, which need separate programs and can be omitted. The others
+/// belong to the service; `irq_elsewhere` is present if and only if `irq` is.
 pub const STAGES_ON_THE_WAY: [Stage; 6] = [
     Stage::Irq,
     Stage::IrqThread,
@@ -74,12 +74,12 @@ pub const STAGES_ON_THE_WAY: [Stage; 6] = [
 ];
 
 impl Stage {
-    /// This stage's place in [`STAGES`].
+    /// Returns the position in [`STAGES`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The stage's name, as in the columns of a recording.
+    /// Returns the stage's name, as in the columns of a recording.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Irq => "irq",
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_stands_at_its_index() {
+    fn stage_is_at_its_index() {
         for (index, stage) in STAGES.iter().enumerate() {
             assert_eq!(stage.index(), index);
         }

@@ -1,4 +1,4 @@
-//! Hand-overs of a CPU from one thread to another, and what was seen of them.
+//! Context switches from one thread to another, and their measurements.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,24 +9,24 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::by_name::by_name;
 use crate::{Absence, Nanos, Service, nearest};
 
-/// How a thread hands its CPU over to the next.
+/// Mechanism with which a thread passes its CPU to the next.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum HandOver {
-    /// All are ready to run; who runs lets the next run (`sched_yield`).
+    /// All threads are runnable; the running one yields to the next (`sched_yield`).
     Yield,
-    /// Who runs wakes the next by its futex and waits for its own.
+    /// The running thread wakes the next by a futex and waits for its own.
     Futex,
-    /// By a byte through a pipe.
+    /// A byte through a pipe.
     Pipe,
-    /// By an event descriptor.
+    /// An event descriptor.
     Eventfd,
 }
 
 impl HandOver {
-    /// All, in the order in which they are shown.
+    /// All mechanisms, in display order.
     pub const ALL: [Self; 4] = [Self::Yield, Self::Futex, Self::Pipe, Self::Eventfd];
 
-    /// Its name, which `--via` takes.
+    /// Returns the name, which `--via` takes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Yield => "yield",
@@ -36,7 +36,7 @@ impl HandOver {
         }
     }
 
-    /// What is done between the two clock readings.
+    /// Returns the operation between the two clock readings.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Yield => "sched_yield, all threads ready to run",
@@ -53,22 +53,22 @@ by_name!(
     unknown: UnknownHandOver
 );
 
-/// No way of handing over has this name.
+/// Unknown name of a mechanism.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no way to hand over; choose from {}{}", HandOver::ALL.map(HandOver::name).join(", "), nearest(name, &HandOver::ALL.map(HandOver::name)))]
+#[error("`{name}` is not a hand-over mechanism; choose from {}{}", HandOver::ALL.map(HandOver::name).join(", "), nearest(name, &HandOver::ALL.map(HandOver::name)))]
 pub struct UnknownHandOver {
-    /// The name.
+    /// Name as typed.
     pub name: String,
 }
 
-/// What the threads are that hand over.
+/// Scheduling policy of the switching threads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SwitchPolicy {
     /// `SCHED_FIFO` of this priority, 1 to 99.
     Fifo(u8),
     /// Normal threads.
     Other,
-    /// `SCHED_DEADLINE`, with more time than handing over takes.
+    /// `SCHED_DEADLINE`, with more time than the switches need.
     Deadline,
 }
 
@@ -82,11 +82,11 @@ impl fmt::Display for SwitchPolicy {
     }
 }
 
-/// Threads of no such policy can hand over.
+/// Unknown or unsupported policy.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{policy}` is no thread that can hand over; use other, deadline, or fifo:1 to fifo:99")]
+#[error("`{policy}` is not a policy for hand-overs; use other, deadline, or fifo:1 to fifo:99")]
 pub struct UnknownSwitchPolicy {
-    /// What was asked for.
+    /// Policy as typed.
     pub policy: String,
 }
 
@@ -144,49 +144,49 @@ impl JsonSchema for SwitchPolicy {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "What the threads are that hand over: `fifo:N`, `other` or `deadline`.",
+            "description": "Scheduling policy of the switching threads: `fifo:N`, `other` or `deadline`.",
             "pattern": "^(fifo:[0-9]+|other|deadline)$"
         })
     }
 }
 
-/// A way of handing over that is measured by itself.
+/// Variant of context switches that is measured separately.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SwitchWay {
-    /// How they hand over.
+    /// Mechanism.
     pub via: HandOver,
-    /// What they are.
+    /// Policy.
     pub service: SwitchPolicy,
-    /// Whether they are processes: each has memory of its own.
+    /// Whether they are processes with separate memory.
     pub are_processes: bool,
-    /// How much memory each goes through as soon as it has the CPU, bytes.
+    /// Amount of memory that each accesses as soon as it has the CPU, bytes.
     pub working_set_bytes: u64,
-    /// Whether every second one is on another CPU: what is measured is a wake-up.
+    /// Whether every second thread is on another CPU: this measures a wakeup.
     pub is_cross: bool,
 }
 
-/// What was seen of so many threads that hand a CPU over in turn; `S`: what is kept
-/// of a stretch.
+/// Measurement of threads that pass a CPU in turn; `S` is the data of a stretch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchRun<S = SwitchStretch> {
-    /// How many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// How, and as what.
+    /// Variant.
     pub way: SwitchWay,
-    /// Why it could not be had here, or not to the end.
+    /// Reason why it is not available here, or was not completed.
     pub absence: Option<Absence>,
-    /// Stretches of the measurement, in order; those of others lay between.
+    /// Stretches of the measurement, in order, interleaved with those of other
+    /// variants.
     pub stretches: Vec<S>,
-    /// A stretch that no program inside the kernel watched, where those of
-    /// `stretches` were watched: what watching costs is told from it.
+    /// Stretch without tracing, if those in `stretches` were traced: it shows the
+    /// overhead of tracing.
     pub unwatched: Option<S>,
 }
 
 impl<S> SwitchRun<S> {
-    /// The same, with something else kept of each stretch.
+    /// Converts the data of each stretch.
     ///
     /// # Errors
-    /// When `keep` cannot keep one.
+    /// If `keep` fails.
     pub fn try_map<T, E>(self, mut keep: impl FnMut(S) -> Result<T, E>) -> Result<SwitchRun<T>, E> {
         let stretches = self.stretches.into_iter();
         Ok(SwitchRun {
@@ -199,86 +199,84 @@ impl<S> SwitchRun<S> {
     }
 }
 
-/// One stretch of a measurement.
+/// Stretch of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SwitchStretch {
-    /// When it began, `CLOCK_MONOTONIC`.
+    /// Start, `CLOCK_MONOTONIC`.
     pub begin: Nanos,
-    /// The instant before each hand-over, ns since it began, at most 2.14 s: which a
-    /// stretch of a second has only where its CPU was away for as long.
+    /// Time before each switch, ns since the start, at most 2.14 s. A stretch of a
+    /// second exceeds that only if its CPU was stopped for that long.
     pub at_ns: Vec<u32>,
-    /// From the instant before a hand-over to the first of the next thread, ns,
-    /// at most 4.29 s; in order.
+    /// Duration from the time before a switch to the first instruction of the next
+    /// thread, ns, at most 4.29 s; in order.
     pub took_ns: Vec<u32>,
-    /// What was seen between the two instants of each; `None`: nothing watched.
+    /// Trace data between the two times of each switch; `None` without tracing.
     pub watched: Option<SwitchWatched>,
-    /// How often the kernel counted that one of the threads left its CPU.
+    /// Number of times that one of the threads left its CPU, by the kernel's counter.
     pub counted_by_kernel: u64,
-    /// Hand-overs for which there was no room.
+    /// Number of switches without room in the buffer.
     pub left_out: u64,
-    /// What going through the working set takes alone, which is taken off each
-    /// hand-over, ns: the median of the threads.
+    /// Time to access the working set alone, which is subtracted from each switch, ns:
+    /// the median of the threads.
     pub alone_ns: u64,
-    /// How often a thread left the CPU at the start, for a pause or around one:
-    /// no hand-over that is to be measured.
+    /// Number of times that a thread left the CPU at the start or for a pause: these
+    /// are not measured.
     pub unkept: u64,
 }
 
-/// What programs inside the kernel saw of a stretch.
+/// Trace data of a stretch from BPF programs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SwitchWatched {
-    /// One for each hand-over, in order.
+    /// One for each switch, in order.
     pub between: Vec<Interruption>,
-    /// Of the whole stretch, its pauses included.
+    /// Sums of the whole stretch, including its pauses.
     pub sums: SwitchSums,
 }
 
-/// What came between a thread's last instant and the next one's first.
+/// Interruption between a thread's last and the next one's first instruction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Interruption {
-    /// Time of interrupts, softirqs and threads that take no part, ns.
+    /// Time of interrupts, softirqs and other threads, ns.
     pub taken_ns: u32,
-    /// What the hypervisor's clock of stolen time went on by between the switch
-    /// before and the one of this hand-over, ns, beside what was taken. So it was
-    /// stolen from this hand-over, from the one before, or between the two.
+    /// Advance of the steal clock between the previous switch and this one, ns, in
+    /// addition to `taken_ns`. The time was stolen from this switch, from the previous
+    /// one, or between the two.
     pub stolen_ns: u32,
-    /// Whether it came right after the hand-over before it.
+    /// Whether it directly followed the previous switch.
     pub follows: bool,
 }
 
-/// What a CPU did beside handing over.
+/// Activity of a CPU in addition to the measured switches.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SwitchSums {
-    /// How often one of the threads was switched to from another of them.
+    /// Number of switches between the threads.
     pub handed_over: u64,
-    /// How often somebody else was switched to from one of them: the idle thread
-    /// in pauses, too.
+    /// Number of switches to other threads, including the idle thread in pauses.
     pub others: u64,
-    /// Interrupts that came while one of them ran,
+    /// Number of interrupts while one of them ran,
     pub interrupts: u64,
     /// and their time, ns.
     pub interrupts_ns: u64,
-    /// Softirqs in the same way,
+    /// Number of softirqs while one of them ran,
     pub softirqs: u64,
     /// and their time, ns.
     pub softirqs_ns: u64,
-    /// Handlers of interrupts that cannot be disabled,
+    /// Number of non-maskable interrupts,
     pub nmis: u64,
     /// and their time, ns.
     pub nmis_ns: u64,
-    /// What the hypervisor took while one of them ran, ns; absent where that is
-    /// not known here.
+    /// Steal time while one of them ran, ns; absent if unknown.
     pub stolen_ns: Option<u64>,
 }
 
 impl SwitchSums {
-    /// Both together.
+    /// Adds both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        self.with(other, |one, other| one + other)
+        self.with(other, |a, b| a + b)
     }
 
-    /// What there is more than there was `before`.
+    /// Returns the difference to `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
@@ -307,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_cannot_hand_over_is_refused_with_who_can() {
+    fn unsupported_policy_is_refused_with_the_supported_ones() {
         for policy in ["fifo:80", "other", "deadline"] {
             let parsed: SwitchPolicy = policy.parse().unwrap();
             assert_eq!(parsed.to_string(), policy);
@@ -322,14 +320,14 @@ mod tests {
     }
 
     #[test]
-    fn every_way_is_found_by_its_name_and_others_are_refused() {
+    fn mechanisms_are_found_by_name_and_others_refused() {
         for via in HandOver::ALL {
             assert_eq!(via.name().parse(), Ok(via));
         }
         let err = "shout".parse::<HandOver>().unwrap_err().to_string();
         assert_eq!(
             err,
-            "`shout` is no way to hand over; choose from yield, futex, pipe, eventfd"
+            "`shout` is not a hand-over mechanism; choose from yield, futex, pipe, eventfd"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Names for addresses, and what is to be known of a recording's episodes.
+//! Names for addresses, and facts about a recording's episodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,38 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Address, HandlerCounts, Nanos, Tid};
 
-/// The code at an address, as far as it could be told after the run.
+/// Code at an address, as far as it was resolved after the run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Symbol {
-    /// The function; `None`: see `unknown`.
+    /// Function; `None`: see `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The kernel module, program or library.
+    /// Kernel module, program or library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
-    /// Why the function is not known.
+    /// Reason why the function is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
 
-/// The names of every address in a recording's episodes.
+/// Names of all addresses in a recording's episodes.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Symbols {
     /// Kernel code.
     pub kernel: BTreeMap<Address, Symbol>,
     /// User code, by process.
     pub user: BTreeMap<u32, BTreeMap<Address, Symbol>>,
-    /// Interrupts by number: the names of their devices.
+    /// Interrupts by number, with the names of their devices.
     pub interrupts: BTreeMap<u32, String>,
-    /// Threads of the laggard that recorded: what they take is not the machine's
-    /// doing. Empty where that is not known.
+    /// Threads of the laggard that recorded: their time is not the machine's. Empty if
+    /// unknown.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub own_threads: BTreeSet<Tid>,
-    /// Control groups whose CPU quota was used up, by the kernel's number.
+    /// Control groups whose CPU quota was exhausted, by the kernel's number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quotas: BTreeMap<u64, GroupQuota>,
-    /// Scheduling entities of threads that competed for a CPU, outermost first: the groups
-    /// that the thread is in, then the thread.
+    /// Scheduling entities of threads that competed for a CPU, outermost first: the
+    /// groups of the thread, then the thread.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub entities: BTreeMap<Tid, Vec<SchedEntity>>,
 }
@@ -71,12 +71,12 @@ pub struct SchedEntity {
 }
 
 impl Symbols {
-    /// A kernel address in words: its function, or the bare address.
+    /// Returns a kernel address in words: its function, or the bare address.
     pub fn kernel_name(&self, address: Address) -> String {
         name_of(self.kernel.get(&address), address)
     }
 
-    /// A user address in words.
+    /// Returns a user address in words.
     pub fn user_name(&self, process: u32, address: Address) -> String {
         let symbols = self.user.get(&process);
         name_of(symbols.and_then(|symbols| symbols.get(&address)), address)
@@ -101,27 +101,27 @@ fn name_of(symbol: Option<&Symbol>, address: Address) -> String {
     }
 }
 
-/// How the episodes of a recording were chosen, and what is missing of them.
+/// Selection of the episodes of a recording, and missing data.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct EpisodeNotes {
-    /// By line: from which latency on it was late; `None`: not decided yet.
+    /// Latency threshold per line; `None` if not decided yet.
     pub thresholds_ns: Vec<Option<Nanos>>,
-    /// Episodes kept.
+    /// Number of kept episodes.
     pub kept: u64,
-    /// Late activations that were not kept: there were too many, or, of threads that are
-    /// watched, what their CPU did does not tell.
+    /// Number of late activations that were not kept: there were too many, or, for
+    /// observed threads, the activity of their CPU does not show the cause.
     pub surplus: u64,
-    /// Episodes kept whose evidence had been overwritten, in part or whole.
+    /// Number of kept episodes whose trace data was overwritten, in part or completely.
     pub overwritten: u64,
-    /// Switches of threads that the flight recorder did not see, at least, since it
-    /// began. `None`: not counted, in recordings of earlier versions.
+    /// Minimum number of context switches that the flight recorder missed since its
+    /// start. `None`: not counted, in recordings of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen_switches: Option<u64>,
-    /// By line: since when it was watched, and what was not kept; empty in
+    /// Per line: the observation, and activations that were not kept; empty in
     /// recordings of earlier versions.
     pub lines: Vec<LineWatch>,
-    /// What the kernel ran beside threads, late or not; absent: that was not
+    /// Counts of the kernel's activity in addition to threads; absent if it was not
     /// counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handlers: Option<HandlerCounts>,
@@ -129,24 +129,23 @@ pub struct EpisodeNotes {
     pub symbols: Symbols,
 }
 
-/// How a line was watched for late activations.
+/// Observation of a line for late activations.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct LineWatch {
-    /// From when on whatever was later than the threshold counted as late,
-    /// `CLOCK_MONOTONIC`; 0 where the threshold was given. Before, only each new
-    /// largest did, and what is late by any threshold. `None`: not before the
-    /// end.
+    /// Time from which every latency above the threshold counted as late,
+    /// `CLOCK_MONOTONIC`; 0 for a given threshold. Before, only each new maximum did,
+    /// and latencies above any possible threshold. `None`: not before the end.
     pub from_ns: Option<Nanos>,
-    /// Episodes kept.
+    /// Number of kept episodes.
     pub kept: u64,
-    /// Late activations that were not kept: there were too many, or, of threads that are
-    /// watched, what their CPU did does not tell.
+    /// Number of late activations that were not kept: there were too many, or, for
+    /// observed threads, the activity of their CPU does not show the cause.
     pub surplus: u64,
-    /// Before `from_ns`: activations later than the threshold that was decided
-    /// then (or would have been at the end) that were not kept.
+    /// Number of activations before `from_ns` above the threshold that was decided then
+    /// (or would have been at the end) that were not kept.
     pub early: u64,
-    /// The largest of those.
+    /// Largest latency of those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early_largest_ns: Option<Nanos>,
     /// Late wakeups that have no trace data. `None`: recorded by a version that did not
@@ -177,14 +176,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_where_it_is_from_and_an_unknown_one_is_its_address() {
+    fn name_includes_its_module_and_an_unknown_one_is_its_address() {
         let mut symbols = Symbols::default();
-        let known = Symbol {
+        let symbol = Symbol {
             name: Some("e1000_clean".into()),
             module: Some("e1000".into()),
             unknown: None,
         };
-        symbols.kernel.insert(Address(16), known);
+        symbols.kernel.insert(Address(16), symbol);
 
         assert_eq!(symbols.kernel_name(Address(16)), "e1000_clean [e1000]");
         assert_eq!(symbols.kernel_name(Address(17)), "0x11");

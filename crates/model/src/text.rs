@@ -1,14 +1,14 @@
-//! Times, counts and shares for the eye: rounded, each with its unit.
+//! Times, counts and percentages for display: rounded, each with its unit.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
 
 use crate::Nanos;
 
-/// The unit in which a table's times are written.
+/// Unit of the times in a table.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Unit {
-    /// Each time in the unit that suits it, named beside it.
+    /// Suitable unit for each time, shown with it.
     #[default]
     Auto,
     /// Nanoseconds.
@@ -19,7 +19,7 @@ pub enum Unit {
     Ms,
 }
 
-/// The text is no unit.
+/// Unknown unit.
 #[derive(Debug, Eq, PartialEq)]
 pub struct UnknownUnit;
 
@@ -46,10 +46,10 @@ impl FromStr for Unit {
 }
 
 impl Unit {
-    /// `ns` in this unit, with the unit's name: `13.4 us`.
+    /// Returns `ns` in this unit, with the unit's name: `13.4 us`.
     pub fn write(self, ns: f64) -> String {
         let (unit, factor) = match self {
-            // What rounds to 1000 belongs to the next unit.
+            // A value that rounds to 1000 belongs to the next unit.
             Self::Auto if ns < 999.5 => ("ns", 1.0),
             Self::Auto if ns < 999.5e3 => ("us", 1e3),
             Self::Auto if ns < 999.5e6 => ("ms", 1e6),
@@ -69,13 +69,13 @@ impl Unit {
         format!("{value:.digits$} {unit}")
     }
 
-    /// A whole number of nanoseconds in this unit.
+    /// Returns a whole number of nanoseconds in this unit.
     pub fn write_nanos(self, time: Nanos) -> String {
         self.write(time.as_f64())
     }
 }
 
-/// A time in at most five characters, for narrow columns: `9.9us`, `16us`,
+/// Returns a time in at most five characters, for narrow columns: `9.9us`, `16us`,
 /// `1.2ms`, `3.4s`, `999s`; minutes (`17m`) and hours beyond.
 pub fn brief(time: Nanos) -> String {
     let ns = time.as_f64();
@@ -86,7 +86,7 @@ pub fn brief(time: Nanos) -> String {
         (1e9, "s"),
         (6e10, "m"),
     ];
-    // What rounds to 1000 belongs to the next unit.
+    // A value that rounds to 1000 belongs to the next unit.
     let (factor, unit) = units
         .iter()
         .find(|(factor, _)| (ns / factor).round() < 1_000.0)
@@ -97,7 +97,7 @@ pub fn brief(time: Nanos) -> String {
     format!("{value:.digits$}{unit}")
 }
 
-/// A count in at most five characters: `999`, `9.9k`, `297k`, `1.2M`.
+/// Returns a count in at most five characters: `999`, `9.9k`, `297k`, `1.2M`.
 pub fn brief_count(number: u64) -> String {
     let whole = number as f64;
     let units = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
@@ -111,7 +111,7 @@ pub fn brief_count(number: u64) -> String {
     format!("{value:.digits$}{unit}")
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// Returns a count with its thousands apart: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -124,7 +124,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// An amount of memory: `64 KiB`, `1 MiB`; in bytes where it is no whole number of
+/// Returns an amount of memory: `64 KiB`, `1 MiB`; in bytes if it is not a multiple of
 /// either.
 pub fn bytes(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
@@ -136,7 +136,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// So much work in a second: `2.50 GB/s`, `1,234 frames a second`.
+/// Returns a rate of work: `2.50 GB/s`, `1,234 frames a second`.
 pub fn rate(per_second: f64, unit: &str) -> String {
     if unit != "bytes" {
         let digits = if per_second < 10.0 { 2 } else { 0 };
@@ -144,7 +144,7 @@ pub fn rate(per_second: f64, unit: &str) -> String {
         let number = text.parse().map_or(text, count);
         return format!("{number} {unit} a second");
     }
-    // What rounds to 1000 belongs to the next unit.
+    // A value that rounds to 1000 belongs to the next unit.
     let units = [(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")];
     let (factor, unit) = units
         .into_iter()
@@ -160,27 +160,27 @@ pub fn rate(per_second: f64, unit: &str) -> String {
     format!("{value:.digits$} {unit}/s")
 }
 
-/// A share of all in per cent, as far as it has digits: 0.9999 as `99.99`.
+/// Returns a fraction in percent, with all its digits: 0.9999 as `99.99`.
 pub fn percent(q: f64) -> String {
     let text = format!("{:.4}", q * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// `a, b and c`.
-pub fn listed<T: std::fmt::Display>(all: &[T]) -> String {
+/// Returns a list in the form `a, b and c`.
+pub fn listed<T: std::fmt::Display>(items: &[T]) -> String {
     let words = |some: &[T]| -> Vec<String> { some.iter().map(T::to_string).collect() };
-    match all {
+    match items {
         [] => String::new(),
         [one] => one.to_string(),
         [first @ .., last] => format!("{} and {last}", words(first).join(", ")),
     }
 }
 
-/// A length of time for people: `30 s`, `2 min 40 s`, `2 h 5 min`, `31.0 ms`. Seconds are
-/// left out from 10 minutes on.
+/// Returns a duration for people: `30 s`, `2 min 40 s`, `2 h 5 min`, `31.0 ms`. Seconds
+/// are omitted from 10 minutes.
 pub fn span(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
-    // No time that has passed is 0 s long.
+    // A positive time is never shown as 0 s.
     if time > Nanos::ZERO && seconds < 0.1 {
         return Unit::Auto.write_nanos(time);
     }
@@ -202,8 +202,8 @@ pub fn span(time: Nanos) -> String {
     text
 }
 
-/// A mean time of any length, in ns, with two or three digits: `850 us`,
-/// `12 min`, `3.2 days`.
+/// Returns a mean time of any length, in ns, with two or three digits: `850 us`, `12
+/// min`, `3.2 days`.
 pub fn mean_time(ns: f64) -> String {
     let seconds = ns / 1e9;
     let (value, unit) = match seconds {
@@ -221,15 +221,14 @@ pub fn mean_time(ns: f64) -> String {
     }
 }
 
-/// A mean time in ns with no more than `digits` digits that count: `30 s`,
-/// `1.8 s`, `12 min`.
+/// Returns a mean time in ns with at most `digits` significant digits: `30 s`, `1.8 s`,
+/// `12 min`.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the power of ten of a finite number is a small one"
 )]
 pub fn rough_time(ns: f64, digits: i32) -> String {
-    // Rounded first, so that it has the unit that suits it, then again in it:
-    // an hour is no power of ten.
+    // Rounded first to find the unit, then again in it: an hour is not a power of ten.
     let rounded = |value: f64| {
         let unit = 10_f64.powi(value.log10().floor() as i32 + 1 - digits);
         (value / unit).round() * unit
@@ -265,14 +264,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_a_list_has_an_and_before_it() {
-        let told = [&[][..], &[4], &[4, 6], &[4, 6, 8]].map(listed);
+    fn last_item_of_a_list_follows_and() {
+        let texts = [&[][..], &[4], &[4, 6], &[4, 6, 8]].map(listed);
 
-        assert_eq!(told, ["", "4", "4 and 6", "4, 6 and 8"]);
+        assert_eq!(texts, ["", "4", "4 and 6", "4, 6 and 8"]);
     }
 
     #[test]
-    fn a_brief_time_never_takes_more_than_five_characters_and_names_its_unit() {
+    fn brief_time_has_at_most_five_characters_with_its_unit() {
         for (ns, text) in [
             (0, "0ns"),
             (999, "999ns"),
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_count_keeps_two_digits_at_least() {
+    fn brief_count_keeps_at_least_two_digits() {
         for (number, text) in [
             (0, "0"),
             (999, "999"),
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_written_with_three_digits_and_its_unit() {
+    fn time_has_three_digits_and_its_unit() {
         for (ns, text) in [
             (250.0, "250 ns"),
             (1_340.0, "1.34 us"),
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_time_has_the_unit_that_suits_it() {
+    fn mean_time_has_a_suitable_unit() {
         for (seconds, text) in [
             (0.5, "500 ms"),
             (42.0, "42.0 s"),
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rough_time_has_no_more_digits_than_are_known() {
+    fn rough_time_has_only_known_digits() {
         for (seconds, digits, text) in [
             (1.7654, 1, "2 s"),
             (1.7654, 2, "1.8 s"),
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_told_in_three_digits_with_the_unit_that_suits_it() {
+    fn rate_has_three_digits_and_a_suitable_unit() {
         for (per_second, unit, text) in [
             (2_496_269_114.0, "bytes", "2.50 GB/s"),
             (999.4, "bytes", "999 B/s"),
@@ -374,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_spans_are_easy_to_read() {
+    fn counts_and_spans_have_separators_and_units() {
         assert_eq!(
             (count(0), count(1_234_567)),
             ("0".into(), "1,234,567".into())

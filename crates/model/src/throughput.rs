@@ -1,27 +1,26 @@
-//! Throughput: how much work a load did.
+//! Throughput: the work of a load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// How much work a load did, and in what time.
+/// Work of a load in a time.
 ///
-/// Recorded beside the latencies because it does not show them: two systems
-/// of equal throughput can differ by an order of magnitude in latency
-/// (OSDI'99 4.2).
+/// Recorded with the latencies because it does not show them: two systems of equal
+/// throughput can differ by an order of magnitude in latency (OSDI'99 4.2).
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Throughput {
-    /// What was counted, in the plural: `frames`, `bytes`.
+    /// Unit, in the plural: `frames`, `bytes`.
     pub unit: String,
-    /// How many of them.
+    /// Number of units.
     pub count: u64,
-    /// How long it took.
+    /// Elapsed time.
     pub elapsed_ns: Nanos,
 }
 
 impl Throughput {
-    /// Work in a second, or `None` where no time passed.
+    /// Returns the work per second, or `None` if no time elapsed.
     pub fn per_second(&self) -> Option<f64> {
         (self.elapsed_ns > Nanos::ZERO).then(|| self.count as f64 / self.elapsed_ns.as_secs_f64())
     }
@@ -32,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_time_gives_no_rate() {
+    fn zero_time_has_no_rate() {
         let mut work = Throughput {
             unit: "frames".into(),
             count: 30,

@@ -1,5 +1,5 @@
-//! Timers: the calls by which a program has the system wake it later, and what
-//! was seen of one.
+//! Timers: the calls with which a program requests a later wakeup, and their
+//! measurements.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,28 +7,28 @@ use serde::Serialize;
 use crate::by_name::by_name;
 use crate::{Absence, Nanos, Service, nearest};
 
-/// A call by which a program waits until a time, or for a time.
+/// Call with which a program waits until or for a time.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum TimerApi {
-    /// `clock_nanosleep` until an instant.
+    /// `clock_nanosleep` until a time.
     ClockNanosleepAbs,
-    /// The same by `CLOCK_REALTIME`.
+    /// `clock_nanosleep` until a time of `CLOCK_REALTIME`.
     ClockNanosleepRealtime,
-    /// The same by `CLOCK_BOOTTIME`.
+    /// `clock_nanosleep` until a time of `CLOCK_BOOTTIME`.
     ClockNanosleepBoottime,
-    /// The same by `CLOCK_TAI`.
+    /// `clock_nanosleep` until a time of `CLOCK_TAI`.
     ClockNanosleepTai,
-    /// `clock_nanosleep` for a time.
+    /// `clock_nanosleep` for a duration.
     ClockNanosleep,
     /// `usleep`.
     Usleep,
-    /// A timer descriptor set to an instant.
+    /// Timer descriptor set to a time.
     TimerfdAbs,
-    /// A timer descriptor that expires again and again.
+    /// Periodic timer descriptor.
     Timerfd,
-    /// A POSIX timer that signals the thread again and again.
+    /// POSIX timer that signals the thread periodically.
     TimerCreate,
-    /// A POSIX timer that has a function called in a thread of its own.
+    /// POSIX timer that calls a function in a separate thread.
     TimerCreateThread,
     /// `setitimer(ITIMER_REAL)`.
     Setitimer,
@@ -66,7 +66,7 @@ pub enum TimerApi {
     Semtimedop,
     /// `io_uring` with a timeout.
     IoUring,
-    /// `io_uring` with a timeout that expires again and again.
+    /// `io_uring` with a periodic timeout.
     IoUringMultishot,
     /// `Sleep`.
     Sleep,
@@ -76,36 +76,36 @@ pub enum TimerApi {
     SleepConditionVariable,
     /// `select` of Winsock.
     WinsockSelect,
-    /// A waitable timer set to an instant.
+    /// Waitable timer set to a time.
     WaitableTimerAbs,
-    /// A waitable timer set for a time.
+    /// Waitable timer set for a duration.
     WaitableTimer,
-    /// A waitable timer that expires again and again.
+    /// Periodic waitable timer.
     WaitableTimerPeriodic,
-    /// A waitable timer of high resolution set for a time.
+    /// High-resolution waitable timer set for a duration.
     HighResTimer,
-    /// A waitable timer of high resolution that expires again and again.
+    /// Periodic high-resolution waitable timer.
     HighResTimerPeriodic,
-    /// A multimedia timer that has a function called.
+    /// Multimedia timer that calls a function.
     TimeSetEvent,
-    /// A timer of a timer queue that has a function called.
+    /// Timer of a timer queue that calls a function.
     TimerQueue,
-    /// A timer of the thread pool that has a function called.
+    /// Timer of the thread pool that calls a function.
     ThreadpoolTimer,
 }
 
 impl TimerApi {
-    /// So many of [`Self::ALL`] are of Linux, and those after them of Windows.
+    /// Number of Linux timers in [`Self::ALL`]; those of Windows follow.
     const OF_LINUX: usize = 29;
 
-    /// Those of this system, in the order in which they are shown.
+    /// Timers of this system, in display order.
     pub const HERE: &'static [Self] = {
-        let all: &'static [Self] = &Self::ALL;
-        let (of_linux, of_windows) = all.split_at(Self::OF_LINUX);
+        let timers: &'static [Self] = &Self::ALL;
+        let (of_linux, of_windows) = timers.split_at(Self::OF_LINUX);
         if cfg!(windows) { of_windows } else { of_linux }
     };
 
-    /// All, also of other systems, in the order in which they are shown.
+    /// All timers, including those of other systems, in display order.
     pub const ALL: [Self; 41] = [
         Self::ClockNanosleepAbs,
         Self::ClockNanosleepRealtime,
@@ -150,7 +150,7 @@ impl TimerApi {
         Self::ThreadpoolTimer,
     ];
 
-    /// Its name, which `--api` takes.
+    /// Returns the name, which `--api` takes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClockNanosleepAbs => "clock_nanosleep-abs",
@@ -197,7 +197,7 @@ impl TimerApi {
         }
     }
 
-    /// How it is called here.
+    /// Returns a description of the call.
     pub const fn about(self) -> &'static str {
         match self {
             Self::ClockNanosleepAbs => "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)",
@@ -206,7 +206,7 @@ impl TimerApi {
             Self::ClockNanosleepTai => "clock_nanosleep(CLOCK_TAI, TIMER_ABSTIME)",
             Self::ClockNanosleep => "clock_nanosleep(CLOCK_MONOTONIC) for a time",
             Self::Usleep => "usleep",
-            Self::TimerfdAbs => "timerfd set to an instant of CLOCK_MONOTONIC each time",
+            Self::TimerfdAbs => "timerfd set to a time of CLOCK_MONOTONIC",
             Self::Timerfd => "timerfd with an interval, by CLOCK_MONOTONIC",
             Self::TimerCreate => "timer_create with an interval; its signal awaited",
             Self::TimerCreateThread => {
@@ -245,7 +245,7 @@ impl TimerApi {
                 "SleepConditionVariableSRW that nobody wakes, in whole milliseconds"
             }
             Self::WinsockSelect => "select of a socket to which nobody sends",
-            Self::WaitableTimerAbs => "SetWaitableTimer to an instant of system time each time",
+            Self::WaitableTimerAbs => "SetWaitableTimer to a time of the system clock",
             Self::WaitableTimer => "SetWaitableTimer for a time",
             Self::WaitableTimerPeriodic => "SetWaitableTimer with a period of whole milliseconds",
             Self::HighResTimer => {
@@ -266,8 +266,7 @@ impl TimerApi {
         }
     }
 
-    /// The unit of the times that it takes. A program that has a finer time
-    /// cuts it.
+    /// Returns the unit of its times. A program with a finer time truncates it.
     pub const fn unit(self) -> Nanos {
         match self {
             Self::Poll
@@ -314,8 +313,7 @@ impl TimerApi {
         }
     }
 
-    /// The unit of the periods that it keeps by itself, where it takes no others. A
-    /// program that has another period cannot have it kept.
+    /// Returns the unit of its periods, if it has one. Other periods are not possible.
     pub const fn period_unit(self) -> Option<Nanos> {
         match self {
             Self::WaitableTimerPeriodic
@@ -362,8 +360,8 @@ impl TimerApi {
         }
     }
 
-    /// Whether its expiries are instants that do not depend on when an earlier
-    /// one was served. A wait for a time begins when it is called.
+    /// Returns whether its expiries are times that do not depend on the service of an
+    /// earlier one. A wait for a duration starts with its call.
     pub const fn keeps_time(self) -> bool {
         match self {
             Self::ClockNanosleepAbs
@@ -410,8 +408,8 @@ impl TimerApi {
         }
     }
 
-    /// Whether it goes on expiring while nobody waits for it, and the thread that
-    /// waits is the one that it wakes: only then can that thread hold it off.
+    /// Returns whether it continues to expire without a wait, and wakes the waiting
+    /// thread itself: only then can that thread delay it.
     pub const fn goes_on(self) -> bool {
         matches!(
             self,
@@ -424,8 +422,8 @@ impl TimerApi {
         )
     }
 
-    /// Whether the system calls a function in a thread of its own, also for expiries
-    /// that passed in a stall.
+    /// Returns whether the system calls a function in a separate thread, also for
+    /// expiries that passed in a stall.
     pub const fn calls_back(self) -> bool {
         matches!(
             self,
@@ -433,8 +431,8 @@ impl TimerApi {
         )
     }
 
-    /// Whether the time that it takes is one of computing: while the process does
-    /// not run, it stands still.
+    /// Returns whether it counts CPU time: it stands still while the process does not
+    /// run.
     pub const fn counts_cpu_time(self) -> bool {
         matches!(self, Self::SetitimerVirtual | Self::SetitimerProf)
     }
@@ -442,98 +440,97 @@ impl TimerApi {
 
 by_name!(
     TimerApi,
-    "A call by which a program waits until a time, or for a time.",
+    "Call with which a program waits until or for a time.",
     unknown: UnknownTimer
 );
 
-/// No timer has this name. Those of this system are to choose from.
+/// Unknown timer. The error lists those of this system.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is no timer that is known; choose from {}{}", names().join(", "), nearest(name, &names()))]
+#[error("`{name}` is not a known timer; choose from {}{}", names().join(", "), nearest(name, &names()))]
 pub struct UnknownTimer {
-    /// The name.
+    /// Name as typed.
     pub name: String,
 }
 
-/// Of the timers of this system.
+/// Returns the names of this system's timers.
 fn names() -> Vec<&'static str> {
     TimerApi::HERE.iter().map(|api| api.name()).collect()
 }
 
-/// What was seen of one timer, asked for one period by a thread of one service.
+/// Measurement of one timer with one period and service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimerRun {
-    /// The timer.
+    /// Timer.
     pub api: TimerApi,
-    /// What the thread was: `fifo:N` or `other`.
+    /// Service of the thread: `fifo:N` or `other`.
     pub service: Service,
-    /// The period that was asked for.
+    /// Requested period.
     pub period: Nanos,
-    /// Why it could not be had here, or not measured.
+    /// Reason why it is not available here, or was not measured.
     pub absence: Option<Absence>,
-    /// How much later than asked the system was allowed to wake the thread
-    /// (`PR_GET_TIMERSLACK`). Nothing for a real-time thread.
+    /// Timer slack that the system may use (`PR_GET_TIMERSLACK`). Zero for a real-time
+    /// thread.
     pub allowed_slack: Nanos,
-    /// Asked for the same period again and again, in order.
+    /// Repeated waits for the same period, in order.
     pub periodic: Vec<PeriodicWait>,
-    /// Not waited for while several expiries passed, again and again. None where it
-    /// does not go on meanwhile, or there was no time for it.
+    /// Repeated pauses of the waits for several expiries. Empty if the timer does not
+    /// continue without a wait, or there was no time.
     pub held_off: Vec<HeldOff>,
-    /// Asked for times of 1 to 3 ms at random instants, in order.
+    /// Waits of 1 to 3 ms from random times, in order.
     pub single: Vec<SingleWait>,
-    /// Waits left out because a signal ended them, or laggard was stopped.
+    /// Number of omitted waits, because a signal ended them, or laggard was stopped.
     pub left_out: u64,
 }
 
 /// One of many waits for the same period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PeriodicWait {
-    /// When it was due.
+    /// Due time.
     pub due: Nanos,
-    /// When the thread ran again.
+    /// Time at which the thread ran again.
     pub woke: Nanos,
-    /// Whether it came right after the one before it, of which nothing was left
-    /// out.
+    /// Whether it directly followed the previous wait.
     pub follows: bool,
 }
 
-/// What a timer did that goes on by itself, after nobody had waited for it.
+/// Delivery of a free-running timer after a pause of the waits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HeldOff {
-    /// When an expiry had been served, and it was not waited for any more.
+    /// Time after the last served expiry, when waiting stopped.
     pub from: Nanos,
-    /// When it was waited for again.
+    /// Time when waiting resumed.
     pub back: Nanos,
-    /// When the waits from then on were over, in order.
+    /// Times at which the following waits ended, in order.
     pub woke: Vec<Nanos>,
-    /// How many expiries these waits served, as the system says; `None`: it does not.
+    /// Number of expiries that these waits served, according to the system; `None` if
+    /// it does not report it.
     pub told: Option<u64>,
 }
 
-/// One wait that was not like the one before.
+/// Wait that differs from the previous one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SingleWait {
-    /// The time that was asked for.
+    /// Requested time.
     pub asked: Nanos,
-    /// When it was asked.
+    /// Time of the call.
     pub called: Nanos,
-    /// When the thread ran again.
+    /// Time at which the thread ran again.
     pub woke: Nanos,
-    /// Whether no slack was allowed for this one.
+    /// Whether no slack was allowed for this wait.
     pub is_tight: bool,
-    /// How late the same thread's sleep until an instant was, just before, with
-    /// no slack allowed: what this machine cannot do better.
+    /// Latency of the same thread's sleep until a time, just before, without slack: the
+    /// machine's best.
     pub reference_late: Nanos,
 }
 
-/// A clock of the system's: what it states of itself, and what it does.
+/// Clock of the system: its stated and its measured properties.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct ClockSeen {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The step that it states (`clock_getres`; on Windows its frequency or increment).
+    /// Stated step (`clock_getres`; on Windows its frequency or increment).
     pub stated_ns: Option<Nanos>,
-    /// The smallest step that was seen when it was read again and again. Absent:
-    /// it did not go on meanwhile.
+    /// Smallest step in repeated readings. Absent if it did not advance.
     pub step_ns: Option<Nanos>,
     /// Whether a thread can sleep by it.
     pub sleeps: bool,
@@ -544,7 +541,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_timer_is_found_by_its_name_however_it_is_written() {
+    fn timers_are_found_by_name_in_any_spelling() {
         for api in TimerApi::ALL {
             assert_eq!(api.name().parse(), Ok(api));
             assert_eq!(api.name().to_uppercase().parse(), Ok(api));
@@ -552,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_timer_is_refused_with_those_that_are_known() {
+    fn unknown_timer_is_refused_with_the_known_ones() {
         let err = "nanonap".parse::<TimerApi>().unwrap_err().to_string();
 
         let (first, last) = if cfg!(windows) {
@@ -560,13 +557,13 @@ mod tests {
         } else {
             ("clock_nanosleep-abs", "io_uring-multishot")
         };
-        let begin = format!("`nanonap` is no timer that is known; choose from {first}, ");
+        let begin = format!("`nanonap` is not a known timer; choose from {first}, ");
         assert!(err.starts_with(&begin), "{err}");
         assert!(err.ends_with(&format!(", {last}")), "{err}");
     }
 
     #[test]
-    fn every_timer_is_of_one_system() {
+    fn each_timer_belongs_to_one_system() {
         let (of_linux, of_windows) = TimerApi::ALL.split_at(TimerApi::OF_LINUX);
 
         assert_eq!(of_linux.last(), Some(&TimerApi::IoUringMultishot));

@@ -1,23 +1,23 @@
-//! What a trace of another system tells of, as services: what `import -o` records.
+//! Services of traces of other systems, which `import -o` records.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest name of a driver that is kept as it is, bytes.
+/// Longest name of a driver that is stored unchanged, bytes.
 const LONGEST: usize = 32;
-/// What is kept of a longer one before its mark, bytes.
+/// Length of the stored part of a longer name, before its mark, bytes.
 const KEPT: usize = LONGEST - 5;
 
-/// The file name of a driver, such as `ndis.sys`.
+/// File name of a driver, such as `ndis.sys`.
 ///
-/// It has no spaces, commas and the like: what else it was given is `_`. One of more
-/// than 32 bytes keeps its first 27 and ends in `~` and four digits of a checksum of the
-/// whole, so that two long ones that begin alike stay apart.
+/// Spaces, commas and similar characters are replaced by `_`. A name of more than 32
+/// bytes keeps its first 27 and ends in `~` and four digits of a checksum of the whole,
+/// so that two long names with the same beginning differ.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct DriverName([u8; LONGEST]);
 
 impl DriverName {
-    /// Of this file name.
+    /// Creates the name from this file name.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let mut kept = [0; LONGEST];
@@ -36,45 +36,47 @@ impl DriverName {
     }
 }
 
-/// In place of a driver's name: of every driver. No file of Windows has this name.
+/// Pattern for every driver. No file of Windows has this name.
 const EVERY: &str = "*";
 
-/// FNV-1a of 32 bits, folded to 16.
+/// Returns FNV-1a of 32 bits, folded to 16.
 fn checksum(name: &str) -> u32 {
-    let all = name.bytes().fold(0x811c_9dc5_u32, |sum, byte| {
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |sum, byte| {
         (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });
-    (all >> 16) ^ (all & 0xffff)
+    (hash >> 16) ^ (hash & 0xffff)
 }
 
-/// What needs no quoting in a list or a terminal.
+/// Returns whether a byte needs no quoting in a list or a terminal.
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b',' | b'"' | b'\'' | b'\\' | b'`')
 }
 
 impl fmt::Display for DriverName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = self.0.iter().position(|&one| one == 0);
+        let end = self.0.iter().position(|&byte| byte == 0);
         f.write_str(&String::from_utf8_lossy(&self.0[..end.unwrap_or(LONGEST)]))
     }
 }
 
-/// What a trace of Windows tells the times of.
+/// Service of a Windows trace.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum TracedService {
-    /// Interrupt service routines of a driver: how long each ran.
+    /// Interrupt service routines of a driver: their run times.
     Isr(DriverName),
-    /// Deferred procedure calls of a driver, queued ones, those of timers and threaded
-    /// ones: how long each ran.
+    /// Deferred procedure calls of a driver, including those of timers and threaded
+    /// ones: their run times.
     Dpc(DriverName),
-    /// Threads that then ran with this priority, 0 to 31: how long each was ready before.
+    /// Threads that then ran with this priority, 0 to 31: their time in the ready
+    /// state.
     Ready(u8),
-    /// Threads that touched a page that was on a disk: how long each waited for it.
+    /// Threads that touched a page on disk: their waits for it.
     HardFault,
 }
 
 impl TracedService {
-    /// Its place among such: ISRs, DPCs, threads by falling priority, hard faults.
+    /// Returns the position among these services: ISRs, DPCs, threads by falling
+    /// priority, hard faults.
     pub(crate) const fn rank(&self) -> u64 {
         match self {
             Self::Isr(_) => 0,
@@ -84,18 +86,22 @@ impl TracedService {
         }
     }
 
-    /// Whether `other` is what this names: itself, or what any driver has where this is of
-    /// every one (`dpc:*`).
+    /// Returns whether this names `other`: equal, or the pattern for every driver
+    /// (`dpc:*`).
     #[must_use]
     pub fn takes_in(&self, other: &Self) -> bool {
         let every = DriverName::new(EVERY);
         match (self, other) {
-            (Self::Isr(of), Self::Isr(_)) | (Self::Dpc(of), Self::Dpc(_)) if *of == every => true,
+            (Self::Isr(driver), Self::Isr(_)) | (Self::Dpc(driver), Self::Dpc(_))
+                if *driver == every =>
+            {
+                true
+            }
             _ => self == other,
         }
     }
 
-    /// The same of a driver of another name.
+    /// Returns the service of a driver with another name.
     #[must_use]
     pub fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
         let new = |driver: DriverName| DriverName::new(&name(&driver.to_string()));
@@ -106,7 +112,7 @@ impl TracedService {
         }
     }
 
-    /// As a person calls it: `DPCs of ndis.sys`.
+    /// Returns the name for display: `DPCs of ndis.sys`.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
@@ -129,7 +135,7 @@ impl fmt::Display for TracedService {
     }
 }
 
-/// A text is none of them.
+/// Not a service of a trace.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "`{0}` is not of a trace; write it as `isr:DRIVER`, `dpc:DRIVER`, `ready:15` or `hardfault`"
@@ -144,17 +150,17 @@ impl FromStr for TracedService {
             let is_good = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_plain);
             is_good.then(|| DriverName::new(name))
         };
-        let found = match text.split_once(':') {
+        let parsed_service = match text.split_once(':') {
             Some(("isr", name)) => driver(name).map(Self::Isr),
             Some(("dpc", name)) => driver(name).map(Self::Dpc),
             Some(("ready", priority)) => {
                 let parsed = priority.parse().ok().map(Self::Ready);
-                parsed.filter(|one| one.to_string() == text)
+                parsed.filter(|service| service.to_string() == text)
             }
             None if text == "hardfault" => Some(Self::HardFault),
             _ => None,
         };
-        found.ok_or_else(|| ParseTracedError(text.into()))
+        parsed_service.ok_or_else(|| ParseTracedError(text.into()))
     }
 }
 
@@ -163,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_trace_tells_is_read_back_from_its_text_whatever_the_driver_is_called() {
+    fn services_of_traces_are_read_back_for_any_driver_name() {
         for (name, text) in [
             ("ndis.sys", "isr:ndis.sys"),
             ("a b,c\x1b\u{e4}.sys", "isr:a_b_c___.sys"),
@@ -172,10 +178,10 @@ mod tests {
                 "isr:0123456789abcdef0123456789abcdef",
             ),
         ] {
-            let one = TracedService::Isr(DriverName::new(name));
+            let service = TracedService::Isr(DriverName::new(name));
 
-            assert_eq!(one.to_string(), text);
-            assert_eq!(text.parse(), Ok(one));
+            assert_eq!(service.to_string(), text);
+            assert_eq!(text.parse(), Ok(service));
         }
         for text in ["dpc:unknown", "ready:0", "ready:31", "hardfault"] {
             assert_eq!(text.parse::<TracedService>().unwrap().to_string(), text);
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_with_long_names_that_begin_alike_stay_apart() {
+    fn long_driver_names_with_the_same_beginning_differ() {
         let name =
             |end: &str| DriverName::new(&format!("Microsoft.Bluetooth.Legacy.LEEnumerator{end}"));
 
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn isrs_come_before_dpcs_and_urgent_threads_before_others() {
+    fn isrs_precede_dpcs_and_urgent_threads_precede_others() {
         let ranks = ["isr:a", "dpc:a", "ready:31", "ready:0", "hardfault"]
             .map(|text| text.parse::<TracedService>().unwrap().rank());
 

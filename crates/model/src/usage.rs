@@ -1,26 +1,25 @@
-//! Usage patterns: how measured time relates to a user's hours.
+//! Usage patterns: the relation of measured time to a user's hours.
 
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a person uses a load, and how much faster the load drives the machine
+/// Usage of a load by a person, and how much faster the load drives the machine
 /// (OSDI'99 3.1, 4.3).
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct UsagePattern {
-    /// How many hours of a person's use one measured hour stands for. An
-    /// assumption, not a measurement.
+    /// Hours of a person's use per measured hour. An assumption, not a measurement.
     pub compression: f64,
-    /// Hours of use in a day, 0 to 24.
+    /// Hours of use per day, 0 to 24.
     pub hours_per_day: f64,
-    /// Days of use in a week, 0 to 7.
+    /// Days of use per week, 0 to 7.
     pub days_per_week: f64,
 }
 
-/// Names, hours a day, days a week, compression. OSDI'99: section 3.1 gives
-/// the compression (10, 5, 1, 4), section 4.3 days of 6-8 h and weeks of 5
-/// days for office and workstation, 3-4 h and 7 days for games and the web.
+/// Names, hours per day, days per week, compression. OSDI'99: section 3.1 gives the
+/// compression (10, 5, 1, 4), section 4.3 days of 6-8 h and weeks of 5 days for office
+/// and workstation, 3-4 h and 7 days for games and the web.
 const NAMED: [(&str, f64, f64, f64); 5] = [
     ("always", 24.0, 7.0, 1.0),
     ("office", 7.0, 5.0, 10.0),
@@ -29,19 +28,19 @@ const NAMED: [(&str, f64, f64, f64); 5] = [
     ("web", 3.5, 7.0, 4.0),
 ];
 
-/// The smallest of each number: less is a mistake in writing, and a horizon
-/// in hours of use would be next to nothing of a recording.
+/// Minimum of each number: a lower one is a typing error, and a horizon in hours of use
+/// would be a negligible part of a recording.
 const LEAST: f64 = 0.01;
 
 impl UsagePattern {
-    /// A machine that is in use all the time, at the pace of the load.
+    /// Machine in permanent use, at the pace of the load.
     pub const ALWAYS: Self = Self {
         compression: 1.0,
         hours_per_day: 24.0,
         days_per_week: 7.0,
     };
 
-    /// The pattern, if its numbers can be.
+    /// Returns the pattern if its numbers are valid.
     fn checked(self) -> Result<Self, ParseUsageError> {
         let within = |value: f64, most: f64| (LEAST..=most).contains(&value);
         if !within(self.hours_per_day, 24.0) {
@@ -57,7 +56,7 @@ impl UsagePattern {
     }
 }
 
-/// Why a text is not a usage pattern.
+/// Reason why a text is not a usage pattern.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseUsageError {
@@ -66,10 +65,10 @@ pub enum ParseUsageError {
         "use always, office, workstation, game, web, or three numbers: hours a day, days a week, compression, as in `7,5,10`"
     )]
     Unknown,
-    /// Hours a day out of range.
+    /// Hours per day out of range.
     #[error("a day has 0.01 to 24 hours of use")]
     Day,
-    /// Days a week out of range.
+    /// Days per week out of range.
     #[error("a week has 0.01 to 7 days of use")]
     Week,
     /// Compression out of range.
@@ -77,12 +76,12 @@ pub enum ParseUsageError {
     Compression,
 }
 
-/// A name, or hours a day, days a week and compression: `office`, `7,5,10`.
+/// Parses a name, or hours per day, days per week and compression: `office`, `7,5,10`.
 impl FromStr for UsagePattern {
     type Err = ParseUsageError;
 
     fn from_str(text: &str) -> Result<Self, ParseUsageError> {
-        let named = NAMED.iter().find(|one| one.0 == text);
+        let named = NAMED.iter().find(|pattern| pattern.0 == text);
         let (hours_per_day, days_per_week, compression) = match named {
             Some(&(_, hours, days, compression)) => (hours, days, compression),
             None => numbers(text).ok_or(ParseUsageError::Unknown)?,
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_are_the_same_pattern() {
+    fn names_and_numbers_give_the_same_pattern() {
         assert_eq!("office".parse::<UsagePattern>(), "7,5,10".parse());
         assert_eq!("always".parse(), Ok(UsagePattern::ALWAYS));
     }

@@ -1,26 +1,26 @@
-//! Threads of others as services: what `attach` records.
+//! Threads of other programs as services, which `attach` records.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ThreadName;
 
-/// How a thread is woken: what is told apart.
+/// Kind of wakeup.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum WokenWay {
-    /// By a high-resolution timer.
+    /// High-resolution timer.
     Timer,
-    /// By the timer wheel.
+    /// Timer wheel.
     Wheel,
-    /// By the interrupt of this number.
+    /// Interrupt of this number.
     Irq(u32),
-    /// By an interrupt of the CPU itself.
+    /// Interrupt of the CPU itself.
     Vector,
-    /// By the softirq of this number.
+    /// Softirq of this number.
     Softirq(u32),
-    /// By an interrupt or softirq that no tracepoint told of.
+    /// Interrupt or softirq without a tracepoint.
     Interrupt,
-    /// By a thread.
+    /// Thread.
     Thread,
 }
 
@@ -38,48 +38,48 @@ impl fmt::Display for WokenWay {
     }
 }
 
-/// A text is none of the ways.
+/// Unknown kind of wakeup.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no way to wake a thread")]
+#[error("`{0}` is not a kind of wakeup")]
 pub struct UnknownWay(String);
 
 impl FromStr for WokenWay {
     type Err = UnknownWay;
 
     fn from_str(text: &str) -> Result<Self, UnknownWay> {
-        let number = |of: &str| of.parse().map_err(|_| UnknownWay(text.into()));
+        let number = |digits: &str| digits.parse().map_err(|_| UnknownWay(text.into()));
         match (text, text.split_once('-')) {
             ("timer", _) => Ok(Self::Timer),
             ("wheel", _) => Ok(Self::Wheel),
             ("vector", _) => Ok(Self::Vector),
             ("interrupt", _) => Ok(Self::Interrupt),
             ("thread", _) => Ok(Self::Thread),
-            (_, Some(("irq", of))) => Ok(Self::Irq(number(of)?)),
-            (_, Some(("softirq", of))) => Ok(Self::Softirq(number(of)?)),
+            (_, Some(("irq", digits))) => Ok(Self::Irq(number(digits)?)),
+            (_, Some(("softirq", digits))) => Ok(Self::Softirq(number(digits)?)),
             _ => Err(UnknownWay(text.into())),
         }
     }
 }
 
-/// A thread of somebody else's, woken in one way: `cyclictest/timer`, and
-/// `cyclictest#2/timer` of the second thread of that name. Its number is another in each
-/// run, so that recordings could not be compared by it.
+/// Thread of another program with one kind of wakeup: `cyclictest/timer`, and
+/// `cyclictest#2/timer` for the second thread of that name. The TID differs in each
+/// run, so recordings could not be compared by it.
 ///
-/// Its name has no spaces, commas and the like: what else it was given is `_`.
+/// Spaces, commas and similar characters in the name are replaced by `_`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WatchedTask {
     name: ThreadName,
-    /// Which of that name, from 1.
+    /// Number of the thread among those of that name, from 1.
     which: u32,
     way: WokenWay,
 }
 
 impl WatchedTask {
-    /// The thread of this name that came as the `which`-th, from 1.
+    /// Creates the service of the `which`-th thread of this name, from 1.
     #[must_use]
     pub fn new(name: ThreadName, which: u32, way: WokenWay) -> Self {
         let mut kept = [0; 16];
-        // The last is the kernel's 0.
+        // The last byte is the kernel's 0.
         let given = name.0[..15].iter().take_while(|&&byte| byte != 0);
         for (place, &byte) in kept.iter_mut().zip(given) {
             *place = if is_plain(byte) { byte } else { b'_' };
@@ -89,7 +89,7 @@ impl WatchedTask {
         Self { name, which, way }
     }
 
-    /// The thread, however woken: `cyclictest#2`.
+    /// Returns the thread without its kind of wakeup: `cyclictest#2`.
     #[must_use]
     pub fn thread(&self) -> String {
         match self.which {
@@ -98,19 +98,19 @@ impl WatchedTask {
         }
     }
 
-    /// How it is woken.
+    /// Returns the kind of wakeup.
     #[must_use]
     pub const fn way(&self) -> WokenWay {
         self.way
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> String {
         self.name.to_string()
     }
 
-    /// The same with another name.
+    /// Returns the same service with another name.
     #[must_use]
     pub fn renamed(&self, name: &str) -> Self {
         let mut bytes = [0; 16];
@@ -121,7 +121,7 @@ impl WatchedTask {
     }
 }
 
-/// What needs no quoting in a list, a file's name or a terminal.
+/// Returns whether a byte needs no quoting in a list, a file name or a terminal.
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b',' | b'#' | b'"' | b'\'' | b'\\' | b'`')
 }
@@ -132,9 +132,9 @@ impl fmt::Display for WatchedTask {
     }
 }
 
-/// A text is no thread.
+/// Not a thread.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no thread; write it as `NAME/WAY`, or `NAME#2/WAY`")]
+#[error("`{0}` is not a thread of a recording; write it as `NAME/WAY` or `NAME#2/WAY`")]
 pub struct ParseTaskError(String);
 
 impl FromStr for WatchedTask {
@@ -142,10 +142,10 @@ impl FromStr for WatchedTask {
 
     fn from_str(text: &str) -> Result<Self, ParseTaskError> {
         let parsed = || {
-            // Names may have slashes: `kworker/0:1`.
+            // Names may contain slashes: `kworker/0:1`.
             let (thread, way) = text.rsplit_once('/')?;
             let (name, which) = match thread.split_once('#') {
-                Some((name, which)) => (name, which.parse().ok().filter(|&one| one > 1)?),
+                Some((name, which)) => (name, which.parse().ok().filter(|&number| number > 1)?),
                 None => (thread, 1),
             };
             let mut bytes = [0; 16];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_read_back_from_its_text_whatever_its_name() {
+    fn thread_is_read_back_from_its_text_for_any_name() {
         for (name, which, text) in [
             ("cyclictest", 1, "cyclictest/irq-27"),
             ("cyclictest", 12, "cyclictest#12/irq-27"),
@@ -183,16 +183,16 @@ mod tests {
             ("\x1b[2J,\u{e4}", 1, "_[2J___/irq-27"),
             ("", 2, "#2/irq-27"),
         ] {
-            let one = task(name, which);
+            let parsed = task(name, which);
 
-            assert_eq!(one.to_string(), text);
-            assert_eq!(text.parse(), Ok(one));
+            assert_eq!(parsed.to_string(), text);
+            assert_eq!(text.parse(), Ok(parsed));
         }
     }
 
     #[test]
-    fn every_way_is_read_back() {
-        let all = [
+    fn kinds_of_wakeup_are_read_back() {
+        let ways = [
             WokenWay::Timer,
             WokenWay::Wheel,
             WokenWay::Irq(0),
@@ -202,13 +202,13 @@ mod tests {
             WokenWay::Interrupt,
             WokenWay::Thread,
         ];
-        for way in all {
+        for way in ways {
             assert_eq!(way.to_string().parse(), Ok(way));
         }
     }
 
     #[test]
-    fn what_is_no_thread_is_refused() {
+    fn invalid_thread_is_refused() {
         for text in [
             "",
             "a",

@@ -1,7 +1,7 @@
-//! From a number with a fraction to a whole one.
+//! Conversion of floating-point numbers to integers.
 
-/// The whole part of `value`: none of what is below zero or not a number, and
-/// the end of the range of what is beyond it. The one place for this cast.
+/// Returns the integer part of `value`: zero for negative values and NaN, and the
+/// maximum beyond the range. The only place for this cast.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_count_is_none_and_what_is_too_much_is_the_most() {
+    fn invalid_value_becomes_zero_and_too_large_value_the_maximum() {
         for (value, count) in [
             (2.9, 2),
             (0.0, 0),

@@ -125,7 +125,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         (vec!["provoke", "queue", "--cpu", "8191"], "is not online"),
         (
             vec!["timers", "--api", "poll,nanonap"],
-            "`nanonap` is no timer that is known; choose from clock_nanosleep-abs, ",
+            "`nanonap` is not a known timer; choose from clock_nanosleep-abs, ",
         ),
         (
             vec!["timers", "--duration", "0s"],

@@ -1,4 +1,4 @@
-//! Services: the levels at which an application can get its code run.
+//! Services: the levels at which an application can run code.
 
 mod parse;
 
@@ -8,57 +8,57 @@ pub use parse::ParseServiceError;
 
 use crate::{Nanos, Stage, TracedService, WatchedTask};
 
-/// A level at which an application can get its code run (OSDI'99 2.1: ISR,
-/// DPC, work item, high and default real-time thread).
+/// Level at which an application can run code (OSDI'99 2.1: ISR, DPC, work item, high
+/// and default real-time thread).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Service {
-    /// The handler of the timer's interrupt.
+    /// Handler of the timer interrupt.
     Irq,
-    /// A callback in softirq context.
+    /// Callback in softirq context.
     Softirq,
-    /// A kernel workqueue's work item.
+    /// Work item of a kernel workqueue.
     Worker,
-    /// A `SCHED_FIFO` thread of this priority, 1 to 99.
+    /// `SCHED_FIFO` thread of this priority, 1 to 99.
     Fifo(u8),
-    /// A normal thread (`SCHED_OTHER`, nice 0).
+    /// Normal thread (`SCHED_OTHER`, nice 0).
     Other,
-    /// A normal thread of another nice value, -20 to 19.
+    /// Normal thread of another nice value, -20 to 19.
     Nice(i8),
-    /// A normal thread that wants to run for so long at a time, and so has its turn the
-    /// sooner the shorter that is (Linux 6.12).
+    /// Normal thread with a slice of this length: the shorter the slice, the sooner its
+    /// turn (Linux 6.12).
     Slice(Nanos),
-    /// A normal thread that has a real-time priority, 1 to 99, for its work alone: lent
-    /// by a thread that waits at a PI futex which it holds.
+    /// Normal thread with a real-time priority, 1 to 99, for its work alone: lent by a
+    /// thread that waits at a PI futex which it holds.
     Lent(u8),
-    /// A thread of this priority, 16 to 31, of a process of Windows' class
+    /// Thread of this priority, 16 to 31, of a process of Windows' class
     /// `REALTIME_PRIORITY_CLASS`.
     Realtime(u8),
-    /// A thread that Windows' Multimedia Class Scheduler has as one of its task "Pro Audio".
+    /// Thread of the task "Pro Audio" of Windows' Multimedia Class Scheduler.
     Mmcss,
-    /// The deferred procedure call (DPC) of a timer of Windows' kernel, in the driver
+    /// Deferred procedure call (DPC) of a timer of Windows' kernel, in the driver
     /// `wdmlat.sys` (OSDI'99 2.2.3).
     Dpc,
-    /// A system thread of that driver of this priority, 16 to 31, which the DPC wakes
+    /// System thread of that driver of this priority, 16 to 31, which the DPC wakes
     /// (OSDI'99 2.2.4: 28 and 24).
     SystemThread(u8),
-    /// A `SCHED_DEADLINE` thread.
+    /// `SCHED_DEADLINE` thread.
     Deadline,
-    /// A kernel thread: that of the kernel's timerlat tracer, `SCHED_FIFO` 95.
+    /// Kernel thread of the kernel's timerlat tracer, `SCHED_FIFO` 95.
     Kthread,
-    /// A thread of somebody else's, which `attach` watched.
+    /// Thread of another program, observed by `attach`.
     Task(WatchedTask),
-    /// What a trace of another system tells the times of, which `import` read.
+    /// Service of a trace of another system, read by `import`.
     Traced(TracedService),
 }
 
-/// The place of a service in the order in which services are shown: [`Service::rank`].
+/// Position of a service in the display order: [`Service::rank`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ServiceRank(u64, Service);
 
 impl ServiceRank {
-    /// Its place among the services that laggard itself asks for: no two of these have the
-    /// same, all are below 2^28. Of threads of other programs, and of what a trace tells
-    /// of, it is the same for many, and above that.
+    /// Returns the position among the services that laggard measures: unique and below
+    /// 2^28. Threads of other programs and services of traces share positions above
+    /// that.
     #[must_use]
     pub const fn place(self) -> u64 {
         self.0
@@ -66,16 +66,17 @@ impl ServiceRank {
 }
 
 impl Service {
-    /// The stage at which this service's first instruction runs.
+    /// Returns the stage of this service's first instruction.
     pub const fn last_stage(self) -> Stage {
         match self {
             Self::Irq => Stage::Irq,
             Self::Softirq => Stage::Softirq,
             Self::Worker => Stage::Worker,
-            // The kernel begins to run the timer's callback, which the DPC is.
+            // The kernel starts the timer's callback, which the DPC is.
             Self::Dpc => Stage::Expire,
             Self::Kthread | Self::SystemThread(_) => Stage::Kthread,
-            // What it is for is its work, not its first instruction.
+            // The thread is measured to the end of its work, not to its first
+            // instruction.
             Self::Task(_) => Stage::Done,
             Self::Traced(TracedService::Ready(_)) => Stage::Running,
             Self::Traced(_) => Stage::Done,
@@ -90,10 +91,10 @@ impl Service {
         }
     }
 
-    /// The shortest and the longest slice that a kernel lets a normal thread have.
+    /// Range of slices that a kernel permits for a normal thread.
     pub const SLICES: (Nanos, Nanos) = (Nanos::from_us(100), Nanos::from_ms(100));
 
-    /// What is measured unless asked otherwise, as far as it can be had.
+    /// Services that are measured by default, if available.
     pub const DEFAULTS: [Self; 6] = [
         Self::Irq,
         Self::Softirq,
@@ -103,23 +104,23 @@ impl Service {
         Self::Other,
     ];
 
-    /// The same on Windows: the two levels of OSDI'99, and a normal thread.
+    /// Default services on Windows: the two levels of OSDI'99, and a normal thread.
     pub const WINDOWS_DEFAULTS: [Self; 3] = [Self::Realtime(31), Self::Realtime(24), Self::Other];
 
-    /// The priorities of [`Service::Realtime`] and [`Service::SystemThread`].
+    /// Priorities of [`Service::Realtime`] and [`Service::SystemThread`].
     pub const REALTIME: (u8, u8) = (16, 31);
 
-    /// Its place in the order in which services are shown, from the interrupt
-    /// outward: irq, softirq, DPC, threads by falling priority, those of a lent one, those
-    /// of Windows, normal threads, work items; those of other programs and systems by name.
-    /// Less is more direct; no two services have the same.
+    /// Returns the position in the display order, from the interrupt outward: irq,
+    /// softirq, DPC, threads by falling priority, boosted threads, those of Windows,
+    /// normal threads, work items; those of other programs and systems by name. Lower
+    /// is more direct; positions are unique.
     #[must_use]
     pub const fn rank(self) -> ServiceRank {
-        /// Behind all slices, the longest of which has so many nanoseconds.
+        /// Beyond all slices, whose maximum is this number of nanoseconds.
         const OTHER: u64 = 200_000_000;
-        /// Behind all others.
+        /// Beyond all others.
         const TASKS: u64 = 1 << 62;
-        /// In recordings of their own.
+        /// In separate recordings.
         const TRACED: u64 = 1 << 61;
         let place = match self {
             Self::Irq => 0,
@@ -142,13 +143,13 @@ impl Service {
             Self::Nice(nice) => OTHER + nice.unsigned_abs() as u64,
             Self::Worker => OTHER + 20,
             Self::Task(_) => TASKS,
-            Self::Traced(of) => TRACED | of.rank(),
+            Self::Traced(traced) => TRACED | traced.rank(),
         };
         ServiceRank(place, self)
     }
 
-    /// How urgent the kernel takes it to be: on one CPU the more urgent runs
-    /// first. Normal threads and work items, which are run by such, are alike.
+    /// Returns the urgency for the kernel: on one CPU the more urgent runs first.
+    /// Normal threads and work items, which normal threads run, are equal.
     #[must_use]
     pub const fn urgency(self) -> u8 {
         match self {
@@ -159,24 +160,24 @@ impl Service {
             | Self::Lent(priority)
             | Self::Realtime(priority)
             | Self::SystemThread(priority) => priority,
-            // From 23 to 26, as it lets it have.
+            // From 23 to 26, as the class scheduler assigns.
             Self::Mmcss => 24,
             Self::Kthread => 95,
             Self::Other | Self::Nice(_) | Self::Slice(_) | Self::Worker => 0,
-            // It may change, and is in no recording.
+            // It may change, and is not stored in a recording.
             Self::Task(_) => 0,
             // Another system has other priorities.
             Self::Traced(_) => 0,
         }
     }
 
-    /// Whether it takes the driver for Windows.
+    /// Returns whether it needs the driver for Windows.
     #[must_use]
     pub const fn is_of_driver(&self) -> bool {
         matches!(self, Self::Dpc | Self::SystemThread(_))
     }
 
-    /// The priority that is lent to it, where one is.
+    /// Returns the lent priority, if there is one.
     #[must_use]
     pub const fn lent(self) -> Option<u8> {
         match self {
@@ -199,14 +200,14 @@ impl Service {
         }
     }
 
-    /// Whether it is a normal thread, which shares its CPU with others by turns.
+    /// Returns whether it is a normal thread, which shares its CPU in turns.
     #[must_use]
     pub const fn is_normal_thread(self) -> bool {
         matches!(self, Self::Other | Self::Nice(_) | Self::Slice(_))
     }
 
-    /// Whether `other` is what this names: itself, or one of what a trace has of every
-    /// driver (`dpc:*`, `isr:*`).
+    /// Returns whether this names `other`: equal, or a pattern for every driver of a
+    /// trace (`dpc:*`, `isr:*`).
     #[must_use]
     pub fn takes_in(self, other: Self) -> bool {
         match (self, other) {
@@ -215,7 +216,7 @@ impl Service {
         }
     }
 
-    /// Whether a thread of ours gives this service.
+    /// Returns whether a thread of laggard provides this service.
     pub const fn is_thread(self) -> bool {
         matches!(
             self,
@@ -249,7 +250,7 @@ impl fmt::Display for Service {
             Self::Slice(length) => write!(f, "slice:{length}"),
             Self::Deadline => f.write_str("deadline"),
             Self::Task(task) => write!(f, "task:{task}"),
-            Self::Traced(of) => of.fmt(f),
+            Self::Traced(traced) => traced.fmt(f),
         }
     }
 }
@@ -258,7 +259,7 @@ impl fmt::Display for Service {
 mod tests {
     use super::*;
 
-    /// They are counted by it: two of one rank would be taken for one service.
+    /// Services are counted by their rank, so ranks must be unique.
     #[test]
     fn threads_and_drivers_of_different_names_have_different_ranks() {
         let names = [
@@ -271,30 +272,30 @@ mod tests {
             "dpc:a.sys",
             "dpc:b.sys",
         ];
-        let all = names.map(|one| one.parse::<Service>().unwrap().rank());
-        for (place, rank) in all.iter().enumerate() {
-            assert!(!all[..place].contains(rank), "{}", names[place]);
+        let ranks = names.map(|name| name.parse::<Service>().unwrap().rank());
+        for (place, rank) in ranks.iter().enumerate() {
+            assert!(!ranks[..place].contains(rank), "{}", names[place]);
         }
         assert!(
-            all[0] < all[1] && all[1] < all[2],
+            ranks[0] < ranks[1] && ranks[1] < ranks[2],
             "by name, then by number"
         );
     }
 
     #[test]
     fn services_are_ranked_from_the_interrupt_outward() {
-        let mut all: Vec<Service> = (1..=99).map(Service::Fifo).collect();
-        all.extend((-20..=19).filter(|nice| *nice != 0).map(Service::Nice));
-        all.extend((1..=99).map(Service::Lent));
-        all.extend((16..=31).map(Service::Realtime));
-        all.extend([Service::Worker, Service::Other, Service::Kthread]);
-        all.extend([Service::SLICES.1, Service::SLICES.0].map(Service::Slice));
-        all.push(Service::Deadline);
-        all.extend([Service::Softirq, Service::Irq]);
-        all.sort_by_key(|one| one.rank());
+        let mut services: Vec<Service> = (1..=99).map(Service::Fifo).collect();
+        services.extend((-20..=19).filter(|nice| *nice != 0).map(Service::Nice));
+        services.extend((1..=99).map(Service::Lent));
+        services.extend((16..=31).map(Service::Realtime));
+        services.extend([Service::Worker, Service::Other, Service::Kthread]);
+        services.extend([Service::SLICES.1, Service::SLICES.0].map(Service::Slice));
+        services.push(Service::Deadline);
+        services.extend([Service::Softirq, Service::Irq]);
+        services.sort_by_key(|service| service.rank());
 
-        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-        let mut places: Vec<u64> = all.iter().map(|one| one.rank().0).collect();
+        let names: Vec<String> = services.iter().map(ToString::to_string).collect();
+        let mut places: Vec<u64> = services.iter().map(|service| service.rank().0).collect();
         places.dedup();
         assert_eq!(names[..4], ["irq", "softirq", "deadline", "fifo:99"]);
         assert_eq!(names[7..9], ["kthread", "fifo:95"]);
@@ -312,6 +313,6 @@ mod tests {
             ]
         );
         assert_eq!(names[259..], ["nice:19", "worker"]);
-        assert_eq!(places.len(), all.len(), "no two have the same place");
+        assert_eq!(places.len(), services.len(), "no two have the same place");
     }
 }

@@ -1,4 +1,4 @@
-//! Services by their names, as users and recordings write them.
+//! Services by their names, as in options and recordings.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Service;
 use crate::nearest;
 
-/// Names, for who misspelt one.
+/// Names for suggestions.
 const NAMES: [&str; 14] = [
     "irq",
     "softirq",
@@ -26,40 +26,40 @@ const NAMES: [&str; 14] = [
     "kthread:28",
 ];
 
-/// Why a text is not a service.
+/// Reason why a text is not a service.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseServiceError {
-    /// No service has this name.
+    /// Unknown name.
     #[error(
         "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31, mmcss, dpc, or kthread:16 to kthread:31{meant}",
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
-    /// The nice value is none, or that of `other`.
+    /// The nice value is invalid, or that of `other`.
     #[error(
         "`{0}` has no nice value from -20 to 19, without 0, which is `other`; write it as `nice:-20`"
     )]
     Nice(String),
-    /// The slice is none that a normal thread can have.
+    /// The slice is invalid for a normal thread.
     #[error("`{0}` has no slice from 100us to 100ms; write it as `slice:100us`")]
     Slice(String),
-    /// It is nothing that a trace tells.
+    /// Not a service of a trace.
     #[error(transparent)]
     Traced(#[from] crate::ParseTracedError),
-    /// The thread is none.
-    #[error("`{0}` is no thread; write it as a recording has it: `task:NAME/WAY`")]
+    /// Not a thread.
+    #[error("`{0}` is not a thread of a recording; write it as `task:NAME/WAY`")]
     Task(String),
-    /// The priority is not one that a thread can lend.
+    /// The priority cannot be lent.
     #[error("`{0}` has no priority from 1 to 99; write it as `pi:50`")]
     Lent(String),
-    /// The priority is not one that a process of the real-time class has.
+    /// The priority is outside the range of the real-time class.
     #[error("`{0}` has no priority from 16 to 31; write it as `realtime:31`")]
     Realtime(String),
-    /// The priority is not one that a system thread of Windows has here.
+    /// The priority is outside the range of Windows system threads.
     #[error("`{0}` has no priority from 16 to 31; write it as `kthread:28`")]
     SystemThread(String),
-    /// The priority is not one that `SCHED_FIFO` has.
+    /// The priority is outside the range of `SCHED_FIFO`.
     #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
     Priority(String),
 }
@@ -142,7 +142,7 @@ impl JsonSchema for Service {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "A level at which an application can get its code run.",
+            "description": "Level at which an application can run code.",
             "pattern": "^(irq|softirq|worker|other|deadline|kthread|mmcss|dpc|(fifo|pi):[1-9][0-9]?|(realtime|kthread):(1[6-9]|2[0-9]|3[01])|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms)|task:.*/[a-z]+(-[0-9]+)?|(isr|dpc):.+|ready:[0-9]+|hardfault)$"
         })
     }
@@ -154,7 +154,7 @@ mod tests {
     use crate::Nanos;
 
     #[test]
-    fn every_service_is_read_back_from_its_name_and_is_one_of_the_schema() {
+    fn services_are_read_back_from_their_names_and_are_in_the_schema() {
         let schema = serde_json::to_value(schemars::schema_for!(Service)).unwrap();
         let pattern = regex::Regex::new(schema["pattern"].as_str().unwrap()).unwrap();
         for service in [
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn a_nice_value_that_does_not_exist_is_refused() {
         for text in ["nice", "nice:0", "nice:20", "nice:-21", "nice:x"] {
-            let said = text.parse::<Service>().unwrap_err().to_string();
+            let error = text.parse::<Service>().unwrap_err().to_string();
 
-            assert!(said.contains("from -20 to 19, without 0"), "{said}");
+            assert!(error.contains("from -20 to 19, without 0"), "{error}");
         }
     }
 
