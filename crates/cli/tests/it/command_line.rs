@@ -95,7 +95,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["record", "--duration", "0s"],
-            "nothing happens in no time",
+            "a duration must not be zero",
         ),
         (
             vec!["record", "--cpus", "3-1"],
@@ -129,7 +129,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["timers", "--duration", "0s"],
-            "nothing happens in no time",
+            "a duration must not be zero",
         ),
         (vec!["timers", "--duration", "1ms"], "use at least 500ms"),
         (vec!["timers", "--duration", "1h"], "use at most 600s"),
