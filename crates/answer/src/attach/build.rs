@@ -165,7 +165,7 @@ impl AttachCollector {
             _ => None,
         };
         let has_period =
-            line.is_some_and(|line| line.period().is_some()) && self.is_paced(number, way);
+            line.is_some_and(LineState::is_mostly_periodic) && self.is_paced(number, way);
         let is_idle = !has_period && waits_for.is_some_and(WaitKind::can_be_home);
         let is_held = is_held && !is_idle;
         Some(AttachUnfinished {

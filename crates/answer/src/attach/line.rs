@@ -400,6 +400,13 @@ impl LineState {
         self.response.count() + self.counted.passed
     }
 
+    /// Whether most cycles have the same period. Threads that wake each other freely have one
+    /// for a few cycles now and then.
+    pub(super) fn is_mostly_periodic(&self) -> bool {
+        let most = self.phases.iter().map(|phase| phase.cycles).max();
+        most.is_some_and(|cycles| 2 * cycles >= self.response.count())
+    }
+
     /// Period of most cycles.
     pub(super) fn period(&self) -> Option<Nanos> {
         let most = self.phases.iter().max_by_key(|phase| phase.cycles);

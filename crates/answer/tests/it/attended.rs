@@ -866,6 +866,34 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
     }
 }
 
+/// A thread that others wake freely has a period for a few cycles now and then. A wait for an
+/// event is not a late cycle then: there may be nothing to do.
+#[test]
+fn thread_that_waits_for_an_event_without_a_regular_period_is_not_overdue() {
+    let overdue = |regular_from: u64| {
+        let mut script = Script::new(1);
+        let condition = (ActivationEnd::Slept, site("futex", 0x2000, 0x80, 0));
+        let mut due = 0;
+        for round in 0..700 {
+            due += if round >= regular_from {
+                1_000
+            } else {
+                200 + round * round * 7_919 % 4_001
+            };
+            script.add(by_thread(5, b"other"), (due, due, due + 100), condition);
+        }
+        due += 1_000;
+        let event = (ActivationEnd::Slept, site("read", 3, 0, 1));
+        script.add(by_thread(5, b"other"), (due, due, due + 100), event);
+        let end = Nanos::from_us(due + 900_000);
+        script.push(end, ThreadHappening::Left(None));
+        report(9, script.records).held.overdue
+    };
+
+    assert_eq!(overdue(680), 0);
+    assert_eq!(overdue(0), 1);
+}
+
 /// Cycles of which `change` alters the activations.
 fn changed(number: u32, change: impl Fn(u32, &mut ThreadActivation)) -> Vec<ThreadTold> {
     let mut all = cycles(number, ThreadPolicy::Fifo(80), Nanos::from_us(100));

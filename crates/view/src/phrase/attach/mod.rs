@@ -145,7 +145,7 @@ pub(crate) fn uncertain(report: &AttachReport) -> Vec<String> {
             held.unheld,
             " without a comparison with the deadline: too many threads",
         ),
-        (held.unseen, ", lost or not seen, may include misses"),
+        (held.unseen, " lost or not seen: misses may be among them"),
     ];
     let parts = parts.into_iter().filter(|(number, _)| *number > 0);
     parts
