@@ -1,6 +1,6 @@
 //! Processor demand under earliest deadline first (Baruah, Rosier & Howell 1990).
 
-use super::task::check_all;
+use super::task::{check_all, joined};
 use super::{ROUNDING, Task, utilization};
 use crate::InputError;
 use crate::input::not_negative;
@@ -56,6 +56,8 @@ fn demand_of(tasks: &[Task], length: f64) -> f64 {
 pub fn edf_demand(tasks: &[Task], blocking: f64) -> Result<Demand, InputError> {
     check_all(tasks)?;
     not_negative("blocking", blocking)?;
+    let tasks = joined(tasks);
+    let tasks = tasks.as_slice();
     let utilization = utilization(tasks);
     if utilization > 1.0 + 1e-12 {
         return Ok(Demand {

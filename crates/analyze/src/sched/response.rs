@@ -1,7 +1,7 @@
 //! Response-time analysis of fixed priorities (Joseph & Pandya 1986; Audsley et al.
 //! 1993; Tindell, Burns & Wellings 1994).
 
-use super::task::check_all;
+use super::task::{check_all, joined};
 use super::{ROUNDING, Task, utilization};
 use crate::InputError;
 use crate::input::{not_negative, positive};
@@ -60,7 +60,12 @@ pub fn response_time(
     )?;
     let task = tasks[index];
     let cost = task.cost + supply.overhead;
-    let higher = &tasks[..index];
+    let with_overhead = |one: &Task| Task {
+        cost: one.cost + supply.overhead,
+        ..*one
+    };
+    let higher: Vec<Task> = tasks[..index].iter().map(with_overhead).collect();
+    let higher = joined(&higher);
     let load = utilization(&tasks[..=index])
         + tasks[..=index]
             .iter()
@@ -72,10 +77,7 @@ pub fn response_time(
     let interference = |window: f64| {
         let tasks: f64 = higher
             .iter()
-            .map(|task| {
-                ((window + task.jitter) / task.period - 1e-12).ceil()
-                    * (task.cost + supply.overhead)
-            })
+            .map(|task| ((window + task.jitter) / task.period - 1e-12).ceil() * task.cost)
             .sum();
         tasks + supply.envelope.map_or(0.0, |envelope| envelope(window))
     };
@@ -131,11 +133,16 @@ pub fn response_times(tasks: &[Task], supply: Supply<'_>) -> Result<Vec<Response
 /// # Errors
 /// When a task is not valid.
 pub fn is_schedulable(tasks: &[Task], supply: Supply<'_>) -> Result<bool, InputError> {
-    let responses = response_times(tasks, supply)?;
-    Ok(responses
-        .iter()
-        .zip(tasks)
-        .all(|(response, task)| response.time <= task.deadline + ROUNDING))
+    for (index, task) in tasks.iter().enumerate() {
+        // The last of equal tasks has the longest response.
+        if tasks.get(index + 1) == Some(task) {
+            continue;
+        }
+        if response_time(tasks, index, supply)?.time > task.deadline + ROUNDING {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

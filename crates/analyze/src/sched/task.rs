@@ -54,3 +54,20 @@ pub(super) fn check_all(tasks: &[Task]) -> Result<(), InputError> {
     crate::input::at_least("tasks", tasks, 1)?;
     tasks.iter().try_for_each(|task| task.check())
 }
+
+/// Joins neighbours that differ in nothing but their cost and blocking: as many jobs of
+/// each arrive in any window, so that they delay others as one task with the sum of their
+/// costs does. A thousand instances of a task are one.
+pub(super) fn joined(tasks: &[Task]) -> Vec<Task> {
+    let mut joined: Vec<Task> = Vec::new();
+    for task in tasks {
+        let arrives_alike = |last: &&mut Task| {
+            (last.period, last.deadline, last.jitter) == (task.period, task.deadline, task.jitter)
+        };
+        match joined.last_mut().filter(arrives_alike) {
+            Some(last) => last.cost += task.cost,
+            None => joined.push(*task),
+        }
+    }
+    joined
+}
