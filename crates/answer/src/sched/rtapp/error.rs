@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::policy::DeadlineKeys;
+
 /// What rt-app's file has that cannot be analysed, and where.
 #[derive(Debug)]
 pub struct RtAppError {
@@ -41,21 +43,31 @@ pub(super) enum Problem {
     )]
     SliceAndNice,
     #[error(
-        "a SCHED_DEADLINE task needs 0 < `dl-runtime` <= `dl-deadline` <= `dl-period`; these are {runtime}, {deadline} and {period} us"
+        "a SCHED_DEADLINE task needs 0 < `{}` <= `{}` <= `{}`; these are {runtime}, {deadline} and {period} us",
+        keys.runtime, keys.deadline, keys.period
     )]
     DeadlineParameters {
+        keys: DeadlineKeys,
         runtime: i64,
         deadline: i64,
         period: i64,
     },
     #[error(
-        "a job of {work} us is longer than its budget `dl-runtime` of {budget} us, so the kernel throttles it and it misses its deadline"
+        "a job of {work} us is longer than its budget `{key}` of {budget} us, so the kernel throttles it and it misses its deadline"
     )]
-    Budget { work: i64, budget: i64 },
+    Budget {
+        key: &'static str,
+        work: i64,
+        budget: i64,
+    },
     #[error(
-        "a timer of {timer} us is shorter than `dl-period` ({period} us), so the kernel throttles the task and it misses its deadline"
+        "a timer of {timer} us is shorter than `{key}` ({period} us), so the kernel throttles the task and it misses its deadline"
     )]
-    Throttled { timer: i64, period: i64 },
+    Throttled {
+        key: &'static str,
+        timer: i64,
+        period: i64,
+    },
     #[error("`taskgroup` with the policy `{0}`; rt-app takes it with SCHED_OTHER only")]
     TaskgroupPolicy(&'static str),
     #[error("the `taskgroup` `{0}` does not start with `/`")]

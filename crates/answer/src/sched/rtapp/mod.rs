@@ -23,7 +23,7 @@ pub use error::RtAppError;
 use fields::{Fields, MAX_INTEGER, type_error};
 use jobs::{JobWaker, MutexUse, Phase, TimerJobs, jobs};
 use json::{JsonEntry, JsonValue};
-use policy::{TaskPolicy, TaskScheduling};
+use policy::{DeadlineKeys, TaskPolicy, TaskScheduling};
 
 /// Threads that are analysed; the time for it grows with their square.
 const MAX_THREADS: usize = 1_000;
@@ -140,14 +140,16 @@ fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtA
     })?
     .ok_or_else(|| Problem::Changes { key: "policy" }.on_line(fields.line))?;
     let at_policy = |problem: Problem| problem.on_line(fields.line_of("policy"));
-    scheduling.check().map_err(at_policy)?;
+    let of_phases: Vec<Fields<'_>> = phases.iter().map(|phase| phase.fields).collect();
+    let keys = DeadlineKeys::new(fields, &of_phases);
+    scheduling.check(keys).map_err(at_policy)?;
     scheduling.service().map_err(at_policy)?;
     let task_cpus = cpus(fields)?;
     let cpus = unchanged(&phases, None, |_, phase| {
         Ok(cpus(phase.fields)?.or_else(|| task_cpus.clone()))
     })?
     .ok_or_else(|| Problem::Changes { key: "cpus" }.on_line(fields.line))?;
-    for fields in phases.iter().map(|phase| phase.fields).chain([fields]) {
+    for fields in of_phases.into_iter().chain([fields]) {
         check_clamps_and_group(fields, scheduling)?;
     }
     let deadline_period = match scheduling.policy {
@@ -156,7 +158,7 @@ fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtA
     };
     let jobs = jobs(&phases, loops, deadline_period, entry.line)?;
     if scheduling.policy == TaskPolicy::Deadline {
-        check_budget(scheduling, &jobs).map_err(|problem| problem.on_line(entry.line))?;
+        check_budget(scheduling, &jobs, keys).map_err(|problem| problem.on_line(entry.line))?;
     }
     let repeated = phases.iter().flat_map(|phase| &phase.repeated);
     let mut remarks: Vec<TaskRemark> = repeated
@@ -268,16 +270,22 @@ fn check_clamps_and_group(
 
 /// A `SCHED_DEADLINE` task that takes more than it has reserved waits for its
 /// next period.
-fn check_budget(scheduling: TaskScheduling, jobs: &TimerJobs) -> Result<(), Problem> {
+fn check_budget(
+    scheduling: TaskScheduling,
+    jobs: &TimerJobs,
+    keys: DeadlineKeys,
+) -> Result<(), Problem> {
     let (times, job) = (scheduling.times, jobs.largest);
     if job.work > times.runtime {
         return Err(Problem::Budget {
+            key: keys.runtime,
             work: job.work,
             budget: times.runtime,
         });
     }
     if job.period < times.period {
         return Err(Problem::Throttled {
+            key: keys.period,
             timer: job.period,
             period: times.period,
         });
@@ -574,6 +582,41 @@ mod tests {
         ] {
             let found = error(&format!("{policy} {keys}"));
             assert!(found.contains(expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn errors_of_deadline_tasks_name_the_keys_of_the_file() {
+        let timer = "\"timer\" : { \"ref\" : \"unique\", \"period\" : 800 }";
+        for (keys, expected) in [
+            (
+                "\"runtime\" : 600, \"period\" : 500, \"yield\"",
+                "0 < `runtime` <= `dl-deadline` <= `period`; these are 600, 500 and 500 us",
+            ),
+            (
+                "\"runtime\" : 600, \"period\" : 5000, \"deadline\" : 6000, \"yield\"",
+                "0 < `runtime` <= `deadline` <= `period`;",
+            ),
+            (
+                "\"dl-runtime\" : 600, \"dl-period\" : 500, \"yield\"",
+                "0 < `dl-runtime` <= `dl-deadline` <= `dl-period`;",
+            ),
+            // `period` is not read beside `dl-runtime`.
+            (
+                "\"dl-runtime\" : 600, \"period\" : 500, \"dl-deadline\" : 5, \"yield\"",
+                "0 < `dl-runtime` <= `dl-deadline` <= `dl-period`;",
+            ),
+            (
+                "\"runtime\" : 400, \"period\" : 5000, \"run\" : 100, \"yield\"",
+                "a job of 500 us is longer than its budget `runtime` of 400 us",
+            ),
+            (
+                &format!("\"runtime\" : 600, \"period\" : 5000, \"run\" : 0, {timer}"),
+                "a timer of 800 us is shorter than `period` (5000 us)",
+            ),
+        ] {
+            let found = error(&format!("\"policy\" : \"SCHED_DEADLINE\", {keys}"));
+            assert!(found.contains(expected), "{found}, not {expected}");
         }
     }
 

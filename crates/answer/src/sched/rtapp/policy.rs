@@ -32,6 +32,15 @@ pub(super) struct DeadlineParameters {
     pub(super) deadline: i64,
 }
 
+/// Keys that a file uses for the times of `SCHED_DEADLINE`: rt-app's, or the keys of its
+/// earlier versions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct DeadlineKeys {
+    pub(super) runtime: &'static str,
+    pub(super) period: &'static str,
+    pub(super) deadline: &'static str,
+}
+
 /// How a task is scheduled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct TaskScheduling {
@@ -90,6 +99,28 @@ fn times(fields: Fields<'_>) -> Result<DeadlineParameters, RtAppError> {
         period,
         deadline: time("dl-deadline")?.unwrap_or(period),
     })
+}
+
+impl DeadlineKeys {
+    /// Finds the keys of a task and its phases. The task alone can have the old ones.
+    pub(super) fn new(task: Fields<'_>, phases: &[Fields<'_>]) -> Self {
+        let has = |fields: &Fields<'_>, key| fields.entries.iter().any(|entry| entry.key == key);
+        // A time of rt-app's keys is the default of the times after it.
+        let mut has_new = false;
+        let mut used = |key, old_key| {
+            has_new |= has(&task, key) || phases.iter().any(|fields| has(fields, key));
+            if !has_new && has(&task, old_key) {
+                old_key
+            } else {
+                key
+            }
+        };
+        Self {
+            runtime: used("dl-runtime", "runtime"),
+            period: used("dl-period", "period"),
+            deadline: used("dl-deadline", "deadline"),
+        }
+    }
 }
 
 impl TaskScheduling {
@@ -157,7 +188,7 @@ impl TaskScheduling {
     ///
     /// # Errors
     /// When they are not.
-    pub(super) fn check(self) -> Result<(), Problem> {
+    pub(super) fn check(self, keys: DeadlineKeys) -> Result<(), Problem> {
         let DeadlineParameters {
             runtime,
             period,
@@ -166,6 +197,7 @@ impl TaskScheduling {
         let is_valid = 0 < runtime && runtime <= deadline && deadline <= period;
         if self.policy == TaskPolicy::Deadline && !is_valid {
             return Err(Problem::DeadlineParameters {
+                keys,
                 runtime,
                 deadline,
                 period,
