@@ -39,6 +39,7 @@ export type {
   SliceView as Slice,
   StageRow,
   TableView,
+  ResponseLimit,
   TaskVerdict,
   Waiting,
   WhyReport as Why,

@@ -825,6 +825,8 @@ export interface Report {
 
 export type Resolution = { kind: "full" } | { finer: FinerPeriod; kind: "onset_coarse"; sample_interval_ns: number } | { kind: "tail_only"; sample_interval_ns: number } | { finer: FinerPeriod; kind: "too_coarse"; sample_interval_ns: number } | { floor_ns: Nanos; is_tail: boolean; kind: "not_recorded"; matters_above_ns: Nanos };
 
+export type ResponseLimit = { unseen?: UnseenTime } & ({ kind: "overload" } | { kind: "blackouts"; longest_ns: number } | { kind: "stall"; waited_ns: Nanos } | { kind: "work"; time_ns: number } | { kind: "blocking"; time_ns: number } | { kind: "above"; time_ns: number } | { kind: "latency"; time_ns: number });
+
 export interface RhythmRow {
   due: number;
   hits: number;
@@ -1011,7 +1013,7 @@ export interface TaskVerdict {
   ideal_ns: number | null;
   jitter_ns: number | null;
   least_ns: number | null;
-  limit: string;
+  limit: ResponseLimit;
   most_ns: number | null;
   name: string;
   period_ns: Nanos;
@@ -1053,6 +1055,8 @@ export interface Unfailing {
   buffers: number;
   record_ns: number;
 }
+
+export type UnseenTime = { kind: "up_to"; time_ns: number } | { kind: "unbounded" };
 
 export interface UntracedRow {
   share: number;

@@ -1,6 +1,6 @@
 // Whether the user's task set can be scheduled, as `laggard sched` gives it.
 
-import type { PageData, Sched, TaskVerdict } from "../data";
+import type { PageData, ResponseLimit, Sched, TaskVerdict } from "../data";
 import { h, prose, section, tableElement } from "../dom";
 import { meanTime, time } from "../format";
 
@@ -68,8 +68,34 @@ function row(task: TaskVerdict): string[] {
   ];
 }
 
+/** The largest part of a response, in the words of `laggard sched`. */
+function largestPart(limit: ResponseLimit): string {
+  switch (limit.kind) {
+    case "overload":
+      return "an overload of the processor";
+    case "blackouts":
+      return `stalls, which leave too little of the processor (the longest seen: ${meanTime(limit.longest_ns)})`;
+    case "stall":
+      return `a stall that had lasted for ${time(limit.waited_ns)} when the recording ended, and went on`;
+    case "work":
+      return `its execution time, ${meanTime(limit.time_ns)}`;
+    case "blocking":
+      return `blocking, ${meanTime(limit.time_ns)}`;
+    case "above":
+      return `tasks that run before it, ${meanTime(limit.time_ns)}`;
+    case "latency":
+      return `latency, ${meanTime(limit.time_ns)}`;
+  }
+}
+
+function unseen({ unseen }: ResponseLimit): string {
+  if (!unseen) return "";
+  if (unseen.kind === "unbounded") return "; the recording cannot bound the additional time";
+  return `; the recording cannot rule out up to ${meanTime(unseen.time_ns)} more: a bound, not a measurement`;
+}
+
 function limits({ name, limit, pseudo, buffers }: TaskVerdict): string {
-  const text = `${name}: the largest part of the response is ${limit}.`;
+  const text = `${name}: the largest part of the response is ${largestPart(limit)}${unseen(limit)}.`;
   if (!pseudo) return text;
   const passes = (passes: boolean) => (passes ? "passes" : "fails");
   return (

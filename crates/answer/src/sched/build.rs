@@ -38,6 +38,14 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     }
     let mut verdicts = Vec::new();
     for (index, task) in asked.tasks.iter().enumerate() {
+        let last: Option<&TaskVerdict> = verdicts.last();
+        if let Some(last) = last.filter(|last| is_instance(&last.task, task)) {
+            verdicts.push(TaskVerdict {
+                task: task.clone(),
+                ..last.clone()
+            });
+            continue;
+        }
         if let Some(way) = ways.iter().find(|way| way.service == task.service) {
             let order = Order::new(&plain, asked, index);
             let found = verdict(&order, task, way, asked)?;
@@ -113,14 +121,17 @@ pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, Answe
     Ok(analyse(seen, &asked)?)
 }
 
-/// A task in its set, as two orders of the tasks: its response lies between its
-/// responses in them. It is the last of each.
+/// A task in its set, as three orders of the tasks. It is the last of each, and its
+/// response lies between its responses in `earliest` and `latest`.
 struct Order {
     /// It runs after all tasks of its level.
     latest: Vec<Task>,
     /// It runs before them, and after those above it that take no less than is
     /// analysed, on the same CPU.
     earliest: Vec<Task>,
+    /// It runs after all tasks of its level and above that surely share its CPU and
+    /// take no less than is analysed. What these do not explain has no culprit.
+    certain: Vec<Task>,
     /// Whether it may run on another CPU than tasks that it is analysed with.
     may_be_apart: bool,
 }
@@ -133,9 +144,9 @@ impl Order {
         let above = (0..index).filter(|place| !equals.contains(place));
         let may_move = |place: usize| rank(place).may_move;
         let may_be_apart = |&place: &usize| may_move(place) || may_move(index);
-        let certain = above
-            .clone()
-            .filter(|place| !rank(*place).is_at_most && !may_be_apart(place));
+        let is_certain = |place: &usize| !rank(*place).is_at_most && !may_be_apart(place);
+        let certain_above = above.clone().filter(is_certain);
+        let certain_equals = equals.iter().copied().filter(is_certain);
         let mut least = own;
         if rank(index).is_at_most {
             // Its next job may come later.
@@ -151,10 +162,26 @@ impl Order {
                 .clone()
                 .chain(equals.iter().copied())
                 .any(|place| may_be_apart(&place)),
-            earliest: tasks(&mut certain.into_iter(), least),
+            certain: tasks(&mut certain_above.clone().chain(certain_equals), own),
+            earliest: tasks(&mut certain_above.into_iter(), least),
             latest: tasks(&mut above.chain(equals.iter().copied()), own),
         }
     }
+}
+
+/// Whether the two tasks of a set differ in their names alone. Tasks of one level
+/// follow each other and are analysed with the same others, so that such tasks have the
+/// same verdict.
+fn is_instance(task: &TaskAsked, other: &TaskAsked) -> bool {
+    let parameters = |task: &TaskAsked| {
+        (
+            (task.compute_ns, task.period_ns),
+            (task.deadline_ns, task.blocking_ns),
+            (task.service, task.buffers),
+            task.rank,
+        )
+    };
+    task.rank.level.is_some() && parameters(task) == parameters(other)
 }
 
 /// The other tasks of the level of task `index`.
@@ -251,10 +278,37 @@ fn verdict(
         } else {
             Vec::new()
         },
-        limit: ResponseLimit::of(&plain[index], ideal, (behind_equals, most), way),
+        limit: limit(order, (ideal, behind_equals), most, way)?,
         pseudo: pseudo(plain, index, task, way, asked.permitted)?,
         task: task.clone(),
     })
+}
+
+/// Names the largest part of the response, which is `ideal` without latency and `least`
+/// with it if all tasks of `order.latest` delay the task.
+fn limit(
+    order: &Order,
+    (ideal, least): (f64, f64),
+    most: f64,
+    way: &Runner<'_>,
+) -> Result<ResponseLimit, InputError> {
+    let certain = order.certain.as_slice();
+    let index = certain.len() - 1;
+    let (ideal, least) = if certain.len() == order.latest.len() {
+        (ideal, least)
+    } else {
+        let (least, _) = way.response(certain, index, &way.least, (way.median, 0.0))?;
+        (
+            response_time(certain, index, Supply::default())?.time,
+            least,
+        )
+    };
+    Ok(ResponseLimit::new(
+        &certain[index],
+        ideal,
+        (least, most),
+        way,
+    ))
 }
 
 fn pseudo(

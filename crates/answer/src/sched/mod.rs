@@ -22,13 +22,13 @@ use crate::note::Note;
 pub use build::{analyse, analysed};
 pub use doubt::TaskDoubt;
 pub use file::read_tasks;
-pub use limit::{LargestPart, ResponseLimit};
+pub use limit::{LargestPart, ResponseLimit, UnseenTime};
 pub use rank::{StandIn, TaskRank, TaskRemark};
 pub use rtapp::RtAppError;
 pub use tasks::TasksError;
 
 /// The version of the JSON's layout.
-pub const SCHED_SCHEMA: u32 = 1;
+pub const SCHED_SCHEMA: u32 = 2;
 
 /// A task as it was asked about; highest priority first.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -140,9 +140,8 @@ pub struct TaskVerdict {
     /// waiting then: that stall is at least so long, and no response has a
     /// bound.
     pub waited_ns: Option<Nanos>,
-    /// What takes most of its response as measured (`least_ns`), and how much
-    /// more the recording cannot rule out.
-    #[schemars(with = "String")]
+    /// The largest part of its measured response, and the additional time that the
+    /// recording cannot rule out.
     pub limit: ResponseLimit,
     /// The test with the pseudo worst case, for tasks with buffers.
     pub pseudo: Option<Pseudo>,

@@ -12,7 +12,7 @@ use laggard_analyze::exceedance::{Blackout, Collector, Exceedance};
 use laggard_analyze::qos::{Buffering, failures_of_counts, late_jobs};
 use laggard_answer::qos::{Application, Fitness, MissFigures, MissPolicy, ServiceOutlook, assess};
 use laggard_answer::sched::{
-    LargestPart, SchedQuestion, TaskAsked, TaskRank, TaskVerdict, Verdict, analyse,
+    LargestPart, SchedQuestion, TaskAsked, TaskRank, TaskVerdict, UnseenTime, Verdict, analyse,
 };
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
@@ -455,7 +455,7 @@ fn the_gap_between_two_activations_is_called_a_bound_and_never_a_latency() {
             let work = Nanos::from_ns(compute as u64);
             let what = format!("{compute} by {period}: {}", found.limit);
             assert!(
-                matches!(found.limit.largest, LargestPart::Work(_)),
+                matches!(found.limit.largest, LargestPart::Work { .. }),
                 "{what}"
             );
             assert!(
@@ -467,7 +467,8 @@ fn the_gap_between_two_activations_is_called_a_bound_and_never_a_latency() {
             // Two dithered activations are up to two periods apart.
             let more = found.most_ns.map_or(f64::INFINITY, |most| most - least);
             assert!(more >= 2.0 * period * 0.99, "{what}: {more}");
-            assert_eq!(found.limit.more_ns, Some(more), "{what}");
+            let unseen = UnseenTime::UpTo { time_ns: more };
+            assert_eq!(found.limit.unseen, Some(unseen), "{what}");
         }
     }
 }

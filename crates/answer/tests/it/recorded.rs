@@ -11,7 +11,8 @@ use laggard_answer::compare::{Question, TrialEnd, TrialLook, compare};
 use laggard_answer::forecast::{Horizon, Outcome, UsageSource, forecasts};
 use laggard_answer::qos::{Goal, assess, by_name};
 use laggard_answer::sched::{
-    SchedQuestion, TaskAsked, TaskDoubt, TaskRank, Verdict, analysed, read_tasks,
+    LargestPart, SchedQuestion, TaskAsked, TaskDoubt, TaskRank, TaskVerdict, Verdict, analysed,
+    read_tasks,
 };
 use laggard_answer::show::intervals;
 use laggard_answer::{Ask, Load, loads, open};
@@ -419,7 +420,10 @@ fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
         let report = analysed(&seen[0], &read_tasks(&file).unwrap()).unwrap();
         let tasks = report.tasks.into_iter();
         tasks
-            .map(|task| (task.verdict, task.doubts, report.set.edf_ideal))
+            .map(|task| {
+                let largest = task.limit.largest;
+                (task.verdict, task.doubts, report.set.edf_ideal, largest)
+            })
             .collect::<Vec<_>>()
     };
     let one = r#""cpus" : [1],"#;
@@ -427,14 +431,80 @@ fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
 
     let pinned = verdicts([one, one], [95, 92]);
     assert_eq!((pinned[1].0, pinned[1].2), (Verdict::Misses, Some(false)));
+    assert_eq!(pinned[1].3, LargestPart::Overload);
     for cpus in [[several, several], [one, several], [several, one], ["", ""]] {
         for priorities in [[95, 92], [95, 95]] {
             let found = verdicts(cpus, priorities);
-            let (verdict, doubts, edf) = &found[1];
+            let (verdict, doubts, edf, largest) = &found[1];
             assert_eq!((*verdict, *edf), (Verdict::Unclear, None), "{cpus:?}");
             let is_told = |doubt: &TaskDoubt| matches!(doubt, TaskDoubt::SeveralCpus { .. });
             assert!(doubts.iter().any(is_told), "{cpus:?}: {doubts:?}");
+            assert_eq!(*largest, LargestPart::Work { time_ns: 22e6 }, "{cpus:?}");
         }
+    }
+}
+
+/// Threads of one timer do at most the work that is analysed.
+#[test]
+fn work_that_is_an_upper_limit_is_not_an_overload() {
+    let dir = TempDir::new().unwrap();
+    let seen = read(&[Minute::default().record(dir.path())]);
+    let file = dir.path().join("tasks.json");
+    let task =
+        r#""cpus" : [1], "policy" : "SCHED_FIFO", "priority" : 95, "instance" : 2, "run" : 22000"#;
+    let limits = |timer: &str| {
+        let text = format!(
+            r#"{{ "tasks" : {{ "a" : {{ {task}, "timer" : {{ "ref" : "{timer}", "period" : 40000 }} }} }} }}"#
+        );
+        std::fs::write(&file, text).unwrap();
+        let report = analysed(&seen[0], &read_tasks(&file).unwrap()).unwrap();
+        let tasks = report.tasks.into_iter();
+        tasks.map(|task| task.limit.largest).collect::<Vec<_>>()
+    };
+
+    assert_eq!(limits("unique"), [LargestPart::Overload; 2]);
+    assert_eq!(limits("tick"), [LargestPart::Work { time_ns: 22e6 }; 2]);
+}
+
+/// Instances are analysed once, as one task that has their work.
+#[test]
+fn instances_of_a_task_have_its_verdict() {
+    let dir = TempDir::new().unwrap();
+    let seen = read(&[Minute::default().record(dir.path())]);
+    let file = dir.path().join("tasks.json");
+    let task = |name: &str, instances: usize, priority: u8, run: u32| {
+        format!(
+            r#""{name}" : {{ "cpus" : [1], "policy" : "SCHED_FIFO", "priority" : {priority}, "instance" : {instances},
+            "run" : {run}, "timer" : {{ "ref" : "unique", "period" : 1000000 }} }},"#
+        )
+    };
+    let analysed = |tasks: String| {
+        std::fs::write(&file, format!(r#"{{ "tasks" : {{ {tasks} }} }}"#)).unwrap();
+        analysed(&seen[0], &read_tasks(&file).unwrap()).unwrap()
+    };
+
+    let report = analysed(task("a", 999, 95, 500) + &task("b", 1, 92, 300));
+    let single = analysed(task("a", 1, 95, 499_500) + &task("b", 1, 92, 300));
+
+    assert_eq!(report.tasks.len(), 1_000);
+    assert_eq!(report.tasks[998].task.name, "a-998");
+    assert!((report.set.utilization - 0.4998).abs() < 1e-9);
+    let (first, last) = (&report.tasks[0], &report.tasks[998]);
+    assert_eq!(
+        (first.least_ns, first.most_ns),
+        (last.least_ns, last.most_ns)
+    );
+    assert_eq!(first.ideal_ns, Some(499_500_000.0));
+    let responses = |task: &TaskVerdict| [task.ideal_ns, task.least_ns, task.most_ns];
+    for (response, expected) in responses(&report.tasks[999])
+        .into_iter()
+        .zip(responses(&single.tasks[1]))
+    {
+        let (response, expected) = (response.unwrap(), expected.unwrap());
+        assert!(
+            (response - expected).abs() < 1.0,
+            "{response}, not {expected}"
+        );
     }
 }
 
