@@ -1,35 +1,24 @@
 //! `laggard-fleet`: answers over the recordings of many machines.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use laggard_fleet::args::Args;
 use laggard_fleet::{Exit, answer};
+use laggard_ship::console;
 
 fn main() -> ExitCode {
-    match answer(&Args::parse()) {
-        Ok((text, exit)) => {
-            let mut out = std::io::stdout().lock();
-            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-                // Whoever reads may have read enough.
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    failed(&error.into())
-                }
-                _ => match exit {
-                    Exit::Whole => ExitCode::SUCCESS,
-                    Exit::Partial => ExitCode::from(3),
-                },
-            }
-        }
-        Err(error) => failed(&error),
+    let args = match console::parse::<Args>() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    let answered = console::check_output().and_then(|()| answer(&args));
+    let printed = answered.and_then(|(text, exit)| {
+        console::print(&text)?;
+        Ok(exit)
+    });
+    match printed {
+        Ok(Exit::Whole) => ExitCode::SUCCESS,
+        Ok(Exit::Partial) => ExitCode::from(3),
+        Err(error) => console::fail("laggard-fleet", &error),
     }
-}
-
-fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!(
-        "laggard-fleet: {}",
-        laggard_model::printable_error(&format!("{error:#}"))
-    );
-    ExitCode::from(2)
 }

@@ -23,10 +23,20 @@ pub fn read_text(file: &Path) -> io::Result<String> {
 /// # Errors
 /// As [`read_text`], of any bytes.
 pub fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
+    read_all(open(file)?)
+}
+
+/// Reads a small regular file that a person wrote.
+///
+/// # Errors
+/// As [`open_regular`], or if the file has more than 16 MiB.
+pub fn read_regular(file: &Path) -> io::Result<Vec<u8>> {
+    read_all(open_regular(file)?)
+}
+
+fn read_all(file: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open(file)?
-        .take(MAX_TEXT_BYTES + 1)
-        .read_to_end(&mut bytes)?;
+    let read = file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes)?;
     if read as u64 > MAX_TEXT_BYTES {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
@@ -168,5 +178,6 @@ mod tests {
         writer.join().unwrap();
         assert!(open_regular(&pipe).is_err());
         assert!(open_regular(Path::new("/dev/null")).is_err());
+        assert!(read_regular(&pipe).is_err());
     }
 }

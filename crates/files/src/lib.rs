@@ -5,7 +5,7 @@
 //! [`LogFile`]. A recording is a directory and is written through an [`OpenDir`]. A
 //! change of the host that outlives this program has a `PutBack`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod access;
@@ -19,6 +19,8 @@ mod input;
 mod part;
 #[cfg(unix)]
 mod put_back;
+#[cfg(target_os = "linux")]
+mod streams;
 mod system;
 #[cfg(all(test, unix))]
 mod tests;
@@ -35,7 +37,9 @@ pub use ending::endings;
 #[cfg(not(unix))]
 pub use ending::set_ending_watch;
 pub use file::{LogFile, NewFile, OutputFile, check, write};
-pub use input::{open_regular, read_bytes, read_text};
+pub use input::{open_regular, read_bytes, read_regular, read_text};
 #[cfg(unix)]
 pub use put_back::PutBack;
+#[cfg(target_os = "linux")]
+pub use streams::output_was_closed;
 pub use unfinished::{AtSignal, Removal, Unfinished};

@@ -1,6 +1,6 @@
 //! A recording of this machine that has ended, and what is in its folder.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -100,7 +100,7 @@ fn small(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
         LARGEST_MANIFEST >> 20
     );
     let mut bytes = Vec::new();
-    let file = File::open(path).with_context(read)?;
+    let file = laggard_files::open_regular(path).with_context(read)?;
     file.take(LARGEST_MANIFEST)
         .read_to_end(&mut bytes)
         .with_context(read)?;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
+pub mod console;
 pub mod fetch;
 pub mod figures;
 mod finished;

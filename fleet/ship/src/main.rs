@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Parser;
-use laggard_model::{Nanos, printable_error};
-use laggard_ship::{Bucket, fetch, ship};
+use laggard_model::Nanos;
+use laggard_ship::{Bucket, console, fetch, ship};
 
 /// Send the finished recordings of this machine to an object store, or fetch those
 /// of all machines from one
@@ -56,14 +55,14 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    let args = match console::parse::<Args>() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(3),
-        Err(error) => {
-            let said = format!("{error:#}");
-            eprintln!("laggard-ship: {}", printable_error(&said));
-            ExitCode::from(2)
-        }
+        Err(error) => console::fail("laggard-ship", &error),
     }
 }
 
@@ -88,8 +87,9 @@ fn send(dir: &Path, bucket: &Bucket, follow: bool, every: Duration) -> anyhow::R
     if follow {
         match ship::follow(bucket, dir, every, |round| say(&round.text()))? {}
     }
+    console::check_output()?;
     let round = ship::round(bucket, dir, &mut BTreeSet::new())?;
-    say_last(&round.text())?;
+    console::print(&round.text())?;
     Ok(round.is_whole())
 }
 
@@ -97,19 +97,10 @@ fn fetched(bucket: &Bucket, dir: &Path, follow: bool, every: Duration) -> anyhow
     if follow {
         fetch::follow(bucket, dir, every, |round| say(&round.text()));
     }
+    console::check_output()?;
     let round = fetch::fetch(bucket, dir)?;
-    say_last(&round.text())?;
+    console::print(&round.text())?;
     Ok(round.is_whole())
-}
-
-/// Prints what was done. A reader that has gone away is no error, a full disk is.
-fn say_last(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).context("write to standard output")
-        }
-        _ => Ok(()),
-    }
 }
 
 fn say(text: &str) {

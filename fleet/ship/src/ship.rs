@@ -274,7 +274,7 @@ async fn put(bucket: &Bucket, key: &Key, dir: &Path, part: &Part) -> Result<(), 
         Failed::Here(anyhow::Error::new(error).context(format!("read `{}`", path.display())))
     };
     let refused = |error| refused("write", &bucket.url(key), &error);
-    let mut file = File::open(&path).map_err(here)?;
+    let mut file = laggard_files::open_regular(&path).map_err(here)?;
     let first = piece(&mut file).map_err(here)?;
     let mut sent = first.len() as u64;
     if first.len() < PIECE {

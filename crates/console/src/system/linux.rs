@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
-pub use laggard_files::endings;
+pub use laggard_files::{endings, output_was_closed};
 use laggard_measure::linux;
-pub use laggard_measure::linux::output_was_closed;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 

@@ -33,7 +33,6 @@ mod sleeper;
 mod soft;
 mod starvation;
 mod statistics;
-mod streams;
 mod thread;
 pub mod threads;
 mod timerlat;
@@ -59,7 +58,6 @@ pub use inherited::{become_normal, inherited};
 pub use memory::{OutOfMemory, ReportingAllocator, end_in_order, has_room, is_short, ran_out};
 pub use probe::LinuxProbe;
 pub use starvation::{StarvationTrial, try_starvation};
-pub use streams::output_was_closed;
 pub use threads::BackendChoice;
 pub use unneeded::let_stack_go;
 

@@ -5,6 +5,11 @@
 //! redirection to `/dev/null`, not even by its flags: Python's `DEVNULL` and daemon(3) also open
 //! it for reading and writing. The check therefore runs before the runtime.
 
+#![expect(
+    unsafe_code,
+    reason = "only code that runs before Rust's runtime can see the closed stream"
+)]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static OUTPUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
