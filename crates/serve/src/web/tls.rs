@@ -25,8 +25,9 @@ pub(super) fn server(settings: &TlsSettings) -> anyhow::Result<Arc<ServerConfig>
     };
     let own = certificates(&settings.cert_file)?;
     let shown = settings.key_file.display();
-    let key = PrivateKeyDer::from_pem_file(&settings.key_file)
-        .with_context(|| format!("read a private key (PEM) from `{shown}`"))?;
+    let context = || format!("read a private key (PEM) from `{shown}`");
+    let text = laggard_files::read_regular(&settings.key_file).with_context(context)?;
+    let key = PrivateKeyDer::from_pem_slice(&text).with_context(context)?;
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
         .context("choose versions of TLS")?;
@@ -76,9 +77,8 @@ fn verifier(
 
 fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let context = || format!("read certificates (PEM) from `{}`", file.display());
-    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file)
-        .with_context(context)?
-        .collect();
+    let text = laggard_files::read_regular(file).with_context(context)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = found.with_context(context)?;
     ensure!(
         !found.is_empty(),

@@ -252,6 +252,76 @@ fn prometheus_scrapes_by_tls_with_a_password() {
     }
 }
 
+/// Makes a pipe to which nobody writes, in place of a file.
+fn make_pipe(path: &Path) {
+    let _ = fs::remove_file(path);
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+/// To open such a pipe waits for ever, and with it every client.
+#[test]
+fn files_of_tls_that_are_pipes_or_devices_are_refused() {
+    if !has(&["openssl", "curl"]) {
+        return;
+    }
+    let web =
+        format!("{TLS}  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: ca.crt\n");
+    let made = || {
+        let dir = TempDir::new().unwrap();
+        certificate(dir.path(), "own");
+        certificate(dir.path(), "ca");
+        dir
+    };
+    for file in ["own.crt", "own.key", "ca.crt"] {
+        for device in [None, Some("/dev/zero")] {
+            let dir = made();
+            match device {
+                None => make_pipe(&dir.path().join(file)),
+                Some(device) => {
+                    fs::remove_file(dir.path().join(file)).unwrap();
+                    std::os::unix::fs::symlink(device, dir.path().join(file)).unwrap();
+                }
+            }
+            fs::write(dir.path().join("script.toml"), SCRIPT).unwrap();
+            fs::write(dir.path().join("web.yml"), &web).unwrap();
+            let child = Command::new(env!("CARGO_BIN_EXE_laggard-serve"))
+                .args(["--listen=127.0.0.1:0", "--backend=fake:script.toml"])
+                .arg("--web-config=web.yml")
+                .current_dir(dir.path())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn();
+            let mut running = Running(child.unwrap());
+            let begin = Instant::now();
+            let status = loop {
+                if let Some(status) = running.0.try_wait().unwrap() {
+                    break status;
+                }
+                assert!(begin.elapsed() < DEADLINE, "{file} is waited for");
+                sleep(Duration::from_millis(20));
+            };
+            let mut said = String::new();
+            let mut stderr = running.0.stderr.take().unwrap();
+            stderr.read_to_string(&mut said).unwrap();
+
+            assert_eq!(status.code(), Some(2), "{file}: {said}");
+            let is_named = said.contains(file) && said.contains("not a regular file");
+            assert!(is_named, "{file}: {said}");
+        }
+    }
+
+    let dir = made();
+    let (_running, address) = serve(dir.path(), &web);
+    fs::copy(dir.path().join("own.crt"), dir.path().join("known.crt")).unwrap();
+    let status = || status(dir.path(), &address, &["--cacert", "known.crt"]);
+    assert_eq!(status(), 200);
+    make_pipe(&dir.path().join("own.crt"));
+    // Looked at again, and answered as before.
+    sleep(Duration::from_secs(11));
+    assert_eq!(status(), 200);
+}
+
 #[test]
 fn other_machines_are_answered_where_strangers_are_turned_away() {
     if !has(&["openssl"]) {
