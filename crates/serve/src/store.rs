@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use laggard_record::{Destination, Recorder};
 use nix::fcntl::OFlag;
+use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 use nix::unistd::geteuid;
 
 use super::early_end::{EarlyEnd, EarlyEndRequest};
@@ -98,6 +99,20 @@ impl HeldDir {
     }
 }
 
+impl HeldDir {
+    /// Whether `dir` is on the file system of this directory, which was mounted again: that
+    /// keeps its identity and the inode of the lock file. A lock file below the mount point
+    /// or on another disk is another one, although its inode can have the same number.
+    fn is_mounted_again(&self, dir: &Path) -> bool {
+        let lock = fs::symlink_metadata(dir.join(LOCK)).ok();
+        let held_lock = self.lock.metadata().ok();
+        let inode = |lock: Option<fs::Metadata>| lock.map(|lock| lock.ino());
+        let system = |disk: nix::Result<Statvfs>| disk.ok().map(|disk| disk.filesystem_id());
+        let is_same_lock = inode(lock) == inode(held_lock);
+        is_same_lock && system(statvfs(dir)) == system(fstatvfs(&self.dir))
+    }
+}
+
 /// Makes and locks the file that marks a store in use.
 fn locked_file(dir: &Path) -> anyhow::Result<File> {
     let shown = dir.display();
@@ -175,12 +190,8 @@ impl Store {
                          remove it"
                     );
                 }
-                // A file system that was mounted again keeps the inode of the lock file. A lock
-                // file below the mount point is another one.
-                let lock = fs::symlink_metadata(self.dir.join(LOCK)).map(|lock| lock.ino());
-                let held_lock = held.lock.metadata().map(|lock| lock.ino());
                 ensure!(
-                    target.dev() == device || lock.ok() == held_lock.ok(),
+                    target.dev() == device || held.is_mounted_again(&self.dir),
                     "the store `{shown}` is on another file system now; mount the one that it was \
                      on, or restart laggard"
                 );
@@ -374,7 +385,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Bytes that this user can still write to the file system of `dir`.
 fn free_bytes(dir: &Path) -> nix::Result<u64> {
-    let disk = nix::sys::statvfs::statvfs(dir)?;
+    let disk = statvfs(dir)?;
     Ok(disk.blocks_available() * disk.fragment_size())
 }
 
