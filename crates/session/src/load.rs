@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_measure::linux;
 use laggard_model::text::rough_time;
@@ -39,6 +39,9 @@ struct Stops {
     is_reported: bool,
 }
 
+/// Reason in the manifest for a load that never ran.
+const NOT_STARTED: &str = "not started, because a signal had ended the measurement";
+
 impl Meanwhile {
     /// Launches the requested load. It waits for the start, and is set up if it is one of
     /// laggard's.
@@ -74,6 +77,16 @@ impl Meanwhile {
                 (run, Launch::new(words.clone()).output(Output::Null).told())
             }
         };
+        if interrupted.load(Ordering::Relaxed) {
+            // A load that starts now delays the end.
+            return Ok(Self {
+                run: Some(LoadRun {
+                    ended: Some(NOT_STARTED.into()),
+                    ..run
+                }),
+                ..Self::default()
+            });
+        }
         let launch = launch
             .open_files(linux::usual_descriptors())
             .user(plan.load_user);
@@ -131,11 +144,15 @@ impl Meanwhile {
         self.failure.clone()
     }
 
-    /// Starts the load at `now`, unless it has started.
-    pub(crate) fn begin(&mut self, now: Nanos) {
+    /// Starts the load at `now`, unless it has started or the measurement was interrupted.
+    pub(crate) fn begin(&mut self, now: Nanos, interrupted: &AtomicBool) {
         let (Some(process), Some(run)) = (&mut self.process, &mut self.run) else {
             return;
         };
+        if !self.has_started && interrupted.load(Ordering::Relaxed) {
+            run.ended.get_or_insert_with(|| NOT_STARTED.into());
+            return;
+        }
         // Stops before its start are not reported.
         process.halt();
         if !std::mem::replace(&mut self.has_started, true) {

@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
             let left = start.saturating_sub(self.probe.now());
             self.probe.pause(left.into());
         }
-        self.meanwhile.begin(self.probe.now());
+        self.meanwhile.begin(self.probe.now(), self.interrupted);
         watchers.begun(start);
         self.manifest.clock.start_ns = start;
         self.manifest.load = self.meanwhile.run();

@@ -36,7 +36,7 @@ impl Meanwhile {
         None
     }
 
-    pub(crate) const fn begin(&mut self, _: Nanos) {}
+    pub(crate) const fn begin(&mut self, _: Nanos, _: &AtomicBool) {}
 
     pub(crate) const fn run(&self) -> Option<LoadRun> {
         None

@@ -1,7 +1,7 @@
 //! Sessions of a script, which need no rights, and their watchers.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -234,6 +234,31 @@ fn signal(process: u32, name: &str) {
     let args = ["-s", name, &process.to_string()];
     let status = std::process::Command::new("kill").args(args).status();
     assert!(status.unwrap().success());
+}
+
+/// A load that starts after the signal takes the CPU from the end of the measurement: it
+/// took 4 s and longer.
+#[test]
+fn no_load_is_started_after_a_signal() {
+    for is_before in [true, false] {
+        let dir = TempDir::new().unwrap();
+        let to = dir.path().join("r.laggard");
+        let interrupted = AtomicBool::new(is_before);
+
+        let session = Session::ready(&beside_sleep(&dir, &to), &interrupted).unwrap();
+        interrupted.store(true, Ordering::Relaxed);
+        session.run(&mut []).unwrap();
+
+        let load = Recording::open(&to).unwrap().manifest().load.clone();
+        let load = load.unwrap();
+        assert_eq!((load.name.as_str(), load.begun_ns), ("sh", None));
+        assert!(load.ended.unwrap().starts_with("not started"));
+        assert_eq!(
+            number(&dir),
+            None,
+            "before the session was ready: {is_before}"
+        );
+    }
 }
 
 /// Events of the load between the sessions are not reported by the later one.
