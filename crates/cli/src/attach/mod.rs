@@ -38,6 +38,8 @@ use looks::{AttachLooks, BETWEEN_LOOKS};
 use recording::AttachRecording;
 
 pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
+    // A closed standard output would lose the result.
+    pipe::stdout()?;
     let asked = asked(args)?;
     let shortest = Nanos::from(BETWEEN_LOOKS);
     if let Some(every) = args.every.filter(|&every| every < shortest) {

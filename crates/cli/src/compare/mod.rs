@@ -58,6 +58,8 @@ pub(crate) fn compare_and(
         load_may_differ: !args.run.is_empty() || args.factor == Some(FactorArg::Load),
     };
     if is_made {
+        // A closed standard output would lose the result.
+        pipe::stdout()?;
         made::make(args, &question, |report| {
             show(args, report)?;
             then(report);

@@ -28,6 +28,8 @@ const RESULT: &str = "rehearsal.json";
 pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     let wanted = RehearsedTasks::read(args)?;
     wanted.set.check()?;
+    // A closed standard output would lose the result.
+    pipe::stdout()?;
     let interrupted = measuring::interruption()?;
     if args.count_only {
         return count_only(args, &wanted.set, &interrupted);

@@ -95,6 +95,41 @@ fn a_full_disk_leaves_the_old_file_and_says_so() {
     held.unwrap();
 }
 
+/// They measured for the whole time, and then could not print the result.
+#[test]
+fn closed_standard_output_is_an_error_before_measuring() {
+    let dir = TempDir::new().unwrap();
+    let task = "[[task]]\nname = \"a\"\nperiod = \"10ms\"\ncompute = \"1ms\"\n";
+    std::fs::write(dir.path().join("tasks.toml"), task).unwrap();
+    for words in [
+        "timers --duration=1h",
+        "switch --duration=1h",
+        "rtos --duration=1h",
+        "attach $$ --duration=1h",
+        "rehearse tasks.toml --duration=1h",
+        "compare --run 'sleep 1' --run 'sleep 2' --each=1h",
+    ] {
+        let line = format!("timeout 60 \"$L\" {words} >&-");
+        let output = Command::new("sh")
+            .args(["-c", &line])
+            .env("L", assert_cmd::cargo::cargo_bin("laggard"))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(
+            said.contains("standard output is closed"),
+            "{words}: {said}"
+        );
+        assert!(
+            std::fs::read_dir(dir.path()).unwrap().count() == 1,
+            "{words}"
+        );
+    }
+}
+
 /// The commands that print, and what standard output can be.
 #[test]
 fn output_that_cannot_be_printed_is_an_error_and_a_closed_pipe_is_none() {
