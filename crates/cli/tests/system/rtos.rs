@@ -499,6 +499,67 @@ fn arguments_out_of_range_are_refused_with_the_range() {
     }
 }
 
+/// They were started and stopped one by one, which took up to 5 s.
+#[test]
+fn no_load_is_started_after_a_signal() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    // A load may run as the user that called `sudo`.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let marker = |name: &str| dir.path().join(format!("{name}-ran"));
+    let load = |name: &str| {
+        let recipe = format!(
+            r#"
+name = "{name}"
+about = "leaves a file"
+order = "together"
+unit = "times"
+[[step]]
+name = "{name}"
+command = "touch {}; sleep 0.1; echo 1"
+work = "output"
+"#,
+            marker(name).display()
+        );
+        let path = dir.path().join(format!("{name}.toml"));
+        fs::write(&path, recipe).unwrap();
+        path.display().to_string()
+    };
+    let loads = format!("--loads=idle,{},{}", load("first"), load("second"));
+    let mut child = rtos(&["--only=bounded", "--duration=60s", &loads, "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The test of the load that runs first takes 60 s.
+    let mut said = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.contains("Ctrl-C ends the test"), "{said}");
+    sleep(Duration::from_secs(2));
+    let is_over = child.try_wait().unwrap().is_some();
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-s", "INT", &id]).status();
+
+    let output = child.wait_with_output().unwrap();
+
+    let report = report(&output);
+    if is_over {
+        println!("skipped: {}", report["rows"][0]["absences"][0]);
+        return;
+    }
+    assert!(sent.unwrap().success());
+    assert_eq!(
+        report["rows"].as_array().map(Vec::len),
+        Some(0),
+        "{report:#}"
+    );
+    for name in ["first", "second"] {
+        assert!(!marker(name).exists(), "{name} was started");
+    }
+}
+
 #[test]
 fn an_interrupted_run_lists_the_tests_that_did_not_run() {
     let _alone = alone();
