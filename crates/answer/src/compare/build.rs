@@ -93,7 +93,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         side.sort_by(|one, other| began(one.manifest()).cmp(&began(other.manifest())));
     }
     let sides = [&*first, &*second];
-    let order = order(sides);
+    let order = order(sides, question.seed.is_some());
     let mut loads = Vec::new();
     for side in sides {
         loads.push(load(side, question.threads)?);
@@ -169,8 +169,8 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     Ok(report)
 }
 
-/// The order in which the recordings of both sides were made.
-fn order(sides: [&[Recording]; 2]) -> RecordingOrder {
+/// Returns the order in which the recordings of both sides were made.
+fn order(sides: [&[Recording]; 2], is_drawn: bool) -> RecordingOrder {
     let of_side = |(side, all): (usize, &[Recording])| {
         let starts = all.iter().map(|one| began(one.manifest()));
         let starts: Vec<_> = starts
@@ -180,7 +180,12 @@ fn order(sides: [&[Recording]; 2]) -> RecordingOrder {
     };
     let mut all: Vec<_> = sides.into_iter().enumerate().flat_map(of_side).collect();
     all.sort();
-    RecordingOrder::new(all.into_iter().map(|(_, _, side)| side).collect())
+    let sides = all.into_iter().map(|(_, _, side)| side).collect();
+    if is_drawn {
+        RecordingOrder::from_drawn(sides)
+    } else {
+        RecordingOrder::new(sides)
+    }
 }
 
 /// A letter for each recording.
