@@ -136,6 +136,43 @@ fn run_with_the_longest_covered_stalls_is_rarely_called_met() {
     }
 }
 
+/// The answer covers a burst of short stalls that make as many wakeups late together as
+/// one stall of the longest length.
+#[test]
+fn bursts_as_large_as_the_longest_stall_are_seldom_called_met() {
+    /// Stalls in a burst.
+    const STALLS: usize = 10;
+    let longest = 0.2;
+    let size = PROBE.wakeups(longest * 1e9);
+    // Time between two stalls of a burst, s.
+    for apart in [0.05, 2.0, 30.0] {
+        for expected in [0.3, 1.0, 2.9, 10.0] {
+            let bursts = Stalls {
+                expected,
+                mean: 0.0,
+            };
+            let within = (0..RUNS).filter(|&seed| {
+                let stalls = |burst: &Event| {
+                    let begin = burst.at;
+                    (0..STALLS).map(move |stall| Event {
+                        // A burst that goes on after the run began before another.
+                        at: (begin + apart * stall as f64) % SPAN,
+                        size: size / STALLS as f64,
+                    })
+                };
+                let mut events: Vec<Event> = bursts.events(seed).iter().flat_map(stalls).collect();
+                events.sort_by(|one, other| one.at.total_cmp(&other.at));
+                let seen = tallied(&events, SPAN, longest);
+                let found = against_limit(&seen, expected * size, 0.95).unwrap();
+                found.verdict == LimitVerdict::Within
+            });
+            let within = within.count() as f64 / RUNS as f64;
+            eprintln!("{expected} bursts, stalls {apart} s apart: within {within:.4}");
+            assert!(within <= MAX_WRONG, "{expected}, {apart}: {within}");
+        }
+    }
+}
+
 /// Returns the first verdict on a run at its limit, with a look at each doubling, at
 /// `confidence`.
 fn first_verdict(stalls: Stalls, longest: f64, seed: u64, confidence: f64) -> LimitVerdict {

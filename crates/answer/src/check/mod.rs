@@ -111,8 +111,9 @@ pub struct CheckedRow {
     /// recording in which no wakeup was late cannot exclude longer ones. Only of a share;
     /// absent if it is not met for any stall.
     pub holds_to_ns: Option<f64>,
-    /// Number of events in a burst up to which the recordings show that a mean time is
-    /// met; absent of a share, and if it is not met for any burst.
+    /// Number of events in a burst up to which the recordings show that a share or a mean
+    /// time is met: late wakeups of a share, together in all stalls of the burst. Absent if
+    /// it is not met for any burst.
     pub holds_to_burst: Option<f64>,
     /// That in plain words.
     pub sentence: String,

@@ -47,6 +47,7 @@ impl Checking<'_> {
         checked.longest_stall_ns = longest;
         let holds_to = found.holds_to.filter(|_| longest.is_some());
         checked.holds_to_ns = holds_to.map(|size| late.stall.length_ns(size));
+        checked.holds_to_burst = holds_to;
         let count = CountAndLimit {
             seen,
             found,

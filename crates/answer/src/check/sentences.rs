@@ -95,14 +95,24 @@ pub(super) fn share(row: &CheckedRow, limit: Nanos, samples: f64) -> String {
     ) + &stalls(row)
 }
 
-/// Length of stalls up to which a share is met.
+/// Length of a stall, and size of a burst of shorter ones, up to which a share is met.
 fn stalls(row: &CheckedRow) -> String {
-    match (row.verdict, row.holds_to_ns) {
-        (CheckVerdict::Met, Some(longest)) => {
-            format!("; holds for stalls of up to {}", every_down(longest))
-        }
-        _ => String::new(),
+    if row.verdict != CheckVerdict::Met {
+        return String::new();
     }
+    let stall = row
+        .holds_to_ns
+        .map(|longest| format!("; holds for stalls of up to {}", every_down(longest)));
+    let burst = row
+        .holds_to_burst
+        .filter(|burst| *burst >= 2.0)
+        .map(|burst| {
+            format!(
+                ", and bursts of stalls with up to {} late wakeups",
+                number(burst.floor())
+            )
+        });
+    stall.map_or_else(String::new, |stall| stall + &burst.unwrap_or_default())
 }
 
 /// Number of events in a burst up to which a mean time is met, if no event was seen:
