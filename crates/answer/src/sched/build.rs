@@ -236,7 +236,7 @@ fn verdict(
     let at_most = (way.ordinary, way.unseen);
     let (mut most, _) = way.response(plain, index, &way.most, at_most)?;
     let (mut rated, until) = way.response(plain, index, &way.rated.envelope, at_most)?;
-    if way.not_kept.is_some() {
+    if way.not_kept.is_some() || way.is_all_zero {
         (most, rated) = (f64::INFINITY, f64::INFINITY);
     }
     let doubts = doubts(&Found {
@@ -333,6 +333,7 @@ fn pseudo(
         .map_or(0.0, ns);
     let peaks = peaks_of(&way.observations(), horizon)?;
     let (rare, rare_from) = match return_level(&peaks, horizon, &LevelSettings::default()) {
+        _ if way.is_all_zero => (0.0, RareFrom::AllZero),
         Ok(level) => (level.interval.high, RareFrom::Level(permitted)),
         Err(_) => (largest, RareFrom::LargestSeen(permitted)),
     };
@@ -346,8 +347,8 @@ fn pseudo(
         rare_from,
         ordinary_ns: ordinary,
         pseudo_worst_case_ns: budget.pseudo_worst_case()?,
-        amortised_passes: amortized_test(plain, index, budget)?.passes(),
-        exact_passes: exact_test(plain, index, budget)?.passes(),
+        amortised_passes: !way.is_all_zero && amortized_test(plain, index, budget)?.passes(),
+        exact_passes: !way.is_all_zero && exact_test(plain, index, budget)?.passes(),
     }))
 }
 
@@ -370,7 +371,8 @@ fn set(plain: &[Task], ways: &[Runner<'_>]) -> Result<SetVerdict, InputError> {
         ..Supply::default()
     };
     let late = released_late(plain, ordinary);
-    let all_kept = ways.iter().all(|way| way.not_kept.is_none());
+    let is_bounded = |way: &Runner<'_>| way.not_kept.is_none() && !way.is_all_zero;
+    let all_kept = ways.iter().all(is_bounded);
     Ok(SetVerdict {
         utilization: utilization(plain),
         utilization_bound: utilization_bound(plain.len()),

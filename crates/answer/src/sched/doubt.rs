@@ -25,6 +25,8 @@ pub enum TaskDoubt {
         /// For so long by then.
         waited: Nanos,
     },
+    /// Every latency was 0 ns, so that no latency is bounded.
+    AllZero,
     /// When latencies came was not kept; the histogram has them.
     NotKept {
         /// Those up to this.
@@ -117,6 +119,9 @@ pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
             is_tail: recordings.any(|seen| seen.plan.keep == Keep::Tail),
         }];
     }
+    if found.way.is_all_zero {
+        return vec![TaskDoubt::AllZero];
+    }
     let mut doubts = Vec::new();
     let not_measured = |stand_in: StandIn| TaskDoubt::NotMeasured {
         wanted: stand_in.wanted,
@@ -182,6 +187,9 @@ impl Display for TaskDoubt {
                 "it was still waiting when measuring ended, for {} by then, and how long in the end is not known: record \
                  until it has run",
                 Unit::Auto.write_nanos(waited)
+            ),
+            Self::AllZero => f.write_str(
+                "every latency was 0 ns, so that no bound is known; record with a clock that is fine enough",
             ),
             Self::NotKept {
                 floor,

@@ -174,6 +174,8 @@ pub enum RareFrom {
     LargestSeen(Nanos),
     /// A stall that had not ended when measuring did.
     Waiting,
+    /// Every latency was 0 ns, so that no latency is bounded.
+    AllZero,
 }
 
 impl Display for RareFrom {
@@ -191,6 +193,9 @@ impl Display for RareFrom {
             ),
             Self::Waiting => {
                 f.write_str("at least: a stall had not ended when measuring did, so no test passes")
+            }
+            Self::AllZero => {
+                f.write_str("every latency was 0 ns, so no bound is known and no test passes")
             }
         }
     }

@@ -38,6 +38,8 @@ pub(super) struct Runner<'a> {
     pub(super) unseen: f64,
     /// Blackouts that came with latencies up to this were not kept.
     pub(super) not_kept: Option<Nanos>,
+    /// Whether every latency was 0 ns, which shows no upper bound of any.
+    pub(super) is_all_zero: bool,
     /// The largest interrupt latency, and of each later stage, added up.
     pub(super) parts: (f64, f64),
 }
@@ -93,6 +95,9 @@ impl<'a> Runner<'a> {
                 .fold(0.0, f64::max),
         );
         let parts = parts(&selection.groups, seen);
+        let is_all_zero = selection
+            .histograms()
+            .all(|latencies| latencies.max().is_none_or(|max| max == Nanos::ZERO));
         let cpus: Vec<CpuBlackouts<'_>> = streams
             .iter()
             .zip(&outer)
@@ -111,6 +116,7 @@ impl<'a> Runner<'a> {
             longest,
             unseen,
             not_kept: selection.floor().filter(|&floor| floor > median + part),
+            is_all_zero,
             parts,
             seen: selection,
         })

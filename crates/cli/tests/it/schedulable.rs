@@ -59,9 +59,12 @@ fn a_constant_latency_delays_a_task_by_itself_and_by_nothing_else() {
     assert_eq!(ns(short, "least_ns"), 60_000.0 + 18_851.0);
     assert_eq!((&short["verdict"], code), (&"unclear".into(), Some(1)));
     assert!(doubts(short).contains("record with `--period"), "{short}");
-    let limit = short["limit"].as_str().unwrap();
-    assert!(limit.starts_with("its own work, "), "{limit}");
-    assert!(limit.contains("a bound, not a measurement"), "{limit}");
+    let limit = &short["limit"];
+    assert_eq!(
+        (&limit["kind"], ns(limit, "time_ns")),
+        (&"work".into(), 60_000.0)
+    );
+    assert_eq!(limit["unseen"]["kind"], "up_to", "{limit}");
     // The other's work takes 190 of these 790 ms.
     let (ideal, most) = (ns(long, "ideal_ns"), ns(long, "most_ns"));
     assert_eq!(ns(long, "least_ns"), ideal + 18_851.0);
@@ -179,6 +182,29 @@ fn a_recording_of_the_tail_answers_as_the_whole_one_or_does_not_tell() {
             }
         }
     }
+}
+
+/// It met every deadline, with a rare latency of 0 ns.
+#[test]
+fn recording_in_which_every_latency_is_zero_shows_no_deadline_met() {
+    let dir = TempDir::new().unwrap();
+    let zero = "period_ns = 1000000\n[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\nsteps = [[[\"user\", 0]]]\n";
+    recorded(&dir, "r", zero, &["--duration=20s"]);
+    let tasks = format!("permitted = \"5s\"\n{TIGHT}buffers = 3\n");
+
+    let (found, code) = sched(&dir, "r", &tasks);
+
+    let task = &found["tasks"][0];
+    assert_eq!((&task["verdict"], code), (&"unclear".into(), Some(1)));
+    assert!(doubts(task).contains("every latency was 0 ns"), "{task}");
+    assert_eq!(task["most_ns"], Value::Null, "{task}");
+    let pseudo = &task["pseudo"];
+    assert_eq!(
+        (&pseudo["exact_passes"], &pseudo["amortised_passes"]),
+        (&false.into(), &false.into()),
+        "{pseudo}"
+    );
+    assert_eq!(found["set"]["edf"], Value::Null, "{found}");
 }
 
 /// The answer about a task set in an rt-app file.
