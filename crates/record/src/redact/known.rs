@@ -163,52 +163,78 @@ const OPTIONS: &str = "acpi amd_pstate apparmor audit cgroup_disable clocksource
     workqueue.power_efficient";
 
 /// Words of laggard's sentences, and of the system's error messages.
-const WORDS: &str = "a about above absolute activation activations add address address-space \
-    after again all allocate allowed allows alone already an and another any apart are argument \
-    around as ask asked at attach available awake back bad batch's be because before began begin \
-    being belongs below beyond blk boot bpf broken btf built busy but by can cannot cgroup check \
-    checked checks choose chosen clock clocks close code collector column columns command compare \
-    component connection container context control copy core costs could count counted counters \
-    cpu cpus cpuset create created cycles damaged dearer debugger deferred delays denied \
-    descriptor descriptors device did differ directory disabled disk distributions dither do \
-    doctor does due dumped each early ebpf else elsewhere empty enabled enables encoded end ended \
-    ends enlarge entity entry episodes error errors events every exceeded exist exists exit \
-    expire expired expiries expiry explained failed fault faults few fewer figures file files \
-    fill filter first flight folder for found free from frozen full function function_graph give \
-    given gives group groups had handler handlers hang hard has have here holds how \
-    hrtimer_cancel hrtimer_expire_entry hrtimer_expire_exit hrtimer_init hrtimer_start hwlat \
-    hypervisor i/o if in information input/output install instead interrupt interrupted \
-    interrupts into invalid io irq irq_handler_entry irq_handler_exit irq_vectors irqsoff is it \
-    its itself join keep kept kernel kernel's kernels killed killed: kinds known kthread lacks \
-    laggard laggard's large larger late latencies latency layout learn least leave left length \
-    let lift limit limited line lines link links list lists little load load's loaded local \
-    local_timer_entry local_timer_exit lock lockdown locked log long longer look looked loops \
-    lost lower machine made makes manifest many map mapped maps max may meanwhile measure \
-    measured measurement measures measuring memory missing module more most mount move moved \
-    moves much must name named namespace need needs neither newer next nmi no nobody none nop nor \
-    normal not nothing object of off offline on once one online only open operation or ordinary \
-    os osnoise other others out output outside over own page panicked partly pass path per perf \
-    performance period permission permissions permitted please pmu policy preempt preemptirqsoff \
-    preemptoff present priority privileges proc process process's processors program program's \
-    programs put queue queues quota raise raised ran range read read-only reader reads ready \
-    real-time record recorded recorder recording recording's recordings refused refuses relevant \
-    remove report resource restore rings root route run running runs s same sample sampled \
-    samples says sched sched_fifo sched_migrate_task sched_other sched_process_exec \
-    sched_process_exit sched_process_fork sched_process_free sched_stat_blocked sched_stat_iowait \
+const WORDS: &str = "a about above absolute access activation activations activity add address address-space \
+    addresses adds affected affinity after again all allocate allowed allows alone already \
+    always-on among an and another answer any apart apply arch architecture are argument \
+    arguments around as ask asked at attach attached autogroup available awake back bad \
+    balancing bandwidth batch's be because before began begin being belongs below between \
+    beyond bind blk board boot bounds bpf briefly broken btf buffer buffers build builds \
+    built busy but by byte bytes call callback called can cannot cap capabilities caused \
+    causes cgroup change changed check checked checks choose chosen clear clock clocks close \
+    code collector column columns command comparable compare component compute connection \
+    container contains context control controller copy core costs could count counted \
+    counter counters counts cpu cpu's cpus cpuset create created ctrl-z cycles damaged \
+    deadline dearer debug debugfs debugger dedicated default deferred defines delay delays \
+    deleted denied depend descriptor descriptors device device's devices did differ \
+    different differs directory disable disabled disables disk distribution's distributions \
+    dither do doctor does done down due dumped during each earlier early ebpf else elsewhere \
+    empty enable enabled enables encoded end ended ends enlarge entity entry episodes error \
+    errors events every examine examined example exceed exceeded excluded exclusive exist \
+    exists exit expect expire expired expires expiries expiry explained explicit extend \
+    failed fails fair fault faults few fewer figures file file's files fill filter find \
+    first flight folder follows for forces format found free frequencies frequency from \
+    frozen full function function_graph functions futex generated get give given gives \
+    governor group groups had handler handlers hang hard hardware has have held here higher \
+    highest holds how hrtimer_cancel hrtimer_expire_entry hrtimer_expire_exit hrtimer_init \
+    hrtimer_start hwlat hypervisor i/o id idle if in index info information input \
+    input/output install installed instance instead interrupt interrupted interrupts into \
+    invalid io irq irq_handler_entry irq_handler_exit irq_vectors irqsoff is isolated it its \
+    itself join keep kept kernel kernel's kernels killed killed: kind kinds know known knows \
+    kthread lacks laggard laggard's large larger last lasts late latencies latency later \
+    layout learn least leave leaves left length lengths less let level libbpf lift limit \
+    limited limits line lines link links list lists little load load's loaded loads local \
+    local_timer_entry local_timer_exit lock lockdown locked locked-memory lockup log long \
+    longer look looked loop looping loops lost lower lowest machine made make makes manifest \
+    many map mapped maps match max maximum may meanwhile measure measured measurement \
+    measures measuring memory missing mitigation mitigations module monotonic more most \
+    mount move moved moves much must name named names namespace need needs neither never \
+    newer next nice nmi no nobody nohz non-maskable none nop nor normal not nothing now numa \
+    number object observed of off offline offset offsets on once one ones online only open \
+    operation or order ordinary os osnoise other others otherwise out output outside over \
+    overcommit own page pages panic panicked parameter paravirt part partly parts pass path \
+    per perf performance period permission permissions permitted pinned place places please \
+    pmu points policy polls power preempt preempted preemption preemptirqsoff preemptoff \
+    prepare present previous priorities priority privileges proc process process's processed \
+    processes processor's processors program program's programs pti put query queue queues \
+    quota raise raised ran range read read-only reader reading readings reads ready \
+    real-time realtime reboot record recorded recorder recording recording's recordings \
+    records refuse refused refuses regular relevant remove report reports request requested \
+    resource respond restore restrict results return rights ring rings root route run \
+    running runs runtime s safe safety same sample sampled samples sampling says sched \
+    sched_fifo sched_migrate_task sched_other sched_process_exec sched_process_exit \
+    sched_process_fork sched_process_free sched_stat_blocked sched_stat_iowait \
     sched_stat_runtime sched_stat_sleep sched_stat_wait sched_switch sched_wakeup \
-    sched_wakeup_new sched_waking scheduling script second section see seen segment served \
-    service services set settings share shell should show signal size smi so softirq \
-    softirq_entry softirq_exit softirq_raise softirqs some something source space spawn stack \
-    stage stage's stages stalls start started starts stat state status stay steal step still stop \
-    stopped storage such supported suspend swap switch symbol symbolization symbols system taken \
-    takes tasks tell text than that the their them then there these they this those thread \
-    threads through tick_stop ticks time timer timer's timer_cancel timer_expire_entry \
-    timer_expire_exit timer_init timer_start timerlat timers times to too took trace tracefs \
-    tracepoint tracepoints tracer tracing track trial type under undisturbed unknown unlimited \
-    unmapped unreadable unsupported until up use used user user's uses usually value verifier \
-    version virtual wait waited waits wakes wakeup wakeup_rt waking was watch went were what when \
-    where whether which while who whose why with without work worker works would writable write \
-    writes written wrong wrote zero";
+    sched_wakeup_new sched_waking scheduler scheduling script second section see seen \
+    segment sent separate separately series served service services session set sets setting \
+    settings several share shared shares sharing shell shift shortest should show shows \
+    signal signature since single size sleep sleeps slice slot slots slow slower slows smi \
+    smp so soft softirq softirq_entry softirq_exit softirq_raise softirqs some something \
+    source space spawn spinlocks split spurious stack stage stage's stages stalls start \
+    started starts stat state states status stay steal step steps still stop stopped \
+    stopping stops storage such sudo suitable supported surrounding suspend swap swapped \
+    swappiness switch switched symbol symbolization symbols sys syscall sysctl syslog system \
+    systems taken takes tasks tell text than that the their them then there these they this \
+    those thread threaded threadirqs threads throttling through thunk tick tick_stop \
+    tickless ticks time timer timer's timer_cancel timer_expire_entry timer_expire_exit \
+    timer_init timer_start timerlat timerlat's timers times to too took trace tracefs \
+    tracepoint tracepoints tracer tracer's tracing track transparent trial tried true \
+    truncated trusted turbo turn type unbind under undisturbed unhandled unknown unlimited \
+    unload unlocked unmapped unmaps unnamed unreadable unsupported until unused unwrap up \
+    usb use used user user's uses usual usually valid value values vcpus verifier version \
+    virtual vm wait waited waiting waits wakes wakeup wakeup_rt wakeups waking was watch \
+    watchdog watched weight went were what when where whether which while whitespace who \
+    whole whose why windows with within without work worker works would writable write \
+    writer writes written wrong wrote zero";
 
 pub(super) fn is_kernel_thread(name: &str) -> bool {
     is_one_of(&KERNEL_THREADS, name)

@@ -217,13 +217,13 @@ mod tests {
     fn sentences_without_a_name_stay_unchanged() {
         let mut redactor = Redactor::default();
         for text in [
-            "stages not asked for: raise, softirq",
-            "this program was started under SCHED_FIFO 50, and went back to normal scheduling: of its threads only those that measure have a policy of their own, and a load has none",
-            "the kernel's timerlat tracer runs meanwhile, with a thread of SCHED_FIFO 95 on each CPU every 1ms, without dither; it makes every interrupt and switch a little dearer",
-            "activations begin when interrupt 21 is raised, not at a timer's expiry; its handler runs in the interrupt; the thread waits on CPU 1",
-            "timer softirqs run in threads here (ktimers/0, ktimers/1), which wait for every thread above them",
+            "stages not requested: raise, softirq",
+            "the kernel's timerlat tracer runs during the measurement, with a SCHED_FIFO 95 thread on each CPU every 1ms without dither; it adds a little time to every interrupt and context switch",
+            "timer softirqs run in threads on this machine (ktimers/0, ktimers/1), which wait for every thread of higher priority",
             "there are no stack samples: permission denied",
-            "BPF cannot be used (operation not permitted), so only expiry and user stage are measured",
+            "other programs started to trace or sample this machine during the measurement, which delays wakeups",
+            "cannot examine the process: it did not respond for 2s",
+            "the file changed during the measurement",
         ] {
             assert_eq!(redactor.sentence(text), text);
         }
