@@ -31,6 +31,8 @@ function blockElements(block: Block): HTMLElement[] {
       const table = rows.length > 0 ? [tableElement({ head, rows: texts }, { caption: caption ?? head[0]!, words: keys })] : [h("p", {}, caption ?? "")];
       return [...table, ...notes.map((note) => h("p", {}, prose(note)))];
     }
+    case "preformatted":
+      return [h("pre", {}, block.content.join("\n"))];
     case "figure":
       return [];
   }

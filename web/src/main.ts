@@ -20,7 +20,7 @@ import { todo } from "./sections/todo";
 
 /** Sections with their names in the contents. */
 const SECTIONS: [string, (data: PageData) => HTMLElement | null][] = [
-  ["In short", overview],
+  ["Summary", overview],
   ["Causes", causes],
   ["Handlers", handlers],
   ["What to do", todo],

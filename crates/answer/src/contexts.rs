@@ -1,11 +1,13 @@
-//! Deferred work beside busy processes, by who does it (Heubaum 1995, Tables 3
-//! to 5 and Fig. 4).
+//! Deferred work beside busy processes, per context (Heubaum 1995, Tables 3 to 5 and
+//! Fig. 4).
+
+#![deny(clippy::disallowed_macros)]
 
 use std::cmp::Ordering;
 
-use laggard_analyze::bumps::{self, Bumps, find_bumps};
+pub use laggard_analyze::bumps::MIN_LATENCIES as MIN_BUMP_SAMPLES;
+use laggard_analyze::bumps::{Bumps, find_bumps};
 use laggard_analyze::distribution::{Group, Quantile};
-use laggard_model::text::{Unit, count, percent, span};
 use laggard_model::{Contexts, Histogram, Nanos, ProbePlan, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,14 +15,17 @@ use serde::Serialize;
 /// Deferred work beside busy processes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ContextsReport {
-    /// Who competed, and for which CPU.
+    /// Busy processes, and their CPU.
     pub beside: Contexts,
-    /// What ends turns there: their own clock, or the kernel's tick.
+    /// End of a turn: the processes' own clock, or the tick of the kernel.
     pub turn: TurnEnd,
-    /// Who was asked, the most direct first.
+    /// Mean time between two requests for work.
+    pub period_ns: Nanos,
+    /// Whether the kernel shares the CPU among sessions first, so that nice counts only
+    /// within a session.
+    pub has_autogroups: bool,
+    /// Contexts, the most direct first.
     pub rows: Vec<ContextRow>,
-    /// What that says.
-    pub sentences: Vec<String>,
 }
 
 /// At which instants turns can end.
@@ -85,21 +90,6 @@ pub enum ContextKind {
 }
 
 impl ContextKind {
-    /// What people call it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Any => "any context",
-            Self::Worker => "kernel worker",
-            Self::Boosted => "boosted thread",
-            Self::Lent => "boosted by PI futex",
-            Self::Niced => "boosted by nice",
-            Self::Sliced => "boosted by slice",
-            Self::Woken => "plain thread, asleep",
-            Self::Plain => "plain thread, busy",
-        }
-    }
-
     /// Each with what stands for it beside `contexts`.
     fn all(contexts: Contexts) -> [(Self, Service, Route); 8] {
         let (direct, deferred) = (Route::Direct, Route::Deferred);
@@ -113,26 +103,6 @@ impl ContextKind {
             (Self::Woken, contexts.plain(), deferred),
             (Self::Plain, contexts.plain(), direct),
         ]
-    }
-}
-
-impl ContextRow {
-    /// How late it was on average, `>=` where one was still waiting.
-    pub fn mean(&self, unit: Unit) -> Option<String> {
-        Some(self.at_least(&unit.write(self.mean_ns?)))
-    }
-
-    /// The largest, likewise.
-    pub fn largest(&self, unit: Unit) -> Option<String> {
-        Some(self.at_least(&unit.write_nanos(self.largest_ns?)))
-    }
-
-    fn at_least(&self, text: &str) -> String {
-        if self.is_at_least {
-            format!(">= {text}")
-        } else {
-            text.into()
-        }
     }
 }
 
@@ -214,17 +184,12 @@ pub(crate) fn contexts(
         every_ns: beside.turn(plan.period_ns),
         is_tick: beside.turn_ns.is_none(),
     };
-    let bumps = rows
-        .iter()
-        .filter_map(|row| bumps(row, turn, plan.period_ns));
-    let nice = by_session.then(|| worth_of_nice(&rows)).flatten();
-    let order = order(&rows, beside).into_iter();
-    let sentences = order.chain(nice).chain(bumps).collect();
     Some(ContextsReport {
         beside,
         turn,
+        period_ns: plan.period_ns,
+        has_autogroups: by_session,
         rows,
-        sentences,
     })
 }
 
@@ -237,187 +202,11 @@ fn mean_error(latency: &Histogram) -> Option<f64> {
     Some(deviation / (count as f64).sqrt())
 }
 
-/// Which of two came later on average, where that is more than chance: twice the
-/// standard error of their difference, which is so in 1 of 20 cases that are alike.
-fn later(one: &ContextRow, other: &ContextRow) -> Option<Ordering> {
+/// Compares the mean latencies of two contexts. `None`: chance explains the difference, which
+/// is less than twice its standard error (exceeded in 1 of 20 equal cases).
+pub fn later(one: &ContextRow, other: &ContextRow) -> Option<Ordering> {
     const BEYOND_CHANCE: f64 = 2.0;
     let error = one.mean_error_ns?.hypot(other.mean_error_ns?);
     let by = other.mean_ns? - one.mean_ns?;
     (by.abs() > BEYOND_CHANCE * error).then(|| by.total_cmp(&0.0))
-}
-
-/// How late each came on average, and whether that is Heubaum's order.
-fn order(rows: &[ContextRow], beside: Contexts) -> Option<String> {
-    let row = |context: ContextKind| rows.iter().find(|row| row.context == context);
-    let three = [
-        row(ContextKind::Any)?,
-        row(ContextKind::Boosted)?,
-        row(ContextKind::Plain)?,
-    ];
-    let steps = [later(three[0], three[1]), later(three[1], three[2])];
-    let order = if steps.contains(&Some(Ordering::Less)) {
-        "not in the order of Heubaum's Tables 3 to 5"
-    } else if steps.contains(&None) {
-        "whether that is the order of Heubaum's Tables 3 to 5 cannot be told from so few"
-    } else {
-        "as in Heubaum's Tables 3 to 5, each is later than the one before"
-    };
-    let [any, boosted, plain] = three.map(|row| row.mean(Unit::Auto));
-    let (any, boosted, plain) = (any?, boosted?, plain?);
-    let processes = match beside.busy.number() {
-        1 => "1 busy process".into(),
-        several => format!("{several} busy processes"),
-    };
-    Some(format!(
-        "Beside {processes} on CPU {} work for any context came {any} late on average, for a boosted thread {boosted}, for a plain one that is busy too {plain}: {order}.",
-        beside.cpu
-    ))
-}
-
-/// What a nice value does not do, where that shows: the niced thread is later than the
-/// real-time one, and the kernel shares the CPU among sessions before it looks at it.
-fn worth_of_nice(rows: &[ContextRow]) -> Option<String> {
-    let row = |context: ContextKind| rows.iter().find(|row| row.context == context);
-    let (boosted, niced) = (row(ContextKind::Boosted)?, row(ContextKind::Niced)?);
-    let is_later = later(boosted, niced) == Some(Ordering::Greater);
-    is_later.then(|| {
-        format!(
-            "Nice counts within a session alone here (autogroup): where other sessions compute on that CPU, {} waits with all of laggard's.",
-            niced.service
-        )
-    })
-}
-
-/// Where in the queue a thread was that is asked once in `period`.
-fn bumps(row: &ContextRow, turn: TurnEnd, period: Nanos) -> Option<String> {
-    let who = format!("{} ({})", row.context.words(), row.service);
-    let Some(bumps) = &row.bumps else {
-        if row.context != ContextKind::Plain {
-            return None;
-        }
-        return Some(if row.samples < bumps::MIN_LATENCIES {
-            format!(
-                "Whether how late the {who} was has bumps cannot be told from {} activations; {} take {}.",
-                count(row.samples),
-                bumps::MIN_LATENCIES,
-                span(period * bumps::MIN_LATENCIES)
-            )
-        } else {
-            format!(
-                "No bumps that stand evenly apart, three or more, are seen in how late the {who} was."
-            )
-        });
-    };
-    let every = Unit::Auto.write(bumps.every_ns);
-    let mut each = vec![format!("{} % waited for none", percent_of(bumps.at_once))];
-    for (place, share) in bumps.positions.iter().enumerate() {
-        let turns = match place {
-            0 => "for 1 turn to end".to_owned(),
-            more => format!("for {}", more + 1),
-        };
-        each.push(format!("{} % {turns}", percent_of(*share)));
-    }
-    if bumps.beyond > 0.0 {
-        each.push(format!("{} % longer", percent_of(bumps.beyond)));
-    }
-    Some(format!(
-        "The {who} was late in bumps every {every}, {}: {}.",
-        name_of(bumps.every_ns, turn),
-        each.join(", ")
-    ))
-}
-
-/// What so long a turn is.
-fn name_of(every_ns: f64, turn: TurnEnd) -> String {
-    /// A spacing is as long as so many turns where it differs by less than this
-    /// share of one.
-    const NEAR: f64 = 0.02;
-    let one = turn.every_ns.as_f64();
-    let number = (every_ns / one).round();
-    let is_whole = number >= 1.0 && (every_ns / one - number).abs() < NEAR * number;
-    let length = Unit::Auto.write_nanos(turn.every_ns);
-    match (is_whole, turn.is_tick) {
-        (true, true) if number < 1.5 => {
-            format!("the scheduler's turn: one tick of {length}")
-        }
-        (true, true) => format!("the scheduler's turn: {number:.0} ticks of {length}"),
-        (true, false) if number < 1.5 => "one turn of the busy processes".into(),
-        (true, false) => format!("{number:.0} turns of the busy processes"),
-        (false, true) => format!("no whole number of ticks of {length}"),
-        (false, false) => format!("and not the {length} of their turns"),
-    }
-}
-
-fn percent_of(share: f64) -> String {
-    match share {
-        share if share > 0.0 && share < 0.005 => "under 1".into(),
-        share => percent((share * 100.0).round() / 100.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TICK: TurnEnd = TurnEnd {
-        every_ns: Nanos::from_ms(4),
-        is_tick: true,
-    };
-
-    #[test]
-    fn a_spacing_is_named_by_what_ends_turns() {
-        let own = TurnEnd {
-            every_ns: Nanos::from_ms(10),
-            is_tick: false,
-        };
-
-        assert_eq!(
-            name_of(4.02e6, TICK),
-            "the scheduler's turn: one tick of 4.00 ms"
-        );
-        assert_eq!(
-            name_of(8.0e6, TICK),
-            "the scheduler's turn: 2 ticks of 4.00 ms"
-        );
-        assert_eq!(name_of(3.0e6, TICK), "no whole number of ticks of 4.00 ms");
-        assert_eq!(name_of(9.98e6, own), "one turn of the busy processes");
-        assert_eq!(name_of(7.0e6, own), "and not the 10.0 ms of their turns");
-    }
-
-    #[test]
-    fn what_nice_is_worth_is_said_where_the_niced_thread_is_later() {
-        let row = |context, service, mean_ns: f64| ContextRow {
-            context,
-            service,
-            route: Route::Direct,
-            samples: 100,
-            mean_ns: Some(mean_ns),
-            mean_error_ns: Some(1_000.0),
-            median_ns: None,
-            p99_ns: None,
-            largest_ns: None,
-            is_at_least: false,
-            bumps: None,
-        };
-        let said = |niced: f64| {
-            worth_of_nice(&[
-                row(ContextKind::Boosted, Contexts::BOOSTED, 50_000.0),
-                row(ContextKind::Niced, Contexts::NICED, niced),
-            ])
-        };
-
-        assert_eq!(said(50_500.0), None);
-        let told = said(5e6).unwrap();
-        assert!(
-            told.contains("nice:-20 waits with all of laggard's"),
-            "{told}"
-        );
-    }
-
-    #[test]
-    fn shares_are_whole_percents_and_what_is_little_is_not_nothing() {
-        assert_eq!(percent_of(0.204), "20");
-        assert_eq!(percent_of(0.0), "0");
-        assert_eq!(percent_of(0.001), "under 1");
-    }
 }

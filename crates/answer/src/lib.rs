@@ -22,7 +22,6 @@
 )]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
-pub mod advice;
 pub mod attach;
 mod began;
 mod causes;
@@ -43,7 +42,7 @@ pub mod overview;
 pub mod proven;
 pub mod qos;
 pub mod rehearsal;
-mod remedy;
+pub mod remedy;
 mod report;
 pub mod rtos;
 mod scan;

@@ -1,110 +1,192 @@
-//! What to do about a cause of lateness on the machine that was recorded: only
-//! what it has not done already, with the price of it.
+//! Fixes against the cause of late wakeups on the machine that was recorded. A fix that is
+//! already in effect there is not returned.
 
-mod windows;
+#![deny(clippy::disallowed_macros)]
 
-use laggard_model::{Because, CauseClass, GroupQuota, Remedy, printable};
+use laggard_model::{Because, CauseClass, GroupQuota, Remedy};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::show::RecordingReport;
 use crate::why::CauseRow;
 
-/// What helps where laggard's own threads made its activations late.
-const OWN: &str = "Leave this out of the machine's account, or give laggard less to do: fewer `--services`, a longer \
-     `--period`, or `--episodes off`, each of which shows less.";
-/// Shortest words for the file that sets a control group's quota, if it is not known.
-const QUOTA_FILES: &str = "`cpu.max`, or `cpu.cfs_quota_us` of version 1";
-const RT_RUNTIME: &str = "Let the real-time thread sleep in each period, or set `kernel.sched_rt_runtime_us=-1`: a \
-     real-time thread that loops can then hang the machine.";
-const FAIR_SERVER: &str = "Let the real-time thread that keeps the CPU sleep, or write 0 to each \
-     `/sys/kernel/debug/sched/fair_server/cpu*/runtime` (debugfs; Linux 6.12 and later): normal threads then starve \
-     while a real-time thread loops.";
+/// Fix against a cause of late wakeups.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Fix {
+    /// Reduce what laggard measures, because its own threads are the cause.
+    MeasureLess,
+    /// Keep CPUs out of deep idle states.
+    HoldAwake,
+    /// Boot the virtual machine with `idle=poll`.
+    PollIdle,
+    /// Have the hypervisor poll before it stops an idle CPU.
+    HaltPoll,
+    /// Give the virtual machine dedicated CPUs.
+    DedicatedCpus,
+    /// Check whether the hypervisor has more virtual CPUs than CPUs.
+    CheckOvercommit,
+    /// Disable the sources of system management interrupts.
+    Firmware,
+    /// Keep the code that disables interrupts off the CPU.
+    MoveCaller,
+    /// Move an interrupt to another CPU.
+    MoveIrq {
+        /// Number of the interrupt.
+        irq: u32,
+    },
+    /// Isolate the CPU, because its own interrupts cannot be moved.
+    IsolateCpu,
+    /// Run the application above the threads that run softirqs.
+    AboveSoftirqs,
+    /// Keep the source of the softirq off the CPU, or use `PREEMPT_RT`.
+    MoveSoftirqs,
+    /// Keep the thread off the CPU. The kernel preempts in as many places as it can.
+    MoveThread,
+    /// Use `PREEMPT_RT`, or keep the thread off the CPU.
+    PreemptRt,
+    /// Use `preempt=full` or `PREEMPT_RT`, or keep the thread off the CPU.
+    PreemptFull,
+    /// Lower the priority of the thread, or move it to another CPU.
+    LowerPriority,
+    /// Run the application at a higher priority than the thread.
+    RaisePriority,
+    /// Raise the CPU quota of a control group.
+    RaiseQuota {
+        /// Group and file. Absent: not known.
+        quota: Option<GroupQuota>,
+    },
+    /// Raise the weight of the control group.
+    RaiseWeight,
+    /// Disable autogroups.
+    DisableAutogroup,
+    /// Let the real-time thread sleep, or disable real-time throttling.
+    RtRuntime,
+    /// Let the real-time thread sleep, or disable the fair server.
+    FairServer,
+    /// Raise the runtime of the `SCHED_DEADLINE` thread.
+    DeadlineBudget,
+    /// Pin the threads of the CPU.
+    Pin,
+    /// Lock the memory of the application.
+    LockMemory,
+    /// Look at the CPU that handled the timer, or disable the migration of timers.
+    TimerMigration,
+    /// Look at an episode, because the cause has no known fix.
+    Inspect {
+        /// Number of the episode in which the cause took most.
+        episode: u64,
+    },
+    /// Update the driver, or disable its device (Windows).
+    Driver,
+    /// Keep a thread at a raised level off the CPU (Windows).
+    MoveRaised,
+    /// Keep the thread off the CPU, or run the application above it (Windows).
+    MoveOrRaise,
+    /// Run the application at a higher priority than the thread (Windows).
+    RaiseAbove,
+    /// Lock the memory of the application (Windows).
+    VirtualLock,
+}
 
-/// What helps against a cause in this recording; `None` where nothing does that
-/// a user could do.
-pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String> {
+impl Fix {
+    /// Returns the remedy under which the table of tests has the fix. `None`: it changes
+    /// nothing.
+    pub const fn remedy(&self) -> Option<Remedy> {
+        Some(match self {
+            Self::MeasureLess => Remedy::LessMeasuring,
+            Self::HoldAwake => Remedy::HoldAwake,
+            Self::PollIdle => Remedy::PollIdle,
+            Self::HaltPoll => Remedy::HaltPoll,
+            Self::DedicatedCpus | Self::CheckOvercommit => Remedy::DedicatedCpus,
+            Self::Firmware => Remedy::Firmware,
+            Self::MoveCaller | Self::MoveThread | Self::LowerPriority => Remedy::MoveThread,
+            Self::MoveIrq { .. } => Remedy::MoveIrq,
+            Self::IsolateCpu => Remedy::IsolateCpu,
+            Self::AboveSoftirqs => Remedy::AboveSoftirqs,
+            Self::MoveSoftirqs => Remedy::MoveSoftirqs,
+            Self::PreemptRt | Self::PreemptFull => Remedy::PreemptKernel,
+            Self::RaisePriority => Remedy::RaisePriority,
+            Self::RaiseQuota { .. } => Remedy::RaiseQuota,
+            Self::RaiseWeight => Remedy::RaiseWeight,
+            Self::DisableAutogroup => Remedy::DisableAutogroup,
+            Self::RtRuntime => Remedy::RtRuntime,
+            Self::FairServer => Remedy::FairServer,
+            Self::DeadlineBudget => Remedy::DeadlineBudget,
+            Self::Pin => Remedy::Pin,
+            Self::LockMemory => Remedy::LockMemory,
+            Self::TimerMigration => Remedy::TimerMigration,
+            Self::Inspect { .. } => return None,
+            Self::Driver
+            | Self::MoveRaised
+            | Self::MoveOrRaise
+            | Self::RaiseAbove
+            | Self::VirtualLock => Remedy::Windows,
+        })
+    }
+}
+
+/// Returns the fix against a cause in this recording. `None`: a user cannot change
+/// anything.
+pub fn fix(row: &CauseRow, report: &RecordingReport) -> Option<Fix> {
+    let (host, plan, cost) = (&report.host, &report.plan, &report.cost);
     if row.is_ours {
-        return Some(Remedy::LessMeasuring.label(OWN));
+        return Some(Fix::MeasureLess);
     }
-    if report.host.is_windows() {
-        return windows::remedy(row).map(|words| Remedy::Windows.label(words));
+    if host.is_windows() {
+        return windows(row.class);
     }
-    let is_virtual = report.host.hypervisor.is_some();
-    let preemption = report.host.preemption.as_deref();
-    let (remedy, words) = match row.class {
-        CauseClass::IdleExit => idle(report.plan.held_awake, is_virtual)?,
-        CauseClass::Stolen => (
-            Remedy::DedicatedCpus,
-            "Give the virtual machine CPUs of its own, which no other can use then, or run on hardware without a hypervisor.",
-        ),
-        CauseClass::Stall if is_virtual => (
-            Remedy::DedicatedCpus,
-            "Find out whether the hypervisor shares its CPUs: CPUs of this machine's own are lost to others.",
-        ),
-        CauseClass::Stall => (
-            Remedy::Firmware,
-            "Look for system management interrupts: what the firmware's settings can switch off is then not done.",
-        ),
-        CauseClass::InterruptsOff => (
-            Remedy::MoveThread,
-            "Keep what calls this code off the CPU, so that it runs on another; `laggard why --flame` shows who does.",
-        ),
-        CauseClass::Interrupt => return Some(interrupt(row.irq)),
-        CauseClass::Softirq if preemption == Some("rt") => (
-            Remedy::AboveSoftirqs,
-            "Run the application above the threads that run it here (`ksoftirqd`, `irq/...`): they wait for it then.",
-        ),
-        CauseClass::Softirq => (
-            Remedy::MoveSoftirqs,
-            "Keep its source off this CPU, or use a PREEMPT_RT kernel, where softirqs run in threads, at some throughput.",
-        ),
+    let is_virtual = host.hypervisor.is_some();
+    let preemption = host.preemption.as_deref();
+    Some(match row.class {
+        CauseClass::IdleExit => idle(plan.held_awake, is_virtual)?,
+        CauseClass::Stolen => Fix::DedicatedCpus,
+        CauseClass::Stall if is_virtual => Fix::CheckOvercommit,
+        CauseClass::Stall => Fix::Firmware,
+        CauseClass::InterruptsOff => Fix::MoveCaller,
+        CauseClass::Interrupt => row
+            .irq
+            .map_or(Fix::IsolateCpu, |irq| Fix::MoveIrq { irq }),
+        CauseClass::Softirq if preemption == Some("rt") => Fix::AboveSoftirqs,
+        CauseClass::Softirq => Fix::MoveSoftirqs,
         CauseClass::PreemptionOff => match preemption {
-            Some("rt") => (
-                Remedy::MoveThread,
-                "Keep this thread off the CPU (`taskset`, `cpuset`), so that it runs on another; no kernel is preempted more.",
-            ),
-            Some("full") => (
-                Remedy::PreemptKernel,
-                "Use a PREEMPT_RT kernel, at some throughput, or keep this thread off the CPU (`taskset`, `cpuset`).",
-            ),
-            _ => (
-                Remedy::PreemptKernel,
-                "Use a kernel that can be preempted there (`preempt=full`, or PREEMPT_RT), at some throughput, or keep this \
-                 thread off the CPU (`taskset`, `cpuset`).",
-            ),
+            Some("rt") => Fix::MoveThread,
+            Some("full") => Fix::PreemptRt,
+            _ => Fix::PreemptFull,
         },
-        CauseClass::HigherPriority => (
-            Remedy::MoveThread,
-            "Keep the thread off the CPU (`taskset`, `cpuset`), or run the application above its priority, if what it does \
-             may wait for the application.",
-        ),
-        CauseClass::Equal => (
-            Remedy::RaisePriority,
-            "Run the application at a priority above this thread's (a real-time one, if both are normal), for among equals \
-             it waits for its turn: the others wait then, and starve if it never sleeps.",
-        ),
-        CauseClass::GroupWeight => return Some(weight(row)),
-        CauseClass::Throttled => return Some(quota(row)),
-        // An earlier version did not tell the fair server from throttling.
-        CauseClass::RtThrottled if report.host.has_fair_server() && !report.host.has_rt_groups() => {
-            (Remedy::FairServer, FAIR_SERVER)
+        CauseClass::HigherPriority => Fix::LowerPriority,
+        CauseClass::Equal => Fix::RaisePriority,
+        CauseClass::GroupWeight => {
+            let mut who = row.who.iter();
+            if who.any(|who| who.contains("autogroup")) {
+                Fix::DisableAutogroup
+            } else {
+                Fix::RaiseWeight
+            }
         }
-        CauseClass::RtThrottled => (Remedy::RtRuntime, RT_RUNTIME),
-        CauseClass::FairServer => (Remedy::FairServer, FAIR_SERVER),
-        CauseClass::DeadlineThrottled => (
-            Remedy::DeadlineBudget,
-            "Raise the runtime of the SCHED_DEADLINE thread (`chrt --sched-runtime`), or reduce its execution time: it ran \
-             for longer than it had reserved. The others get less time then.",
-        ),
-        CauseClass::Migration => (
-            Remedy::Pin,
-            "Pin the threads of this CPU (`taskset`), so that nothing is moved; their load is not balanced then.",
-        ),
-        CauseClass::ReturnToUser if report.cost.measuring_faults > 0 => (
-            Remedy::LockMemory,
-            "Lock the application's memory (`mlockall`) and touch all of it before it matters; none of it can be swapped \
-             out then.",
-        ),
-        CauseClass::ReturnToUser | CauseClass::Unexplained => return Some(look(row)),
+        CauseClass::Throttled => Fix::RaiseQuota {
+            quota: row.quota.clone(),
+        },
+        // An earlier version did not distinguish the fair server from throttling.
+        CauseClass::RtThrottled
+            if host.has_fair_server() && !host.has_rt_groups() =>
+        {
+            Fix::FairServer
+        }
+        CauseClass::RtThrottled => Fix::RtRuntime,
+        CauseClass::FairServer => Fix::FairServer,
+        CauseClass::DeadlineThrottled => Fix::DeadlineBudget,
+        CauseClass::Migration => Fix::Pin,
+        CauseClass::ReturnToUser if cost.measuring_faults > 0 => Fix::LockMemory,
+        CauseClass::ReturnToUser | CauseClass::Unexplained => {
+            if row.because == Some(Because::Elsewhere) {
+                Fix::TimerMigration
+            } else {
+                Fix::Inspect {
+                    episode: row.largest_episode,
+                }
+            }
+        }
         CauseClass::ContextSwitch
         | CauseClass::OwnPath
         | CauseClass::OwnWork
@@ -117,87 +199,49 @@ pub(crate) fn remedy(row: &CauseRow, report: &RecordingReport) -> Option<String>
         | CauseClass::Wait
         | CauseClass::Frozen
         | CauseClass::Stopped
-        // Of Windows.
+        // Windows only.
         | CauseClass::Dpc => return None,
-    };
-    Some(remedy.label(words))
-}
-
-const fn idle(held_awake: bool, is_virtual: bool) -> Option<(Remedy, &'static str)> {
-    Some(match (held_awake, is_virtual) {
-        (true, false) => return None,
-        (true, true) => (
-            Remedy::HaltPoll,
-            "Have the hypervisor poll before it lets a CPU sleep (KVM: `halt_poll_ns`), which takes CPU time of its machine.",
-        ),
-        (false, true) => (
-            Remedy::PollIdle,
-            "Boot with `idle=poll`: the CPU never sleeps then, and is busy all the time for the hypervisor.",
-        ),
-        (false, false) => (
-            Remedy::HoldAwake,
-            "Keep the CPU out of deep idle states while it matters: hold `/dev/cpu_dma_latency` open with a 0 in it, which \
-             takes power and leaves less for turbo frequencies.",
-        ),
     })
 }
 
-/// Only an interrupt with a number can be moved.
-fn interrupt(irq: Option<u32>) -> String {
-    match irq {
-        Some(number) => Remedy::MoveIrq.label(&format!(
-            "Move this interrupt to a CPU on which nothing urgent runs, which it delays then \
-             (`/proc/irq/{number}/smp_affinity_list`)."
-        )),
-        None => Remedy::IsolateCpu.label(
-            "It is the CPU's own and cannot be moved: keep what asks for it off the CPU (timers, and calls from other \
-             CPUs), as `isolcpus=` and `nohz_full=` do, at the price of a CPU for this application alone.",
-        ),
-    }
+const fn idle(held_awake: bool, is_virtual: bool) -> Option<Fix> {
+    Some(match (held_awake, is_virtual) {
+        (true, false) => return None,
+        (true, true) => Fix::HaltPoll,
+        (false, true) => Fix::PollIdle,
+        (false, false) => Fix::HoldAwake,
+    })
 }
 
-/// With the group and the file of the machine's version of control groups, if known.
-fn quota(row: &CauseRow) -> String {
-    let words = match &row.quota {
-        Some(GroupQuota { group, file, .. }) => format!(
-            "Raise the quota of control group {} (`{file}`): others get that much less.",
-            printable(group)
-        ),
-        None => format!(
-            "Raise the quota of its control group ({QUOTA_FILES}): others get that much less."
-        ),
-    };
-    Remedy::RaiseQuota.label(&words)
-}
-
-/// The words of the cause name the group, and its setting.
-fn weight(row: &CauseRow) -> String {
-    let is_autogroup = row
-        .who
-        .as_ref()
-        .is_some_and(|who| who.contains("autogroup"));
-    if is_autogroup {
-        Remedy::DisableAutogroup.label(
-        "Disable autogroups (`sysctl -w kernel.sched_autogroup_enabled=0`), or run the application with a real-time \
-         priority: nice counts only within an autogroup.",
-    )
-    } else {
-        Remedy::RaiseWeight.label(
-        "Raise the weight of this control group (`cpu.weight`, or `cpu.shares` of version 1), or move the thread to \
-         another: nice counts only within a group. The others get that much less.",
-    )
-    }
-}
-
-fn look(row: &CauseRow) -> String {
-    if row.because == Some(Because::Elsewhere) {
-        return Remedy::TimerMigration.label(
-            "Look for what was late on the CPU that has the timers at that time (record it too), or keep timers on the CPU \
-             that arms them (`sysctl -w kernel.timer_migration=0`), which interrupts CPUs that are to be left alone.",
-        );
-    }
-    format!(
-        "Look at `laggard why --episode {}`, of which it took most: what ran before and after often tells.",
-        row.largest_episode
-    )
+const fn windows(class: CauseClass) -> Option<Fix> {
+    Some(match class {
+        CauseClass::Dpc | CauseClass::Interrupt => Fix::Driver,
+        CauseClass::PreemptionOff | CauseClass::InterruptsOff => Fix::MoveRaised,
+        CauseClass::HigherPriority => Fix::MoveOrRaise,
+        CauseClass::Equal => Fix::RaiseAbove,
+        CauseClass::ReturnToUser => Fix::VirtualLock,
+        CauseClass::IdleExit
+        | CauseClass::Stolen
+        | CauseClass::Stall
+        | CauseClass::Softirq
+        | CauseClass::GroupWeight
+        | CauseClass::Throttled
+        | CauseClass::RtThrottled
+        | CauseClass::FairServer
+        | CauseClass::DeadlineThrottled
+        | CauseClass::Migration
+        | CauseClass::ContextSwitch
+        | CauseClass::OwnPath
+        | CauseClass::OwnWork
+        | CauseClass::Overrun
+        | CauseClass::SystemCall
+        | CauseClass::PageFault
+        | CauseClass::Lock
+        | CauseClass::KernelLock
+        | CauseClass::Blocked
+        | CauseClass::Wait
+        | CauseClass::Frozen
+        | CauseClass::Stopped
+        | CauseClass::Unexplained => return None,
+    })
 }

@@ -7,7 +7,7 @@ use crate::overview::Overview;
 use crate::show::RecordingReport;
 
 /// The version of the JSON's layout.
-pub const SHOW_SCHEMA: u32 = 1;
+pub const SHOW_SCHEMA: u32 = 2;
 
 /// What `laggard show` says of one or several recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -18,7 +18,6 @@ pub struct Report {
     pub version: String,
     /// One entry per recording, in the order of the command line.
     pub recordings: Vec<RecordingReport>,
-    /// What each answers in short, in the same order; empty where CPUs or
-    /// minutes are kept apart.
+    /// First screens, in the same order; empty if CPUs or minutes are separate.
     pub overviews: Vec<Overview>,
 }

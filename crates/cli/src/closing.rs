@@ -6,6 +6,8 @@ use laggard_answer::show::{By, report};
 use laggard_answer::{Trust, overview};
 use laggard_model::text::Unit;
 use laggard_record::Recording;
+use laggard_view::doc::{self, Detail};
+use laggard_view::overview::document;
 
 use crate::exit::Exit;
 use crate::{ask, pipe, terminal};
@@ -26,7 +28,8 @@ pub(crate) fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
     } else {
         let (report, overview) = overview::read(&recording, None, ask::threads())?;
         let look = terminal::look(Unit::Auto);
-        pipe::print_screen(&laggard_view::text::overview(&overview, look))?;
+        let document = document(&overview, Detail::Short);
+        pipe::print_screen(&doc::terminal(&document, look))?;
         report.trust
     };
     Ok(match trust {

@@ -1,7 +1,7 @@
 //! What pictures and the page are drawn from.
 
 use laggard_answer::course::courses;
-use laggard_answer::overview::{Grounds, Overview, made_for, overview};
+use laggard_answer::overview::{Overview, OverviewInput, made_for, overview};
 use laggard_answer::qos::Application;
 use laggard_answer::show::{By, RecordingReport, measured, recording};
 use laggard_answer::why::{Explained, RecordedEpisodes};
@@ -39,11 +39,11 @@ pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Re
     let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default(), ask::threads())?;
     let made_for = made_for(from.manifest());
     let load = Load::of(run.clone().into_iter().collect()).pop();
-    let overview = overview(&Grounds {
+    let overview = overview(&OverviewInput {
         report: &report,
         late: explained.as_ref(),
         load: load.as_ref(),
-        asked: asked.or(made_for.as_ref()),
+        application: asked.or(made_for.as_ref()),
     });
     let charts = charts(&report, by_cpu, courses, explained.as_ref(), &overview);
     Ok(Drawn {

@@ -8,7 +8,8 @@ use laggard_answer::show::{
 use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, open};
 use laggard_model::text::Unit;
 use laggard_record::Recording;
-use laggard_view::text;
+use laggard_view::doc::{self, Detail, Document};
+use laggard_view::{overview as view, show as figures_view, text};
 
 use crate::args::{ByArg, ShowArgs};
 use crate::exit::Exit;
@@ -40,7 +41,7 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
         };
         pipe::print(&pipe::json(&report)?)?;
     } else if overviews.is_empty() {
-        pipe::print(&figures(&reports, args))?;
+        pipe::print_screen(&figures(&reports, args))?;
     } else {
         pipe::print_screen(&screen(&overviews, args.unit))?;
     }
@@ -97,29 +98,35 @@ fn in_figures(
 
 fn screen(overviews: &[Overview], unit: Unit) -> text::Screen {
     let look = terminal::look(unit);
-    match overviews {
-        [only] => text::overview(only, look),
-        several => text::overviews(several, look),
-    }
+    let document = match overviews {
+        [only] => view::document(only, Detail::Short),
+        several => view::documents(several),
+    };
+    doc::terminal(&document, look)
 }
 
-/// The figures that were asked for.
-fn figures(reports: &[RecordingReport], args: &ShowArgs) -> String {
-    let look = terminal::look(args.unit);
-    let each = |write: &dyn Fn(&RecordingReport) -> String| {
-        let parts: Vec<String> = reports.iter().map(write).collect();
-        parts.join("\n\n")
+/// Describes the figures that the options ask for.
+fn figures(reports: &[RecordingReport], args: &ShowArgs) -> text::Screen {
+    let detail = if args.all {
+        Detail::Full
+    } else {
+        Detail::Short
     };
-    let split = matches!(args.by, Some(ByArg::Cpu | ByArg::Minute));
-    match reports {
-        _ if args.stages => each(&|one| text::stages(one, look)),
-        [only] if args.all => text::show(only, look),
-        [only] => text::services(only, look),
-        several if args.by == Some(ByArg::Load) => text::by_load(several, look),
-        _ if split && args.all => each(&|one| text::show(one, look)),
-        _ if split => each(&|one| text::services(one, look)),
-        several => text::beside(several, look),
-    }
+    let each = |describe: &dyn Fn(&RecordingReport) -> Document| {
+        let mut all = Document::new("Latency");
+        let documents = reports.iter().map(describe);
+        all.blocks = documents.flat_map(|document| document.blocks).collect();
+        all
+    };
+    let is_split = matches!(args.by, Some(ByArg::Cpu | ByArg::Minute));
+    let document = match reports {
+        _ if args.stages => each(&figures_view::stages),
+        [_] => each(&|report| figures_view::document(report, detail)),
+        several if args.by == Some(ByArg::Load) => figures_view::by_load(several),
+        _ if is_split => each(&|report| figures_view::document(report, detail)),
+        several => figures_view::side_by_side(several),
+    };
+    doc::terminal(&document, terminal::look(args.unit))
 }
 
 /// What has a row of its own: two recordings of a load are beside each other

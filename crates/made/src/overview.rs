@@ -1,18 +1,16 @@
-//! First screens of a busy machine, and of one that invalidated its recording.
+//! First screens of a busy machine, and of one that spoilt its recording.
 
 use laggard_answer::Trust;
-use laggard_answer::forecast::{Ahead, StaysBelow};
 use laggard_answer::overview::{
-    Conditions, Enough, First, Fit, Late, LateCause, LateService, Measurement, NextHour, Overview,
-    Subject,
+    Conditions, Enough, First, Fit, Late, LateService, Measurement, OtherCauses, Overview, Subject,
 };
 use laggard_answer::qos::{Application, Fitness, MissFigures, Resolution, by_name};
+use laggard_answer::remedy::Fix;
 use laggard_answer::show::{Share, Waiting};
 use laggard_answer::trust::Distrust;
-use laggard_answer::why::RhythmRow;
+use laggard_answer::why::{CauseRow, RhythmRow};
 use laggard_model::{
     Backend, CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, Nanos, Route, Service, State,
-    UsagePattern,
 };
 
 const FIFO: Service = Service::Fifo(90);
@@ -36,29 +34,40 @@ fn service(service: Service, [median, hundred, thousand, largest]: [u64; 4]) -> 
         route,
         samples: 59_982,
         median: share(0.5, median),
-        one_in_100: share(0.99, hundred),
-        one_in_1000: share(0.999, thousand),
-        largest_ns: Some(Nanos::from_us(largest)),
-        largest_is_at_least: false,
+        p99: share(0.99, hundred),
+        p999: share(0.999, thousand),
+        max_ns: Some(Nanos::from_us(largest)),
+        max_is_at_least: false,
     }
 }
 
-/// Fraction of the time, number of occurrences, and maximum in microseconds.
+/// Share of the time, number of wakeups, and longest time in microseconds.
 type Took = (f64, u64, u64);
 
-fn cause(class: CauseClass, who: Option<&str>, how: &str, took: Took) -> LateCause {
-    let (share, times, us) = took;
-    LateCause {
+/// A cause that took part in late wakeups.
+pub fn cause(class: CauseClass, who: Option<&str>, (share, wakeups, us): Took) -> CauseRow {
+    CauseRow {
         class,
         who: who.map(str::to_owned),
-        how: how.into(),
-        words: who.map_or_else(|| how.into(), |who| format!("{who}, {how}")),
+        contenders: Vec::new(),
+        quota: None,
         is_ours: false,
+        irq: None,
+        because: None,
+        cpus: vec![Cpu(0), Cpu(1)],
+        episodes: usize::try_from(wakeups).unwrap_or(usize::MAX),
+        first_in: 1,
+        per_hour: 1.0,
+        wakeups,
+        total_ns: Nanos::from_us(us),
         share,
-        times,
         largest_ns: Nanos::from_us(us),
+        largest_episode: 3,
         is_at_least: false,
+        largest_without_ns: Nanos::from_us(13_200),
+        largest_without_is_at_least: false,
         rhythm: None,
+        worth: Vec::new(),
     }
 }
 
@@ -132,12 +141,7 @@ fn catalogue() -> Vec<Fit> {
 /// Returns thirty seconds of two CPUs under a load that writes files: a hypervisor
 /// stops them twice a second.
 pub fn made() -> Overview {
-    let mut stolen = cause(
-        CauseClass::Stolen,
-        None,
-        "the hypervisor stopped the CPU",
-        (0.74, 105, 13_200),
-    );
+    let mut stolen = cause(CauseClass::Stolen, None, (0.74, 105, 13_200));
     stolen.rhythm = Some(RhythmRow {
         period_ns: Nanos::from_ms(500),
         period_error_ns: None,
@@ -148,7 +152,7 @@ pub fn made() -> Overview {
         none_after_ns: None,
     });
     Overview {
-        schema: 1,
+        schema: 2,
         path: "busy.laggard".into(),
         conditions: Conditions {
             duration_ns: Nanos::from_secs(30),
@@ -164,11 +168,11 @@ pub fn made() -> Overview {
             processor: "Intel(R) Xeon(R) Processor".into(),
         },
         trust: Trust::Good,
-        still_waiting: None,
         waiting: Vec::new(),
-        beware: Vec::new(),
+        warnings: Vec::new(),
+        is_for_application: false,
         fits: catalogue(),
-        unanswered: None,
+        missing_fits: None,
         subject: Some(Subject {
             service: FIFO,
             route: Route::Direct,
@@ -187,68 +191,44 @@ pub fn made() -> Overview {
         late: Some(Late {
             service: Some(FIFO),
             route: Some(Route::Direct),
-            activations: 155,
+            episodes: 155,
             wakeups: 155,
             untraced: None,
             total_ns: Nanos::from_ms(551),
-            largest_ns: Nanos::from_us(13_200),
-            largest_is_at_least: false,
+            max_ns: Nanos::from_us(13_200),
+            max_is_at_least: false,
             causes: vec![
-                stolen,
+                stolen.clone(),
                 cause(
                     CauseClass::PreemptionOff,
                     Some("tokio-rt-worker"),
-                    "preemption disabled",
                     (0.05, 19, 3_000),
                 ),
                 cause(
                     CauseClass::Equal,
                     Some("tokio-rt-worker"),
-                    "ahead in the queue",
                     (0.02, 10, 4_400),
                 ),
             ],
-            more_causes: 4,
-            surplus: 0,
+            others: Some(OtherCauses {
+                causes: 4,
+                share: 0.19,
+                max_ns: Nanos::from_us(900),
+            }),
         }),
         first: Some(First {
-            class: CauseClass::Stolen,
-            cause: "the hypervisor stopped the CPU".into(),
-            what:
-                "Give the virtual machine CPUs of its own, which no other can use then, or run on \
-                   hardware without a hypervisor."
-                    .into(),
-            largest_without_ns: Nanos::from_us(9_100),
-            largest_without_is_at_least: false,
-        }),
-        next_hour: Some(NextHour {
-            largest_ns: Nanos::from_us(13_200),
-            largest_is_at_least: false,
-            usage: UsagePattern::ALWAYS,
-            ahead: Ahead {
-                horizon_ns: 3.6e12,
-                new_largest: 0.9917,
-                is_at_most: false,
-                is_at_least: false,
-                stays_below: vec![StaysBelow {
-                    is_unresolved: false,
-                    share: 0.9,
-                    bound_ns: None,
-                    is_at_least: false,
-                    rank: None,
-                    carried: None,
-                    record_ns: 32.4e12,
-                    assumed_ns: Some(478e6),
-                    assumed_record_ns: 24e9,
-                    assumed_shape: 0.75,
-                }],
-            },
+            cause: stolen,
+            fix: Fix::DedicatedCpus,
+            max_ns: Nanos::from_us(13_200),
+            max_without_ns: Nanos::from_us(9_100),
+            max_without_is_at_least: false,
+            stalls: None,
         }),
         measurement: Measurement {
-            activations: 597_700,
+            samples: 597_700,
             lost: 0,
-            cost: Some(0.041),
-            caveats: 9,
+            overhead: Some(0.041),
+            warnings: 9,
         },
     }
 }
@@ -275,9 +255,8 @@ pub fn spoilt() -> Overview {
             Distrust::ClockBack { times: 7 },
             Distrust::Empty,
         ]),
-        still_waiting: Some("fifo:90 on CPU 1 was never served: at least 6.00 s late.".into()),
         waiting: vec![waiting],
-        beware: vec![caveat; 3],
+        warnings: vec![caveat; 3],
         ..made()
     }
 }

@@ -111,6 +111,15 @@ pub fn brief_count(number: u64) -> String {
     format!("{value:.digits$}{unit}")
 }
 
+/// Marks a text as a lower bound if it is one.
+pub fn at_least(is_at_least: bool, text: &str) -> String {
+    if is_at_least {
+        format!(">= {text}")
+    } else {
+        text.into()
+    }
+}
+
 /// Returns a count with its thousands apart: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

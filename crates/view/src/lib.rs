@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+pub mod advice;
 pub mod attach;
 mod bug;
 mod checked;
@@ -23,6 +24,7 @@ mod live;
 mod markdown;
 mod named;
 mod notes;
+pub mod overview;
 pub mod page;
 mod perfetto;
 mod phrase;
@@ -30,6 +32,7 @@ pub mod picture;
 pub mod qos;
 pub mod rtos;
 mod sheet;
+pub mod show;
 pub mod text;
 
 pub use bug::bug;

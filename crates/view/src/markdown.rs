@@ -3,44 +3,40 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use laggard_answer::advice::{Advice, advice};
 use laggard_answer::overview::Overview;
 use laggard_answer::show::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
 use laggard_model::name::line_name;
-use laggard_model::text::{Unit, count, percent, span};
-use laggard_model::{LoadLabel, Severity, printable, printable_lines};
+use laggard_model::text::{Unit, count, percent};
+use laggard_model::{Severity, printable, printable_lines};
 
-use crate::text::{least, said};
+use crate::advice::{Advice, advice};
+use crate::doc::{self, Detail};
+use crate::overview::document;
+use crate::phrase::show as phrase;
+use crate::show::min_name;
 
 /// How many things to do are shown before the rest is folded away.
 const FIRST: usize = 3;
 
-/// The recordings as Markdown, in the flavour that has tables and `<details>`;
-/// `overviews` are what they answer in short, in the same order.
+/// Renders recordings as Markdown with tables and `<details>`. `overviews` are their first
+/// screens, in the same order.
 pub fn markdown(reports: &[RecordingReport], overviews: &[Overview]) -> String {
-    let mut text = String::from("## Latency\n");
     let numbered = reports.len() > 1;
-    for (index, report) in reports.iter().enumerate() {
-        let number = if numbered {
-            format!("[{}] ", index + 1)
+    let summaries = overviews.iter().enumerate().map(|(index, overview)| {
+        let mut summary = document(overview, Detail::Full);
+        summary.title = if numbered {
+            format!("Latency [{}]", index + 1)
         } else {
-            String::new()
+            "Latency".into()
         };
-        let _ = writeln!(text, "\n{}", head(report, &number));
-        if let Some(reasons) = report.trust.reasons() {
-            let _ = writeln!(text, "\n**NOT TRUSTWORTHY:** {}", escaped(&reasons));
-        }
-        text += &overviews.get(index).map_or_else(String::new, in_short);
-        let _ = writeln!(text, "\n{}", escaped(&report.sentences.join(" ")));
-    }
+        doc::markdown(&summary)
+    });
+    let mut text = summaries.collect::<Vec<_>>().join("\n");
     let either = |of: fn(&RecordingReport) -> &'static str| {
         let all: BTreeSet<&str> = reports.iter().map(of).collect();
         Vec::from_iter(all).join(" or ")
     };
-    let (beginnings, endings) = (
-        either(RecordingReport::beginning),
-        either(RecordingReport::ending),
-    );
+    let (beginnings, endings) = (either(phrase::start), either(phrase::end));
     let _ = writeln!(text, "\nFrom {beginnings} to {endings}:\n");
     text += &services(reports);
     for (index, report) in reports.iter().enumerate() {
@@ -54,50 +50,6 @@ pub fn markdown(reports: &[RecordingReport], overviews: &[Overview]) -> String {
     printable_lines(&text).to_string()
 }
 
-fn head(report: &RecordingReport, number: &str) -> String {
-    let load = match LoadLabel::of(report.load.as_ref()).load() {
-        Some(load) => format!("load {}", escaped(load)),
-        None => "no load of ours".into(),
-    };
-    let host = &report.host;
-    let machine = if host.kernel.is_empty() {
-        "no machine".into()
-    } else {
-        let model = &host.processor.model;
-        format!("{}, {}", escaped(&host.system()), escaped(model))
-    };
-    format!(
-        "{number}**{}**: {} from {}, {load}, {}; {machine}",
-        escaped(&report.path),
-        span(report.duration_ns),
-        escaped(&report.started),
-        rhythm(report),
-    )
-}
-
-fn rhythm(report: &RecordingReport) -> String {
-    let plan = &report.plan;
-    let words = plan.rows.words(plan.period_ns);
-    words.unwrap_or_else(|| format!("period {}", plan.periods()))
-}
-
-/// What the first screen says, as a list.
-fn in_short(overview: &Overview) -> String {
-    let said = said(overview);
-    let parts = [said.verdicts, said.beware, said.late, said.next_hour];
-    let mut text = String::from("\n");
-    for (at, one) in parts.iter().flat_map(|part| part.iter().enumerate()) {
-        let (head, rest) = (escaped(&one.head), escaped(&one.text));
-        let _ = match (at, head.as_str()) {
-            (0, "") => writeln!(text, "- {rest}"),
-            // What belongs to the line above.
-            (_, "") => writeln!(text, "  - {rest}"),
-            _ => writeln!(text, "- **{head}**{rest}"),
-        };
-    }
-    text
-}
-
 /// Services x figures; several recordings' rows of a service follow each other.
 fn services(reports: &[RecordingReport]) -> String {
     let mut names: Vec<String> = Vec::new();
@@ -106,7 +58,7 @@ fn services(reports: &[RecordingReport]) -> String {
             names.push(row.name());
         }
     }
-    let least = least(reports.iter().flat_map(|report| &report.services));
+    let least = min_name(reports.iter().flat_map(|report| &report.services));
     let mut text = header(&["service"], &["samples", "missed"], least);
     for name in &names {
         for (index, report) in reports.iter().enumerate() {
@@ -134,7 +86,7 @@ fn header(first: &[&str], counts: &[&str], least: &str) -> String {
     });
     let mut names: Vec<&str> = [first, counts, &[least, "mean"]].concat();
     names.extend(quantiles.iter().map(String::as_str));
-    names.push("largest seen");
+    names.push("max");
     let rule = (0..names.len()).map(|index| if index < first.len() { "---" } else { "--:" });
     format!(
         "| {} |\n| {} |\n",

@@ -7,7 +7,7 @@ import { atLeast, count, time, timeOrDash } from "../format";
 /** What people call them, as `laggard show --all` does. */
 const WORDS: Record<Context, string> = {
   any: "any context",
-  worker: "kernel worker",
+  worker: "kworker",
   boosted: "boosted thread",
   lent: "boosted by PI futex",
   niced: "boosted by nice",
@@ -16,14 +16,14 @@ const WORDS: Record<Context, string> = {
   plain: "plain thread, busy",
 };
 
-export function contexts({ report }: PageData): HTMLElement | null {
+export function contexts({ report, charts }: PageData): HTMLElement | null {
   const all = report.recordings.flatMap(({ contexts, path }, index) => (contexts?.rows.length ? [{ contexts, path, index }] : []));
   if (all.length === 0) return null;
   const several = report.recordings.length > 1;
   return section(
     "contexts",
     "Who does deferred work",
-    ...all.map(({ contexts, path, index }) => h("article", {}, several && h("h3", {}, `[${index + 1}] ${path}`), ...asked(contexts))),
+    ...all.map(({ contexts, path, index }) => h("article", {}, several && h("h3", {}, `[${index + 1}] ${path}`), ...asked(contexts, charts[index]!.contexts))),
     h(
       "p",
       { class: "reading" },
@@ -36,9 +36,9 @@ export function contexts({ report }: PageData): HTMLElement | null {
   );
 }
 
-function asked({ beside, rows, sentences }: Contexts): HTMLElement[] {
+function asked({ beside, rows }: Contexts, sentences: string[]): HTMLElement[] {
   const processes = beside.busy === 1 ? "1 busy process" : `${count(beside.busy)} busy processes`;
-  const head = ["context", "service", "samples", "mean", "median", "p99", "largest seen", "bumps every"];
+  const head = ["context", "service", "samples", "mean", "median", "p99", "max", "bumps every"];
   return [
     ...sentences.map((text) => h("p", { class: "sentence" }, prose(text))),
     tableElement({ head, rows: rows.map(row) }, { caption: `Beside ${processes} on CPU ${beside.cpu}`, long: [0, 1] }),

@@ -1,13 +1,13 @@
 // Above the fold: what the machine does to an application, four numbers, a
 // picture; and how far all that can be believed.
 
-import { lineName, type Application, type Charts, type Fit, type Overview, type PageData, type Recording, type Said, type ServiceRow } from "../data";
-import { h, prose, section, tableElement } from "../dom";
-import { atLeast, count, meanTime, quantile, roughTime, span, time, timeOrDash } from "../format";
+import { lineName, type Application, type Charts, type Fit, type PageData, type Recording, type ServiceRow } from "../data";
+import { conditions as heading, rest, verdicts } from "../summary";
+import { h, section, tableElement } from "../dom";
+import { atLeast, meanTime, quantile, roughTime, span, time, timeOrDash } from "../format";
 import { differences } from "./differences";
 import { distribution } from "./distribution";
 
-/** What no more than one in 1,000 exceeds. */
 const RARE = 0.999;
 
 export function overview(data: PageData): HTMLElement {
@@ -16,7 +16,8 @@ export function overview(data: PageData): HTMLElement {
   const limit = application ? { ns: application.slack_ns, words: `slack of ${application.name}, ${time(application.slack_ns)}` } : null;
   const picture = distribution(data, limit);
   const facts = recordings.length > 1 ? beside(data, application) : one(data, application);
-  return section("verdict", "In short", h("div", { class: picture ? "fold" : "" }, facts, picture));
+  const below = recordings.length === 1 && data.charts[0] ? rest(data.charts[0].summary) : [];
+  return section("verdict", "Summary", h("div", { class: picture ? "fold" : "" }, facts, picture), ...below);
 }
 
 /** One recording: the verdict, four numbers, and what was measured. */
@@ -26,27 +27,23 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
   if (!recording || !charts) return h("p", {}, "There is no recording.");
   const row = foremostRow(recording, charts);
   const rare = row?.latency.quantiles.find(({ q }) => q === RARE);
-  const overview = data.report.overviews[0];
   const fit = fitOf(data, 0, application);
   const { large, small } = meanWords(fit);
   return h(
     "div",
     { class: "facts" },
-    h("p", { class: "conditions" }, conditions(recording)),
-    distrust(recording),
-    verdicts(charts),
+    heading(charts.summary),
+    verdicts(charts.summary),
     row &&
       h(
         "dl",
         { class: "numbers" },
         number("median", quantile(row.latency.quantiles[0] ?? {})),
-        number("1 in 1,000 is later than", quantile(rare ?? {})),
-        number("largest seen", atLeast(row.latency.largest_is_at_least, timeOrDash(row.latency.largest_ns))),
-        application && h("div", {}, h("dt", {}, `${application.name} runs dry`), h("dd", {}, large), h("dd", { class: "small" }, small)),
+        number("p99.9", quantile(rare ?? {})),
+        number("max", atLeast(row.latency.largest_is_at_least, timeOrDash(row.latency.largest_ns))),
+        application && h("div", {}, h("dt", {}, `xruns of ${application.name}`), h("dd", {}, large), h("dd", { class: "small" }, small)),
       ),
     row && h("p", { class: "reading" }, reading(charts, row, fit)),
-    ...charts.in_short.next_hour.map((one) => h("p", {}, sentence(one))),
-    overview && measured(overview),
   );
 }
 
@@ -56,20 +53,6 @@ function reading({ beginning, ending }: Charts, row: ServiceRow, fit: Fit | unde
   if (!fit) return of;
   const { name, buffers, buffer_ns, slack_ns } = fit.application;
   return `${of} ${name}: ${buffers} buffers of ${time(buffer_ns)}, slack ${time(slack_ns)}, run as ${lineName(fit)}.`;
-}
-
-/** What the terminal says of the applications: the same sentences. */
-function verdicts({ in_short: { verdicts, beware } }: Charts): HTMLElement | null {
-  if (verdicts.length + beware.length === 0) return null;
-  const kind = verdicts[0]?.tone ?? "plain";
-  return h("div", { class: `machine-verdict ${kind}` }, ...[...verdicts, ...beware].map((one) => h("p", { class: one.tone }, sentence(one))));
-}
-
-function sentence({ head, text }: Said): DocumentFragment {
-  const fragment = document.createDocumentFragment();
-  if (head !== "") fragment.append(h("strong", {}, head));
-  fragment.append(prose(text));
-  return fragment;
 }
 
 function number(name: string, value: string): HTMLElement {
@@ -88,9 +71,9 @@ function beside(data: PageData, application: Application | undefined): HTMLEleme
       rows: [
         line("service", figure(lineName)),
         line("median", figure(({ latency }) => quantile(latency.quantiles[0] ?? {}))),
-        line("1 in 1,000 is later than", figure(({ latency }) => quantile(latency.quantiles.find(({ q }) => q === RARE) ?? {}))),
-        line("largest seen", figure(({ latency }) => atLeast(latency.largest_is_at_least, timeOrDash(latency.largest_ns)))),
-        ...(application ? [line(`${application.name} runs dry`, (index) => meanOf(fitOf(data, index, application)))] : []),
+        line("p99.9", figure(({ latency }) => quantile(latency.quantiles.find(({ q }) => q === RARE) ?? {}))),
+        line("max", figure(({ latency }) => atLeast(latency.largest_is_at_least, timeOrDash(latency.largest_ns)))),
+        ...(application ? [line(`xruns of ${application.name}`, (index) => meanOf(fitOf(data, index, application)))] : []),
       ],
     },
     { caption: "The most urgent thread of each", long: recordings.map((_, index) => index + 1) },
@@ -136,18 +119,6 @@ function distrust({ trust, backend }: Recording): HTMLElement | null {
     return h("p", { class: "trust bad" }, h("strong", {}, "This measurement is not trustworthy. "), trust.why.join("; ") + ".");
   }
   return backend === "fake" ? h("p", { class: "trust bad" }, h("strong", {}, "Not a measurement. "), "A script was played.") : null;
-}
-
-/** How the measurement went, as the terminal says it; that it can be trusted is no praise of the machine. */
-function measured({ measurement, conditions: { cpus } }: Overview): HTMLElement {
-  const { activations, lost, cost, caveats } = measurement;
-  const all = activations + lost;
-  const parts = [
-    all === 0 ? "no activation was recorded" : `${count(lost)} of ${count(all)} lost`,
-    cost !== null && `took ${(100 * cost).toFixed(1)} % of ${cpus === 1 ? "the CPU" : `the ${cpus} CPUs`}`,
-    `${count(caveats)} caveat${caveats === 1 ? "" : "s"}`,
-  ].filter((part) => part !== false);
-  return h("p", { class: "measured" }, `Measurement: ${parts.join(", ")} (`, h("a", { href: "#doubts" }, "details"), ").");
 }
 
 /** How the application fares with the service that would run it. */

@@ -1,7 +1,7 @@
 // Services x figures (OSDI'99 Table 3), several recordings side by side.
 
 import { lineName, type Figures, type PageData, type ServiceRow } from "../data";
-import { h, prose, section, tableElement, type Table } from "../dom";
+import { h, section, tableElement, type Table } from "../dom";
 import { atLeast, count, instant, quantile, quantileName, timeOrDash } from "../format";
 
 export function services({ report, charts }: PageData): HTMLElement {
@@ -11,10 +11,6 @@ export function services({ report, charts }: PageData): HTMLElement {
   return section(
     "services",
     "How late each service runs",
-    ...recordings.flatMap(({ sentences, contexts }, index) =>
-      // Those of contexts are in their section.
-      sentences.filter((text) => !contexts?.sentences.includes(text)).map((text) => h("p", { class: "sentence" }, several && `[${index + 1}] `, prose(text))),
-    ),
     several ? beside(recordings.map(({ services }) => services)) : tableElement(table(recordings[0]!.services), { caption }),
     h(
       "p",

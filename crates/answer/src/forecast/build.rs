@@ -12,8 +12,8 @@ use laggard_model::{Route, Service, UsagePattern};
 
 use super::ahead::Past;
 use super::{
-    Against, Ahead, Blocks, CauseLevel, Cell, ForecastAdvice, Horizon, Level, LoadForecast,
-    Outcome, Periodic, Refused, ServiceForecast, UsageSource,
+    Against, Blocks, CauseLevel, Cell, ForecastAdvice, Horizon, Level, LoadForecast, Outcome,
+    Periodic, Refused, ServiceForecast, UsageSource,
 };
 use crate::causes::KnownCauses;
 use crate::load::{Load, Run};
@@ -320,21 +320,6 @@ fn of_service(
         composed: known.composed(line.0, line.1),
         cells,
     })
-}
-
-/// What an hour of use brings one service, without a model.
-///
-/// # Errors
-/// When a usage pattern's numbers are not positive.
-pub(crate) fn next_hour(
-    seen: &Load,
-    usage: UsagePattern,
-    line: (Service, Route),
-) -> Result<Ahead, InputError> {
-    // Causes tell levels; these are of none.
-    let known = KnownCauses::default();
-    let tails = ExplainedPeaks::new(seen, &known, usage, &[Horizon::Hour], line)?;
-    past(seen, &tails, line)?.ahead(tails.exposure(Horizon::Hour))
 }
 
 fn of_line(seen: &Load, line: (Service, Route)) -> impl Iterator<Item = &Group> {

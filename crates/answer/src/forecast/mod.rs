@@ -18,7 +18,6 @@ pub use advice::{ForecastAdvice, ForecastLimit, is_almost_sure, percent};
 pub use against::Against;
 pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::ExplainedPeaks;
-pub(crate) use build::next_hour;
 pub use build::predict;
 pub use several::forecasts;
 pub use usage::UsageSource;

@@ -11,8 +11,8 @@ use crate::qos::{Application, MissFigures, Needed, QosError, ServiceOutlook, ass
 const ENOUGH_CLUSTERS: f64 = 10.0;
 
 impl Fit {
-    /// Of `application` run by this line of `load`.
-    pub(super) fn of(
+    /// Evaluates `application` as run by this series of `load`.
+    pub(super) fn new(
         load: &Load,
         application: &Application,
         line: (Service, Route),

@@ -1,86 +1,85 @@
-//! The answer of a recording on one screen: whether the machine serves an
-//! application, how late it is, who made it late, what to do first, and what
-//! the next hour brings.
+//! The first screen of a recording: latencies, causes of late wakeups, the fix to try first,
+//! and the fit for applications.
 //!
-//! It is made of the other answers and adds no estimate of its own.
+//! It combines the other answers and adds no estimate. All statements about late wakeups
+//! have the same scope, the [`Subject`].
+
+#![deny(clippy::disallowed_macros)]
 
 mod build;
+mod first;
 mod fit;
 mod late;
 mod read;
 
-use laggard_model::{
-    Backend, CauseClass, Caveat, Host, LoadLabel, Nanos, Route, Service, State, UsagePattern,
-};
+use laggard_model::{Backend, Caveat, Host, LoadLabel, Nanos, Route, Service, State};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Trust;
 use crate::contexts::ContextsReport;
-use crate::forecast::Ahead;
 use crate::qos::{Apart, Application, Fitness, MissFigures, Resolution};
+use crate::remedy::Fix;
 use crate::show::Share;
 use crate::waiting::Waiting;
-use crate::why::{RhythmRow, UntracedRow};
+use crate::why::{CauseRow, UntracedRow};
 
-pub use build::{Grounds, overview};
+pub use build::{OverviewInput, overview};
 pub use read::{OverviewError, made_for, read};
 
-/// The version of the JSON's layout.
-pub const OVERVIEW_SCHEMA: u32 = 1;
+/// Version of the JSON layout.
+pub const OVERVIEW_SCHEMA: u32 = 2;
 
-/// What a recording answers, in short.
+/// First screen of a recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Overview {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The recording's folder, as given.
+    /// Directory of the recording, as given.
     pub path: String,
-    /// What the figures are of.
+    /// Conditions of the measurement.
     pub conditions: Conditions,
     /// Whether the figures can be trusted.
     pub trust: Trust,
-    /// Who was still waiting when measuring ended, in a sentence.
-    pub still_waiting: Option<String>,
-    /// The lines that were, the longest first.
+    /// Series that were still waiting when measuring ended, the longest wait first.
     pub waiting: Vec<Waiting>,
-    /// Caveats and shortfalls that change how all that follows is read, but for
-    /// those that the trust and the causes tell.
-    pub beware: Vec<Caveat>,
-    /// The application that was asked about alone, or else those of the
-    /// catalogue that are of today, those with least slack first.
+    /// Warnings that change how the figures must be read, except those that the trust and
+    /// the causes contain.
+    pub warnings: Vec<Caveat>,
+    /// Whether `fits` has the application of the user (`--app`, or the one that the
+    /// recording was made for) and no other.
+    pub is_for_application: bool,
+    /// Verdict on the application of the user, or on the current profiles of the catalogue,
+    /// those with the least slack first.
     pub fits: Vec<Fit>,
-    /// Why nothing can be said of the application that was asked about, of any, or
-    /// of some of those of the catalogue, which are named.
-    pub unanswered: Option<String>,
-    /// The service that the causes and the next hour are of: that of the
-    /// application that was asked about, or else the most urgent thread.
+    /// Why `fits` lacks all applications or some of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_fits: Option<MissingFits>,
+    /// Scope of `late` and `first`: the service of the user's application, or the most
+    /// urgent thread.
     pub subject: Option<Subject>,
-    /// Who does deferred work beside busy processes; absent where it was not
-    /// measured beside any of ours.
+    /// Deferred work beside busy processes; absent if the recording has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contexts: Option<ContextsReport>,
-    /// How late each service is.
+    /// Latencies of the main series.
     pub services: Vec<LateService>,
-    /// Services by a route that were recorded and are not in `services`.
+    /// Number of series that `services` leaves out.
     pub more_services: usize,
-    /// Whether late activations were kept with evidence of who caused them.
+    /// Whether trace data of late wakeups was recorded.
     pub is_explained: bool,
-    /// Latency thresholds of the lines that `late` is of, the smallest and the largest: a
-    /// wakeup is late if its latency is larger. Absent where none was decided.
+    /// Smallest and largest latency threshold of the series in `late`: a wakeup is late if
+    /// its latency is larger. Absent if no threshold was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold_ns: Option<(Nanos, Nanos)>,
-    /// Who made activations late; absent where none was kept.
+    /// Late wakeups and their causes; absent if none was recorded.
     pub late: Option<Late>,
-    /// What to do about the first cause that a user can do anything about.
+    /// Fix to try first; absent if no fix is known.
     pub first: Option<First>,
-    /// The time to come.
-    pub next_hour: Option<NextHour>,
-    /// What was recorded, lost and spent.
+    /// Amount and quality of the data.
     pub measurement: Measurement,
 }
 
-/// A service by a route.
+/// Series: a service and its route.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Subject {
     /// The service.
@@ -89,35 +88,62 @@ pub struct Subject {
     pub route: Route,
 }
 
-/// What the figures are of.
+/// Reason for a missing verdict on applications.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MissingFits {
+    /// The recording has no samples.
+    NothingMeasured,
+    /// The recording has no thread that could run the application.
+    NoThread,
+    /// The recording is of the threads of a program. `laggard attach` compares them with
+    /// deadlines.
+    WatchedThreads,
+    /// The buffers of these applications are too short to be replayed.
+    TooShort {
+        /// Names of the applications.
+        applications: Vec<String>,
+        /// Length of a buffer of the first of them.
+        buffer_ns: Nanos,
+        /// Shortest length that can be replayed, approximately.
+        min_ns: Nanos,
+    },
+    /// The figures of these applications are out of range.
+    OutOfRange {
+        /// Names of the applications.
+        applications: Vec<String>,
+    },
+}
+
+/// Conditions of a measurement.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Conditions {
-    /// How long was measured.
+    /// Length of the measurement.
     pub duration_ns: Nanos,
-    /// When it began, RFC 3339.
+    /// Start, RFC 3339.
     pub started: String,
     /// How it ended.
     pub state: State,
-    /// What gave the stages.
+    /// Source of the stages.
     pub backend: Backend,
-    /// What else the machine did.
+    /// Load during the measurement.
     pub load: LoadLabel,
-    /// How many CPUs were measured.
+    /// Number of measured CPUs.
     pub cpus: usize,
-    /// The mean time between two activations of a service on a CPU.
+    /// Mean time between two expiries of a series.
     pub period_ns: Nanos,
-    /// Kernel release; empty of a script, which has no machine.
+    /// Kernel release; empty for a script, which has no machine.
     pub kernel: String,
-    /// The preemption model that was in force.
+    /// Preemption model.
     pub preemption: Option<String>,
-    /// The hypervisor, where the machine is virtual.
+    /// Hypervisor of a virtual machine.
     pub hypervisor: Option<String>,
-    /// The processor's name.
+    /// Name of the processor.
     pub processor: String,
 }
 
 impl Conditions {
-    /// Whether the machine's system is Windows.
+    /// Returns whether the machine runs Windows.
     pub fn is_windows(&self) -> bool {
         Host::is_windows_kernel(&self.kernel)
     }
@@ -176,121 +202,106 @@ pub struct Enough {
     pub is_sure: bool,
 }
 
-/// How late a service is.
+/// Latency of a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LateService {
     /// The service.
     pub service: Service,
     /// How it was reached.
     pub route: Route,
-    /// Activations.
+    /// Number of samples.
     pub samples: u64,
-    /// The median.
+    /// Median.
     pub median: Share,
-    /// What one activation in 100 exceeds.
-    pub one_in_100: Share,
-    /// What one in 1,000 exceeds.
-    pub one_in_1000: Share,
-    /// The largest seen.
-    pub largest_ns: Option<Nanos>,
-    /// Whether the true largest is at least that.
-    pub largest_is_at_least: bool,
+    /// Latency that 1 % of the samples exceed.
+    pub p99: Share,
+    /// Latency that 0.1 % of the samples exceed.
+    pub p999: Share,
+    /// Largest latency in this recording.
+    pub max_ns: Option<Nanos>,
+    /// Whether the true max is larger or equal: one was still waiting.
+    pub max_is_at_least: bool,
 }
 
-/// Who made activations late.
+/// Late wakeups and their causes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Late {
-    /// Of this service alone: the overview's subject. Absent: of all, because
-    /// that one was not late.
+    /// Service of these wakeups. Absent: all services, because the subject had none.
     pub service: Option<Service>,
-    /// By this route alone: the subject's, or the other where none was late by that.
-    /// Absent where the service is.
+    /// Route of these wakeups: the subject's, or the other one if it had none.
     pub route: Option<Route>,
-    /// How many late activations are explained.
-    pub activations: usize,
-    /// Late wakeups: these, expiries that passed during them, and those without trace data.
+    /// Number of late wakeups with trace data of their own.
+    pub episodes: usize,
+    /// Number of late wakeups: these, expiries that passed during them, and those without
+    /// trace data.
     pub wakeups: u64,
     /// Late wakeups without trace data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untraced: Option<UntracedRow>,
     /// Sum of the latencies of all late wakeups.
     pub total_ns: Nanos,
-    /// The largest of them.
-    pub largest_ns: Nanos,
-    /// Whether that is a lower limit: it had not ended when measuring did.
-    pub largest_is_at_least: bool,
-    /// The causes with most time, at most three.
-    pub causes: Vec<LateCause>,
-    /// Causes that are not listed.
-    pub more_causes: usize,
-    /// Late activations of all services that could not be kept.
-    pub surplus: u64,
+    /// Largest latency with trace data.
+    pub max_ns: Nanos,
+    /// Whether the true value is larger or equal, because it was still waiting.
+    pub max_is_at_least: bool,
+    /// Causes with the largest shares of the time.
+    pub causes: Vec<CauseRow>,
+    /// All other causes together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<OtherCauses>,
 }
 
-/// A cause of late activations.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct LateCause {
-    /// What kind of thing.
-    pub class: CauseClass,
-    /// Who, in words.
-    pub who: Option<String>,
-    /// What it did, in few words.
-    pub how: String,
-    /// Both, in the order in which people say them.
-    pub words: String,
-    /// Whether it is a thread of the laggard that recorded.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_ours: bool,
-    /// Its share of the time of all of them, 0 to 1.
+/// Causes that are not listed.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct OtherCauses {
+    /// Number of causes.
+    pub causes: usize,
+    /// Share of the latencies of all late wakeups, 0 to 1.
     pub share: f64,
-    /// Number of late wakeups in which it took part.
-    pub times: u64,
-    /// Most time in one.
-    pub largest_ns: Nanos,
-    /// Whether that is a lower limit: the activation had not ended.
-    pub is_at_least: bool,
-    /// How it comes again and again, where it does.
-    pub rhythm: Option<RhythmRow>,
+    /// Longest time of one of them in one wakeup.
+    pub max_ns: Nanos,
 }
 
-/// What to do first.
+/// Fix to try first: against the cause whose removal avoids the most xruns of the user's
+/// application or, without one, lowers the max most.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct First {
-    /// What kind of thing the cause is.
-    pub class: CauseClass,
-    /// Against which cause, in few words.
-    pub cause: String,
-    /// What to do, with its price.
-    pub what: String,
-    /// The largest of the late activations, had this cause taken no time.
-    pub largest_without_ns: Nanos,
-    /// Whether that is a lower limit.
-    pub largest_without_is_at_least: bool,
+    /// The cause.
+    pub cause: CauseRow,
+    /// The fix.
+    pub fix: Fix,
+    /// Largest latency with trace data in this recording.
+    pub max_ns: Nanos,
+    /// Largest latency without the cause.
+    pub max_without_ns: Nanos,
+    /// Whether this is a lower limit.
+    pub max_without_is_at_least: bool,
+    /// Stalls that are longer than the slack of the user's application.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<StallsAboveSlack>,
 }
 
-/// What an hour of use like this recording brings.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct NextHour {
-    /// The largest seen.
-    pub largest_ns: Nanos,
-    /// Whether the true largest is at least that.
-    pub largest_is_at_least: bool,
-    /// Who uses the machine how.
-    pub usage: UsagePattern,
-    /// What is told without a model.
-    pub ahead: Ahead,
+/// Stalls with trace data that are longer than the slack of an application.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct StallsAboveSlack {
+    /// The slack.
+    pub slack_ns: Nanos,
+    /// Number of stalls in this recording.
+    pub count: usize,
+    /// Number of stalls without the cause.
+    pub without: usize,
 }
 
-/// What was recorded, lost and spent.
+/// Amount and quality of the data.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Measurement {
-    /// Activations, of all lines.
-    pub activations: u64,
-    /// Activations that were lost, which are not among them.
+    /// Number of samples of all series.
+    pub samples: u64,
+    /// Number of lost samples.
     pub lost: u64,
-    /// The share of the measured CPUs' time that measuring took, 0 to 1; absent
-    /// where that is not known.
-    pub cost: Option<f64>,
-    /// Caveats and shortfalls in all.
-    pub caveats: usize,
+    /// Share of the time of the measured CPUs that measuring took, 0 to 1; absent if it is
+    /// not known.
+    pub overhead: Option<f64>,
+    /// Number of warnings.
+    pub warnings: usize,
 }

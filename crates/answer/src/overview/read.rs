@@ -1,57 +1,56 @@
-//! The overview of a recording, from its files.
+//! Reads the first screen of a recording from its files.
 
 use std::num::NonZeroUsize;
 
 use laggard_model::Manifest;
 use laggard_record::Recording;
 
-use super::{Grounds, Overview, overview};
+use super::{Overview, OverviewInput, overview};
 use crate::load::{Load, LoadError, Run, have_rates, search};
 use crate::qos::Application;
 use crate::show::{self, Measured, RecordingReport};
 use crate::why::{EpisodeCauses, EpisodesError};
 
-/// Why there is no overview.
+/// Error of [`read`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverviewError {
-    /// The recording cannot be answered from.
+    /// The samples cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Its late activations cannot be read.
+    /// The late wakeups cannot be read.
     #[error(transparent)]
     Episodes(#[from] EpisodesError),
 }
 
-/// Reads a recording on so many threads: what it shows, and in short what it
-/// answers of `asked`, else of the application that it was made for, else of
-/// those of the catalogue.
+/// Reads a recording on this number of threads: its figures and its first screen, for
+/// `application`, otherwise for the application that it was made for, otherwise for the
+/// profiles of the catalogue.
 ///
 /// # Errors
 /// When it cannot be read.
 pub fn read(
     from: &Recording,
-    asked: Option<&Application>,
+    application: Option<&Application>,
     threads: NonZeroUsize,
 ) -> Result<(RecordingReport, Overview), OverviewError> {
     have_rates(std::slice::from_ref(from))?;
     let (mut measured, load) = examine(from, threads)?;
     let made_for = made_for(from.manifest());
-    let asked = asked.or(made_for.as_ref());
+    let application = application.or(made_for.as_ref());
     let late = EpisodeCauses::read_if_any(from, &mut measured.shortfalls)?;
     let report = show::recording(measured, false);
     let explained = late.as_ref().map(|late| late.explained(None));
-    let overview = overview(&Grounds {
+    let overview = overview(&OverviewInput {
         report: &report,
         late: explained.as_ref(),
         load: load.as_ref(),
-        asked,
+        application,
     });
     Ok((report, overview))
 }
 
-/// A recording with its activations counted and, unless there are none,
-/// searched for late ones: in one pass.
+/// Counts the samples of a recording and finds the late ones, in one pass.
 fn examine(from: &Recording, threads: NonZeroUsize) -> Result<(Measured, Option<Load>), LoadError> {
     let (searched, fold) = search(from, threads);
     let measured = Measured {
@@ -68,8 +67,7 @@ fn examine(from: &Recording, threads: NonZeroUsize) -> Result<(Measured, Option<
     }
 }
 
-/// The application that a recording was made for. Of one that no reader can
-/// have been asked about, nothing is known.
+/// Returns the application that a recording was made for, if its figures are valid.
 pub fn made_for(manifest: &Manifest) -> Option<Application> {
     let asked = manifest.application.as_ref()?;
     Application::try_from(asked).ok()

@@ -9,7 +9,6 @@ use laggard_record::Recording;
 
 use super::figures::WAKEUP_TO_USER;
 use super::measured::{By, Measured, measured};
-use super::sentences::sentences;
 use super::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
 use crate::contexts::contexts;
 use crate::load::LoadError;
@@ -67,7 +66,7 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
     let waiting = waiting(&manifest.lines, &sums);
     let mut caveats = manifest.caveats;
     caveats.extend(judged.caveats);
-    let mut report = RecordingReport {
+    RecordingReport {
         path,
         started: manifest.clock.start_wall,
         state: manifest.state,
@@ -86,13 +85,7 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         caveats,
         shortfalls,
         cost: manifest.cost,
-        sentences: Vec::new(),
-    };
-    report.sentences = sentences(&report);
-    if let Some(contexts) = &report.contexts {
-        report.sentences.extend(contexts.sentences.clone());
     }
-    report
 }
 
 fn service_row(group: &Group, start: Nanos) -> ServiceRow {
@@ -121,6 +114,7 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
             route: key.route,
             stage,
             name: part_name(stage, stage_before(group, stage)),
+            share: None,
             time: Figures::of(&group.steps[stage.index()], start),
         })
         .collect();
@@ -128,6 +122,7 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     if rows.len() == 1 {
         rows.clear();
     }
+    set_shares(&mut rows);
     // Of a thread that is watched that is `running`, and a row already.
     let is_watched = matches!(key.service, Service::Task(_) | Service::Traced(_));
     if group.thread.histogram().count() > 0 && !is_watched {
@@ -136,10 +131,20 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
             route: key.route,
             stage: Stage::User,
             name: WAKEUP_TO_USER.into(),
+            share: None,
             time: Figures::of(&group.thread, start),
         });
     }
     rows
+}
+
+/// Sets the shares of the parts of one series in the sum of their times.
+fn set_shares(rows: &mut [StageRow]) {
+    let sum = |row: &StageRow| row.time.mean_ns.unwrap_or(0.0) * row.time.samples as f64;
+    let total: f64 = rows.iter().map(sum).sum();
+    for row in rows.iter_mut().filter(|_| total > 0.0) {
+        row.share = Some(sum(row) / total);
+    }
 }
 
 /// The stage before `stage` that most of its activations have; `None`: none,

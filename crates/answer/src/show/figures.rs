@@ -5,10 +5,10 @@
 
 use laggard_analyze::distribution::{Group, QUANTILES, Quantile, Tally, quantile};
 use laggard_model::name::line_name;
-use laggard_model::text::Unit;
+use laggard_model::text::{Unit, at_least};
 use laggard_model::{
-    Backend, Caveat, CaveatKind, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, ProbePlan,
-    Route, RowsOf, Service, Stage, State,
+    Backend, Caveat, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, ProbePlan, Route,
+    Service, Stage, State,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -64,37 +64,6 @@ pub struct RecordingReport {
     pub cost: OwnCost,
     /// Whether the figures can be trusted.
     pub trust: Trust,
-    /// The result in plain words.
-    pub sentences: Vec<String>,
-}
-
-impl RecordingReport {
-    /// From where latency is counted, in words.
-    pub fn beginning(&self) -> &'static str {
-        if self.plan.rows == RowsOf::Traced {
-            return "the beginning of a handler or a wait";
-        }
-        if self.plan.rows == RowsOf::Activations {
-            return "what woke a thread (a timer: when it was due)";
-        }
-        let is_raised = |caveat: &Caveat| caveat.kind == CaveatKind::ExternalSource;
-        if self.caveats.iter().any(is_raised) {
-            "the raise of the interrupt"
-        } else {
-            "the programmed expiry"
-        }
-    }
-
-    /// To where it is counted, in words.
-    pub fn ending(&self) -> &'static str {
-        match self.plan.rows {
-            RowsOf::Activations => "its next sleep, its own work included",
-            RowsOf::Traced => "its end",
-            RowsOf::Expiries | RowsOf::HandOvers { .. } | RowsOf::Waits { .. } => {
-                "the service's first instruction"
-            }
-        }
-    }
 }
 
 /// The figures of a distribution of times.
@@ -182,6 +151,9 @@ pub struct StageRow {
     pub stage: Stage,
     /// The part's name in the field.
     pub name: String,
+    /// Share of the total latency of the series, 0 to 1; absent for a span of several parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
     /// Its time.
     pub time: Figures,
 }
@@ -268,15 +240,6 @@ impl Figures {
     }
 }
 
-/// `text`, as a lower limit if it is one.
-pub fn at_least(is_at_least: bool, text: &str) -> String {
-    if is_at_least {
-        format!(">= {text}")
-    } else {
-        text.into()
-    }
-}
-
 impl Share {
     fn of(q: f64, found: Quantile) -> Self {
         let new = Self {
@@ -313,7 +276,7 @@ impl Share {
         };
         let time = unit.write_nanos(ns);
         match self.low_ns.map(|low| unit.write_nanos(low)) {
-            Some(low) if low != time => format!("{low} to {time}"),
+            Some(low) if low != time => [low, time].join(" to "),
             _ => at_least(self.is_at_least, &time),
         }
     }

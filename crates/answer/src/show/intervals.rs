@@ -1,5 +1,10 @@
 //! `laggard show --intervals`: the times between the runs of each service.
 
+#![allow(
+    clippy::disallowed_macros,
+    reason = "`show --intervals` still has sentences"
+)]
+
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Between, LineIntervals, RunIntervals};

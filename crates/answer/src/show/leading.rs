@@ -2,8 +2,7 @@
 
 use laggard_model::{Route, Service};
 
-use super::RecordingReport;
-use super::sentences::representative_row;
+use super::{RecordingReport, ServiceRow};
 
 /// Curves that an eye can follow.
 const MOST: usize = 3;
@@ -42,8 +41,26 @@ pub fn leading(report: &RecordingReport) -> Vec<(Service, Route)> {
     chosen.into_iter().map(|index| all[index]).collect()
 }
 
-/// The service that stands for a recording: the one that its sentences speak
-/// of. `None`: nothing ran.
+/// Returns the series that represents a recording. `None`: nothing ran.
 pub fn foremost(report: &RecordingReport) -> Option<(Service, Route)> {
     representative_row(report).map(|row| (row.service, row.route))
+}
+
+/// Returns the row that represents a recording: the most urgent thread that ran, otherwise the
+/// watched thread with the most samples, otherwise the first row that ran.
+pub(crate) fn representative_row(report: &RecordingReport) -> Option<&ServiceRow> {
+    let ran = |row: &&ServiceRow| row.latency.samples > row.still_waiting;
+    let threads = report
+        .services
+        .iter()
+        .filter(ran)
+        .filter(|row| row.service.is_thread() && row.route == Route::Direct);
+    threads
+        .max_by_key(|row| (row.service.urgency(), row.latency.largest_ns))
+        .or_else(|| {
+            let all = report.services.iter().filter(ran);
+            all.filter(|row| matches!(row.service, Service::Task(_)))
+                .max_by_key(|row| row.latency.samples)
+        })
+        .or_else(|| report.services.iter().find(ran))
 }

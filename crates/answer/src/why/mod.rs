@@ -34,7 +34,7 @@ pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice
 use rhythms::Rhythms;
 pub use stacks::{Frame, FrameKind, stacks};
 pub use words::{at_least, place};
-pub(crate) use words::{leading, sentence};
+pub use words::{leading, sentence};
 use words::{own_share, sentences_of};
 pub use worth::{Worth, weigh};
 

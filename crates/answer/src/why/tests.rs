@@ -497,27 +497,6 @@ fn maxima_below_the_threshold_of_their_line_are_not_late() {
     }
 }
 
-/// The heading counts wakeups, and so do the rows.
-#[test]
-fn first_screen_counts_late_wakeups_per_cause() {
-    let mut passed = episode(1);
-    passed.passed_ns = vec![Nanos::from_us(500), Nanos::from_ms(1)];
-    let late = RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes: vec![passed],
-        notes: notes(),
-        latest: Vec::new(),
-        shortfalls: Vec::new(),
-    };
-
-    let report = why(&late, None, 9);
-    let shown = crate::overview::Late::of(&(report, None));
-
-    assert_eq!(shown.wakeups, 3);
-    assert_eq!((shown.activations, shown.causes[0].times), (1, 3));
-}
-
 #[test]
 fn causes_are_the_same_where_evidence_is_dropped_while_reading() {
     let dir = tempfile::tempdir().unwrap();

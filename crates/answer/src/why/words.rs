@@ -42,7 +42,7 @@ pub(super) fn sentences_of(rows: &[CauseRow], all: &Ranking) -> Vec<String> {
 }
 
 /// The causes that matter: the first three with a tenth of the time or more.
-pub(crate) fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
+pub fn leading(rows: &[CauseRow]) -> impl Iterator<Item = &CauseRow> {
     rows.iter()
         .filter(|row| row.share >= WORTH_A_SENTENCE)
         .take(3)
@@ -91,7 +91,7 @@ impl RhythmRow {
 }
 
 /// A cause of some of these `episodes` in a sentence.
-pub(crate) fn sentence(row: &CauseRow, episodes: usize) -> String {
+pub fn sentence(row: &CauseRow, episodes: usize) -> String {
     let write = |ns| Unit::Auto.write_nanos(ns);
     format!(
         "{}{}: the largest part of {} of {}, up to {}{} of one; without it the largest seen would be {}.",

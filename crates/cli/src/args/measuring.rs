@@ -52,7 +52,7 @@ fn explained(err: clap::Error) -> clap::Error {
 /// What makes recordings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MeasureCommand {
-    /// Measure this machine and keep what was seen
+    /// Measure this machine and save a recording
     Record(Box<RecordCommand>),
     /// Measure this machine and watch it live
     ///

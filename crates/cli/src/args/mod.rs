@@ -84,10 +84,10 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Measure(MeasureCommand),
-    /// Measure this machine and keep what was seen
+    /// Measure this machine and save a recording
     #[cfg(windows)]
     Record(RecordArgs),
-    /// Say what recordings show
+    /// Summarise recordings
     Show(ShowArgs),
     /// Say who made activations late
     Why(WhyArgs),
@@ -193,14 +193,14 @@ pub(crate) enum SchemaOf {
     Manifest,
 }
 
-/// One screen says whether the machine is fit, how late it is, and who made it
-/// late. Several recordings are set side by side.
+/// Prints one screen: latencies, causes of late wakeups, the fix to try first, and the fit
+/// for applications. Several recordings are side by side.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
   laggard show busy.laggard                     one screen
   laggard show busy.laggard --for jack-128      the same for one application
-  laggard show busy.laggard --all               every figure, loss and caveat
+  laggard show busy.laggard --all               all figures, losses and warnings
   laggard show idle.laggard busy.laggard        side by side
   laggard show busy.laggard --by cpu --unit us
   laggard show periodic.laggard --intervals --bins 100us
@@ -212,28 +212,28 @@ pub(crate) struct ShowArgs {
     /// Write JSON; `laggard schema show` describes it
     #[arg(long)]
     pub(crate) json: bool,
-    /// Answer for this application: a name of `laggard qos --list`, or a TOML
-    /// file [default: for those of the catalogue]
+    /// Application to evaluate: a name from `laggard qos --list`, or a TOML file
+    /// [default: the one it was recorded for, or the catalogue]
     #[arg(
         long = "for",
         value_name = "NAME|FILE",
         conflicts_with_all = ["all", "services", "stages", "by"]
     )]
     pub(crate) application: Option<String>,
-    /// Everything: services, stages, distributions, losses, cost and caveats
+    /// Print all figures, stages, histograms, losses, overhead and warnings
     #[arg(long, conflicts_with_all = ["services", "stages"])]
     pub(crate) all: bool,
-    /// Every figure of each service
+    /// Print all figures of each service
     #[arg(long, conflicts_with = "stages")]
     pub(crate) services: bool,
-    /// Where the time goes on the way to each service
+    /// Print the stages on the way to each service
     #[arg(long)]
     pub(crate) stages: bool,
-    /// The times between the runs of each service, in bins, as the paper of 1999
-    /// on timers has them (needs every activation: not `--keep tail`)
+    /// Print histograms of the times between the runs of each service, as in the
+    /// timer paper of 1999 (not for `--keep tail`)
     #[arg(long, conflicts_with_all = ["application", "all", "services", "stages", "by"])]
     pub(crate) intervals: bool,
-    /// How wide a bin of --intervals is, from 1us to 1s
+    /// Bin width of --intervals, from 1us to 1s
     #[arg(
         long,
         value_name = "TIME",
@@ -241,7 +241,7 @@ pub(crate) struct ShowArgs {
         requires = "intervals"
     )]
     pub(crate) bins: Nanos,
-    /// Keep CPUs, loads or minutes apart
+    /// Print figures per CPU, load or minute
     #[arg(long, value_name = "WHAT")]
     pub(crate) by: Option<ByArg>,
     /// Unit of times: auto, ns, us or ms
@@ -250,8 +250,7 @@ pub(crate) struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Whether figures are asked for, instead of the answer in short. JSON has
-    /// both.
+    /// Returns whether to print figures instead of the first screen. JSON has both.
     pub(crate) const fn is_figures(&self) -> bool {
         !self.json && (self.all || self.services || self.stages)
     }

@@ -15,16 +15,16 @@ use crate::completion;
 const RECORD_EXAMPLES: &str = "\
 Examples:
   laggard record                                30 s of this machine as it is
-  laggard record --for jack-128                 is it fit for this application?
+  laggard record --for jack-128                 for an application and its needs
   laggard record --load fileio -o busy.laggard  under a built-in load
-  laggard record --cpus 2,3 --period 100us      two CPUs, 10,000 times a second
+  laggard record --cpus 2,3 --period 100us      2 CPUs, 10,000 timers a second
   laggard record --services fifo:80 --duration 10min
   laggard record --require robot.toml --until-decided --load fileio
   laggard record --contexts 4 --turns 10ms      beside 4 busy processes on a CPU
-  laggard record -- make -j8                    while a command of yours runs";
+  laggard record -- make -j8                    while a command runs";
 
-/// Ends at --duration, when the command after `--` ends, or with Ctrl-C; the
-/// recording is complete each time.
+/// Measures until --duration has passed, the command after `--` ends, or Ctrl-C is
+/// pressed. The recording is complete in each case.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = RECORD_EXAMPLES)]
 pub(crate) struct RecordCommand {
@@ -34,126 +34,120 @@ pub(crate) struct RecordCommand {
     pub(crate) until: UntilArgs,
 }
 
-/// How long to go on where requirements say so.
+/// Requirements that decide when the recording ends.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct UntilArgs {
-    /// File of requirements, as of `laggard check`
+    /// File of requirements for `laggard check`
     #[arg(long, value_name = "FILE", requires = "until_decided")]
     pub(crate) require: Option<PathBuf>,
-    /// Record until all of --require is met, or some of it is broken: in pieces,
-    /// each as long as all before it, with a look after each
+    /// Record until all requirements pass or one fails. Each part is as long as all parts
+    /// before it, and the requirements are tested after each part
     #[arg(long, requires = "require", conflicts_with_all = ["duration", "command"])]
     pub(crate) until_decided: bool,
-    /// With --until-decided: how much to record at most
+    /// Maximum recording time of --until-decided
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = some_time)]
     pub(crate) at_most: Nanos,
 }
 
-/// What is measured, and what is kept of it.
+/// Options of a measurement and its recording.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct RecordArgs {
-    /// Folder to write, which must not exist [default: a name with the time]
+    /// Directory to create [default: a name with the time]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Application to answer for: a name of `laggard qos --list`, or a TOML file.
-    /// Measures the service that runs it, as finely as it needs
+    /// Application to evaluate: a name from `laggard qos --list`, or a TOML file. Measures
+    /// the service that runs it, with the period that it needs
     #[arg(long = "for", value_name = "NAME|FILE")]
     pub(crate) application: Option<String>,
-    /// How long [default: 30s, or until the command after `--` ends]
+    /// Duration [default: 30s, or until the command after `--` ends]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
-    /// CPUs to measure, as in `0-3,6` [default: all online that this process
-    /// may use, or those that `taskset` started it on]
+    /// CPUs to measure, as in `0-3,6` [default: all online CPUs that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure: irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other,
-    /// nice:-20 to nice:19, slice:100us to slice:100ms, kthread; those named must all be possible
-    /// [default: irq,softirq,worker,fifo:90,fifo:50,other, as far as possible]
+    /// nice:-20 to nice:19, slice:100us to slice:100ms, kthread. All named ones must be available
+    /// [default: those available of irq,softirq,worker,fifo:90,fifo:50,other]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
-    /// Mean time between two activations of a service on a CPU [default: 1ms,
-    /// or what --for needs]; without --services, of softirq and other twice
-    /// this, of fifo:50 four times
+    /// Mean time between two expiries of a service on a CPU [default: 1ms, or as --for
+    /// needs]. Without --services, softirq and other have twice this period, and fifo:50
+    /// four times
     #[arg(short, long, value_name = "TIME")]
     pub(crate) period: Option<Nanos>,
-    /// Latency from which on an activation is shown as exceeding, and kept as
-    /// an episode, which `laggard why` explains [default: 1ms for the first;
-    /// for the other 10 times the median of each service's first 3 s, at most
-    /// their p99.9, and from 50us to 1ms]
+    /// Latency threshold: a wakeup above it is late and keeps trace data for `laggard why`
+    /// [default: for each service and CPU 10 times the median of the first 3 s, at most
+    /// their p99.9, between 50us and 1ms; for the live count 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) threshold: Option<Nanos>,
-    /// Keep late activations with the evidence of who caused them: as far as
-    /// this kernel allows (auto), surely (on), or not at all (off)
+    /// Trace data of late wakeups: as far as the kernel allows (auto), required (on), or
+    /// none (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,
-    /// Late activations to keep in each minute at most in the long run, and ten
-    /// times as many at once, shared fairly among services and CPUs, besides each
-    /// one's new largest
+    /// Long-term limit of late wakeups with trace data per minute, shared fairly among
+    /// services and CPUs. Bursts of ten times as many, and each new max, are kept too
     #[arg(long, value_name = "COUNT", default_value_t = 600)]
     pub(crate) max_episodes_per_minute: u64,
-    /// Stack samples a second on each CPU, as evidence; 0 takes none
+    /// Stack samples per second and CPU in the trace data; 0 for none
     #[arg(long, value_name = "HZ", default_value_t = 1000)]
     pub(crate) stack_rate: u32,
-    /// Count all that the kernel runs beside threads, late or not: interrupt
-    /// handlers, softirqs, timers' functions and work items, for `laggard why
-    /// --handlers`
+    /// Count all interrupt handlers, softirqs, timer functions and work items, late or
+    /// not, for `laggard why --handlers`
     #[arg(long)]
     pub(crate) handlers: bool,
-    /// Keep every sample, or histograms and the tail
+    /// Samples to keep: all, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all")]
     pub(crate) keep: KeepArg,
-    /// Let every user read the recording, which has the names and call chains of
-    /// all that ran; else only who made it may, or whom `sudo` made it for
+    /// Let every user read the recording, which has the names and call chains of all
+    /// programs that ran [default: only the user who recorded, or ran `sudo`]
     #[arg(long)]
     pub(crate) share: bool,
-    /// Request expiries on a fixed grid instead of spreading them, which lets
-    /// a hidden tick of the kernel hide
+    /// Request expiries on a fixed grid instead of spreading them. The grid can miss a
+    /// periodic disturbance
     #[arg(long)]
     pub(crate) no_dither: bool,
-    /// Keep CPUs from idle states while measuring (what cyclictest does
-    /// unasked); undone at the end, also after a crash
+    /// Keep CPUs out of idle states while measuring, as cyclictest does by default;
+    /// restored at the end, also after a crash
     #[arg(long)]
     pub(crate) hold_cpu_awake: bool,
-    /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
+    /// Load to run: a name from `laggard load list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command", add = completion::loads())]
     pub(crate) load: Option<String>,
-    /// Measure deferred work for any context, a boosted thread and a plain one
-    /// beside so many busy processes, 1 to 64, that compete for the one CPU of
-    /// --cpus [default: the last]; says how many turns of theirs it waits for
+    /// Measure deferred work in any context, in a boosted thread and in a plain thread
+    /// beside this number of busy processes (1 to 64) on the one CPU of --cpus [default:
+    /// the last]
     #[arg(long, value_name = "COUNT", conflicts_with_all = [
         "load", "load_cpus", "load_user", "command", "services", "period",
         "application", "no_dither", "source",
     ])]
     pub(crate) contexts: Option<Competitors>,
-    /// With --contexts: the busy processes are real-time ones that give each other
-    /// turns of this length, 1ms to 100ms, and sleep for the last tenth of each
-    /// second [default: normal ones, as the kernel likes]
+    /// With --contexts: real-time processes with turns of this length, 1ms to 100ms, that
+    /// sleep for the last tenth of each second [default: `SCHED_OTHER`]
     #[arg(long, value_name = "TIME", requires = "contexts")]
     pub(crate) turns: Option<BusyTurns>,
     /// CPUs to run the load on [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuList>,
-    /// User to run the load as, with a clean environment; takes root [default:
-    /// whom `sudo` runs for, but a command after `--` as root]
+    /// User to run the load as, with a clean environment; needs root [default: the user
+    /// who ran `sudo`; root for a command after `--`]
     #[arg(long, value_name = "NAME")]
     pub(crate) load_user: Option<LoadUserArg>,
-    /// What begins an activation: `timer`, or the interrupt of a UIO device
-    /// that is raised on time, as in `uio:/dev/uio0`; then --services names
-    /// one thread service [default there: fifo:90] and --cpus one CPU
+    /// Source of wakeups: `timer`, or the interrupt of a UIO device that is raised on
+    /// time, as in `uio:/dev/uio0`. With a device, --services takes one thread service
+    /// [default: fifo:90] and --cpus one CPU
     #[arg(long, value_name = "WHAT", default_value = "timer")]
     pub(crate) source: SourceArg,
-    /// Stages on the way to stamp, of irq, `irq_thread`, expire, raise, waking
-    /// and running, or none: each takes a program, which costs time on the way
-    /// [default: all]
+    /// Stages to record: irq, `irq_thread`, expire, raise, waking, running, or none. Each
+    /// needs a BPF program, which adds to the latency [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) stages: Option<StagesArg>,
-    /// What to measure with
+    /// Source of the stages
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub(crate) backend: BackendArg,
-    /// Show neither progress nor result, only why it is not trustworthy
+    /// Print neither progress nor result, only the reason if the result is not trustworthy
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Command to run meanwhile
+    /// Command to run while measuring
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

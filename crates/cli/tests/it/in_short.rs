@@ -171,7 +171,7 @@ fn qos_and_the_first_screen_never_disagree() {
         }
         let has_thread = !script.contains(softirq);
         assert_eq!(fits.is_empty(), !has_thread, "{fits:?}");
-        let why = &shown["overviews"][0]["unanswered"];
+        let why = &shown["overviews"][0]["missing_fits"];
         assert_eq!(why.is_null(), has_thread, "{why}");
         if !has_thread {
             let said = said(&dir, "qos r.laggard --app jack-128");

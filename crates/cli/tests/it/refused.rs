@@ -168,7 +168,7 @@ fn what_cannot_be_given_to_the_caller_is_shown_all_the_same() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("give `r.laggard` to user 1000"), "{said}");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(shown.contains("normal thread"), "{shown}");
+    assert!(shown.contains("SCHED_OTHER"), "{shown}");
 }
 
 /// The same of what makes several recordings.

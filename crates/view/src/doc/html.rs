@@ -30,6 +30,7 @@ fn block(block: &Block, draw: &dyn Fn(&Figure) -> Option<String>) -> String {
                 .collect()
         }
         Block::List(items) => list(items),
+        Block::Preformatted(lines) => format!("<pre>{}</pre>\n", escaped(&lines.join("\n"))),
         Block::Table(table) => self::table(table),
         Block::Notes(notes) => format!("<h2>{}</h2>\n{}", text(&notes.title), list(&notes.notes)),
         Block::Figure(figure) => draw(figure).map_or_else(String::new, |svg| {

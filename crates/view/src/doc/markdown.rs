@@ -26,6 +26,10 @@ fn block(block: &Block) -> Option<String> {
             format!("{}\n", text(paragraph))
         }
         Block::Lines(items) | Block::List(items) => list(items.iter().map(|item| text(item))),
+        Block::Preformatted(lines) => {
+            let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
+            lines.replace('`', "'")
+        }
         Block::Table(table) => self::table(table),
         Block::Notes(notes) => {
             let items = list(notes.notes.iter().map(|note| text(note)));

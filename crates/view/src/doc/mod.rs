@@ -55,6 +55,8 @@ pub enum Block {
     Lines(Vec<String>),
     /// Items with bullets.
     List(Vec<String>),
+    /// Lines in a font of fixed width, such as a histogram of block characters.
+    Preformatted(Vec<String>),
     /// Rows and columns.
     Table(Table),
     /// Warnings and other notes on the whole answer.

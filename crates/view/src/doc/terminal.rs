@@ -60,12 +60,27 @@ impl Writer {
                 }
             }
             Block::List(items) => self.list(items),
+            Block::Preformatted(lines) => self.preformatted(lines),
             Block::Table(table) => self.table(table),
             Block::Notes(notes) => {
                 self.text("", "", Tone::Open, &format!("{}:", notes.title));
                 self.list(&notes.notes);
             }
             Block::Figure(_) => {}
+        }
+    }
+
+    /// Writes lines as they are, or a note if the terminal is too narrow for them.
+    fn preformatted(&mut self, lines: &[String]) {
+        let widest = lines.iter().map(|line| width(line)).max();
+        let widest = widest.unwrap_or_default();
+        if widest > self.look.columns {
+            let note = format!("(not shown: needs {widest} columns)");
+            return self.text("", "", Tone::Faint, &note);
+        }
+        for line in lines {
+            let line = not_a_command(printable(line).to_string());
+            self.screen.push(vec![(Tone::Plain, line)]);
         }
     }
 
@@ -112,7 +127,11 @@ impl Writer {
             }
             let header = table.columns.iter();
             let header: Vec<Cell> = header.map(|column| column.name.as_str().into()).collect();
-            for row in std::iter::once(&header).chain(&table.rows) {
+            let has_names = table.columns.iter().any(|column| !column.name.is_empty());
+            for row in std::iter::once(&header)
+                .filter(|_| has_names)
+                .chain(&table.rows)
+            {
                 self.row(table, row, part, &layout.widths);
             }
         }

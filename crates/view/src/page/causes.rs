@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::flame::{Flame, FlameNode};
-use crate::text::who_made_late;
+use crate::phrase::cause;
+use crate::phrase::overview as phrase;
 
 /// Causes and episodes that `laggard why` lists unless asked otherwise.
 const TOP: usize = 20;
@@ -142,7 +143,7 @@ pub(super) fn causes(
         .into_iter()
         .map(|(class, total_ns)| ClassView {
             class,
-            words: class.words().into(),
+            words: cause::class(class).into(),
             total_ns,
         })
         .collect();
@@ -151,7 +152,7 @@ pub(super) fn causes(
         why: late.report(TOP),
         foremost: foremost.and_then(|told| {
             Some(ForemostWhy {
-                head: who_made_late(told, threshold),
+                head: phrase::late(told, threshold),
                 why: late.only(Some(told.service?)).by(told.route?).report(TOP),
             })
         }),
@@ -227,8 +228,9 @@ fn timeline(
         latency_ns: episode.latency(),
         class: first.map(|cause| cause.class),
         main: first
-            .map(|cause| {
-                name::cause_name(cause.class, name::who(&cause.culprit, symbols).as_deref())
+            .map(|first| {
+                let who = name::who(&first.culprit, symbols);
+                cause::name(first.class, who.as_deref(), &[])
             })
             .unwrap_or_default(),
         stages_ns: episode.stages.clone(),

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use laggard_answer::advice::{Advice, advice};
 use laggard_answer::course::CourseView;
 use laggard_answer::overview::Overview;
 use laggard_answer::show::{
@@ -17,13 +16,18 @@ use serde::Serialize;
 
 use super::causes::{CausesView, causes};
 use super::handlers::{HandlersView, handlers};
-use crate::text::{InShort, measured_with, said};
+use crate::advice::{Advice, advice};
+use crate::doc::{Detail, Document};
+use crate::overview::document;
+use crate::phrase::show as phrase;
 
 /// What the page draws of one recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Charts {
-    /// What the first screen says of it.
-    pub in_short: InShort,
+    /// First screen of the recording.
+    pub summary: Document,
+    /// Facts about deferred work beside busy processes.
+    pub contexts: Vec<String>,
     /// What to do, the most important first.
     pub advice: Vec<Advice>,
     /// With what it was measured, and what that sees.
@@ -92,11 +96,12 @@ pub fn charts(
         times,
     });
     Charts {
-        in_short: said(overview),
+        summary: document(overview, Detail::Full),
+        contexts: report.contexts.iter().flat_map(phrase::contexts).collect(),
         advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
-        measured_with: measured_with(report),
-        beginning: report.beginning(),
-        ending: report.ending(),
+        measured_with: phrase::measured_with(report),
+        beginning: phrase::start(report),
+        ending: phrase::end(report),
         lines: lines(report),
         foremost: foremost(report).map(name),
         leading: leading(report).into_iter().map(name).collect(),

@@ -4,10 +4,13 @@
 //! one place for all output formats.
 
 pub(crate) mod attach;
+pub(crate) mod cause;
 pub(crate) mod doctor;
+pub(crate) mod overview;
 pub(crate) mod qos;
 pub(crate) mod rehearsal;
 pub(crate) mod rtos;
+pub(crate) mod show;
 
 use laggard_model::{Caveat, CompetingThread, Host, Nanos};
 

@@ -71,7 +71,7 @@ pub(crate) fn on_cpus(cpus: &CpuList) -> String {
 }
 
 /// States the rate of xruns with its confidence interval.
-fn rate(figures: &MissFigures, is_waiting: bool) -> String {
+pub(crate) fn rate(figures: &MissFigures, is_waiting: bool) -> String {
     let time = |ns| rough_time(ns, DIGITS);
     let low = time(figures.mttf_low_ns);
     let high = figures.mttf_high_ns.map(time);

@@ -18,7 +18,9 @@ use std::sync::OnceLock;
 use laggard_answer::compare::{CompareReport, ServiceComparison};
 use laggard_answer::course::CourseView;
 use laggard_answer::qos::QosReport;
-use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow, still_waiting};
+use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
+
+use crate::phrase::overview::waiting;
 use laggard_answer::switch::{SwitchReport, SwitchSeries};
 use laggard_model::text::{count, span};
 use laggard_model::{LoadLabel, RowsOf};
@@ -323,7 +325,7 @@ fn doubts(report: &RecordingReport) -> String {
         0 => {}
         early => text += &format!(" - {} came early, here 0 late", count(early)),
     }
-    if let Some(waiting) = still_waiting(report) {
+    if let Some(waiting) = waiting(&report.waiting) {
         text += &format!(" - {}", waiting.trim_end_matches('.'));
     }
     if let Some(reasons) = report.trust.reasons() {

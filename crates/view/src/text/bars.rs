@@ -24,9 +24,6 @@ pub(crate) struct BarAxis {
 }
 
 impl BarAxis {
-    /// What an axis can need: from 1 ns to 100 s, a column for each doubling.
-    pub(crate) const LEAST: usize = 37 + LONGEST_NAME;
-
     /// An axis that holds all buckets of all histograms, as fine as so many
     /// columns allow; `None` when all are empty.
     pub(crate) fn over<'a>(
@@ -117,6 +114,9 @@ fn level(count: u64) -> usize {
 mod tests {
     use super::*;
 
+    /// Columns of an axis from 1 ns to 100 s, one for each doubling.
+    const WIDEST: usize = 37 + LONGEST_NAME;
+
     #[test]
     fn a_rare_time_shows_as_well_as_a_frequent_one() {
         let buckets = [(640, 1_000_000), (641, 500), (1_280, 1)];
@@ -155,16 +155,14 @@ mod tests {
         );
         let buckets = [(ns, 1), (s, 1)];
 
-        for room in BarAxis::LEAST..160 {
+        for room in WIDEST..160 {
             let axis = BarAxis::over([&buckets[..]], room).unwrap();
 
             for line in axis.ticks().into_iter().chain(axis.draw(&buckets)) {
                 assert!(line.chars().count() <= room, "{room}: {line}");
             }
         }
-        let [_, names] = BarAxis::over([&buckets[..]], BarAxis::LEAST)
-            .unwrap()
-            .ticks();
+        let [_, names] = BarAxis::over([&buckets[..]], WIDEST).unwrap().ticks();
         assert_eq!(
             names.split_whitespace().collect::<Vec<_>>(),
             ["1ns", "100ns", "10us", "1ms", "10ms", "1s", "10s"]

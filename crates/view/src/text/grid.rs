@@ -65,12 +65,6 @@ impl Grid {
         self
     }
 
-    /// The first column is so wide at least, as those of other tables are.
-    pub(super) const fn no_narrower(mut self, least: usize) -> Self {
-        self.least = least;
-        self
-    }
-
     pub(super) fn add_row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(shown(cells));
     }

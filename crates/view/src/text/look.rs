@@ -6,7 +6,7 @@ use laggard_answer::Note;
 use laggard_model::printable;
 use laggard_model::text::Unit;
 
-use super::screen::{Room, unbroken_words, width};
+use super::screen::{unbroken_words, width};
 use crate::notes::shared;
 
 /// How a text is written.
@@ -28,14 +28,6 @@ impl Default for Look {
 }
 
 impl Look {
-    pub(super) const fn room(self, lines: usize, indent: usize) -> Room {
-        Room {
-            columns: self.columns,
-            lines,
-            indent,
-        }
-    }
-
     /// `text` in lines that fit, each behind `indent`. A word that is longer has
     /// a line of its own.
     pub(super) fn filled(self, indent: &str, text: &str) -> String {

@@ -1,31 +1,26 @@
 //! The terminal's views.
 
 mod bars;
-mod beside;
 mod caveats;
 mod check;
 pub(crate) mod compare;
-mod contexts;
-mod early;
 mod episode;
 mod forecast;
 mod grid;
 mod handlers;
 mod intervals;
 mod look;
-mod overview;
 mod rehearsal;
 mod sched;
 mod screen;
 mod series;
-mod show;
 mod switch;
 mod table4;
 mod timers;
 mod trace;
 mod why;
 
-pub use beside::{beside, by_load};
+pub(crate) use bars::BarAxis;
 pub use check::check;
 pub use compare::compare;
 pub use episode::episode;
@@ -34,15 +29,11 @@ pub use grid::TableView;
 pub use handlers::handlers;
 pub use intervals::intervals;
 pub use look::Look;
-pub use overview::{InShort, Said, overview, overviews};
-pub(crate) use overview::{said, who_made_late};
 pub use rehearsal::{counted, rehearsal};
 pub use sched::sched;
 pub(crate) use screen::unbroken_words;
 pub use screen::{Screen, Tone};
 pub use series::series;
-pub(crate) use show::{least, measured_with};
-pub use show::{services, show, stages};
 pub use switch::switches;
 pub use table4::table4;
 pub use timers::{TimerTables, timers};

@@ -9,8 +9,10 @@ use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, Host, Line, LineId, LoadRun,
     Losses, Manifest, Nanos, OwnCost, ProbePlan, ProgramCost, Route, STAGES, Service, Stage, State,
 };
+use laggard_view::doc::{Detail, terminal};
+use laggard_view::markdown;
+use laggard_view::show::{document, side_by_side};
 use laggard_view::text::Look;
-use laggard_view::{markdown, text};
 
 const LINES: [Line; 2] = [
     Line {
@@ -145,9 +147,14 @@ fn report(split: Split, by_cpu: bool) -> RecordingReport {
     recording(measured, by_cpu)
 }
 
+/// Returns what `show --all` prints.
+fn full(report: &RecordingReport, look: Look) -> String {
+    terminal(&document(report, Detail::Full), look).plain()
+}
+
 #[test]
 fn one_recording() {
-    insta::assert_snapshot!(text::show(&report(Split::Whole, false), Look::default()));
+    insta::assert_snapshot!(full(&report(Split::Whole, false), Look::default()));
 }
 
 #[test]
@@ -157,11 +164,11 @@ fn by_cpu_in_microseconds() {
         ..Look::default()
     };
 
-    insta::assert_snapshot!(text::show(&report(Split::Whole, true), options));
+    insta::assert_snapshot!(full(&report(Split::Whole, true), options));
 }
 
 #[test]
-fn latency_is_counted_from_where_an_activation_begins() {
+fn latency_has_its_start_and_end() {
     let mut external = report(Split::Whole, false);
     let kind = CaveatKind::ExternalSource;
     external.caveats.push(Caveat::new(kind, "raised", "beware"));
@@ -171,12 +178,18 @@ fn latency_is_counted_from_where_an_activation_begins() {
     };
 
     assert_eq!(
-        first_line(text::show(&external, Look::default())),
-        "Latency: from the raise of the interrupt to the service's first instruction"
+        first_line(full(
+            &external,
+            Look {
+                columns: 200,
+                ..Look::default()
+            }
+        )),
+        "Latency from the time at which the interrupt is raised to the first instruction of the service"
     );
     assert_eq!(
         first_line(markdown(&[report(Split::Whole, false), external], &[])),
-        "From the programmed expiry or the raise of the interrupt to the service's first instruction:"
+        "From the programmed expiry or the time at which the interrupt is raised to the first instruction of the service:"
     );
 }
 
@@ -185,10 +198,11 @@ fn two_recordings_side_by_side() {
     let mut other = report(Split::Whole, false);
     other.path = "other.laggard".into();
 
-    insta::assert_snapshot!(text::beside(
-        &[report(Split::Whole, false), other],
-        Look::default()
-    ));
+    let screen = terminal(
+        &side_by_side(&[report(Split::Whole, false), other]),
+        Look::default(),
+    );
+    insta::assert_snapshot!(screen.plain());
 }
 
 /// CPU 1 never served; CPU 0 not in the last second.
@@ -204,17 +218,18 @@ fn starved() -> Made {
 fn a_service_that_starves() {
     let report = starved().report();
 
-    insta::assert_snapshot!(text::show(&report, Look::default()));
+    insta::assert_snapshot!(full(&report, Look::default()));
     let few = Made::new(&[line(Service::Fifo(90), 0)]).served(0, 3, &[(Stage::User, 7_000)]);
-    insta::assert_snapshot!(text::beside(
-        &[report.clone(), few.report()],
-        Look::default()
-    ));
+    let screen = terminal(
+        &side_by_side(&[report.clone(), few.report()]),
+        Look::default(),
+    );
+    insta::assert_snapshot!(screen.plain());
     insta::assert_snapshot!(markdown(&[report], &[]));
 }
 
 #[test]
-fn every_service_that_lost_some_is_named_where_quantiles_are_limits() {
+fn series_with_lost_samples_are_named_if_quantiles_are_bounds() {
     let lines = [
         (Service::Fifo(90), 0),
         (Service::Other, 0),
@@ -232,10 +247,12 @@ fn every_service_that_lost_some_is_named_where_quantiles_are_limits() {
         columns: 200,
         ..Look::default()
     };
-    let text = text::show(&made.report(), wide);
+    let text = full(&made.report(), wide);
 
     assert!(
-        text.contains("can have been of any latency: other up to 1,234, fifo:90 up to 40\n"),
+        text.contains(
+            "lost samples can have any latency: SCHED_OTHER up to 1,234, SCHED_FIFO 90 up to 40.\n"
+        ),
         "{text}"
     );
 }
@@ -246,11 +263,11 @@ fn the_json_of_a_service() {
 }
 
 #[test]
-fn the_smallest_is_said_to_be_of_those_served_where_others_are_counted_beside_it() {
+fn min_is_marked_if_the_other_figures_count_missed_wakeups() {
     let served = Made::new(&[line(Service::Fifo(90), 0)]).served(0, 100, &[(Stage::User, 8_000)]);
     let header = |made: &Made| {
-        let text = text::show(&made.report(), Look::default());
-        let header = text.lines().find(|line| line.starts_with("service"));
+        let text = full(&made.report(), Look::default());
+        let header = text.lines().find(|line| line.starts_with("series"));
         header.unwrap_or_default().to_owned()
     };
 

@@ -1,6 +1,8 @@
 //! Integration tests that need neither root nor a quiet machine.
 
+mod advice;
 mod compared;
+mod contexts;
 mod golden;
 mod overview;
 mod page_types;

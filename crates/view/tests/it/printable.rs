@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_answer::overview::{Grounds, Overview, overview};
+use laggard_answer::overview::{Overview, OverviewInput, overview};
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{Explained, RecordedEpisodes, handlers};
 use laggard_made::{Made, late, line};
@@ -11,7 +11,9 @@ use laggard_model::{
     Address, Caveat, CaveatKind, Episode, EpisodeNotes, Happening, LoadRun, Service, Stage, State,
     Symbol, Symbols,
 };
+use laggard_view::doc::{Detail, terminal};
 use laggard_view::picture::{Picture, Style, svg};
+use laggard_view::show::{document, side_by_side};
 use laggard_view::text::Look;
 use laggard_view::{flame, markdown, perfetto, text};
 use proptest::prelude::*;
@@ -123,11 +125,11 @@ fn is_well_formed(svg: &str) -> bool {
 }
 
 fn answered(report: &RecordingReport) -> Overview {
-    overview(&Grounds {
+    overview(&OverviewInput {
         report,
         late: None,
         load: None,
-        asked: None,
+        application: None,
     })
 }
 
@@ -140,14 +142,14 @@ proptest! {
         let plain = recording("plain").report();
         let lines = |text: &str| text.lines().count();
         let wide = Look { columns: 100_000, ..Look::default() };
-        let shown = text::show(&report, wide);
+        let shown = terminal(&document(&report, Detail::Full), wide).plain();
         prop_assert!(is_clean(&shown), "{shown:?}");
         // A new line in a name is none of the view's.
-        let other = text::show(&plain, wide);
+        let other = terminal(&document(&plain, Detail::Full), wide).plain();
         prop_assert_eq!(lines(&shown), lines(&other));
         let reports = [report, plain];
         let overviews = reports.each_ref().map(answered);
-        for view in [markdown(&reports, &overviews), text::beside(&reports, Look::default())] {
+        for view in [markdown(&reports, &overviews), terminal(&side_by_side(&reports), Look::default()).plain()] {
             prop_assert!(is_clean(&view), "{view:?}");
         }
         let picture = Picture::Distribution { reports: &reports, exceedance: false };

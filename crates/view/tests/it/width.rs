@@ -8,6 +8,8 @@ use laggard_model::{
     Address, Caveat, CaveatKind, Cpu, Line, LoadRun, Losses, ModelledTask, Nanos, OwnCost,
     ProgramCost, Route, Service, Stage, Symbol, TaskCount,
 };
+use laggard_view::doc::{Detail, terminal};
+use laggard_view::show;
 use laggard_view::text::{self, Look};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -126,11 +128,15 @@ fn a_recording_s_figures_fit_whatever_is_in_it() {
         other.path = "other.laggard".into();
         let reports = [report, other.clone(), other];
         for look in looks() {
-            assert_fits("show --all", &text::show(&reports[0], look), look);
-            assert_fits("--services", &text::services(&reports[0], look), look);
-            assert_fits("--stages", &text::stages(&reports[0], look), look);
-            assert_fits("beside", &text::beside(&reports, look), look);
-            assert_fits("--by load", &text::by_load(&reports, look), look);
+            for (name, document) in [
+                ("show --all", show::document(&reports[0], Detail::Full)),
+                ("show", show::document(&reports[0], Detail::Short)),
+                ("--stages", show::stages(&reports[0])),
+                ("side by side", show::side_by_side(&reports)),
+                ("--by load", show::by_load(&reports)),
+            ] {
+                assert_fits(name, &terminal(&document, look).plain(), look);
+            }
         }
     }
 }
@@ -139,17 +145,14 @@ fn a_recording_s_figures_fit_whatever_is_in_it() {
 fn rows_by_cpu_fit_and_no_figure_is_lost() {
     let made = recording("short");
     let report = laggard_answer::show::recording(made.measured(), true);
-    let wide = text::services(
-        &report,
-        Look {
-            columns: 400,
-            ..Look::default()
-        },
-    );
+    let document = show::document(&report, Detail::Short);
+    let wide = Look {
+        columns: 400,
+        ..Look::default()
+    };
+    let wide = terminal(&document, wide).plain();
     let figures = |text: &str| {
-        let rows = text
-            .lines()
-            .filter(|line| line.starts_with("fifo:90 deferred"));
+        let rows = text.lines().filter(|line| line.starts_with("softirq "));
         rows.map(|row| row.split_whitespace().count())
             .collect::<Vec<_>>()
     };
@@ -158,14 +161,14 @@ fn rows_by_cpu_fit_and_no_figure_is_lost() {
     };
 
     for look in looks() {
-        let text = text::services(&report, look);
+        let text = terminal(&document, look).plain();
 
         assert_fits("--by cpu", &text, look);
         let parts = figures(&text);
-        // Each part has the name, of two words, and the CPU.
-        let found: usize = parts.iter().map(|cells| cells - 3).sum();
+        // Each part has the name and the CPU.
+        let found: usize = parts.iter().map(|cells| cells - 2).sum();
         if look.unit == Unit::Auto {
-            assert_eq!(found, one - 3, "{text}");
+            assert_eq!(found, one - 2, "{text}");
         }
     }
 }

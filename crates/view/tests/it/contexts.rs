@@ -1,10 +1,13 @@
-//! Deferred work beside busy processes, told from recordings whose latencies are
-//! known.
+//! Deferred work beside busy processes, in recordings with known latencies.
 
 use laggard_answer::contexts::{ContextKind, ContextsReport};
 use laggard_answer::show::RecordingReport;
 use laggard_made::{Made, line};
+use laggard_model::text::Unit;
 use laggard_model::{Contexts, Cpu, Nanos, Service, Stage};
+use laggard_view::doc::{Detail, terminal};
+use laggard_view::show::document;
+use laggard_view::text::Look;
 
 /// In each of these the mean is known: a softirq after 8 us, a boosted thread
 /// after 20 us, and a plain one whose latencies are given.
@@ -45,8 +48,27 @@ fn contexts(report: &RecordingReport) -> &ContextsReport {
     report.contexts.as_ref().expect("it was made beside some")
 }
 
+/// Returns the sentences about contexts that `show --all` prints.
+fn sentences(report: &RecordingReport) -> Vec<String> {
+    let look = Look {
+        columns: 10_000,
+        unit: Unit::Auto,
+    };
+    let text = terminal(&document(report, Detail::Full), look).plain();
+    let starts = [
+        "Mean latency of work",
+        "The latency of the",
+        "Bumps in the",
+        "nice counts",
+    ];
+    let lines = text.lines().map(str::to_owned);
+    lines
+        .filter(|line| starts.iter().any(|start| line.starts_with(start)))
+        .collect()
+}
+
 #[test]
-fn a_queue_is_told_by_its_turns_and_the_places_in_it() {
+fn queue_shows_as_bumps_one_turn_apart() {
     let report = report(Some("10ms"), queue(10_000_000));
 
     let contexts = contexts(&report);
@@ -62,16 +84,15 @@ fn a_queue_is_told_by_its_turns_and_the_places_in_it() {
             .all(|share| (share - 0.2).abs() < 1e-9)
     );
     assert_eq!(bumps.positions.len(), 4);
-    let [order, turns] = contexts.sentences.as_slice() else {
-        panic!("{:?}", contexts.sentences);
-    };
+    let [order, turns] = sentences(&report).try_into().unwrap();
     assert!(
-        order
-            .starts_with("Beside 4 busy processes on CPU 1 work for any context came 8.00 us late"),
+        order.starts_with(
+            "Mean latency of work beside 4 busy processes on CPU 1: any context 8.00 us,"
+        ),
         "{order}"
     );
     assert!(
-        order.ends_with("each is later than the one before."),
+        order.ends_with("each later than the one before, as in Heubaum's Tables 3 to 5."),
         "{order}"
     );
     assert!(
@@ -80,38 +101,36 @@ fn a_queue_is_told_by_its_turns_and_the_places_in_it() {
         ),
         "{turns}"
     );
-    // In all views of the recording, not only here.
-    assert!(report.sentences.ends_with(&contexts.sentences));
 }
 
 #[test]
-fn what_the_kernels_scheduler_does_is_told_in_its_ticks() {
+fn turns_of_the_scheduler_are_counted_in_ticks() {
     let one = report(None, queue(4_000_000));
     let two = report(None, queue(8_000_000));
 
-    let said = |report: &RecordingReport| contexts(report).sentences[1].clone();
+    let said = |report: &RecordingReport| sentences(report)[1].clone();
     assert!(said(&one).contains("one tick of 4.00 ms"), "{}", said(&one));
     assert!(said(&two).contains("2 ticks of 4.00 ms"), "{}", said(&two));
 }
 
 #[test]
-fn where_no_bumps_stand_out_that_is_said_and_nothing_else() {
+fn latencies_without_bumps_are_reported_as_such() {
     let report = report(None, (0..500).map(|number| 30_000 + 16_000 * number));
 
     let contexts = contexts(&report);
     assert!(contexts.rows.iter().all(|row| row.bumps.is_none()));
+    let bumps = &sentences(&report)[1];
     assert!(
-        contexts.sentences[1].starts_with("No bumps that stand evenly apart"),
-        "{:?}",
-        contexts.sentences
+        bumps.ends_with("has no three evenly spaced bumps."),
+        "{bumps}"
     );
 }
 
 #[test]
-fn another_order_than_heubaums_is_called_that() {
+fn order_that_differs_from_heubaum_is_reported() {
     let report = report(None, (0..500).map(|number| 10_000 + number));
 
-    let order = &contexts(&report).sentences[0];
+    let order = &sentences(&report)[0];
     assert!(
         order.ends_with("not in the order of Heubaum's Tables 3 to 5."),
         "{order}"
@@ -119,36 +138,30 @@ fn another_order_than_heubaums_is_called_that() {
 }
 
 #[test]
-fn what_so_few_cannot_tell_is_not_told() {
+fn order_of_few_samples_is_unknown() {
     // Means of 20 us and 60 us, of twelve: chance does that, too.
     let latencies = [20_000, 20_000, 20_000, 20_000, 20_000, 500_000];
     let few = |number: usize| {
         let late = latencies.into_iter().cycle().take(number);
-        let contexts = contexts(&report(Some("10ms"), late)).clone();
-        contexts.sentences
+        sentences(&report(Some("10ms"), late))
     };
 
     let [order, bumps] = few(12).try_into().unwrap();
+    assert!(order.contains("plain busy thread 100 us"), "{order}");
     assert!(
-        order.contains("for a plain one that is busy too 100 us"),
-        "{order}"
-    );
-    assert!(
-        order.ends_with(
-            "whether that is the order of Heubaum's Tables 3 to 5 cannot be told from so few."
-        ),
+        order.ends_with("too few samples to compare the order with Heubaum's Tables 3 to 5."),
         "{order}"
     );
     assert_eq!(
         bumps,
-        "Whether how late the plain thread, busy (fifo:10) was has bumps cannot be told from 12 activations; 60 take 4.2 s."
+        "Bumps in the latency of the plain thread, busy (fifo:10): unknown from 12 samples; 60 samples take 4.2 s."
     );
-    assert!(few(9)[0].ends_with("cannot be told from so few."));
-    assert!(few(600)[0].ends_with("each is later than the one before."));
+    assert!(few(9)[0].ends_with("with Heubaum's Tables 3 to 5."));
+    assert!(few(600)[0].ends_with("as in Heubaum's Tables 3 to 5."));
 }
 
 #[test]
-fn a_recording_beside_nobody_says_nothing_of_it() {
+fn recording_without_busy_processes_has_no_contexts() {
     let made = Made::new(&[line(Service::Other, 0)]).served(0, 100, &[(Stage::User, 9_000)]);
 
     let report = made.report();

@@ -1,14 +1,15 @@
-//! What to do about a result: the most important first.
+//! Things to do about a result, the most important first.
 
+use laggard_answer::Trust;
+use laggard_answer::remedy::fix;
+use laggard_answer::show::RecordingReport;
+use laggard_answer::why::{self, WhyReport};
 use laggard_model::text::{count, percent};
 use laggard_model::{Backend, CauseClass, Caveat, CaveatKind, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Trust;
-use crate::remedy::remedy;
-use crate::show::{RecordingReport, still_waiting};
-use crate::why::{self, WhyReport};
+use crate::phrase::{cause, overview};
 
 /// Something to do.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -40,9 +41,9 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
             what: sentence(&reason.advice()),
         }));
     }
-    all.extend(still_waiting(report).map(|waiting| Advice {
+    all.extend(overview::waiting(&report.waiting).map(|waiting| Advice {
         severity: Severity::Matters,
-        why: waiting,
+        why: sentence(&waiting),
         what: format!(
             "Find out who had its CPU ({}). How late it was in the end is not known: record until it is served.",
             if why.is_some_and(|why| why.episodes > 0) { "`laggard why`" } else { "`laggard why`, where late activations were kept" }
@@ -61,9 +62,10 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
 fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
     for row in why::leading(&why.causes) {
-        let Some(what) = remedy(row, report) else {
+        let Some(fix) = fix(row, report) else {
             continue;
         };
+        let what = cause::fix(&fix);
         if all.iter().all(|known| known.what != what) {
             all.push(Advice {
                 severity: Severity::Matters,

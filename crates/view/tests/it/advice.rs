@@ -1,7 +1,6 @@
 //! Each remedy fits the machine that was recorded: what it has done already, or
 //! cannot do, is not advised.
 
-use laggard_answer::advice::advice;
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{CauseRow, WhyReport};
 use laggard_made::{Made, line};
@@ -9,6 +8,7 @@ use laggard_model::{
     Because, CauseClass, Caveat, CaveatKind, GroupQuota, Line, Nanos, ProgramCost, Service,
     Severity, Stage,
 };
+use laggard_view::advice::advice;
 
 const FIFO: Service = Service::Fifo(90);
 const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];
@@ -234,7 +234,7 @@ fn quota_remedy_names_group_and_file() {
         advised(row, |_| ())
     };
 
-    assert!(quota("cpu.max").contains("control group /a/b (`cpu.max`)"));
+    assert!(quota("cpu.max").contains("control group `/a/b` (`cpu.max`)"));
     let version_1 = quota("cpu.cfs_quota_us");
     assert!(version_1.contains("(`cpu.cfs_quota_us`)"), "{version_1}");
     assert!(!version_1.contains("cpu.max"), "{version_1}");
@@ -253,11 +253,7 @@ fn remedies_without_a_test_are_labelled() {
     ] {
         let text = remedy(class, Some("cat"), |_| ());
 
-        assert_eq!(
-            !text.ends_with(" (untested)."),
-            is_tested,
-            "{class}: {text}"
-        );
+        assert_eq!(!text.contains("(untested)"), is_tested, "{class}: {text}");
     }
 }
 

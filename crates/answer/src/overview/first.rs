@@ -1,0 +1,160 @@
+//! Choice of the fix to try first.
+
+use std::cmp::Reverse;
+
+use laggard_model::name::who;
+use laggard_model::{CauseClass, Nanos};
+
+use super::late::Scope;
+use super::{First, StallsAboveSlack};
+use crate::remedy::{Fix, fix};
+use crate::show::RecordingReport;
+use crate::why::{CauseRow, Explained};
+
+impl First {
+    /// Chooses the cause whose removal has the largest effect: it avoids the most stalls
+    /// above the slack of the user's application, then lowers the max most, then saves the
+    /// most time. Time of laggard's own threads is not a property of the machine, and
+    /// causes without a known fix are not candidates.
+    pub(super) fn new(
+        scope: &Scope<'_>,
+        report: &RecordingReport,
+        slack: Option<Nanos>,
+    ) -> Option<Self> {
+        let rows = scope.why.causes.iter().filter(|row| !row.is_ours);
+        let candidates = rows.filter_map(|row| Some((row, fix(row, report)?)));
+        let stalls = slack.map(|slack| Stalls::new(&scope.explained, slack));
+        let (row, fix) = choose(candidates, stalls.as_ref())?;
+        Some(Self {
+            cause: row.clone(),
+            fix,
+            max_ns: scope.why.largest_ns,
+            max_without_ns: row.largest_without_ns,
+            max_without_is_at_least: row.largest_without_is_at_least,
+            stalls: stalls.map(|stalls| StallsAboveSlack {
+                slack_ns: stalls.slack,
+                count: stalls.latencies.len(),
+                without: stalls.without(row),
+            }),
+        })
+    }
+}
+
+fn choose<'a>(
+    candidates: impl Iterator<Item = (&'a CauseRow, Fix)>,
+    stalls: Option<&Stalls>,
+) -> Option<(&'a CauseRow, Fix)> {
+    candidates.min_by_key(|(row, _)| {
+        (
+            stalls.map(|stalls| stalls.without(row)),
+            row.largest_without_ns,
+            // A look at an unexplained cause removes nothing.
+            row.class == CauseClass::Unexplained,
+            Reverse(row.total_ns),
+        )
+    })
+}
+
+/// Causes of one stall.
+type Causes = Vec<(CauseClass, Option<String>, Nanos)>;
+
+/// Stalls that are longer than a slack, with the time of each cause.
+struct Stalls {
+    slack: Nanos,
+    latencies: Vec<(Nanos, Causes)>,
+}
+
+impl Stalls {
+    fn new(explained: &Explained<'_>, slack: Nanos) -> Self {
+        let symbols = explained.symbols();
+        let stalls = explained.episodes.iter().map(|known| {
+            let causes = known.causes().iter();
+            let causes =
+                causes.map(|cause| (cause.class, who(&cause.culprit, symbols), cause.time_ns));
+            (known.episode.latency(), causes.collect())
+        });
+        Self {
+            slack,
+            latencies: stalls.filter(|(latency, _)| *latency > slack).collect(),
+        }
+    }
+
+    /// Counts the stalls that would still be longer than the slack without this cause.
+    fn without(&self, row: &CauseRow) -> usize {
+        let is_long = |(latency, causes): &&(Nanos, Causes)| {
+            let took = causes
+                .iter()
+                .filter(|(class, who, _)| (*class, who) == (row.class, &row.who))
+                .fold(Nanos::ZERO, |sum, (_, _, time)| sum + *time);
+            latency.saturating_sub(took) > self.slack
+        };
+        self.latencies.iter().filter(is_long).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_made::late::{episode, manifest, notes};
+
+    use super::*;
+    use crate::why::RecordedEpisodes;
+
+    fn row(class: CauseClass, total_us: u64, without_us: u64) -> CauseRow {
+        let recorded = RecordedEpisodes {
+            path: "r.laggard".into(),
+            manifest: manifest(),
+            episodes: vec![episode(1)],
+            notes: notes(),
+            latest: Vec::new(),
+            shortfalls: Vec::new(),
+        };
+        let report = Explained::new(&recorded, None).report(1);
+        CauseRow {
+            class,
+            who: None,
+            total_ns: Nanos::from_us(total_us),
+            largest_without_ns: Nanos::from_us(without_us),
+            ..report.causes[0].clone()
+        }
+    }
+
+    fn chosen(rows: &[CauseRow], stalls: Option<&Stalls>) -> CauseClass {
+        let candidates = rows.iter().map(|row| (row, Fix::Pin));
+        choose(candidates, stalls).unwrap().0.class
+    }
+
+    #[test]
+    fn first_fix_is_the_one_that_lowers_the_max_most() {
+        let rows = [
+            row(CauseClass::Stolen, 9_000, 5_000),
+            row(CauseClass::HigherPriority, 800, 700),
+            row(CauseClass::Unexplained, 900, 700),
+        ];
+
+        assert_eq!(chosen(&rows, None), CauseClass::HigherPriority);
+    }
+
+    #[test]
+    fn first_fix_is_the_one_that_avoids_most_stalls_above_the_slack() {
+        let rows = [
+            row(CauseClass::HigherPriority, 800, 700),
+            row(CauseClass::Stolen, 9_000, 5_000),
+        ];
+        let stall = |latency, class| {
+            let took = Nanos::from_us(latency - 100);
+            (Nanos::from_us(latency), vec![(class, None, took)])
+        };
+        let stalls = Stalls {
+            slack: Nanos::from_us(200),
+            latencies: vec![
+                stall(5_000, CauseClass::HigherPriority),
+                stall(900, CauseClass::Stolen),
+                stall(900, CauseClass::Stolen),
+            ],
+        };
+
+        assert_eq!(stalls.without(&rows[0]), 2);
+        assert_eq!(stalls.without(&rows[1]), 1);
+        assert_eq!(chosen(&rows, Some(&stalls)), CauseClass::Stolen);
+    }
+}

@@ -1,0 +1,236 @@
+//! Names of causes of late wakeups, and fixes against them.
+
+use laggard_answer::remedy::Fix;
+use laggard_model::CauseClass;
+
+use crate::doc::code;
+
+/// File that sets the quota of a control group, if the recording does not state it.
+const QUOTA_FILES: &str = "`cpu.max`, or `cpu.cfs_quota_us` (cgroup v1)";
+
+/// Returns the name of a class of causes.
+pub(crate) const fn class(class: CauseClass) -> &'static str {
+    match class {
+        CauseClass::IdleExit => "idle exit",
+        CauseClass::Stolen => "hypervisor steal",
+        CauseClass::Stall => "stall of all CPUs",
+        CauseClass::InterruptsOff => "interrupts disabled",
+        CauseClass::Interrupt => "interrupt",
+        CauseClass::Softirq => "softirq",
+        CauseClass::Dpc => "DPC",
+        CauseClass::PreemptionOff => "preemption disabled",
+        CauseClass::HigherPriority => "preempted by higher priority",
+        CauseClass::Equal => "CPU shared, same priority",
+        CauseClass::GroupWeight => "control group weight",
+        CauseClass::Throttled => "throttled",
+        CauseClass::RtThrottled => "real-time throttling",
+        CauseClass::FairServer => "fair server",
+        CauseClass::DeadlineThrottled => "deadline budget used up",
+        CauseClass::Migration => "migration",
+        CauseClass::ContextSwitch => "context switch",
+        CauseClass::ReturnToUser => "return to user code",
+        CauseClass::OwnWork => "execution time",
+        CauseClass::Overrun => "overrun",
+        CauseClass::SystemCall => "system call",
+        CauseClass::PageFault => "page fault",
+        CauseClass::Lock => "lock",
+        CauseClass::KernelLock => "kernel lock",
+        CauseClass::Blocked => "uninterruptible wait",
+        CauseClass::Wait => "wait within the cycle",
+        CauseClass::Frozen => "frozen",
+        CauseClass::Stopped => "stopped",
+        CauseClass::OwnPath => "timer IRQ and wakeup path",
+        CauseClass::Unexplained => "unexplained",
+    }
+}
+
+/// Names a cause: its class, the culprit, and threads that took part without being the
+/// cause.
+pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) -> String {
+    let name = match (cause, who) {
+        (CauseClass::HigherPriority, Some(who)) => format!("preempted by {who}"),
+        (CauseClass::Equal, Some(who)) => format!("CPU shared with {who} (same priority)"),
+        (_, Some(who)) => format!("{}: {who}", class(cause)),
+        (_, None) => class(cause).to_owned(),
+    };
+    if contenders.is_empty() {
+        return name;
+    }
+    let threads: Vec<String> = contenders.iter().map(|thread| code(thread)).collect();
+    let threads = threads.join(", ");
+    if cause == CauseClass::GroupWeight {
+        format!("{name}, against {threads}")
+    } else if cause == CauseClass::RtThrottled {
+        format!("{name}, because {threads} used up the CPU time")
+    } else {
+        format!("{name}, because {threads} kept the CPU")
+    }
+}
+
+/// Describes a fix without its price.
+pub(crate) fn action(fix: &Fix) -> String {
+    let (action, _) = action_and_price(fix);
+    let is_untested = fix.remedy().is_some_and(|remedy| !remedy.is_tested());
+    let label = if is_untested { " (untested)" } else { "" };
+    action + label
+}
+
+/// Describes a fix, states whether a test has shown that it works, and what it costs.
+pub(crate) fn fix(fix: &Fix) -> String {
+    let (_, price) = action_and_price(fix);
+    format!("{}. {price}.", action(fix))
+}
+
+fn action_and_price(fix: &Fix) -> (String, &'static str) {
+    let (action, price) = match fix {
+        Fix::MeasureLess => (
+            "Ignore this share, which is laggard's, or reduce its load: fewer `--services`, a longer `--period` or `--episodes off`",
+            "Each of them shows less",
+        ),
+        Fix::HoldAwake => (
+            "Keep CPUs out of deep idle states while latency matters: hold `/dev/cpu_dma_latency` open at 0",
+            "This takes power and leaves less for turbo frequencies",
+        ),
+        Fix::PollIdle => (
+            "Boot with `idle=poll`",
+            "The CPU then never sleeps, and takes all the time of its host CPU",
+        ),
+        Fix::HaltPoll => (
+            "Have the hypervisor poll before it stops an idle CPU (KVM: `halt_poll_ns`)",
+            "This takes CPU time of the host",
+        ),
+        Fix::DedicatedCpus => (
+            "Pin the virtual machine's CPUs to dedicated host CPUs, or use bare metal",
+            "Other virtual machines then cannot use those CPUs",
+        ),
+        Fix::CheckOvercommit => (
+            "Check whether the hypervisor overcommits its CPUs, and dedicate CPUs to this machine",
+            "Other virtual machines then cannot use those CPUs",
+        ),
+        Fix::Firmware => (
+            "Look for system management interrupts (SMI), and disable their sources in the firmware settings",
+            "The firmware then no longer does that work",
+        ),
+        Fix::MoveCaller => (
+            "Keep the callers of this code off the CPU (`laggard why --flame` shows them)",
+            "They then load another CPU",
+        ),
+        Fix::MoveIrq { irq } => {
+            return (
+                format!(
+                    "Move this interrupt to a CPU without urgent threads (`/proc/irq/{irq}/smp_affinity_list`)"
+                ),
+                "It then delays the threads there",
+            );
+        }
+        Fix::IsolateCpu => (
+            "This interrupt belongs to the CPU and cannot be moved. Keep its sources (timers, calls from other CPUs) off the CPU with `isolcpus=` and `nohz_full=`",
+            "The price is a CPU for this application alone",
+        ),
+        Fix::AboveSoftirqs => (
+            "Run the application above the threads that run softirqs (`ksoftirqd`, `irq/...`)",
+            "They then wait for it",
+        ),
+        Fix::MoveSoftirqs => (
+            "Keep the source of this softirq off the CPU, or use PREEMPT_RT, which runs softirqs in threads",
+            "PREEMPT_RT costs throughput",
+        ),
+        Fix::MoveThread => (
+            "Keep this thread off the CPU (`taskset`, cpuset), because no kernel preempts in more places",
+            "The thread then loads another CPU",
+        ),
+        Fix::PreemptRt => (
+            "Use PREEMPT_RT, or keep this thread off the CPU (`taskset`, cpuset)",
+            "PREEMPT_RT costs throughput",
+        ),
+        Fix::PreemptFull => (
+            "Use `preempt=full` or PREEMPT_RT, or keep this thread off the CPU (`taskset`, cpuset)",
+            "More preemption costs throughput",
+        ),
+        Fix::LowerPriority => (
+            "Lower the priority of this thread below the application, or move it to another CPU (`taskset`, cpuset)",
+            "It then waits for the application, or loads the other CPU",
+        ),
+        Fix::RaisePriority => (
+            "Run the application at a higher priority than this thread (a real-time one, if both are SCHED_OTHER)",
+            "Other threads then wait, and starve if the application never sleeps",
+        ),
+        Fix::RaiseQuota { quota: Some(quota) } => {
+            return (
+                format!(
+                    "Raise the quota of control group {} ({})",
+                    code(&quota.group),
+                    code(&quota.file)
+                ),
+                "Others then get less CPU time",
+            );
+        }
+        Fix::RaiseQuota { quota: None } => {
+            return (
+                format!("Raise the CPU quota of its control group ({QUOTA_FILES})"),
+                "Others then get less CPU time",
+            );
+        }
+        Fix::RaiseWeight => (
+            "Raise the weight of this control group (`cpu.weight`, or `cpu.shares` in cgroup v1), or move the thread to another one: nice counts only within a group",
+            "Others then get less CPU time",
+        ),
+        Fix::DisableAutogroup => (
+            "Disable autogroups (`sysctl -w kernel.sched_autogroup_enabled=0`), or run the application with a real-time priority: nice counts only within an autogroup",
+            "Other threads then get less CPU time",
+        ),
+        Fix::RtRuntime => (
+            "Let the real-time thread sleep in each period, or set `kernel.sched_rt_runtime_us=-1`",
+            "A real-time thread that loops can then hang the machine",
+        ),
+        Fix::FairServer => (
+            "Let the real-time thread that keeps the CPU sleep, or write 0 to each `/sys/kernel/debug/sched/fair_server/cpu*/runtime` (debugfs, Linux 6.12 or later)",
+            "SCHED_OTHER threads then starve while a real-time thread loops",
+        ),
+        Fix::DeadlineBudget => (
+            "Raise the runtime of the SCHED_DEADLINE thread (`chrt --sched-runtime`), or shorten its execution: it ran for longer than its reservation",
+            "A larger reservation leaves less for other threads",
+        ),
+        Fix::Pin => (
+            "Pin the threads of this CPU (`taskset`), so that none is migrated",
+            "The kernel then no longer balances their load",
+        ),
+        Fix::LockMemory => (
+            "Lock the memory of the application (`mlockall`) and touch all of it in advance",
+            "The kernel then cannot swap it out",
+        ),
+        Fix::TimerMigration => (
+            "Look for the cause on the CPU that handled the timer (record that CPU too), or keep timers on the CPU that starts them (`sysctl -w kernel.timer_migration=0`)",
+            "Timers then also interrupt CPUs that should be left alone",
+        ),
+        Fix::Inspect { episode } => {
+            return (
+                format!(
+                    "Look at `laggard why --episode {episode}`, in which this took the most time"
+                ),
+                "Activity before and after often shows the source",
+            );
+        }
+        Fix::Driver => (
+            "Update the named driver, or disable its device. If Windows runs the work of other drivers there (ntoskrnl.exe, ndis.sys, storport.sys, Wdf01000.sys), find the driver in a system trace",
+            "A disabled device then does not work",
+        ),
+        Fix::MoveRaised => (
+            "Keep this thread off the CPU (`start /affinity`): code at a raised level prevents all threads of any priority from running",
+            "The thread then loads another CPU",
+        ),
+        Fix::MoveOrRaise => (
+            "Keep the thread off the CPU (`start /affinity`), or run the application above its priority (MMCSS `Pro Audio`, or the REALTIME class)",
+            "The thread then waits for the application, or loads another CPU",
+        ),
+        Fix::RaiseAbove => (
+            "Run the application at a higher priority than this thread",
+            "Other threads then wait, and starve if the application never sleeps",
+        ),
+        Fix::VirtualLock => (
+            "Lock the memory of the application (`VirtualLock`) and touch all of it in advance",
+            "Windows then cannot page it out",
+        ),
+    };
+    (action.to_owned(), price)
+}
