@@ -52,34 +52,34 @@ pub enum Because {
 impl fmt::Display for Because {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
-            Self::SystemManagement(1) => "1 system management interrupt meanwhile",
+            Self::SystemManagement(1) => "1 system management interrupt at that time",
             Self::SystemManagement(more) => {
-                return write!(f, "{more} system management interrupts meanwhile");
+                return write!(f, "{more} system management interrupts at that time");
             }
-            Self::NoSample => "a less urgent thread ran, and no sample tells what it did",
-            Self::Slack => "its timer's slack",
+            Self::NoSample => "a thread of lower priority ran, and no sample shows what it did",
+            Self::Slack => "timer slack",
             Self::Idled => {
-                "the CPU idled, though the thread could run: it left idle late, or a limit of its time held the thread back"
+                "the CPU idled while the thread was runnable: a late idle exit, or a limit on CPU time"
             }
             Self::Elsewhere => {
-                "another CPU had the timer and expired it late (look for the cause there)"
+                "another CPU handled the timer late (look for the cause there)"
             }
-            Self::Boosted => "boosted: it holds a lock",
+            Self::Boosted => "boosted because it holds a lock",
             Self::NiceInGroup => "nice counts only within a control group",
-            Self::NothingKnown => "nothing is known of what ran",
+            Self::NothingKnown => "the thread that ran is unknown",
             Self::NothingRecorded => "nothing was recorded",
             Self::NothingInUserCode => {
                 "nothing was recorded in user code, which cannot disable interrupts: \
-                 the CPU was stopped from outside, or the recorder was silent"
+                 an external stop of the CPU, or a gap in the recording"
             }
-            Self::NoSwitch => "nothing was recorded, not even a switch of threads",
-            Self::OrOutside => "or a stop from outside",
-            Self::UnseenSwitch => "or whom it made room for: that switch was not seen",
-            Self::Overwritten => "the flight recorder had been overwritten",
-            Self::Lost => "what happened then was lost, or came too late",
-            Self::WakeUnseen => "nothing tells since when its thread could run",
-            Self::LateInterrupt => "the timer's interrupt came late, and nothing says why",
-            Self::BeforeRecord => "what ran had been running for longer than is recorded",
+            Self::NoSwitch => "nothing was recorded, not even a context switch",
+            Self::OrOutside => "or an external stop of the CPU",
+            Self::UnseenSwitch => "or the next thread: that context switch was not seen",
+            Self::Overwritten => "the trace data was overwritten",
+            Self::Lost => "the trace data was lost",
+            Self::WakeUnseen => "the time at which its thread became runnable is unknown",
+            Self::LateInterrupt => "the timer IRQ came late, for an unknown reason",
+            Self::BeforeRecord => "the activity started before the trace data",
         })
     }
 }

@@ -132,7 +132,7 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
             let is_sampler = name.starts_with(SAMPLER);
             let name = printable(&name);
             if is_sampler {
-                format!("timer {name} (a sampler of perf's, as laggard's own without a PMU)")
+                format!("timer {name} (stack sampler of laggard or perf)")
             } else {
                 format!("timer {name}")
             }
@@ -253,7 +253,7 @@ mod tests {
 
         let name = activity_name(Activity::Hrtimer(Address(7)), &symbols);
 
-        assert!(name.contains("as laggard's own"), "{name}");
+        assert!(name.contains("stack sampler of laggard or perf"), "{name}");
     }
 
     #[test]

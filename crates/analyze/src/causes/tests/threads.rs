@@ -570,7 +570,7 @@ fn thread_before_an_unrecorded_switch_is_not_blamed() {
     let culprit = laggard_model::name::who(&cause.culprit, &laggard_model::Symbols::default());
     let text = culprit.unwrap();
     assert!(
-        text.starts_with("agent, or whom it made room for"),
+        text.starts_with("agent, or the next thread"),
         "{text}"
     );
 }
