@@ -75,11 +75,25 @@ def read(laggard, recording):
             row["line"],
             begin + row["after_start_ns"],
             begin + row["after_start_ns"] + row["latency_ns"],
-            row["causes"],
+            [dict(as_cause(part), time_ns=part["took_ns"]) for part in row["parts"]],
         )
-        for row in why["largest"]
+        for row in listed(why, "largest")
     ]
     return manifest, why, late
+
+
+def listed(why, key):
+    """All entries of a list that each series of `why` has."""
+    return [row for series in why["series"] for row in series[key]]
+
+
+def total_ns(why):
+    return sum(series["total_ns"] for series in why["series"])
+
+
+def surplus(why):
+    """Late wakeups that were not kept."""
+    return sum(line.get("surplus", 0) for line in listed(why, "thresholds"))
 
 
 def lost(manifest):
@@ -100,10 +114,10 @@ def judge(laggard, kind, recording, hits):
     every_ns = made_every(kind, hits)
     verdict = Verdict(
         kind,
-        total_ns=why["total_ns"],
+        total_ns=total_ns(why),
         unexplained_ns=sum(one.counted(unexplained) for one in late),
         stolen_ns=sum(one.counted(outside) for one in late),
-        surplus=why["surplus"],
+        surplus=surplus(why),
         lost=lost(manifest),
         makes_period=every_ns is not None,
     )
@@ -185,14 +199,14 @@ def period(why, kind, cpus, every_ns):
     """How far the period that `why` says is from the one made; `None`: it says none."""
     found = [
         row["rhythm"]["period_ns"]
-        for row in why["causes"]
+        for row in listed(why, "causes")
         if row["rhythm"] and cpus.intersection(row["cpus"]) and kind.names(as_cause(row))
     ]
     return min((one / every_ns - 1 for one in found), key=abs, default=None)
 
 
 def as_cause(row):
-    """A row of the ranking in the form of an episode's cause."""
+    """A cause in the form of the model: class and culprit."""
     who = row["who"] or ""
     thread = next((word for word in who.split(", ") if word.startswith("lag/")), None)
     activity = None
@@ -204,7 +218,7 @@ def as_cause(row):
         activity = {"vector": "local_timer"}
     elif who.startswith("page faults"):
         activity = "page_fault"
-    doubt = "from outside" if "from outside" in who else None
+    doubt = "external stop" if "external stop" in who else None
     return {"class": row["class"], "culprit": {"thread": thread, "activity": activity, "because": doubt}}
 
 
@@ -236,12 +250,12 @@ def judge_calm(laggard, recording):
             named.append((name, worst))
     return Calm(
         len(late),
-        why["largest_ns"],
+        max((series["largest_ns"] for series in why["series"]), default=0),
         invented,
         named,
         sum(one.counted(unexplained) for one in late),
         sum(one.counted(outside) for one in late),
-        why["total_ns"],
-        why["surplus"],
+        total_ns(why),
+        surplus(why),
         lost(manifest),
     )

@@ -5,7 +5,6 @@ import type { Charts, PageData, Route, Service } from "./types";
 
 export type {
   Application,
-  CauseRow as Cause,
   CausesView as Causes,
   Caveat,
   Charts,
@@ -19,9 +18,6 @@ export type {
   Fit,
   FlameNode,
   ForecastTold,
-  HandlerView as Handler,
-  HandlersTable,
-  HandlersView as Handlers,
   HistogramView as Histogram,
   Host,
   LoadRun as Load,
@@ -30,7 +26,6 @@ export type {
   QosPage,
   RecordingReport as Recording,
   Report,
-  RhythmRow as Rhythm,
   SchedReport as Sched,
   ServiceRow,
   Share as Quantile,
@@ -40,7 +35,6 @@ export type {
   ResponseLimit,
   TaskVerdict,
   Waiting,
-  WhyReport as Why,
 } from "./types";
 
 /** What names a row. */

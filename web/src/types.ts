@@ -15,10 +15,6 @@ export interface Above {
   who: string;
 }
 
-export type Activity = { irq: number } | { vector: Vector } | { softirq: number } | { isr: Address } | { dpc: Address } | { hrtimer: Address } | { timer: Address } | { work: Address } | { idle: number } | "page_fault";
-
-export type Address = string;
-
 export interface Advice {
   severity: Severity;
   what: string;
@@ -76,12 +72,6 @@ export interface BumpRow {
   positions: number[];
 }
 
-export interface Cause {
-  class: CauseClass;
-  culprit: Culprit;
-  time_ns: Nanos;
-}
-
 export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "group_weight" | "throttled" | "rt_throttled" | "fair_server" | "deadline_throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "overrun" | "system_call" | "page_fault" | "lock" | "kernel_lock" | "blocked" | "wait" | "frozen" | "stopped" | "own_path" | "unexplained";
 
 export interface CauseLevel {
@@ -94,12 +84,14 @@ export interface CauseLevel {
   periodic: number;
 }
 
-export interface CauseRow {
+export interface CauseShare {
   class: CauseClass;
   contenders?: string[];
   cpus: Cpu[];
   episodes: number;
   first_in: number;
+  fix: Fix | null;
+  gains?: Gain[];
   is_at_least?: boolean;
   is_ours?: boolean;
   largest_episode: number;
@@ -110,20 +102,19 @@ export interface CauseRow {
   quota?: GroupQuota;
   rhythm: RhythmRow | null;
   share: number;
-  total_ns: Nanos;
+  time_ns: Nanos;
   wakeups: number;
   who: string | null;
-  worth: Worth[];
 }
 
 export interface CausesView {
   classes: ClassView[];
   episodes: EpisodeView[];
   flame: FlameNode;
-  foremost: ForemostWhy | null;
+  gaps: string[];
   left_out: number;
+  series: Document[];
   texts: string[];
-  why: WhyReport;
 }
 
 export interface Caveat {
@@ -153,7 +144,7 @@ export interface Charts {
   courses: CourseView[];
   ending: string;
   foremost: string | null;
-  handlers: HandlersView | null;
+  handlers: Document | null;
   leading: string[];
   lines: LineView[];
   losses: LossView[];
@@ -258,18 +249,6 @@ export interface CpuFreq {
 
 export type CpuList = Cpu[];
 
-export interface Culprit {
-  activity: Activity | null;
-  because: string | null;
-  contender?: string;
-  frame: Address | null;
-  function: Activity | null;
-  group?: number;
-  is_ours?: boolean;
-  thread: string | null;
-  weight?: string;
-}
-
 export interface CurvePoint {
   apart?: Apart;
   buffering_ns: Nanos;
@@ -288,17 +267,6 @@ export type Doubt = { detail: string[]; kind: "untrustworthy" } | { kind: "scrip
 export interface Enough {
   buffers: number;
   is_sure: boolean;
-}
-
-export interface EpisodeRow {
-  after_start_ns: Nanos;
-  causes: Cause[];
-  is_at_least?: boolean;
-  latency_ns: Nanos;
-  line: Line;
-  main: string;
-  number: number;
-  stages_ns: Record<string, Nanos>;
 }
 
 export interface EpisodeView {
@@ -360,7 +328,7 @@ export interface FinerPeriod {
 }
 
 export interface First {
-  cause: CauseRow;
+  cause: CauseShare;
   fix: Fix;
   max_ns: Nanos;
   max_without_is_at_least: boolean;
@@ -416,9 +384,10 @@ export interface ForecastTold {
   what: string;
 }
 
-export interface ForemostWhy {
-  head: string;
-  why: WhyReport;
+export interface Gain {
+  horizon: Horizon;
+  with: Outcome;
+  without: Outcome;
 }
 
 export type Goal = "hour" | "day" | "week";
@@ -431,32 +400,6 @@ export interface GroupQuota {
 }
 
 export type HandOver = "yield" | "futex" | "pipe" | "eventfd";
-
-export interface HandlerView {
-  count: number;
-  longest_after_start_s: number;
-  longest_cpu: Cpu;
-  longest_ns: Nanos;
-  own_ns?: Nanos;
-  p999_ns?: Nanos;
-  share: number;
-  who: string;
-}
-
-export interface HandlersTable {
-  caption: string;
-  more: number;
-  more_longest_ns?: Nanos;
-  rows: HandlerView[];
-  what: string;
-}
-
-export interface HandlersView {
-  cpus: number;
-  duration_ns: Nanos;
-  sentences: string[];
-  tables: HandlersTable[];
-}
 
 export interface HistogramView {
   buckets: [number, number][];
@@ -515,7 +458,7 @@ export interface Isolation {
 export type Keep = "all" | "tail";
 
 export interface Late {
-  causes: CauseRow[];
+  causes: CauseShare[];
   episodes: number;
   max_is_at_least: boolean;
   max_ns: Nanos;
@@ -544,21 +487,6 @@ export interface Level {
   high_ns: number;
   level_ns: number;
   low_ns: number;
-}
-
-export interface Line {
-  cpu: Cpu;
-  route: Route;
-  service: Service;
-}
-
-export interface LineThreshold {
-  decided_after_ns?: Nanos;
-  early?: number;
-  early_largest_ns?: Nanos;
-  line: Line;
-  surplus?: number;
-  threshold_ns: Nanos | null;
 }
 
 export interface LineView {
@@ -1053,8 +981,6 @@ export interface UsagePattern {
   hours_per_day: number;
 }
 
-export type Vector = "local_timer" | "reschedule" | "call_function" | "call_function_single" | "irq_work" | "thermal";
-
 export interface Verdict {
   text: string;
   tone: Tone;
@@ -1070,34 +996,4 @@ export interface Waiting {
   served: number;
   service: Service;
   still_waiting: number;
-}
-
-export interface WhyReport {
-  causes: CauseRow[];
-  duration_ns: Nanos;
-  episodes: number;
-  largest: EpisodeRow[];
-  largest_is_at_least?: boolean;
-  largest_ns: Nanos;
-  more_causes: number;
-  overwritten: number;
-  path: string;
-  schema: number;
-  sentences: string[];
-  service: Service | null;
-  shortfalls: Caveat[];
-  surplus: number;
-  thresholds: LineThreshold[];
-  total_ns: Nanos;
-  unseen_switches: number | null;
-  untraced?: UntracedRow;
-  wakeups: number;
-}
-
-export interface Worth {
-  horizon: Horizon;
-  route: Route;
-  service: Service;
-  with: Outcome;
-  without: Outcome;
 }

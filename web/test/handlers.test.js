@@ -38,7 +38,8 @@ test("the handlers on the page are those of why --handlers", { skip }, async (t)
   const { page, seen } = await open(t, file);
 
   const said = await page.locator("#handlers").innerText();
-  for (const sentence of why.sentences) assert.ok(said.includes(sentence), sentence);
+  assert.equal(why.verdict.kind, "none_without_steal");
+  assert.match(said, /No handler is known to have run for/);
   const tables = page.locator("#handlers table");
   assert.equal(await tables.count(), 2);
   for (const [place, rows] of [why.handlers, why.works].entries()) {
@@ -53,7 +54,7 @@ test("the handlers on the page are those of why --handlers", { skip }, async (t)
   }
   const stretched = (await rowsOf(page, ":nth-match(#handlers table, 1) tbody tr"))[0];
   assert.equal(stretched[5], ">= 60.0 us");
-  assert.match(said, /11 more sorts, none longer than 30\.0 us/);
+  assert.match(said, /11 more, none longer than 30\.0 us/);
   assert.equal(seen.dialogs, 0);
   assert.deepEqual(seen.errors, []);
 });

@@ -264,24 +264,6 @@ impl KnownCauses {
         late
     }
 
-    /// The service that a cause took most time from; `wanted` only, if given.
-    pub(crate) fn most_hit(
-        &self,
-        cause: usize,
-        wanted: Option<Service>,
-    ) -> Option<(Service, Route)> {
-        let mut taken: BTreeMap<(Service, Route), Nanos> = BTreeMap::new();
-        for (service, route, late) in self.recordings.iter().flatten() {
-            let is_wanted = wanted.map_or(service.has_lines(), |wanted| wanted == *service);
-            let parts = late.parts.iter().filter(|(number, _)| *number == cause);
-            for (_, time) in parts.filter(|_| is_wanted) {
-                *taken.entry((*service, *route)).or_default() += *time;
-            }
-        }
-        let most = taken.into_iter().max_by_key(|(_, time)| *time);
-        most.map(|(line, _)| line)
-    }
-
     /// From which latency on a service's activations were kept, ns.
     pub(crate) fn threshold(&self, service: Service, route: Route) -> f64 {
         self.thresholds

@@ -21,7 +21,7 @@ use crate::compare::settings;
 use crate::load::no_rates;
 use crate::scan::counted;
 use crate::trust::{Case, Trust, judge};
-use crate::why::{CauseRow, EpisodeCauses, ExplainedEpisode};
+use crate::why::{CauseShare, EpisodeCauses, ExplainedEpisode};
 
 /// Whole hours of a recording are counted in these.
 const HOUR: u64 = 3_600_000_000_000;
@@ -226,7 +226,7 @@ fn causes(causes: &EpisodeCauses) -> Vec<DigestCause> {
     let explained = causes.explained(None);
     let symbols = explained.symbols();
     let report = explained.report(usize::MAX);
-    let rows: HashMap<(CauseClass, Option<&str>), &CauseRow> = report
+    let rows: HashMap<(CauseClass, Option<&str>), &CauseShare> = report
         .causes
         .iter()
         .map(|row| ((row.class, row.who.as_deref()), row))

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::proven::ProvenEffect;
-use crate::why::{CauseRow, EpisodeCauses, EpisodesError, WhyReport};
+use crate::why::{CauseShare, EpisodeCauses, EpisodesError, LateWakeups};
 
 /// Version of the JSON layout of `doctor --json`.
 pub const DOCTOR_SCHEMA: u32 = 2;
@@ -139,7 +139,7 @@ pub fn doctor(found: Examined, recording: Option<&Recording>) -> Result<DoctorRe
 
 /// Returns the causes of the late wakeups of a recording, or the reason why it does not show
 /// those of `host`.
-fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, UnknownEffect>, OpenError> {
+fn seen(recording: &Recording, host: &Host) -> Result<Result<LateWakeups, UnknownEffect>, OpenError> {
     let recorded = &recording.manifest().host;
     if recorded.node != host.node {
         return Ok(Err(UnknownEffect::OtherMachine {
@@ -161,13 +161,13 @@ fn seen(recording: &Recording, host: &Host) -> Result<Result<WhyReport, UnknownE
 }
 
 /// Finds the effect of a prerequisite that is not met.
-fn effect(need: AudioNeed, seen: &Result<WhyReport, UnknownEffect>) -> EffectSeen {
+fn effect(need: AudioNeed, seen: &Result<LateWakeups, UnknownEffect>) -> EffectSeen {
     let unknown = |reason| EffectSeen::Unknown { reason };
     let seen = match seen {
         Ok(seen) => seen,
         Err(reason) => return unknown(reason.clone()),
     };
-    let is_device = |row: &CauseRow| row.class == CauseClass::Interrupt && row.irq.is_some();
+    let is_device = |row: &CauseShare| row.class == CauseClass::Interrupt && row.irq.is_some();
     match need {
         AudioNeed::IdleStates => sum(seen, |row| row.class == CauseClass::IdleExit),
         AudioNeed::ThreadedInterrupts => sum(seen, is_device),
@@ -183,14 +183,14 @@ fn effect(need: AudioNeed, seen: &Result<WhyReport, UnknownEffect>) -> EffectSee
 }
 
 /// Sums the time that causes of a kind took.
-fn sum(seen: &WhyReport, is_it: impl Fn(&CauseRow) -> bool) -> EffectSeen {
+fn sum(seen: &LateWakeups, is_it: impl Fn(&CauseShare) -> bool) -> EffectSeen {
     let episodes = seen.episodes;
     if episodes == 0 {
         return EffectSeen::Unknown {
             reason: UnknownEffect::NoLateWakeup,
         };
     }
-    let rows: Vec<&CauseRow> = seen.causes.iter().filter(|row| is_it(row)).collect();
+    let rows: Vec<&CauseShare> = seen.causes.iter().filter(|row| is_it(row)).collect();
     match rows.iter().map(|row| row.largest_ns).max() {
         None => EffectSeen::No { episodes },
         Some(largest_ns) => EffectSeen::Yes {
@@ -211,7 +211,7 @@ mod tests {
 
     /// Of a recording with a late activation in which these activities went on,
     /// each for 500 us.
-    fn seen(activities: &[Activity]) -> WhyReport {
+    fn seen(activities: &[Activity]) -> LateWakeups {
         let mut late = episode(1);
         let from = late.expiry_ns + Nanos::from_us(100);
         let busy = activities.iter().zip(0..).flat_map(|(activity, place)| {
@@ -244,7 +244,7 @@ mod tests {
         let disk = Ok(seen(&[Activity::Irq(17)]));
         let both = Ok(seen(&[Activity::Irq(17), Activity::Irq(16)]));
         let none = Ok(seen(&[]));
-        let yes = |seen: &Result<WhyReport, UnknownEffect>, need| match effect(need, seen) {
+        let yes = |seen: &Result<LateWakeups, UnknownEffect>, need| match effect(need, seen) {
             EffectSeen::Yes { largest_ns, .. } => Some(largest_ns),
             EffectSeen::No { episodes: 1 } => None,
             other => panic!("{other:?}"),

@@ -3,12 +3,12 @@
 
 #![deny(clippy::disallowed_macros)]
 
-use laggard_model::{Because, CauseClass, GroupQuota, Remedy};
+use laggard_model::{Because, CauseClass, GroupQuota, Host, OwnCost, ProbePlan, Remedy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::show::RecordingReport;
-use crate::why::CauseRow;
+use crate::why::CauseShare;
 
 /// Fix against a cause of late wakeups.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -128,8 +128,17 @@ impl Fix {
 
 /// Returns the fix against a cause in this recording. `None`: a user cannot change
 /// anything.
-pub fn fix(row: &CauseRow, report: &RecordingReport) -> Option<Fix> {
-    let (host, plan, cost) = (&report.host, &report.plan, &report.cost);
+pub fn fix(row: &CauseShare, report: &RecordingReport) -> Option<Fix> {
+    fix_on(row, &report.host, &report.plan, &report.cost)
+}
+
+/// Returns the fix against a cause on this machine.
+pub(crate) fn fix_on(
+    row: &CauseShare,
+    host: &Host,
+    plan: &ProbePlan,
+    cost: &OwnCost,
+) -> Option<Fix> {
     if row.is_ours {
         return Some(Fix::MeasureLess);
     }

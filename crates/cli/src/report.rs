@@ -180,10 +180,8 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
         };
         let known = one.causes()?;
         let usage = one.usage().unwrap_or(UsagePattern::ALWAYS);
-        why::weigh(&mut causes.why, one, &known, usage)?;
-        if let Some(foremost) = &mut causes.foremost {
-            why::weigh(&mut foremost.why, one, &known, usage)?;
-        }
+        why::add_gains(&mut causes.why, one, &known, usage)?;
+        causes.describe();
     }
     Ok(())
 }

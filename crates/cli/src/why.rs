@@ -1,4 +1,4 @@
-//! `laggard why`: who made activations late.
+//! `laggard why`: causes of late wakeups.
 
 use laggard_answer::why::{
     self, EpisodeCauses, Explained, ExplainedEpisode, RecordedEpisodes, WhyReport,
@@ -7,19 +7,23 @@ use laggard_answer::{KnownCauses, Load, loads};
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, Route, Service, UsagePattern, printable};
 use laggard_record::Recording;
-use laggard_view::{flame, perfetto, text};
+use laggard_view::doc::{self, Detail, Document};
+use laggard_view::why as view;
+use laggard_view::{flame, perfetto};
 
 use crate::args::WhyArgs;
 use crate::exit::Exit;
 use crate::redacted::Copies;
 use crate::{ask, pipe, terminal};
 
-/// Causes and late activations that are listed unless asked otherwise: in a few
-/// lines, and in full.
-const FEW: usize = 5;
-const MANY: usize = 20;
-/// Sorts of handlers that are listed of each table, so that one screen has both.
-const MOST_HANDLERS: usize = 8;
+/// Number of causes in the short form.
+const SHORT_TOP: usize = 5;
+/// Share of the latency below which the short form does not list a cause.
+const MIN_SHORT_SHARE: f64 = 0.01;
+/// Number of causes and episodes of a series in the full form.
+const FULL_TOP: usize = 20;
+/// Number of handlers in each table, so that one screen has both.
+const TOP_HANDLERS: usize = 8;
 
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     if let Some(number) = args.bug {
@@ -28,8 +32,7 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     let recording = Recording::open(&args.recording)?;
     let is_drawn = args.flame.is_some() || args.perfetto.is_some();
     if !(is_drawn || args.handlers || args.table4 || args.episode.is_some()) {
-        pipe::print(&ranked(args, &recording)?)?;
-        return Ok(Exit::Ok);
+        return rank(args, &recording);
     }
     let late = match args.episode {
         Some(number) => RecordedEpisodes::read_one(&recording, number)?,
@@ -39,11 +42,44 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     if is_drawn {
         return draw(args, &late);
     }
-    pipe::print(&said(args, &late)?)?;
+    if args.handlers {
+        return handlers(args, &late);
+    }
+    let symbols = &late.notes.symbols;
+    if args.table4 {
+        return print(&view::samples(&late.episodes, symbols));
+    }
+    let [episode] = late.episodes.as_slice() else {
+        anyhow::bail!(
+            "--episode takes the number of one episode of `{}`",
+            late.path
+        )
+    };
+    let lines = &late.manifest.lines;
+    let line = lines.get(usize::from(episode.line.0)).ok_or_else(|| {
+        let number = episode.number;
+        anyhow::anyhow!(
+            "episode {number} belongs to a series that `{}` lacks",
+            late.path
+        )
+    })?;
+    let explained = ExplainedEpisode::new(episode, *line, symbols);
+    let detail = if args.all {
+        Detail::Full
+    } else {
+        Detail::Short
+    };
+    let start = late.manifest.clock.start_ns;
+    print(&view::episode(&explained, symbols, start, detail))
+}
+
+fn print(document: &Document) -> anyhow::Result<Exit> {
+    let look = terminal::look(Unit::Auto);
+    pipe::print_screen(&doc::terminal(document, look))?;
     Ok(Exit::Ok)
 }
 
-/// One cause for the author of its code.
+/// Writes one cause for the author of its code.
 fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
     let recordings = [args.recording.clone()];
     let copies = if args.redact {
@@ -55,7 +91,7 @@ fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
         .as_ref()
         .map_or(&recordings[..], |copies| &copies.names)
     else {
-        anyhow::bail!("`--bug` takes one recording");
+        anyhow::bail!("--bug takes one recording");
     };
     let late = RecordedEpisodes::read(&Recording::open(recording)?)?;
     late.has(args.service)?;
@@ -68,110 +104,97 @@ fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Writes handlers, the stack samples of each episode, or one episode.
-fn said(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<String> {
-    let look = terminal::look(Unit::Auto);
-    if args.handlers {
-        let report = why::handlers(late).ok_or_else(|| {
-            anyhow::anyhow!(
-                "`{}` did not count what the kernel ran; record with `--handlers`",
-                late.path
-            )
-        })?;
-        let top = if args.all {
-            usize::MAX
-        } else {
-            args.top.unwrap_or(MOST_HANDLERS)
-        };
-        return if args.json {
-            pipe::json(&report)
-        } else {
-            Ok(text::handlers(&report, top, look))
-        };
-    }
-    let symbols = &late.notes.symbols;
-    if args.table4 {
-        return Ok(text::table4(&late.episodes, symbols, look));
-    }
-    let [episode] = late.episodes.as_slice() else {
-        anyhow::bail!("`--episode` takes one episode of `{}`", late.path)
-    };
-    let lines = &late.manifest.lines;
-    let line = lines.get(usize::from(episode.line.0)).ok_or_else(|| {
-        let number = episode.number;
-        anyhow::anyhow!("episode {number} is of a line that `{}` lacks", late.path)
+fn handlers(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<Exit> {
+    let report = why::handlers(late).ok_or_else(|| {
+        anyhow::anyhow!(
+            "`{}` did not count handlers; record with `--handlers`",
+            late.path
+        )
     })?;
-    let explained = ExplainedEpisode::new(episode, *line, symbols);
-    Ok(text::episode(&explained, symbols, look))
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
+        return Ok(Exit::Ok);
+    }
+    let top = if args.all {
+        usize::MAX
+    } else {
+        args.top.unwrap_or(TOP_HANDLERS)
+    };
+    print(&view::handlers(&report, top))
 }
 
-/// Writes the causes, those with most time first.
-fn ranked(args: &WhyArgs, recording: &Recording) -> anyhow::Result<String> {
-    let look = terminal::look(Unit::Auto);
-    let in_full = args.all || args.json;
-    let (mut causes, known) = if in_full {
+/// Writes the causes of each series, those with most time first.
+fn rank(args: &WhyArgs, recording: &Recording) -> anyhow::Result<Exit> {
+    let is_full = args.all || args.json;
+    let (mut causes, known) = if is_full {
         let (causes, known) = EpisodeCauses::read_known(recording)?;
         (causes, Some(known))
     } else {
         (EpisodeCauses::read(recording)?, None)
     };
     causes.late.has(args.service)?;
-    let seen = loads(&ask::of(std::slice::from_ref(&args.recording)));
-    causes.late.latest = seen.as_deref().map(latest).unwrap_or_default();
-    let top = args.top.unwrap_or(if in_full { MANY } else { FEW });
-    let mut report = causes.explained(args.service).report(top);
-    let Some(known) = known else {
-        report.reservations.extend(seen.err().map(|error| {
-            let told = format!("{:#}", anyhow::Error::from(error));
-            format!("The samples cannot be read: {}.", printable(&told))
-        }));
-        return Ok(text::why(&report, false, look));
-    };
-    let weighed = seen
-        .map_err(anyhow::Error::from)
-        .and_then(|seen| weighed(args, &report, &seen, &known));
-    match weighed {
-        Ok(weighed) => report = weighed,
-        Err(error) => report.sentences.push(format!(
-            "What the causes are worth cannot be told: {}.",
+    let samples = loads(&ask::of(std::slice::from_ref(&args.recording)));
+    causes.late.latest = samples.as_deref().map(maxima).unwrap_or_default();
+    let top = args
+        .top
+        .unwrap_or(if is_full { FULL_TOP } else { SHORT_TOP });
+    let mut report = causes.explained(args.service).why(top);
+    let gains = samples.map_err(anyhow::Error::from).and_then(|samples| {
+        known.map_or(Ok(()), |known| {
+            add_gains(args, &mut report, &samples, &known)
+        })
+    });
+    if let Err(error) = gains {
+        pipe::say(&format!(
+            "warning: cannot read the samples of {}: {}",
+            printable(&args.recording.display().to_string()),
             printable(&format!("{error:#}"))
-        )),
+        ));
     }
-    Ok(if args.json {
-        pipe::json(&report)?
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
+        return Ok(Exit::Ok);
+    }
+    if !args.all && args.top.is_none() {
+        for late in &mut report.series {
+            late.hide_below(MIN_SHORT_SHARE);
+        }
+    }
+    let detail = if args.all {
+        Detail::Full
     } else {
-        text::why(&report, true, look)
-    })
+        Detail::Short
+    };
+    print(&view::document(&report, detail))
 }
 
-/// The largest latency of each service, by the samples.
-fn latest(seen: &[Load]) -> Vec<(Service, Route, Nanos)> {
-    let recordings = seen.iter().flat_map(|one| &one.runs);
-    let groups = recordings.flat_map(|one| &one.groups);
+/// Returns the maximum latency of each series by its samples.
+fn maxima(samples: &[Load]) -> Vec<(Service, Route, Nanos)> {
+    let runs = samples.iter().flat_map(|load| &load.runs);
+    let groups = runs.flat_map(|run| &run.groups);
     groups
         .filter_map(|group| {
-            let most = group.latency.histogram().max()?;
-            Some((group.key.service, group.key.route, most))
+            let max = group.latency.histogram().max()?;
+            Some((group.key.service, group.key.route, max))
         })
         .collect()
 }
 
-/// The report with what causes are worth, which takes all samples.
-fn weighed(
+/// Adds the gains of the leading causes, which needs all samples.
+fn add_gains(
     args: &WhyArgs,
-    report: &WhyReport,
-    seen: &[Load],
+    report: &mut WhyReport,
+    samples: &[Load],
     known: &KnownCauses,
-) -> anyhow::Result<WhyReport> {
-    let mut weighed = report.clone();
-    for one in seen {
-        let usage = args.usage.or(one.usage()).unwrap_or(UsagePattern::ALWAYS);
-        why::weigh(&mut weighed, one, known, usage)?;
+) -> anyhow::Result<()> {
+    for load in samples {
+        let usage = args.usage.or(load.usage()).unwrap_or(UsagePattern::ALWAYS);
+        why::add_gains(report, load, known, usage)?;
     }
-    Ok(weighed)
+    Ok(())
 }
 
-/// Writes the files that were asked for.
+/// Writes a flame graph or a trace.
 fn draw(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<Exit> {
     let explained = Explained::new(late, args.service);
     if let Some(path) = &args.flame {

@@ -8,7 +8,7 @@ use laggard_answer::qos::{Application, Fitness, MissFigures, Resolution, by_name
 use laggard_answer::remedy::Fix;
 use laggard_answer::show::{Share, Waiting};
 use laggard_answer::trust::Distrust;
-use laggard_answer::why::{CauseRow, RhythmRow};
+use laggard_answer::why::{CauseShare, RhythmRow};
 use laggard_model::{
     Backend, CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, Nanos, Route, Service, State,
 };
@@ -45,8 +45,8 @@ fn service(service: Service, [median, hundred, thousand, largest]: [u64; 4]) -> 
 type Took = (f64, u64, u64);
 
 /// A cause that took part in late wakeups.
-pub fn cause(class: CauseClass, who: Option<&str>, (share, wakeups, us): Took) -> CauseRow {
-    CauseRow {
+pub fn cause(class: CauseClass, who: Option<&str>, (share, wakeups, us): Took) -> CauseShare {
+    CauseShare {
         class,
         who: who.map(str::to_owned),
         contenders: Vec::new(),
@@ -59,7 +59,7 @@ pub fn cause(class: CauseClass, who: Option<&str>, (share, wakeups, us): Took) -
         first_in: 1,
         per_hour: 1.0,
         wakeups,
-        total_ns: Nanos::from_us(us),
+        time_ns: Nanos::from_us(us),
         share,
         largest_ns: Nanos::from_us(us),
         largest_episode: 3,
@@ -67,7 +67,8 @@ pub fn cause(class: CauseClass, who: Option<&str>, (share, wakeups, us): Took) -
         largest_without_ns: Nanos::from_us(13_200),
         largest_without_is_at_least: false,
         rhythm: None,
-        worth: Vec::new(),
+        fix: None,
+        gains: Vec::new(),
     }
 }
 

@@ -3,13 +3,13 @@
 use laggard_answer::Trust;
 use laggard_answer::remedy::fix;
 use laggard_answer::show::RecordingReport;
-use laggard_answer::why::{self, WhyReport};
+use laggard_answer::why::{LateWakeups, leading};
 use laggard_model::text::{count, percent};
 use laggard_model::{Backend, CauseClass, Caveat, CaveatKind, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::phrase::{cause, overview};
+use crate::phrase::{capital, cause, overview};
 
 /// Something to do.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -25,12 +25,12 @@ pub struct Advice {
 /// What to do about a recording: first what makes its figures untrue, then
 /// what made the system late (`why`, where its episodes are known) and what is
 /// missing, then what would make the figures sharper.
-pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> {
+pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
     if report.backend == Backend::Fake {
         all.push(Advice {
             severity: Severity::Spoils,
-            why: "A script was played: these figures are of no machine.".into(),
+            why: "A script was played: the figures are of no machine.".into(),
             what: "Record without `--backend fake:`.".into(),
         });
     }
@@ -45,8 +45,8 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
         severity: Severity::Matters,
         why: sentence(&waiting),
         what: format!(
-            "Find out who had its CPU ({}). How late it was in the end is not known: record until it is served.",
-            if why.is_some_and(|why| why.episodes > 0) { "`laggard why`" } else { "`laggard why`, where late activations were kept" }
+            "Find the thread that had its CPU ({}), and record until the thread runs.",
+            if why.is_some_and(|why| why.episodes > 0) { "`laggard why`" } else { "`laggard why`, if trace data was recorded" }
         ),
     }));
     all.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());
@@ -59,9 +59,9 @@ pub fn advice(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Advice> 
 
 /// The leading causes, with what helps against each; what helps against two
 /// is said once.
-fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
+fn of_causes(late: &LateWakeups, report: &RecordingReport) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
-    for row in why::leading(&why.causes) {
+    for row in leading(&late.causes) {
         let Some(fix) = fix(row, report) else {
             continue;
         };
@@ -69,7 +69,7 @@ fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
         if all.iter().all(|known| known.what != what) {
             all.push(Advice {
                 severity: Severity::Matters,
-                why: why::sentence(row, why.episodes),
+                why: capital(&cause::sentence(row, late)),
                 what,
             });
         }
@@ -79,7 +79,7 @@ fn of_causes(why: &WhyReport, report: &RecordingReport) -> Vec<Advice> {
 
 /// A setting that can make activations late, and made none late of those that are
 /// explained, is no more than noted.
-fn of_caveat(caveat: &Caveat, why: Option<&WhyReport>) -> Advice {
+fn of_caveat(caveat: &Caveat, why: Option<&LateWakeups>) -> Advice {
     let unseen = why
         .filter(|why| why.episodes > 0 && is_seen(caveat.kind, why) == Some(false))
         .map(|why| match why.more_causes {
@@ -105,7 +105,7 @@ const SEEN_AS: [(CaveatKind, CauseClass); 5] = [
 
 /// Whether a setting of this kind made late what a report explains; `None`: no cause shows
 /// that.
-fn is_seen(kind: CaveatKind, why: &WhyReport) -> Option<bool> {
+fn is_seen(kind: CaveatKind, why: &LateWakeups) -> Option<bool> {
     let mut classes = SEEN_AS.iter().filter(|(setting, _)| *setting == kind);
     classes.clone().next()?;
     Some(classes.any(|(_, class)| why.causes.iter().any(|cause| cause.class == *class)))

@@ -1,60 +1,183 @@
-//! `laggard why --bug N`: Markdown for whoever wrote the code that made
-//! activations late.
+//! `laggard why --bug N`: Markdown for the author of the code that made wakeups late.
 
 use std::fmt::Write as _;
 
-use laggard_answer::why::{BugReport, CallChain, Example, Machine, at_least, place};
-use laggard_model::text::{Unit, count, span};
-use laggard_model::{CpuList, Nanos, printable, printable_lines, whole};
+use laggard_answer::why::{Addressee, BugReport, CallChain, Example, Gap, Machine, Moment, Series};
+use laggard_model::name::series_words;
+use laggard_model::text::{count, span};
+use laggard_model::{Host, Nanos, printable, printable_lines, whole};
 
+use crate::doc::Cell;
 use crate::markdown::escaped;
+use crate::phrase::why::{at_least, place};
+use crate::phrase::{capital, cause};
+use crate::why::activity;
 
-/// One cause as Markdown, in the flavour that has tables.
+/// Writes one cause as Markdown, in the flavour that has tables.
 pub fn bug(report: &BugReport) -> String {
-    let mut text = format!("## {}\n\n", escaped(&report.title));
-    text += &escaped(&report.sentences.join(" "));
+    let mut text = format!("## {}\n\n", escaped(&title(report)));
+    text += &escaped(&summary(report));
     text += "\n\n";
     text += &figures(report);
     text += &machine(&report.machine);
     text += &chains(report);
     text += &examples(report);
-    text += "\n### How to record it again\n\n";
+    text += "\n### Reproduce\n\n";
     text += &fenced("sh", &report.reproduce);
-    text += "\n### What was not seen\n\n";
-    text += &list(&report.not_seen);
+    text += "\n### Not recorded\n\n";
+    text += &list(report.not_seen.iter().map(gap));
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "\nFrom <code>{}</code>, recorded by laggard {}: cause {} of those with most time{}.",
+        "\nFrom <code>{}</code>, recorded by laggard {}: cause {}{}.",
         plain(&report.recording),
         escaped(&report.version),
         report.number,
-        report.service.map_or(String::new(), |service| format!(
-            ", of {} only",
-            escaped(&service.to_string())
-        )),
+        report.service.map_or(String::new(), |service| {
+            let route = report.route.unwrap_or(laggard_model::Route::Direct);
+            format!(" of {}", escaped(&series_words(service, route)))
+        }),
     );
     printable_lines(&text).to_string()
 }
 
-fn write(time: Nanos) -> String {
-    Unit::Auto.write_nanos(time)
+/// Names the cause, the series that it made late, and the kernel.
+fn title(report: &BugReport) -> String {
+    let row = &report.cause;
+    let kernel = match report.machine.kernel.as_str() {
+        "" => String::new(),
+        kernel => format!(" ({})", Host::system_of(kernel)),
+    };
+    let victims = match report.made_late.as_slice() {
+        [] => "wakeups".into(),
+        [only] => name(only),
+        [first, rest @ ..] => format!("{} and {} more", name(first), rest.len()),
+    };
+    let max = at_least(row.is_at_least, row.largest_ns);
+    format!(
+        "{}: {victims} late by up to {max}{kernel}",
+        capital(&cause::on_cpus(row))
+    )
 }
 
-/// Text with no backtick of its own in it.
+fn name(made_late: &Series) -> String {
+    series_words(made_late.service, made_late.route)
+}
+
+fn summary(report: &BugReport) -> String {
+    let row = &report.cause;
+    let summary = format!(
+        "{} took the largest part of {} of {} late wakeups, up to {} of one. Without it the max would be {}.",
+        capital(&cause::share(row)),
+        count(row.first_in as u64),
+        count(report.episodes as u64),
+        at_least(row.is_at_least, row.largest_ns),
+        at_least(row.largest_without_is_at_least, row.largest_without_ns)
+    );
+    let addressee = report.addressee.map(addressee);
+    [Some(summary.as_str()), addressee]
+        .map(Option::unwrap_or_default)
+        .join(" ")
+        .trim_end()
+        .into()
+}
+
+const fn addressee(addressee: Addressee) -> &'static str {
+    match addressee {
+        Addressee::Laggard => {
+            "The thread belongs to the laggard that recorded, so this is not a bug of the machine."
+        }
+        Addressee::Hypervisor => {
+            "No code of this machine took the time: report it to the operator of the hypervisor."
+        }
+        Addressee::Firmware => {
+            "No code of this machine took the time: report it to the vendor of the firmware, or to the operator of the hypervisor."
+        }
+        Addressee::EveryWakeup => {
+            "Every wakeup includes this time. It is a bug only if it takes longer than on other machines."
+        }
+        Addressee::Priorities => {
+            "The scheduler followed the priorities. It is a bug only if this thread should not have run then, for so long, or at its priority."
+        }
+        Addressee::Limit => "A user set this limit, so it is not a bug of the kernel.",
+        Addressee::Unknown => "The culprit is unknown, so nobody can act on this report yet.",
+    }
+}
+
+fn gap(gap: &Gap) -> String {
+    match gap {
+        Gap::Script => "A script was played: this is NOT a measurement.".into(),
+        Gap::NotSampled => "No call chains were sampled.".into(),
+        Gap::Samples {
+            missing,
+            episodes,
+            by_timer,
+        } => {
+            let missing = (*missing > 0).then(|| {
+                format!(
+                    "No sample shows it in {} of its {} episodes.",
+                    count(*missing as u64),
+                    count(*episodes as u64)
+                )
+            });
+            let timer = by_timer.then(|| {
+                "A timer took the samples: code with interrupts disabled appears only where it enables them again."
+                    .to_owned()
+            });
+            missing
+                .into_iter()
+                .chain(timer)
+                .collect::<Vec<_>>()
+                .join(" ")
+        }
+        Gap::Steal => "Steal time was not traced, so part of these times can be steal time.".into(),
+        Gap::Firmware => {
+            "System management interrupts were not counted, so part of these times can be theirs."
+                .into()
+        }
+        Gap::NotKept { wakeups } => format!(
+            "No trace data was kept of {} late wakeups, of any cause.",
+            count(*wakeups)
+        ),
+        Gap::Overwritten { episodes } => format!(
+            "Trace data was overwritten in {} episodes of the recording.",
+            count(*episodes)
+        ),
+        Gap::Switches { switches } => format!(
+            "At least {} context switches were not seen, so the threads between them are unknown.",
+            count(*switches)
+        ),
+        Gap::LostSamples { samples } => {
+            format!(
+                "{} samples were lost, and may have been late.",
+                count(*samples)
+            )
+        }
+        Gap::Missing { part } => format!("{}.", capital(&part.what)),
+        Gap::Handlers => {
+            "Runs that made no wakeup late were not counted (`laggard record --handlers`).".into()
+        }
+        Gap::NamesOnly => "Functions have names, but no lines, arguments or data.".into(),
+    }
+}
+
+fn time(time: Nanos) -> String {
+    Cell::Time(time).to_string()
+}
+
+/// Escapes text that stands in `<code>`.
 fn plain(text: &str) -> String {
     escaped(&text.replace('`', "'"))
 }
 
-fn list(items: &[String]) -> String {
+fn list(items: impl Iterator<Item = String>) -> String {
     items
-        .iter()
-        .map(|one| format!("- {}\n", escaped(one)))
+        .map(|item| format!("- {}\n", escaped(&item)))
         .collect()
 }
 
-/// A rate that so many events show, with no more digits than they carry: their
-/// number is known to its root.
+/// Rounds a rate to the digits that its number of events supports: the error of a count is
+/// its square root.
 fn about(rate: f64, events: usize) -> String {
     let digits = if events < 10 { 1 } else { 2 };
     let power = rate.max(1.0).log10().floor();
@@ -62,53 +185,42 @@ fn about(rate: f64, events: usize) -> String {
     count(whole((rate / unit).round() * unit))
 }
 
-/// How often, how long, on which CPUs.
+/// Returns frequency, times and CPUs of the cause.
 fn figures(report: &BugReport) -> String {
-    let cause = &report.cause;
-    let cpus: CpuList = cause.cpus.iter().copied().collect();
-    let rhythm = cause.rhythm.as_ref().map_or_else(
+    let row = &report.cause;
+    let rhythm = row.rhythm.as_ref().map_or_else(
         || "none that chance does not explain".into(),
-        |rhythm| {
-            format!(
-                "every {}{}, {} of {} seen",
-                write(rhythm.period_ns),
-                rhythm.spell(),
-                count(rhythm.hits as u64),
-                count(rhythm.due as u64)
-            )
-        },
+        crate::phrase::why::rhythm,
     );
+    let made_late: Vec<String> = report.made_late.iter().map(name).collect();
     let rows = [
-        ("made late", report.made_late.join(", ")),
-        ("CPU", cpus.to_string()),
+        ("made late", made_late.join(", ")),
+        ("CPU", cause::cpus(&row.cpus)),
         (
-            "late activations it took part in",
+            "late wakeups with it",
             format!(
                 "{} of {} in {}, about {} an hour",
-                count(cause.episodes as u64),
+                count(row.episodes as u64),
                 count(report.episodes as u64),
                 span(report.duration_ns),
-                about(cause.per_hour, cause.episodes)
+                about(row.per_hour, row.episodes)
             ),
         ),
-        ("largest part of", count(cause.first_in as u64)),
+        ("largest part of", count(row.first_in as u64)),
         ("period", rhythm),
-        ("took in half of them at most", write(report.median_ns)),
+        ("median", time(report.median_ns)),
+        ("max", at_least(row.is_at_least, row.largest_ns)),
         (
-            "took at most",
-            at_least(cause.is_at_least, cause.largest_ns),
-        ),
-        (
-            "took together",
+            "total",
             format!(
                 "{}, {:.1} % of all lateness",
-                write(cause.total_ns),
-                cause.share * 100.0
+                time(row.time_ns),
+                row.share * 100.0
             ),
         ),
         (
-            "largest latency seen without it",
-            at_least(cause.largest_without_is_at_least, cause.largest_without_ns),
+            "max latency without it",
+            at_least(row.largest_without_is_at_least, row.largest_without_ns),
         ),
         ("load", report.load.clone()),
     ];
@@ -124,13 +236,13 @@ fn table<'a>(rows: impl Iterator<Item = (&'a str, String)>) -> String {
 
 fn machine(machine: &Machine) -> String {
     let known = |text: &str| match text {
-        "" => "not known".to_owned(),
+        "" => "unknown".to_owned(),
         text => text.to_owned(),
     };
     let or = |text: &Option<String>, without: &str| text.clone().unwrap_or_else(|| without.into());
     let options = match (machine.options.as_slice(), machine.other_options) {
-        ([], 0) => "not known, or empty".into(),
-        ([], more) => format!("nothing that bears on latency ({more} other words)"),
+        ([], 0) => "unknown, or empty".into(),
+        ([], more) => format!("none that affect latency ({more} other words)"),
         (some, 0) => some.join(" "),
         (some, more) => format!("{} ({more} other words)", some.join(" ")),
     };
@@ -144,25 +256,23 @@ fn machine(machine: &Machine) -> String {
             "kernel",
             format!("{} {}", known(&machine.kernel), machine.build),
         ),
-        ("distribution", or(&machine.distribution, "not known")),
+        ("distribution", or(&machine.distribution, "unknown")),
         ("architecture", known(&machine.architecture)),
-        ("preemption", or(&machine.preemption, "not known")),
+        ("preemption", or(&machine.preemption, "unknown")),
         (
             "HZ",
             machine
                 .hz
-                .map_or_else(|| "not known".into(), |hz| hz.to_string()),
+                .map_or_else(|| "unknown".into(), |hz| hz.to_string()),
         ),
         ("processor", processor),
-        ("hypervisor", or(&machine.hypervisor, "none known")),
-        ("kernel's command line", options),
+        ("hypervisor", or(&machine.hypervisor, "none")),
+        ("kernel command line", options),
     ];
     let mut text = format!("\n### Machine\n\n{}", table(rows.into_iter()));
-    let doubts = machine.caveats.iter().map(|one| one.what.clone());
-    let doubts: Vec<String> = doubts.collect();
-    if !doubts.is_empty() {
-        text += "\nWhat about it adds latency, or casts doubt on these figures:\n\n";
-        text += &list(&doubts);
+    if !machine.caveats.is_empty() {
+        text += "\nSettings that add latency or affect these figures:\n\n";
+        text += &list(machine.caveats.iter().map(|caveat| caveat.what.clone()));
     }
     text
 }
@@ -171,34 +281,34 @@ fn chains(report: &BugReport) -> String {
     if report.chains.is_empty() {
         return String::new();
     }
-    let told: usize = report.chains.iter().map(|one| one.samples).sum();
-    let mut text = "\n### Where it was seen\n\n".to_owned();
+    let told: usize = report.chains.iter().map(|chain| chain.samples).sum();
+    let mut text = "\n### Call chains\n\n".to_owned();
     let s = if report.samples == 1 { "" } else { "s" };
     let _ = writeln!(
         text,
-        "{} sample{s} showed it; the innermost function is first.{}\n",
+        "{} sample{s} showed it, innermost function first.{}\n",
         count(report.samples as u64),
         match report.samples - told {
             0 => String::new(),
             more => format!(" {} of them had other chains.", count(more as u64)),
         }
     );
-    for one in &report.chains {
-        text += &chain(one);
+    for shown in &report.chains {
+        text += &chain(shown);
     }
     text
 }
 
-fn chain(one: &CallChain) -> String {
-    let s = if one.samples == 1 { "" } else { "s" };
-    let mut lines = vec![format!("{} sample{s}:", count(one.samples as u64))];
-    if one.functions.is_empty() {
+fn chain(chain: &CallChain) -> String {
+    let s = if chain.samples == 1 { "" } else { "s" };
+    let mut lines = vec![format!("{} sample{s}:", count(chain.samples as u64))];
+    if chain.functions.is_empty() {
         lines.push("    no call chain".into())
     } else {
-        lines.extend(one.functions.iter().map(|name| format!("    {name}")))
+        lines.extend(chain.functions.iter().map(|name| format!("    {name}")))
     }
-    if one.left_out > 0 {
-        lines.push(format!("    ... {} more", one.left_out));
+    if chain.left_out > 0 {
+        lines.push(format!("    ... {} more", chain.left_out));
     }
     fenced("text", &lines)
 }
@@ -206,60 +316,71 @@ fn chain(one: &CallChain) -> String {
 fn examples(report: &BugReport) -> String {
     let many = match report.examples.as_slice() {
         [] => return String::new(),
-        [_] => "The one with most of it",
-        _ => "Those with most of it, each another event",
+        [_] => "The episode in which it took most",
+        _ => "The episodes in which it took most, each of a different event",
     };
-    let mut text = format!("\n### Examples\n\n{many}; times count from the programmed expiry.\n");
-    for one in &report.examples {
-        text += &example(one);
+    let mut text = format!("\n### Examples\n\n{many}. Times are since the expiry.\n");
+    for shown in &report.examples {
+        text += &example(shown);
     }
     text
 }
 
-fn example(one: &Example) -> String {
-    let episode = &one.episode;
-    let what = format!(
+fn example(example: &Example) -> String {
+    let episode = &example.episode;
+    let heading = format!(
         "Episode {}: {}, {} late {:.3} s after the start, {} of it this",
         episode.number,
         place(episode.line),
         at_least(episode.is_at_least, episode.latency_ns),
         episode.after_start_ns.as_secs_f64(),
-        write(one.of_it_ns)
+        time(example.of_it_ns)
     );
     let mut stages: Vec<_> = episode.stages_ns.iter().collect();
     stages.sort_by_key(|(stage, at)| (**at, **stage));
     let mut stages = stages.into_iter().peekable();
     let mut lines = vec![format!("{:>9}  {:>9}", "at", "took")];
-    let stage_line = |name: &str, at: Nanos| format!("{:>9}  {:>9}  * {name}", write(at), "");
-    for moment in &one.timeline {
+    let stage_line = |name: &str, at: Nanos| format!("{:>9}  {:>9}  * {name}", time(at), "");
+    for moment in &example.timeline {
         while let Some((stage, at)) = stages.next_if(|(_, at)| **at <= moment.after_ns) {
             lines.push(stage_line(stage.name(), *at));
         }
         let context = match moment.context.as_slice() {
             [] => String::new(),
-            some => format!("  {}", some.join(" > ")),
+            layers => format!("  {}", activity(layers)),
         };
         lines.push(format!(
             "{:>9}  {:>9}  {}{context}{}",
-            write(moment.after_ns),
-            write(moment.ns),
-            moment.words(),
+            time(moment.after_ns),
+            time(moment.ns),
+            moment_name(moment),
             if moment.is_it { "  <- this" } else { "" }
         ));
     }
     lines.extend(stages.map(|(stage, at)| {
         if episode.is_at_least {
-            stage_line("measuring ends, and it still waits", *at)
+            stage_line("the measurement ends, and the thread still waits", *at)
         } else {
             stage_line(stage.name(), *at)
         }
     }));
-    format!("\n{}:\n\n{}", escaped(&what), fenced("text", &lines))
+    format!("\n{}:\n\n{}", escaped(&heading), fenced("text", &lines))
 }
 
-/// Lines as they are: whatever is in them cannot end the block.
+fn moment_name(moment: &Moment) -> String {
+    match moment.class {
+        Some(class) => cause::class(class).into(),
+        None if moment.parts == 1 => "1 shorter part".into(),
+        None => format!("{} shorter parts", moment.parts),
+    }
+}
+
+/// Writes lines as a code block that no line can end.
 fn fenced(language: &str, lines: &[String]) -> String {
-    let lines: Vec<String> = lines.iter().map(|one| printable(one).to_string()).collect();
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| printable(line).to_string())
+        .collect();
     let mut longest = 0;
     for line in &lines {
         let runs = line.split(|letter| letter != '`').map(str::len);
@@ -298,14 +419,14 @@ mod tests {
         let text = told(|_| ());
 
         for part in [
-            "## Higher-priority thread: hog on CPU 1 makes fifo:90 late by up to 1.99 ms\n",
-            "| period | every 5.00 s, 11 of 11 seen |",
-            "| late activations it took part in | 11 of 11 in 60 s, about 660 an hour |",
+            "## Preempted by hog (CPU 1): SCHED&#95;FIFO 90 late by up to 1.99 ms\n",
+            "| period | every 5.00 s (11 of 11 seen) |",
+            "| late wakeups with it | 11 of 11 in 60 s, about 660 an hour |",
             "22 samples:\n    spin [hog]\n",
-            "laggard record --load 'a b'\nlaggard why --bug 1 r.laggard\n",
+            "laggard record --load 'a b'\nlaggard why --service fifo:90 --bug 1 r.laggard\n",
             "  <- this\n",
             "  * user\n",
-            "### What was not seen\n\n- A timer took the samples",
+            "### Not recorded\n\n- A timer took the samples",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -34,6 +34,7 @@ pub mod rtos;
 mod sheet;
 pub mod show;
 pub mod text;
+pub mod why;
 
 pub use bug::bug;
 pub use checked::{badge, github, junit};

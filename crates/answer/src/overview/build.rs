@@ -14,7 +14,7 @@ use crate::load::Load;
 use crate::qos::{Application, QosError, runs, today};
 use crate::show::{RecordingReport, ServiceRow, representative_row};
 use crate::trust::{Distrust, Trust};
-use crate::why::{Explained, WhyReport};
+use crate::why::{Explained, LateWakeups};
 
 /// Shortest measurement with a share of overhead. In shorter ones, start and end dominate.
 const MIN_FOR_OVERHEAD: Nanos = Nanos::from_ms(100);
@@ -182,7 +182,7 @@ fn cpus(input: &OverviewInput<'_>) -> usize {
 }
 
 /// Returns what is missing from the recording, and the warnings that spoil the figures.
-fn warnings(report: &RecordingReport, why: Option<&WhyReport>) -> Vec<Caveat> {
+fn warnings(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Caveat> {
     let is_stolen = why.is_some_and(|why| {
         let mut causes = why.causes.iter();
         causes.any(|cause| cause.class == CauseClass::Stolen)

@@ -9,7 +9,7 @@ use super::late::Scope;
 use super::{First, StallsAboveSlack};
 use crate::remedy::{Fix, fix};
 use crate::show::RecordingReport;
-use crate::why::{CauseRow, Explained};
+use crate::why::{CauseShare, Explained};
 
 impl First {
     /// Chooses the cause whose removal has the largest effect: it avoids the most stalls
@@ -41,16 +41,16 @@ impl First {
 }
 
 fn choose<'a>(
-    candidates: impl Iterator<Item = (&'a CauseRow, Fix)>,
+    candidates: impl Iterator<Item = (&'a CauseShare, Fix)>,
     stalls: Option<&Stalls>,
-) -> Option<(&'a CauseRow, Fix)> {
+) -> Option<(&'a CauseShare, Fix)> {
     candidates.min_by_key(|(row, _)| {
         (
             stalls.map(|stalls| stalls.without(row)),
             row.largest_without_ns,
             // A look at an unexplained cause removes nothing.
             row.class == CauseClass::Unexplained,
-            Reverse(row.total_ns),
+            Reverse(row.time_ns),
         )
     })
 }
@@ -80,7 +80,7 @@ impl Stalls {
     }
 
     /// Counts the stalls that would still be longer than the slack without this cause.
-    fn without(&self, row: &CauseRow) -> usize {
+    fn without(&self, row: &CauseShare) -> usize {
         let is_long = |(latency, causes): &&(Nanos, Causes)| {
             let took = causes
                 .iter()
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::why::RecordedEpisodes;
 
-    fn row(class: CauseClass, total_us: u64, without_us: u64) -> CauseRow {
+    fn row(class: CauseClass, total_us: u64, without_us: u64) -> CauseShare {
         let recorded = RecordedEpisodes {
             path: "r.laggard".into(),
             manifest: manifest(),
@@ -109,16 +109,16 @@ mod tests {
             shortfalls: Vec::new(),
         };
         let report = Explained::new(&recorded, None).report(1);
-        CauseRow {
+        CauseShare {
             class,
             who: None,
-            total_ns: Nanos::from_us(total_us),
+            time_ns: Nanos::from_us(total_us),
             largest_without_ns: Nanos::from_us(without_us),
             ..report.causes[0].clone()
         }
     }
 
-    fn chosen(rows: &[CauseRow], stalls: Option<&Stalls>) -> CauseClass {
+    fn chosen(rows: &[CauseShare], stalls: Option<&Stalls>) -> CauseClass {
         let candidates = rows.iter().map(|row| (row, Fix::Pin));
         choose(candidates, stalls).unwrap().0.class
     }

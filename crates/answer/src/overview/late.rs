@@ -3,7 +3,7 @@
 use laggard_model::{Nanos, Route, Service};
 
 use super::{Late, OtherCauses};
-use crate::why::{CauseRow, Explained, WhyReport};
+use crate::why::{CauseShare, Explained, LateWakeups};
 
 /// Number of causes that are listed.
 const MAX_CAUSES: usize = 3;
@@ -13,7 +13,7 @@ pub(super) struct Scope<'a> {
     /// The episodes.
     pub(super) explained: Explained<'a>,
     /// Their causes, all of them.
-    pub(super) why: WhyReport,
+    pub(super) why: LateWakeups,
     route: Option<Route>,
 }
 
@@ -69,7 +69,7 @@ impl Late {
 }
 
 impl OtherCauses {
-    fn new(rows: &[CauseRow]) -> Option<Self> {
+    fn new(rows: &[CauseShare]) -> Option<Self> {
         Some(Self {
             causes: rows.len(),
             share: rows.iter().map(|row| row.share).sum(),

@@ -22,7 +22,7 @@ use crate::qos::{Apart, Application, Fitness, MissFigures, Resolution};
 use crate::remedy::Fix;
 use crate::show::Share;
 use crate::waiting::Waiting;
-use crate::why::{CauseRow, UntracedRow};
+use crate::why::{CauseShare, UntracedRow};
 
 pub use build::{OverviewInput, overview};
 pub use read::{OverviewError, made_for, read};
@@ -245,7 +245,7 @@ pub struct Late {
     /// Whether the true value is larger or equal, because it was still waiting.
     pub max_is_at_least: bool,
     /// Causes with the largest shares of the time.
-    pub causes: Vec<CauseRow>,
+    pub causes: Vec<CauseShare>,
     /// All other causes together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<OtherCauses>,
@@ -267,7 +267,7 @@ pub struct OtherCauses {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct First {
     /// The cause.
-    pub cause: CauseRow,
+    pub cause: CauseShare,
     /// The fix.
     pub fix: Fix,
     /// Largest latency with trace data in this recording.

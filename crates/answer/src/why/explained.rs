@@ -1,5 +1,5 @@
-//! The late activations of a recording, each with what explains it: where every
-//! view of them begins.
+//! Late wakeups of a recording with their explanations, the input of all answers about
+//! them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,108 +9,33 @@ use laggard_model::{
     Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Evidence, Line, Manifest, Nanos, Route,
     RowsOf, Service, Symbols,
 };
-use laggard_record::{Episodes, OpenError, Recording, Shortfall};
+use laggard_record::{Episodes, Recording};
 
+use super::EpisodesError;
 use crate::causes::KnownCauses;
 
-/// All that `why` needs to know of a recording.
+/// Late wakeups of a recording.
 #[derive(Debug)]
 pub struct RecordedEpisodes {
-    /// Where it is.
+    /// Path of the recording.
     pub path: String,
-    /// Its manifest.
+    /// Manifest of the recording.
     pub manifest: Manifest,
-    /// Its episodes, by number.
+    /// The episodes, by number.
     pub episodes: Vec<Episode>,
-    /// How they were chosen.
+    /// Notes on the selection of the episodes.
     pub notes: EpisodeNotes,
-    /// The largest latency of each service that the samples say; empty: nobody
-    /// looked.
+    /// Maximum latency of each service by its samples. Empty: the samples were not read.
     pub latest: Vec<(Service, Route, Nanos)>,
-    /// What is missing.
+    /// Missing parts of the recording.
     pub shortfalls: Vec<Caveat>,
-}
-
-/// Why nothing can be told of who made a recording's activations late.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EpisodesError {
-    /// Its folder cannot be read.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// It was made without episodes.
-    #[error("`{path}` was recorded without episodes; {remedy}")]
-    NotRecorded {
-        /// The recording.
-        path: String,
-        /// What would record them.
-        remedy: &'static str,
-        /// What could not be read of it.
-        shortfalls: Vec<Shortfall>,
-    },
-    /// Its rows are not what `record` measures.
-    #[error(
-        "`{path}` is of {of}: of each is kept when it was and how long it took, and not what made \
-         it late; `laggard record` keeps that"
-    )]
-    OfRows {
-        /// The recording.
-        path: String,
-        /// What its rows are.
-        of: String,
-        /// What could not be read of it.
-        shortfalls: Vec<Shortfall>,
-    },
-    /// It was read out of a trace of another system.
-    #[error(
-        "`{path}` is of {of}: whose handlers ran is the name of a service (`laggard show {path}`), \
-         and which routines, `laggard import` of the trace itself tells"
-    )]
-    OfTrace {
-        /// The recording.
-        path: String,
-        /// What its rows are.
-        of: String,
-        /// What could not be read of it.
-        shortfalls: Vec<Shortfall>,
-    },
-    /// What says how they were chosen is damaged, and names them too.
-    #[error("`{path}` cannot tell who made activations late: {damage}; restore it from a copy")]
-    Damaged {
-        /// The recording.
-        path: String,
-        /// What is damaged.
-        damage: Shortfall,
-        /// That, and what else could not be read of it.
-        shortfalls: Vec<Shortfall>,
-    },
-    /// It is of other services.
-    #[error("`{path}` has no service `{service}`; `laggard show {path}` lists those it has")]
-    NotMeasured {
-        /// The recording.
-        path: String,
-        /// What was asked for.
-        service: Service,
-    },
-    /// It has episodes, but not the one that was asked for.
-    #[error(
-        "`{path}` has no episode {number}; `laggard why {path}` lists the largest of its {kept}"
-    )]
-    NoSuch {
-        /// The recording.
-        path: String,
-        /// What was asked for.
-        number: u64,
-        /// How many it has.
-        kept: usize,
-    },
 }
 
 const LINUX: &str = "record as root on a kernel with BTF, without `--episodes off`";
 const WINDOWS: &str =
-    "record as an administrator, whom Windows tells what its kernel does, without `--episodes off`";
+    "record as an administrator, who can trace the Windows kernel, without `--episodes off`";
 
-/// How a recording such as this one comes to have late activations with their causes.
+/// Returns the way to record the causes of late wakeups on this system.
 pub(crate) fn evidence_remedy(manifest: &Manifest) -> &'static str {
     if manifest.host.is_windows() {
         WINDOWS
@@ -124,13 +49,12 @@ impl RecordedEpisodes {
     /// lists what is missing from it.
     ///
     /// # Errors
-    /// When none were recorded, or what says how they were chosen cannot be read.
+    /// When none were recorded, or the notes on their selection cannot be read.
     pub fn read(recording: &Recording) -> Result<Self, EpisodesError> {
         Self::read_with(recording, |_| true)
     }
 
-    /// Reads as [`Self::read`], and keeps the evidence of those episodes only that are
-    /// `wanted`.
+    /// Reads as [`Self::read`], and keeps only the trace data of `wanted` episodes.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -151,10 +75,10 @@ impl RecordedEpisodes {
         Self::new(recording, Episodes { episodes, ..read })
     }
 
-    /// Reads the episode of this number alone.
+    /// Reads only the episode with this number.
     ///
     /// # Errors
-    /// When there is none, or as [`Self::read`].
+    /// When it does not exist, or as [`Self::read`].
     pub fn read_one(recording: &Recording, number: u64) -> Result<Self, EpisodesError> {
         let mut episodes = Vec::new();
         let mut kept = 0;
@@ -196,14 +120,14 @@ impl RecordedEpisodes {
                         remedy: evidence_remedy(recording.manifest()),
                         shortfalls,
                     },
-                    Some(of) if plan.rows == RowsOf::Traced => EpisodesError::OfTrace {
+                    Some(rows) if plan.rows == RowsOf::Traced => EpisodesError::OfTrace {
                         path,
-                        of,
+                        rows,
                         shortfalls,
                     },
-                    Some(of) => EpisodesError::OfRows {
+                    Some(rows) => EpisodesError::OfRows {
                         path,
-                        of,
+                        rows,
                         shortfalls,
                     },
                 });
@@ -220,12 +144,11 @@ impl RecordedEpisodes {
         })
     }
 
-    /// As [`Self::read`], for whoever has other answers too: `None` where none
-    /// were recorded, or what says how they were chosen cannot be read. What is
-    /// missing joins `shortfalls` then, because nothing else would say it.
+    /// Reads as [`Self::read`]. Returns `None` if none were recorded or the notes on their
+    /// selection cannot be read, and adds the missing parts to `shortfalls`.
     ///
     /// # Errors
-    /// When the recording's folder cannot be read.
+    /// When the directory cannot be read.
     pub fn read_if_any(
         recording: &Recording,
         shortfalls: &mut Vec<Caveat>,
@@ -233,10 +156,10 @@ impl RecordedEpisodes {
         if_any(Self::read(recording), shortfalls)
     }
 
-    /// That there is something to say of `service`, late or not.
+    /// Checks that `service` was measured.
     ///
     /// # Errors
-    /// When it was not measured.
+    /// When it was not.
     pub fn has(&self, service: Option<Service>) -> Result<(), EpisodesError> {
         let mut lines = self.manifest.lines.iter();
         match service.filter(|&wanted| lines.all(|line| line.service != wanted)) {
@@ -248,12 +171,13 @@ impl RecordedEpisodes {
         }
     }
 
-    /// How long was recorded; of a recording without an end, which runs or was
-    /// killed, until the last of these late activations was served.
+    /// Returns the length of the recording. If it has no end, because it runs or was killed,
+    /// the end of the last late wakeup counts.
     pub fn duration(&self) -> Nanos {
         let clock = &self.manifest.clock;
         let served = self.episodes.iter();
-        let last = served.map(|one| one.expiry_ns + one.readings().own).max();
+        let last = served.map(|episode| episode.expiry_ns + episode.readings().own);
+        let last = last.max();
         let end = clock.end_ns.or(last);
         end.map_or(Nanos::ZERO, |end| end.saturating_sub(clock.start_ns))
     }
@@ -275,7 +199,7 @@ pub(crate) fn late_by(mut episode: Episode, notes: Option<&EpisodeNotes>) -> Opt
     Some(episode)
 }
 
-/// Leaves of an episode's evidence only its window.
+/// Drops the trace data of an episode, except for its window.
 fn drop_evidence(episode: &mut Episode) {
     episode.evidence = Evidence {
         from_ns: episode.evidence.from_ns,
@@ -316,9 +240,8 @@ fn if_any<T>(
     }
 }
 
-/// Episodes that were explained one by one while they were read. Their evidence and
-/// the parts of their explanations are dropped, so that memory does not grow with the
-/// number of events.
+/// Episodes that were explained while they were read. Their trace data and the parts of
+/// their explanations are dropped, so that memory does not grow with the number of events.
 #[derive(Debug)]
 pub struct EpisodeCauses {
     /// The episodes, without evidence.
@@ -415,29 +338,28 @@ impl EpisodeCauses {
     }
 }
 
-/// The class that took most of a late activation, by service, route, CPU and
-/// programmed time.
+/// Class that took most of a late wakeup, by service, route, CPU and programmed time.
 pub type Blamed = HashMap<(Service, Route, Cpu, Nanos), CauseClass>;
 
-/// An episode and what explains it.
+/// Episode with its explanation.
 #[derive(Clone, Debug)]
 pub struct ExplainedEpisode<'a> {
-    /// What was recorded.
+    /// The recorded episode.
     pub episode: &'a Episode,
-    /// Its line.
+    /// Its series.
     pub line: Line,
-    /// Its parts, which add up to the latency, and their sums by cause.
+    /// Its parts, which add up to the latency, and their sums per cause.
     pub explanation: Arc<Explanation>,
 }
 
-/// Episodes and what explains each.
+/// Episodes with their explanations.
 #[derive(Clone, Debug)]
 pub struct Explained<'a> {
     /// The recording.
     pub late: &'a RecordedEpisodes,
-    /// Only this service's.
+    /// The only service. `None`: all.
     pub service: Option<Service>,
-    /// Only of this route.
+    /// The only route. `None`: all.
     pub route: Option<Route>,
     /// The episodes, by number.
     pub episodes: Vec<ExplainedEpisode<'a>>,
@@ -453,13 +375,13 @@ impl<'a> ExplainedEpisode<'a> {
         }
     }
 
-    /// Causes, that with most time first.
+    /// Returns the causes, the one with most time first.
     pub fn causes(&self) -> &[Cause] {
         &self.explanation.causes
     }
 
-    /// Its parts in the order of time, neighbours with the same cause and
-    /// thread as one: a tick in between is still seen, as it has another.
+    /// Returns the parts in the order of time. Neighbours with the same cause and thread are
+    /// merged; a tick between them has another cause and remains.
     pub fn merged(&self) -> Vec<Part> {
         let mut merged: Vec<Part> = Vec::new();
         for part in &self.explanation.parts {
@@ -479,8 +401,8 @@ impl<'a> ExplainedEpisode<'a> {
 }
 
 impl<'a> Explained<'a> {
-    /// Explains every episode, of `service` only if one is given. One of a
-    /// line that the manifest lacks is left out.
+    /// Explains every episode, of `service` only if one is given. Episodes of series that
+    /// the manifest lacks are left out.
     pub fn new(late: &'a RecordedEpisodes, service: Option<Service>) -> Self {
         let symbols = &late.notes.symbols;
         let episodes = late.episodes.iter().filter_map(|episode| {
@@ -496,11 +418,12 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Those of `service` only, if one is given.
+    /// Returns the episodes of `service` only, if one is given.
     #[must_use]
     pub fn only(&self, service: Option<Service>) -> Self {
-        let is_wanted =
-            |one: &&ExplainedEpisode<'_>| service.is_none_or(|wanted| wanted == one.line.service);
+        let is_wanted = |known: &&ExplainedEpisode<'_>| {
+            service.is_none_or(|wanted| wanted == known.line.service)
+        };
         Self {
             late: self.late,
             service: service.or(self.service),
@@ -509,38 +432,45 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Those of services reached by `route` only.
+    /// Keeps only the episodes with this route.
     #[must_use]
     pub fn by(mut self, route: Route) -> Self {
-        self.episodes.retain(|one| one.line.route == route);
+        self.episodes.retain(|known| known.line.route == route);
         self.route = Some(route);
         self
     }
 
-    /// Names for the addresses in them.
+    /// Returns whether the series is in the scope.
+    pub(super) fn includes(&self, service: Service, route: Route) -> bool {
+        self.service.is_none_or(|wanted| wanted == service)
+            && self.route.is_none_or(|wanted| wanted == route)
+    }
+
+    /// Returns the names of the addresses in the episodes.
     pub fn symbols(&self) -> &'a Symbols {
         &self.late.notes.symbols
     }
 
-    /// The class that took most of each.
+    /// Returns the class that took most of each episode.
     pub fn blamed(&self) -> Blamed {
-        let blamed = |one: &ExplainedEpisode<'_>| {
-            let line = one.line;
-            let key = (line.service, line.route, line.cpu, one.episode.expiry_ns);
-            Some((key, one.causes().first()?.class))
+        let blamed = |known: &ExplainedEpisode<'_>| {
+            let line = known.line;
+            let key = (line.service, line.route, line.cpu, known.episode.expiry_ns);
+            Some((key, known.causes().first()?.class))
         };
         self.episodes.iter().filter_map(blamed).collect()
     }
 
-    /// Who ran when on every CPU, as far as the episodes tell.
+    /// Returns the threads on every CPU over time, as far as the episodes show them.
     pub fn timelines(&self) -> Vec<CpuTimeline> {
-        timelines(self.episodes.iter().map(|one| one.episode))
+        timelines(self.episodes.iter().map(|known| known.episode))
     }
 }
 
-/// Each episode with its explanation.
+/// Returns each episode with its explanation.
 pub(super) fn explanations<'a>(
     explained: &'a [ExplainedEpisode<'_>],
 ) -> impl Iterator<Item = (&'a Episode, &'a Explanation)> {
-    explained.iter().map(|one| (one.episode, &*one.explanation))
+    let known = explained.iter();
+    known.map(|known| (known.episode, &*known.explanation))
 }

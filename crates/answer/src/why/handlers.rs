@@ -1,9 +1,7 @@
-//! `laggard why --handlers`: what the kernel ran beside threads, late or not, and
-//! so who was *not* the problem, as Jones & Regehr 1999, 4.2 and 4.3, acquit
-//! handlers of less than 600 us.
+//! `laggard why --handlers`: handlers that the kernel ran outside threads, and whether one
+//! alone explains a late wakeup (Jones & Regehr 1999, 4.2 and 4.3).
 
 use laggard_model::name::activity_name;
-use laggard_model::text::{Unit, count, span};
 use laggard_model::{
     Activity, Backend, Cpu, Episode, HandlerCount, HandlerCounts, Manifest, MissingRuns, Nanos,
     Symbols, Vector, printable,
@@ -13,142 +11,178 @@ use serde::Serialize;
 
 use super::RecordedEpisodes;
 
-/// The version of `why --handlers --json`.
-pub const HANDLERS_SCHEMA: u32 = 1;
-/// Sorts that a sentence names at most.
-const NAMED: usize = 3;
-/// A run is called stretched by the hypervisor where it may have taken so much of
-/// it, a share.
-const STRETCHED: f64 = 0.1;
+/// Version of the JSON layout of `why --handlers --json`.
+pub const HANDLERS_SCHEMA: u32 = 2;
+/// Share of a run from which on steal time counts as lengthening it.
+const MIN_STEAL_SHARE: f64 = 0.1;
+/// Number of runs below which the p99.9 is not known.
+const MIN_RUNS_FOR_P999: u64 = 1_000;
 
-/// What the kernel ran beside threads: the value that all views show.
+/// Handlers that the kernel ran outside threads.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HandlersReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
     /// The recording.
     pub path: String,
-    /// For how long all were counted.
+    /// Time for which all handlers were counted.
     pub duration_ns: Nanos,
-    /// On how many CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
-    /// From which latency on an activation counted as late, of the service for
-    /// which that is least; absent: that was not decided, and nothing was late.
+    /// Smallest latency threshold of all series. Absent: none was chosen, and no wakeup was
+    /// late.
     pub late_ns: Option<Nanos>,
-    /// The least latency that was late before that was decided, where it is less.
-    pub early_ns: Option<Nanos>,
-    /// How long was recorded after the last reading of what is counted, which a
-    /// recording that was killed has.
+    /// Time recorded after the handlers were last counted, because the recording was killed
+    /// or still runs.
     pub uncounted_ns: Nanos,
-    /// Interrupt handlers, softirqs and timers' functions, the longest first.
+    /// Interrupt handlers, softirqs and timer functions, the longest first.
     pub handlers: Vec<HandlerRow>,
-    /// Work items, the longest first: with what they slept and waited.
+    /// Work items, the longest first. Their times include sleeping and waiting.
     pub works: Vec<HandlerRow>,
-    /// Whether softirqs, and timers' functions in them, were threads' here: their
-    /// times have what ran in between, as work items' do.
+    /// Whether softirqs run in threads (`PREEMPT_RT`), so that their times, and those of timer
+    /// functions in them, include preemption.
     pub softirqs_are_threads: bool,
-    /// Runs that are not counted above.
+    /// Whether handlers of laggard's own measurement are included.
+    pub has_probes: bool,
+    /// Whether steal time is included, because the hypervisor does not report it.
+    pub has_steal: bool,
+    /// Runs that were not counted.
     pub missing: MissingRuns,
-    /// The result in plain words.
-    pub sentences: Vec<String>,
+    /// Conclusion. Absent: no handler was counted, or none can be drawn.
+    pub verdict: Option<HandlersVerdict>,
 }
 
-/// One sort of handler.
+/// Whether one handler alone explains a late wakeup.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum HandlersVerdict {
+    /// There is no threshold to compare with.
+    NoThreshold {
+        /// Longest run of any handler.
+        longest_ns: Nanos,
+    },
+    /// No handler ran for as long as the threshold.
+    NoneAlone {
+        /// Longest run of any handler.
+        longest_ns: Nanos,
+        /// Smaller latency that was late before the threshold was chosen, and that one
+        /// handler may explain.
+        early_ns: Option<Nanos>,
+    },
+    /// No handler is known to have run for as long as the threshold without steal time.
+    NoneWithoutSteal,
+    /// Some handlers ran for as long as the threshold.
+    Some {
+        /// Their positions among the handlers, the longest without steal time first.
+        handlers: Vec<usize>,
+        /// Number of handlers that did not.
+        others: usize,
+        /// Whether that is certain: no run of them is missing.
+        is_certain: bool,
+    },
+}
+
+/// Runs of one kind of handler.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HandlerRow {
-    /// What ran: a function's name for a timer's and for work, with its module.
+    /// Name of the handler; of a timer or work item the function, with its module.
     pub who: String,
-    /// How often.
+    /// Number of runs.
     pub count: u64,
-    /// How often a second, on all CPUs.
+    /// Runs per second on all CPUs.
     pub per_second: f64,
-    /// Its share of the time of all CPUs, 0 to 1; of a work item, with what it
-    /// slept and waited, so that it can be more.
+    /// Share of the time of all CPUs, 0 to 1. A work item can have more, because sleeping and
+    /// waiting are included.
     pub share: f64,
-    /// Half took at most so long: the end of a bucket that is a fifth wide.
+    /// Median: the upper edge of a bucket that is a fifth wide.
     pub median_ns: Nanos,
-    /// Of 1,000, 999 took at most so long; absent of fewer than 1,000, of which it would
-    /// be the longest.
+    /// p99.9. Absent: fewer than 1,000 runs.
     pub p999_ns: Option<Nanos>,
-    /// The longest.
+    /// Longest run.
     pub longest_ns: Nanos,
-    /// How long it took at least, without what the hypervisor may have taken.
+    /// Its length without possible steal time, at least.
     pub longest_own_ns: Nanos,
-    /// Where.
+    /// Its CPU.
     pub longest_cpu: Cpu,
-    /// When it began, since the start of the recording; negative: before.
+    /// Its start, since the start of the recording. Negative: before.
     pub longest_after_start_s: f64,
 }
 
-/// With fewer runs, nothing is known of what one in 1,000 exceeds.
-const ENOUGH_FOR_ONE_IN_1000: u64 = 1_000;
-
 impl HandlerRow {
-    /// Whether the hypervisor may have stretched the longest.
+    /// Returns whether steal time may have lengthened the longest run.
     #[must_use]
     pub fn is_stretched(&self) -> bool {
-        self.longest_own_ns.as_f64() < (1.0 - STRETCHED) * self.longest_ns.as_f64()
+        self.longest_own_ns.as_f64() < (1.0 - MIN_STEAL_SHARE) * self.longest_ns.as_f64()
     }
 
-    fn of(one: &HandlerCount, counts: &HandlerCounts, start: Nanos, symbols: &Symbols) -> Self {
+    fn new(
+        counted: &HandlerCount,
+        counts: &HandlerCounts,
+        start: Nanos,
+        symbols: &Symbols,
+    ) -> Self {
         let seconds = counts.to_ns.saturating_sub(counts.from_ns).as_secs_f64();
-        let of_second = |value: f64| if seconds > 0.0 { value / seconds } else { 0.0 };
-        let after = one.longest_at_ns.as_secs_f64() - start.as_secs_f64();
+        let rate = |value: f64| if seconds > 0.0 { value / seconds } else { 0.0 };
+        let after = counted.longest_at_ns.as_secs_f64() - start.as_secs_f64();
         Self {
-            who: name(one.activity, symbols),
-            count: one.count,
-            per_second: of_second(one.count as f64),
-            share: of_second(one.total_ns.as_secs_f64()) / counts.cpus.max(1) as f64,
-            median_ns: one.quantile(0.5).unwrap_or(one.longest_ns),
-            p999_ns: one
+            who: name(counted.activity, symbols),
+            count: counted.count,
+            per_second: rate(counted.count as f64),
+            share: rate(counted.total_ns.as_secs_f64()) / counts.cpus.max(1) as f64,
+            median_ns: counted.quantile(0.5).unwrap_or(counted.longest_ns),
+            p999_ns: counted
                 .quantile(0.999)
-                .filter(|_| one.count >= ENOUGH_FOR_ONE_IN_1000),
-            longest_ns: one.longest_ns,
-            longest_own_ns: one.longest_own_ns,
-            longest_cpu: one.longest_cpu,
+                .filter(|_| counted.count >= MIN_RUNS_FOR_P999),
+            longest_ns: counted.longest_ns,
+            longest_own_ns: counted.longest_own_ns,
+            longest_cpu: counted.longest_cpu,
             longest_after_start_s: after,
         }
     }
 }
 
-/// What the kernel ran beside threads; `None`: the recording did not count that.
+/// Returns the handlers of a recording. `None`: it did not count them.
 #[must_use]
 pub fn handlers(late: &RecordedEpisodes) -> Option<HandlersReport> {
     let counts = late.notes.handlers.as_ref()?;
-    let start = late.manifest.clock.start_ns;
+    let manifest = &late.manifest;
+    let start = manifest.clock.start_ns;
     let mut rows = counts.handlers.clone();
-    rows.sort_by_key(|one| std::cmp::Reverse(one.longest_ns));
+    rows.sort_by_key(|counted| std::cmp::Reverse(counted.longest_ns));
     let (works, handlers): (Vec<_>, Vec<_>) = rows
         .iter()
-        .partition(|one| matches!(one.activity, Activity::Work(_)));
-    let row = |one: &&HandlerCount| HandlerRow::of(one, counts, start, &late.notes.symbols);
-    let decided = late.notes.thresholds_ns.iter().flatten().min().copied();
+        .partition(|counted| matches!(counted.activity, Activity::Work(_)));
+    let row =
+        |counted: &&HandlerCount| HandlerRow::new(counted, counts, start, &late.notes.symbols);
+    let chosen = late.notes.thresholds_ns.iter().flatten().min().copied();
     let kept = late.episodes.iter().map(Episode::latency).min();
-    let late_ns = decided.or(kept);
+    let late_ns = chosen.or(kept);
+    let early = kept.filter(|early| late_ns.is_some_and(|late| *early < late));
     let mut report = HandlersReport {
         schema: HANDLERS_SCHEMA,
         path: late.path.clone(),
         duration_ns: counts.to_ns.saturating_sub(counts.from_ns),
         cpus: counts.cpus,
         late_ns,
-        early_ns: kept.filter(|early| late_ns.is_some_and(|late| *early < late)),
         uncounted_ns: (start + late.duration()).saturating_sub(counts.to_ns),
         handlers: handlers.iter().map(row).collect(),
         works: works.iter().map(row).collect(),
-        softirqs_are_threads: has_softirq_threads(&late.manifest),
+        softirqs_are_threads: has_softirq_threads(manifest),
+        has_probes: manifest.backend == Backend::Bpf,
+        has_steal: manifest.host.hypervisor.is_some() && !counts.stolen_is_seen,
         missing: counts.missing,
-        sentences: Vec::new(),
+        verdict: None,
     };
-    report.sentences = sentences(&report, counts, &late.manifest);
+    report.verdict = verdict(&report, early);
     Some(report)
 }
 
-/// Whether softirqs run in threads, which others can preempt.
+/// Returns whether softirqs run in threads, which can be preempted.
 fn has_softirq_threads(manifest: &Manifest) -> bool {
     manifest.host.preemption.as_deref() == Some("rt")
 }
 
-/// As short as a table's first column has to be.
+/// Returns a name that is short enough for the first column of a table.
 fn name(activity: Activity, symbols: &Symbols) -> String {
     match activity {
         Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function) => {
@@ -166,150 +200,41 @@ fn name(activity: Activity, symbols: &Symbols) -> String {
     }
 }
 
-fn write(time: Nanos) -> String {
-    Unit::Auto.write_nanos(time)
-}
-
-fn sentences(report: &HandlersReport, counts: &HandlerCounts, manifest: &Manifest) -> Vec<String> {
-    let mut all = Vec::new();
-    all.extend(verdict(report));
-    all.extend(stretched(report));
-    if manifest.backend == Backend::Bpf {
-        all.push(
-            "What laggard measures with is in it: its timers (hrtimer_wakeup, bpf_timer_cb, \
-             perf_swevent_hrtimer) and its work (bpf_wq_work)."
-                .into(),
-        );
-    }
-    let has_hypervisor = manifest.host.hypervisor.is_some();
-    if has_hypervisor && !counts.stolen_is_seen {
-        all.push(
-            "What the hypervisor took, if anything, is in these times: it does not tell it.".into(),
-        );
-    }
-    if report.softirqs_are_threads {
-        all.push(
-            "Softirqs are threads' here: their times, and those of timers' functions in them, \
-             have what ran in between."
-                .into(),
-        );
-    }
-    if report.uncounted_ns > Nanos::ZERO {
-        all.push(format!(
-            "What ran in the last {} is not counted: the counts are read every few seconds, and the \
-             recording was cut short or still runs.",
-            span(report.uncounted_ns)
-        ));
-    }
-    if report.missing.runs > 0 {
-        let (s, are) = match report.missing.runs {
-            1 => ("", "is"),
-            _ => ("s", "are"),
-        };
-        let how_long = match report.missing.none_longer_ns {
-            Some(most) => format!("none was longer than {}", write(most)),
-            None => "how long they were is not known".into(),
-        };
-        all.push(format!(
-            "{} run{s} {are} not counted: the beginning or the end was not seen, or there was no \
-             room; {how_long}.",
-            count(report.missing.runs)
-        ));
-    }
-    all
-}
-
-/// Whether any of them explains a late activation alone.
-fn verdict(report: &HandlersReport) -> Option<String> {
+/// `early`: a latency below the threshold that was late before the threshold was chosen.
+fn verdict(report: &HandlersReport, early: Option<Nanos>) -> Option<HandlersVerdict> {
     let first = report.handlers.first()?;
-    // A run that is missing can have been the longest; `None`: nobody knows.
+    // A missing run can have been the longest.
     let longest = match (report.missing.runs, report.missing.none_longer_ns) {
         (0, _) => Some(first.longest_ns),
         (_, missing) => missing.map(|missing| missing.max(first.longest_ns)),
     };
     let Some(late) = report.late_ns else {
-        return longest.map(|longest| none_longer(report, longest));
+        return longest.map(|longest_ns| HandlersVerdict::NoThreshold { longest_ns });
     };
-    if let Some(longest) = longest.filter(|longest| *longest < late) {
-        let told = none_longer(report, longest);
-        let early = report.early_ns.filter(|early| *early <= longest);
-        let early = early.map_or(String::new(), |early| {
-            format!(
-                " Before that was decided, {} was late too, which one may explain.",
-                write(early)
-            )
+    if let Some(longest_ns) = longest.filter(|longest| *longest < late) {
+        let early_ns = early.filter(|early| *early <= longest_ns);
+        return Some(HandlersVerdict::NoneAlone {
+            longest_ns,
+            early_ns,
         });
-        return Some(format!(
-            "{}: none alone explains a latency of {} or more, which is late.{early}",
-            told.trim_end_matches('.'),
-            write(late)
-        ));
     }
-    let guilty = report
-        .handlers
-        .iter()
-        .filter(|one| one.longest_own_ns >= late);
-    let mut guilty: Vec<&HandlerRow> = guilty.collect();
-    guilty.sort_by_key(|one| std::cmp::Reverse(one.longest_own_ns));
-    if guilty.is_empty() {
-        return Some(format!(
-            "None is shown to have run for {} itself, from which on an activation is late.",
-            write(late)
-        ));
-    }
-    let mut named: Vec<String> = guilty
-        .iter()
-        .take(NAMED)
-        .map(|one| format!("{} (up to {})", one.who, write(one.longest_own_ns)))
+    let rows = report.handlers.iter().enumerate();
+    let mut handlers: Vec<usize> = rows
+        .filter(|(_, row)| row.longest_own_ns >= late)
+        .map(|(at, _)| at)
         .collect();
-    if guilty.len() > NAMED {
-        named.push(format!("{} more", guilty.len() - NAMED));
+    handlers.sort_by_key(|at| std::cmp::Reverse(report.handlers[*at].longest_own_ns));
+    if handlers.is_empty() {
+        return Some(HandlersVerdict::NoneWithoutSteal);
     }
-    let rest = report.handlers.iter().filter(|one| one.longest_ns < late);
-    let is_sure = report.missing.runs == 0
-        || report
-            .missing
-            .none_longer_ns
-            .is_some_and(|missing| missing < late);
-    let did = if is_sure && report.uncounted_ns == Nanos::ZERO {
-        "never did"
-    } else {
-        "did not, as far as they were counted"
-    };
-    let acquitted = match rest.count() {
-        0 => String::new(),
-        1 => format!(" The other sort {did}."),
-        more => format!(" {more} other sorts {did}."),
-    };
-    Some(format!(
-        "For {} or longer, from which on an activation is late, ran: {}.{acquitted}",
-        write(late),
-        named.join("; ")
-    ))
-}
-
-/// How long the longest was, of what was counted.
-fn none_longer(report: &HandlersReport, longest: Nanos) -> String {
-    let no = match report.uncounted_ns {
-        Nanos::ZERO => "No",
-        _ => "In what was counted no",
-    };
-    format!(
-        "{no} interrupt handler, softirq or timer's function ran for longer than {}.",
-        write(longest)
-    )
-}
-
-/// What the hypervisor may have stretched.
-fn stretched(report: &HandlersReport) -> Option<String> {
-    let most = report.handlers.iter().filter(|one| one.is_stretched());
-    let most = most.max_by_key(|one| one.longest_ns)?;
-    Some(format!(
-        "The hypervisor may have taken part of the longest: of the {} of {} all but {}.",
-        write(most.longest_ns),
-        most.who,
-        write(most.longest_own_ns)
-    ))
+    let others = report.handlers.iter().filter(|row| row.longest_ns < late);
+    let missing = report.missing;
+    let is_short = missing.none_longer_ns.is_some_and(|missing| missing < late);
+    Some(HandlersVerdict::Some {
+        handlers,
+        others: others.count(),
+        is_certain: (missing.runs == 0 || is_short) && report.uncounted_ns == Nanos::ZERO,
+    })
 }
 
 #[cfg(test)]
@@ -400,15 +325,15 @@ mod tests {
     const DISK: Activity = Activity::Irq(21);
 
     #[test]
-    fn who_never_ran_for_as_long_as_late_is_acquitted_by_name_of_the_longest() {
+    fn no_handler_as_long_as_the_threshold_explains_a_late_wakeup_alone() {
         let report = report(vec![one(DISK, 40, 40), one(NET, 90, 90)], 100, NONE);
 
         assert_eq!(
-            report.sentences,
-            [
-                "No interrupt handler, softirq or timer's function ran for longer than 90.0 us: none \
-                 alone explains a latency of 100 us or more, which is late."
-            ]
+            report.verdict,
+            Some(HandlersVerdict::NoneAlone {
+                longest_ns: Nanos::from_us(90),
+                early_ns: None
+            })
         );
         let first = &report.handlers[0];
         assert_eq!(first.who, "NET_RX");
@@ -418,9 +343,8 @@ mod tests {
         assert_eq!(first.longest_after_start_s, 2.0);
     }
 
-    /// Of one run, one in 1,000 would be that run.
     #[test]
-    fn what_one_in_1000_exceeds_is_not_told_of_fewer_runs() {
+    fn p999_needs_1000_runs() {
         let mut seldom = one(NET, 90, 90);
         seldom.count = 999;
         seldom.times[0].count = 998;
@@ -431,147 +355,116 @@ mod tests {
         assert!(report.handlers[0].median_ns > Nanos::ZERO);
     }
 
-    /// One that is missing can have been the longest.
+    /// A missing run can have been the longest.
     #[test]
-    fn nobody_is_acquitted_while_a_run_is_missing() {
+    fn no_handler_is_ruled_out_while_a_run_may_be_longer() {
         let missing = |none_longer_ns| MissingRuns {
             runs: 2,
             none_longer_ns,
         };
-        let sure = report(
-            vec![one(NET, 90, 90)],
-            100,
-            missing(Some(Nanos::from_us(95))),
-        );
-        let report = report(vec![one(NET, 90, 90)], 100, missing(None));
+        let handlers = || vec![one(NET, 90, 90)];
+        let short = report(handlers(), 100, missing(Some(Nanos::from_us(95))));
+        let unknown = report(handlers(), 100, missing(None));
 
-        assert!(
-            sure.sentences[0].starts_with(
-                "No interrupt handler, softirq or timer's function ran for longer than 95.0 us: "
-            ),
-            "{:?}",
-            sure.sentences
+        assert_eq!(
+            short.verdict,
+            Some(HandlersVerdict::NoneAlone {
+                longest_ns: Nanos::from_us(95),
+                early_ns: None
+            })
         );
-        assert!(
-            report.sentences[0].starts_with("None is shown"),
-            "{:?}",
-            report.sentences
-        );
-        assert!(report.sentences[1].starts_with("2 runs are not counted"));
+        assert_eq!(unknown.verdict, Some(HandlersVerdict::NoneWithoutSteal));
     }
 
     #[test]
-    fn who_ran_for_longer_is_named_and_what_the_hypervisor_took_is_not_held_against_it() {
-        let named = report(vec![one(NET, 300, 300), one(DISK, 40, 40)], 100, NONE);
-        let stopped = report(vec![one(NET, 13_000, 60), one(DISK, 40, 40)], 100, NONE);
+    fn longer_handlers_are_listed_without_steal_time() {
+        let long = report(vec![one(NET, 300, 300), one(DISK, 40, 40)], 100, NONE);
+        let stretched = report(vec![one(NET, 13_000, 60), one(DISK, 40, 40)], 100, NONE);
 
         assert_eq!(
-            named.sentences,
-            [
-                "For 100 us or longer, from which on an activation is late, ran: NET_RX (up to 300 \
-                 us). The other sort never did."
-            ]
+            long.verdict,
+            Some(HandlersVerdict::Some {
+                handlers: vec![0],
+                others: 1,
+                is_certain: true
+            })
         );
-        assert_eq!(
-            stopped.sentences,
-            [
-                "None is shown to have run for 100 us itself, from which on an activation is late.",
-                "The hypervisor may have taken part of the longest: of the 13.0 ms of NET_RX all \
-                 but 60.0 us."
-            ]
-        );
+        assert_eq!(stretched.verdict, Some(HandlersVerdict::NoneWithoutSteal));
+        assert!(stretched.handlers[0].is_stretched());
     }
 
-    /// Also where nothing says what is late.
     #[test]
-    fn what_is_missing_can_have_been_the_longest_where_no_threshold_was_decided() {
-        let missing = |none_longer_ns| MissingRuns {
-            runs: 1,
-            none_longer_ns,
-        };
-        let first = |missing| {
+    fn without_a_threshold_the_longest_includes_missing_runs() {
+        let verdict = |none_longer_ns: Option<Nanos>, runs| {
+            let missing = MissingRuns {
+                runs,
+                none_longer_ns,
+            };
             let late = recorded(vec![one(NET, 90, 90)], None, missing);
-            super::handlers(&late).unwrap().sentences.swap_remove(0)
+            super::handlers(&late).unwrap().verdict
+        };
+        let none_longer = |us| {
+            Some(HandlersVerdict::NoThreshold {
+                longest_ns: Nanos::from_us(us),
+            })
         };
 
-        assert!(first(NONE).ends_with("ran for longer than 90.0 us."));
-        let most = Some(Nanos::from_ms(3));
-        assert!(first(missing(most)).ends_with("ran for longer than 3.00 ms."));
-        assert!(first(missing(None)).starts_with("1 run is not counted"));
+        assert_eq!(verdict(None, 0), none_longer(90));
+        assert_eq!(verdict(Some(Nanos::from_ms(3)), 1), none_longer(3_000));
+        assert_eq!(verdict(None, 1), None);
     }
 
-    /// Each new largest of the first seconds is late, by a lower threshold.
+    /// Each new maximum of the first seconds is late, by a lower threshold.
     #[test]
-    fn what_was_late_before_its_threshold_was_decided_is_not_explained_away() {
-        let first = |longest, decided| {
-            let mut recorded = recorded(vec![one(NET, longest, longest)], decided, NONE);
+    fn wakeups_that_were_late_before_the_threshold_are_not_explained_away() {
+        let verdict = |longest, threshold| {
+            let mut recorded = recorded(vec![one(NET, longest, longest)], threshold, NONE);
             recorded.episodes = vec![late(Nanos::from_secs(101), Nanos::from_us(60))];
-            super::handlers(&recorded).unwrap().sentences.swap_remove(0)
+            super::handlers(&recorded).unwrap().verdict.unwrap()
+        };
+        let none = |longest, early: Option<u64>| HandlersVerdict::NoneAlone {
+            longest_ns: Nanos::from_us(longest),
+            early_ns: early.map(Nanos::from_us),
         };
 
-        assert_eq!(
-            first(90, Some(100)),
-            "No interrupt handler, softirq or timer's function ran for longer than 90.0 us: none \
-             alone explains a latency of 100 us or more, which is late. Before that was decided, \
-             60.0 us was late too, which one may explain."
-        );
-        assert!(first(40, Some(100)).ends_with("which is late."));
-        assert!(first(90, None).starts_with("For 60.0 us or longer"));
+        assert_eq!(verdict(90, Some(100)), none(90, Some(60)));
+        assert_eq!(verdict(40, Some(100)), none(40, None));
+        assert!(matches!(verdict(90, None), HandlersVerdict::Some { .. }));
     }
 
-    /// A kill costs the counts since they were last read, and not the late
-    /// activations since then.
+    /// A kill loses the counts since they were last read, but not the late wakeups since
+    /// then.
     #[test]
-    fn what_was_recorded_after_the_last_reading_is_said_not_to_be_counted() {
+    fn time_after_the_last_reading_is_not_counted() {
         let mut recorded = recorded(vec![one(NET, 40, 40)], Some(50), NONE);
         recorded.manifest.clock.start_ns = Nanos::from_secs(100);
         recorded.manifest.clock.end_ns = None;
         recorded.episodes = vec![late(Nanos::from_secs(114), Nanos::from_ms(2))];
-        let acquitted = super::handlers(&recorded).unwrap();
         let counts = recorded.notes.handlers.as_mut().unwrap();
         counts.handlers.push(one(DISK, 70, 70));
-        let accused = super::handlers(&recorded).unwrap();
 
+        let report = super::handlers(&recorded).unwrap();
+
+        assert!(report.uncounted_ns > Nanos::from_secs(4));
         assert_eq!(
-            acquitted.sentences,
-            [
-                "In what was counted no interrupt handler, softirq or timer's function ran for \
-                 longer than 40.0 us: none alone explains a latency of 50.0 us or more, which is \
-                 late.",
-                "What ran in the last 4 s is not counted: the counts are read every few seconds, \
-                 and the recording was cut short or still runs.",
-            ]
-        );
-        assert!(
-            accused.sentences[0].ends_with("The other sort did not, as far as they were counted."),
-            "{:?}",
-            accused.sentences
+            report.verdict,
+            Some(HandlersVerdict::Some {
+                handlers: vec![0],
+                others: 1,
+                is_certain: false
+            })
         );
     }
 
     #[test]
-    fn work_items_are_apart_for_they_sleep() {
+    fn work_items_are_separate_because_they_sleep() {
         let work = Activity::Work(laggard_model::Address(16));
         let report = report(vec![one(work, 9_000, 9_000), one(DISK, 40, 40)], 100, NONE);
 
         assert_eq!((report.handlers.len(), report.works.len()), (1, 1));
-        assert!(report.sentences[0].contains("longer than 40.0 us"));
-    }
-
-    #[test]
-    fn three_are_named_and_of_more_only_how_many() {
-        let said = |sorts: u32| {
-            let all = (0..sorts).map(|irq| one(Activity::Irq(irq), 300, 300));
-            let report = report(all.collect(), 100, NONE);
-            let names = report.sentences[0].matches("(up to").count();
-            let rest = report.sentences[0].split_once(" more.");
-            let more = rest.and_then(|(before, _)| Some(before.rsplit_once("; ")?.1.to_owned()));
-            (names, more)
-        };
-
-        assert_eq!(said(2), (2, None));
-        assert_eq!(said(3), (3, None));
-        assert_eq!(said(4), (3, Some("1".into())));
-        assert_eq!(said(5), (3, Some("2".into())));
+        assert!(matches!(
+            report.verdict,
+            Some(HandlersVerdict::NoneAlone { .. })
+        ));
     }
 }

@@ -1,9 +1,9 @@
-//! The rhythms of culprits, each looked for once, and all at once: the more are
-//! looked at, the clearer one must be.
+//! Periods of culprits. All are searched at once, because each further one makes chance
+//! more likely.
 //!
-//! One culprit can have several rows in the ranking, by the place in the code
-//! that samples showed: each has some of its visits only, and a part of a comb
-//! looks like one of twice the period. So the search is over all places.
+//! A culprit has a row in the ranking for each place in the code that samples showed. Each
+//! row has only some of its visits, and a part of a comb looks like a comb with twice the
+//! period. So the search ignores the place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,10 @@ use laggard_analyze::causes::{RankedCause, Rhythm, Signature, Watched, rank, rhy
 use laggard_model::name;
 use laggard_model::{Culprit, ProbePlan, Symbols};
 
-use super::{ExplainedEpisode, explanations};
+use super::ExplainedEpisode;
+use super::explained::explanations;
 
-/// A signature without its place, and the rhythm of what has it.
+/// Periods by signature without the place in the code.
 #[derive(Debug)]
 pub(super) struct Rhythms {
     anywhere: BTreeMap<Signature, Signature>,
@@ -21,9 +22,9 @@ pub(super) struct Rhythms {
 }
 
 impl Rhythms {
-    /// Looks at those culprits that have one of the `wanted` signatures, and
-    /// whether they were there for as long as they were watched for. `plan`: what
-    /// is always there seems to come as often as it is looked for.
+    /// Searches the culprits with one of the `wanted` signatures, and determines whether
+    /// they were present for as long as they were watched. A culprit that is always present
+    /// seems to have the period of the probe, which is in `plan`.
     pub(super) fn new<'a>(
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
@@ -54,30 +55,32 @@ impl Rhythms {
             .iter()
             .zip(rhythms(&searched, watched))
             .filter_map(|(cause, found)| {
-                let found = found.filter(|found| !is_of_asking(found, plan));
+                let found = found.filter(|found| !is_of_probe(found, plan));
                 Some((cause.signature.clone(), found?))
             })
             .collect();
         Self { anywhere, found }
     }
 
-    /// The rhythm of the culprit with this signature, wherever it was seen.
-    pub(super) fn of(&self, signature: &Signature) -> Option<Rhythm> {
+    /// Returns the period of the culprit with this signature, at any place.
+    pub(super) fn get(&self, signature: &Signature) -> Option<Rhythm> {
         self.found.get(self.anywhere.get(signature)?).copied()
     }
 }
 
-/// Whether that is how often lines are asked: once in a period, or in a few, where
-/// expiries are not spread and several lines take turns.
-fn is_of_asking(rhythm: &Rhythm, plan: &ProbePlan) -> bool {
-    /// So many take turns, at most: the threads and the work item that a softirq
-    /// asks, one after the other.
-    const MOST: f64 = 8.0;
-    /// A comb is known to that part of its period.
-    const NEAR: f64 = 0.001;
+/// Returns whether the period is that of the probe, or a small multiple of it: without
+/// dither, several series take turns.
+fn is_of_probe(rhythm: &Rhythm, plan: &ProbePlan) -> bool {
+    /// Number of series that take turns, at most: the threads and the work item that a
+    /// softirq starts one after the other.
+    const MAX_TURNS: f64 = 8.0;
+    /// Relative error of the period of a comb.
+    const MAX_ERROR: f64 = 0.001;
     let periods = rhythm.period.as_f64() / plan.period_ns.as_f64().max(1.0);
     let whole = periods.round();
-    !plan.dither && (1.0..=MOST).contains(&whole) && (periods - whole).abs() <= NEAR * whole
+    !plan.dither
+        && (1.0..=MAX_TURNS).contains(&whole)
+        && (periods - whole).abs() <= MAX_ERROR * whole
 }
 
 #[cfg(test)]
@@ -128,7 +131,7 @@ mod tests {
         let rhythms = found(&plan);
 
         for signature in &places {
-            let found = rhythms.of(signature).unwrap();
+            let found = rhythms.get(signature).unwrap();
             assert!(
                 found.period.ns().abs_diff(5_000_000_000) < 5_000_000,
                 "{found:?}"
@@ -141,7 +144,7 @@ mod tests {
             dither,
             ..plan.clone()
         };
-        assert_eq!(found(&seldom(false)).of(&places[0]), None);
-        assert!(found(&seldom(true)).of(&places[0]).is_some());
+        assert_eq!(found(&seldom(false)).get(&places[0]), None);
+        assert!(found(&seldom(true)).get(&places[0]).is_some());
     }
 }

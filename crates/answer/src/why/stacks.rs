@@ -1,38 +1,36 @@
-//! To whom an episode's time went, and in which code: the one source of every
-//! flame graph.
+//! Time of an episode per cause, culprit and call chain, for flame graphs.
 //!
-//! A part's time is divided evenly among the call chains sampled in it. Time
-//! that the machine itself stood still (stolen, stalled) was nobody's code, and
-//! has no chain under it.
+//! The time of a part is divided evenly among the call chains sampled in it. Time for which
+//! the whole machine stood still (steal, stall) has no call chain.
 
 use laggard_analyze::causes::{Part, samples_by_part};
 use laggard_model::name;
 use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbol, Symbols};
 
-/// What a name in a stack stands for.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum FrameKind {
-    /// The class of a cause.
-    Class,
-    /// Who took the time.
+    /// Class of a cause.
+    Class(CauseClass),
+    /// Culprit.
     Who,
-    /// A function of user code.
+    /// Function of user code.
     User,
-    /// A function of the kernel.
+    /// Function of the kernel.
     Kernel,
 }
 
-/// One name in a stack.
+/// Frame of a stack.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Frame {
-    /// The text.
+    /// Name of the culprit or function. Empty for a class.
     pub name: String,
-    /// What the name stands for.
+    /// Kind of the frame.
     pub level: FrameKind,
 }
 
-/// The stacks of an episode, outermost name first, and their times: together
-/// its latency.
+/// Returns the stacks of an episode, outermost frame first, with their times, which add up
+/// to its latency.
 pub fn stacks(episode: &Episode, parts: &[Part], symbols: &Symbols) -> Vec<(Vec<Frame>, Nanos)> {
     let mut sampled: Vec<Vec<&StackSample>> = vec![Vec::new(); parts.len()];
     for (part, sample) in samples_by_part(episode, parts) {
@@ -58,16 +56,16 @@ pub fn stacks(episode: &Episode, parts: &[Part], symbols: &Symbols) -> Vec<(Vec<
     stacks
 }
 
-/// `whole` in `count` parts that add up to it.
+/// Divides `whole` into `count` parts that add up to it.
 fn shares(whole: u64, count: u64) -> impl Iterator<Item = Nanos> {
     (0..count).map(move |at| Nanos::from_ns(whole / count + u64::from(at < whole % count)))
 }
 
-/// Class and culprit, without the place that the chain shows.
+/// Returns class and culprit, without the place in the code, which the chain shows.
 fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
     let class = Frame {
-        name: part.class.words().into(),
-        level: FrameKind::Class,
+        name: String::new(),
+        level: FrameKind::Class(part.class),
     };
     let who = name::who_anywhere(&part.culprit, symbols).map(|name| Frame {
         name,
@@ -76,13 +74,13 @@ fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
     std::iter::once(class).chain(who).collect()
 }
 
-/// The call chain of a sample, outermost first. Functions without a name are
-/// told by their module only, because each address of them would be a tower of
-/// its own; an interrupt is told from where it began, whatever it interrupted.
+/// Returns the call chain of a sample, outermost first. Functions without a name are shown
+/// as their module, because each of their addresses would be a tower of its own. The chain
+/// of an interrupt starts at its entry, without the interrupted code.
 pub(super) fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<Frame> {
     let known = symbols.user.get(&sample.process);
     let user = sample.user.iter().rev().map(|&at| Frame {
-        name: named(known.and_then(|all| all.get(&at)), || {
+        name: named(known.and_then(|known| known.get(&at)), || {
             symbols.user_name(sample.process, at)
         }),
         level: FrameKind::User,
@@ -109,8 +107,8 @@ fn named(symbol: Option<&Symbol>, name: impl Fn() -> String) -> String {
         Some(Symbol {
             module: Some(module),
             ..
-        }) => format!("[{module}]"),
-        _ => "[not known]".into(),
+        }) => ["[", module, "]"].concat(),
+        _ => "[unknown]".into(),
     }
 }
 
@@ -135,7 +133,7 @@ mod tests {
 
         let sum: u64 = stacks.iter().map(|(_, time)| time.ns()).sum();
         assert_eq!(sum, late.latency().ns());
-        let hog = ["higher-priority thread", "hog", "spin [hog]"];
+        let hog = ["", "hog", "spin [hog]"];
         let (_, time) = stacks.iter().find(|(one, _)| names(one) == hog).unwrap();
         assert!(*time > Nanos::from_us(900), "{stacks:?}");
     }
@@ -156,7 +154,7 @@ mod tests {
 
         let stolen: Vec<_> = stacks
             .iter()
-            .filter(|(one, _)| one[0].name == CauseClass::Stolen.words())
+            .filter(|(one, _)| one[0].level == FrameKind::Class(CauseClass::Stolen))
             .collect();
         assert!(!stolen.is_empty(), "{stacks:?}");
         for (stack, _) in &stolen {
@@ -192,7 +190,7 @@ mod tests {
         assert_eq!(names(&softirq), ["asm_sysvec_apic", "poll"]);
         assert_eq!(
             names(&thread),
-            ["[not known]", "do_syscall_64", "asm_sysvec_apic", "poll"]
+            ["[unknown]", "do_syscall_64", "asm_sysvec_apic", "poll"]
         );
     }
 }

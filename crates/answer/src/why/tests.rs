@@ -1,48 +1,50 @@
 use laggard_model::{
-    Episode, EpisodeNotes, FlightEvent, Happening, LineWatch, Route, Tid, Untraced,
+    Because, CauseClass, Cpu, Episode, EpisodeNotes, FlightEvent, Happening, LineWatch, Losses,
+    Manifest, Nanos, Route, Service, Stage, Tid, Untraced,
 };
 
 use super::*;
+use crate::remedy::Fix;
 use laggard_made::Made;
 use laggard_made::late::{episode, manifest, notes};
 use laggard_record::Recording;
 
-fn report(episodes: &[Episode], service: Option<Service>) -> WhyReport {
-    let late = RecordedEpisodes {
+/// Late wakeups of one recording.
+fn recorded_with(episodes: &[Episode], notes: EpisodeNotes) -> RecordedEpisodes {
+    RecordedEpisodes {
         path: "r.laggard".into(),
         manifest: manifest(),
         episodes: episodes.to_vec(),
-        notes: notes(),
+        notes,
         latest: Vec::new(),
         shortfalls: Vec::new(),
-    };
-    why(&late, service, 3)
+    }
 }
 
-/// What was not measured is not said to have been in time.
+fn why(late: &RecordedEpisodes, service: Option<Service>, top: usize) -> LateWakeups {
+    Explained::new(late, service).report(top)
+}
+
+fn report(episodes: &[Episode], service: Option<Service>) -> LateWakeups {
+    why(&recorded_with(episodes, notes()), service, 3)
+}
+
 #[test]
-fn a_service_that_was_not_measured_is_told_from_one_that_was_not_late() {
-    let late = RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes: Vec::new(),
-        notes: notes(),
-        latest: Vec::new(),
-        shortfalls: Vec::new(),
-    };
+fn a_service_that_was_not_measured_is_an_error() {
+    let late = recorded_with(&[], notes());
     let there = late.manifest.lines[0].service;
 
-    let said = late.has(Some(Service::Deadline)).unwrap_err().to_string();
+    let error = late.has(Some(Service::Deadline)).unwrap_err().to_string();
 
     assert_eq!(
-        said,
-        "`r.laggard` has no service `deadline`; `laggard show r.laggard` lists those it has"
+        error,
+        "`r.laggard` has no service `deadline`; `laggard show r.laggard` lists the measured services"
     );
     assert!(late.has(Some(there)).is_ok() && late.has(None).is_ok());
 }
 
 #[test]
-fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
+fn cause_has_its_period_and_the_max_without_it() {
     let episodes: Vec<Episode> = (1..=11).map(episode).collect();
 
     let report = report(&episodes, None);
@@ -56,33 +58,26 @@ fn the_cause_is_named_with_its_rhythm_and_what_it_is_worth() {
     assert_eq!(worst.largest_without_ns, Nanos::from_us(17));
     let rhythm = worst.rhythm.as_ref().unwrap();
     assert!(rhythm.period_ns.ns().abs_diff(5_000_000_000) < 1_000_000);
-    assert_eq!(
-        report.sentences[1],
-        "Higher-priority thread: hog on CPU 1, every 5.00 s (11 of 11 seen): \
-         the largest part of 11 of 11 episodes, up to 1.99 ms of one; \
-         without it the largest seen would be 17.0 us."
-    );
+    assert_eq!((rhythm.hits, rhythm.due), (11, 11));
+    let first = report.first_fix.as_ref().unwrap();
+    assert_eq!((first.number, first.fix.clone()), (1, Fix::LowerPriority));
+    assert_eq!(first.largest_without_ns, Nanos::from_us(17));
 }
 
 #[test]
-fn a_rhythm_that_stops_long_before_the_end_is_said_to_have_stopped() {
+fn rhythm_that_stops_long_before_the_end_has_its_last_time() {
     let episodes: Vec<Episode> = (1..=7).map(episode).collect();
 
     let report = report(&episodes, None);
 
     let rhythm = report.causes[0].rhythm.as_ref().unwrap();
     assert_eq!(rhythm.none_after_ns, Some(Nanos::from_secs(35)));
-    // Since when it was watched is not known.
+    // The start of the watch is not known.
     assert_eq!(rhythm.none_before_ns, None);
-    assert!(
-        report.sentences[1].contains(", every 5.00 s, none after 35.0 s (7 of 7 seen):"),
-        "{}",
-        report.sentences[1]
-    );
 }
 
 #[test]
-fn a_rhythm_that_begins_long_after_the_beginning_is_said_to_have_begun() {
+fn rhythm_that_starts_long_after_the_start_has_its_first_time() {
     let episodes: Vec<Episode> = (5..=11).map(episode).collect();
     let watch = LineWatch {
         from_ns: Some(Nanos::ZERO),
@@ -92,22 +87,37 @@ fn a_rhythm_that_begins_long_after_the_beginning_is_said_to_have_begun() {
         lines: vec![watch],
         ..notes()
     };
-    let late = RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes,
-        notes,
-        latest: Vec::new(),
-        shortfalls: Vec::new(),
-    };
 
-    let report = why(&late, None, 3);
+    let report = why(&recorded_with(&episodes, notes), None, 3);
 
-    assert!(
-        report.sentences[1].contains(", every 5.00 s, none before 25.0 s (7 of 7 seen):"),
-        "{}",
-        report.sentences[1]
-    );
+    let rhythm = report.causes[0].rhythm.as_ref().unwrap();
+    assert_eq!(rhythm.none_before_ns, Some(Nanos::from_secs(25)));
+    assert_eq!((rhythm.hits, rhythm.due), (7, 7));
+}
+
+/// The fix with the largest share is not the first if the max stays without its cause.
+#[test]
+fn first_fix_is_the_one_that_lowers_the_max() {
+    let mut episodes: Vec<Episode> = (1..=5).map(episode).collect();
+    let largest = &mut episodes[4];
+    // Preempted by another thread, and later than the others.
+    for event in &mut largest.evidence.events {
+        if let Happening::Switch { name, .. } = &mut event.what
+            && name == "hog"
+        {
+            *name = "spike".into();
+        }
+    }
+    let stage = largest.stages.get_mut(&Stage::User).unwrap();
+    *stage = Nanos::from_us(2_500);
+
+    let report = report(&episodes, None);
+
+    assert_eq!(report.causes[0].who.as_deref(), Some("hog"));
+    assert_eq!(report.causes[0].largest_without_ns, report.largest_ns);
+    let first = report.first_fix.unwrap();
+    assert_eq!(first.who.as_deref(), Some("spike"));
+    assert!(first.largest_without_ns < report.largest_ns);
 }
 
 /// Rows and wakeups without trace data add up to all late wakeups.
@@ -119,20 +129,15 @@ fn shares_relate_to_all_late_wakeups_with_or_without_trace_data() {
     };
     let mut passed = episode(1);
     passed.passed_ns = vec![Nanos::from_ms(1)];
-    let late = RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes: vec![passed],
-        notes: EpisodeNotes {
-            lines: vec![LineWatch {
-                untraced: Some(untraced),
-                ..LineWatch::default()
-            }],
-            ..notes()
-        },
-        latest: Vec::new(),
-        shortfalls: Vec::new(),
+    let watch = LineWatch {
+        untraced: Some(untraced),
+        ..LineWatch::default()
     };
+    let notes = EpisodeNotes {
+        lines: vec![watch],
+        ..notes()
+    };
+    let late = recorded_with(&[passed], notes);
 
     let all = why(&late, None, 99);
     let other = why(&late, Some(Service::Deadline), 99);
@@ -144,9 +149,9 @@ fn shares_relate_to_all_late_wakeups_with_or_without_trace_data() {
     let rows = all.causes.iter();
     let time = rows
         .clone()
-        .fold(row.total_ns, |sum, one| sum + one.total_ns);
+        .fold(row.total_ns, |sum, cause| sum + cause.time_ns);
     assert_eq!(time, all.total_ns);
-    let share: f64 = row.share + rows.map(|one| one.share).sum::<f64>();
+    let share: f64 = row.share + rows.map(|cause| cause.share).sum::<f64>();
     assert!((share - 1.0).abs() < 1e-9, "{share}");
     assert_eq!((other.wakeups, other.untraced), (0, None));
 }
@@ -191,31 +196,18 @@ fn quota_and_contenders_are_named_once_for_all_episodes() {
     assert_eq!(first.class, CauseClass::FairServer);
     assert_eq!((first.episodes, first.who.as_deref()), (3, None));
     assert_eq!(first.contenders, ["planner", "other"]);
-    assert_eq!(
-        first.name(),
-        "fair server, because planner, other kept the CPU"
-    );
 }
 
 #[test]
-fn what_had_not_ended_was_late_for_at_least_so_long() {
+fn times_of_an_unfinished_wakeup_are_lower_bounds() {
     let mut waiting = episode(2);
     waiting.censored = true;
 
     let report = report(&[episode(1), waiting], None);
 
-    assert_eq!(
-        report.sentences[0],
-        "2 episodes, the largest at least 2.00 ms."
-    );
-    assert!(
-        report.sentences[1].ends_with(
-            "up to 1.99 ms or more of one; without it the largest seen would be at least 17.0 us."
-        ),
-        "{}",
-        report.sentences[1]
-    );
+    assert_eq!(report.largest_ns, Nanos::from_us(2_002));
     assert!(report.largest_is_at_least && report.causes[0].is_at_least);
+    assert!(report.causes[0].largest_without_is_at_least);
     let rows = report
         .largest
         .iter()
@@ -224,18 +216,12 @@ fn what_had_not_ended_was_late_for_at_least_so_long() {
 }
 
 #[test]
-fn of_a_recording_without_an_end_the_last_late_activation_is_its_end() {
-    let mut late = RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes: (1..=3).map(episode).collect(),
-        notes: notes(),
-        latest: Vec::new(),
-        shortfalls: Vec::new(),
-    };
+fn recording_without_an_end_ends_with_its_last_late_wakeup() {
+    let episodes: Vec<Episode> = (1..=3).map(episode).collect();
+    let mut late = recorded_with(&episodes, notes());
     late.manifest.clock.end_ns = None;
 
-    let report = why(&late, None, 3);
+    let report = Explained::new(&late, None).why(3);
 
     let last = &late.episodes[2];
     let start = late.manifest.clock.start_ns;
@@ -244,9 +230,9 @@ fn of_a_recording_without_an_end_the_last_late_activation_is_its_end() {
     assert!(report.duration_ns > Nanos::ZERO);
 }
 
-/// Which CPU had it is not recorded.
+/// The CPU that handled the timer is not recorded.
 #[test]
-fn who_kept_another_cpu_from_the_timer_is_to_be_looked_for_there() {
+fn delay_of_the_cpu_that_handled_the_timer_has_no_culprit() {
     let mut late = episode(1);
     late.stages = [
         (Stage::IrqElsewhere, Nanos::from_us(1_990)),
@@ -256,19 +242,18 @@ fn who_kept_another_cpu_from_the_timer_is_to_be_looked_for_there() {
     ]
     .into();
 
-    let said = &report(&[late], None).sentences[1];
+    let report = report(&[late], None);
 
-    assert!(
-        said.starts_with(
-            "Unexplained: another CPU had the timer and expired it late (look for the cause there), for activations of CPU 1: the largest part of 1 of 1 episode"
-        ),
-        "{said}"
-    );
+    let first = &report.causes[0];
+    assert_eq!(first.class, CauseClass::Unexplained);
+    assert_eq!(first.because, Some(Because::Elsewhere));
+    assert_eq!(first.fix, Some(Fix::TimerMigration));
+    // A look elsewhere lowers nothing.
+    assert!(report.first_fix.is_none());
 }
 
 #[test]
-fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
-    let old = notes();
+fn a_thread_of_laggard_is_recognised_by_its_number_and_not_by_its_name() {
     let mut own = notes();
     own.symbols.own_threads.insert(Tid(95));
     let mut foreign = episode(1);
@@ -280,34 +265,20 @@ fn a_thread_of_laggard_is_told_by_its_number_and_never_by_its_name() {
             *name = "laggard/writer".into();
         }
     }
-    let said = |one: &Episode, notes: &EpisodeNotes| {
-        why(
-            &RecordedEpisodes {
-                path: "r.laggard".into(),
-                manifest: manifest(),
-                episodes: vec![one.clone()],
-                notes: notes.clone(),
-                latest: Vec::new(),
-                shortfalls: Vec::new(),
-            },
-            None,
-            3,
-        )
-    };
 
-    let (ours, not_ours) = (said(&episode(1), &own), said(&foreign, &old));
+    let ours = why(&recorded_with(&[episode(1)], own), None, 3);
+    let not_ours = why(&recorded_with(&[foreign], notes()), None, 3);
 
+    let is_own = |remark: &Remark| matches!(remark, Remark::OwnThreads { .. });
     assert_eq!(ours.causes[0].who.as_deref(), Some("hog (laggard's own)"));
     assert!(ours.causes[0].is_ours);
-    let told = "1.99 ms (99 %) went to laggard's own threads";
-    assert!(
-        ours.sentences.iter().any(|one| one.contains(told)),
-        "{:?}",
-        ours.sentences
-    );
+    assert!(ours.remarks.iter().any(|remark| matches!(
+        remark,
+        Remark::OwnThreads { time_ns, share } if *time_ns == Nanos::from_us(1_985) && *share > 0.98
+    )));
     assert_eq!(not_ours.causes[0].who.as_deref(), Some("laggard/writer"));
     assert!(!not_ours.causes[0].is_ours);
-    assert!(!not_ours.sentences.concat().contains("own"));
+    assert!(!not_ours.remarks.iter().any(is_own));
 }
 
 #[test]
@@ -336,16 +307,65 @@ fn an_interrupt_with_a_number_is_known_by_it() {
 }
 
 #[test]
-fn another_services_episodes_are_left_out() {
+fn episodes_of_other_services_are_left_out() {
     let report = report(&[episode(1)], Some(Service::Other));
 
     assert_eq!((report.episodes, report.causes.len()), (0, 0));
-    let unknown = "No late activation was kept; whether there was one is not known.";
-    assert_eq!(report.sentences, [unknown]);
+    assert!(report.thresholds.is_empty());
 }
 
-/// What the recording saw of the episodes' service.
-fn seen(episodes: &[Episode]) -> crate::Load {
+/// Thresholds and counts of late wakeups that were not kept belong to a series.
+#[test]
+fn each_series_has_its_own_causes_thresholds_and_counts() {
+    let mut recorded = recorded_with(&[episode(1), episode(2), episode(3)], notes());
+    let line = recorded.manifest.lines[0];
+    let deferred = laggard_model::Line {
+        route: Route::Deferred,
+        ..line
+    };
+    let on_time = laggard_model::Line {
+        service: Service::Other,
+        ..line
+    };
+    recorded.manifest.lines = vec![on_time, deferred, line];
+    recorded.episodes[0].line = laggard_model::LineId(1);
+    for episode in &mut recorded.episodes[1..] {
+        episode.line = laggard_model::LineId(2);
+    }
+    let threshold = |us| Some(Nanos::from_us(us));
+    recorded.notes.thresholds_ns = vec![threshold(900), threshold(100), threshold(60)];
+    let watch = |surplus| LineWatch {
+        surplus,
+        ..LineWatch::default()
+    };
+    recorded.notes.lines = vec![watch(0), watch(7), watch(2)];
+
+    let report = Explained::new(&recorded, None).why(3);
+
+    let series: Vec<_> = report
+        .series
+        .iter()
+        .map(|late| (late.service, late.route, late.episodes, late.surplus()))
+        .collect();
+    let service = Some(line.service);
+    assert_eq!(
+        series,
+        [
+            (service, Some(Route::Direct), 2, Some(2)),
+            (service, Some(Route::Deferred), 1, Some(7)),
+        ]
+    );
+    let limit = Nanos::from_us(60);
+    assert_eq!(report.series[0].threshold(), Some((limit, limit)));
+    assert_eq!(report.on_time.len(), 1);
+    assert_eq!(report.on_time[0].service, Some(Service::Other));
+    // One service only.
+    let only = Explained::new(&recorded, Some(Service::Other)).why(3);
+    assert!(only.series.is_empty() && only.on_time.len() == 1);
+}
+
+/// Returns the samples of the recording.
+fn samples(episodes: &[Episode]) -> crate::Load {
     use laggard_analyze::exceedance::{Exceedance, Stream};
     let exceedances = episodes.iter().map(|one| Exceedance {
         expiry: one.expiry_ns,
@@ -378,61 +398,41 @@ fn seen(episodes: &[Episode]) -> crate::Load {
     )
 }
 
-fn weighed(compression: f64) -> WhyReport {
+fn with_gains(compression: f64) -> WhyReport {
     let episodes: Vec<Episode> = (1..=11).map(episode).collect();
-    let mut report = report(&episodes, None);
+    let late = recorded_with(&episodes, notes());
+    let mut report = Explained::new(&late, None).why(3);
     let mut known = crate::KnownCauses::default();
-    for one in &episodes {
-        known.add(one, manifest().lines[0], &notes().symbols);
+    for episode in &episodes {
+        known.add(episode, manifest().lines[0], &notes().symbols);
     }
     let usage = laggard_model::UsagePattern {
         compression,
         hours_per_day: 2.0,
         days_per_week: 5.0,
     };
-    weigh(&mut report, &seen(&episodes), &known, usage).unwrap();
+    add_gains(&mut report, &samples(&episodes), &known, usage).unwrap();
     report
 }
 
+/// With 300, each hour of use is 12 s of the recording. But the hog has a period, which
+/// refuses a level from ranks.
 #[test]
-fn what_a_cause_is_worth_is_refused_as_a_forecast_is() {
-    let report = weighed(1.0);
+fn gain_is_refused_if_a_forecast_is() {
+    for compression in [1.0, 300.0] {
+        let report = with_gains(compression);
 
-    let worth = &report.causes[0].worth;
-    assert_eq!(worth.len(), 3);
-    assert!(worth.iter().all(|one| one.with.level().is_none()));
-    let told = report.sentences.last().unwrap();
-    assert!(told.contains("cannot be told"), "{told}");
-    assert!(told.contains("3.7 h"), "{told}");
-}
-
-#[test]
-fn a_periodic_hog_is_worth_its_latency() {
-    // Each hour of use is 12 s of the recording, so 60 s hold five of them;
-    // but the hog comes by the clock on the wall, which refuses ranks and asks
-    // for a forecast by cause.
-    let report = weighed(300.0);
-
-    let hour = &report.causes[0].worth[0];
-    assert!(hour.with.level().is_none(), "{:?}", hour.with);
-    assert_eq!(
-        (hour.service, hour.route),
-        (Service::Fifo(90), Route::Direct)
-    );
+        let gains = &report.series[0].causes[0].gains;
+        assert_eq!(gains.len(), 3);
+        assert!(gains[0].with.level().is_none(), "{:?}", gains[0].with);
+    }
 }
 
 #[test]
 fn a_recording_of_no_length_has_no_rate() {
-    let mut manifest = manifest();
-    manifest.clock.end_ns = Some(manifest.clock.start_ns);
-    let late = RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest,
-        episodes: vec![episode(1)],
-        notes: notes(),
-        latest: Vec::new(),
-        shortfalls: Vec::new(),
-    };
+    let mut late = recorded_with(&[episode(1)], notes());
+    let clock = &mut late.manifest.clock;
+    clock.end_ns = Some(clock.start_ns);
 
     let report = why(&late, None, 3);
 
@@ -497,6 +497,16 @@ fn maxima_below_the_threshold_of_their_line_are_not_late() {
     }
 }
 
+/// The heading counts wakeups, and so do the rows.
+#[test]
+fn late_wakeups_are_counted_per_cause() {
+    let mut passed = episode(1);
+    passed.passed_ns = vec![Nanos::from_us(500), Nanos::from_ms(1)];
+    let report = why(&recorded_with(&[passed], notes()), None, 9);
+    assert_eq!((report.episodes, report.wakeups), (1, 3));
+    assert_eq!(report.causes[0].wakeups, 3);
+}
+
 #[test]
 fn causes_are_the_same_where_evidence_is_dropped_while_reading() {
     let dir = tempfile::tempdir().unwrap();
@@ -543,4 +553,147 @@ fn causes_of_a_load_are_read_once_for_all_answers() {
     let again = seen[0].causes().unwrap();
 
     assert!(std::sync::Arc::ptr_eq(&first, &again));
+}
+
+/// Result for one series without an episode.
+fn watched(
+    watch: Option<LineWatch>,
+    threshold: Option<Nanos>,
+    max: Option<Nanos>,
+    lost: u64,
+) -> WhyReport {
+    let notes = EpisodeNotes {
+        thresholds_ns: vec![threshold],
+        lines: watch.into_iter().collect(),
+        surplus: 0,
+        ..notes()
+    };
+    let mut late = recorded_with(&[], notes);
+    late.manifest = Manifest {
+        losses: Losses {
+            ring_full: lost,
+            ..Losses::default()
+        },
+        ..manifest()
+    };
+    let max = max.map(|max| (Service::Fifo(90), Route::Direct, max));
+    late.latest = max.into_iter().collect();
+    Explained::new(&late, None).why(3)
+}
+
+fn chosen(early: u64, surplus: u64) -> LineWatch {
+    LineWatch {
+        from_ns: Some(manifest().clock.start_ns + Nanos::from_secs(3)),
+        early,
+        early_largest_ns: (early > 0).then(|| Nanos::from_us(2_900)),
+        surplus,
+        kept: 0,
+        untraced: None,
+    }
+}
+
+fn remarks(report: &WhyReport) -> &[Remark] {
+    let late = report.series.first().or(report.on_time.first());
+    &late.unwrap().remarks
+}
+
+#[test]
+fn nothing_was_late_only_if_that_is_known() {
+    let threshold = Some(Nanos::from_us(100));
+    let (below, above) = (Some(Nanos::from_us(90)), Some(Nanos::from_us(2_900)));
+
+    for max in [None, below] {
+        let quiet = watched(Some(chosen(0, 0)), threshold, max, 0);
+        assert_eq!(remarks(&quiet), []);
+        assert_eq!(quiet.on_time.len(), 1);
+    }
+    for watch in [None, Some(chosen(0, 7)), Some(chosen(1, 0))] {
+        let unknown = watched(watch, threshold, None, 0);
+        assert!(
+            remarks(&unknown).contains(&Remark::NotCounted),
+            "{watch:?}: {unknown:?}"
+        );
+        let late = watched(watch, threshold, above, 0);
+        let largest_ns = Nanos::from_us(2_900);
+        assert_eq!(late.series.len(), 1, "{late:?}");
+        assert!(remarks(&late).contains(&Remark::MaxNotKept { largest_ns }));
+    }
+    let lost = watched(Some(chosen(0, 0)), threshold, below, 12);
+    assert_eq!(remarks(&lost), [Remark::LostSamples { samples: 12 }]);
+}
+
+#[test]
+fn wakeups_before_the_threshold_was_chosen_are_counted() {
+    let early = |until_ns| Remark::EarlyNotKept {
+        wakeups: 3,
+        largest_ns: Nanos::from_us(2_900),
+        until_ns,
+    };
+    let no_threshold = |kept_above_ns| Remark::NoThreshold {
+        lines: 1,
+        of: 1,
+        kept_above_ns,
+        is_attached: false,
+    };
+
+    let known = watched(Some(chosen(3, 0)), Some(Nanos::from_us(100)), None, 0);
+    assert!(remarks(&known).contains(&early(Some(Nanos::from_secs(3)))));
+    let undecided = LineWatch {
+        from_ns: None,
+        ..chosen(3, 0)
+    };
+    let never = watched(Some(undecided), None, Some(Nanos::from_us(2_900)), 0);
+    assert!(remarks(&never).contains(&early(None)), "{never:?}");
+    assert!(remarks(&never).contains(&no_threshold(Some(Nanos::from_us(50)))));
+    // An earlier version kept nothing until then.
+    let earlier = watched(None, None, None, 0);
+    assert!(remarks(&earlier).contains(&no_threshold(None)));
+}
+
+#[test]
+fn high_threshold_is_flagged_unless_it_was_set() {
+    let high = Some(Nanos::from_secs(1));
+    let set = LineWatch {
+        from_ns: Some(Nanos::ZERO),
+        ..LineWatch::default()
+    };
+
+    for (watch, is_flagged) in [(Some(chosen(0, 0)), true), (None, true), (Some(set), false)] {
+        let report = watched(watch, high, Some(Nanos::from_us(90)), 0);
+
+        let flag = Remark::HighThreshold {
+            threshold_ns: Nanos::from_secs(1),
+            lines: 1,
+        };
+        assert_eq!(remarks(&report).contains(&flag), is_flagged, "{watch:?}");
+    }
+}
+
+#[test]
+fn max_in_no_episode_is_flagged() {
+    let mut late = recorded_with(&[episode(1)], notes());
+    late.latest = vec![(Service::Fifo(90), Route::Direct, Nanos::from_ms(25))];
+
+    let report = why(&late, None, 3);
+
+    let largest_ns = Nanos::from_ms(25);
+    assert!(report.remarks.contains(&Remark::MaxNotKept { largest_ns }));
+    assert_eq!(report.measured_max_ns, Some(largest_ns));
+}
+
+/// Without surplus, the kept episodes are all late wakeups.
+#[test]
+fn kept_episodes_matter_only_if_others_were_not_kept() {
+    let kept = |surplus| {
+        let notes = EpisodeNotes {
+            lines: vec![chosen(0, surplus)],
+            ..notes()
+        };
+        let late = recorded_with(&[episode(2), episode(1)], notes);
+        super::watched::all_kept(&Explained::new(&late, None)).kept
+    };
+
+    assert_eq!(kept(0), None);
+    let expiries = [1, 2].map(|number| episode(number).expiry_ns);
+    assert_eq!(kept(1).as_deref(), Some(&expiries[..]));
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use laggard_answer::doctor::DoctorReport;
 use laggard_answer::qos::QosReport;
 use laggard_answer::rtos::RtosReport;
+use laggard_answer::why::{BugReport, HandlersReport, WhyReport};
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
 
@@ -90,6 +91,69 @@ fn qos_has_no_prose() {
     assert_eq!(free_strings::<QosReport>(), expected);
 }
 
+/// Reasons of a refused return level, which `laggard forecast` writes.
+const TEXT_OF_FORECAST: [&str; 5] = [
+    "CauseLevel.causes",
+    "CauseLevel.doubts",
+    "CauseLevel.doubts_without_figures",
+    "Level.doubts",
+    "Level.doubts_without_figures",
+];
+
+#[test]
+fn why_has_no_prose() {
+    // `who` has names: of a thread, an interrupt, a function, a control group.
+    let found = free_strings::<WhyReport>();
+
+    for name in &found {
+        let is_text = TEXT_OF_MEASURE.contains(&name.as_str())
+            || TEXT_OF_FORECAST.contains(&name.as_str())
+            || name.starts_with("Refused.");
+        let is_name = NAMES_OF_WHY.contains(&name.as_str()) || name.starts_with("Outcome.");
+        assert!(is_text || is_name, "{name} in {found:?}");
+    }
+}
+
+/// Names, paths and commands of the reports of `laggard why`.
+const NAMES_OF_WHY: [&str; 17] = [
+    "BugReport.load",
+    "BugReport.recording",
+    "BugReport.reproduce",
+    "BugReport.version",
+    "CallChain.functions",
+    "CauseShare.contenders",
+    "CauseShare.who",
+    "EpisodePart.who",
+    "FirstFix.contenders",
+    "FirstFix.who",
+    "GroupQuota.file",
+    "GroupQuota.group",
+    "HandlerRow.who",
+    "HandlersReport.path",
+    "Layer.name",
+    "WhyReport.load",
+    "WhyReport.path",
+];
+
+#[test]
+fn reports_of_bugs_and_handlers_have_no_prose() {
+    let found: Vec<String> = free_strings::<BugReport>()
+        .into_iter()
+        .chain(free_strings::<HandlersReport>())
+        .collect();
+
+    for name in &found {
+        let is_text = TEXT_OF_MEASURE.contains(&name.as_str())
+            || TEXT_OF_FORECAST.contains(&name.as_str())
+            || name.starts_with("Refused.");
+        let is_name = NAMES_OF_WHY.contains(&name.as_str())
+            || name.starts_with("Outcome.")
+            // Properties of the machine.
+            || name.starts_with("Machine.");
+        assert!(is_text || is_name, "{name} in {found:?}");
+    }
+}
+
 /// Returns each property that is a string with any content, as `Type.property`.
 fn free_strings<T: JsonSchema>() -> BTreeSet<String> {
     let schema = schema_for!(T).to_value();
@@ -141,5 +205,7 @@ fn is_free_string(schema: &Value) -> bool {
         || kind
             .as_array()
             .is_some_and(|kinds| kinds.iter().any(|kind| kind == "string"));
-    is_string && schema["enum"].is_null() && schema["const"].is_null()
+    // A pattern restricts a string to names, such as those of services.
+    let is_restricted = ["enum", "const", "pattern"].iter().any(|key| !schema[key].is_null());
+    is_string && !is_restricted
 }

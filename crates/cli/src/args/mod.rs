@@ -256,51 +256,51 @@ impl ShowArgs {
     }
 }
 
-/// Every nanosecond of a late activation is counted to one cause; what the
-/// evidence does not tell is `unexplained`.
+/// Ranks the causes of late wakeups of one service, the most urgent thread first. The times
+/// of the causes add up to the latency of all late wakeups; time without a known cause is
+/// `unexplained`.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  laggard why busy.laggard                   causes over all late activations
-  laggard why busy.laggard --all             everything that is known of them
-  laggard why busy.laggard --service fifo:90
-  laggard why busy.laggard --episode 17      who ran when, with call chains
-  laggard why busy.laggard --table4          samples by module and function
-  laggard why busy.laggard --handlers        what the kernel ran, late or not
-  laggard why busy.laggard --bug 1 --redact  the first cause, for its author
-  laggard why busy.laggard --flame late.svg  as a flame graph, for a browser
+  laggard why busy.laggard                   causes for the most urgent thread
+  laggard why busy.laggard --service other   causes for another service
+  laggard why busy.laggard --all             all services, episodes and gains
+  laggard why busy.laggard --episode 17      timeline of one late wakeup
+  laggard why busy.laggard --handlers        interrupt handlers, late or not
+  laggard why busy.laggard --bug 1 --redact  report for the author of the code
+  laggard why busy.laggard --flame late.svg  flame graph
   laggard why busy.laggard --perfetto late.pftrace
-                                        as a trace, for https://ui.perfetto.dev")]
+                                             trace for https://ui.perfetto.dev")]
 pub(crate) struct WhyArgs {
     /// Recording
     #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: PathBuf,
-    /// Show this late activation alone
+    /// Show the timeline of this late wakeup
     #[arg(short, long, value_name = "NUMBER")]
     pub(crate) episode: Option<u64>,
-    /// Late activations of this service only
+    /// Show this service [default: the most urgent thread that was late]
     #[arg(short, long, value_name = "SERVICE", add = completion::services())]
     pub(crate) service: Option<Service>,
-    /// How many causes and late activations to list [default: 5; with --all
-    /// and --json: 20]
+    /// Number of causes and episodes [default: 5; with --all and --json: 20]
     #[arg(long, value_name = "COUNT")]
     pub(crate) top: Option<usize>,
-    /// Everything: late activations, thresholds, and what causes are worth
-    #[arg(long, conflicts_with_all = ["episode", "table4", "flame", "perfetto"])]
+    /// Show all services, the largest episodes, thresholds, and the long-term
+    /// gain from removing each leading cause; with --episode every part and
+    /// sample
+    #[arg(long, conflicts_with_all = ["table4", "flame", "perfetto"])]
     pub(crate) all: bool,
-    /// Who uses the machine how, for what causes are worth (--all): as for
-    /// `forecast`
+    /// Usage pattern for the long-term gain (--all), as for `forecast`
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) usage: Option<UsagePattern>,
     /// Write JSON; `laggard schema why` describes it
     #[arg(long, conflicts_with_all = ["episode", "table4"])]
     pub(crate) json: bool,
-    /// What the kernel ran beside threads, late or not, of a recording made with
-    /// `--handlers`: who it was, and who it was not
+    /// Show the handlers that the kernel ran outside threads, late or not. The
+    /// recording must be made with `--handlers`
     #[arg(long, conflicts_with_all = ["episode", "service", "usage", "table4", "flame", "perfetto"])]
     pub(crate) handlers: bool,
-    /// Write this cause of the list (1: the first) as Markdown, for whoever wrote
-    /// the driver or the part of the kernel that it is
+    /// Write the cause with this position in the ranking (from 1) as Markdown,
+    /// for the author of a driver or a part of the kernel
     #[arg(
         long,
         value_name = "NUMBER",
@@ -311,15 +311,14 @@ pub(crate) struct WhyArgs {
     /// paths, as `laggard export --redact` does
     #[arg(long, requires = "bug")]
     pub(crate) redact: bool,
-    /// Count stack samples by module and function, as OSDI'99 Table 4 does
+    /// Count stack samples by module and function, as OSDI'99, Table 4
     #[arg(long)]
     pub(crate) table4: bool,
-    /// Write a flame graph (SVG) to this file: the late activations' time by
-    /// class of cause, who, and call chain
+    /// Write a flame graph (SVG): time per cause, culprit and call chain
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
     pub(crate) flame: Option<PathBuf>,
-    /// Write a trace for Perfetto's viewer to this file: each late activation
-    /// with its stages and causes, and who ran when
+    /// Write a trace for Perfetto: late wakeups with stages and causes, and the
+    /// threads on each CPU
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
     pub(crate) perfetto: Option<PathBuf>,
 }

@@ -194,7 +194,7 @@ fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
     let why = laggard(dir.path(), &["why", "traced"]);
     assert_eq!(why.status.code(), Some(2), "{why:?}");
     assert!(
-        said(&why).contains("`laggard import` of the trace itself tells"),
+        said(&why).contains("`laggard import` of the trace lists the routines"),
         "{why:?}"
     );
     assert!(!dir.path().join("report.html").exists());

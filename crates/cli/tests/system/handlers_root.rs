@@ -40,7 +40,7 @@ fn what_the_kernel_ran_is_told_with_names_and_the_figures_are_those_of_the_json(
 
     let handlers = report["handlers"].as_array().unwrap();
     assert!(report["duration_ns"].as_u64().unwrap() >= 2_000_000_000);
-    assert!(!report["sentences"].as_array().unwrap().is_empty());
+    assert!(report["verdict"]["kind"].is_string(), "{report}");
     for one in handlers.iter().chain(report["works"].as_array().unwrap()) {
         let who = one["who"].as_str().unwrap();
         assert!(text.contains(who), "{who}: {text}");

@@ -210,12 +210,12 @@ fn what_is_not_kept_of_a_row_is_refused_and_no_advice_leads_astray() {
     let digest = laggard(dir.path(), &["digest", recording]);
 
     for (output, reason) in [
-        (&why, "and not what made it late"),
+        (&why, "but not the cause"),
         (&stages, "which have no stages on the way"),
     ] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let told = said(output);
-        assert!(told.contains("is of hand-overs by futex"), "{told}");
+        assert!(told.contains("hand-overs by futex"), "{told}");
         assert!(told.contains(reason), "{told}");
         assert!(!told.contains("as root"), "{told}");
     }

@@ -1,6 +1,6 @@
-//! The whole way from a known fault to its name in `why`.
+//! From an injected fault to its name in `why`.
 //!
-//! Needs root and a kernel with BTF; without them it says that it is skipped,
+//! Needs root and a kernel with BTF. Without them, the tests state that they are skipped,
 //! and why.
 
 use std::fs;
@@ -16,7 +16,7 @@ use laggard_workload::disturb::{self, Disturbance, FaultKind, Hit};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a fault's thread is called, and so what `why` is to name.
+/// Name of a fault's thread, which `why` must show.
 const CULPRIT: &str = "lag/thread";
 const LENGTH: Nanos = Nanos::from_ms(3);
 
@@ -24,52 +24,71 @@ fn laggard() -> Command {
     Command::cargo_bin("laggard").unwrap()
 }
 
-fn disturb() -> Result<Vec<Hit>, disturb::DisturbError> {
+/// Runs a real-time thread on `cpu` that loops for `length`, for 5 s.
+fn inject(cpu: u32, length: Nanos, every: Nanos) -> Result<Vec<Hit>, disturb::DisturbError> {
     let plan = Disturbance {
         kind: FaultKind::Thread,
-        length: LENGTH,
-        every: Nanos::from_ms(500),
-        cpu: Cpu(0),
+        length,
+        every,
+        cpu: Cpu(cpu),
         duration: Nanos::from_secs(5),
         victims: Vec::new(),
     };
     disturb::run(&plan, &AtomicBool::new(false))
 }
 
-#[test]
-fn a_thread_that_is_more_urgent_is_named_with_its_cpu_and_length() {
+/// Records `service` on CPU 0 in a shell, after the commands in `first`, and returns the
+/// causes of its late wakeups. `None`: this machine cannot record them.
+fn causes(service: &str, threshold: &str, first: &str) -> Option<Vec<Value>> {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
-    let fault = thread::spawn(disturb);
-    let recorded = laggard()
-        .args(["record", "--quiet", "--cpus=0", "--services=fifo:90"])
-        .args(["--duration=4s", "--threshold=1ms", "--episodes=on", "-o"])
+    let program = assert_cmd::cargo::cargo_bin("laggard");
+    let script = format!(
+        "{first}exec {} record --quiet --cpus=0 --services={service} --duration=3s \
+         --threshold={threshold} --episodes=on -o {}",
+        program.display(),
+        recording.display()
+    );
+    let recorded = Process::new("sh").args(["-c", &script]).output().unwrap();
+    // 3: too much was lost for a distribution, which these tests do not need.
+    if !matches!(recorded.status.code(), Some(0 | 3)) {
+        println!("skipped: {}", String::from_utf8_lossy(&recorded.stderr));
+        return None;
+    }
+    let output = laggard()
+        .args(["why", "--json", "--top=1000"])
         .arg(&recording)
         .output()
         .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let series = report["series"].as_array().unwrap().iter();
+    let rows = series.flat_map(|series| series["causes"].as_array().unwrap().clone());
+    Some(rows.collect())
+}
+
+/// Sums the times of those causes for which `is_counted`.
+fn time(rows: &[Value], is_counted: impl Fn(&Value) -> bool) -> u64 {
+    let rows = rows.iter().filter(|row| is_counted(row));
+    rows.map(|row| row["time_ns"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_thread_with_a_higher_priority_is_named_with_its_cpu_and_length() {
+    let fault = thread::spawn(|| inject(0, LENGTH, Nanos::from_ms(500)));
+    let rows = causes("fifo:90", "1ms", "");
     let hits = match fault.join().unwrap() {
         Ok(hits) if Path::new("/sys/kernel/btf/vmlinux").exists() => hits,
         Ok(_) => return println!("skipped: this kernel has no BTF"),
         Err(err) => return println!("skipped: {err}"),
     };
-    let said = String::from_utf8_lossy(&recorded.stderr);
-    // 3: too much was lost for a good distribution, which is not asked here.
-    assert!(matches!(recorded.status.code(), Some(0 | 3)), "{said}");
+    let Some(rows) = rows else { return };
 
-    let output = laggard()
-        .args(["why", "--json", "--top=100"])
-        .arg(&recording)
-        .output()
-        .unwrap();
-
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let found = report["causes"]
-        .as_array()
-        .unwrap()
+    let found = rows
         .iter()
         .find(|row| row["class"] == "higher_priority" && row["who"] == CULPRIT)
-        .unwrap_or_else(|| panic!("{report:#}"));
+        .unwrap_or_else(|| panic!("{rows:#?}"));
     assert_eq!(found["cpus"], serde_json::json!([0]));
+    assert_eq!(found["fix"]["kind"], "lower_priority");
     // Expiries are at most 1.5 ms apart, so one of the hits was met early.
     let longest = hits.iter().map(|hit| hit.length_ns.ns()).max().unwrap();
     let largest = found["largest_ns"].as_u64().unwrap();
@@ -95,7 +114,7 @@ fn a_recording_without_episodes_says_how_to_get_them() {
     assert!(said.contains("was recorded without episodes"), "{said}");
 }
 
-/// A normal thread that loops on CPU 0, ended with this.
+/// A SCHED_OTHER thread that loops on CPU 0 until this is dropped.
 struct Loop(Child);
 
 impl Loop {
@@ -121,29 +140,31 @@ impl Drop for Loop {
     }
 }
 
-/// A control group of the CPU controller, removed with this.
+/// A control group of the CPU controller, which is removed when this is dropped.
 struct Group {
     folder: PathBuf,
     is_version_2: bool,
 }
 
 impl Group {
-    /// `None`: this machine does not allow it.
+    /// Creates the group. `None`: this machine does not allow it.
     fn new(name: &str) -> Option<Self> {
         let version_1 = Path::new("/sys/fs/cgroup/cpu");
         let is_version_2 = !version_1.exists();
-        let root = match is_version_2 {
-            true => Path::new("/sys/fs/cgroup"),
-            false => version_1,
+        let root = if is_version_2 {
+            Path::new("/sys/fs/cgroup")
+        } else {
+            version_1
         };
         if is_version_2 {
             fs::write(root.join("cgroup.subtree_control"), "+cpu").ok()?;
         }
         let folder = root.join(format!("laggard-{name}-{}", std::process::id()));
         fs::create_dir(&folder).ok()?;
-        let file = match is_version_2 {
-            true => "cpu.weight",
-            false => "cpu.shares",
+        let file = if is_version_2 {
+            "cpu.weight"
+        } else {
+            "cpu.shares"
         };
         let group = Self {
             folder,
@@ -152,7 +173,7 @@ impl Group {
         group.folder.join(file).exists().then_some(group)
     }
 
-    /// 20 of each 100 ms, or no limit.
+    /// Sets a quota of 20 ms per 100 ms, or none.
     fn limit(&self, is_limited: bool) {
         let (file, value) = match (self.is_version_2, is_limited) {
             (true, true) => ("cpu.max", "20000 100000"),
@@ -163,16 +184,17 @@ impl Group {
         fs::write(self.folder.join(file), value).unwrap();
     }
 
-    /// The largest weight.
+    /// Sets the largest weight.
     fn outweigh(&self) {
-        let (file, value) = match self.is_version_2 {
-            true => ("cpu.weight", "10000"),
-            false => ("cpu.shares", "262144"),
+        let (file, value) = if self.is_version_2 {
+            ("cpu.weight", "10000")
+        } else {
+            ("cpu.shares", "262144")
         };
         fs::write(self.folder.join(file), value).unwrap();
     }
 
-    /// A command by which a shell enters it.
+    /// Returns a command with which a shell enters it.
     fn enter(&self) -> String {
         let file = self.folder.join("cgroup.procs");
         format!("echo $$ >{} || exit 9; ", file.display())
@@ -181,7 +203,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What was in it may still end.
+        // Its processes may still be ending.
         for _ in 0..100 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -193,76 +215,28 @@ impl Drop for Group {
 
 /// Time that causes of these classes took from a service on CPU 0 in 3 s, ns. `in_group`
 /// runs laggard, and a loop with `burns`, in a control group. `None`: this machine cannot
-/// explain what is late.
+/// explain late wakeups.
 fn taken(service: &str, classes: &[&str], in_group: Option<&Group>, burns: bool) -> Option<u64> {
-    let dir = TempDir::new().unwrap();
-    let recording = dir.path().join("r.laggard");
-    let program = assert_cmd::cargo::cargo_bin("laggard");
     let enter = in_group.map_or_else(String::new, Group::enter);
-    let burn = match burns {
-        true => "timeout 4 sh -c 'while :; do :; done' & ",
-        false => "",
+    let burn = if burns {
+        "timeout 4 sh -c 'while :; do :; done' & "
+    } else {
+        ""
     };
-    let script = format!(
-        "{enter}{burn}exec {} record --quiet --cpus=0 --services={service} --duration=3s \
-         --threshold=5ms --episodes=on -o {}",
-        program.display(),
-        recording.display()
-    );
-    let recorded = Process::new("sh").args(["-c", &script]).output().unwrap();
-    let said = String::from_utf8_lossy(&recorded.stderr);
-    if !matches!(recorded.status.code(), Some(0 | 3)) {
-        println!("skipped: {said}");
-        return None;
-    }
-    let why = laggard()
-        .args(["why", "--json", "--top=1000"])
-        .arg(&recording)
-        .output()
-        .unwrap();
-    let report: Value = serde_json::from_slice(&why.stdout).unwrap();
-    let rows = report["causes"].as_array().unwrap().iter();
-    let rows = rows.filter(|row| classes.iter().any(|class| row["class"] == *class));
-    Some(rows.map(|row| row["total_ns"].as_u64().unwrap()).sum())
+    let rows = causes(service, "5ms", &format!("{enter}{burn}"))?;
+    Some(time(&rows, |row| {
+        classes.iter().any(|class| row["class"] == *class)
+    }))
 }
 
 /// The table of remedies (`model/src/remedy.rs`) has this test and those below by name.
 #[test]
 fn moving_the_thread_removes_its_delay() {
     let hit = |cpu| {
-        let plan = Disturbance {
-            kind: FaultKind::Thread,
-            length: Nanos::from_ms(20),
-            every: Nanos::from_ms(200),
-            cpu: Cpu(cpu),
-            duration: Nanos::from_secs(5),
-            victims: Vec::new(),
-        };
-        let fault = thread::spawn(move || disturb::run(&plan, &AtomicBool::new(false)));
-        let dir = TempDir::new().unwrap();
-        let recording = dir.path().join("r.laggard");
-        let recorded = laggard()
-            .args(["record", "--quiet", "--cpus=0", "--services=fifo:90"])
-            .args(["--duration=3s", "--threshold=5ms", "--episodes=on", "-o"])
-            .arg(&recording)
-            .output()
-            .unwrap();
-        let is_hit = fault.join().unwrap().is_ok();
-        if !is_hit || !matches!(recorded.status.code(), Some(0 | 3)) {
-            return None;
-        }
-        let why = laggard()
-            .args(["why", "--json", "--top=1000"])
-            .arg(&recording)
-            .output()
-            .unwrap();
-        let report: Value = serde_json::from_slice(&why.stdout).unwrap();
-        let rows = report["causes"].as_array().unwrap().iter();
-        let rows = rows.filter(|row| row["who"] == CULPRIT);
-        Some(
-            rows.map(|row| row["total_ns"].as_u64().unwrap())
-                .sum::<u64>(),
-        )
+        let fault = thread::spawn(move || inject(cpu, Nanos::from_ms(20), Nanos::from_ms(200)));
+        let rows = causes("fifo:90", "5ms", "");
+        fault.join().unwrap().ok()?;
+        Some(time(&rows?, |row| row["who"] == CULPRIT))
     };
     let Some((before, after)) = hit(0).zip(hit(1)) else {
         return println!(

@@ -1,8 +1,7 @@
-//! Who made activations late, as the page draws it.
+//! Causes of late wakeups, as the page shows them.
 
 use std::collections::{BTreeMap, HashMap};
 
-use laggard_answer::overview::Late;
 use laggard_answer::why::{Explained, ExplainedEpisode, Part, WhyReport, frames, layers};
 use laggard_model::name::{self, line_name};
 use laggard_model::{CauseClass, Cpu, Nanos, Route, Service, Stage, Symbols};
@@ -10,10 +9,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::flame::{Flame, FlameNode};
+use crate::doc::Document;
 use crate::phrase::cause;
-use crate::phrase::overview as phrase;
+use crate::phrase::why as phrase;
+use crate::why::{layer, series_document};
 
-/// Causes and episodes that `laggard why` lists unless asked otherwise.
+/// Number of causes and episodes of a series.
 const TOP: usize = 20;
 /// Episodes of each service that the page has a timeline of.
 const DRAWN: usize = 10;
@@ -24,33 +25,27 @@ const MOST_SLICES: usize = 250;
 const MOST_SAMPLES: usize = 100;
 const MOST_FRAMES: usize = 24;
 
-/// What the page draws of a recording's episodes.
+/// Late wakeups of a recording, as the page shows them.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CausesView {
-    /// What `laggard why --json` says.
+    /// The report. Its documents are [`Self::series`].
+    #[serde(skip)]
+    #[schemars(skip)]
     pub why: WhyReport,
-    /// The same of the service that the first screen speaks of; absent where it
-    /// speaks of all.
-    pub foremost: Option<ForemostWhy>,
-    /// Every class that occurs, in plain words; that with most time first.
+    /// Causes of each series with late wakeups, the most urgent thread first.
+    pub series: Vec<Document>,
+    /// Gaps of the whole recording.
+    pub gaps: Vec<String>,
+    /// Every class that occurs, the one with most time first.
     pub classes: Vec<ClassView>,
-    /// Where the time of all episodes went.
+    /// Time of all episodes per class, culprit and function.
     pub flame: FlameNode,
     /// Texts that the episodes name by number.
     pub texts: Vec<String>,
     /// The latest episodes of each service, the latest of all first.
     pub episodes: Vec<EpisodeView>,
-    /// How many more there are.
+    /// Number of other episodes.
     pub left_out: usize,
-}
-
-/// Who made one service late.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct ForemostWhy {
-    /// What is told, as the first screen begins to tell it.
-    pub head: String,
-    /// What `laggard why --service --json` says.
-    pub why: WhyReport,
 }
 
 /// A class of causes.
@@ -118,12 +113,15 @@ pub struct SampleView {
     pub frames: Vec<usize>,
 }
 
-/// What the page draws of late activations.
-pub(super) fn causes(
-    late: &Explained<'_>,
-    foremost: Option<&Late>,
-    threshold: Option<(Nanos, Nanos)>,
-) -> CausesView {
+impl CausesView {
+    /// Describes the report again, after gains were added to it.
+    pub fn describe(&mut self) {
+        self.series = self.why.series.iter().map(series_document).collect();
+    }
+}
+
+/// Returns the late wakeups for the page.
+pub(super) fn causes(late: &Explained<'_>) -> CausesView {
     let symbols = late.symbols();
     let mut totals: BTreeMap<CauseClass, Nanos> = BTreeMap::new();
     let mut flame = Flame::default();
@@ -147,15 +145,12 @@ pub(super) fn causes(
             total_ns,
         })
         .collect();
-    classes.sort_by_key(|one| std::cmp::Reverse(one.total_ns));
+    classes.sort_by_key(|class| std::cmp::Reverse(class.total_ns));
+    let why = late.why(TOP);
     CausesView {
-        why: late.report(TOP),
-        foremost: foremost.and_then(|told| {
-            Some(ForemostWhy {
-                head: phrase::late(told, threshold),
-                why: late.only(Some(told.service?)).by(told.route?).report(TOP),
-            })
-        }),
+        series: why.series.iter().map(series_document).collect(),
+        gaps: phrase::gaps(&why),
+        why,
         classes,
         flame: flame.into_node(),
         texts: texts.all,
@@ -261,8 +256,8 @@ fn slices(parts: &[Part], symbols: &Symbols, texts: &mut Texts) -> Vec<SliceView
                 .map(|who| texts.number(who)),
             layers: run.part.map_or_else(Vec::new, |part| {
                 layers(&part.slice.context, symbols)
-                    .into_iter()
-                    .map(|layer| texts.number(layer))
+                    .iter()
+                    .map(|shown| texts.number(layer(shown)))
                     .collect()
             }),
         })

@@ -15,11 +15,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::{CausesView, causes};
-use super::handlers::{HandlersView, handlers};
 use crate::advice::{Advice, advice};
 use crate::doc::{Detail, Document};
 use crate::overview::document;
 use crate::phrase::show as phrase;
+use crate::why::handlers;
+
+/// Number of handlers in each table of the page.
+const MAX_HANDLERS: usize = 20;
 
 /// What the page draws of one recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -53,10 +56,10 @@ pub struct Charts {
     pub by_cpu_histograms: Vec<HistogramView>,
     /// Latency over time, by service.
     pub courses: Vec<CourseView>,
-    /// Who made activations late, where the recording has episodes.
+    /// Causes of late wakeups. Absent: the recording has no episodes.
     pub causes: Option<CausesView>,
-    /// What the kernel ran beside threads, where the recording counted that.
-    pub handlers: Option<HandlersView>,
+    /// Handlers that the kernel ran outside threads. Absent: they were not counted.
+    pub handlers: Option<Document>,
 }
 
 /// A service that is reached by one way.
@@ -89,7 +92,8 @@ pub fn charts(
     late: Option<&Explained<'_>>,
     overview: &Overview,
 ) -> Charts {
-    let causes = late.map(|late| causes(late, overview.late.as_ref(), overview.threshold_ns));
+    let causes = late.map(causes);
+    let first_late = causes.as_ref().and_then(|causes| causes.why.series.first());
     let name = |(service, route)| line_name(service, route);
     let losses = named_losses(&report.losses).map(|(words, times)| LossView {
         words: words.into(),
@@ -98,7 +102,7 @@ pub fn charts(
     Charts {
         summary: document(overview, Detail::Full),
         contexts: report.contexts.iter().flat_map(phrase::contexts).collect(),
-        advice: advice(report, causes.as_ref().map(|causes| &causes.why)),
+        advice: advice(report, first_late),
         measured_with: phrase::measured_with(report),
         beginning: phrase::start(report),
         ending: phrase::end(report),
@@ -111,7 +115,7 @@ pub fn charts(
         by_cpu_histograms: by_cpu.histograms,
         courses,
         causes,
-        handlers: late.and_then(|late| Some(handlers(&why::handlers(late.late)?))),
+        handlers: late.and_then(|late| Some(handlers(&why::handlers(late.late)?, MAX_HANDLERS))),
     }
 }
 

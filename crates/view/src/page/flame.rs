@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use laggard_answer::why::{Part, stacks};
+use laggard_answer::why::{FrameKind, Part, stacks};
 use laggard_model::{Episode, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::phrase::cause;
 
 /// A node with less of the whole than one in so many is drawn with its like:
 /// less than a pixel wide.
@@ -35,7 +37,11 @@ impl Flame {
     /// Adds the parts of an episode.
     pub(super) fn add(&mut self, parts: &[Part], episode: &Episode, symbols: &Symbols) {
         for (stack, time) in stacks(episode, parts, symbols) {
-            self.grow(time, stack.into_iter().map(|frame| frame.name));
+            let names = stack.into_iter().map(|frame| match frame.level {
+                FrameKind::Class(class) => cause::class(class).to_owned(),
+                FrameKind::Who | FrameKind::User | FrameKind::Kernel => frame.name,
+            });
+            self.grow(time, names);
         }
     }
 

@@ -6,7 +6,6 @@
 mod causes;
 mod charts;
 mod flame;
-mod handlers;
 
 use laggard_answer::Report;
 use laggard_answer::forecast::ForecastReport;
@@ -19,10 +18,9 @@ use crate::doc::{Detail, Document, code};
 use crate::qos;
 use crate::text::ForecastTold;
 
-pub use causes::{CausesView, ClassView, EpisodeView, ForemostWhy, SampleView, SliceView};
+pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
 pub use charts::{Charts, LineView, LossView, charts};
 pub use flame::FlameNode;
-pub use handlers::{HandlerView, HandlersTable, HandlersView};
 
 /// The built page. It is in the repository, because to build it takes Node and the
 /// program does not.

@@ -1,9 +1,11 @@
 //! Names of causes of late wakeups, and fixes against them.
 
 use laggard_answer::remedy::Fix;
-use laggard_model::CauseClass;
+use laggard_answer::why::{CauseShare, LateWakeups};
+use laggard_model::{Because, CauseClass, Cpu, CpuList};
 
-use crate::doc::code;
+use super::why::{at_least, rhythm};
+use crate::doc::{Cell, code};
 
 /// File that sets the quota of a control group, if the recording does not state it.
 const QUOTA_FILES: &str = "`cpu.max`, or `cpu.cfs_quota_us` (cgroup v1)";
@@ -65,6 +67,44 @@ pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) 
     } else {
         format!("{name}, because {threads} kept the CPU")
     }
+}
+
+/// Names a cause with its CPUs, and with its period if it has one.
+pub(crate) fn share(share: &CauseShare) -> String {
+    let rhythm = share.rhythm.as_ref().map(rhythm);
+    let rhythm = rhythm.map_or_else(String::new, |rhythm| format!(", {rhythm}"));
+    format!("{}{rhythm}", on_cpus(share))
+}
+
+/// States the share of a cause and the maximum without it.
+pub(crate) fn sentence(row: &CauseShare, late: &LateWakeups) -> String {
+    format!(
+        "{}: {} of the latency, in {} of {} late wakeups, max {}. The max without it would be {}.",
+        share(row),
+        Cell::Share(row.share),
+        Cell::Count(row.wakeups),
+        Cell::Count(late.wakeups),
+        at_least(row.is_at_least, row.largest_ns),
+        at_least(row.largest_without_is_at_least, row.largest_without_ns)
+    )
+}
+
+/// Names a cause with its CPUs.
+pub(crate) fn on_cpus(share: &CauseShare) -> String {
+    let name = name(share.class, share.who.as_deref(), &share.contenders);
+    // The culprit ran on another CPU than the late thread.
+    let of = if share.because == Some(Because::Elsewhere) {
+        "wakeups of CPU"
+    } else {
+        "CPU"
+    };
+    format!("{name} ({of} {})", cpus(&share.cpus))
+}
+
+/// Writes CPUs as ranges, such as `0-63, 66`.
+pub(crate) fn cpus(cpus: &[Cpu]) -> String {
+    let cpus: CpuList = cpus.iter().copied().collect();
+    cpus.to_string().replace(',', ", ")
 }
 
 /// Describes a fix without its price.
@@ -233,4 +273,31 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
         ),
     };
     (action.to_owned(), price)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_cpus_are_ranges() {
+        let many: Vec<Cpu> = (0..64).chain([66]).map(Cpu).collect();
+
+        assert_eq!(cpus(&many), "0-63, 66");
+        assert_eq!(cpus(&[Cpu(1)]), "1");
+    }
+
+    #[test]
+    fn contenders_are_named_with_their_part() {
+        let contenders = ["planner".to_owned(), "other".into()];
+
+        assert_eq!(
+            name(CauseClass::FairServer, None, &contenders),
+            "fair server, because `planner`, `other` kept the CPU"
+        );
+        assert_eq!(
+            name(CauseClass::HigherPriority, Some("hog"), &[]),
+            "preempted by hog"
+        );
+    }
 }

@@ -11,6 +11,7 @@ pub(crate) mod qos;
 pub(crate) mod rehearsal;
 pub(crate) mod rtos;
 pub(crate) mod show;
+pub(crate) mod why;
 
 use laggard_model::{Caveat, CompetingThread, Host, Nanos};
 
@@ -56,6 +57,13 @@ fn competitors(threads: &[CompetingThread]) -> String {
         code(&first.name),
         Cell::Time(ran)
     )
+}
+
+/// Starts a sentence with a capital letter.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }
 
 /// Writes a time, or `-` if it is not known.

@@ -5,7 +5,7 @@ use laggard_answer::overview::{
 };
 use laggard_answer::qos::Fitness;
 use laggard_answer::show::Waiting;
-use laggard_answer::why::{CauseRow, RhythmRow};
+use laggard_answer::why::{CauseShare, RhythmRow};
 use laggard_model::name::series_words;
 use laggard_model::text::{listed, rough_time, span};
 use laggard_model::{Backend, CauseClass, Host, Nanos, State};
@@ -109,7 +109,7 @@ pub(crate) fn above((min, max): (Nanos, Nanos)) -> String {
 }
 
 /// Names a cause, with its period if it has one.
-pub(crate) fn cause(row: &CauseRow) -> String {
+pub(crate) fn cause(row: &CauseShare) -> String {
     let name = cause::name(row.class, row.who.as_deref(), &row.contenders);
     let rhythm = row.rhythm.as_ref().map_or_else(String::new, |rhythm| {
         format!(", every {}{}", Cell::Time(rhythm.period_ns), spell(rhythm))

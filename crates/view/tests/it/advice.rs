@@ -2,7 +2,7 @@
 //! cannot do, is not advised.
 
 use laggard_answer::show::RecordingReport;
-use laggard_answer::why::{CauseRow, WhyReport};
+use laggard_answer::why::{CauseShare, LateWakeups};
 use laggard_made::{Made, line};
 use laggard_model::{
     Because, CauseClass, Caveat, CaveatKind, GroupQuota, Line, Nanos, ProgramCost, Service,
@@ -13,8 +13,8 @@ use laggard_view::advice::advice;
 const FIFO: Service = Service::Fifo(90);
 const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];
 
-fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
-    CauseRow {
+fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseShare {
+    CauseShare {
         class,
         who: who.map(Into::into),
         contenders: Vec::new(),
@@ -27,7 +27,7 @@ fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
         first_in: 2,
         per_hour: 1.0,
         wakeups: 3,
-        total_ns: Nanos::from_ms(9),
+        time_ns: Nanos::from_ms(9),
         share,
         largest_ns: Nanos::from_ms(4),
         largest_episode: 17,
@@ -35,32 +35,28 @@ fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseRow {
         largest_without_ns: Nanos::from_us(80),
         largest_without_is_at_least: false,
         rhythm: None,
-        worth: Vec::new(),
+        fix: None,
+        gains: Vec::new(),
     }
 }
 
-fn why(causes: Vec<CauseRow>) -> WhyReport {
-    WhyReport {
-        schema: 1,
-        path: String::new(),
-        duration_ns: Nanos::from_secs(1),
+fn why(causes: Vec<CauseShare>) -> LateWakeups {
+    LateWakeups {
         service: None,
+        route: None,
         episodes: 3,
         wakeups: 3,
         untraced: None,
-        surplus: 0,
-        overwritten: 0,
-        unseen_switches: None,
         total_ns: Nanos::from_ms(20),
         largest_ns: Nanos::from_ms(9),
         largest_is_at_least: false,
+        measured_max_ns: None,
         causes,
         more_causes: 0,
+        first_fix: None,
         thresholds: Vec::new(),
         largest: Vec::new(),
-        sentences: Vec::new(),
-        reservations: Vec::new(),
-        shortfalls: Vec::new(),
+        remarks: Vec::new(),
     }
 }
 
@@ -69,7 +65,7 @@ fn remedy(class: CauseClass, who: Option<&str>, edit: impl Fn(&mut RecordingRepo
     advised(row(class, who, 0.9), edit)
 }
 
-fn advised(row: CauseRow, edit: impl Fn(&mut RecordingReport)) -> String {
+fn advised(row: CauseShare, edit: impl Fn(&mut RecordingReport)) -> String {
     let mut report = Made::new(&LINES)
         .served(0, 40_000, &[(Stage::User, 8_000)])
         .served(1, 40_000, &[(Stage::User, 8_000)])
@@ -77,7 +73,9 @@ fn advised(row: CauseRow, edit: impl Fn(&mut RecordingReport)) -> String {
     edit(&mut report);
     let why = why(vec![row]);
     let all = advice(&report, Some(&why));
-    let of_cause = all.into_iter().find(|one| one.why.contains("3 episodes"));
+    let of_cause = all
+        .into_iter()
+        .find(|one| one.why.contains("3 late wakeups"));
     of_cause.map(|one| one.what).unwrap_or_default()
 }
 
@@ -223,7 +221,7 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
 #[test]
 fn quota_remedy_names_group_and_file() {
     let quota = |file: &str| {
-        let row = CauseRow {
+        let row = CauseShare {
             quota: Some(GroupQuota {
                 group: "/a/b".into(),
                 file: file.into(),
@@ -260,7 +258,7 @@ fn remedies_without_a_test_are_labelled() {
 #[test]
 fn an_interrupt_is_moved_by_its_number_and_not_by_what_its_device_is_called() {
     let moved = |irq| {
-        let row = CauseRow {
+        let row = CauseShare {
             irq,
             ..row(CauseClass::Interrupt, Some("irq 36 (virtio1)"), 0.9)
         };
@@ -274,7 +272,7 @@ fn an_interrupt_is_moved_by_its_number_and_not_by_what_its_device_is_called() {
 #[test]
 fn a_timer_that_another_cpu_had_is_looked_for_there_whatever_it_is_called() {
     let looked_for = |because| {
-        let row = CauseRow {
+        let row = CauseShare {
             because,
             ..row(CauseClass::Unexplained, Some("anything"), 0.9)
         };

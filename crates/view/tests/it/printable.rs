@@ -15,7 +15,7 @@ use laggard_view::doc::{Detail, terminal};
 use laggard_view::picture::{Picture, Style, svg};
 use laggard_view::show::{document, side_by_side};
 use laggard_view::text::Look;
-use laggard_view::{flame, markdown, perfetto, text};
+use laggard_view::{flame, markdown, perfetto, why};
 use proptest::prelude::*;
 
 const STYLE: Style = Style {
@@ -169,13 +169,17 @@ proptest! {
             shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, &name, &name)],
         };
         let explained = Explained::new(&late, None);
-        for view in [
-            text::why(&explained.report(3), false, Look::default()),
-            text::why(&explained.report(3), true, Look::default()),
-            text::episode(&explained.episodes[0], explained.symbols(), Look::default()),
-            text::handlers(&handlers(&late).unwrap(), 8, Look::default()),
-            text::table4(&late.episodes, explained.symbols(), Look::default()),
+        let symbols = explained.symbols();
+        let report = explained.why(3);
+        let start = late.manifest.clock.start_ns;
+        for shown in [
+            why::document(&report, Detail::Short),
+            why::document(&report, Detail::Full),
+            why::episode(&explained.episodes[0], symbols, start, Detail::Full),
+            why::handlers(&handlers(&late).unwrap(), 8),
+            why::samples(&late.episodes, symbols),
         ] {
+            let view = terminal(&shown, Look::default()).plain();
             prop_assert!(is_clean(&view), "{view:?}");
         }
         let drawn = flame(&explained).unwrap();

@@ -9,8 +9,8 @@ use laggard_model::{
     ProgramCost, Route, Service, Stage, Symbol, TaskCount,
 };
 use laggard_view::doc::{Detail, terminal};
-use laggard_view::show;
 use laggard_view::text::{self, Look};
+use laggard_view::{show, why};
 use unicode_width::UnicodeWidthStr as _;
 
 /// From the narrowest that is kept to, to the widest that is used.
@@ -195,17 +195,24 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
         shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, NAME, "words")],
     };
     let explained = Explained::new(&all, None);
-    let report = explained.report(20);
+    let report = explained.why(20);
+    let symbols = explained.symbols();
+    let start = all.manifest.clock.start_ns;
+    let counted = handlers(&all).unwrap();
+    let documents = [
+        ("why", why::document(&report, Detail::Short)),
+        ("--all", why::document(&report, Detail::Full)),
+        (
+            "--episode",
+            why::episode(&explained.episodes[0], symbols, start, Detail::Full),
+        ),
+        ("--handlers", why::handlers(&counted, 8)),
+        ("--table4", why::samples(&all.episodes, symbols)),
+    ];
     for look in looks() {
-        for in_full in [false, true] {
-            assert_fits("why", &text::why(&report, in_full, look), look);
+        for (name, document) in &documents {
+            assert_fits(name, &terminal(document, look).plain(), look);
         }
-        let episode = text::episode(&explained.episodes[0], explained.symbols(), look);
-        assert_fits("--episode", &episode, look);
-        let counted = handlers(&all).unwrap();
-        assert_fits("--handlers", &text::handlers(&counted, 8, look), look);
-        let table = text::table4(&all.episodes, explained.symbols(), look);
-        assert_fits("--table4", &table, look);
     }
 }
 

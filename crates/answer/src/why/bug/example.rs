@@ -1,4 +1,4 @@
-//! Episodes of one cause, with the timeline of each.
+//! Timelines of episodes of one cause.
 
 use std::cmp::Reverse;
 
@@ -6,44 +6,44 @@ use laggard_model::{CauseClass, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::super::{EpisodeRow, Explained, ExplainedEpisode, Part, episode_row, layers};
+use super::super::{EpisodeRow, Explained, ExplainedEpisode, Layer, Part, layers};
 use super::{Its, is_part_of, overlap};
 
-/// Episodes that are told.
-const EXAMPLES: usize = 3;
-/// Parts of a timeline: of more, the shortest are put together.
-const MOMENTS: usize = 20;
+/// Number of examples.
+const MAX_EXAMPLES: usize = 3;
+/// Number of parts of a timeline. The shortest of more parts are merged.
+const MAX_MOMENTS: usize = 20;
 
-/// An episode in which the cause took time.
+/// Episode in which the cause took time.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Example {
-    /// The episode, as `why --json` has it.
+    /// The episode.
     pub episode: EpisodeRow,
-    /// How much of it the cause took.
+    /// Time that the cause took in it.
     pub of_it_ns: Nanos,
-    /// What went on from the expiry to the service, without a gap.
+    /// Activity from the expiry until the thread ran, without gaps.
     pub timeline: Vec<Moment>,
 }
 
-/// A part of a timeline.
+/// Part of a timeline.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Moment {
-    /// When it began, after the expiry.
+    /// Start, since the expiry.
     pub after_ns: Nanos,
-    /// How long it took.
+    /// Length.
     pub ns: Nanos,
-    /// Why it counts; absent: several short parts together.
+    /// Class of the cause. Absent: several short parts together.
     pub class: Option<CauseClass>,
-    /// How many parts it is.
+    /// Number of parts.
     pub parts: usize,
-    /// Whether it is this cause.
+    /// Whether it is the reported cause.
     pub is_it: bool,
-    /// The thread and what it was in the midst of, from the outside in; empty for
-    /// several short parts together.
-    pub context: Vec<String>,
+    /// The thread and its interruptions, from the outside in. Empty for several short parts
+    /// together.
+    pub context: Vec<Layer>,
 }
 
-/// The episodes in which the cause took most, each of another event.
+/// Returns the episodes in which the cause took most, each of a different event.
 pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> {
     let mut all: Vec<&(&ExplainedEpisode<'_>, Nanos)> = its.episodes.iter().collect();
     all.sort_by_key(|(one, time)| (Reverse(*time), one.episode.number));
@@ -51,7 +51,7 @@ pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> 
     for one in all {
         let is_new =
             |other: &&(&ExplainedEpisode<'_>, Nanos)| !overlap(one.0.episode, other.0.episode);
-        if chosen.len() < EXAMPLES && chosen.iter().all(is_new) {
+        if chosen.len() < MAX_EXAMPLES && chosen.iter().all(is_new) {
             chosen.push(one);
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> 
     let of = |(one, time): &(&ExplainedEpisode<'_>, Nanos)| {
         let is_it = |part: &Part| is_part_of(its.row, part, symbols);
         Example {
-            episode: episode_row(one, &late.late.manifest, symbols),
+            episode: EpisodeRow::new(one, &late.late.manifest, symbols),
             of_it_ns: *time,
             timeline: timeline(&one.merged(), one.episode.expiry_ns, is_it, symbols),
         }
@@ -67,7 +67,7 @@ pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> 
     chosen.into_iter().map(of).collect()
 }
 
-/// The longest parts each by itself, what lies between them together.
+/// Returns the longest parts separately, and merges the parts between them.
 fn timeline(
     parts: &[Part],
     expiry: Nanos,
@@ -77,7 +77,7 @@ fn timeline(
     let mut by_length: Vec<usize> = (0..parts.len()).collect();
     by_length.sort_by_key(|&at| (Reverse(parts[at].time()), at));
     let mut is_told = vec![false; parts.len()];
-    for at in by_length.into_iter().take(MOMENTS) {
+    for at in by_length.into_iter().take(MAX_MOMENTS) {
         is_told[at] = true;
     }
     let mut moments: Vec<Moment> = Vec::new();
@@ -103,17 +103,6 @@ fn timeline(
         });
     }
     moments
-}
-
-impl Moment {
-    /// Why it counts, in words.
-    pub fn words(&self) -> String {
-        match self.class {
-            Some(class) => class.to_string(),
-            None if self.parts == 1 => "1 shorter part".into(),
-            None => format!("{} shorter parts", self.parts),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -146,9 +135,9 @@ mod tests {
 
         let sum = told.iter().fold(Nanos::ZERO, |sum, one| sum + one.ns);
         assert_eq!(sum, at);
-        assert!(told.len() <= 2 * MOMENTS + 1, "{}", told.len());
+        assert!(told.len() <= 2 * MAX_MOMENTS + 1, "{}", told.len());
         assert_eq!(told.iter().map(|one| one.parts).sum::<usize>(), 1_000);
-        assert_eq!(told.iter().filter(|one| one.is_it).count(), MOMENTS);
+        assert_eq!(told.iter().filter(|one| one.is_it).count(), MAX_MOMENTS);
         let mut next = Nanos::ZERO;
         for one in &told {
             assert_eq!(one.after_ns, next);

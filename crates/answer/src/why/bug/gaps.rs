@@ -1,111 +1,120 @@
-//! What a report of one cause cannot tell.
+//! Gaps of a report of one cause.
 
-use laggard_model::text::count;
-use laggard_model::{Backend, CauseClass, Evidence, Sampler};
+use laggard_model::{Backend, CauseClass, Caveat, Evidence, Sampler};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::super::{Explained, WhyReport};
+use super::super::{Explained, LateWakeups};
 use super::Its;
 
-/// What was not seen of this cause, in plain words.
-pub(super) fn not_seen(late: &Explained<'_>, its: &Its<'_, '_>, all: &WhyReport) -> Vec<String> {
-    let manifest = &late.late.manifest;
+/// Gap of a report of one cause.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Gap {
+    /// A script was played: the figures are of no machine.
+    Script,
+    /// No call chains were sampled.
+    NotSampled,
+    /// Samples do not show the cause in each of its episodes.
+    Samples {
+        /// Number of its episodes without a sample of it.
+        missing: usize,
+        /// Number of its episodes.
+        episodes: usize,
+        /// Whether a timer took the samples, which cannot interrupt code with interrupts
+        /// disabled.
+        by_timer: bool,
+    },
+    /// Steal time was not traced, so that part of the times can be steal time.
+    Steal,
+    /// System management interrupts were not counted, so that part of the times can be
+    /// theirs.
+    Firmware,
+    /// Late wakeups of any cause were not kept with trace data.
+    NotKept {
+        /// Their number.
+        wakeups: u64,
+    },
+    /// Trace data was overwritten.
+    Overwritten {
+        /// Number of episodes of all series.
+        episodes: u64,
+    },
+    /// Context switches were not seen.
+    Switches {
+        /// Their number, at least.
+        switches: u64,
+    },
+    /// Lost samples may have been late.
+    LostSamples {
+        /// Their number.
+        samples: u64,
+    },
+    /// A part of the recording is missing.
+    Missing {
+        /// The part.
+        part: Caveat,
+    },
+    /// Handlers were not counted, so that it is not known how often this runs without making
+    /// a wakeup late.
+    Handlers,
+    /// Functions have names, but no lines, arguments or data.
+    NamesOnly,
+}
+
+/// Returns the gaps.
+pub(super) fn not_seen(late: &Explained<'_>, its: &Its<'_, '_>, ranking: &LateWakeups) -> Vec<Gap> {
+    let recorded = late.late;
+    let manifest = &recorded.manifest;
+    let is_virtual = manifest.host.hypervisor.is_some();
     let evidence: Vec<&Evidence> = its
         .episodes
         .iter()
-        .map(|(one, _)| &one.episode.evidence)
+        .map(|(known, _)| &known.episode.evidence)
         .collect();
-    let mut said = Vec::new();
-    if manifest.backend == Backend::Fake {
-        said.push("This is from a script: it is NOT a measurement.".into());
+    let mut gaps = Vec::new();
+    gaps.extend((manifest.backend == Backend::Fake).then_some(Gap::Script));
+    gaps.extend(samples(its, &evidence));
+    if is_virtual && evidence.iter().any(|evidence| evidence.steals.is_none()) {
+        gaps.push(Gap::Steal);
     }
-    said.extend(code(its, &evidence));
-    if manifest.host.hypervisor.is_some() && evidence.iter().any(|one| one.steals.is_none()) {
-        said.push(
-            "When the hypervisor took the CPU away was not seen to the nanosecond, so that part \
-             of these times can be its."
-                .into(),
-        );
+    if !is_virtual && evidence.iter().any(|evidence| evidence.smis.is_none()) {
+        gaps.push(Gap::Firmware);
     }
-    if manifest.host.hypervisor.is_none() && evidence.iter().any(|one| one.smis.is_none()) {
-        said.push(
-            "System management interrupts were not counted, so that part of these times can be \
-             the firmware's."
-                .into(),
-        );
+    let surplus = ranking.surplus().unwrap_or(recorded.notes.surplus);
+    gaps.extend((surplus > 0).then_some(Gap::NotKept { wakeups: surplus }));
+    let overwritten = recorded.notes.overwritten;
+    gaps.extend((overwritten > 0).then_some(Gap::Overwritten {
+        episodes: overwritten,
+    }));
+    if let Some(switches @ 1..) = recorded.notes.unseen_switches {
+        gaps.push(Gap::Switches { switches });
     }
-    if all.surplus > 0 {
-        said.push(format!(
-            "{} more late activations, of any cause, were not kept with who caused them.",
-            count(all.surplus)
-        ));
-    }
-    if all.overwritten > 0 {
-        let episodes = match all.overwritten {
-            1 => "1 episode".to_owned(),
-            many => format!("{} episodes", count(many)),
-        };
-        said.push(format!("Of {episodes}, evidence had been overwritten."));
-    }
-    if let Some(unseen @ 1..) = all.unseen_switches {
-        let switches = match unseen {
-            1 => "1 switch of threads was".to_owned(),
-            many => format!("{} switches of threads were", count(many)),
-        };
-        said.push(format!(
-            "{switches} not seen, at least, so that what ran between is not known."
-        ));
-    }
-    let lost = manifest.losses.activations();
-    if lost > 0 {
-        said.push(format!(
-            "{} activations were lost, which may have been late.",
-            count(lost)
-        ));
-    }
-    said.extend(
-        late.late
-            .shortfalls
-            .iter()
-            .map(|one| format!("{}.", one.what)),
-    );
-    if late.late.notes.handlers.is_none() {
-        said.push(
-            "What did not make an activation late was not looked at: how often this runs in all \
-             is not known from here."
-                .into(),
-        );
-    }
-    said.push("Functions have names here, but no lines, arguments or data.".into());
-    said
+    let samples = manifest.losses.activations();
+    gaps.extend((samples > 0).then_some(Gap::LostSamples { samples }));
+    let parts = recorded.shortfalls.iter().cloned();
+    gaps.extend(parts.map(|part| Gap::Missing { part }));
+    gaps.extend(recorded.notes.handlers.is_none().then_some(Gap::Handlers));
+    gaps.push(Gap::NamesOnly);
+    gaps
 }
 
-/// What of the code was not seen.
-fn code(its: &Its<'_, '_>, evidence: &[&Evidence]) -> Option<String> {
+/// Returns the gap of the samples. No code of this machine runs during steal time.
+fn samples(its: &Its<'_, '_>, evidence: &[&Evidence]) -> Option<Gap> {
     if matches!(its.row.class, CauseClass::Stolen | CauseClass::Stall) {
-        // None of this machine's ran.
         return None;
     }
-    let (missing, of) = (its.unsampled(), its.episodes.len());
-    if evidence.iter().all(|one| one.sampler.is_none()) {
-        return Some("No call chains were sampled.".into());
+    if evidence.iter().all(|evidence| evidence.sampler.is_none()) {
+        return Some(Gap::NotSampled);
     }
-    let by_timer = |one: &&Evidence| {
-        let sampler = one.sampler.map(|(sampler, _)| sampler);
+    let by_timer = evidence.iter().any(|evidence| {
+        let sampler = evidence.sampler.map(|(sampler, _)| sampler);
         matches!(sampler, Some(Sampler::CpuClock | Sampler::Profile))
-    };
-    let how = if evidence.iter().any(by_timer) {
-        " A timer took the samples: code that has interrupts disabled is seen only as it \
-         enables them again."
-    } else {
-        ""
-    };
-    match missing {
-        0 if how.is_empty() => None,
-        0 => Some(how.trim_start().into()),
-        _ => Some(format!(
-            "No sample shows it in {} of its {} episodes.{how}",
-            count(missing as u64),
-            count(of as u64)
-        )),
-    }
+    });
+    let missing = its.unsampled();
+    (missing > 0 || by_timer).then_some(Gap::Samples {
+        missing,
+        episodes: its.episodes.len(),
+        by_timer,
+    })
 }

@@ -1,11 +1,11 @@
-//! The machine, as far as an author of kernel code needs to know it.
+//! Properties of the machine that an author of kernel code needs.
 
 use laggard_model::{Caveat, Manifest, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Options of the kernel's command line that bear on latency, and so are told.
-/// Others can name disks, users and secrets.
+/// Options of the kernel command line that affect latency. Others can contain names of
+/// disks, users and secrets, and are left out.
 const OPTIONS: &str = "amd_pstate clocksource cpufreq.default_governor cpuidle.governor cpuidle.off hpet \
     hugepages idle intel_idle.max_cstate intel_pstate irqaffinity isolcpus kthread_cpus managed_irq maxcpus \
     mitigations nmi_watchdog nohalt nohlt nohz nohz_full nosmt nosoftlockup nosync nowatchdog nr_cpus \
@@ -14,48 +14,48 @@ const OPTIONS: &str = "amd_pstate clocksource cpufreq.default_governor cpuidle.g
     rcutree.rcu_normal_after_boot skew_tick threadirqs transparent_hugepage tsc watchdog \
     workqueue.cpu_intensive_thresh_us workqueue.power_efficient";
 
-/// The machine on which it happened. It has no name here.
+/// Machine on which the cause was recorded, without its name.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Machine {
-    /// Kernel release; empty: not known.
+    /// Kernel release. Empty: not known.
     pub kernel: String,
     /// Kernel build.
     pub build: String,
-    /// The distribution.
+    /// Distribution.
     pub distribution: Option<String>,
     /// Machine architecture.
     pub architecture: String,
-    /// The preemption model in force.
+    /// Preemption model in force.
     pub preemption: Option<String>,
-    /// Timer ticks a second.
+    /// Timer ticks per second.
     pub hz: Option<u32>,
-    /// The processor's name for itself.
+    /// Model of the processor.
     pub processor: String,
-    /// Logical CPUs online.
+    /// Number of logical CPUs online.
     pub cpus: u32,
-    /// The hypervisor, where the machine is virtual.
+    /// The hypervisor of a virtual machine.
     pub hypervisor: Option<String>,
-    /// What of the kernel's command line bears on latency.
+    /// Options of the kernel command line that affect latency.
     pub options: Vec<String>,
-    /// How many other words it has.
+    /// Number of its other words.
     pub other_options: usize,
-    /// What about it casts doubt on the figures, or adds latency.
+    /// Warnings that affect latency or the figures.
     pub caveats: Vec<Caveat>,
 }
 
 impl Machine {
-    pub(super) fn of(manifest: &Manifest) -> Self {
+    pub(super) fn new(manifest: &Manifest) -> Self {
         let host = &manifest.host;
         let words = host.command_line.split_whitespace();
         let (options, others): (Vec<&str>, Vec<&str>) = match host.command_line.split_once(" -- ") {
-            // What follows is for the first program.
+            // The rest is for the first program.
             Some((own, rest)) => {
                 let (own, mut others): (Vec<&str>, Vec<&str>) =
-                    own.split_whitespace().partition(|word| is_told(word));
+                    own.split_whitespace().partition(|word| is_shown(word));
                 others.extend(rest.split_whitespace());
                 (own, others)
             }
-            None => words.partition(|word| is_told(word)),
+            None => words.partition(|word| is_shown(word)),
         };
         let caveats = manifest.caveats.iter();
         Self {
@@ -78,8 +78,8 @@ impl Machine {
     }
 }
 
-/// Whether this word of the command line bears on latency.
-fn is_told(word: &str) -> bool {
+/// Returns whether this word of the command line affects latency.
+fn is_shown(word: &str) -> bool {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     OPTIONS.split_whitespace().any(|one| one == name)
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_command_line_only_what_bears_on_latency_is_told() {
+    fn other_words_of_the_command_line_are_left_out() {
         let mut manifest = laggard_made::late::manifest();
         manifest.host = Host {
             command_line: "root=/dev/alice isolcpus=1 preempt=full secret -- idle=poll token=x"
@@ -99,7 +99,7 @@ mod tests {
             ..Host::default()
         };
 
-        let machine = Machine::of(&manifest);
+        let machine = Machine::new(&manifest);
 
         assert_eq!(machine.options, ["isolcpus=1", "preempt=full"]);
         assert_eq!(machine.other_options, 4);

@@ -1,5 +1,4 @@
-//! `laggard why --bug N`: one cause, for the author of the code that it is: what
-//! a report to a driver's or the kernel's developers needs, and what is not known.
+//! `laggard why --bug N`: report of one cause to the developers of a driver or the kernel.
 
 mod example;
 mod gaps;
@@ -9,172 +8,158 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use laggard_analyze::causes::samples_by_part;
-use laggard_model::name::{self, line_name};
-use laggard_model::text::Unit;
+use laggard_model::name;
 use laggard_model::{
-    Cause, CauseClass, Episode, Host, LoadLabel, Nanos, Service, StackSample, Symbols, printable,
+    Cause, CauseClass, Episode, LoadLabel, Nanos, Route, Service, StackSample, Symbols, printable,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::stacks::chain;
-use super::words::{capital, sentence};
-use super::{CauseRow, Explained, ExplainedEpisode, Part};
+use super::{BugError, CauseShare, Explained, ExplainedEpisode, Part, Series};
 pub use example::{Example, Moment};
+pub use gaps::Gap;
 pub use machine::Machine;
 
-/// The version of `why --bug --json`.
-pub const BUG_SCHEMA: u32 = 1;
-/// Call chains that are told, and functions of each.
-const CHAINS: usize = 3;
-const FRAMES: usize = 24;
+/// Version of the JSON layout of `why --bug --json`.
+pub const BUG_SCHEMA: u32 = 2;
+/// Number of call chains.
+const MAX_CHAINS: usize = 3;
+/// Number of functions of a call chain.
+const MAX_FRAMES: usize = 24;
 
-/// One cause of lateness for its author: the value that all views show.
+/// One cause of late wakeups, for the author of its code.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct BugReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The version of laggard that recorded.
+    /// Version of laggard that recorded.
     pub version: String,
-    /// The recording's name, without the folders above it.
+    /// Name of the recording, without the directories above it.
     pub recording: String,
-    /// The place of the cause in the ranking, from 1.
+    /// Position of the cause in the ranking of the series, from 1.
     pub number: usize,
-    /// Only this service's episodes were ranked.
+    /// The service whose late wakeups were ranked.
     pub service: Option<Service>,
-    /// What it is and whom it made late, in one line.
-    pub title: String,
-    /// What happened, in plain words.
-    pub sentences: Vec<String>,
-    /// The cause, as `why --json` has it.
-    pub cause: CauseRow,
-    /// In half of its episodes it took at most so long.
+    /// The route of the service.
+    pub route: Option<Route>,
+    /// The cause.
+    pub cause: CauseShare,
+    /// Reader who cannot act on this report, or not alone. Absent: the author can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addressee: Option<Addressee>,
+    /// Median time that it took in its episodes.
     pub median_ns: Nanos,
-    /// Episodes of all causes.
+    /// Number of episodes of all causes.
     pub episodes: usize,
-    /// How long was recorded.
+    /// Length of the recording.
     pub duration_ns: Nanos,
-    /// The services that it made late, by name.
-    pub made_late: Vec<String>,
-    /// Where samples showed it, the most frequent chain first.
+    /// Series that it made late.
+    pub made_late: Vec<Series>,
+    /// Call chains of samples that showed it, the most frequent first.
     pub chains: Vec<CallChain>,
-    /// Samples that showed it, with chains that are not listed.
+    /// Number of samples that showed it, with chains that are not listed.
     pub samples: usize,
-    /// In how many of its episodes no sample showed it.
+    /// Number of its episodes in which no sample showed it.
     pub unsampled: usize,
-    /// Where this happened.
+    /// The machine.
     pub machine: Machine,
-    /// What else ran, in words.
+    /// Name of the load.
     pub load: String,
-    /// Commands that record the same again, and show it. From elsewhere: escape
-    /// them before they are shown.
+    /// Commands that record the same again and show it. They contain text from the
+    /// recording: escape it before it is shown.
     pub reproduce: Vec<String>,
-    /// Episodes in which it took most, each another event.
+    /// Episodes in which it took most, each of a different event.
     pub examples: Vec<Example>,
-    /// What was not seen, in plain words.
-    pub not_seen: Vec<String>,
+    /// Gaps of the report.
+    pub not_seen: Vec<Gap>,
 }
 
-/// A call chain, and how often it was seen.
+/// Reader to whom a cause belongs if it is not a bug of its code.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Addressee {
+    /// laggard: the culprit is one of its threads.
+    Laggard,
+    /// The operator of the hypervisor.
+    Hypervisor,
+    /// The vendor of the firmware, or the operator of the hypervisor.
+    Firmware,
+    /// Nobody, unless it takes longer than elsewhere: it is part of every wakeup.
+    EveryWakeup,
+    /// The user who set the priorities.
+    Priorities,
+    /// The user who set the limit.
+    Limit,
+    /// Nobody yet: the culprit is unknown.
+    Unknown,
+}
+
+/// A call chain.
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct CallChain {
-    /// In how many samples.
+    /// Number of samples with this chain.
     pub samples: usize,
-    /// Its functions, the innermost first.
+    /// Functions, the innermost first.
     pub functions: Vec<String>,
-    /// How many more there are, outside of these.
+    /// Number of outer functions that are not listed.
     pub left_out: usize,
 }
 
-/// Why there is no such cause.
-#[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BugError {
-    /// Nothing was late.
-    #[error("`{path}` has no late activation{of}, and so no cause of any", of = of_service(*.service))]
-    NothingLate {
-        /// The recording.
-        path: String,
-        /// Only of this service.
-        service: Option<Service>,
-    },
-    /// There are fewer, or it is 0.
-    #[error(
-        "`{path}` has no cause {number}; the first is 1, the last {known} (`laggard why --all \
-         --top {known}` lists them, those with most time first)"
-    )]
-    NoSuch {
-        /// The recording.
-        path: String,
-        /// What was asked for.
-        number: usize,
-        /// How many there are.
-        known: usize,
-    },
-}
-
-fn of_service(service: Option<Service>) -> String {
-    service.map_or(String::new(), |one| format!(" of `{one}`"))
-}
-
-/// Cause `number` of the ranking, from 1.
+/// Reports cause `number` of the first series with late wakeups, from 1.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no such cause.
 pub fn bug(late: &Explained<'_>, number: usize) -> Result<BugReport, BugError> {
     let path = late.late.path.clone();
-    if late.episodes.is_empty() {
-        let service = late.service;
-        return Err(BugError::NothingLate { path, service });
-    }
-    let all = late.report(usize::MAX);
-    let row = number.checked_sub(1).and_then(|at| all.causes.get(at));
-    let cause = row.cloned().ok_or(BugError::NoSuch {
+    let Some(late) = late.foremost().filter(|late| !late.episodes.is_empty()) else {
+        return Err(BugError::NothingLate { path });
+    };
+    let late = &late;
+    let ranking = late.report(usize::MAX);
+    let cause = number.checked_sub(1).and_then(|at| ranking.causes.get(at));
+    let cause = cause.cloned().ok_or(BugError::NoSuch {
         path,
         number,
-        known: all.causes.len(),
+        known: ranking.causes.len(),
     })?;
     let manifest = &late.late.manifest;
-    let its = Its::of(late, &cause);
+    let its = Its::new(late, &cause);
     let chains = its.chains(late.symbols());
-    let made_late = its.made_late();
-    let machine = Machine::of(manifest);
-    let mut sentences = vec![sentence(&cause, all.episodes)];
-    sentences.extend(addressee(&cause).map(str::to_owned));
     Ok(BugReport {
         schema: BUG_SCHEMA,
         version: manifest.version.clone(),
-        recording: called(&late.late.path),
+        recording: file_name(&late.late.path),
         number,
         service: late.service,
-        title: title(&cause, &made_late, &machine.kernel),
-        sentences,
+        route: late.route,
+        addressee: addressee(&cause),
         median_ns: its.median(),
-        episodes: all.episodes,
-        duration_ns: all.duration_ns,
-        made_late,
-        samples: chains.iter().map(|one| one.samples).sum(),
-        chains: chains.into_iter().take(CHAINS).collect(),
+        episodes: ranking.episodes,
+        duration_ns: late.late.duration(),
+        made_late: its.made_late(),
+        samples: chains.iter().map(|chain| chain.samples).sum(),
+        chains: chains.into_iter().take(MAX_CHAINS).collect(),
         unsampled: its.unsampled(),
-        machine,
+        machine: Machine::new(manifest),
         load: LoadLabel::of(manifest.load.as_ref()).as_str().into(),
         reproduce: reproduce(late, number),
         examples: example::examples(&its, late),
-        not_seen: gaps::not_seen(late, &its, &all),
+        not_seen: gaps::not_seen(late, &its, &ranking),
         cause,
     })
 }
 
-/// The episodes of one cause, with the time that it took of each.
+/// Episodes of one cause, with its time in each.
 struct Its<'a, 'e> {
-    row: &'a CauseRow,
+    row: &'a CauseShare,
     episodes: Vec<(&'a ExplainedEpisode<'e>, Nanos)>,
-    /// The samples that show it, of each.
+    /// Samples that show it, per episode.
     sampled: Vec<Vec<&'e StackSample>>,
 }
 
 impl<'a, 'e> Its<'a, 'e> {
-    fn of(late: &'a Explained<'e>, row: &'a CauseRow) -> Self {
+    fn new(late: &'a Explained<'e>, row: &'a CauseShare) -> Self {
         let symbols = late.symbols();
         let episodes: Vec<(&ExplainedEpisode<'_>, Nanos)> = late
             .episodes
@@ -209,20 +194,22 @@ impl<'a, 'e> Its<'a, 'e> {
         times.get(middle).copied().unwrap_or_default()
     }
 
-    fn made_late(&self) -> Vec<String> {
-        let lines = self.episodes.iter().map(|(one, _)| one.line);
-        let lines: BTreeSet<_> = lines.map(|line| (line.service, line.route)).collect();
-        lines
-            .into_iter()
-            .map(|(service, route)| line_name(service, route))
-            .collect()
+    fn made_late(&self) -> Vec<Series> {
+        let lines = self.episodes.iter().map(|(known, _)| known.line);
+        let series: BTreeSet<Series> = lines
+            .map(|line| Series {
+                service: line.service,
+                route: line.route,
+            })
+            .collect();
+        series.into_iter().collect()
     }
 
     fn unsampled(&self) -> usize {
         self.sampled.iter().filter(|one| one.is_empty()).count()
     }
 
-    /// Every chain with the number of its samples, the most frequent first.
+    /// Returns the call chains with the number of their samples, the most frequent first.
     fn chains(&self, symbols: &Symbols) -> Vec<CallChain> {
         let mut counts: BTreeMap<Vec<String>, usize> = BTreeMap::new();
         for sample in self.sampled.iter().flatten() {
@@ -233,8 +220,8 @@ impl<'a, 'e> Its<'a, 'e> {
         let mut chains: Vec<CallChain> = counts
             .into_iter()
             .map(|(mut functions, samples)| {
-                let left_out = functions.len().saturating_sub(FRAMES);
-                functions.truncate(FRAMES);
+                let left_out = functions.len().saturating_sub(MAX_FRAMES);
+                functions.truncate(MAX_FRAMES);
                 CallChain {
                     samples,
                     functions,
@@ -247,77 +234,39 @@ impl<'a, 'e> Its<'a, 'e> {
     }
 }
 
-/// Whether a cause in an episode is this one of the ranking.
-fn is_of(row: &CauseRow, cause: &Cause, symbols: &Symbols) -> bool {
+/// Returns whether a cause in an episode is this cause of the ranking.
+fn is_of(row: &CauseShare, cause: &Cause, symbols: &Symbols) -> bool {
     cause.class == row.class && name::who(&cause.culprit, symbols) == row.who
 }
 
-fn is_part_of(row: &CauseRow, part: &Part, symbols: &Symbols) -> bool {
+fn is_part_of(row: &CauseShare, part: &Part, symbols: &Symbols) -> bool {
     part.class == row.class && name::who(&part.culprit, symbols) == row.who
 }
 
-/// The last part of a path.
-fn called(path: &str) -> String {
+/// Returns the last part of a path.
+fn file_name(path: &str) -> String {
     let last = Path::new(path).file_name();
     last.map_or_else(|| path.into(), |name| name.to_string_lossy().into_owned())
 }
 
-fn title(cause: &CauseRow, made_late: &[String], kernel: &str) -> String {
-    let kernel = match kernel {
-        "" => String::new(),
-        kernel => format!(" ({})", Host::system_of(kernel)),
-    };
-    let whom = match made_late {
-        [one] => one.clone(),
-        [one, rest @ ..] => format!("{one} and {} more", rest.len()),
-        [] => "activations".into(),
-    };
-    let most = Unit::Auto.write_nanos(cause.largest_ns);
-    let by = if cause.is_at_least {
-        format!("{most} or more")
-    } else {
-        format!("up to {most}")
-    };
-    format!(
-        "{} makes {whom} late by {by}{kernel}",
-        capital(&cause.on_cpus())
-    )
-}
-
-/// To whom this cannot be reported, or not alone.
-fn addressee(cause: &CauseRow) -> Option<&'static str> {
+/// Returns the reader to whom the cause belongs if it is not a bug of its code.
+fn addressee(cause: &CauseShare) -> Option<Addressee> {
     if cause.is_ours {
-        return Some(
-            "It is a thread of the laggard that recorded: not the machine's doing, and nobody \
-             else's bug.",
-        );
+        return Some(Addressee::Laggard);
     }
-    match cause.class {
-        CauseClass::Stolen => Some(
-            "No code of this machine took this time: it is for whoever runs the hypervisor below it.",
-        ),
-        CauseClass::Stall => Some(
-            "No code of this machine took this time: it is for whoever makes its firmware, or \
-             runs the hypervisor below it.",
-        ),
-        CauseClass::IdleExit | CauseClass::OwnPath | CauseClass::ContextSwitch => Some(
-            "Every activation goes this way, so that it is a bug only where it takes longer than \
-             elsewhere.",
-        ),
-        CauseClass::Equal | CauseClass::HigherPriority => Some(
-            "The scheduler did what it was told: it is a bug only where this thread should not \
-             have run then, for so long, or at its priority.",
-        ),
+    Some(match cause.class {
+        CauseClass::Stolen => Addressee::Hypervisor,
+        CauseClass::Stall => Addressee::Firmware,
+        CauseClass::IdleExit | CauseClass::OwnPath | CauseClass::ContextSwitch => {
+            Addressee::EveryWakeup
+        }
+        CauseClass::Equal | CauseClass::HigherPriority => Addressee::Priorities,
         CauseClass::Throttled
         | CauseClass::RtThrottled
         | CauseClass::FairServer
         | CauseClass::DeadlineThrottled
-        | CauseClass::GroupWeight => {
-            Some("The limit was set by somebody: it is no bug of the kernel's.")
-        }
-        CauseClass::Unexplained => {
-            Some("Who it was is not known, so that nobody can act on this report yet.")
-        }
+        | CauseClass::GroupWeight => Addressee::Limit,
+        CauseClass::Unexplained => Addressee::Unknown,
         CauseClass::InterruptsOff
         | CauseClass::Interrupt
         | CauseClass::Softirq
@@ -334,39 +283,43 @@ fn addressee(cause: &CauseRow) -> Option<&'static str> {
         | CauseClass::Blocked
         | CauseClass::Wait
         | CauseClass::Frozen
-        | CauseClass::Stopped => None,
-    }
+        | CauseClass::Stopped => return None,
+    })
 }
 
-/// The command that recorded, and the one that shows this.
+/// Returns the command that recorded, and the one that shows the cause.
 fn reproduce(late: &Explained<'_>, number: usize) -> Vec<String> {
     let manifest = &late.late.manifest;
-    let service = late.service;
-    let service = service.map_or(String::new(), |one| format!(" --service {one}"));
-    let recorded = manifest.command.split_first().map(|(_, arguments)| {
-        // Where the program lay is the user's.
+    let arguments = manifest
+        .command
+        .split_first()
+        .map(|(_, arguments)| arguments);
+    let recorded = arguments.map(|arguments| {
+        // The path of the program is private.
         let words = arguments.iter().map(|word| quoted(word));
         let words: Vec<String> = std::iter::once("laggard".into()).chain(words).collect();
         words.join(" ")
     });
-    let shown = format!(
-        "laggard why{service} --bug {number} {}",
-        quoted(&called(&late.late.path))
-    );
-    recorded.into_iter().chain([shown]).collect()
+    let mut shown = vec!["laggard".to_owned(), "why".into()];
+    if let Some(service) = late.service {
+        shown.extend(["--service".into(), service.to_string()]);
+    }
+    shown.extend(["--bug".into(), number.to_string()]);
+    shown.push(quoted(&file_name(&late.late.path)));
+    recorded.into_iter().chain([shown.join(" ")]).collect()
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+,./:%@".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.into()
     } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+        ["'", &word.replace('\'', r"'\''"), "'"].concat()
     }
 }
 
-/// Whether two episodes are of one event: on one CPU, at one time.
+/// Returns whether two episodes are of the same event: on one CPU, at the same time.
 fn overlap(one: &Episode, other: &Episode) -> bool {
     one.cpu == other.cpu
         && one.expiry_ns < other.expiry_ns + other.latency()

@@ -1,0 +1,108 @@
+//! Errors of `laggard why`.
+
+#![allow(clippy::disallowed_macros, reason = "an error has a text")]
+
+use laggard_model::Service;
+use laggard_record::{OpenError, Shortfall};
+
+/// Reason why the causes of late wakeups are not known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EpisodesError {
+    /// The directory cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The recording was made without episodes.
+    #[error("`{path}` was recorded without episodes; {remedy}")]
+    NotRecorded {
+        /// The recording.
+        path: String,
+        /// Way to record them.
+        remedy: &'static str,
+        /// Parts that could not be read.
+        shortfalls: Vec<Shortfall>,
+    },
+    /// Its rows are not wakeups of `record`.
+    #[error(
+        "`{path}` has {rows}: the time and the length of each, but not the cause; \
+         `laggard record` records causes"
+    )]
+    OfRows {
+        /// The recording.
+        path: String,
+        /// Kind of its rows.
+        rows: String,
+        /// Parts that could not be read.
+        shortfalls: Vec<Shortfall>,
+    },
+    /// It was imported from a trace of another system.
+    #[error(
+        "`{path}` has {rows}: each service is a driver (`laggard show {path}`), and \
+         `laggard import` of the trace lists the routines"
+    )]
+    OfTrace {
+        /// The recording.
+        path: String,
+        /// Kind of its rows.
+        rows: String,
+        /// Parts that could not be read.
+        shortfalls: Vec<Shortfall>,
+    },
+    /// The notes on the episodes, which also have their names, are damaged.
+    #[error("cannot read the causes of late wakeups in `{path}`: {damage}; restore it from a copy")]
+    Damaged {
+        /// The recording.
+        path: String,
+        /// The damage.
+        damage: Shortfall,
+        /// All parts that could not be read.
+        shortfalls: Vec<Shortfall>,
+    },
+    /// The service was not measured.
+    #[error(
+        "`{path}` has no service `{service}`; `laggard show {path}` lists the measured services"
+    )]
+    NotMeasured {
+        /// The recording.
+        path: String,
+        /// The service that was asked for.
+        service: Service,
+    },
+    /// The recording has episodes, but not this one.
+    #[error(
+        "`{path}` has no episode {number}; `laggard why --all {path}` lists the largest of its {kept}"
+    )]
+    NoSuch {
+        /// The recording.
+        path: String,
+        /// The number that was asked for.
+        number: u64,
+        /// Number of episodes.
+        kept: usize,
+    },
+}
+
+/// Reason why the report does not exist.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BugError {
+    /// No wakeup was late.
+    #[error("`{path}` has no late wakeup with trace data, and so no cause to report")]
+    NothingLate {
+        /// The recording.
+        path: String,
+    },
+    /// The number is 0, or there are fewer causes.
+    #[error(
+        "`{path}` has no cause {number}: --bug takes 1 to {known}, as listed by \
+         `laggard why --top {known}`"
+    )]
+    NoSuch {
+        /// The recording.
+        path: String,
+        /// The number that was asked for.
+        number: usize,
+        /// Number of causes.
+        known: usize,
+    },
+}

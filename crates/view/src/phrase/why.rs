@@ -1,0 +1,356 @@
+//! Sentences of `laggard why`.
+
+use laggard_answer::forecast::{Horizon, Level, Outcome};
+use laggard_answer::why::{CauseShare, FirstFix, Gain, LateWakeups, Remark, RhythmRow, WhyReport};
+use laggard_model::name::series_words;
+use laggard_model::text::{Unit, mean_time};
+use laggard_model::{Line, Nanos, Route};
+
+use super::cause;
+use crate::doc::Cell;
+
+/// Name of late wakeups without trace data.
+pub(crate) const UNTRACED: &str = "unknown: no trace data was kept";
+
+fn time(time: Nanos) -> Cell {
+    Cell::Time(time)
+}
+
+/// Writes a time that may be a lower bound.
+pub(crate) fn at_least(is_at_least: bool, bound: Nanos) -> String {
+    if is_at_least {
+        format!("at least {}", time(bound))
+    } else {
+        time(bound).to_string()
+    }
+}
+
+fn plural(number: u64, singular: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {singular}{s}", Cell::Count(number))
+}
+
+/// Names the scope of late wakeups.
+fn scope(late: &LateWakeups) -> String {
+    late.service.map_or_else(
+        || "All series".into(),
+        |service| series_words(service, late.route.unwrap_or(Route::Direct)),
+    )
+}
+
+/// Names the series of a line, with its CPU.
+pub(crate) fn place(line: Line) -> String {
+    format!(
+        "{} on CPU {}",
+        series_words(line.service, line.route),
+        line.cpu
+    )
+}
+
+/// States a threshold, or the range of several, such as `212-217 us`.
+fn threshold((min, max): (Nanos, Nanos)) -> String {
+    let [min, max] = [min, max].map(|limit| time(limit).to_string());
+    match (min.split_once(' '), max.split_once(' ')) {
+        _ if min == max => min,
+        (Some((number, unit)), Some((_, last))) if unit == last => format!("{number}-{max}"),
+        _ => format!("{min}-{max}"),
+    }
+}
+
+/// States number, threshold, total and maximum of the late wakeups of a series.
+pub(crate) fn late(late: &LateWakeups) -> String {
+    let above = late.threshold().map(threshold);
+    let above = above.map_or_else(String::new, |above| format!(" (> {above})"));
+    let max = late.measured_max_ns.unwrap_or(late.largest_ns);
+    format!(
+        "{}: {}{above}, {} in total, max {}",
+        scope(late),
+        plural(late.wakeups, "late wakeup"),
+        time(late.total_ns),
+        at_least(late.largest_is_at_least, max.max(late.largest_ns))
+    )
+}
+
+/// States that no wakeup of a series was late, or that this is not known.
+pub(crate) fn on_time(late: &LateWakeups) -> String {
+    let doubt = late.remarks.iter().find_map(|remark| match remark {
+        Remark::LostSamples { samples } => Some(format!(
+            "unknown whether a wakeup was late: {} lost",
+            if *samples == 1 {
+                "1 sample was".to_owned()
+            } else {
+                format!("{} samples were", Cell::Count(*samples))
+            }
+        )),
+        Remark::NotCounted => Some(
+            "unknown whether a wakeup was late: the recording kept none and did not count them"
+                .into(),
+        ),
+        Remark::StillWaiting { .. }
+        | Remark::OwnThreads { .. }
+        | Remark::MaxNotKept { .. }
+        | Remark::EarlyNotKept { .. }
+        | Remark::NoThreshold { .. }
+        | Remark::HighThreshold { .. } => None,
+    });
+    let result = doubt.unwrap_or_else(|| "no late wakeup".into());
+    let max = late
+        .measured_max_ns
+        .map(|max| format!("; max {}", time(max)));
+    let above = late.threshold().map(threshold);
+    let above = above.map(|above| format!("; threshold {above}"));
+    format!(
+        "{}: {result}{}{}",
+        scope(late),
+        max.unwrap_or_default(),
+        above.unwrap_or_default()
+    )
+}
+
+/// States the number of causes that are not listed, and what they took.
+pub(crate) fn more_causes(late: &LateWakeups) -> Option<String> {
+    let more = late.more_causes;
+    let listed = late.causes.iter().map(|row| row.share).sum::<f64>();
+    let untraced = late.untraced.as_ref().map_or(0.0, |row| row.share);
+    let rest = (1.0 - listed - untraced).max(0.0);
+    (more > 0).then(|| {
+        format!(
+            "{}: {} together (`--top {}`)",
+            plural(more as u64, "more cause"),
+            Cell::Share(rest),
+            late.causes.len() + more
+        )
+    })
+}
+
+/// States the fix that lowers the maximum most, or that no fix does.
+pub(crate) fn first_fix(late: &LateWakeups) -> Option<String> {
+    if late.causes.is_empty() {
+        return None;
+    }
+    let max = at_least(late.largest_is_at_least, late.largest_ns);
+    let Some(first) = &late.first_fix else {
+        return Some(format!(
+            "No known fix of a single cause lowers the max of {max} by 5 % or more."
+        ));
+    };
+    let FirstFix { class, who, .. } = first;
+    Some(format!(
+        "Fix first: {} (the max falls from {max} to {}). {}",
+        cause::name(*class, who.as_deref(), &first.contenders),
+        at_least(late.largest_is_at_least, first.largest_without_ns),
+        cause::fix(&first.fix)
+    ))
+}
+
+/// Describes the period of a cause, if it has one.
+pub(crate) fn rhythm(rhythm: &RhythmRow) -> String {
+    format!(
+        "every {}{} ({} of {} seen)",
+        time(rhythm.period_ns),
+        spell(rhythm),
+        rhythm.hits,
+        rhythm.due
+    )
+}
+
+/// States the part of the recording in which a period was seen.
+fn spell(rhythm: &RhythmRow) -> String {
+    let tenths = |time: Nanos| time.as_secs_f64() * 10.0;
+    let before = rhythm.none_before_ns.map(|at| tenths(at).floor() / 10.0);
+    let after = rhythm.none_after_ns.map(|at| tenths(at).ceil() / 10.0);
+    match (before, after) {
+        (None, None) => String::new(),
+        (Some(before), None) => format!(" from {before:.1} s"),
+        (None, Some(after)) => format!(" until {after:.1} s"),
+        (Some(before), Some(after)) => format!(" from {before:.1} s to {after:.1} s"),
+    }
+}
+
+/// States a limit of a ranking.
+pub(crate) fn remark(remark: &Remark) -> String {
+    match remark {
+        Remark::StillWaiting {
+            line,
+            served,
+            others,
+        } => {
+            let how = match served {
+                0 => "never ran",
+                _ => "was still waiting when the measurement ended",
+            };
+            let others = match others {
+                0 => String::new(),
+                1 => "; 1 other series also waited".into(),
+                others => format!("; {others} other series also waited"),
+            };
+            format!("{} {how}: its last latency is unknown{others}.", place(*line))
+        }
+        Remark::OwnThreads { time_ns, share } => format!(
+            "laggard's own threads took {} ({}) of this time.",
+            time(*time_ns),
+            Cell::Share(*share)
+        ),
+        Remark::MaxNotKept { largest_ns } => format!(
+            "The max of {} has no trace data, so its cause is unknown.",
+            time(*largest_ns)
+        ),
+        Remark::LostSamples { samples } => format!(
+            "{} lost, and may have been late.",
+            if *samples == 1 {
+                "1 sample was".to_owned()
+            } else {
+                format!("{} samples were", Cell::Count(*samples))
+            }
+        ),
+        Remark::NotCounted => {
+            "An earlier version recorded this, and did not count late wakeups without trace data."
+                .into()
+        }
+        Remark::EarlyNotKept {
+            wakeups,
+            largest_ns,
+            until_ns,
+        } => {
+            let until = until_ns.map_or_else(
+                || "before the threshold was chosen".to_owned(),
+                |until| format!("in the first {}, before the threshold was chosen", time(until)),
+            );
+            format!(
+                "No trace data of {} {until} (max {}); set `--threshold`.",
+                plural(*wakeups, "late wakeup"),
+                time(*largest_ns)
+            )
+        }
+        Remark::NoThreshold {
+            is_attached: true, ..
+        } => "No threshold: the threads have no period and no deadline was given, so only each new maximum was kept. Give `--deadline` to `laggard attach`.".into(),
+        Remark::NoThreshold {
+            lines,
+            of,
+            kept_above_ns,
+            ..
+        } => {
+            let kept = kept_above_ns.map_or_else(
+                || "nothing was kept".to_owned(),
+                |above| format!("only each new maximum above {} was kept", time(above)),
+            );
+            format!(
+                "No threshold on {lines} of {}: the recording ended too early, and {kept}. Set `--threshold`, or record for longer than 3 s.",
+                plural(*of as u64, "CPU")
+            )
+        }
+        Remark::HighThreshold {
+            threshold_ns,
+            lines,
+        } => format!(
+            "The threshold is {} on {}, because the first 3 s had such latencies; set `--threshold`.",
+            time(*threshold_ns),
+            plural(*lines as u64, "CPU")
+        ),
+    }
+}
+
+/// States what the whole recording lacks.
+pub(crate) fn gaps(report: &WhyReport) -> Vec<String> {
+    let switches = report.unseen_switches.map_or_else(
+        || "not counted".to_owned(),
+        |switches| Cell::Count(switches).to_string(),
+    );
+    vec![format!(
+        "Whole recording: {} with overwritten trace data; unseen context switches: {switches}",
+        plural(report.overwritten, "episode")
+    )]
+}
+
+/// States the gain from removing the leading causes of a series.
+pub(crate) fn gains(late: &LateWakeups) -> Vec<String> {
+    let rows = late.causes.iter().filter(|row| !row.gains.is_empty());
+    rows.map(gain).collect()
+}
+
+/// States the gain of a cause for the longest horizon with a known return level.
+fn gain(row: &CauseShare) -> String {
+    let name = cause::name(row.class, row.who.as_deref(), &row.contenders);
+    let known = row.gains.iter().rev().find_map(|gain| {
+        let level = gain.with.level()?;
+        Some((gain, level))
+    });
+    let Some((gain, with)) = known else {
+        return unknown_gain(row, &name);
+    };
+    let horizon = adjective(gain.horizon);
+    let with_it = level(with);
+    match level_without(gain) {
+        Some((most, without)) if most < with.low_ns => format!(
+            "Without {name}, the {horizon} return level would fall from {with_it} to {without}."
+        ),
+        Some((_, without)) => format!(
+            "Without {name}, the {horizon} return level may not fall: {with_it} with it, {without} without."
+        ),
+        None => format!(
+            "Without {name}, the {horizon} return level of {with_it} would change to an unknown one{}.",
+            reasons(&gain.without)
+        ),
+    }
+}
+
+/// Returns an upper limit of the level without the cause, and its text.
+fn level_without(gain: &Gain) -> Option<(f64, String)> {
+    if let Some(without) = gain.without.level() {
+        return Some((without.high_ns, level(without)));
+    }
+    match &gain.without {
+        Outcome::Refused(refused) => {
+            let most = refused.at_most_ns?;
+            Some((most, format!("at most {}", Unit::Auto.write(most))))
+        }
+        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => None,
+    }
+}
+
+fn reasons(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Refused(refused) => format!(" ({})", refused.reasons_in_words()),
+        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => {
+            String::new()
+        }
+    }
+}
+
+fn unknown_gain(row: &CauseShare, name: &str) -> String {
+    let refused = row.gains.iter().find_map(|gain| match &gain.with {
+        Outcome::Refused(refused) => Some((gain, refused)),
+        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => None,
+    });
+    refused.map_or_else(
+        || format!("Long-term gain without {name}: unknown."),
+        |(gain, refused)| {
+            format!(
+                "Long-term gain without {name}: unknown, no {} return level ({}). Record {} in all.",
+                adjective(gain.horizon),
+                refused.reasons_in_words(),
+                mean_time(refused.record_without_model_ns)
+            )
+        },
+    )
+}
+
+const fn adjective(horizon: Horizon) -> &'static str {
+    match horizon {
+        Horizon::Hour => "hourly",
+        Horizon::Day => "daily",
+        Horizon::Week => "weekly",
+    }
+}
+
+/// Writes a return level with its confidence interval.
+fn level(level: &Level) -> String {
+    let time = |ns| Unit::Auto.write(ns);
+    format!(
+        "{} (95 % CI {} to {})",
+        time(level.level_ns),
+        time(level.low_ns),
+        time(level.high_ns)
+    )
+}
