@@ -162,7 +162,10 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
     let bug = said(&dir, "why w.laggard --bug 1");
 
     println!("{why}\n{all}\n{one}\n{show}");
-    assert!(why.contains("74 %  8.93 ms      6  1.49 ms          512 us  DPC: made.sys+0x20 (CPU 1)"), "{why}");
+    assert!(
+        why.contains("74 %  8.93 ms      6  1.49 ms          512 us  DPC: made.sys+0x20 (CPU 1)"),
+        "{why}"
+    );
     assert!(all.contains("preempted by audiodg.exe"), "{all}");
     // No name is in it that the events did not tell, and no advice that is Linux'.
     for foreign in [

@@ -7,7 +7,6 @@ mod commands;
 mod counted;
 mod groups;
 mod refused;
-use crate::some_cpu;
 mod stops;
 mod threads;
 
