@@ -139,7 +139,10 @@ pub fn doctor(found: Examined, recording: Option<&Recording>) -> Result<DoctorRe
 
 /// Returns the causes of the late wakeups of a recording, or the reason why it does not show
 /// those of `host`.
-fn seen(recording: &Recording, host: &Host) -> Result<Result<LateWakeups, UnknownEffect>, OpenError> {
+fn seen(
+    recording: &Recording,
+    host: &Host,
+) -> Result<Result<LateWakeups, UnknownEffect>, OpenError> {
     let recorded = &recording.manifest().host;
     if recorded.node != host.node {
         return Ok(Err(UnknownEffect::OtherMachine {

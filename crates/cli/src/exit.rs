@@ -57,17 +57,14 @@ impl Exit {
 /// What `--help` says of exit codes.
 pub(crate) const CODES: &str = "\
 Exit codes:
-  0  done
-  1  a requirement is not met, or not shown to be met (doctor; sched; rehearse;
-     rtos; check where one is broken; timers where one is too late; a service,
-     load, fault or timer that cannot be had here), or nothing that was asked
-     can be told (forecast, import)
+  0  success
+  1  a requirement is not met or not shown to be met; a service, load, fault or
+     timer is not available; or there is no answer (forecast, import)
   2  error: wrong arguments, an unreadable recording, a full disk, no memory
-  3  the measurement is not trustworthy (too much was lost or not seen, or
-     measuring itself took too much); why and export pass it on all the same;
-     or it does not decide what is required (check)
-A command after `--` that fails passes its own exit code on (128 and the number
-of a signal).";
+  3  the measurement is not trustworthy (losses or overhead), or it does not
+     decide a requirement (check)
+If the command after `--` fails, laggard exits with its code (128 plus the
+number of a signal).";
 
 /// No command was given, which is a wrong argument.
 pub(crate) fn nothing_asked() -> ExitCode {

@@ -46,7 +46,11 @@ pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice
         why: sentence(&waiting),
         what: format!(
             "Find the thread that had its CPU ({}), and record until the thread runs.",
-            if why.is_some_and(|why| why.episodes > 0) { "`laggard why`" } else { "`laggard why`, if trace data was recorded" }
+            if why.is_some_and(|why| why.episodes > 0) {
+                "`laggard why`"
+            } else {
+                "`laggard why`, if trace data was recorded"
+            }
         ),
     }));
     all.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());

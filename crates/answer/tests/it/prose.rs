@@ -206,6 +206,8 @@ fn is_free_string(schema: &Value) -> bool {
             .as_array()
             .is_some_and(|kinds| kinds.iter().any(|kind| kind == "string"));
     // A pattern restricts a string to names, such as those of services.
-    let is_restricted = ["enum", "const", "pattern"].iter().any(|key| !schema[key].is_null());
+    let is_restricted = ["enum", "const", "pattern"]
+        .iter()
+        .any(|key| !schema[key].is_null());
     is_string && !is_restricted
 }

@@ -19,7 +19,7 @@ Examples:
   sudo laggard attach 4242 --app jack-128       a process, until Ctrl-C
   sudo laggard attach --comm data-loop.0 --deadline 2667us -d 1min
   sudo laggard attach --unit jackd -d 1min      a service, also after a restart
-  sudo laggard attach 4242 --every 1s           figures and late cycles each second
+  sudo laggard attach 4242 --every 1s           figures each second
   sudo laggard attach 4242 --tid 4250,4251 -d 30s
   sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
   sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'

@@ -9,20 +9,20 @@ use super::Args;
 
 /// What to type, for who typed `laggard` alone.
 pub(crate) const BEGIN: &str = "\
-laggard says how late a machine ran your code, and who made it late. Who made it
-late is told on Linux alone; here it is measured how late, and recordings are asked:
+laggard measures how late this machine runs your code. On this system it records
+latencies without their causes, and analyses recordings of every system:
 
-  laggard record                     30 s of this machine as it is
-  laggard show busy.laggard          is the machine fit, and how late is it?
-  laggard why busy.laggard           who made it late
-  laggard report busy.laggard        all of it as a page for a browser
-  laggard timers                     which timer of this machine does what it says
-  laggard doctor                     what spoils latency here
+  laggard record                     measure for 30 s
+  laggard show busy.laggard          summarise a recording
+  laggard why busy.laggard           show what caused the late wakeups
+  laggard report busy.laggard        write an HTML report
+  laggard timers                     compare the timers of this machine
+  laggard doctor                     check which settings hurt latency
 
 All commands: laggard --help
 ";
 
-/// Commands that measure, or try, the machine they run on.
+/// Commands that exist only on Linux.
 const MEASURING: [&str; 8] = [
     "top", "serve", "rehearse", "attach", "switch", "rtos", "load", "provoke",
 ];

@@ -18,15 +18,16 @@ use crate::completion;
 
 /// What to type, for who typed `laggard` alone.
 pub(crate) const BEGIN: &str = "\
-laggard says how late this machine runs your code, and who made it late.
+laggard measures how late this machine runs your code, and finds out why.
 
-  laggard record                     30 s of this machine as it is
-  laggard record --for jack-128      is it fit for this application?
-  laggard record --load fileio       the same while its disk is busy
-  laggard record -- make -j8         while a command of yours runs
-  laggard doctor                     what can be measured, and what spoils it
+  laggard record                     measure for 30 s
+  laggard record --for jack-128      the same, and evaluate JACK at 128 frames
+  laggard record --load fileio       measure while cached files are read
+  laggard record -- make -j8         measure while a command runs
+  laggard attach PID                 measure the threads of a running program
+  laggard doctor                     check which settings hurt latency
 
-As root, for all services. Then: laggard show, why, qos, forecast, report.
+Run it as root to measure everything. Then: laggard why, qos, report.
 All commands: laggard --help
 ";
 
@@ -49,12 +50,12 @@ fn explained(err: clap::Error) -> clap::Error {
     }
 }
 
-/// What makes recordings.
+/// Commands that make recordings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MeasureCommand {
     /// Measure this machine and save a recording
     Record(Box<RecordCommand>),
-    /// Measure this machine and watch it live
+    /// Show latencies live
     ///
     /// Measures as `record` does and shows what comes. Nothing is kept unless
     /// asked: with --output from the start, with the key s from then on.
@@ -62,7 +63,7 @@ pub(crate) enum MeasureCommand {
     #[command(mut_arg("duration", |arg| arg.help("How long [default: until q, Ctrl-C, or the end of the command after `--`]")))]
     #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
     Top(Box<TopArgs>),
-    /// Measure this machine for months, and answer Prometheus
+    /// Measure continuously; export to Prometheus and OTLP
     ///
     /// Measures as `record` does, seldom enough to stay on, until Ctrl-C or
     /// SIGTERM. Answers /metrics (text, and native histograms), /episodes
@@ -70,24 +71,24 @@ pub(crate) enum MeasureCommand {
     Serve(Box<ServeArgs>),
 }
 
-/// What tries this machine, or makes it late.
+/// Commands that test this machine or make it late.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MachineCommand {
-    /// Run a model of an application and count its misses against the prediction
+    /// Run a model of an application and compare its misses with the prediction
     Rehearse(RehearseArgs),
-    /// Say what can be measured here, and what spoils latency
+    /// Check what can be measured and which settings hurt latency
     Doctor(DoctorArgs),
-    /// Say how late a program's own threads run, and how close to their deadlines
+    /// Measure the threads of a running program
     Attach(AttachArgs),
-    /// Say how long a CPU takes from one thread to another
+    /// Measure context switches
     Switch(SwitchArgs),
-    /// Say which timer of this machine does what it says
+    /// Compare the timers of this machine
     Timers(TimersArgs),
-    /// Test the requirements on a real-time operating system
+    /// Test the criteria of a real-time operating system
     Rtos(RtosArgs),
-    /// List loads, show what one does, or run one without measuring
+    /// List, show or run background loads
     Load(LoadArgs),
-    /// Make a known fault, to see whether its effect is found
+    /// Inject a known fault
     ///
     /// This makes the machine late on purpose. It ends after --for or with
     /// Ctrl-C, and then everything is as before; docs/reference/faults.md describes

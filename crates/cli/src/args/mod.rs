@@ -70,13 +70,57 @@ pub(crate) use timers::{SomeTimers, TimersArgs};
 use crate::completion;
 use crate::exit::CODES;
 
-/// How late your operating system runs your code, who made it late, and how
-/// often your application will miss its deadlines because of it.
+/// Measure how late an operating system runs your code, and find out why
 #[derive(Debug, Parser)]
-#[command(name = "laggard", version, after_help = CODES, max_term_width = 80)]
+#[command(
+    name = "laggard",
+    version,
+    after_help = CODES,
+    max_term_width = 80,
+    help_template = grouped_help(),
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// Commands of the help, grouped by the task of the user. The others write files that
+/// programs read.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Measure", &["record", "attach", "top", "serve"]),
+    (
+        "Explain",
+        &[
+            "show", "why", "report", "plot", "compare", "export", "import",
+        ],
+    ),
+    ("Decide", &["qos", "forecast", "check", "sched"]),
+    (
+        "This machine",
+        &["doctor", "timers", "switch", "rtos", "load", "driver"],
+    ),
+    ("Verify laggard itself", &["provoke", "rehearse"]),
+];
+
+/// Returns the template of the help, with the commands of this system in their groups.
+fn grouped_help() -> String {
+    /// Columns before the summary of a command.
+    const INDENT: usize = 12;
+    let commands = Command::augment_subcommands(clap::Command::new("laggard"));
+    let mut text = String::from("{about-section}\nUsage: laggard <COMMAND>\n");
+    for (group, names) in GROUPS {
+        let lines: Vec<String> = names
+            .iter()
+            .filter_map(|name| {
+                let about = commands.find_subcommand(name)?.get_about()?;
+                Some(format!("  {name:<INDENT$}{about}\n"))
+            })
+            .collect();
+        if !lines.is_empty() {
+            text += &format!("\n{group}\n{}", lines.concat());
+        }
+    }
+    text + "\nFiles for other programs: completions, digest, man, schema\n\nOptions:\n{options}{after-help}"
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,37 +133,37 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Summarise recordings
     Show(ShowArgs),
-    /// Say who made activations late
+    /// Show what caused the late wakeups
     Why(WhyArgs),
-    /// Write a page that shows recordings, for a browser or an issue tracker
+    /// Write an HTML or Markdown report
     Report(ReportArgs),
     /// Draw one figure as SVG or PNG
     ///
     /// The numbers are those of `show --json`, and of `qos --json` for mttf.
     Plot(PlotArgs),
-    /// Write a recording for other programs: samples or distributions
+    /// Convert a recording to CSV, Parquet, Arrow and other formats
     Export(ExportArgs),
-    /// Say what a trace of Windows (.etl) tells of latency
+    /// Read a Windows trace (ETW, .etl)
     Import(ImportArgs),
-    /// Write what each recording tells to answers over many, one line of JSON each
+    /// Summarise each recording as one line of JSON (used by laggard-fleet)
     Digest(DigestArgs),
     /// Estimate how often an application will have an xrun
     Qos(QosArgs),
-    /// Say how bad latencies will get in an hour, a day, a week of use
+    /// Estimate the worst latency of the next hour, day and week
     Forecast(ForecastArgs),
-    /// Say whether recordings made after a change are late more often than those before
+    /// Compare recordings before and after a change
     Compare(Box<CompareArgs>),
-    /// Say whether recordings meet requirements
+    /// Test recordings against requirements (for CI)
     Check(CheckArgs),
-    /// Say whether a task set can be scheduled
+    /// Test whether a task set is schedulable
     Sched(SchedArgs),
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Machine(MachineCommand),
-    /// Say which timer of this machine does what it says
+    /// Compare the timers of this machine
     #[cfg(windows)]
     Timers(TimersArgs),
-    /// Say what can be measured here, and what spoils latency
+    /// Check what can be measured and which settings hurt latency
     #[cfg(windows)]
     Doctor(DoctorArgs),
     /// Install or remove the driver that sees how late DPCs and kernel threads run
@@ -133,18 +177,18 @@ pub(crate) enum Command {
     /// Write a completion script for a shell to standard output
     #[command(after_help = "Example:\n  laggard completions bash > /etc/bash_completion.d/laggard")]
     Completions {
-        /// The shell
+        /// Shell
         shell: Shell,
     },
-    /// Write man pages to a folder
+    /// Write man pages to a directory
     #[command(after_help = "Example:\n  laggard man /usr/local/share/man/man1")]
     Man {
-        /// The folder
+        /// Directory of the pages
         dir: PathBuf,
     },
     /// Write the JSON schema of an output to standard output
     Schema {
-        /// Of which output
+        /// Output that the schema describes
         of: SchemaOf,
     },
 }

@@ -569,10 +569,7 @@ fn thread_before_an_unrecorded_switch_is_not_blamed() {
     assert_eq!(cause.time_ns, Nanos::from_us(1_997));
     let culprit = laggard_model::name::who(&cause.culprit, &laggard_model::Symbols::default());
     let text = culprit.unwrap();
-    assert!(
-        text.starts_with("agent, or the next thread"),
-        "{text}"
-    );
+    assert!(text.starts_with("agent, or the next thread"), "{text}");
 }
 
 #[test]
