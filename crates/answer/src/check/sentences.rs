@@ -163,7 +163,7 @@ pub(super) fn mttf(
         // Its limits would decide it, and are of what such a recording can see.
         return format!(
             "{runs}: by what was seen, runs dry{place} {}; every {} is allowed; not decided: activations are too far \
-             apart to see short stalls that meet in one buffer; record with `--for`, on Windows with a shorter `--period`",
+             apart to see short stalls that meet in one buffer; record with `--app`, on Windows with a shorter `--period`",
             mean_time(figure, is_counted),
             every(figure.limit)
         );
@@ -319,7 +319,7 @@ fn rest(row: &CheckedRow) -> String {
             "; not decided: what was lost, or not kept, could have broken it".into()
         }
         Undecided::TooCoarse => {
-            "; not decided: activations are too far apart to tell; record with `--for`, on Windows with a shorter `--period`".into()
+            "; not decided: activations are too far apart to tell; record with `--app`, on Windows with a shorter `--period`".into()
         }
         Undecided::NotWatched => "; not decided".into(),
         Undecided::LoadEnded => {

@@ -54,7 +54,7 @@ pub(crate) struct AttachArgs {
     pub(crate) deadline: Option<Nanos>,
     /// Deadline of this application, the time of all its buffers but one: a name of
     /// `laggard qos --list`, or a TOML file
-    #[arg(long = "app", visible_alias = "for", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
+    #[arg(long = "app", alias = "for", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
     pub(crate) application: Option<String>,
     /// Period of the cycles. It is the deadline unless one is given, and periods without
     /// a wakeup are counted; auto: the estimated period of each thread, if it has one

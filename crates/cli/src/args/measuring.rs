@@ -21,7 +21,7 @@ pub(crate) const BEGIN: &str = "\
 laggard measures how late this machine runs your code, and finds out why.
 
   laggard record                     measure for 30 s
-  laggard record --for jack-128      the same, and evaluate JACK at 128 frames
+  laggard record --app jack-128      the same, and evaluate JACK at 128 frames
   laggard record --load fileio       measure while cached files are read
   laggard record -- make -j8         measure while a command runs
   laggard attach PID                 measure the threads of a running program
@@ -74,7 +74,7 @@ pub(crate) enum MeasureCommand {
 /// Commands that test this machine or make it late.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MachineCommand {
-    /// Run a model of an application and compare its misses with the prediction
+    /// Simulate an application and compare its deadline misses with `qos`
     Rehearse(RehearseArgs),
     /// Check what can be measured and which settings hurt latency
     Doctor(DoctorArgs),
@@ -90,7 +90,7 @@ pub(crate) enum MachineCommand {
     Load(LoadArgs),
     /// Inject a known fault
     ///
-    /// This makes the machine late on purpose. It ends after --for or with
+    /// This makes the machine late on purpose. It ends after --duration or with
     /// Ctrl-C, and then everything is as before; docs/reference/faults.md describes
     /// each fault and its limits.
     Provoke(ProvokeArgs),
@@ -126,7 +126,7 @@ pub(crate) enum LoadCommand {
 const PROVOKE_EXAMPLES: &str = "\
 Examples:
   laggard provoke softirq     7 ms every 5 s, as DEC's Ethernet driver of 1999
-  laggard provoke softirq --length 17ms --every 10s --for 5min
+  laggard provoke softirq --length 17ms --every 10s -d 5min
   laggard provoke irq --length 2ms --every 1s --cpu 1 --json hits.jsonl
   laggard provoke throttle --pid 4242 --length 80ms --every 100ms";
 
@@ -145,8 +145,8 @@ pub(crate) struct ProvokeArgs {
     /// Where [default: the last CPU that is online]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
-    /// How long in all
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = some_time)]
+    /// Duration of the fault
+    #[arg(short, long, alias = "for", value_name = "TIME", default_value = "60s", value_parser = some_time)]
     pub(crate) duration: Nanos,
     /// Process that is stopped too, again and again; only for `throttle`
     #[arg(long, value_name = "PID")]

@@ -243,7 +243,7 @@ pub(crate) enum SchemaOf {
 #[command(after_help = "\
 Examples:
   laggard show busy.laggard                     one screen
-  laggard show busy.laggard --for jack-128      the same for one application
+  laggard show busy.laggard --app jack-128      the same for one application
   laggard show busy.laggard --all               all figures, losses and warnings
   laggard show idle.laggard busy.laggard        side by side
   laggard show busy.laggard --by cpu --unit us
@@ -259,7 +259,8 @@ pub(crate) struct ShowArgs {
     /// Application to evaluate: a name from `laggard qos --list`, or a TOML file
     /// [default: the one it was recorded for, or the catalogue]
     #[arg(
-        long = "for",
+        long = "app",
+        alias = "for",
         value_name = "NAME|FILE",
         conflicts_with_all = ["all", "services", "stages", "by"]
     )]

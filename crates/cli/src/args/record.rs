@@ -15,7 +15,7 @@ use crate::completion;
 const RECORD_EXAMPLES: &str = "\
 Examples:
   laggard record                                30 s of this machine as it is
-  laggard record --for jack-128                 for an application and its needs
+  laggard record --app jack-128                 for an application and its needs
   laggard record --load fileio -o busy.laggard  under a built-in load
   laggard record --cpus 2,3 --period 100us      2 CPUs, 10,000 timers a second
   laggard record --services fifo:80 --duration 10min
@@ -57,7 +57,7 @@ pub(crate) struct RecordArgs {
     pub(crate) output: Option<PathBuf>,
     /// Application to evaluate: a name from `laggard qos --list`, or a TOML file. Measures
     /// the service that runs it, with the period that it needs
-    #[arg(long = "for", value_name = "NAME|FILE")]
+    #[arg(long = "app", alias = "for", value_name = "NAME|FILE")]
     pub(crate) application: Option<String>,
     /// Duration [default: 30s, or until the command after `--` ends]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
@@ -70,7 +70,7 @@ pub(crate) struct RecordArgs {
     /// [default: those available of irq,softirq,worker,fifo:90,fifo:50,other]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
-    /// Mean time between two expiries of a service on a CPU [default: 1ms, or as --for
+    /// Mean time between two expiries of a service on a CPU [default: 1ms, or as --app
     /// needs]. Without --services, softirq and other have twice this period, and fifo:50
     /// four times
     #[arg(short, long, value_name = "TIME")]

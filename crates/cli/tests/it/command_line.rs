@@ -44,7 +44,7 @@ fn laggard_alone_says_what_to_type() {
 
     laggard(&[])
         .code(2)
-        .stderr(contains("laggard record --for jack-128").and(contains("error").not()))
+        .stderr(contains("laggard record --app jack-128").and(contains("error").not()))
         .stderr(predicate::function(move |text: &str| !wide(text)));
 }
 

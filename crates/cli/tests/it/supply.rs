@@ -51,7 +51,11 @@ fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
             "",
             "its licence CDDL-1.0 is not agreed to",
         ),
-        ("\"syn\", ", "", "syn: several versions are in laggard;"),
+        (
+            "\"num-bigint\", ",
+            "",
+            "num-bigint: several versions are in laggard;",
+        ),
         (
             "\"rand_core\", ",
             "",

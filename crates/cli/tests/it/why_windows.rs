@@ -181,7 +181,10 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
         assert!(!told.iter().any(|text| text.contains(foreign)), "{foreign}");
     }
     assert!(
-        one.contains("chrome.exe (priority 8) > made.sys+0x20"),
+        one.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains("chrome.exe (priority 8) > made.sys+0x20"),
         "{one}"
     );
     assert!(show.contains("made.sys+0x20, DPC, every 1.00 s"), "{show}");
