@@ -79,7 +79,6 @@ fn qos_has_no_prose() {
         "LoadOutlook.load",
         "LoadOutlook.recordings",
         "Note.recording",
-        "Service",
         // Text of the trust in a recording.
         "Doubt.detail",
         "Caveat.advice",
