@@ -13,10 +13,6 @@ pub enum Because {
     /// The running thread should have been preempted, and the sampler has no sample of
     /// it.
     NoSample,
-    /// The thread allowed its timer to be this late.
-    Slack,
-    /// The CPU idled although the thread could run.
-    Idled,
     /// The CPU had to wait for another one, which had its timer.
     Elsewhere,
     /// The kernel lent the thread the priority of a thread that waits for its lock.
@@ -25,8 +21,6 @@ pub enum Because {
     /// effect: they are in control groups, and the other's group is not the heavier
     /// one.
     NiceInGroup,
-    /// There are no records at all.
-    NothingKnown,
     /// There is no record of this time.
     NothingRecorded,
     /// There is no record, although user code cannot prevent one.
@@ -37,16 +31,22 @@ pub enum Because {
     OrOutside,
     /// Another thread ran after this one, and the switch was not recorded.
     UnseenSwitch,
-    /// The record was overwritten by newer ones.
-    Overwritten,
-    /// The records of this time were lost.
-    Lost,
+    /// The CPU idled although the thread could run.
+    Idled,
+    /// The thread has run since before the records start.
+    BeforeRecord,
+    /// There are no records at all.
+    NothingKnown,
     /// The time at which the thread could run is unknown.
     WakeUnseen,
     /// The reason for the late timer interrupt is unknown.
     LateInterrupt,
-    /// The thread has run since before the records start.
-    BeforeRecord,
+    /// The records of this time were lost.
+    Lost,
+    /// The record was overwritten by newer ones.
+    Overwritten,
+    /// The thread allowed its timer to be this late.
+    Slack,
 }
 
 impl fmt::Display for Because {
@@ -103,15 +103,19 @@ mod tests {
             B::Elsewhere,
             B::Boosted,
             B::NiceInGroup,
-            B::NothingKnown,
             B::NothingRecorded,
             B::NothingInUserCode,
             B::NoSwitch,
             B::OrOutside,
             B::UnseenSwitch,
-            B::Overwritten,
-            B::LateInterrupt,
+            B::Idled,
             B::BeforeRecord,
+            B::NothingKnown,
+            B::WakeUnseen,
+            B::LateInterrupt,
+            B::Lost,
+            B::Overwritten,
+            B::Slack,
         ];
 
         assert!(reasons.is_sorted());
