@@ -259,7 +259,7 @@ test("losses have the terminal's words, and the programs' costs are folded", { s
   const { page } = await open(t, report(dir, recording));
 
   // It goes on in the next line of a narrow terminal.
-  const [, first] = laggard("show", "--all", recording).match(/^Losses: (.*(?:\n  .*)*)$/m);
+  const [, first] = laggard("show", "--all", recording).match(/^Lost: (.*(?:\n  .*)*)$/m);
   const said = first.replace(/\n +/g, " ");
   const rows = await rowsOf(page, '#doubts .scroll:has(caption:has-text("Losses")) tbody tr');
   for (const [words, times] of rows) assert.ok(said.includes(`${words} ${times}`), `${words} ${times} is not in ${said}`);
