@@ -1,5 +1,5 @@
 //! Tests of timers: the requested time, the time at which it was due, and the time at which the
-//! thread ran again, the same on every system with a [`TimerSystem`].
+//! thread ran again, the same on every system with a `TimerSystem`.
 //!
 //! There are two phases. First the same period is repeated, as measured by Jones & Regehr (1999,
 //! section 3). Then single waits follow with different lengths at different times: effects that
