@@ -68,7 +68,7 @@ fn a_root_without_the_capabilities_is_told_which_it_lacks() {
     }
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("this root may not") && said.contains("CAP_BPF"),
+        said.contains("this root lacks rights") && said.contains("CAP_BPF"),
         "{said}"
     );
 }
