@@ -119,10 +119,10 @@ fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
         .unwrap();
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
-        text.contains("Who does deferred work beside 2 busy processes on CPU 0"),
+        text.contains("Deferred work beside 2 busy processes on CPU 0"),
         "{text}"
     );
-    assert!(text.contains("load `busy:2`"), "{text}");
+    assert!(text.contains("load busy:2"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"

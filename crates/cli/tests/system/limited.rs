@@ -39,9 +39,17 @@ fn caveat<'a>(json: &'a Value, kind: &str) -> Option<&'a str> {
     warnings.find(|warning| warning["kind"] == kind)?["what"].as_str()
 }
 
+/// Returns the ability whose name starts with `name` in the JSON of `doctor`.
+fn ability<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let is_it = |ability: &&Value| ability["name"].as_str().unwrap().starts_with(name);
+    let abilities = answer["abilities"].as_array().unwrap();
+    abilities.iter().find(is_it).unwrap()
+}
+
 fn can_measure_with_bpf() -> bool {
-    let output = Command::new(program()).arg("doctor").output().unwrap();
-    let can = String::from_utf8_lossy(&output.stdout).contains("yes  BPF object deferred");
+    let output = Command::new(program()).args(["doctor", "--json"]).output();
+    let answer: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let can = ability(&answer, "BPF object deferred")["absence"].is_null();
     if !can {
         println!("skipped: it takes root and a kernel with BPF timers");
     }
@@ -338,14 +346,17 @@ fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
     let lines = manifest["lines"].as_array().unwrap();
     assert!(lines.iter().all(|line| line["cpu"] == 0), "{lines:?}");
     let what = caveat(&manifest, "cpuset").unwrap_or_default();
-    assert!(what.contains("outside of this process's set"), "{what}");
+    assert!(
+        what.contains("outside the cpuset of this process"),
+        "{what}"
+    );
     let refused = shell(
         dir.path(),
         &format!("{enter} $L record -q -d 1s -s other -c 1 -o s.laggard"),
     );
     assert_eq!(refused.status.code(), Some(2));
     assert!(
-        said(&refused).contains("CPU 1 is outside of this process's set of CPUs"),
+        said(&refused).contains("CPU 1 is outside the cpuset of this process"),
         "{}",
         said(&refused)
     );
@@ -359,7 +370,7 @@ fn a_doctor_without_rights_names_the_rights_first() {
     std::fs::copy(program(), dir.path().join("laggard")).unwrap();
     let open = "chmod 755 . laggard && cp laggard l2 && chmod 755 l2";
     assert!(shell(dir.path(), open).status.success());
-    let script = "setpriv --reuid 65534 --regid 65534 --clear-groups ./l2 doctor";
+    let script = "setpriv --reuid 65534 --regid 65534 --clear-groups ./l2 doctor --json";
 
     let output = shell(dir.path(), script);
 
@@ -372,9 +383,10 @@ fn a_doctor_without_rights_names_the_rights_first() {
         return;
     }
     assert!(!text.contains("os error"), "{text}");
+    let answer: Value = serde_json::from_str(&text).unwrap();
     for name in ["PMU (cycles, NMI)", "flight recorder", "memory lock"] {
-        let about = text.split(name).nth(1).unwrap_or_default();
-        let remedy = about.split("remedy: ").nth(1).unwrap_or_default();
+        let remedy = ability(&answer, name)["absence"]["remedy"].as_str();
+        let remedy = remedy.unwrap_or_default();
         assert!(remedy.starts_with("run as root"), "{name}: {text}");
     }
 }

@@ -16,8 +16,11 @@ fn laggard() -> Command {
 
 /// Whether `doctor` has this ability; says so when a test has to be skipped.
 fn can(ability: &str) -> bool {
-    let output = laggard().arg("doctor").output().unwrap();
-    let can = String::from_utf8_lossy(&output.stdout).contains(&format!("yes  {ability}"));
+    let output = laggard().args(["doctor", "--json"]).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut abilities = answer["abilities"].as_array().unwrap().iter();
+    let can = abilities
+        .any(|row| row["name"].as_str().unwrap().starts_with(ability) && row["absence"].is_null());
     if !can {
         println!("skipped: there is no `{ability}` here");
     }

@@ -22,7 +22,7 @@ fn what_is_not_there_is_refused_with_a_reason() {
         ),
         (
             &["1", "--stack-rate", "20000", "-d", "1s"],
-            "20000 stack samples a second are out of range",
+            "stack samples per second must be 1 to 10000, not 20000",
         ),
         (
             &["1", "--cycle", "epoll", "-d", "1s"],

@@ -72,6 +72,15 @@ pub(crate) fn laggard() -> Option<PathBuf> {
     program.map(PathBuf::from)
 }
 
+/// Returns whether the ability whose name starts with `name` is available by the JSON of
+/// `laggard doctor`.
+pub(crate) fn is_available(doctor: &str, name: &str) -> bool {
+    let answer: Value = serde_json::from_str(doctor).unwrap();
+    let abilities = answer["abilities"].as_array().unwrap().iter();
+    let is_it = |row: &&Value| row["name"].as_str().unwrap().starts_with(name);
+    abilities.filter(is_it).any(|row| row["absence"].is_null())
+}
+
 /// Returns the manifest of the recording `r.laggard`.
 pub(crate) fn manifest(outcome: &HostOutcome) -> Manifest {
     manifest_of(outcome, "r.laggard")
