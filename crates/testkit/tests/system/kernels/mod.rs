@@ -217,7 +217,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
 fn table(shown: &str) -> String {
     shown
         .lines()
-        .skip_while(|line| !line.starts_with("service"))
+        .skip_while(|line| !line.starts_with("series"))
         .take_while(|line| !line.is_empty())
         .fold(String::new(), |text, line| text + line + "\n")
 }
