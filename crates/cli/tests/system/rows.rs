@@ -342,7 +342,7 @@ fn early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir: &Path) {
     let two = shown(&["clock_nanosleep-abs", "poll"]);
 
     assert!(
-        in_words(&one).contains("early: before it was due;"),
+        in_words(&one).contains("early: before the wait was due"),
         "{one}"
     );
     let line = |name: &str| {

@@ -167,7 +167,7 @@ fn who_is_started_on_one_cpu_measures_that_one_unless_it_names_another() {
 
         assert_eq!(measured(dir.path()), [cpu].into(), "{more:?}");
         let said = said_of_the_start(dir.path());
-        let expected = "started on CPU 0 alone";
+        let expected = "started on CPU 0 only";
         assert!(said.iter().any(|what| what.contains(expected)), "{said:?}");
     }
 }
