@@ -321,7 +321,7 @@ fn who_may_not_have_a_thread_is_told_in_the_row() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = said(&output);
     assert!(
-        text.contains("real-time policy fifo:90 is refused: operation not permitted"),
+        text.contains("cannot use real-time policy fifo:90: operation not permitted"),
         "{text}"
     );
     assert!(text.contains("As other on CPU"), "{text}");
@@ -332,7 +332,7 @@ fn who_may_not_have_a_thread_is_told_in_the_row() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = said(&output);
     assert!(
-        text.contains("ppoll cannot be had: a thread is refused"),
+        text.contains("ppoll cannot be had: cannot use a thread"),
         "{text}"
     );
 }

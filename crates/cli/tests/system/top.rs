@@ -142,7 +142,7 @@ fn what_is_found_while_it_measures_is_judged_as_show_does() {
     assert_eq!(shown.status.code(), Some(3));
     assert_eq!(output.status.code(), Some(3), "{text}");
     let found = text.split_once("Found while measuring:").unwrap().1;
-    assert!(found.contains("at nice 5 while it measured"), "{text}");
+    assert!(found.contains("at nice 5 during the measurement"), "{text}");
     assert!(found.contains("NOT TRUSTWORTHY"), "{text}");
 }
 
