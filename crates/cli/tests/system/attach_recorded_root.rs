@@ -192,7 +192,7 @@ fn what_an_application_demands_is_not_held_against_its_own_work() {
     }
     let text = laggard(&["show", &place]).stdout;
     let text = String::from_utf8_lossy(&text);
-    assert!(text.contains("task:watched/timer"), "{text}");
+    assert!(text.contains("thread watched, by timer"), "{text}");
     assert!(text.contains("its own work included"), "{text}");
 
     // A requirement can be.
