@@ -73,7 +73,11 @@ fn recordings_beside_each_other_name_each_others_programs() {
 
     for (recording, began, who) in [
         (&second, "trace or sample this machine, which", other.id()),
-        (&first, "started to trace or sample this machine", later.id()),
+        (
+            &first,
+            "started to trace or sample this machine",
+            later.id(),
+        ),
     ] {
         let what = of_tracers(recording);
         for part in [
