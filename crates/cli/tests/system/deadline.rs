@@ -106,7 +106,7 @@ fn where_the_kernel_has_no_time_left_for_it_that_is_said() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{said}");
     for part in [
-        "cannot measure `deadline`: deadline threads have been promised as much time",
+        "cannot measure `deadline`: the bandwidth for deadline threads is used up",
         "measure fewer CPUs (`--cpus`), or end other deadline threads",
     ] {
         assert!(said.contains(part), "{part} in {said}");
