@@ -27,7 +27,7 @@ Examples:
 Needs root; without root, it names the capabilities that suffice.")]
 pub(crate) struct AttachArgs {
     /// Process
-    #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "unit", "command"], conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
+    #[arg(value_name = "PID", value_parser = some_process, required_unless_present_any = ["comm", "cgroup", "unit", "command"], conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
     pub(crate) process: Option<u32>,
     /// Processes and threads of this name, as `ps -L` shows it: all threads of a
     /// process whose main thread has the name, otherwise the threads that have it
@@ -111,6 +111,11 @@ pub(crate) struct AttachArgs {
 /// Period; `None`: estimated for each thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct PeriodArg(pub(crate) Option<Nanos>);
+
+fn some_process(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("not a process ID; for a name use `--comm {text}`"))
+}
 
 fn some_cycle(text: &str) -> Result<CycleChoice, String> {
     let (name, descriptor) = match text.split_once(':') {

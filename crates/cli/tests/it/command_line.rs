@@ -103,6 +103,10 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (vec!["record", "--load", "nothing"], "is not a load"),
         (vec!["record", "--backend", "x"], "use best, bpf, user"),
+        (
+            vec!["attach", "jackd"],
+            "not a process ID; for a name use `--comm jackd`",
+        ),
         (vec!["show", "nowhere.laggard"], "there is no recording"),
         (vec!["show", "/"], "is not a recording"),
         (vec!["provoke", "flood"], "possible values: thread"),
