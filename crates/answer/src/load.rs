@@ -84,7 +84,7 @@ pub enum LoadError {
     },
     /// Nothing was measured.
     #[error(
-        "`{}` holds no activation; see `laggard show {}`, and record again",
+        "`{}` contains no wakeup; see `laggard show {}`, and record again",
         .0.display(),
         .0.display()
     )]

@@ -137,7 +137,7 @@ impl FigureInput {
         self.courses
             .iter()
             .find(|course| Some(&course.name) == name.as_ref())
-            .with_context(|| format!("`{}` holds no activation; record again", report.path))
+            .with_context(|| format!("`{}` contains no wakeup; record again", report.path))
     }
 }
 

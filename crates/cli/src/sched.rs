@@ -13,7 +13,7 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     let asked = read_tasks(&args.tasks)?;
     let seen = loads_for_demand(&ask::of(std::slice::from_ref(&args.recording)))?;
     let Some(load) = seen.first() else {
-        anyhow::bail!("`{}` holds no activation", args.recording.display());
+        anyhow::bail!("`{}` contains no wakeup", args.recording.display());
     };
     let report = analysed(load, &asked)?;
     pipe::print(&if args.json {

@@ -132,7 +132,7 @@ pub enum MeasuringRemedy {
 
 impl UnseenStage {
     /// What to do: latencies are right even where their parts are not.
-    pub const ADVICE: &str = "take the latencies, not their parts, and see `laggard doctor`";
+    pub const ADVICE: &str = "use the latencies, not their parts, and see `laggard doctor`";
 }
 
 impl CpuCost {
@@ -160,26 +160,26 @@ impl Distrust {
 
     const AGAIN: &str = "record again, and see `laggard doctor`";
 
-    /// What to do, in words.
+    /// Returns the remedy as text.
     pub fn advice(&self) -> String {
         self.remedy().unwrap_or_else(|| Self::AGAIN.into())
     }
 
-    /// What is wrong, in words.
+    /// Returns the reason as text.
     pub fn what(&self) -> String {
         match self {
             Self::Empty => "nothing was measured".into(),
-            Self::TooFew { samples: 1 } => "only 1 activation was measured".into(),
-            Self::TooFew { samples } => format!("only {samples} activations were measured"),
+            Self::TooFew { samples: 1 } => "only 1 wakeup was measured".into(),
+            Self::TooFew { samples } => format!("only {samples} wakeups were measured"),
             Self::Lost { lost, of, .. } => {
                 let were_lost = match lost {
-                    1 => "1 activation was lost".to_owned(),
-                    _ => format!("{lost} activations were lost"),
+                    1 => "1 wakeup was lost".to_owned(),
+                    _ => format!("{lost} wakeups were lost"),
                 };
                 format!("{were_lost}, more than one in {LOST_IN} of {of}")
             }
             Self::LossyLines { lines, .. } => format!(
-                "lines lost more than one in {LOST_IN} of their activations: {}",
+                "series lost more than one in {LOST_IN} of their wakeups: {}",
                 named(lines, |one| format!(
                     "{} {} of {}",
                     place(one),
@@ -188,7 +188,7 @@ impl Distrust {
                 ))
             ),
             Self::SparseLines { lines } => format!(
-                "lines have less than half of the activations that the same service has on another CPU: {}",
+                "series have less than half of the wakeups of the same service on another CPU: {}",
                 named(lines, |one| format!(
                     "{} has {} of {}",
                     place(one),
@@ -227,11 +227,11 @@ impl Display for UnseenStage {
             UnseenIn::Lines(lines) => named(lines, |one| {
                 format!("{} ({} of {})", place(one), one.count, one.of)
             }),
-            UnseenIn::All { count, of } => format!("{count} of {of} activations"),
+            UnseenIn::All { count, of } => format!("{count} of {of} wakeups"),
         };
         write!(
             f,
-            "the stage `{}` was not seen in {places}: what it took is counted to the stage after it",
+            "the stage `{}` was not seen in {places}; its time is part of the next stage",
             self.stage
         )
     }
@@ -244,7 +244,7 @@ impl Display for CpuCost {
             1 => write!(f, "measuring took {percent:.0} % of the measured CPU"),
             several => write!(
                 f,
-                "measuring took {percent:.0} % of a CPU, {:.0} % of the time of the {several} CPUs measured",
+                "measuring took {percent:.0} % of a CPU, {:.0} % of the time of the {several} measured CPUs",
                 100.0 * self.share()
             ),
         }
@@ -258,31 +258,31 @@ impl Display for MeasuringRemedy {
                 "record to a faster or emptier disk (`-o`), or keep less with `--keep tail`"
             }
             Self::StayPut => {
-                "leave the measuring threads on their CPUs, and record while no CPU goes offline"
+                "do not move the measuring threads, and keep the CPUs online during the recording"
             }
             Self::Uninterrupted => {
                 "record again without stopping laggard (a signal, a debugger, suspend)"
             }
             Self::LetRun => {
-                "find out what kept the service from running (`laggard why`, where late activations were kept), or record until it runs"
+                "find out what kept the service from running (`laggard why`, if late wakeups were recorded), or record until it runs"
             }
             Self::RaiseLess => {
                 "record with a longer --period, or find out what kept the thread that raises the interrupt"
             }
             Self::InTurn => {
-                "record with a longer --period or fewer of the driver's services, which take turns, and let no other program use it meanwhile"
+                "record with a longer --period or fewer services of the driver, which take turns, and let no other program use it during the recording"
             }
             Self::NoEpisodes => {
-                "record with `--episodes off`, which leaves open who made anything late"
+                "record with `--episodes off`, which records no causes of late wakeups"
             }
             Self::Less {
                 several_services: true,
             } => {
-                "record with a longer --period, which sees less of short stalls, or fewer services"
+                "record with a longer --period, which misses more of the short stalls, or fewer services"
             }
             Self::Less {
                 several_services: false,
-            } => "record with a longer --period, which sees less of short stalls",
+            } => "record with a longer --period, which misses more of the short stalls",
         })
     }
 }
@@ -295,14 +295,14 @@ fn place(LinePart { line, .. }: &LinePart) -> String {
     )
 }
 
-/// The first of `all` in words, and how many more there are.
+/// Describes the first parts of `all` and counts the others.
 fn named(all: &[LinePart], write: impl Fn(&LinePart) -> String) -> String {
     let first: Vec<String> = all.iter().take(NAMED).map(write).collect();
     let mut words = first.join(", ");
     words += &match all.len().saturating_sub(NAMED) {
         0 => String::new(),
-        1 => " and one more line".into(),
-        more => format!(" and {more} more lines"),
+        1 => " and 1 more series".into(),
+        more => format!(" and {more} more series"),
     };
     words
 }

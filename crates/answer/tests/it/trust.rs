@@ -75,7 +75,7 @@ fn a_line_that_lost_nearly_all_of_its_plan_is_not_hidden_by_the_others() {
     assert_eq!(
         reasons,
         [
-            "lines lost more than one in 1000 of their activations: softirq on CPU 1 124 of 125; record with a longer --period, which sees less of short stalls, or fewer services"
+            "series lost more than one in 1000 of their wakeups: softirq on CPU 1 124 of 125; record with a longer --period, which misses more of the short stalls, or fewer services"
         ],
         "124 of 200,250 are not much in all"
     );
@@ -112,7 +112,7 @@ fn without_a_plan_a_line_is_judged_by_the_same_service_elsewhere() {
     assert_eq!(
         reasons(&made),
         [
-            "lines have less than half of the activations that the same service has on another CPU: fifo:90 on CPU 1 has 1 of 125; record again, and see `laggard doctor`"
+            "series have less than half of the wakeups of the same service on another CPU: fifo:90 on CPU 1 has 1 of 125; record again, and see `laggard doctor`"
         ]
     );
 }
@@ -139,7 +139,7 @@ fn interrupts_do_not_dilute_what_was_lost() {
         });
 
     assert!(
-        reasons(&made)[0].starts_with("12 activations were lost"),
+        reasons(&made)[0].starts_with("12 wakeups were lost"),
         "{:?}",
         reasons(&made)
     );
@@ -162,13 +162,13 @@ fn what_measuring_takes_is_worth_a_word_and_too_much_spoils_it() {
     let usual = whole().cost(20);
     assert_eq!(
         words(&usual, CaveatKind::OwnCost).unwrap(),
-        "measuring took 20 % of a CPU, 10 % of the time of the 2 CPUs measured"
+        "measuring took 20 % of a CPU, 10 % of the time of the 2 measured CPUs"
     );
     assert_eq!(reasons(&usual), [""; 0]);
     assert_eq!(
         reasons(&whole().cost(141)),
         [
-            "measuring took 141 % of a CPU, 70 % of the time of the 2 CPUs measured; record with a longer --period, which sees less of short stalls"
+            "measuring took 141 % of a CPU, 70 % of the time of the 2 measured CPUs; record with a longer --period, which misses more of the short stalls"
         ]
     );
 }
@@ -186,7 +186,7 @@ fn a_stage_that_most_lack_spoils_the_parts_and_one_that_some_lack_is_named() {
     assert_eq!(words(&lacking(200), CaveatKind::StageUnseen), None);
     assert_eq!(
         words(&lacking(600), CaveatKind::StageUnseen).unwrap(),
-        "the stage `waking` was not seen in fifo:90 on CPU 1 (600 of 6000): what it took is counted to the stage after it"
+        "the stage `waking` was not seen in fifo:90 on CPU 1 (600 of 6000); its time is part of the next stage"
     );
     assert!(
         reasons(&lacking(5_994))[0]
@@ -207,7 +207,7 @@ fn a_stage_that_none_has_is_known_from_the_losses() {
 
     assert!(
         reasons(&made)[0]
-            .starts_with("the stage `waking` was not seen in 6000 of 6000 activations"),
+            .starts_with("the stage `waking` was not seen in 6000 of 6000 wakeups"),
         "{:?}",
         reasons(&made)
     );
@@ -293,7 +293,7 @@ fn lossy(lines: u32) -> Made {
 fn three_lines_are_named_and_of_more_only_how_many() {
     let said = |lines| {
         let all = reasons(&lossy(lines));
-        let of_lines = all.into_iter().find(|one| one.starts_with("lines lost"));
+        let of_lines = all.into_iter().find(|one| one.starts_with("series lost"));
         of_lines.unwrap().split_once("; ").unwrap().0.to_owned()
     };
 
@@ -301,12 +301,12 @@ fn three_lines_are_named_and_of_more_only_how_many() {
     assert!(three.ends_with("fifo:90 on CPU 2 100 of 1000"), "{three}");
     let four = said(4);
     assert!(
-        four.ends_with("CPU 2 100 of 1000 and one more line"),
+        four.ends_with("CPU 2 100 of 1000 and 1 more series"),
         "{four}"
     );
     let five = said(5);
     assert!(
-        five.ends_with("CPU 2 100 of 1000 and 2 more lines"),
+        five.ends_with("CPU 2 100 of 1000 and 2 more series"),
         "{five}"
     );
 }
@@ -324,7 +324,7 @@ fn a_single_one_is_told_as_one() {
         ..Losses::default()
     });
 
-    let of = "1 activation was lost, more than one in 1000 of 500; ";
+    let of = "1 wakeup was lost, more than one in 1000 of 500; ";
     assert!(lost[0].starts_with(of), "{lost:?}");
     let once = "the clock ran backwards once; check the clocksource";
     assert!(back.iter().any(|one| one == once), "{back:?}");

@@ -32,7 +32,7 @@ fn recordings() -> TempDir {
 fn a_quiet_recording_says_only_why_it_is_not_trustworthy() {
     let dir = TempDir::new().unwrap();
     for (name, period_ns, expected) in [
-        ("lossy", 100_000, "activations were lost"),
+        ("lossy", 100_000, "wakeups were lost"),
         ("good", 1_000_000, ""),
     ] {
         let script = script(period_ns, "");

@@ -235,7 +235,7 @@ fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
 
     let screen = said(&recording, &["show"]);
 
-    let doubt = "NOT TRUSTWORTHY only 1 activation was measured; record for longer";
+    let doubt = "NOT TRUSTWORTHY only 1 wakeup was measured; record for longer";
     assert!(screen.contains(doubt), "{screen}");
     let tasks = tasks.to_str().unwrap();
     for words in [
