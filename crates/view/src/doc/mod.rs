@@ -150,6 +150,12 @@ pub fn code(text: &str) -> String {
     format!("`{}`", printable(text).to_string().replace('`', "\\x60"))
 }
 
+/// Returns the name as one word of a shell command.
+pub fn quoted(name: &str) -> String {
+    // An error means a 0 byte, which no path has.
+    shlex::try_quote(name).map_or_else(|_| name.into(), Into::into)
+}
+
 /// Splits text into its parts. The second value is true for a part between two
 /// backticks. A backtick without a partner is plain text.
 fn parts(text: &str) -> Vec<(&str, bool)> {
@@ -171,6 +177,13 @@ fn parts(text: &str) -> Vec<(&str, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_one_word_of_a_shell() {
+        assert_eq!(quoted("/tmp/r-1.laggard"), "/tmp/r-1.laggard");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert!(quoted("x$(id)").starts_with('\''));
+    }
 
     #[test]
     fn code_is_between_two_backticks_and_a_name_cannot_end_it() {

@@ -291,10 +291,33 @@ fn width(text: &str) -> usize {
     printable(text).to_string().width()
 }
 
-/// Breaks text into lines between words, but not between a number and its unit.
+const NO_BREAK: char = '\u{a0}';
+
+/// Returns the text with commands that fit on a line in one piece, so that a user can copy
+/// them.
+fn unbroken_code(text: &str, columns: usize) -> String {
+    let part = |(part, is_code): (&str, bool)| {
+        if !is_code {
+            part.to_owned()
+        } else if width(part) + 2 > columns {
+            format!("`{part}`")
+        } else {
+            format!("`{}`", part.replace(' ', &NO_BREAK.to_string()))
+        }
+    };
+    super::parts(text).into_iter().map(part).collect()
+}
+
+/// Breaks text into lines between words, but not within a command or between a number and
+/// its unit.
 fn wrapped(text: &str, columns: usize, first: &str, rest: &str, breaks_words: bool) -> Vec<String> {
-    const NO_BREAK: char = '\u{a0}';
-    let text: Vec<String> = unbroken_words(&printable(text).to_string())
+    let text = printable(text).to_string();
+    let text = if breaks_words {
+        text
+    } else {
+        unbroken_code(&text, columns.saturating_sub(rest.width()))
+    };
+    let text: Vec<String> = unbroken_words(&text)
         .into_iter()
         .map(|word| word.replace(' ', &NO_BREAK.to_string()))
         .collect();
