@@ -158,6 +158,7 @@ fn seen(
             | EpisodesError::OfRows { .. }
             | EpisodesError::OfTrace { .. }
             | EpisodesError::NotMeasured { .. }
+            | EpisodesError::IsStage
             | EpisodesError::NoSuch { .. },
         ) => Ok(Err(UnknownEffect::NoTraceData)),
     }
@@ -237,6 +238,7 @@ mod tests {
             episodes: vec![late],
             notes,
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: Vec::new(),
         };
         Explained::new(&late, None).report(usize::MAX)

@@ -14,6 +14,10 @@ use crate::{prove, proven};
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let recording = args.recording.as_ref().map(Recording::open).transpose()?;
     let cpus = args.cpus.clone().unwrap_or_else(linux::allowed_cpus);
+    let online = linux::online_cpus();
+    if let Some(cpu) = cpus.as_slice().iter().find(|&&cpu| !online.contains(cpu)) {
+        anyhow::bail!("CPU {cpu} is not online; choose from {online}");
+    }
     let tracers = linux::other_tracers();
     let mut abilities = linux::abilities(&Service::DEFAULTS);
     abilities.extend(laggard_trials::abilities());
