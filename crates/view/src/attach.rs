@@ -69,7 +69,7 @@ pub fn document(report: &AttachReport, detail: Detail) -> Document {
         rows(report, &mut document);
     }
     lines.extend(phrase::uncertain(report));
-    lines.push(phrase::data(report));
+    lines.push(phrase::data(report, detail));
     if detail == Detail::Full {
         lines.extend(phrase::data_details(report));
     }
@@ -140,7 +140,7 @@ impl<'a> Groups<'a> {
         [
             ("No misses", &quiet),
             ("Wrapper processes", &wrappers),
-            ("Threads without a row", &self.others),
+            ("Threads without a row (--rows)", &self.others),
         ]
         .into_iter()
         .filter(|(_, names)| !names.is_empty())
@@ -193,6 +193,8 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
         .fold((0, 0), |(misses, analysed), deadline| {
             (misses + deadline.misses, analysed + deadline.explained)
         });
+    // Threads without a row have misses, too.
+    let misses = misses.max(report.held.misses);
     let scope = if analysed < misses {
         format!(
             "{} of {} missed cycles",

@@ -9,7 +9,7 @@ use laggard_model::Nanos;
 pub(crate) use cause::{cause, next_step, parts, site};
 pub(crate) use row::{beside, details, findings, marks, name, unit};
 
-use crate::doc::Cell;
+use crate::doc::{Cell, Detail};
 
 /// Writes a time.
 fn time(time: Nanos) -> String {
@@ -154,7 +154,7 @@ pub(crate) fn uncertain(report: &AttachReport) -> Vec<String> {
 }
 
 /// States the records and the losses of each kind.
-pub(crate) fn data(report: &AttachReport) -> String {
+pub(crate) fn data(report: &AttachReport, detail: Detail) -> String {
     let lost = report.lost;
     let mut parts = vec![
         format!("{} missing", Cell::Count(report.missing)),
@@ -172,9 +172,12 @@ pub(crate) fn data(report: &AttachReport) -> String {
             parts.push(format!("{} {what}", Cell::Count(number)));
         }
     }
+    // The full report lists them.
     let warnings = match report.caveats.len() as u64 {
-        0 => String::new(),
-        number => format!("; {} (--all)", units(number, "warning")),
+        number if number > 0 && detail == Detail::Short => {
+            format!("; {} (--all)", units(number, "warning"))
+        }
+        _ => String::new(),
     };
     format!(
         "Data: {}; lost: {}{warnings}",
