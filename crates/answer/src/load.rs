@@ -104,7 +104,7 @@ pub enum LoadError {
     },
     /// An application's demand is held against latencies that have it in them.
     #[error(
-        "`{}` is of {of}, against which no application's demand can be held: {why}",
+        "`{}` contains {of}; laggard cannot compare them with the demand of an application: {why}",
         dir.display()
     )]
     NoDemand {

@@ -26,14 +26,12 @@ pub(crate) struct Drawn {
 pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Result<Drawn> {
     let mut measured = measured(from, By::Service, ask::threads())?;
     let mut late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;
+    if let Some(late) = &mut late {
+        let groups = measured.fold.groups(&measured.manifest.lines, false);
+        late.note_samples(&groups, measured.last);
+    }
     let by_cpu = recording(measured.clone(), true);
     let report = recording(measured.clone(), false);
-    if let Some(late) = &mut late {
-        let rows = report.services.iter();
-        late.latest = rows
-            .filter_map(|row| Some((row.service, row.route, row.latency.largest_ns?)))
-            .collect();
-    }
     let explained = late.as_ref().map(|late| Explained::new(late, None));
     let blamed = explained.as_ref().map(Explained::blamed);
     let (courses, run) = courses(from, &measured, &blamed.unwrap_or_default(), ask::threads())?;

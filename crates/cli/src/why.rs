@@ -5,7 +5,7 @@ use laggard_answer::why::{
 };
 use laggard_answer::{KnownCauses, Load, loads};
 use laggard_model::text::Unit;
-use laggard_model::{Nanos, Route, Service, UsagePattern, printable};
+use laggard_model::{UsagePattern, printable};
 use laggard_record::Recording;
 use laggard_view::doc::{self, Detail, Document};
 use laggard_view::why as view;
@@ -134,7 +134,13 @@ fn rank(args: &WhyArgs, recording: &Recording) -> anyhow::Result<Exit> {
     };
     causes.late.has(args.service)?;
     let samples = loads(&ask::of(std::slice::from_ref(&args.recording)));
-    causes.late.latest = samples.as_deref().map(maxima).unwrap_or_default();
+    if let Ok(samples) = &samples {
+        let runs = || samples.iter().flat_map(|load| &load.runs);
+        let end = runs().map(|run| run.start + run.duration).max();
+        causes
+            .late
+            .note_samples(runs().flat_map(|run| &run.groups), end);
+    }
     let top = args
         .top
         .unwrap_or(if is_full { FULL_TOP } else { SHORT_TOP });
@@ -166,18 +172,6 @@ fn rank(args: &WhyArgs, recording: &Recording) -> anyhow::Result<Exit> {
         Detail::Short
     };
     print(&view::document(&report, detail))
-}
-
-/// Returns the maximum latency of each series by its samples.
-fn maxima(samples: &[Load]) -> Vec<(Service, Route, Nanos)> {
-    let runs = samples.iter().flat_map(|load| &load.runs);
-    let groups = runs.flat_map(|run| &run.groups);
-    groups
-        .filter_map(|group| {
-            let max = group.latency.histogram().max()?;
-            Some((group.key.service, group.key.route, max))
-        })
-        .collect()
 }
 
 /// Adds the gains of the leading causes, which needs all samples.

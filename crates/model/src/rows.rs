@@ -70,7 +70,7 @@ impl RowsOf {
                 ))
             }
             Self::Waits { timer, .. } => Some(format!("waits for {timer} every {period}")),
-            Self::Activations => Some("activations of threads that were watched".into()),
+            Self::Activations => Some("wakeups of watched threads".into()),
             Self::Traced => {
                 Some("runs of ISRs and DPCs and waits of threads in a trace of Windows".into())
             }

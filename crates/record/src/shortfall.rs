@@ -70,21 +70,19 @@ impl Shortfall {
     pub fn advice(&self) -> Cow<'static, str> {
         let advice = match self {
             Self::NoEnd { written_within } => return no_end(*written_within),
-            Self::JournalTorn { .. } => {
-                "the activations of an interrupted write; the rest is complete"
-            }
+            Self::JournalTorn { .. } => "the samples of an interrupted write; the rest is complete",
             Self::JournalGone => {
-                "restore the file open-*.journal from a copy; up to 65536 activations at the end are missing"
+                "restore the file open-*.journal from a copy; up to 65,536 samples at the end are missing"
             }
             Self::HistogramsShort { .. } => {
-                "restore histograms-*.parquet from a copy; the figures omit these activations"
+                "restore histograms-*.parquet from a copy; the figures omit these samples"
             }
             Self::Unexplained { .. } => {
                 "the figures omit them and may hide late ones; restore the samples from a copy, or record again"
             }
-            Self::Gone { .. } => "restore the file from a copy; the figures omit its activations",
+            Self::Gone { .. } => "restore the file from a copy; the figures omit its samples",
             Self::Damaged { .. } => {
-                "restore the file from a copy and check the disk; the figures omit its activations"
+                "restore the file from a copy and check the disk; the figures omit its content"
             }
             Self::ManifestFromStart { .. } => {
                 "restore manifest.json from a copy; losses, warnings and overhead are from the start of the recording"
@@ -97,9 +95,9 @@ impl Shortfall {
 /// Returns the possible loss by a kill, whose time is not recorded.
 fn no_end(written_within: Option<Nanos>) -> Cow<'static, str> {
     match written_within {
-        None => "if it no longer runs, unwritten activations are missing; the figures are valid for the rest".into(),
+        None => "if it no longer runs, unwritten samples are missing; the figures are valid for the rest".into(),
         Some(time) => format!(
-            "if it no longer runs, unwritten activations are missing: it wrote within {}, or later just before it was killed; the figures are valid for the rest",
+            "if it no longer runs, unwritten samples are missing: it wrote within {}, or later just before it was killed; the figures are valid for the rest",
             Unit::Auto.write_nanos(time)
         )
         .into(),
@@ -120,16 +118,16 @@ impl fmt::Display for Shortfall {
                 f,
                 "`{file}` has {bytes} bytes after byte {offset} that cannot be read"
             ),
-            Self::JournalGone => f.write_str("the journal of the last activations is missing"),
+            Self::JournalGone => f.write_str("the journal of the last samples is missing"),
             Self::Gone { file, rows } => {
-                write!(f, "`{file}` with {rows} activations is missing")
+                write!(f, "`{file}` with {rows} samples is missing")
             }
             Self::HistogramsShort { rows } => {
-                write!(f, "{rows} activations are missing from the histograms")
+                write!(f, "{rows} samples are missing from the histograms")
             }
             Self::Unexplained { rows } => write!(
                 f,
-                "{rows} activations are missing that the recording does not count as lost"
+                "{rows} samples are missing that the recording does not count as lost"
             ),
             Self::Damaged { file, reason } => write!(f, "`{file}` is damaged: {reason}"),
             Self::ManifestFromStart { reason } => write!(
@@ -170,10 +168,7 @@ mod tests {
         };
 
         for advice in [shortfall.advice(), unknown.advice()] {
-            assert!(
-                advice.contains("unwritten activations are missing"),
-                "{advice}"
-            );
+            assert!(advice.contains("unwritten samples are missing"), "{advice}");
             assert!(!advice.contains("at most"), "{advice}");
         }
         assert!(

@@ -405,6 +405,7 @@ mod tests {
             episodes: (1..=11).map(late::episode).collect(),
             notes: late::notes(),
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: Vec::new(),
         };
         late.manifest.command = ["laggard", "record", "--load", "a b"]

@@ -28,7 +28,7 @@ const WHO: &str = "_[i]";
 pub enum FlameError {
     /// No episode took any time.
     #[error(
-        "no late activation was kept, so there is nothing to draw; record for longer, or with a smaller `--threshold`"
+        "no late wakeup was recorded, so there is nothing to draw; record for longer, or with a smaller `--threshold`"
     )]
     Nothing,
     /// The drawing failed.
@@ -69,7 +69,7 @@ fn options(late: &Explained<'_>, total: Nanos) -> Options<'static> {
     let episodes = late.episodes.len();
     let mut options = Options::default();
     options.title = format!(
-        "{}: {} of {} late activation{}{}, in {}",
+        "{}: {} of {} late wakeup{}{}, in {}",
         printable(&late.late.path),
         Unit::Auto.write_nanos(total),
         count(episodes as u64),
@@ -129,6 +129,7 @@ mod tests {
             episodes: vec![episode(1), episode(2)],
             notes: notes(),
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: Vec::new(),
         };
         flame(&Explained::new(&late, service))
@@ -138,7 +139,7 @@ mod tests {
     fn the_drawing_says_its_unit_and_escapes_names() {
         let svg = drawn(None).unwrap();
 
-        for part in ["4.00 ms of 2 late activations", "&lt;r&gt;.laggard", "ns,"] {
+        for part in ["4.00 ms of 2 late wakeups", "&lt;r&gt;.laggard", "ns,"] {
             assert!(svg.contains(part), "{part} in\n{svg}");
         }
         assert!(!svg.contains("<r>"));

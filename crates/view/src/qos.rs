@@ -6,7 +6,7 @@ use laggard_answer::qos::{
 };
 use laggard_model::name::series_words;
 
-use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict, code};
+use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict, code, quoted};
 use crate::phrase::qos as phrase;
 
 /// Describes the report. `Short` states the verdict as the service that would run the
@@ -280,7 +280,7 @@ pub fn profiles(loads: &[LoadProfiles]) -> Document {
     let recording = loads.iter().flat_map(|load| &load.recordings).next();
     let command = code(&format!(
         "laggard qos {} --app NAME",
-        recording.map_or("DIR", String::as_str)
+        recording.map_or_else(|| "DIR".into(), |path| quoted(path))
     ));
     lines.push(format!(
         "Next: {command} (names: `--list`), or `--buffers`, `--buffer` and `--compute`"

@@ -5,7 +5,7 @@ use laggard_model::name::series_words;
 use laggard_model::text::span;
 use laggard_model::{Nanos, Route, Service, printable};
 
-use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, code};
+use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, code, quoted};
 use crate::phrase::{cause, why as phrase};
 
 mod episode;
@@ -254,11 +254,20 @@ const fn is_doubt_of_all(remark: &Remark) -> bool {
 fn next(report: &WhyReport, detail: Detail) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(worst) = report.series.first().and_then(|late| late.largest.first()) {
+        let is_worst = (report.series.first())
+            .and_then(|late| late.measured_max_ns)
+            .is_none_or(|max| max <= worst.latency_ns);
+        let name = if is_worst {
+            "Worst wakeup"
+        } else {
+            "Worst wakeup with trace data"
+        };
         lines.push(format!(
-            "Worst wakeup: {}",
+            "{name}: {}",
             code(&format!(
                 "laggard why {} --episode {}",
-                report.path, worst.number
+                quoted(&report.path),
+                worst.number
             ))
         ));
     }

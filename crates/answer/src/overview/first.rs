@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use laggard_model::name::who;
 use laggard_model::{CauseClass, Nanos};
 
-use super::late::Scope;
+use super::late::{Scope, threshold};
 use super::{First, StallsAboveSlack};
 use crate::remedy::{Fix, fix};
 use crate::show::RecordingReport;
@@ -14,16 +14,25 @@ use crate::why::{CauseShare, Explained};
 impl First {
     /// Chooses the cause whose removal has the largest effect: it avoids the most stalls
     /// above the slack of the user's application, then lowers the max most, then saves the
-    /// most time. Time of laggard's own threads is not a property of the machine, and
-    /// causes without a known fix are not candidates.
+    /// most time. Without an application, this is the first fix of `why`. Stalls below the
+    /// latency threshold are in no episode, so a smaller slack gives no count.
     pub(super) fn new(
         scope: &Scope<'_>,
         report: &RecordingReport,
         slack: Option<Nanos>,
     ) -> Option<Self> {
-        let rows = scope.why.causes.iter().filter(|row| !row.is_ours);
-        let candidates = rows.filter_map(|row| Some((row, fix(row, report)?)));
+        let threshold = threshold(&scope.explained, scope.series()).map(|(_, max)| max);
+        let slack = slack.filter(|slack| threshold.is_some_and(|threshold| *slack >= threshold));
         let stalls = slack.map(|slack| Stalls::new(&scope.explained, slack));
+        let max = scope.why.largest_ns;
+        let rows = scope.why.causes.iter();
+        let candidates = rows.filter(|row| row.is_fixable()).filter(|row| {
+            row.lowers(max)
+                || stalls
+                    .as_ref()
+                    .is_some_and(|stalls| stalls.are_avoided_without(row))
+        });
+        let candidates = candidates.filter_map(|row| Some((row, fix(row, report)?)));
         let (row, fix) = choose(candidates, stalls.as_ref())?;
         Some(Self {
             cause: row.clone(),
@@ -48,8 +57,6 @@ fn choose<'a>(
         (
             stalls.map(|stalls| stalls.without(row)),
             row.largest_without_ns,
-            // A look at an unexplained cause removes nothing.
-            row.class == CauseClass::Unexplained,
             Reverse(row.time_ns),
         )
     })
@@ -79,6 +86,10 @@ impl Stalls {
         }
     }
 
+    fn are_avoided_without(&self, row: &CauseShare) -> bool {
+        self.without(row) < self.latencies.len()
+    }
+
     /// Counts the stalls that would still be longer than the slack without this cause.
     fn without(&self, row: &CauseShare) -> usize {
         let is_long = |(latency, causes): &&(Nanos, Causes)| {
@@ -106,6 +117,7 @@ mod tests {
             episodes: vec![episode(1)],
             notes: notes(),
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: Vec::new(),
         };
         let report = Explained::new(&recorded, None).report(1);
@@ -128,7 +140,6 @@ mod tests {
         let rows = [
             row(CauseClass::Stolen, 9_000, 5_000),
             row(CauseClass::HigherPriority, 800, 700),
-            row(CauseClass::Unexplained, 900, 700),
         ];
 
         assert_eq!(chosen(&rows, None), CauseClass::HigherPriority);

@@ -121,6 +121,7 @@ mod tests {
             episodes,
             notes: notes(),
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: Vec::new(),
         }
     }

@@ -38,7 +38,11 @@ pub fn read(
     let (mut measured, load) = examine(from, threads)?;
     let made_for = made_for(from.manifest());
     let application = application.or(made_for.as_ref());
-    let late = EpisodeCauses::read_if_any(from, &mut measured.shortfalls)?;
+    let mut late = EpisodeCauses::read_if_any(from, &mut measured.shortfalls)?;
+    if let Some(causes) = &mut late {
+        let groups = measured.fold.groups(&measured.manifest.lines, false);
+        causes.late.note_samples(&groups, measured.last);
+    }
     let report = show::recording(measured, false);
     let explained = late.as_ref().map(|late| late.explained(None));
     let overview = overview(&OverviewInput {

@@ -52,7 +52,7 @@ pub enum ApplicationError {
         source: ParseNanosError,
     },
     /// One buffer tolerates no latency.
-    #[error("`{name}` has {buffers} buffer(s); it takes 2 or more to tolerate any latency")]
+    #[error("`{name}` needs 2 or more buffers to tolerate any latency, not {buffers}")]
     FewBuffers {
         /// The application.
         name: String,

@@ -68,9 +68,14 @@ pub enum EpisodesError {
         /// The service that was asked for.
         service: Service,
     },
+    /// The timer interrupt has no late wakeups.
+    #[error(
+        "the timer interrupt (`irq`) is a stage of every wakeup, and its delay is one of their causes; choose a thread, `softirq` or `worker`"
+    )]
+    IsStage,
     /// The recording has episodes, but not this one.
     #[error(
-        "`{path}` has no episode {number}; `laggard why --all {path}` lists the largest of its {kept}"
+        "`{path}` has no episode {number}, of {kept}; `laggard why --all {path}` lists the largest"
     )]
     NoSuch {
         /// The recording.

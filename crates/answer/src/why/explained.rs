@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use laggard_analyze::causes::{CpuTimeline, Explanation, Part, explain_named, timelines};
+use laggard_analyze::distribution::Group;
 use laggard_model::{
-    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Evidence, Line, Manifest, Nanos, Route,
-    RowsOf, Service, Symbols,
+    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Evidence, Histogram, Line, Manifest,
+    Nanos, Route, RowsOf, Service, Symbols,
 };
 use laggard_record::{Episodes, Recording};
 
@@ -25,10 +26,27 @@ pub struct RecordedEpisodes {
     pub episodes: Vec<Episode>,
     /// Notes on the selection of the episodes.
     pub notes: EpisodeNotes,
-    /// Maximum latency of each service by its samples. Empty: the samples were not read.
-    pub latest: Vec<(Service, Route, Nanos)>,
+    /// Maxima of each series by its samples. Empty: the samples were not read.
+    pub latest: Vec<SeriesMaxima>,
+    /// End of the samples, which stands in for the end of a recording that has none.
+    pub samples_end: Option<Nanos>,
     /// Missing parts of the recording.
     pub shortfalls: Vec<Caveat>,
+}
+
+/// Maximum latencies of a series by its samples.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SeriesMaxima {
+    /// The service.
+    pub service: Service,
+    /// The route.
+    pub route: Route,
+    /// Maximum of all samples.
+    pub max_ns: Nanos,
+    /// Maximum of the samples up to the largest threshold of the series, rounded up to the
+    /// edge of its bucket. These are in no episode. Absent: there are none, or there is no
+    /// threshold.
+    pub in_time_max_ns: Option<Nanos>,
 }
 
 const LINUX: &str = "record as root on a kernel with BTF, without `--episodes off`";
@@ -99,6 +117,43 @@ impl RecordedEpisodes {
         Ok(late)
     }
 
+    /// Notes the maxima of the samples. Without them, the effect of a fix is unknown,
+    /// because it does not change wakeups that were in time.
+    pub fn note_samples<'a>(
+        &mut self,
+        groups: impl IntoIterator<Item = &'a Group>,
+        end: Option<Nanos>,
+    ) {
+        let maxima = groups.into_iter().filter_map(|group| {
+            let (service, route) = (group.key.service, group.key.route);
+            let histogram = group.latency.histogram();
+            let max_ns = histogram.max()?;
+            let in_time = self.max_threshold(service, route).and_then(|threshold| {
+                let limit = Histogram::bucket_of(threshold);
+                let buckets = histogram.buckets().map(|(bucket, _)| bucket);
+                let bucket = buckets.take_while(|bucket| *bucket <= limit).last()?;
+                Some(Histogram::upper_edge(bucket).min(threshold).min(max_ns))
+            });
+            Some(SeriesMaxima {
+                service,
+                route,
+                max_ns,
+                in_time_max_ns: in_time,
+            })
+        });
+        self.latest = maxima.collect();
+        self.samples_end = end;
+    }
+
+    /// Returns the largest threshold of the CPUs of a series.
+    fn max_threshold(&self, service: Service, route: Route) -> Option<Nanos> {
+        let lines = self.manifest.lines.iter().zip(&self.notes.thresholds_ns);
+        lines
+            .filter(|(line, _)| (line.service, line.route) == (service, route))
+            .filter_map(|(_, threshold)| *threshold)
+            .max()
+    }
+
     fn new(recording: &Recording, read: Episodes) -> Result<Self, EpisodesError> {
         let path = recording.dir().display().to_string();
         let damage = read.damaged_notes().cloned();
@@ -140,6 +195,7 @@ impl RecordedEpisodes {
             episodes: read.episodes,
             notes,
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: shortfalls.map(Caveat::from).collect(),
         })
     }
@@ -153,7 +209,9 @@ impl RecordedEpisodes {
         recording: &Recording,
         shortfalls: &mut Vec<Caveat>,
     ) -> Result<Option<Self>, EpisodesError> {
-        if_any(Self::read(recording), shortfalls)
+        let late = if_any(Self::read(recording), shortfalls)?;
+        add_missing(late.as_ref(), shortfalls);
+        Ok(late)
     }
 
     /// Checks that `service` was measured.
@@ -162,6 +220,9 @@ impl RecordedEpisodes {
     /// When it was not.
     pub fn has(&self, service: Option<Service>) -> Result<(), EpisodesError> {
         let mut lines = self.manifest.lines.iter();
+        if service == Some(Service::Irq) {
+            return Err(EpisodesError::IsStage);
+        }
         match service.filter(|&wanted| lines.all(|line| line.service != wanted)) {
             Some(service) => Err(EpisodesError::NotMeasured {
                 path: self.path.clone(),
@@ -172,13 +233,13 @@ impl RecordedEpisodes {
     }
 
     /// Returns the length of the recording. If it has no end, because it runs or was killed,
-    /// the end of the last late wakeup counts.
+    /// the end of the samples counts, or of the last late wakeup.
     pub fn duration(&self) -> Nanos {
         let clock = &self.manifest.clock;
         let served = self.episodes.iter();
         let last = served.map(|episode| episode.expiry_ns + episode.readings().own);
         let last = last.max();
-        let end = clock.end_ns.or(last);
+        let end = clock.end_ns.or(self.samples_end).or(last);
         end.map_or(Nanos::ZERO, |end| end.saturating_sub(clock.start_ns))
     }
 }
@@ -206,6 +267,15 @@ fn drop_evidence(episode: &mut Episode) {
         to_ns: episode.evidence.to_ns,
         ..Evidence::default()
     };
+}
+
+/// Adds the missing parts of the episodes to those of the samples.
+fn add_missing(late: Option<&RecordedEpisodes>, shortfalls: &mut Vec<Caveat>) {
+    for caveat in late.into_iter().flat_map(|late| &late.shortfalls) {
+        if !shortfalls.contains(caveat) {
+            shortfalls.push(caveat.clone());
+        }
+    }
 }
 
 /// `None` if no episodes were recorded; their shortfalls join `shortfalls` then.
@@ -282,7 +352,9 @@ impl EpisodeCauses {
         recording: &Recording,
         shortfalls: &mut Vec<Caveat>,
     ) -> Result<Option<Self>, EpisodesError> {
-        if_any(Self::read(recording), shortfalls)
+        let causes = if_any(Self::read(recording), shortfalls)?;
+        add_missing(causes.as_ref().map(|causes| &causes.late), shortfalls);
+        Ok(causes)
     }
 
     fn read_each(

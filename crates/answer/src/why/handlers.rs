@@ -300,6 +300,7 @@ mod tests {
                 ..EpisodeNotes::default()
             },
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: Vec::new(),
         }
     }

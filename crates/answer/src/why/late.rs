@@ -131,9 +131,14 @@ impl Explained<'_> {
         let late = self.late;
         let symbols = &late.notes.symbols;
         let manifest = &late.manifest;
-        let ranking = rank(explanations(&self.episodes), |culprit| {
+        let mut ranking = rank(explanations(&self.episodes), |culprit| {
             name::who(culprit, symbols)
         });
+        // No fix lowers the max below the wakeups that were in time.
+        let in_time = watched::in_time_max(self).unwrap_or_default();
+        for cause in &mut ranking.causes {
+            cause.largest_without = cause.largest_without.max(in_time.min(ranking.largest));
+        }
         let untraced = watched::untraced(self);
         let total = ranking.total + untraced.total_ns;
         let duration = late.duration();
@@ -211,21 +216,27 @@ impl LateWakeups {
     }
 }
 
+impl CauseShare {
+    /// Returns whether a fix of the machine is known. laggard's own threads are not part of
+    /// the machine, and a look at an unexplained cause removes nothing.
+    pub(crate) fn is_fixable(&self) -> bool {
+        let has_remedy = self.fix.as_ref().is_some_and(|fix| fix.remedy().is_some());
+        !self.is_ours && self.class != CauseClass::Unexplained && has_remedy
+    }
+
+    /// Returns whether the maximum is notably lower without the cause.
+    pub(crate) fn lowers(&self, max: Nanos) -> bool {
+        self.largest_without_ns.as_f64() <= max.as_f64() * (1.0 - MIN_EFFECT)
+    }
+}
+
 impl FirstFix {
-    /// Chooses the cause without which the maximum is lowest. laggard's own threads are not
-    /// part of the machine, and a look at an unexplained cause lowers nothing.
+    /// Chooses the cause without which the maximum is lowest.
     fn new(causes: &[CauseShare], largest: Nanos) -> Option<Self> {
-        let most = largest.as_f64() * (1.0 - MIN_EFFECT);
-        let is_candidate = |cause: &CauseShare| {
-            !cause.is_ours
-                && cause.class != CauseClass::Unexplained
-                && cause.fix.as_ref().is_some_and(|fix| fix.remedy().is_some())
-                && cause.largest_without_ns.as_f64() <= most
-        };
         let candidates = causes
             .iter()
             .enumerate()
-            .filter(|(_, cause)| is_candidate(cause));
+            .filter(|(_, cause)| cause.is_fixable() && cause.lowers(largest));
         let candidates =
             candidates.filter_map(|(at, cause)| Some((at, cause, cause.fix.as_ref()?)));
         let (at, cause, fix) =

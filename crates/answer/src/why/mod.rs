@@ -25,7 +25,9 @@ pub use bug::{Addressee, BUG_SCHEMA, BugReport, CallChain, Example, Gap, Machine
 pub use cause::{CauseShare, RhythmRow};
 pub use context::{Layer, frames, layers};
 pub use error::{BugError, EpisodesError};
-pub use explained::{Blamed, EpisodeCauses, Explained, ExplainedEpisode, RecordedEpisodes};
+pub use explained::{
+    Blamed, EpisodeCauses, Explained, ExplainedEpisode, RecordedEpisodes, SeriesMaxima,
+};
 pub(crate) use explained::{evidence_remedy, late_by};
 pub use gain::{Gain, add_gains, leading};
 pub use handlers::{HANDLERS_SCHEMA, HandlerRow, HandlersReport, HandlersVerdict, handlers};

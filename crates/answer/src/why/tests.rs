@@ -17,6 +17,7 @@ fn recorded_with(episodes: &[Episode], notes: EpisodeNotes) -> RecordedEpisodes 
         episodes: episodes.to_vec(),
         notes,
         latest: Vec::new(),
+        samples_end: None,
         shortfalls: Vec::new(),
     }
 }
@@ -576,9 +577,32 @@ fn watched(
         },
         ..manifest()
     };
-    let max = max.map(|max| (Service::Fifo(90), Route::Direct, max));
-    late.latest = max.into_iter().collect();
+    late.latest = max.map(maxima).into_iter().collect();
     Explained::new(&late, None).why(3)
+}
+
+fn maxima(max_ns: Nanos) -> SeriesMaxima {
+    SeriesMaxima {
+        service: Service::Fifo(90),
+        route: Route::Direct,
+        max_ns,
+        in_time_max_ns: None,
+    }
+}
+
+#[test]
+fn no_fix_lowers_the_max_below_wakeups_that_were_in_time() {
+    let mut late = recorded_with(&[episode(1)], notes());
+    let in_time = Nanos::from_us(40);
+    late.latest = vec![SeriesMaxima {
+        in_time_max_ns: Some(in_time),
+        ..maxima(Nanos::from_ms(25))
+    }];
+
+    let report = why(&late, None, 30);
+
+    let without = report.causes.iter().map(|row| row.largest_without_ns);
+    assert!(without.min().unwrap() >= in_time);
 }
 
 fn chosen(early: u64, surplus: u64) -> LineWatch {
@@ -672,7 +696,7 @@ fn high_threshold_is_flagged_unless_it_was_set() {
 #[test]
 fn max_in_no_episode_is_flagged() {
     let mut late = recorded_with(&[episode(1)], notes());
-    late.latest = vec![(Service::Fifo(90), Route::Direct, Nanos::from_ms(25))];
+    late.latest = vec![maxima(Nanos::from_ms(25))];
 
     let report = why(&late, None, 3);
 

@@ -5,7 +5,7 @@ use laggard_model::{Line, LineWatch, Nanos, RowsOf, Untraced};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CauseShare, Explained};
+use super::{CauseShare, Explained, SeriesMaxima};
 
 /// Largest automatic threshold. Earlier versions chose up to 10 ms.
 const MAX_AUTOMATIC_THRESHOLD: Nanos = Nanos::from_ms(1);
@@ -148,9 +148,19 @@ pub(super) fn untraced(explained: &Explained<'_>) -> Untraced {
 
 /// Returns the maximum latency of the samples. `None`: they were not read.
 pub(super) fn measured_max(explained: &Explained<'_>) -> Option<Nanos> {
-    let samples = explained.late.latest.iter();
-    let samples = samples.filter(|(service, route, _)| explained.includes(*service, *route));
-    samples.map(|(_, _, largest)| *largest).max()
+    samples(explained).map(|maxima| maxima.max_ns).max()
+}
+
+/// Returns the maximum latency of the samples that were in time.
+pub(super) fn in_time_max(explained: &Explained<'_>) -> Option<Nanos> {
+    samples(explained)
+        .filter_map(|maxima| maxima.in_time_max_ns)
+        .max()
+}
+
+fn samples<'a>(explained: &'a Explained<'_>) -> impl Iterator<Item = &'a SeriesMaxima> {
+    let maxima = explained.late.latest.iter();
+    maxima.filter(|maxima| explained.includes(maxima.service, maxima.route))
 }
 
 /// Returns the time during which all late wakeups of the scope were kept.

@@ -206,8 +206,7 @@ fn a_stage_that_none_has_is_known_from_the_losses() {
         });
 
     assert!(
-        reasons(&made)[0]
-            .starts_with("the stage `waking` was not seen in 6000 of 6000 wakeups"),
+        reasons(&made)[0].starts_with("the stage `waking` was not seen in 6000 of 6000 wakeups"),
         "{:?}",
         reasons(&made)
     );

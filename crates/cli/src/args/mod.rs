@@ -354,7 +354,7 @@ pub(crate) struct WhyArgs {
     pub(crate) bug: Option<usize>,
     /// With --bug: leave out names of programs, threads and loads, arguments and
     /// paths, as `laggard export --redact` does
-    #[arg(long, requires = "bug")]
+    #[arg(long, requires = "bug", conflicts_with = "episode")]
     pub(crate) redact: bool,
     /// Count stack samples by module and function, as OSDI'99, Table 4
     #[arg(long)]

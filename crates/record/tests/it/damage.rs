@@ -196,7 +196,7 @@ fn damage_in_one_file_does_not_stop_the_others() {
     assert_eq!(
         words,
         [
-            "`samples/000003.parquet` with 65536 activations is missing",
+            "`samples/000003.parquet` with 65536 samples is missing",
             "`samples/000002.parquet` is damaged: its checksum is wrong: some of its bytes changed after it was written",
         ]
     );

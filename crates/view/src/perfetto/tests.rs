@@ -14,6 +14,7 @@ fn trace(episodes: &[Episode]) -> wire::Trace {
         episodes: episodes.to_vec(),
         notes: notes(),
         latest: Vec::new(),
+        samples_end: None,
         shortfalls: Vec::new(),
     };
     wire::Trace::decode(perfetto(&Explained::new(&late, None)).as_slice()).unwrap()

@@ -246,7 +246,7 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
         Fix::Inspect { episode } => {
             return (
                 format!(
-                    "Look at `laggard why --episode {episode}`, in which this took the most time"
+                    "Look at episode {episode} (`--episode {episode}`), in which this took the most time"
                 ),
                 "Activity before and after often shows the source",
             );

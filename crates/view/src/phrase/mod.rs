@@ -17,6 +17,12 @@ use laggard_model::{Caveat, CompetingThread, Host, Nanos};
 
 use crate::doc::{Cell, code};
 
+/// Writes a number with its noun.
+pub(crate) fn plural(number: u64, singular: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {singular}{s}", Cell::Count(number))
+}
+
 /// Describes a warning about the machine.
 pub(crate) fn warning(warning: &Caveat) -> String {
     format!("{}; {}", warning.what, warning.advice)

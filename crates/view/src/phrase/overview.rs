@@ -8,10 +8,11 @@ use laggard_answer::show::Waiting;
 use laggard_answer::why::{CauseShare, RhythmRow};
 use laggard_model::name::series_words;
 use laggard_model::text::{listed, rough_time, span};
-use laggard_model::{Backend, CauseClass, Host, Nanos, State};
+use laggard_model::{Backend, Host, Nanos, State};
 
+use super::plural;
 use super::{cause, qos};
-use crate::doc::{Cell, code};
+use crate::doc::{Cell, code, quoted};
 use crate::text::Tone;
 
 /// Number of applications that are named. More are counted.
@@ -151,8 +152,8 @@ fn effect(first: &First, late: &Late) -> String {
     // The largest latency need not be among those with trace data.
     let scope = if late.untraced.is_some() {
         let untraced = late.untraced.as_ref().map_or(0, |row| row.wakeups);
-        let traced = Cell::Count(late.wakeups.saturating_sub(untraced));
-        format!("max of the {traced} wakeups with trace data")
+        let traced = plural(late.wakeups.saturating_sub(untraced), "wakeup");
+        format!("max of the {traced} with trace data")
     } else {
         "max".into()
     };
@@ -166,23 +167,17 @@ fn effect(first: &First, late: &Late) -> String {
     };
     let now = time(late.max_is_at_least, first.max_ns);
     let without = time(first.max_without_is_at_least, first.max_without_ns);
-    // A look at an unexplained cause removes nothing.
-    let cause = if first.cause.class == CauseClass::Unexplained {
-        "Without this time"
-    } else {
-        "Without this cause"
-    };
     let max = if first.max_without_ns == first.max_ns {
-        format!("{cause} the {scope} would still be {now}")
+        format!("Without this cause the {scope} would still be {now}")
     } else {
-        format!("{cause} the {scope} would be {without}, not {now}")
+        format!("Without this cause the {scope} would be {without}, not {now}")
     };
     let stalls = first.stalls.filter(|stalls| stalls.count > 0);
     let stalls = stalls.map_or_else(String::new, |stalls| {
         format!(
-            ", and {} of {} stalls would exceed the slack of {}",
+            ", and {} of {} would exceed the slack of {}",
             stalls.without,
-            stalls.count,
+            plural(stalls.count as u64, "stall"),
             Cell::Time(stalls.slack_ns)
         )
     });
@@ -214,15 +209,14 @@ pub(crate) fn fit_next(fit: &Fit) -> Option<String> {
     let next = match fit.verdict {
         Fitness::Fit => None,
         Fitness::NotFit => Some(enough(fit)),
-        Fitness::Unknown => fit
-            .decided_by_ns
-            .map(|ns| {
+        Fitness::Unknown => resolution(fit).or_else(|| {
+            fit.decided_by_ns.map(|ns| {
                 format!(
                     "record {}; without an xrun in it, the verdict is FIT",
                     rough_time(ns, DIGITS)
                 )
             })
-            .or_else(|| resolution(fit)),
+        }),
     };
     let parts: Vec<String> = next.into_iter().chain(narrower).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -424,12 +418,8 @@ pub(crate) fn data(overview: &Overview, omitted_services: usize) -> String {
     } = overview.measurement;
     let samples = match (samples + lost, lost) {
         (0, _) => "no sample was recorded".to_owned(),
-        (total, 0) => format!("{} samples, 0 lost", Cell::Count(total)),
-        (total, lost) => format!(
-            "{} of {} samples lost",
-            Cell::Count(lost),
-            Cell::Count(total)
-        ),
+        (total, 0) => format!("{}, 0 lost", plural(total, "sample")),
+        (total, lost) => format!("{} of {} lost", Cell::Count(lost), plural(total, "sample")),
     };
     let overhead = overhead.map_or_else(String::new, |overhead| {
         format!("; overhead {}", Cell::Share(overhead))
@@ -454,7 +444,7 @@ pub(crate) fn data(overview: &Overview, omitted_services: usize) -> String {
 
 /// States the next step.
 pub(crate) fn next(overview: &Overview) -> String {
-    let command = |name: &str| code(&format!("laggard {name} {}", overview.path));
+    let command = |name: &str| code(&format!("laggard {name} {}", quoted(&overview.path)));
     let watch = if overview.conditions.is_windows() || overview.conditions.kernel.is_empty() {
         ""
     } else {

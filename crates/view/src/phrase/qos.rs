@@ -9,7 +9,7 @@ use laggard_model::text::rough_time;
 use laggard_model::{CpuList, LoadLabel, Nanos};
 
 use super::code;
-use crate::doc::{Cell, Reason};
+use crate::doc::{Cell, Reason, quoted};
 use crate::text::Tone;
 
 /// Digits of an estimated time.
@@ -265,9 +265,11 @@ pub(crate) fn data(service: &ServiceOutlook, recordings: &[String]) -> String {
     let figures = &service.outlook;
     let failures = match (figures.failures, figures.clusters) {
         (Some(failures), Some(clusters)) if failures > 0.0 => format!(
-            "{} xruns in {} independent clusters, ",
+            "{} {} in {} independent {}, ",
             Cell::MeanCount(failures),
-            Cell::MeanCount(clusters)
+            noun(failures, "xrun"),
+            Cell::MeanCount(clusters),
+            noun(clusters, "cluster")
         ),
         _ => String::new(),
     };
@@ -278,6 +280,16 @@ pub(crate) fn data(service: &ServiceOutlook, recordings: &[String]) -> String {
         cpus(service.cpus),
         recordings.join(", ")
     )
+}
+
+/// Returns a noun as it follows a mean number.
+fn noun(number: f64, singular: &str) -> String {
+    let s = if (number - 1.0).abs() < f64::EPSILON {
+        ""
+    } else {
+        "s"
+    };
+    format!("{singular}{s}")
 }
 
 /// Writes a number of CPUs.
@@ -293,7 +305,7 @@ pub(crate) fn cpus(cpus: usize) -> String {
 pub(crate) fn next_step(service: &ServiceOutlook, recordings: &[String]) -> Option<String> {
     let why = || {
         let recording = recordings.first()?;
-        Some(code(&format!("laggard why {recording}")))
+        Some(code(&format!("laggard why {}", quoted(recording))))
     };
     let record = service.hourly().and_then(|hourly| hourly.record_ns);
     match service.verdict {

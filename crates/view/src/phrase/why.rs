@@ -6,7 +6,7 @@ use laggard_model::name::series_words;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Line, Nanos, Route};
 
-use super::cause;
+use super::{cause, plural};
 use crate::doc::Cell;
 
 /// Name of late wakeups without trace data.
@@ -23,11 +23,6 @@ pub(crate) fn at_least(is_at_least: bool, bound: Nanos) -> String {
     } else {
         time(bound).to_string()
     }
-}
-
-fn plural(number: u64, singular: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{} {singular}{s}", Cell::Count(number))
 }
 
 /// Names the scope of late wakeups.
@@ -129,18 +124,32 @@ pub(crate) fn first_fix(late: &LateWakeups) -> Option<String> {
         return None;
     }
     let max = at_least(late.largest_is_at_least, late.largest_ns);
+    let traced = traced(late);
     let Some(first) = &late.first_fix else {
         return Some(format!(
-            "No known fix of a single cause lowers the max of {max} by 5 % or more."
+            "No known fix of a single cause lowers the max{traced} of {max} by 5 % or more."
         ));
     };
     let FirstFix { class, who, .. } = first;
     Some(format!(
-        "Fix first: {} (the max falls from {max} to {}). {}",
+        "Fix first: {} (the max{traced} falls from {max} to {}). {}",
         cause::name(*class, who.as_deref(), &first.contenders),
         at_least(late.largest_is_at_least, first.largest_without_ns),
         cause::fix(&first.fix)
     ))
+}
+
+/// Returns the scope of a maximum: the wakeups with trace data, if others have none.
+fn traced(late: &LateWakeups) -> String {
+    let is_partial = late
+        .measured_max_ns
+        .is_some_and(|max| max > late.largest_ns);
+    let untraced = late.untraced.as_ref().map_or(0, |row| row.wakeups);
+    if untraced == 0 && !is_partial {
+        return String::new();
+    }
+    let traced = late.wakeups.saturating_sub(untraced);
+    format!(" of the {} with trace data", plural(traced, "wakeup"))
 }
 
 /// Describes the period of a cause, if it has one.

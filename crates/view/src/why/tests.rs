@@ -1,7 +1,7 @@
 use laggard_analyze::forecast::Reason as Doubt;
 use laggard_answer::forecast::{Against, Horizon, Level, Outcome, Refused};
 use laggard_answer::why::{
-    Explained, ExplainedEpisode, Gain, HandlersVerdict, RecordedEpisodes, RhythmRow,
+    Explained, ExplainedEpisode, Gain, HandlersVerdict, RecordedEpisodes, RhythmRow, SeriesMaxima,
 };
 use laggard_made::late::{self, episode, manifest, notes};
 use laggard_model::{LineWatch, Nanos, Route, Service, Stage, Untraced};
@@ -11,6 +11,15 @@ use crate::doc::terminal;
 use crate::phrase::why as phrase;
 use crate::text::Look;
 
+fn maxima(max_ns: Nanos) -> SeriesMaxima {
+    SeriesMaxima {
+        service: Service::Fifo(90),
+        route: Route::Direct,
+        max_ns,
+        in_time_max_ns: None,
+    }
+}
+
 fn recorded() -> RecordedEpisodes {
     RecordedEpisodes {
         path: "r.laggard".into(),
@@ -18,6 +27,7 @@ fn recorded() -> RecordedEpisodes {
         episodes: vec![episode(1)],
         notes: notes(),
         latest: Vec::new(),
+        samples_end: None,
         shortfalls: Vec::new(),
     }
 }
@@ -55,9 +65,10 @@ share    total  count      max  max without it  cause
  50 %  2.00 ms      3        -               -  unknown: no trace data was kept
 2 more causes: 0.4 % together (`--top 3`)
 
-Fix first: preempted by hog (the max falls from 2.00 ms to 17.0 us). Lower the
-priority of this thread below the application, or move it to another CPU
-(`taskset`, cpuset). It then waits for the application, or loads the other CPU.
+Fix first: preempted by hog (the max of the 1 wakeup with trace data falls from
+2.00 ms to 17.0 us). Lower the priority of this thread below the application, or
+move it to another CPU (`taskset`, cpuset). It then waits for the application,
+or loads the other CPU.
 
 Worst wakeup: `laggard why r.laggard --episode 1`
 "
@@ -122,7 +133,7 @@ fn quiet_recording_states_max_and_threshold() {
         let report = Explained::new(quiet, None).why(3);
         words(&text(&report, Detail::Short))
     };
-    quiet.latest = vec![(Service::Fifo(90), Route::Direct, Nanos::from_us(40))];
+    quiet.latest = vec![maxima(Nanos::from_us(40))];
 
     let known = "SCHED_FIFO 90: no late wakeup; max 40.0 us; threshold 50.0 us";
     assert!(said(&quiet).contains(known), "{}", said(&quiet));
@@ -130,7 +141,7 @@ fn quiet_recording_states_max_and_threshold() {
     let unknown = "SCHED_FIFO 90: unknown whether a wakeup was late: 12 samples were lost";
     assert!(said(&quiet).contains(unknown), "{}", said(&quiet));
     // A max above the threshold without trace data is late.
-    quiet.latest = vec![(Service::Fifo(90), Route::Direct, Nanos::from_ms(25))];
+    quiet.latest = vec![maxima(Nanos::from_ms(25))];
     let late = "The max of 25.0 ms has no trace data, so its cause is unknown.";
     assert!(said(&quiet).contains(late), "{}", said(&quiet));
 }

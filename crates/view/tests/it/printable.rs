@@ -166,6 +166,7 @@ proptest! {
             episodes: vec![episode(&name)],
             notes: notes(&name),
             latest: Vec::new(),
+            samples_end: None,
             shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, &name, &name)],
         };
         let explained = Explained::new(&late, None);

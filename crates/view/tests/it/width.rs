@@ -192,6 +192,7 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
         episodes: (1..8).map(late::episode).collect(),
         notes,
         latest: Vec::new(),
+        samples_end: None,
         shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, NAME, "words")],
     };
     let explained = Explained::new(&all, None);

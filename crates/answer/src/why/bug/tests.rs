@@ -11,6 +11,7 @@ fn late(numbers: impl IntoIterator<Item = u64>) -> RecordedEpisodes {
         episodes: numbers.into_iter().map(episode).collect(),
         notes: notes(),
         latest: Vec::new(),
+        samples_end: None,
         shortfalls: Vec::new(),
     }
 }
