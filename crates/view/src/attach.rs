@@ -430,10 +430,24 @@ fn homes(rows: &[&AttachRow]) -> Vec<String> {
         let Some(site) = row.home.as_ref().map(phrase::site) else {
             continue;
         };
+        // Threads of one name can have different sites.
+        let is_ambiguous = rows.iter().any(|other| {
+            other.name == row.name
+                && other
+                    .home
+                    .as_ref()
+                    .map(phrase::site)
+                    .is_some_and(|other| other != site)
+        });
+        let name = if is_ambiguous {
+            format!("{}/{}", row.name, row.tid.0)
+        } else {
+            row.name.clone()
+        };
         match homes.iter_mut().find(|(other, _)| *other == site) {
-            Some((_, names)) if !names.contains(&row.name) => names.push(row.name.clone()),
+            Some((_, names)) if !names.contains(&name) => names.push(name),
             Some(_) => {}
-            None => homes.push((site, vec![row.name.clone()])),
+            None => homes.push((site, vec![name])),
         }
     }
     if let [(site, _)] = homes.as_slice()

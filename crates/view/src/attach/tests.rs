@@ -572,13 +572,53 @@ fn each_cause_has_a_name() {
         ),
         (
             system(CauseClass::HigherPriority, Some("hog"), None),
-            "higher-priority thread: hog",
+            "preempted by hog",
+        ),
+        (
+            system(
+                CauseClass::Equal,
+                Some("make, nice counts only within a control group"),
+                None,
+            ),
+            "CPU shared with make (same priority; nice counts only within a control group)",
         ),
         (
             system(CauseClass::RtThrottled, None, Some("hog")),
-            "real-time throttling, because hog used up the CPU time",
+            "real-time throttling, because `hog` used up the CPU time",
         ),
     ] {
         assert_eq!(phrase::cause(&cause), name);
     }
+}
+
+#[test]
+fn sites_of_threads_with_one_name_have_thread_ids() {
+    let mut report = inversion();
+    let mut other = row("control", 4_300);
+    other.deadline = Some(deadline(7));
+    other.home = other.home.map(|home| AttachSite {
+        clock: Some("CLOCK_REALTIME".into()),
+        ..home
+    });
+    report.rows.push(other);
+
+    let text = text(&report, Detail::Short);
+
+    for thread in ["control/4242", "control/4300"] {
+        let line = format!("Cycles of {thread} start and end at clock_nanosleep()");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn next_step_names_the_thread_without_the_note_on_nice() {
+    let who = Some("make, nice counts only within a control group".into());
+    let kind = AttachCauseKind::System {
+        who,
+        contender: None,
+    };
+
+    let step = phrase::next_step(&cause(CauseClass::Equal, kind)).unwrap();
+
+    assert!(step.contains("than `make`, or"), "{step}");
 }

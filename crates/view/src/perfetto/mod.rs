@@ -18,6 +18,8 @@ use laggard_model::text::Unit;
 use laggard_model::{Episode, LineId, Manifest, Nanos, Sampler, Stage, Symbols, printable};
 use prost::Message as _;
 
+use crate::phrase::cause;
+
 use chains::Chains;
 use tracks::{Annotation, Tracks};
 
@@ -151,7 +153,7 @@ fn draw_causes(tracks: &mut Tracks, track: u64, parts: &[Part], symbols: &Symbol
             continue;
         };
         let who = name::who(&first.culprit, symbols);
-        let title = name::cause_name(first.class, who.as_deref());
+        let title = cause::name(first.class, who.as_deref(), &[]);
         tracks.begin(track, first.slice.from, &title, Vec::new());
         tracks.end(track, last.slice.to);
     }

@@ -66,7 +66,7 @@ fn an_episode_is_a_slice_with_a_slice_for_each_stage_and_cause() {
         ("stages", 0, "#1: 2.00 ms late", 0, 2_002),
         ("stages", 1, "interrupt latency (expiry to irq)", 0, 10),
         ("stages", 1, "scheduling (waking to running)", 12, 2_000),
-        ("causes", 0, "higher-priority thread: hog", 15, 2_000),
+        ("causes", 0, "preempted by hog", 15, 2_000),
         ("who ran", 0, "hog (95)", -1_000, 2_000),
         ("who ran", 1, "local timer", 10, 15),
     ] {

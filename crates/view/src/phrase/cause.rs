@@ -51,7 +51,10 @@ pub(crate) const fn class(class: CauseClass) -> &'static str {
 pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) -> String {
     let name = match (cause, who) {
         (CauseClass::HigherPriority, Some(who)) => format!("preempted by {who}"),
-        (CauseClass::Equal, Some(who)) => format!("CPU shared with {who} (same priority)"),
+        (CauseClass::Equal, Some(who)) => match without_note(who) {
+            (who, Some(note)) => format!("CPU shared with {who} (same priority; {note})"),
+            (who, None) => format!("CPU shared with {who} (same priority)"),
+        },
         (_, Some(who)) => format!("{}: {who}", class(cause)),
         (_, None) => class(cause).to_owned(),
     };
@@ -66,6 +69,17 @@ pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) 
         format!("{name}, because {threads} used up the CPU time")
     } else {
         format!("{name}, because {threads} kept the CPU")
+    }
+}
+
+/// Splits a culprit of [`CauseClass::Equal`] into its name and the note that nice values
+/// did not decide.
+pub(crate) fn without_note(who: &str) -> (&str, Option<String>) {
+    let note = Because::NiceInGroup.to_string();
+    let name = who.strip_suffix(&note);
+    match name.and_then(|name| name.strip_suffix(", ")) {
+        Some(name) => (name, Some(note)),
+        None => (who, None),
     }
 }
 

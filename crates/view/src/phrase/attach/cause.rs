@@ -3,10 +3,10 @@
 use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachSite, AttachTaken, HolderState, WaitEnd, WaitKind,
 };
-use laggard_model::name::cause_with_contenders;
 use laggard_model::{CauseClass, Nanos};
 
 use crate::doc::{Cell, code};
+use crate::phrase::cause::{name, without_note};
 
 /// Names a cause.
 pub(crate) fn cause(cause: &AttachCause) -> String {
@@ -80,7 +80,7 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
             state,
         } => lock(*is_mutex, holder.as_deref(), state.as_ref()),
         AttachCauseKind::System { who, contender } => {
-            cause_with_contenders(cause.class, who.as_deref(), contender.as_slice())
+            name(cause.class, who.as_deref(), contender.as_slice())
         }
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
         (CauseClass::Equal, AttachCauseKind::System { who: Some(who), .. }) => {
             return Some(format!(
                 "run the thread at a higher priority than {}, or on another CPU",
-                code(who)
+                code(without_note(who).0)
             ));
         }
         (CauseClass::Throttled, _) => "raise the CPU quota of the group, or remove it",
