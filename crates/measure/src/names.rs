@@ -4,22 +4,29 @@
 //! new address costs a search in memory. User code has no names: its tables are read when a
 //! recording ends.
 
+use std::collections::BTreeMap;
 use std::fs;
 
-use laggard_model::{Address, Names, Symbols, Tid};
+use laggard_model::{Address, Names, Symbols, Tid, printable};
 
 use crate::groups::SchedGroups;
 use crate::kernel_symbols::KernelSymbols;
 use crate::own::OwnThreads;
 use crate::symbols::devices_of;
 
-/// Names of kernel functions and interrupts.
+/// Maximum number of file descriptors with names.
+const MAX_DESCRIPTORS: usize = 4_096;
+
+/// Names of kernel functions, interrupts and file descriptors.
 #[derive(Debug)]
 pub struct LiveNames {
     kernel: KernelSymbols,
     symbols: Symbols,
     own: OwnThreads,
     groups: SchedGroups,
+    /// Targets of file descriptors, by process and number. A process that closes a
+    /// descriptor keeps its first name here.
+    descriptors: BTreeMap<(u32, u64), String>,
 }
 
 impl LiveNames {
@@ -31,6 +38,7 @@ impl LiveNames {
             symbols: Symbols::default(),
             own: OwnThreads::default(),
             groups: SchedGroups::default(),
+            descriptors: BTreeMap::new(),
         };
         let numbers = fs::read_dir("/sys/kernel/irq").into_iter().flatten();
         for entry in numbers.flatten() {
@@ -82,9 +90,35 @@ impl Names for LiveNames {
         }
     }
 
+    /// Reads the link in `/proc`. The file itself is not opened.
+    fn descriptor(&mut self, process: u32, number: u64) -> Option<String> {
+        let key = (process, number);
+        if let Some(name) = self.descriptors.get(&key) {
+            return Some(name.clone());
+        }
+        if self.descriptors.len() >= MAX_DESCRIPTORS {
+            return None;
+        }
+        let target = fs::read_link(format!("/proc/{process}/fd/{number}")).ok()?;
+        let name = descriptor_name(&target.to_string_lossy());
+        self.descriptors.insert(key, name.clone());
+        Some(name)
+    }
+
     fn symbols(&self) -> &Symbols {
         &self.symbols
     }
+}
+
+/// Names the target of a descriptor without what differs from one run to the next:
+/// `pipe:[4711]` is `pipe`, `anon_inode:[eventpoll]` is `eventpoll`.
+fn descriptor_name(target: &str) -> String {
+    let kind = match target.split_once(':') {
+        Some(("anon_inode", kind)) => kind.trim_matches(['[', ']']),
+        Some((kind, number)) if !kind.contains('/') && number.starts_with('[') => kind,
+        _ => target,
+    };
+    printable(kind).to_string()
 }
 
 #[cfg(test)]
@@ -102,6 +136,25 @@ mod tests {
         });
 
         assert_eq!(names.symbols().kernel_name(Address(16)), "0x10");
+    }
+
+    #[test]
+    fn descriptor_is_named_by_its_path_or_kind() {
+        use std::os::fd::AsRawFd as _;
+
+        let mut names = LiveNames::read();
+        let file = fs::File::open("/dev/null").unwrap();
+        let (pipe, _write) = std::io::pipe().unwrap();
+        let mut name =
+            |number: i32| names.descriptor(std::process::id(), number.cast_unsigned().into());
+
+        assert_eq!(name(file.as_raw_fd()).as_deref(), Some("/dev/null"));
+        assert_eq!(name(pipe.as_raw_fd()).as_deref(), Some("pipe"));
+        assert_eq!(name(i32::MAX), None);
+        assert_eq!(descriptor_name("anon_inode:[eventpoll]"), "eventpoll");
+        assert_eq!(descriptor_name("anon_inode:inotify"), "inotify");
+        assert_eq!(descriptor_name("/tmp/a:[1]"), "/tmp/a:[1]");
+        assert_eq!(descriptor_name("/tmp/\u{1b}[2J"), "/tmp/\\x1b[2J");
     }
 
     /// Without root, /proc/kallsyms shows no addresses.

@@ -18,6 +18,12 @@ pub trait Names: Debug {
     /// Looks up the scheduling entities of a thread.
     fn learn_entities(&mut self, _tid: Tid) {}
 
+    /// Returns what a file descriptor of a process refers to: a path, or a kind such as
+    /// `pipe`. `None`: unknown.
+    fn descriptor(&mut self, _process: u32, _number: u64) -> Option<String> {
+        None
+    }
+
     /// Returns all names so far.
     fn symbols(&self) -> &Symbols;
 

@@ -11,7 +11,7 @@ use laggard_model::{
 
 use super::cause::{AttachCause, AttachTaken};
 use super::course::signed;
-use super::cycle::{AttachSite, Home, UnfinishedCycle, WaitKind, wait_kind};
+use super::cycle::{UnfinishedCycle, WaitKind, wait_kind};
 use super::growth::GROWTHS;
 use super::line::{LargestCycle, LineState, Waker};
 use super::row::{
@@ -249,10 +249,7 @@ fn row(
     symbols: &Symbols,
 ) -> AttachRow {
     let after = |at: Nanos| at.saturating_sub(measured.from);
-    let home = match seen.builder.home() {
-        Home::At(kind, site) => Some((kind.kind, site)),
-        Home::None | Home::Undecided => None,
-    };
+    let home = seen.home_site();
     let never_slept = unfinished.as_ref().is_some_and(|one| one.never_slept);
     let mut policies: Vec<_> = line.policies.iter().collect();
     policies.sort_by_key(|(_, count)| Reverse(**count));
@@ -275,8 +272,10 @@ fn row(
         } else {
             woken_by(way, symbols)
         },
-        home: home.map(|(kind, site)| AttachSite::new(&site, kind)),
-        sleeps_relative: home.is_some_and(|(kind, _)| kind == WaitKind::SleepFor),
+        sleeps_relative: home
+            .as_ref()
+            .is_some_and(|site| site.kind == WaitKind::SleepFor),
+        home,
         counts_from: match way {
             WokenWay::Timer => CountsFrom::Expiry,
             WokenWay::Irq(_) | WokenWay::Vector => CountsFrom::Interrupt,

@@ -109,6 +109,9 @@ pub enum AttachCauseKind {
         /// System call; absent: a page fault or other work of the kernel.
         #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<String>,
+        /// File of the system call.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
         /// What ended the wait.
         #[serde(skip_serializing_if = "Option::is_none")]
         waker: Option<WaitEnd>,

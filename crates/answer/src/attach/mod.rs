@@ -22,8 +22,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_model::{
-    ActivationEnd, Caveat, Host, Nanos, ThreadExit, ThreadHappening, ThreadMark, ThreadTold, Tid,
-    UnfinishedActivation, WatchedThread, WokenWay,
+    ActivationEnd, Caveat, Host, Names, Nanos, ThreadExit, ThreadHappening, ThreadMark, ThreadTold,
+    Tid, UnfinishedActivation, WatchedThread, WokenWay,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -201,6 +201,8 @@ struct ThreadState {
     unfinished_taken: Vec<AttachTaken>,
     stops: AttachStops,
     builder: CycleBuilder,
+    /// Descriptor of the home wait, and its file.
+    home_file: Option<(u64, String)>,
     backlog: Backlog,
     cycles: MarkedCycles,
     /// Cycles without a line.
@@ -210,6 +212,20 @@ struct ThreadState {
 }
 
 impl ThreadState {
+    /// Site at which the thread waits for its next cycle.
+    fn home_site(&self) -> Option<AttachSite> {
+        let site = match self.builder.home() {
+            Home::At(kind, site) => AttachSite::new(&site, kind.kind),
+            Home::None | Home::Undecided => return None,
+        };
+        let file = self.home_file.as_ref();
+        let file = file.filter(|(number, _)| site.descriptor == Some(*number));
+        Some(AttachSite {
+            file: file.map(|(_, file)| file.clone()),
+            ..site
+        })
+    }
+
     fn lost(&self) -> u64 {
         self.highest.saturating_sub(self.came)
     }
@@ -320,6 +336,23 @@ impl AttachCollector {
         chosen
     }
 
+    /// Learns the files of home waits while their processes run.
+    pub fn learn_files(&mut self, names: &mut dyn Names) {
+        for seen in self.threads.values_mut() {
+            let Some(number) = seen.home_site().and_then(|site| site.descriptor) else {
+                continue;
+            };
+            if seen
+                .home_file
+                .as_ref()
+                .is_none_or(|(known, _)| *known != number)
+            {
+                let file = names.descriptor(seen.thread.process, number);
+                seen.home_file = file.map(|file| (number, file));
+            }
+        }
+    }
+
     /// Adds the causes of the time of a cycle.
     pub fn explain(&mut self, one: &AttachChosen, taken: &[AttachTaken]) {
         if let Some(line) = self.lines.get_mut(&(one.number, one.way)) {
@@ -397,6 +430,7 @@ impl AttachCollector {
             unfinished_taken: Vec::new(),
             stops: AttachStops::default(),
             builder: CycleBuilder::default(),
+            home_file: None,
             backlog: Backlog::default(),
             cycles: MarkedCycles::default(),
             uncounted: 0,

@@ -54,6 +54,7 @@ impl LateWatch {
         mut recording: Option<&mut AttachRecording>,
         mut live: Option<&mut AttachLive>,
     ) {
+        seen.learn_files(&mut self.names);
         let chosen = seen.choose();
         let Some(flight) = &mut self.flight else {
             for cycle in chosen.iter().filter(|cycle| cycle.missed()) {

@@ -54,6 +54,7 @@ fn row(name: &str, tid: u32) -> AttachRow {
             call: Some("clock_nanosleep".into()),
             clock: Some("CLOCK_MONOTONIC".into()),
             descriptor: None,
+            file: None,
         }),
         sleeps_relative: false,
         period_ns: Some(us(5_000)),
@@ -495,12 +496,14 @@ fn each_cause_has_a_name() {
         call: Some("read".into()),
         clock: None,
         descriptor: Some(3),
+        file: None,
     };
     let pipe = AttachSite {
         kind: WaitKind::Output,
         call: Some("write".into()),
         clock: None,
         descriptor: Some(1),
+        file: Some("pipe".into()),
     };
     let waker = || Some(WaitEnd::Thread("reader".into()));
     let system = |class, who: Option<&str>, contender: Option<&str>| {
@@ -545,7 +548,7 @@ fn each_cause_has_a_name() {
                 site: pipe,
                 waker: waker(),
             }),
-            "waiting in write(), fd 1, for room, until reader woke it",
+            "waiting in write(), fd 1 (pipe), for room, until reader woke it",
         ),
         (
             other(AttachCauseKind::KernelLock {
@@ -557,10 +560,19 @@ fn each_cause_has_a_name() {
         ),
         (
             other(AttachCauseKind::Blocked {
+                file: None,
                 call: None,
                 waker: None,
             }),
             "held up in a page fault or other work of the kernel",
+        ),
+        (
+            other(AttachCauseKind::Blocked {
+                call: Some("fsync".into()),
+                file: Some("/var/log/app".into()),
+                waker: waker(),
+            }),
+            "held up in fsync() of /var/log/app, until reader woke it",
         ),
         (
             other(AttachCauseKind::Lock {

@@ -1,6 +1,6 @@
 //! Wait sites: where a thread waits, and what for.
 
-use laggard_model::{ActivationEnd, ThreadActivation, WaitSite};
+use laggard_model::{ActivationEnd, Names, ThreadActivation, WaitSite};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -167,6 +167,9 @@ pub struct AttachSite {
     /// File descriptor that the thread waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub descriptor: Option<u64>,
+    /// Path or kind of the descriptor's target, such as `pipe`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 impl AttachSite {
@@ -188,6 +191,15 @@ impl AttachSite {
             call: call.map(call_name),
             clock: clock.filter(|_| is_sleep).map(Into::into),
             descriptor: has_descriptor.then_some(site.object),
+            file: None,
         }
+    }
+
+    /// Adds the target of the descriptor, which belongs to `process`.
+    pub(in crate::attach) fn with_file(self, process: u32, names: &mut dyn Names) -> Self {
+        let file = self
+            .descriptor
+            .and_then(|number| names.descriptor(process, number));
+        Self { file, ..self }
     }
 }

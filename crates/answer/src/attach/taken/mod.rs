@@ -177,6 +177,7 @@ struct Course<'a> {
 /// Time of a cycle, explained part by part.
 struct CycleTime<'a, E> {
     thread: Tid,
+    process: u32,
     service: Service,
     woken: WokenBy,
     evidence: &'a E,
@@ -200,6 +201,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
     ) -> Self {
         Self {
             thread: thread.tid,
+            process: thread.process,
             service: service_of(policy),
             woken: WokenBy::Interrupt,
             evidence,

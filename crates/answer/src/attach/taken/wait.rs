@@ -26,7 +26,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         let call = ended.site.call.map(call_name);
         let waker = WaitEnd::from_wakeup(woken);
         let kind = match ended.end {
-            ActivationEnd::Blocked => blocked(ended, woken),
+            ActivationEnd::Blocked => self.blocked(ended, woken),
             ActivationEnd::Stopped => AttachCauseKind::Stopped { is_traced: false },
             ActivationEnd::Traced => AttachCauseKind::Stopped { is_traced: true },
             ActivationEnd::Frozen => AttachCauseKind::Frozen,
@@ -39,12 +39,12 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
                 WaitKind::SleepFor | WaitKind::SleepUntil => AttachCauseKind::Sleep { call },
                 WaitKind::Child => AttachCauseKind::Child { call },
                 WaitKind::Output => AttachCauseKind::Output {
-                    site: AttachSite::new(&ended.site, WaitKind::Output),
+                    site: self.site(ended, WaitKind::Output),
                     waker,
                 },
                 kind @ (WaitKind::Period | WaitKind::Event | WaitKind::Unknown) => {
                     AttachCauseKind::Wait {
-                        site: AttachSite::new(&ended.site, kind),
+                        site: self.site(ended, kind),
                         waker,
                     }
                 }
@@ -97,23 +97,28 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             self.add(held, time);
         }
     }
-}
 
-/// Returns the kind of an uninterruptible wait.
-fn blocked(ended: &ThreadActivation, woken: WokenBy) -> AttachCauseKind {
-    let call = ended.site.call.map(call_name);
-    let waker = WaitEnd::from_wakeup(woken);
-    let Some(lock) = ended.lock else {
-        return AttachCauseKind::Blocked { call, waker };
-    };
-    let holder = match waker {
-        Some(WaitEnd::Thread(name)) => Some(name),
-        Some(WaitEnd::Timeout | WaitEnd::Irq(_) | WaitEnd::Softirq) | None => None,
-    };
-    AttachCauseKind::KernelLock {
-        call,
-        is_mmap: lock.is_mmap,
-        holder,
+    fn site(&mut self, ended: &ThreadActivation, kind: WaitKind) -> AttachSite {
+        AttachSite::new(&ended.site, kind).with_file(self.process, self.names)
+    }
+
+    /// Returns the kind of an uninterruptible wait.
+    fn blocked(&mut self, ended: &ThreadActivation, woken: WokenBy) -> AttachCauseKind {
+        let call = ended.site.call.map(call_name);
+        let waker = WaitEnd::from_wakeup(woken);
+        let Some(lock) = ended.lock else {
+            let file = self.site(ended, WaitKind::Event).file;
+            return AttachCauseKind::Blocked { call, file, waker };
+        };
+        let holder = match waker {
+            Some(WaitEnd::Thread(name)) => Some(name),
+            Some(WaitEnd::Timeout | WaitEnd::Irq(_) | WaitEnd::Softirq) | None => None,
+        };
+        AttachCauseKind::KernelLock {
+            call,
+            is_mmap: lock.is_mmap,
+            holder,
+        }
     }
 }
 

@@ -69,11 +69,15 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
                 call_or_fault(call.as_deref())
             )
         }
-        AttachCauseKind::Blocked { call, waker } => format!(
-            "held up in {}{}",
-            call_or_fault(call.as_deref()),
-            wait_end(waker.as_ref())
-        ),
+        AttachCauseKind::Blocked { call, file, waker } => {
+            let file = file.as_ref();
+            let file = file.map_or_else(String::new, |file| format!(" of {file}"));
+            format!(
+                "held up in {}{file}{}",
+                call_or_fault(call.as_deref()),
+                wait_end(waker.as_ref())
+            )
+        }
         AttachCauseKind::Lock {
             is_mutex,
             holder,
@@ -143,7 +147,10 @@ pub(crate) fn site(site: &AttachSite) -> String {
         }
         "futex" if site.kind == WaitKind::Lock => Some("mutex".into()),
         "futex" => Some("condition variable or semaphore".into()),
-        _ => site.descriptor.map(|number| format!("fd {number}")),
+        _ => site.descriptor.map(|number| match &site.file {
+            Some(file) => format!("fd {number} ({file})"),
+            None => format!("fd {number}"),
+        }),
     };
     object.map_or(call.clone(), |object| format!("{call}, {object}"))
 }
