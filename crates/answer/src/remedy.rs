@@ -70,6 +70,16 @@ pub enum Fix {
     Pin,
     /// Lock the memory of the application.
     LockMemory,
+    /// Hold the lock for a shorter time, or let its holder inherit priority.
+    ShortenLock,
+    /// Do not map memory or fork in the process during a cycle.
+    MapElsewhere,
+    /// Move the wait or the system call to another thread.
+    MoveWait,
+    /// Reduce the work per cycle.
+    ReduceWork,
+    /// Find the program that stops or freezes the thread.
+    FindStopper,
     /// Look at the CPU that handled the timer, or disable the migration of timers.
     TimerMigration,
     /// Look at an episode, because the cause has no known fix.
@@ -115,6 +125,11 @@ impl Fix {
             Self::DeadlineBudget => Remedy::DeadlineBudget,
             Self::Pin => Remedy::Pin,
             Self::LockMemory => Remedy::LockMemory,
+            Self::ShortenLock
+            | Self::MapElsewhere
+            | Self::MoveWait
+            | Self::ReduceWork
+            | Self::FindStopper => Remedy::ChangeProgram,
             Self::TimerMigration => Remedy::TimerMigration,
             Self::Inspect { .. } => return None,
             Self::Driver
@@ -125,6 +140,9 @@ impl Fix {
         })
     }
 }
+
+/// Name of the lock in the culprit of a [`CauseClass::KernelLock`].
+pub const MMAP_LOCK: &str = "mmap_lock";
 
 /// Returns the fix against a cause in this recording. `None`: a user cannot change
 /// anything.
@@ -196,18 +214,19 @@ pub(crate) fn fix_on(
                 }
             }
         }
-        CauseClass::ContextSwitch
-        | CauseClass::OwnPath
-        | CauseClass::OwnWork
-        | CauseClass::Overrun
-        | CauseClass::SystemCall
-        | CauseClass::PageFault
-        | CauseClass::Lock
+        CauseClass::OwnWork | CauseClass::Overrun => Fix::ReduceWork,
+        CauseClass::PageFault => Fix::LockMemory,
+        CauseClass::Lock => Fix::ShortenLock,
+        CauseClass::KernelLock if row.who.as_ref().is_some_and(|who| who.contains(MMAP_LOCK)) => {
+            Fix::MapElsewhere
+        }
+        CauseClass::SystemCall
         | CauseClass::KernelLock
         | CauseClass::Blocked
-        | CauseClass::Wait
-        | CauseClass::Frozen
-        | CauseClass::Stopped
+        | CauseClass::Wait => Fix::MoveWait,
+        CauseClass::Frozen | CauseClass::Stopped => Fix::FindStopper,
+        CauseClass::ContextSwitch
+        | CauseClass::OwnPath
         // Windows only.
         | CauseClass::Dpc => return None,
     })

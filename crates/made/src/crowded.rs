@@ -58,6 +58,7 @@ pub fn episode(number: u64, cpus: u32, events: u64) -> Episode {
         (Stage::User, latency),
     ];
     Episode {
+        causes: Vec::new(),
         number,
         line: LineId(u16::try_from(place).unwrap_or_default()),
         cpu: Cpu(u32::try_from(place).unwrap_or_default()),

@@ -61,6 +61,7 @@ pub fn episode(number: u64) -> Episode {
         (Stage::User, 2_002),
     ];
     Episode {
+        causes: Vec::new(),
         number,
         line: LineId(0),
         cpu: Cpu(1),

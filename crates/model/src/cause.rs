@@ -214,6 +214,9 @@ pub struct Culprit {
     /// Control group whose weight decided, in words, with its setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<Arc<str>>,
+    /// Culprit of a [`RecordedCause`](crate::RecordedCause), in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Arc<str>>,
     /// Thread that took part but does not identify the cause: the real-time thread that
     /// used up the CPU, or the thread that ran because of a group's weight.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Activation, Cpu, LineId, Nanos, STAGES, Stage, Tid};
+use crate::{Activation, CauseClass, Cpu, LineId, Nanos, STAGES, Stage, Tid};
 
 /// Address of kernel or user code, written as `0xffffffff81000000`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -323,6 +324,26 @@ pub struct Episode {
     pub thread: Option<Tid>,
     /// Trace data of the time.
     pub evidence: Evidence,
+    /// Causes of a cycle that the trace data of one CPU does not explain, because the
+    /// thread waited or moved: `laggard attach` found them while it measured. They add up
+    /// to the latency. Empty: the trace data explains the time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<RecordedCause>,
+}
+
+/// Cause that was found during the measurement.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct RecordedCause {
+    /// Class of the cause.
+    pub class: CauseClass,
+    /// Name of the culprit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<Arc<str>>,
+    /// Thread that took part without being the cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contender: Option<Arc<str>>,
+    /// Part of the latency.
+    pub time_ns: Nanos,
 }
 
 impl Episode {
@@ -345,6 +366,7 @@ impl Episode {
             passed_ns: Vec::new(),
             thread: None,
             evidence: Evidence::default(),
+            causes: Vec::new(),
         }
     }
 

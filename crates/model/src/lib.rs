@@ -74,8 +74,9 @@ pub use digest::{
     DigestRefusal, RecordingDigest, RefusedBecause,
 };
 pub use episode::{
-    Activity, Address, Episode, Evidence, FlightEvent, Happening, Sampler, Span, StackSample,
-    Steal, Stolen, Throttle, Vector, is_normal_priority, windows_level, windows_priority,
+    Activity, Address, Episode, Evidence, FlightEvent, Happening, RecordedCause, Sampler, Span,
+    StackSample, Steal, Stolen, Throttle, Vector, is_normal_priority, windows_level,
+    windows_priority,
 };
 pub use every::Every;
 pub use gather::Gather;

@@ -232,6 +232,12 @@ pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
             .as_deref()
             .map(|text| printable(text).to_string()),
     );
+    words.extend(
+        culprit
+            .recorded
+            .as_deref()
+            .map(|text| printable(text).to_string()),
+    );
     words.extend(culprit.because.map(|why| why.to_string()));
     (!words.is_empty()).then(|| words.join(", "))
 }

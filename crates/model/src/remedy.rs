@@ -47,6 +47,8 @@ pub enum Remedy {
     LockMemory,
     /// Keeps timers on the CPU that arms them.
     TimerMigration,
+    /// Changes what the application does in its cycles.
+    ChangeProgram,
     /// Gives laggard less to do.
     LessMeasuring,
     /// Changes a driver, priority or affinity on Windows.
@@ -84,6 +86,7 @@ impl Remedy {
             | Self::DeadlineBudget
             | Self::Pin
             | Self::LockMemory
+            | Self::ChangeProgram
             | Self::TimerMigration
             | Self::LessMeasuring
             | Self::Windows

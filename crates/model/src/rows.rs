@@ -70,7 +70,7 @@ impl RowsOf {
                 ))
             }
             Self::Waits { timer, .. } => Some(format!("waits for {timer} every {period}")),
-            Self::Activations => Some("wakeups of watched threads".into()),
+            Self::Activations => Some("cycles of watched threads".into()),
             Self::Traced => {
                 Some("runs of ISRs and DPCs and waits of threads in a trace of Windows".into())
             }
@@ -97,7 +97,7 @@ impl RowsOf {
             ),
             Self::Waits { .. } => Some("from when a wait was due to the thread's next instruction"),
             Self::Activations => Some(
-                "from what woke a thread (a timer: when it was due) to its next sleep, its own work included",
+                "from the time at which a cycle is due (or its thread is woken) until the thread waits for the next, execution time included",
             ),
             Self::Traced => Some(
                 "of ISRs and DPCs from their first to their last instruction, of threads from ready to running, of hard faults until the page is there",
@@ -111,7 +111,7 @@ impl RowsOf {
     pub const fn no_demand(&self) -> Option<&'static str> {
         match self {
             Self::Activations => Some(
-                "their latencies have the threads' own work in them, which an application's demand would count again; `laggard attach` holds them against a deadline",
+                "their latencies include the execution time of the threads, which an application's demand would count again; `laggard attach` compares them with a deadline",
             ),
             // Without rates no comparison is possible.
             Self::Expiries | Self::HandOvers { .. } | Self::Waits { .. } | Self::Traced => None,

@@ -5,7 +5,7 @@ pub mod live;
 use std::collections::BTreeMap;
 
 use laggard_answer::attach::{
-    AttachCycles, AttachFigures, AttachReport, AttachRow, AttachTaken, AttachWorst,
+    AttachCause, AttachCycles, AttachFigures, AttachReport, AttachRow, AttachTaken, AttachWorst,
 };
 use laggard_model::Nanos;
 use schemars::JsonSchema;
@@ -478,6 +478,11 @@ fn rows(report: &AttachReport, document: &mut Document) {
             report.beside.iter().map(phrase::beside).collect(),
         ));
     }
+}
+
+/// Names the culprit of a cause for a recording. `None`: the class says it all.
+pub fn culprit(cause: &AttachCause) -> Option<String> {
+    phrase::culprit(cause)
 }
 
 /// JSON of `laggard attach`: the values of the report, and text for display.

@@ -7,7 +7,7 @@ use laggard_answer::contexts::{ContextRow, ContextsReport};
 use laggard_answer::show::{Figures, QUANTILES, RecordingReport, ServiceRow, Share, StageRow};
 use laggard_model::name::series_words;
 use laggard_model::text::percent;
-use laggard_model::{LoadLabel, Nanos, whole};
+use laggard_model::{LoadLabel, Nanos, RowsOf, whole};
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict};
 use crate::phrase::show as phrase;
@@ -160,7 +160,10 @@ fn services(report: &RecordingReport) -> Table {
     columns.extend(by_minute.then(|| Column::number("minute")));
     columns.extend(by_cpu.then(|| Column::number("CPU")));
     let keys = columns.len();
+    // A cycle has no expiry that could pass unserved.
+    let has_missed = report.plan.rows != RowsOf::Activations;
     let names = figure_names(&report.services).into_iter();
+    let names = names.filter(|name| has_missed || name != MISSED);
     columns.extend(names.map(|name| match name.as_str() {
         "median" => Column::number(name).starting_part(),
         _ => Column::number(name),
@@ -172,7 +175,8 @@ fn services(report: &RecordingReport) -> Table {
         let mut cells = vec![series_words(row.service, row.route).into()];
         cells.extend(by_minute.then(|| number(row.minute)));
         cells.extend(by_cpu.then(|| number(row.cpu.map(|cpu| cpu.0.into()))));
-        cells.extend([Cell::Count(row.latency.samples), Cell::Count(row.missed)]);
+        cells.push(Cell::Count(row.latency.samples));
+        cells.extend(has_missed.then_some(Cell::Count(row.missed)));
         cells.extend(figure_cells(&row.latency, report));
         cells.push(
             row.latency
@@ -199,9 +203,12 @@ pub(crate) fn min_name<'a>(rows: impl IntoIterator<Item = &'a ServiceRow>) -> &'
     }
 }
 
+/// Name of the number of missed wakeups.
+const MISSED: &str = "missed";
+
 /// Returns the names of samples, missed, and those of [`figure_cells`].
 fn figure_names<'a>(rows: impl IntoIterator<Item = &'a ServiceRow>) -> Vec<String> {
-    let mut names: Vec<String> = ["samples", "missed", min_name(rows), "mean", "std dev"]
+    let mut names: Vec<String> = ["samples", MISSED, min_name(rows), "mean", "std dev"]
         .map(Into::into)
         .into();
     names.extend(QUANTILES.map(quantile_name));

@@ -79,8 +79,48 @@ pub struct Explanation {
 
 /// Explains an episode of a series of `service` and `route`.
 pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation {
+    if let Some(parts) = recorded_parts(episode) {
+        return Explanation::new(episode, parts);
+    }
     let index = EvidenceIndex::new(&episode.evidence);
     Explanation::new(episode, parts(episode, &index, service, route))
+}
+
+/// Returns the causes that the recording has, one after the other: their order in time
+/// is unknown. A rest is unexplained. `None`: the trace data explains the episode.
+fn recorded_parts(episode: &Episode) -> Option<Vec<Part>> {
+    if episode.causes.is_empty() {
+        return None;
+    }
+    let end = episode.end();
+    let mut from = episode.expiry_ns;
+    let mut parts = Vec::new();
+    let mut add = |to: Nanos, class, culprit| {
+        let to = to.min(end);
+        if to > from {
+            let context = Context::default();
+            let slice = Slice { from, to, context };
+            parts.push(Part {
+                slice,
+                class,
+                culprit,
+            });
+            from = to;
+        }
+        from
+    };
+    let mut at = episode.expiry_ns;
+    for cause in &episode.causes {
+        let culprit = Culprit {
+            recorded: cause.who.clone(),
+            contender: cause.contender.clone(),
+            ..Culprit::default()
+        };
+        at = add(at + cause.time_ns, cause.class, culprit);
+    }
+    let (class, culprit) = classify::unexplained(Because::NothingRecorded);
+    add(end, class, culprit);
+    Some(parts)
 }
 
 /// Divides the time from the expiry to the service into parts.
@@ -185,6 +225,9 @@ pub fn explain_named(
     route: Route,
     symbols: &Symbols,
 ) -> Explanation {
+    if let Some(parts) = recorded_parts(episode) {
+        return Explanation::new(episode, parts);
+    }
     let index = EvidenceIndex::new(&episode.evidence);
     let mut parts = parts(episode, &index, service, route);
     fault::name_page_faults(&mut parts, &index, symbols);

@@ -1,6 +1,6 @@
 //! Causes of the time of a cycle.
 
-use laggard_model::{CauseClass, Nanos, SystemCall, WokenBy};
+use laggard_model::{CauseClass, Nanos, RecordedCause, SystemCall, WokenBy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -162,6 +162,23 @@ pub enum WaitEnd {
     Irq(u32),
     /// A softirq.
     Softirq,
+}
+
+impl AttachTaken {
+    /// Converts the cause for a recording. `who` is the name of the culprit.
+    pub(super) fn recorded(&self, who: Option<String>) -> RecordedCause {
+        let contender = if let AttachCauseKind::System { contender, .. } = &self.cause.kind {
+            contender.as_deref().map(Into::into)
+        } else {
+            None
+        };
+        RecordedCause {
+            class: self.cause.class,
+            who: who.map(Into::into),
+            contender,
+            time_ns: self.time_ns,
+        }
+    }
 }
 
 impl AttachCause {

@@ -76,13 +76,16 @@ impl LateWatch {
                 if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
                     live.late(cycle, &taken);
                 }
-            } else if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
+                if let Some(recording) = &mut recording {
+                    recording.keep(cycle, &taken, evidence);
+                }
+                continue;
+            }
+            if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
                 live.left_out();
             }
-            match &mut recording {
-                Some(recording) if place < MAX_EXPLAINED => recording.keep(cycle, evidence),
-                Some(recording) => recording.leave_out(cycle),
-                None => {}
+            if let Some(recording) = &mut recording {
+                recording.leave_out(cycle);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use jiff::Zoned;
-use laggard_answer::attach::{AttachChosen, AttachCollector, ThreadCycle};
+use laggard_answer::attach::{AttachChosen, AttachCollector, AttachTaken, ThreadCycle};
 use laggard_measure::host::{self, Files};
 use laggard_measure::{SymbolBook, linux};
 use laggard_model::{
@@ -17,6 +17,7 @@ use laggard_model::{
     UnfinishedActivation, WatchedTask, WatchedThread, WokenWay,
 };
 use laggard_record::{Destination, EpisodeWriter, Recorder};
+use laggard_view::attach::culprit;
 
 use crate::args::AttachArgs;
 use crate::measuring;
@@ -161,13 +162,15 @@ impl AttachRecording {
         self.write(|writing| writing.add_unfinished(unfinished));
     }
 
-    /// Keeps a late cycle with its trace data.
+    /// Keeps a late cycle with its trace data, or with the causes `taken` if it waited or
+    /// moved.
     pub(super) fn keep(
         &mut self,
         cycle: &AttachChosen,
+        taken: &[AttachTaken],
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) {
-        self.write(|writing| writing.keep(cycle, evidence));
+        self.write(|writing| writing.keep(cycle, taken, evidence));
     }
 
     /// Counts a cycle that is not analysed.
@@ -333,10 +336,11 @@ impl Writing {
     fn keep(
         &mut self,
         cycle: &AttachChosen,
+        taken: &[AttachTaken],
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) -> anyhow::Result<()> {
         let Some(deadline) = cycle.deadline() else {
-            self.wait_for_deadline(cycle, evidence);
+            self.wait_for_deadline(cycle, taken, evidence);
             return Ok(());
         };
         // One of the longest cycles, but in time.
@@ -348,7 +352,7 @@ impl Writing {
                 threshold_ns: deadline,
                 ..episode
             }),
-            None => self.episode(cycle, evidence),
+            None => self.episode(cycle, taken, evidence),
         };
         match late {
             Some(episode) => self.write(episode),
@@ -363,24 +367,27 @@ impl Writing {
     fn wait_for_deadline(
         &mut self,
         cycle: &AttachChosen,
+        taken: &[AttachTaken],
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) {
         if self.undecided.len() < MAX_UNDECIDED
-            && let Some(episode) = self.episode(cycle, evidence)
+            && let Some(episode) = self.episode(cycle, taken, evidence)
         {
             self.undecided.insert(key(cycle), episode);
         }
     }
 
-    /// Returns the episode of a cycle; `None`: it has no line, or the trace data of its CPU does
-    /// not explain it.
+    /// Returns the episode of a cycle; `None`: it has no line, or its causes are unknown.
     fn episode(
         &self,
         cycle: &AttachChosen,
+        taken: &[AttachTaken],
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) -> Option<Episode> {
         let &(line, seq) = self.places.get(&key(cycle))?;
-        let episode = cycle.episode(evidence)?;
+        let episode = cycle
+            .episode(evidence)
+            .or_else(|| cycle.episode_of_causes(taken, culprit))?;
         Some(Episode {
             line,
             seq,

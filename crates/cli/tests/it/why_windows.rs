@@ -74,6 +74,7 @@ fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
     let after = |at: Nanos| at.saturating_sub(expiry);
     let before = expiry.saturating_sub(Nanos::from_ms(1));
     Episode {
+        causes: Vec::new(),
         number,
         line: LineId(0),
         cpu: Cpu(1),

@@ -3,9 +3,12 @@
 //! Every structure is destructured completely, so that a new field does not compile
 //! without a decision here.
 
+use std::sync::Arc;
+
 use laggard_model::{
     Activity, Episode, EpisodeNotes, Evidence, FlightEvent, GroupQuota, HandlerCount,
-    HandlerCounts, Happening, Line, SchedEntity, Service, StackSample, Symbol, Symbols, Tid,
+    HandlerCounts, Happening, Line, RecordedCause, SchedEntity, Service, StackSample, Symbol,
+    Symbols, Tid,
 };
 
 use super::known;
@@ -26,6 +29,7 @@ impl Redactor {
             passed_ns,
             thread,
             evidence,
+            causes,
         } = episode;
         Episode {
             number,
@@ -40,6 +44,24 @@ impl Redactor {
             passed_ns,
             thread,
             evidence: self.evidence(evidence),
+            causes: causes.into_iter().map(|cause| self.cause(cause)).collect(),
+        }
+    }
+
+    /// Returns a cause; its culprit may have names of threads and files.
+    fn cause(&mut self, cause: RecordedCause) -> RecordedCause {
+        let RecordedCause {
+            class,
+            who,
+            contender,
+            time_ns,
+        } = cause;
+        let mut redacted = |name: Option<Arc<str>>| name.map(|name| self.thread(&name).into());
+        RecordedCause {
+            class,
+            who: redacted(who),
+            contender: redacted(contender),
+            time_ns,
         }
     }
 

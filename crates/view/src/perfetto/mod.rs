@@ -113,7 +113,10 @@ fn draw_line(tracks: &mut Tracks, mut late: Vec<&ExplainedEpisode<'_>>, symbols:
         tracks.begin(stages, episode.expiry_ns, &title, notes(episode));
         draw_stages(tracks, stages, episode);
         tracks.end(stages, episode.end());
-        draw_causes(tracks, causes, &one.explanation.parts, symbols);
+        // The order of recorded causes is unknown.
+        if episode.causes.is_empty() {
+            draw_causes(tracks, causes, &one.explanation.parts, symbols);
+        }
     }
 }
 

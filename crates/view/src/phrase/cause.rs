@@ -253,6 +253,26 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
             "Lock the memory of the application (`mlockall`) and touch all of it in advance",
             "The kernel then cannot swap it out",
         ),
+        Fix::ShortenLock => (
+            "Hold this lock for a shorter time, or use a mutex with priority inheritance (PTHREAD_PRIO_INHERIT)",
+            "The holder then runs at the priority of the thread that waits",
+        ),
+        Fix::MapElsewhere => (
+            "Do not map memory, unmap it or fork in this process while the thread runs its cycles",
+            "The application has to get its memory in advance",
+        ),
+        Fix::MoveWait => (
+            "Move this system call to another thread",
+            "The threads then need a queue between them",
+        ),
+        Fix::ReduceWork => (
+            "Reduce the work per cycle, or use a longer period",
+            "A longer period adds latency",
+        ),
+        Fix::FindStopper => (
+            "Find the program that stops the thread (SIGSTOP, a debugger) or freezes its control group (`docker pause`, `systemctl freeze`)",
+            "That program then does without it",
+        ),
         Fix::TimerMigration => (
             "Look for the cause on the CPU that handled the timer (record that CPU too), or keep timers on the CPU that starts them (`sysctl -w kernel.timer_migration=0`)",
             "Timers then also interrupt CPUs that should be left alone",

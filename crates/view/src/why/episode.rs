@@ -38,7 +38,13 @@ pub fn episode(
         episode.seq,
     )]);
     document.push(Block::Table(causes(explained, symbols, detail)));
-    document.push(Block::Table(timeline(explained, symbols, detail)));
+    if episode.causes.is_empty() {
+        document.push(Block::Table(timeline(explained, symbols, detail)));
+    } else {
+        document.lines(vec![
+            "`laggard attach` found these causes during the measurement. The thread waited or moved in this cycle, so the recording has no timeline of it.".into(),
+        ]);
+    }
     document
 }
 

@@ -29,6 +29,44 @@ fn time_without_evidence_is_unexplained() {
 }
 
 #[test]
+fn recorded_causes_add_up_to_the_latency() {
+    let recorded = |class, who: Option<&str>, time| RecordedCause {
+        class,
+        who: who.map(Into::into),
+        contender: None,
+        time_ns: Nanos::from_us(time),
+    };
+    let explained = |causes| {
+        let mut episode = late_thread(2_000).ours(2_000).episode;
+        episode.causes = causes;
+        let latency = episode.latency();
+        let explanation = explain(&episode, Service::Fifo(90), Route::Direct);
+        let sum = explanation
+            .causes
+            .iter()
+            .fold(Nanos::ZERO, |sum, cause| sum + cause.time_ns);
+        assert_eq!(sum, latency);
+        explanation.causes
+    };
+
+    let less = explained(vec![recorded(
+        CauseClass::Lock,
+        Some("mutex, held by log"),
+        1_500,
+    )]);
+    let more = explained(vec![
+        recorded(CauseClass::Lock, Some("mutex, held by log"), 1_500),
+        recorded(CauseClass::Wait, None, u64::MAX / 1_000),
+        recorded(CauseClass::Frozen, None, 7),
+    ]);
+
+    let classes = |causes: &[Cause]| -> Vec<_> { causes.iter().map(|cause| cause.class).collect() };
+    assert_eq!(classes(&less), [CauseClass::Lock, CauseClass::Unexplained]);
+    assert_eq!(less[0].culprit.recorded, named("mutex, held by log"));
+    assert_eq!(classes(&more), [CauseClass::Lock, CauseClass::Wait]);
+}
+
+#[test]
 fn cause_is_ranked_by_its_time_with_the_max_without_it() {
     let hog = late_thread(3_000)
         .switch(-500, 95, "hog", 4)

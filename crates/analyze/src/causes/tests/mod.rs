@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use super::*;
 use laggard_model::{
-    Activity, Address, Cpu, Evidence, FlightEvent, GroupQuota, Happening, LineId, Sampler,
-    SchedEntity, Span, StackSample, Stage, Steal, Stolen, Symbol, Symbols, Throttle, Tid, Vector,
+    Activity, Address, Cpu, Evidence, FlightEvent, GroupQuota, Happening, LineId, RecordedCause,
+    Sampler, SchedEntity, Span, StackSample, Stage, Steal, Stolen, Symbol, Symbols, Throttle, Tid,
+    Vector,
 };
 
 /// Expiry of all scenes. Other times are in us after it.
@@ -52,6 +53,7 @@ impl Scene {
                     sampler: Some((Sampler::CpuClock, Nanos::from_ms(1))),
                     ..Evidence::default()
                 },
+                causes: Vec::new(),
             },
         }
     }

@@ -112,6 +112,43 @@ impl AttachChosen {
         })
     }
 
+    /// Converts the cycle to an episode without trace data, from the causes of its time.
+    /// `name` returns the name of a cause's culprit.
+    pub fn episode_of_causes(
+        &self,
+        taken: &[AttachTaken],
+        name: impl Fn(&AttachCause) -> Option<String>,
+    ) -> Option<Episode> {
+        if taken.is_empty() {
+            return None;
+        }
+        let one = &self.cycle.whole;
+        let after = |at: Nanos| at.saturating_sub(one.origin);
+        let activation = Activation {
+            line: LineId(0),
+            seq: 0,
+            expiry: one.origin,
+            missed: false,
+            censored: false,
+            steps: [None; STAGES.len()],
+        };
+        let limit = self.deadline.unwrap_or(Nanos::ZERO);
+        Some(Episode {
+            slack_ns: after(one.due),
+            stages: BTreeMap::from([
+                (Stage::Waking, after(one.waking)),
+                (Stage::Running, after(one.running)),
+                (Stage::Done, after(one.done)),
+            ]),
+            thread: Some(self.cycle.thread.tid),
+            causes: taken
+                .iter()
+                .map(|part| part.recorded(name(&part.cause)))
+                .collect(),
+            ..Episode::new(0, one.first_cpu, &activation, limit)
+        })
+    }
+
     /// Returns the causes of its time, largest first; they add up to its response. `evidence`
     /// returns the trace data of a CPU in a span of time.
     pub fn taken(

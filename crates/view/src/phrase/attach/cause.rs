@@ -3,6 +3,7 @@
 use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachSite, AttachTaken, HolderState, WaitEnd, WaitKind,
 };
+use laggard_answer::remedy::MMAP_LOCK;
 use laggard_model::{CauseClass, Nanos};
 
 use crate::doc::{Cell, code};
@@ -87,6 +88,76 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
             name(cause.class, who.as_deref(), contender.as_slice())
         }
     }
+}
+
+/// Names the culprit of a cause for a recording: the file, lock or thread that is part of
+/// it. `None`: the class says it all.
+pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
+    let held = |holder: &Option<String>| holder.as_ref().map(|holder| format!("held by {holder}"));
+    let words: Vec<String> = match &cause.kind {
+        AttachCauseKind::TimerSlack => vec!["timer slack".into()],
+        AttachCauseKind::Move => vec!["move to another CPU".into()],
+        AttachCauseKind::UserCode => vec!["user code".into()],
+        AttachCauseKind::SystemCall { call: name } => vec![call(name)],
+        AttachCauseKind::OtherThreads => {
+            vec!["threads that ran while it moved between CPUs".into()]
+        }
+        AttachCauseKind::OtherCpu => vec!["wait on another CPU".into()],
+        AttachCauseKind::NextPeriod => vec!["next SCHED_DEADLINE period".into()],
+        AttachCauseKind::Stopped { is_traced: true } => vec!["debugger".into()],
+        AttachCauseKind::Stopped { is_traced: false } => vec!["signal".into()],
+        AttachCauseKind::Execution
+        | AttachCauseKind::Kernel { .. }
+        | AttachCauseKind::PageFault
+        | AttachCauseKind::Overrun
+        | AttachCauseKind::Frozen => Vec::new(),
+        AttachCauseKind::Sleep { call } => vec![call_or_fault(call.as_deref())],
+        AttachCauseKind::Child { call } => {
+            vec![call_or_fault(call.as_deref()), "child process".into()]
+        }
+        AttachCauseKind::Output { site, waker } | AttachCauseKind::Wait { site, waker } => {
+            let descriptor = site.descriptor.map(|number| format!("fd {number}"));
+            let mut words = vec![call_or_fault(site.call.as_deref())];
+            words.extend(site.file.clone().or(descriptor));
+            words.extend(woken_by(waker.as_ref()));
+            words
+        }
+        AttachCauseKind::KernelLock {
+            call,
+            is_mmap,
+            holder,
+        } => {
+            let mut words = vec![call_or_fault(call.as_deref())];
+            words.extend(is_mmap.then(|| MMAP_LOCK.into()));
+            words.extend(held(holder));
+            words
+        }
+        AttachCauseKind::Blocked { call, file, waker } => {
+            let mut words = vec![call_or_fault(call.as_deref())];
+            words.extend(file.clone());
+            words.extend(woken_by(waker.as_ref()));
+            words
+        }
+        AttachCauseKind::Lock {
+            is_mutex, holder, ..
+        } => {
+            let mut words = Vec::new();
+            words.extend(is_mutex.then(|| "mutex".into()));
+            words.extend(held(holder));
+            words
+        }
+        AttachCauseKind::System { who, .. } => who.iter().cloned().collect(),
+    };
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn woken_by(end: Option<&WaitEnd>) -> Option<String> {
+    Some(match end? {
+        WaitEnd::Thread(name) => format!("woken by {name}"),
+        WaitEnd::Timeout => "timeout".into(),
+        WaitEnd::Irq(number) => format!("woken by irq {number}"),
+        WaitEnd::Softirq => "woken by a softirq".into(),
+    })
 }
 
 fn lock(is_mutex: bool, holder: Option<&str>, state: Option<&HolderState>) -> String {
