@@ -35,6 +35,7 @@ mod meant;
 pub mod name;
 mod names;
 mod nanos;
+mod on_late;
 mod printable;
 mod reading;
 mod remedy;
@@ -96,6 +97,7 @@ pub use manifest::{
 pub use meant::{Meant, nearest};
 pub use names::Names;
 pub use nanos::{Nanos, ParseNanosError};
+pub use on_late::{LateActionCounts, LateActionReport};
 pub use printable::{
     Printable, printable, printable_error, printable_json, printable_lines, without_commands,
 };

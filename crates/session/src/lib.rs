@@ -47,6 +47,8 @@ mod keeper;
 #[cfg(target_os = "linux")]
 mod load;
 mod load_ended;
+#[cfg(target_os = "linux")]
+mod on_late;
 mod plan;
 mod price;
 mod run;
@@ -60,6 +62,11 @@ use elsewhere::{handlers, load};
 pub use error::{SessionError, WatchError};
 pub use load::Meanwhile;
 pub use load_ended::Failure;
+#[cfg(target_os = "linux")]
+pub use on_late::{
+    LateAction, LateActions, LateCommandOutput, LateDescriber, LateInput, LateWatcher, OnLate,
+    OnLateError,
+};
 pub use plan::{EpisodesChoice, LoadChoice, Plan, ProbeChoice};
 pub use run::{LOOK_EVERY, ScriptPace};
 pub use session::{Done, Session};

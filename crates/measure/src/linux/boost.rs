@@ -41,6 +41,17 @@ pub fn take_usual_share() {
     let _ = usual().take();
 }
 
+/// Sets nice 0 for the calling thread, if this process may. For threads whose child processes are
+/// not part of the measurement.
+pub fn take_default_share() {
+    let share = CpuShare {
+        nice: 0,
+        turn: None,
+    };
+    // Without the right to lower the nice value, it stays the user's.
+    let _ = share.take();
+}
+
 fn usual() -> CpuShare {
     CpuShare {
         nice: inherited::usual_nice(),

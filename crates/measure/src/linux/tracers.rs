@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use laggard_model::{Caveat, CaveatKind};
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, PerfEventType, ProgInfoIter};
 
+use super::tracefs;
+
 /// Mount points of tracefs in newer and older kernels.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Groups of events on the path of every wakeup, as tracefs names them.
@@ -265,7 +267,9 @@ fn is_on_wakeup_path(event: &str) -> bool {
 /// Returns enabled events on the path in tracefs and its instances, and tracers that watch the
 /// whole kernel.
 fn traced_events(root: &Path) -> BTreeSet<String> {
-    let instances = entries(&root.join("instances"));
+    let is_own = |instance: &PathBuf| tracefs::owner(instance) == Some(std::process::id());
+    let mut instances = entries(&root.join("instances"));
+    instances.retain(|instance| !is_own(instance));
     let mut events = BTreeSet::new();
     for instance in std::iter::once(root.to_owned()).chain(instances) {
         let tracer = text(&instance.join("current_tracer"));

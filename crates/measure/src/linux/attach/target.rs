@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use super::super::{Identity, descriptors, reason_of};
+use super::super::pidfd::hold;
+use super::super::{Identity, reason_of};
 use super::AttachError;
 
 /// A process, or some of its threads. Held by a descriptor: a process that gets
@@ -51,35 +52,6 @@ impl AttachTarget {
             Err(err) => Err(err),
         }
     }
-}
-
-/// Holds a process; where too many files are open, so many as the hard limit allows.
-fn hold(process: u32) -> io::Result<OwnedFd> {
-    match open(process) {
-        Err(err) if err.raw_os_error() == Some(libc::EMFILE) => {
-            descriptors::allow_all();
-            open(process)
-        }
-        held => held,
-    }
-}
-
-fn open(process: u32) -> io::Result<OwnedFd> {
-    let number =
-        libc::pid_t::try_from(process).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
-    // SAFETY: takes two numbers, and gives a new descriptor or an error.
-    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
-    if opened < 0 {
-        let err = io::Error::last_os_error();
-        // There is a thread of this number, which is not the first of its process.
-        return Err(match err.raw_os_error() {
-            Some(libc::ENOENT) | Some(libc::EINVAL) => io::Error::from_raw_os_error(libc::ESRCH),
-            _ => err,
-        });
-    }
-    let opened = i32::try_from(opened).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just given it to us, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
 }
 
 /// Processes whose first thread has this name, and threads of others that have it:

@@ -63,7 +63,7 @@ impl Timerlat {
 
     fn set_up(cpus: &CpuList, period: Nanos) -> io::Result<Self> {
         let root = Path::new(tracefs::ROOT);
-        let format = tracefs::read(&root.join("events/ftrace/timerlat/format"));
+        let format = super::tracefs::read(&root.join("events/ftrace/timerlat/format"));
         let of_cpu = |&cpu| CpuSeries {
             cpu,
             pipe: None,
@@ -194,7 +194,7 @@ fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
         .open(path)
-        .map_err(tracefs::named(path))
+        .map_err(super::tracefs::named(path))
 }
 
 impl CpuSeries {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use laggard_files::PutBack;
 use laggard_model::{CpuList, Nanos};
 
-use super::super::reason_of;
+use super::super::tracefs::{
+    end, instances, is_stale, named, own_instance, read, remove_stale, write,
+};
 
 /// Mount point of tracefs.
 pub(super) const ROOT: &str = "/sys/kernel/tracing";
 /// Tracers that share one set of threads and settings.
 const SHARING: [&str; 2] = ["timerlat", "osnoise"];
-/// Prefix of laggard's instances, followed by the PID.
-const INSTANCE_PREFIX: &str = "laggard-";
 /// Size in bytes of a record in the ring buffer, rounded up; an activation has two records.
 const RECORD_BYTES: u64 = 40;
 /// Minimum size of the ring buffer of a CPU in KiB.
@@ -35,24 +35,6 @@ while [ $# -gt 1 ]; do
 done
 [ ! -d "$instance" ]
 "#;
-
-/// Adds the path of the file to an error.
-pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
-    move |err| {
-        io::Error::new(
-            err.kind(),
-            format!("{}: {}", path.display(), reason_of(&err)),
-        )
-    }
-}
-
-pub(super) fn read(path: &Path) -> io::Result<String> {
-    fs::read_to_string(path).map_err(named(path))
-}
-
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    fs::write(path, text).map_err(named(path))
-}
 
 /// Checks that the kernel has the tracer and that it is not in use.
 pub(super) fn check(root: &Path) -> io::Result<()> {
@@ -78,20 +60,6 @@ pub(super) fn check(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn instances(root: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(root.join("instances"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-}
-
-/// Returns whether the instance belongs to a laggard that was killed.
-fn is_stale(instance: &Path) -> bool {
-    let name = instance.file_name().unwrap_or_default().to_string_lossy();
-    name.strip_prefix(INSTANCE_PREFIX)
-        .is_some_and(|process| !Path::new("/proc").join(process).exists())
-}
-
 /// Instance of tracefs in which the tracer is about to run. Dropping it ends the tracer and
 /// restores every setting. A shell does the same if this program is killed.
 #[derive(Debug)]
@@ -108,11 +76,8 @@ impl Instance {
     /// hold `time`.
     pub(super) fn new(root: &Path, cpus: &CpuList, period: Nanos, time: Nanos) -> io::Result<Self> {
         check(root)?;
-        for stale in instances(root).filter(|instance| is_stale(instance)) {
-            end(&stale)?;
-        }
-        let name = format!("{INSTANCE_PREFIX}{}", std::process::id());
-        let directory = root.join("instances").join(name);
+        remove_stale(root)?;
+        let directory = own_instance(root, "");
         let osnoise = root.join("osnoise");
         let period_us = (period.ns() / 1_000).to_string();
         let cpus = cpus.to_string();
@@ -194,11 +159,6 @@ impl Drop for Instance {
         // A caller that needs the result calls `end`.
         let _ = self.end();
     }
-}
-
-fn end(instance: &Path) -> io::Result<()> {
-    write(&instance.join("current_tracer"), "nop")?;
-    fs::remove_dir(instance).map_err(named(instance))
 }
 
 #[cfg(test)]

@@ -1,0 +1,66 @@
+//! Instances of tracefs: ring buffers with separate settings.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::reason_of;
+
+/// Prefix of laggard's instances, followed by the process ID and the purpose.
+const INSTANCE_PREFIX: &str = "laggard-";
+
+/// Adds the path of the file to an error.
+pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |err| {
+        io::Error::new(
+            err.kind(),
+            format!("{}: {}", path.display(), reason_of(&err)),
+        )
+    }
+}
+
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path).map_err(named(path))
+}
+
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text).map_err(named(path))
+}
+
+pub(super) fn instances(root: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(root.join("instances"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+/// Returns the directory of this process's instance for `purpose`: empty, or a word after `-`.
+pub(super) fn own_instance(root: &Path, purpose: &str) -> PathBuf {
+    let name = format!("{INSTANCE_PREFIX}{}{purpose}", std::process::id());
+    root.join("instances").join(name)
+}
+
+/// Returns the process ID in the name of an instance, if the instance is one of laggard's.
+pub(super) fn owner(instance: &Path) -> Option<u32> {
+    let name = instance.file_name()?.to_str()?;
+    let rest = name.strip_prefix(INSTANCE_PREFIX)?;
+    rest.split('-').next()?.parse().ok()
+}
+
+/// Returns whether the instance belongs to a laggard that was killed.
+pub(super) fn is_stale(instance: &Path) -> bool {
+    owner(instance).is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists())
+}
+
+/// Removes the instances of every laggard that was killed.
+pub(super) fn remove_stale(root: &Path) -> io::Result<()> {
+    instances(root)
+        .filter(|instance| is_stale(instance))
+        .try_for_each(|stale| end(&stale))
+}
+
+/// Ends the tracer and the events of an instance, and removes it.
+pub(super) fn end(instance: &Path) -> io::Result<()> {
+    write(&instance.join("current_tracer"), "nop")?;
+    fs::remove_dir(instance).map_err(named(instance))
+}

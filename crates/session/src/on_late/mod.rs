@@ -1,0 +1,374 @@
+//! Actions on late wakeups: end the measurement, run a command, signal a process, keep a trace.
+//!
+//! Measuring threads do nothing for it. The thread that collects their samples notices a late
+//! wakeup and hands it to a thread of normal priority, which carries out the actions. Nothing
+//! waits for that thread: while it works, further late wakeups are counted and skipped.
+
+mod action;
+mod command;
+mod error;
+mod ready;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use laggard_measure::linux;
+use laggard_model::{LateActionCounts, LateActionReport, Nanos};
+
+pub use action::LateAction;
+pub use error::OnLateError;
+use ready::ReadyAction;
+pub use watch::{LateDescriber, LateWatcher};
+
+use crate::system;
+
+/// Stack of the thread that acts, bytes. The memory of a measuring process is locked.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Actions on late wakeups, as the user wants them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct OnLate {
+    /// Actions in their order.
+    pub actions: Vec<LateAction>,
+    /// Latency above which a wakeup is late; `None`: the threshold of the measurement.
+    pub threshold: Option<Nanos>,
+    /// Minimum time between two late wakeups that are acted on.
+    pub interval: Nanos,
+    /// Output of commands.
+    pub output: LateCommandOutput,
+}
+
+/// Output of the commands that run on late wakeups.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LateCommandOutput {
+    /// Standard output and standard error go to laggard's standard error.
+    #[default]
+    StandardError,
+    /// Nothing is printed, because a screen is drawn.
+    Discarded,
+}
+
+/// Description of a late wakeup for a command.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LateInput {
+    /// Standard input.
+    pub json: Vec<u8>,
+    /// Environment variables.
+    pub variables: Vec<(&'static str, String)>,
+}
+
+/// Late wakeup that is acted on.
+#[derive(Debug)]
+struct LateJob {
+    input: LateInput,
+    /// Start of the trace to keep.
+    trace_from: Nanos,
+    /// Time from the late wakeup to `seen`.
+    waited: Nanos,
+    seen: Instant,
+}
+
+impl LateJob {
+    /// Returns the time since the late wakeup.
+    fn delay(&self) -> Nanos {
+        self.waited + Nanos::from(self.seen.elapsed())
+    }
+}
+
+/// Actions that are ready, and the thread that carries them out.
+#[derive(Debug)]
+pub struct LateActions {
+    report: LateActionReport,
+    /// Time at which the last late wakeup was acted on.
+    last_acted: Option<Nanos>,
+    shared: Arc<SharedState>,
+    jobs: Option<SyncSender<LateJob>>,
+    thread: Option<JoinHandle<Vec<LateActionCounts>>>,
+    notes: Vec<String>,
+}
+
+/// State that the collector and the acting thread share.
+#[derive(Debug, Default)]
+struct SharedState {
+    is_busy: AtomicBool,
+    is_stopped: AtomicBool,
+}
+
+impl LateActions {
+    /// Readies the actions: finds commands, holds processes, checks files and starts to trace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an action is not possible.
+    pub fn start(wanted: &OnLate) -> Result<Self, OnLateError> {
+        let mut notes = Vec::new();
+        let mut ready = Vec::new();
+        for action in &wanted.actions {
+            ready.push(ReadyAction::new(action, wanted.output, &mut notes)?);
+        }
+        let shared = Arc::<SharedState>::default();
+        // At most one job is sent, because a busy thread gets none.
+        let (jobs, taken) = sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name("laggard/onlate".into())
+            .stack_size(STACK_BYTES)
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || carry_out(&mut ready, &taken, &shared)
+            })
+            .map_err(OnLateError::Thread)?;
+        Ok(Self {
+            report: LateActionReport {
+                threshold: wanted.threshold,
+                interval: wanted.interval,
+                ..LateActionReport::default()
+            },
+            last_acted: None,
+            shared,
+            jobs: Some(jobs),
+            thread: Some(thread),
+            notes,
+        })
+    }
+
+    /// Returns messages for the user about the start, for example that no trace is available.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns the latency above which a wakeup is late; `None`: the threshold of the
+    /// measurement.
+    pub const fn threshold(&self) -> Option<Nanos> {
+        self.report.threshold
+    }
+
+    /// Returns whether an action ended the measurement.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Acts on a wakeup at `at` that was `latency` late, if the limits permit it. `now` is the
+    /// current time of the same clock, and `describe` returns the input of commands. Returns
+    /// whether it acts.
+    pub fn act(
+        &mut self,
+        (at, latency): (Nanos, Nanos),
+        now: Nanos,
+        describe: impl FnOnce() -> LateInput,
+    ) -> bool {
+        self.report.late += 1;
+        if self.is_stopped() {
+            return false;
+        }
+        if self
+            .last_acted
+            .is_some_and(|last| now < last + self.report.interval)
+        {
+            self.report.within_interval += 1;
+            return false;
+        }
+        if self.shared.is_busy.swap(true, Ordering::Acquire) {
+            self.report.busy += 1;
+            return false;
+        }
+        let job = LateJob {
+            waited: now.saturating_sub(at),
+            seen: Instant::now(),
+            trace_from: at.saturating_sub(ready::TRACE_LENGTH.max(latency)),
+            input: describe(),
+        };
+        // The thread lives until this value is dropped.
+        let is_sent = self
+            .jobs
+            .as_ref()
+            .is_some_and(|jobs| jobs.try_send(job).is_ok());
+        if is_sent {
+            self.last_acted = Some(now);
+            self.report.acted += 1;
+        }
+        is_sent
+    }
+
+    /// Counts further late wakeups that are not acted on because they were noticed together with
+    /// one that is.
+    pub const fn skip(&mut self, number: u64) {
+        self.report.late += number;
+        self.report.within_interval += number;
+    }
+
+    /// Waits for running actions, ends the trace, and returns the counts.
+    pub fn finish(mut self) -> LateActionReport {
+        self.report.actions = self.join();
+        std::mem::take(&mut self.report)
+    }
+
+    fn join(&mut self) -> Vec<LateActionCounts> {
+        // The thread ends when there is no sender.
+        self.jobs = None;
+        let thread = self.thread.take();
+        // A panic of the thread was printed.
+        thread
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for LateActions {
+    /// Removes the trace instance before the program ends.
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// Carries out the actions on each late wakeup, in order.
+fn carry_out(
+    actions: &mut [ReadyAction],
+    jobs: &Receiver<LateJob>,
+    shared: &SharedState,
+) -> Vec<LateActionCounts> {
+    system::use_little();
+    linux::take_default_share();
+    for job in jobs {
+        for action in actions.iter_mut() {
+            action.carry_out(&job, &shared.is_stopped);
+        }
+        shared.is_busy.store(false, Ordering::Release);
+    }
+    let counts = actions.iter_mut().map(ReadyAction::take_counts);
+    counts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn actions(texts: &[&str], interval: Nanos) -> LateActions {
+        LateActions::start(&OnLate {
+            actions: texts.iter().map(|text| text.parse().unwrap()).collect(),
+            threshold: None,
+            interval,
+            output: LateCommandOutput::Discarded,
+        })
+        .unwrap()
+    }
+
+    fn act(actions: &mut LateActions, ms: u64) -> bool {
+        let at = Nanos::from_ms(ms);
+        actions.act(
+            (at, Nanos::from_ms(1)),
+            at + Nanos::from_ms(2),
+            LateInput::default,
+        )
+    }
+
+    fn wait_until_idle(actions: &LateActions) {
+        while actions.shared.is_busy.load(Ordering::Relaxed) {
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn late_wakeups_within_the_interval_are_counted_and_not_acted_on() {
+        let mut actions = actions(&["exec=true"], Nanos::from_ms(100));
+
+        let mut acted = Vec::new();
+        for ms in [10, 60, 109, 110, 150, 300] {
+            acted.push(act(&mut actions, ms));
+            wait_until_idle(&actions);
+        }
+        let report = actions.finish();
+
+        assert_eq!(acted, [true, false, false, true, false, true]);
+        assert_eq!((report.late, report.acted), (6, 3));
+        assert_eq!((report.within_interval, report.busy), (3, 0));
+        assert_eq!(report.actions[0].done, 3);
+        assert!(report.actions[0].delay.quantile(0.5) >= Some(Nanos::from_ms(2)));
+    }
+
+    #[test]
+    fn late_wakeups_during_an_action_are_skipped_and_counted() {
+        let mut actions = actions(&["exec=sleep 0.3"], Nanos::ZERO);
+
+        let acted = [act(&mut actions, 1), act(&mut actions, 2)];
+        let report = actions.finish();
+
+        assert_eq!(acted, [true, false]);
+        assert_eq!((report.acted, report.busy), (1, 1));
+        assert_eq!(report.actions[0].done, 1);
+    }
+
+    #[test]
+    fn actions_run_in_order_and_a_failure_does_not_prevent_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("order");
+        let first = format!("exec=sh -c 'echo 1 >> {0}; exit 3'", file.display());
+        let second = format!("exec=sh -c 'echo 2 >> {}'", file.display());
+        let mut actions = actions(&[&first, "stop", &second], Nanos::ZERO);
+
+        act(&mut actions, 1);
+        wait_until_idle(&actions);
+        assert!(actions.is_stopped());
+        assert!(!act(&mut actions, 2), "it has ended");
+        let report = actions.finish();
+
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "1\n2\n");
+        let counts: Vec<(u64, u64)> = report
+            .actions
+            .iter()
+            .map(|action| (action.done, action.failed))
+            .collect();
+        assert_eq!(counts, [(0, 1), (1, 0), (1, 0)]);
+        assert_eq!(report.actions[0].error.as_deref(), Some("exit status: 3"));
+    }
+
+    #[test]
+    fn process_that_ends_during_the_run_is_a_counted_failure() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let signal = format!("signal={}", child.id());
+        let mut actions = actions(&[&signal], Nanos::ZERO);
+
+        child.kill().unwrap();
+        child.wait().unwrap();
+        act(&mut actions, 1);
+        let report = actions.finish();
+
+        assert_eq!((report.actions[0].done, report.actions[0].failed), (0, 1));
+        assert_eq!(report.actions[0].error.as_deref(), Some("no such process"));
+    }
+
+    #[test]
+    fn impossible_actions_are_refused_at_the_start() {
+        let refused = |text: &str| {
+            let wanted = OnLate {
+                actions: vec![text.parse().unwrap()],
+                ..OnLate::default()
+            };
+            LateActions::start(&wanted).unwrap_err().to_string()
+        };
+
+        let missing = refused("exec=laggard-no-such-command -x");
+        assert!(
+            missing.contains("cannot run `laggard-no-such-command`"),
+            "{missing}"
+        );
+        let missing = refused("signal=4194303");
+        assert!(
+            missing.contains("process 4194303: no such process"),
+            "{missing}"
+        );
+        let own = refused(&format!("signal={}", std::process::id()));
+        assert!(own.contains("laggard itself"), "{own}");
+        let missing = refused("trace=/no/such/directory/x");
+        assert!(missing.contains("/no/such/directory/x"), "{missing}");
+    }
+}

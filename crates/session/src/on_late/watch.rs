@@ -1,0 +1,98 @@
+//! Watcher of a session that acts on its late wakeups.
+
+use std::collections::HashMap;
+
+use laggard_model::{Episode, Line, Manifest, Nanos};
+use laggard_record::{ChosenActivation, EpisodeSelector, Threshold};
+
+use super::{LateActions, LateInput};
+use crate::{News, Next, Plan, WatchError, Watcher};
+
+/// Latency above which a wakeup is late although its series has no threshold yet: no automatic
+/// threshold is larger.
+const MAX_AUTOMATIC: Nanos = Nanos::from_ms(1);
+
+/// Describes late wakeups that are acted on.
+pub trait LateDescriber {
+    /// Describes a late wakeup for a command. It has the number 0 if it is in no recording, and
+    /// no trace data if there are none.
+    fn describe(&mut self, episode: &Episode, line: Line) -> LateInput;
+}
+
+/// Watcher that acts on late wakeups.
+pub struct LateWatcher<'a> {
+    actions: &'a mut LateActions,
+    describer: &'a mut dyn LateDescriber,
+    selector: EpisodeSelector,
+    lines: Vec<Line>,
+}
+
+impl<'a> LateWatcher<'a> {
+    /// Creates the watcher of a measurement by `plan` with this manifest.
+    pub fn new(
+        actions: &'a mut LateActions,
+        describer: &'a mut dyn LateDescriber,
+        plan: &Plan,
+        manifest: &Manifest,
+    ) -> Self {
+        let fixed = actions.threshold().or(plan.threshold);
+        let threshold = fixed.map_or(Threshold::Automatic, Threshold::Fixed);
+        Self {
+            actions,
+            describer,
+            // The limit per minute is that of trace data, which are not kept here.
+            selector: EpisodeSelector::new(manifest.lines.len(), threshold, u64::MAX),
+            lines: manifest.lines.clone(),
+        }
+    }
+
+    /// Returns the late wakeups of the news, without those of a series that has no threshold yet.
+    fn late(&mut self, news: &News<'_>) -> Vec<ChosenActivation> {
+        let mut late = self.selector.choose(news.batch);
+        if !late.is_empty() {
+            let thresholds = self.selector.notes().thresholds_ns;
+            late.retain(|chosen| {
+                let line = usize::from(chosen.activation.line.0);
+                let threshold = thresholds.get(line).copied().flatten();
+                chosen.activation.latency() > threshold.unwrap_or(MAX_AUTOMATIC)
+            });
+        }
+        late
+    }
+}
+
+impl Watcher for LateWatcher<'_> {
+    /// Acts on the first late wakeup of the news. Those with trace data precede the others.
+    fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
+        let late = self.late(news);
+        let traced: HashMap<(u16, u64), &Episode> = news
+            .late
+            .iter()
+            .map(|episode| ((episode.line.0, episode.seq), episode))
+            .collect();
+        let first = late.iter().min_by_key(|chosen| {
+            let activation = &chosen.activation;
+            let has_trace = traced.contains_key(&(activation.line.0, activation.seq));
+            (!has_trace, activation.expiry + activation.latency())
+        });
+        if let Some(chosen) = first
+            && let Some(&line) = self.lines.get(usize::from(chosen.activation.line.0))
+        {
+            let activation = &chosen.activation;
+            let episode = match traced.get(&(activation.line.0, activation.seq)) {
+                Some(episode) => (*episode).clone(),
+                None => Episode::new(0, line.cpu, activation, chosen.threshold),
+            };
+            let describer = &mut *self.describer;
+            let wakeup = (episode.end(), episode.latency());
+            self.actions
+                .act(wakeup, news.now, || describer.describe(&episode, line));
+            self.actions.skip(late.len() as u64 - 1);
+        }
+        Ok(if self.actions.is_stopped() {
+            Next::End
+        } else {
+            Next::GoOn
+        })
+    }
+}
