@@ -16,6 +16,8 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Show => written::<Report>(),
         SchemaOf::Intervals => written::<laggard_answer::show::IntervalsReport>(),
         SchemaOf::Why => written::<WhyReport>(),
+        SchemaOf::Wakeup => written::<laggard_answer::why::LateWakeup>(),
+        SchemaOf::Cycle => written::<laggard_answer::attach::LateCycle>(),
         SchemaOf::Handlers => written::<laggard_answer::why::HandlersReport>(),
         SchemaOf::Bug => written::<laggard_answer::why::BugReport>(),
         SchemaOf::Qos => written::<laggard_answer::qos::QosReport>(),

@@ -1,7 +1,7 @@
 //! `laggard why`: causes of late wakeups.
 
 use laggard_answer::why::{
-    self, EpisodeCauses, Explained, ExplainedEpisode, RecordedEpisodes, WhyReport,
+    self, EpisodeCauses, Explained, ExplainedEpisode, LateWakeup, RecordedEpisodes, WhyReport,
 };
 use laggard_answer::{KnownCauses, Load, loads};
 use laggard_model::text::Unit;
@@ -64,6 +64,10 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
         )
     })?;
     let explained = ExplainedEpisode::new(episode, *line, symbols);
+    if args.json {
+        pipe::print(&pipe::json(&LateWakeup::new(&explained, symbols))?)?;
+        return Ok(Exit::Ok);
+    }
     let detail = if args.all {
         Detail::Full
     } else {

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use laggard_console::args::{BackendArg, EpisodesArg, SizeLimitArg, StagesArg, some_time};
+use laggard_console::args::{
+    BackendArg, EpisodesArg, OnLateArgs, SizeLimitArg, StagesArg, some_time,
+};
 use laggard_model::{CpuList, Nanos, Service};
 
 /// What follows the options in the help.
@@ -83,6 +85,9 @@ pub struct ServeArgs {
     /// What to measure with
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub backend: BackendArg,
+    /// Actions on late wakeups.
+    #[command(flatten)]
+    pub late: OnLateArgs,
 }
 
 /// Where to answer.

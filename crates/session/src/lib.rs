@@ -64,8 +64,7 @@ pub use load::Meanwhile;
 pub use load_ended::Failure;
 #[cfg(target_os = "linux")]
 pub use on_late::{
-    LateAction, LateActions, LateCommandOutput, LateDescriber, LateInput, LateWatcher, OnLate,
-    OnLateError,
+    DescribeLate, LateAction, LateActions, LateCommandOutput, LateInput, OnLate, OnLateError,
 };
 pub use plan::{EpisodesChoice, LoadChoice, Plan, ProbeChoice};
 pub use run::{LOOK_EVERY, ScriptPace};

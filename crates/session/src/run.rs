@@ -49,6 +49,8 @@ pub(crate) struct RunParts<'a, 'b, 'c> {
     pub(crate) leaves_load: bool,
     pub(crate) watchers: Watchers<'b, 'c>,
     pub(crate) pace: ScriptPace,
+    /// Interval of the passes over the probe.
+    pub(crate) pass_interval: Duration,
 }
 
 /// Reason why the measurement ended.
@@ -179,7 +181,7 @@ impl RunParts<'_, '_, '_> {
 
     /// Waits at most `max` for more activations.
     fn wait(&mut self, max: Duration) {
-        let time = LOOK_EVERY.min(max);
+        let time = self.pass_interval.min(max);
         if self.pace == ScriptPace::RealTime && self.probe.backend() == Backend::Fake {
             sleep(time);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use laggard_measure::fake::{FakeProbe, Script};
 use laggard_measure::{Probe, ProbeError, Request};
@@ -13,8 +14,10 @@ use crate::episodes::EpisodeWatch;
 use crate::keeper::Keeper;
 use crate::load::Meanwhile;
 use crate::load_ended::Failure;
+#[cfg(target_os = "linux")]
+use crate::on_late::{DescribeLate, LateActions, LateWatcher, PASS_INTERVAL};
 use crate::price::{Price, PriceVerdict};
-use crate::run::RunParts;
+use crate::run::{LOOK_EVERY, RunParts};
 use crate::system::{self, Awake};
 use crate::watcher::Watchers;
 use crate::{Plan, ProbeChoice, ScriptPace, SessionError, Watcher};
@@ -27,6 +30,7 @@ pub struct Session<'a> {
     recording: Option<Destination>,
     access: Access,
     pace: ScriptPace,
+    pass_interval: Duration,
     probe: Box<dyn Probe>,
     watch: Option<EpisodeWatch>,
     meanwhile: Meanwhile,
@@ -108,6 +112,7 @@ impl<'a> Session<'a> {
             recording: plan.recording.clone(),
             access: plan.access,
             pace: ScriptPace::default(),
+            pass_interval: LOOK_EVERY,
             probe,
             watch,
             meanwhile,
@@ -141,6 +146,25 @@ impl<'a> Session<'a> {
     /// Returns an error if the measurement cannot start or fails.
     pub fn run(self, watchers: &mut [&mut dyn Watcher]) -> Result<Done, SessionError> {
         self.measure(watchers, false).map(|(done, _)| done)
+    }
+
+    /// Does the same as [`Session::run`], and acts on late wakeups. `plan` is the plan of this
+    /// session, and `describe` returns the input of commands.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors.
+    #[cfg(target_os = "linux")]
+    pub fn run_acting(
+        mut self,
+        watcher: &mut dyn Watcher,
+        plan: &Plan,
+        actions: &mut LateActions,
+        describe: &mut DescribeLate<'_>,
+    ) -> Result<Done, SessionError> {
+        self.pass_interval = PASS_INTERVAL;
+        let mut acting = LateWatcher::new(actions, describe, plan, &self.manifest);
+        self.run(&mut [watcher, &mut acting])
     }
 
     /// Does the same as [`Session::run`], and leaves the running load to a later session. The
@@ -210,6 +234,7 @@ impl<'a> Session<'a> {
             leaves_load,
             watchers,
             pace: self.pace,
+            pass_interval: self.pass_interval,
         };
         let recording = run.run(self.duration, self.interrupted)?;
         let done = Done {

@@ -24,6 +24,7 @@ mod live;
 mod markdown;
 mod named;
 mod notes;
+pub mod on_late;
 pub mod overview;
 pub mod page;
 mod perfetto;

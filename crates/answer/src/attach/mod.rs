@@ -11,6 +11,7 @@ mod course;
 mod cycle;
 mod cycles;
 mod growth;
+mod late;
 mod line;
 mod period;
 mod row;
@@ -36,6 +37,7 @@ use cycle::{CycleBuilder, Home, UnfinishedCycle};
 pub use cycles::AttachCycles;
 use cycles::MarkedCycles;
 use growth::Backlog;
+pub use late::{CYCLE_SCHEMA, LateCycle};
 use line::LineState;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,

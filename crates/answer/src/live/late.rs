@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use laggard_analyze::causes::explain_named;
+use laggard_analyze::causes::{Explanation, explain_named};
 use laggard_model::name::{cause_name, line_name, who, who_anywhere};
 use laggard_model::{
-    Batch, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos, STAGES, Stage, Tid,
-    is_normal_priority,
+    Batch, Cause, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos, STAGES, Stage,
+    Tid, is_normal_priority,
 };
 use laggard_record::{EpisodeSelector, Threshold};
 
@@ -209,25 +209,29 @@ pub(crate) fn learn_competitors(waiter: Tid, evidence: &Evidence, names: &mut dy
     }
 }
 
-fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart> {
+/// Explains a late wakeup during the measurement, and looks up the names in it.
+pub(super) fn explain_live(episode: &Episode, line: Line, names: &mut dyn Names) -> Explanation {
     learn(&episode.evidence, names);
     if let Some(waiter) = episode.thread.filter(|_| line.service.is_normal_thread()) {
         learn_competitors(waiter, &episode.evidence, names);
     }
     let explained = explain_named(episode, line.service, line.route, names.symbols());
+    for cause in &explained.causes {
+        names.learn(&cause.culprit);
+    }
     explained
-        .causes
-        .iter()
-        .map(|cause| {
-            names.learn(&cause.culprit);
-            LatePart {
-                time: cause.time_ns,
-                class: cause.class,
-                who: who(&cause.culprit, names.symbols()),
-                who_anywhere: who_anywhere(&cause.culprit, names.symbols()),
-            }
-        })
-        .collect()
+}
+
+fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart> {
+    let explained = explain_live(episode, line, names);
+    let symbols = names.symbols();
+    let part = |cause: &Cause| LatePart {
+        time: cause.time_ns,
+        class: cause.class,
+        who: who(&cause.culprit, symbols),
+        who_anywhere: who_anywhere(&cause.culprit, symbols),
+    };
+    explained.causes.iter().map(part).collect()
 }
 
 /// The newest late activations.

@@ -6,6 +6,7 @@
 
 mod late;
 mod series;
+mod wakeup;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub use late::{LateActivation, LateFinder, LateList, LatePart};
 pub(crate) use late::{learn, learn_competitors};
 pub use series::Window;
 use series::{LineSeries, MINUTE};
+pub use wakeup::LateWakeupLog;
 
 /// How often what measuring costs is read.
 const COST_EVERY: Nanos = Nanos::from_secs(2);

@@ -12,6 +12,7 @@ mod handlers;
 mod late;
 mod rhythms;
 mod stacks;
+mod wakeup;
 mod watched;
 
 use std::cmp::Reverse;
@@ -34,6 +35,7 @@ pub use handlers::{HANDLERS_SCHEMA, HandlerRow, HandlersReport, HandlersVerdict,
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};
 pub use late::{EpisodePart, EpisodeRow, FirstFix, LateWakeups, UntracedRow};
 pub use stacks::{Frame, FrameKind, stacks};
+pub use wakeup::{LateWakeup, LateWakeupCause, WAKEUP_SCHEMA};
 pub use watched::{LineThreshold, Remark};
 
 use crate::qos::runs;

@@ -1,6 +1,7 @@
 //! Arguments of the live view.
 
 use clap::Args as ClapArgs;
+use laggard_console::args::OnLateArgs;
 use laggard_model::Nanos;
 
 use super::RecordArgs;
@@ -21,6 +22,8 @@ Keys are explained on the screen; ? shows them all. The key s begins to record."
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) record: RecordArgs,
+    #[command(flatten)]
+    pub(crate) late: OnLateArgs,
     /// Print lines of text instead of drawing, as when standard output is no
     /// terminal
     #[arg(short, long)]

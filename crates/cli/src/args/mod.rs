@@ -201,6 +201,10 @@ pub(crate) enum SchemaOf {
     Intervals,
     /// `why --json`
     Why,
+    /// `why --episode --json`, and the input of `--on-late exec=COMMAND`
+    Wakeup,
+    /// Input of `attach --on-late exec=COMMAND`
+    Cycle,
     /// `why --handlers --json`
     Handlers,
     /// `why --bug --json`
@@ -337,8 +341,9 @@ pub(crate) struct WhyArgs {
     /// Usage pattern for the long-term gain (--all), as for `forecast`
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) usage: Option<UsagePattern>,
-    /// Write JSON; `laggard schema why` describes it
-    #[arg(long, conflicts_with_all = ["episode", "table4"])]
+    /// Write JSON; `laggard schema why` describes it, and with --episode `laggard schema
+    /// wakeup`
+    #[arg(long, conflicts_with = "table4")]
     pub(crate) json: bool,
     /// Show the handlers that the kernel ran outside threads, late or not. The
     /// recording must be made with `--handlers`

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use laggard_console::args::{BackendArg, StagesArg};
+use laggard_console::args::{BackendArg, OnLateArgs, StagesArg};
 use laggard_measure::Drive;
 use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, Service};
 use laggard_workload::load::LoadUser;
@@ -20,6 +20,7 @@ Examples:
   laggard record --cpus 2,3 --period 100us      2 CPUs, 10,000 timers a second
   laggard record --services fifo:80 --duration 10min
   laggard record --require robot.toml --until-decided --load fileio
+  laggard record --on-late stop --on-late-threshold 1ms    as cyclictest -b
   laggard record --contexts 4 --turns 10ms      beside 4 busy processes on a CPU
   laggard record -- make -j8                    while a command runs";
 
@@ -32,6 +33,8 @@ pub(crate) struct RecordCommand {
     pub(crate) record: RecordArgs,
     #[command(flatten)]
     pub(crate) until: UntilArgs,
+    #[command(flatten)]
+    pub(crate) late: OnLateArgs,
 }
 
 /// Requirements that decide when the recording ends.
@@ -42,7 +45,7 @@ pub(crate) struct UntilArgs {
     pub(crate) require: Option<PathBuf>,
     /// Record until all requirements pass or one fails. Each part is as long as all parts
     /// before it, and the requirements are tested after each part
-    #[arg(long, requires = "require", conflicts_with_all = ["duration", "command"])]
+    #[arg(long, requires = "require", conflicts_with_all = ["duration", "command", "on_late"])]
     pub(crate) until_decided: bool,
     /// Maximum recording time of --until-decided
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = some_time)]

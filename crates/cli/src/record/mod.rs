@@ -2,40 +2,50 @@
 
 mod until_decided;
 
+use laggard_console::args::OnLateArgs;
 use laggard_console::system::end_at_signals;
 use laggard_model::printable;
-use laggard_session::{Session, SessionError};
+use laggard_session::{LateCommandOutput, Session, SessionError};
+use laggard_view::doc::quoted;
 
 use crate::args::{RecordArgs, RecordCommand};
 use crate::exit::Exit;
+use crate::on_late::{self, OnLateRun};
 use crate::progress::Progress;
-use crate::{closing, measuring};
+use crate::{closing, measuring, pipe};
 
 pub(crate) fn record(command: &RecordCommand) -> anyhow::Result<Exit> {
     match &command.until.require {
         Some(file) => until_decided::record(&command.record, file, command.until.at_most),
-        None => once(&command.record),
+        None => once(&command.record, &command.late),
     }
 }
 
-fn once(args: &RecordArgs) -> anyhow::Result<Exit> {
+fn once(args: &RecordArgs, late: &OnLateArgs) -> anyhow::Result<Exit> {
     let mut plan = measuring::plan(args)?;
     let interrupted = measuring::interruption()?;
     let place = plan
         .recording
         .get_or_insert_with(|| measuring::default_name("").into())
         .clone();
+    let mut late = OnLateRun::start(late, LateCommandOutput::StandardError)?;
     let session = Session::ready(&plan, &interrupted).map_err(|err| named(args, err))?;
     if !args.quiet && args.cpus.is_none() {
         measuring::say_where();
     }
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
-    let ended = session.run(&mut [&mut progress]);
+    let ended = on_late::run(session, &plan, late.as_mut(), &mut progress);
     let given = measuring::hand_over(place.folder());
     // The recording is whole: to evaluate it may take long, and can be done again.
     end_at_signals();
     let done = ended?;
-    let outcome = closing::finish(place.path(), args.quiet)?;
+    let is_stopped = late.map_or(Ok(false), |late| late.end(args.quiet))?;
+    // The late wakeup that ended the measurement is the result.
+    let outcome = closing::finish(place.path(), args.quiet || is_stopped)?;
+    if is_stopped {
+        let path = quoted(&place.path().display().to_string());
+        pipe::print(&format!("\nNext: laggard why {path}\n"))?;
+    }
     // What was measured is good all the same: it is shown first.
     given?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))

@@ -18,10 +18,11 @@ use laggard_answer::live::{LateFinder, Live};
 use laggard_measure::LiveNames;
 use laggard_model::{Names, Nanos, printable};
 use laggard_record::Destination;
-use laggard_session::{LOOK_EVERY, Plan, ScriptPace, Session};
+use laggard_session::{LOOK_EVERY, LateCommandOutput, Plan, ScriptPace, Session};
 
 use crate::args::TopArgs;
 use crate::exit::Exit;
+use crate::on_late::{self, OnLateRun};
 use crate::{measuring, pipe};
 use look::KeptRecording;
 
@@ -42,6 +43,12 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         duration: args.record.duration,
         ..measuring::plan(&args.record)?
     };
+    let output = if is_batch {
+        LateCommandOutput::StandardError
+    } else {
+        LateCommandOutput::Discarded
+    };
+    let mut late = OnLateRun::start(&args.late, output)?;
     let session = Session::ready(&plan, &interrupted)?;
     let manifest = session.manifest();
     // Read before measuring: looking them up takes its time.
@@ -51,7 +58,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     let finder = LateFinder::new(&manifest.lines, names, plan.threshold);
     let (state, told, done) = if is_batch {
         let mut lines = batch::Lines::new(Live::new(manifest, args.every), finder);
-        let done = session.run(&mut [&mut lines])?;
+        let done = on_late::run(session, &plan, late.as_mut(), &mut lines)?;
         (lines.into_seen(), Vec::new(), done)
     } else {
         let from_start = plan.recording.as_ref().map(|place| KeptRecording {
@@ -60,9 +67,8 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         });
         let state = Live::new(manifest, SECOND);
         let mut screen = screen::LiveScreen::open(state, finder, from_start)?;
-        let done = session
-            .at_pace(ScriptPace::RealTime)
-            .run(&mut [&mut screen]);
+        let session = session.at_pace(ScriptPace::RealTime);
+        let done = on_late::run(session, &plan, late.as_mut(), &mut screen);
         let (state, told) = screen.into_seen();
         (state, told, done?)
     };
@@ -74,6 +80,9 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         kept.map(Destination::path),
         args.record.quiet,
     )?;
+    if let Some(late) = late {
+        late.end(args.record.quiet)?;
+    }
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }
 

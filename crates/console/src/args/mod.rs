@@ -1,6 +1,8 @@
 //! Arguments that several commands share.
 
 mod episodes;
+#[cfg(target_os = "linux")]
+mod on_late;
 mod parse;
 #[cfg(target_os = "linux")]
 mod plan;
@@ -9,6 +11,8 @@ mod size;
 use laggard_model::Nanos;
 
 pub use episodes::EpisodesArg;
+#[cfg(target_os = "linux")]
+pub use on_late::OnLateArgs;
 pub use parse::parse;
 #[cfg(target_os = "linux")]
 pub use plan::{BackendArg, StagesArg};

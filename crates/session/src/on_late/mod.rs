@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use laggard_measure::linux;
 use laggard_model::{LateActionCounts, LateActionReport, Nanos};
@@ -22,10 +22,14 @@ use laggard_model::{LateActionCounts, LateActionReport, Nanos};
 pub use action::LateAction;
 pub use error::OnLateError;
 use ready::ReadyAction;
-pub use watch::{LateDescriber, LateWatcher};
+pub use watch::DescribeLate;
+pub(crate) use watch::LateWatcher;
 
 use crate::system;
 
+/// Interval of the passes over the probe if late wakeups are acted on: the mean time from a late
+/// wakeup to the action is a little more than half of it.
+pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(50);
 /// Stack of the thread that acts, bytes. The memory of a measuring process is locked.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -85,6 +89,7 @@ pub struct LateActions {
     report: LateActionReport,
     /// Time at which the last late wakeup was acted on.
     last_acted: Option<Nanos>,
+    measured_from: Nanos,
     shared: Arc<SharedState>,
     jobs: Option<SyncSender<LateJob>>,
     thread: Option<JoinHandle<Vec<LateActionCounts>>>,
@@ -128,6 +133,7 @@ impl LateActions {
                 ..LateActionReport::default()
             },
             last_acted: None,
+            measured_from: Nanos::ZERO,
             shared,
             jobs: Some(jobs),
             thread: Some(thread),
@@ -144,6 +150,16 @@ impl LateActions {
     /// measurement.
     pub const fn threshold(&self) -> Option<Nanos> {
         self.report.threshold
+    }
+
+    /// Notes the start of the measurement.
+    pub const fn measure_from(&mut self, start: Nanos) {
+        self.measured_from = start;
+    }
+
+    /// Returns the start of the last measurement.
+    pub const fn measured_from(&self) -> Nanos {
+        self.measured_from
     }
 
     /// Returns whether an action ended the measurement.
@@ -245,7 +261,6 @@ fn carry_out(
 #[cfg(test)]
 mod tests {
     use std::thread::sleep;
-    use std::time::Duration;
 
     use super::*;
 

@@ -12,26 +12,23 @@ use crate::{News, Next, Plan, WatchError, Watcher};
 /// threshold is larger.
 const MAX_AUTOMATIC: Nanos = Nanos::from_ms(1);
 
-/// Describes late wakeups that are acted on.
-pub trait LateDescriber {
-    /// Describes a late wakeup for a command. It has the number 0 if it is in no recording, and
-    /// no trace data if there are none.
-    fn describe(&mut self, episode: &Episode, line: Line) -> LateInput;
-}
+/// Function that describes a late wakeup as JSON. The episode has the number 0 if it is in no
+/// recording, and may have no trace data.
+pub type DescribeLate<'a> = dyn FnMut(&Episode, Line) -> Vec<u8> + 'a;
 
 /// Watcher that acts on late wakeups.
-pub struct LateWatcher<'a> {
+pub(crate) struct LateWatcher<'a> {
     actions: &'a mut LateActions,
-    describer: &'a mut dyn LateDescriber,
+    describe: &'a mut DescribeLate<'a>,
     selector: EpisodeSelector,
     lines: Vec<Line>,
 }
 
 impl<'a> LateWatcher<'a> {
     /// Creates the watcher of a measurement by `plan` with this manifest.
-    pub fn new(
+    pub(crate) fn new(
         actions: &'a mut LateActions,
-        describer: &'a mut dyn LateDescriber,
+        describe: &'a mut DescribeLate<'a>,
         plan: &Plan,
         manifest: &Manifest,
     ) -> Self {
@@ -39,7 +36,7 @@ impl<'a> LateWatcher<'a> {
         let threshold = fixed.map_or(Threshold::Automatic, Threshold::Fixed);
         Self {
             actions,
-            describer,
+            describe,
             // The limit per minute is that of trace data, which are not kept here.
             selector: EpisodeSelector::new(manifest.lines.len(), threshold, u64::MAX),
             lines: manifest.lines.clone(),
@@ -62,6 +59,10 @@ impl<'a> LateWatcher<'a> {
 }
 
 impl Watcher for LateWatcher<'_> {
+    fn begun(&mut self, start: Nanos) {
+        self.actions.measure_from(start);
+    }
+
     /// Acts on the first late wakeup of the news. Those with trace data precede the others.
     fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
         let late = self.late(news);
@@ -83,10 +84,16 @@ impl Watcher for LateWatcher<'_> {
                 Some(episode) => (*episode).clone(),
                 None => Episode::new(0, line.cpu, activation, chosen.threshold),
             };
-            let describer = &mut *self.describer;
             let wakeup = (episode.end(), episode.latency());
-            self.actions
-                .act(wakeup, news.now, || describer.describe(&episode, line));
+            let describe = &mut *self.describe;
+            self.actions.act(wakeup, news.now, || LateInput {
+                json: describe(&episode, line),
+                variables: vec![
+                    ("LAGGARD_LATENCY_NS", episode.latency().ns().to_string()),
+                    ("LAGGARD_CPU", line.cpu.to_string()),
+                    ("LAGGARD_SERVICE", line.service.to_string()),
+                ],
+            });
             self.actions.skip(late.len() as u64 - 1);
         }
         Ok(if self.actions.is_stopped() {

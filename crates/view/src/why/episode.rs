@@ -28,12 +28,16 @@ pub fn episode(
     detail: Detail,
 ) -> Document {
     let (episode, line) = (explained.episode, explained.line);
-    let mut document = Document::new(format!("Late wakeup {}", episode.number));
+    // A late wakeup that is in no recording has no number.
+    let (title, subject) = match episode.number {
+        0 => ("Late wakeup".to_owned(), "Late wakeup".to_owned()),
+        number => (format!("Late wakeup {number}"), format!("Episode {number}")),
+    };
+    let mut document = Document::new(title);
     let latency = phrase::at_least(episode.censored, episode.latency());
     let after = episode.expiry_ns.saturating_sub(start).as_secs_f64();
     document.lines(vec![format!(
-        "Episode {}: {}, {latency} late, {after:.3} s after the start (wakeup {} of its series)",
-        episode.number,
+        "{subject}: {}, {latency} late, {after:.3} s after the start (wakeup {} of its series)",
         phrase::place(line),
         episode.seq,
     )]);

@@ -1,0 +1,54 @@
+//! One late cycle as JSON, the input of the commands that run on late cycles.
+
+use laggard_model::{Cpu, Nanos, Tid};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{AttachChosen, AttachTaken};
+
+/// Version of the JSON layout of a late cycle.
+pub const CYCLE_SCHEMA: u32 = 1;
+
+/// A late cycle of a measured thread with its causes.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct LateCycle {
+    /// Version of this layout.
+    pub schema: u32,
+    /// Name of the thread.
+    pub name: String,
+    /// Process.
+    pub process: u32,
+    /// Thread.
+    pub thread: Tid,
+    /// CPU that the thread ran on first.
+    pub cpu: Cpu,
+    /// Time at which the cycle was due, `CLOCK_MONOTONIC`.
+    pub expiry_ns: Nanos,
+    /// Time from when the cycle was due until it ended.
+    pub latency_ns: Nanos,
+    /// Deadline. Absent: it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<Nanos>,
+    /// Causes, the one with most time first. Empty: there are no trace data.
+    pub causes: Vec<AttachTaken>,
+}
+
+impl LateCycle {
+    /// Creates the description of a cycle whose time these causes took.
+    #[must_use]
+    pub fn new(cycle: &AttachChosen, taken: &[AttachTaken]) -> Self {
+        let activation = cycle.activation();
+        let thread = cycle.thread();
+        Self {
+            schema: CYCLE_SCHEMA,
+            name: thread.name.to_string(),
+            process: thread.process,
+            thread: thread.tid,
+            cpu: activation.first_cpu,
+            expiry_ns: activation.origin,
+            latency_ns: activation.response(),
+            deadline_ns: cycle.deadline(),
+            causes: taken.to_vec(),
+        }
+    }
+}
