@@ -37,8 +37,6 @@ mod load;
 mod manual;
 #[cfg(target_os = "linux")]
 mod measuring;
-#[cfg(target_os = "linux")]
-mod on_late;
 mod pipe;
 mod plot;
 #[cfg(any(target_os = "linux", windows))]

@@ -5,6 +5,8 @@
 
 pub mod args;
 pub mod exit;
+#[cfg(target_os = "linux")]
+pub mod on_late;
 pub mod pipe;
 pub mod stack;
 pub mod system;

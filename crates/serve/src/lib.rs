@@ -32,7 +32,9 @@ use laggard_model::printable;
 
 pub use args::{ListenArg, SERVE_EXAMPLES, ServeArgs};
 use http::Listener;
+use laggard_console::on_late::OnLateRun;
 use laggard_console::{pipe, system};
+use laggard_session::LateCommandOutput;
 use metrics::Metrics;
 use pieces::ServedPieces;
 use pushed::Push;
@@ -68,7 +70,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let listener = listen(&args.listen)?;
     let address = listener.address(web.has_tls())?;
     let shown = Arc::new(ServedState::new(metrics));
-    let pieces = ServedPieces::new(args, store, shown.clone());
+    let late = OnLateRun::start(&args.late, LateCommandOutput::StandardError)?;
+    let pieces = ServedPieces::new(args, store, late, shown.clone());
     let served = pieces.ready(&interrupted)?;
     let pushing = match push {
         Some(push) => Some(push.start(args, served.host(), &shown)?),

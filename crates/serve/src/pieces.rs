@@ -7,12 +7,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use laggard_answer::live::LateFinder;
 use laggard_console::args::EpisodesArg;
+use laggard_console::on_late::{self, OnLateRun};
 use laggard_console::pipe;
 use laggard_measure::LiveNames;
 use laggard_model::text::count;
 use laggard_model::{Cpu, CpuList, Host, Keep, Names, Nanos};
 use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, Plan, ProbeChoice, ScriptPace, Session, SessionError};
+use laggard_view::text::Look;
 
 use super::cpus::{CpuWatch, OwnMachine};
 use super::early_end::{EarlyEnd, EarlyEndRequest};
@@ -58,6 +60,7 @@ pub(crate) struct ServedPieces {
     cpu_watch: Option<CpuWatch>,
     every: Duration,
     store: Option<Arc<Store>>,
+    late: Option<OnLateRun>,
     cut: EarlyEndRequest,
     shown: Arc<ServedState>,
     /// For how long to go on without the store, since it could not be written.
@@ -84,7 +87,12 @@ pub(crate) struct FirstPiece<'a> {
 }
 
 impl ServedPieces {
-    pub(crate) fn new(args: &ServeArgs, store: Option<Store>, shown: Arc<ServedState>) -> Self {
+    pub(crate) fn new(
+        args: &ServeArgs,
+        store: Option<Store>,
+        late: Option<OnLateRun>,
+        shown: Arc<ServedState>,
+    ) -> Self {
         Self {
             plan: plan(args),
             wanted_cpus: args.cpus.clone(),
@@ -94,6 +102,7 @@ impl ServedPieces {
                 None => DAY,
             },
             store: store.map(Arc::new),
+            late,
             cut: EarlyEndRequest::default(),
             shown,
             without: None,
@@ -195,7 +204,7 @@ impl ServedPieces {
         // A request that came after the piece before had ended is out of date.
         self.cut.take();
         let began = Instant::now();
-        let ended = session.run(&mut [&mut exporter]);
+        let ended = on_late::run(session, &self.plan, self.late.as_mut(), &mut exporter);
         let is_whole = is_whole(planned, began.elapsed());
         self.is_new = exporter.is_new;
         self.has_begun |= exporter.has_begun;
@@ -386,6 +395,9 @@ impl FirstPiece<'_> {
         loop {
             let began = Instant::now();
             let ended = next.and_then(|(session, place)| pieces.measure(session, place.as_ref()));
+            if pieces.late.as_ref().is_some_and(OnLateRun::is_stopped) {
+                interrupted.store(true, Ordering::Relaxed);
+            }
             match ended {
                 // It took the machine from its own collector: at once it would again.
                 Ok(PieceEnd::Early) if !interrupted.load(Ordering::Relaxed) => {
@@ -411,6 +423,9 @@ impl FirstPiece<'_> {
                 std::thread::sleep(Duration::from_millis(100));
             }
             if interrupted.load(Ordering::Relaxed) {
+                if let Some(late) = pieces.late.take() {
+                    late.end(false, Look::default())?;
+                }
                 return Ok(());
             }
             next = pieces.session(interrupted);

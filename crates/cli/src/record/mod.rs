@@ -3,16 +3,17 @@
 mod until_decided;
 
 use laggard_console::args::OnLateArgs;
+use laggard_console::on_late::{self, OnLateRun};
 use laggard_console::system::end_at_signals;
 use laggard_model::printable;
+use laggard_model::text::Unit;
 use laggard_session::{LateCommandOutput, Session, SessionError};
 use laggard_view::doc::quoted;
 
 use crate::args::{RecordArgs, RecordCommand};
 use crate::exit::Exit;
-use crate::on_late::{self, OnLateRun};
 use crate::progress::Progress;
-use crate::{closing, measuring, pipe};
+use crate::{closing, measuring, pipe, terminal};
 
 pub(crate) fn record(command: &RecordCommand) -> anyhow::Result<Exit> {
     match &command.until.require {
@@ -39,7 +40,9 @@ fn once(args: &RecordArgs, late: &OnLateArgs) -> anyhow::Result<Exit> {
     // The recording is whole: to evaluate it may take long, and can be done again.
     end_at_signals();
     let done = ended?;
-    let is_stopped = late.map_or(Ok(false), |late| late.end(args.quiet))?;
+    let is_stopped = late.map_or(Ok(false), |late| {
+        late.end(args.quiet, terminal::look(Unit::Auto))
+    })?;
     // The late wakeup that ended the measurement is the result.
     let outcome = closing::finish(place.path(), args.quiet || is_stopped)?;
     if is_stopped {

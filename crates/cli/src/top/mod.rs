@@ -15,15 +15,16 @@ use std::path::Path;
 
 use laggard_answer::Trust;
 use laggard_answer::live::{LateFinder, Live};
+use laggard_console::on_late::{self, OnLateRun};
 use laggard_measure::LiveNames;
+use laggard_model::text::Unit;
 use laggard_model::{Names, Nanos, printable};
 use laggard_record::Destination;
 use laggard_session::{LOOK_EVERY, LateCommandOutput, Plan, ScriptPace, Session};
 
 use crate::args::TopArgs;
 use crate::exit::Exit;
-use crate::on_late::{self, OnLateRun};
-use crate::{measuring, pipe};
+use crate::{measuring, pipe, terminal};
 use look::KeptRecording;
 
 /// What the figures `now` are of, on the screen.
@@ -81,7 +82,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         args.record.quiet,
     )?;
     if let Some(late) = late {
-        late.end(args.record.quiet)?;
+        late.end(args.record.quiet, terminal::look(Unit::Auto))?;
     }
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }

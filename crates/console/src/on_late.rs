@@ -1,28 +1,35 @@
-//! `--on-late`: actions on late wakeups.
+//! `--on-late`: actions on late wakeups, in the commands that measure.
 
 use laggard_answer::live::LateWakeupLog;
-use laggard_console::args::OnLateArgs;
 use laggard_measure::LiveNames;
-use laggard_model::text::Unit;
-use laggard_model::{Episode, Line};
-use laggard_session::{Done, LateActions, LateCommandOutput, Plan, Session, SessionError, Watcher};
+use laggard_model::{Episode, LateActionReport, Line};
+use laggard_session::{
+    Done, LateActions, LateCommandOutput, OnLateError, Plan, Session, SessionError, Watcher,
+};
 use laggard_view::doc::{self, Detail};
+use laggard_view::text::Look;
 use laggard_view::{on_late as view, why};
 
-use crate::{pipe, terminal};
+use crate::args::OnLateArgs;
+use crate::pipe;
 
 /// Actions of a measurement, and the late wakeup that was acted on last.
-pub(crate) struct OnLateRun {
+#[derive(Debug)]
+pub struct OnLateRun {
     actions: LateActions,
     log: LateWakeupLog,
 }
 
 impl OnLateRun {
     /// Readies the actions. `None`: there are none.
-    pub(crate) fn start(
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an action is not possible.
+    pub fn start(
         args: &OnLateArgs,
         output: LateCommandOutput,
-    ) -> anyhow::Result<Option<Self>> {
+    ) -> Result<Option<Self>, OnLateError> {
         let actions = args.start(output)?;
         Ok(actions.map(|actions| Self {
             actions,
@@ -31,23 +38,36 @@ impl OnLateRun {
         }))
     }
 
+    /// Returns whether an action ended the measurement.
+    pub fn is_stopped(&self) -> bool {
+        self.actions.is_stopped()
+    }
+
     /// Ends the actions and prints their counts, and the late wakeup that ended the measurement.
     /// Returns whether there is one.
-    pub(crate) fn end(self, is_quiet: bool) -> anyhow::Result<bool> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it cannot be printed.
+    pub fn end(self, is_quiet: bool, look: Look) -> anyhow::Result<bool> {
         let is_stopped = self.actions.is_stopped();
         let start = self.actions.measured_from();
-        print_counts(self.actions, is_quiet);
+        print_counts(&self.actions.finish(), is_quiet, look);
         let Some((explained, symbols)) = self.log.last().filter(|_| is_stopped) else {
             return Ok(false);
         };
         let document = why::episode(&explained, symbols, start, Detail::Short);
-        pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))?;
+        pipe::print_as_it_is(&doc::terminal(&document, look).plain())?;
         Ok(true)
     }
 }
 
 /// Runs a session that acts on its late wakeups if there are actions.
-pub(crate) fn run(
+///
+/// # Errors
+///
+/// Returns the errors of [`Session::run`].
+pub fn run(
     session: Session<'_>,
     plan: &Plan,
     late: Option<&mut OnLateRun>,
@@ -63,12 +83,11 @@ pub(crate) fn run(
     session.run_acting(watcher, plan, actions, &mut describe)
 }
 
-/// Ends the actions and prints their counts. A quiet command prints them only after a failure.
-fn print_counts(actions: LateActions, is_quiet: bool) {
-    let report = actions.finish();
+/// Prints the counts of the actions to standard error. A quiet command prints them only after a
+/// failure.
+pub fn print_counts(report: &LateActionReport, is_quiet: bool, look: Look) {
     let has_failed = report.actions.iter().any(|action| action.failed > 0);
     if has_failed || !is_quiet {
-        let screen = doc::terminal(&view::document(&report), terminal::look(Unit::Auto));
-        pipe::say_as_it_is(&screen.plain());
+        pipe::say_as_it_is(&doc::terminal(&view::document(report), look).plain());
     }
 }
