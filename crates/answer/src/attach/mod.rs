@@ -23,8 +23,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_model::{
-    ActivationEnd, Caveat, Host, Names, Nanos, ThreadExit, ThreadHappening, ThreadMark, ThreadTold,
-    Tid, UnfinishedActivation, WatchedThread, WokenWay,
+    ActivationEnd, Caveat, Host, Names, Nanos, ThreadActivation, ThreadExit, ThreadHappening,
+    ThreadMark, ThreadTold, Tid, UnfinishedActivation, WatchedThread, WokenWay,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -245,6 +245,8 @@ pub struct AttachCollector {
     ended: Vec<ThreadCycle>,
     /// Cycles to analyse.
     chosen: Vec<AttachChosen>,
+    /// Response above which cycles are chosen in any case.
+    wanted_above: Option<Nanos>,
     /// Threads by ID; of an ID that was used again, the newest.
     by_tid: BTreeMap<Tid, u32>,
     /// Marks of threads that are not known yet, with the number of looks.
@@ -276,6 +278,7 @@ impl AttachCollector {
             held: Vec::new(),
             ended: Vec::new(),
             chosen: Vec::new(),
+            wanted_above: None,
             by_tid: BTreeMap::new(),
             unplaced: Vec::new(),
             foreign_marks: 0,
@@ -326,13 +329,20 @@ impl AttachCollector {
         unfinished.collect()
     }
 
+    /// Chooses also the cycles whose response is longer than `threshold`.
+    pub const fn choose_above(&mut self, threshold: Option<Nanos>) {
+        self.wanted_above = threshold;
+    }
+
     /// Returns the cycles since the last call that are worth an analysis: they missed their
     /// deadline or are the longest. Real-time threads first, then the longest responses.
     pub fn choose(&mut self) -> Vec<AttachChosen> {
         let mut chosen = std::mem::take(&mut self.chosen);
         chosen.retain(|one| {
             let line = self.lines.get(&(one.number, one.way));
-            one.missed || line.is_some_and(|line| line.is_largest(one.activation()))
+            one.missed
+                || above(self.wanted_above, one.activation())
+                || line.is_some_and(|line| line.is_largest(one.activation()))
         });
         chosen.sort_by_key(|one| Reverse((one.policy.is_real_time(), one.activation().response())));
         chosen
@@ -577,7 +587,8 @@ impl AttachCollector {
                 deadline: Some(one.deadline),
             });
         }
-        if picked.missed || picked.is_largest {
+        let is_above = above(self.wanted_above, &cycle.whole);
+        if picked.missed || picked.is_largest || is_above {
             self.chosen.push(AttachChosen {
                 number,
                 way,
@@ -619,4 +630,8 @@ impl AttachCollector {
     pub fn deadline(&self, number: u32, way: WokenWay) -> Option<Nanos> {
         self.lines.get(&(number, way))?.deadline
     }
+}
+
+fn above(threshold: Option<Nanos>, cycle: &ThreadActivation) -> bool {
+    threshold.is_some_and(|threshold| cycle.response() > threshold)
 }

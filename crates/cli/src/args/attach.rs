@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use laggard_answer::attach::CycleChoice;
+use laggard_console::args::OnLateArgs;
 use laggard_model::{Nanos, Service};
 
 use super::{EpisodesArg, some_time};
@@ -20,6 +21,7 @@ Examples:
   sudo laggard attach --comm data-loop.0 --deadline 2667us -d 1min
   sudo laggard attach --unit jackd -d 1min      a service, also after a restart
   sudo laggard attach 4242 --every 1s           figures each second
+  sudo laggard attach 4242 --on-late stop       until a cycle is late
   sudo laggard attach 4242 --tid 4250,4251 -d 30s
   sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
   sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'
@@ -103,6 +105,8 @@ pub(crate) struct AttachArgs {
     /// Write JSON; `laggard schema attach` describes it
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) late: OnLateArgs,
     /// Command to run and measure, with all processes that it starts
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

@@ -6,6 +6,7 @@ use laggard_measure::{Flight as _, LiveNames};
 use laggard_model::{Caveat, CaveatKind};
 
 use super::live::AttachLive;
+use super::on_late::AttachOnLate;
 use super::recording::AttachRecording;
 use crate::args::{AttachArgs, EpisodesArg};
 
@@ -53,10 +54,16 @@ impl LateWatch {
         seen: &mut AttachCollector,
         mut recording: Option<&mut AttachRecording>,
         mut live: Option<&mut AttachLive>,
+        mut on_late: Option<&mut AttachOnLate>,
     ) {
         seen.learn_files(&mut self.names);
         let chosen = seen.choose();
         let Some(flight) = &mut self.flight else {
+            for cycle in &chosen {
+                if let Some(on_late) = &mut on_late {
+                    on_late.note(cycle, &[]);
+                }
+            }
             for cycle in chosen.iter().filter(|cycle| cycle.missed()) {
                 if let Some(live) = &mut live {
                     live.late(cycle, &[]);
@@ -73,6 +80,9 @@ impl LateWatch {
             if place < MAX_EXPLAINED {
                 let taken = cycle.taken(evidence, &mut self.names);
                 seen.explain(cycle, &taken);
+                if let Some(on_late) = &mut on_late {
+                    on_late.note(cycle, &taken);
+                }
                 if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
                     live.late(cycle, &taken);
                 }
@@ -80,6 +90,9 @@ impl LateWatch {
                     recording.keep(cycle, &taken, evidence);
                 }
                 continue;
+            }
+            if let Some(on_late) = &mut on_late {
+                on_late.note(cycle, &[]);
             }
             if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
                 live.left_out();

@@ -15,6 +15,7 @@ use super::activations::ActivationFile;
 use super::explain::LateWatch;
 use super::group::FollowedGroup;
 use super::live::AttachLive;
+use super::on_late::AttachOnLate;
 use super::recording::AttachRecording;
 use crate::pipe;
 
@@ -31,6 +32,7 @@ pub(super) struct AttachLooks {
     pub(super) group: Option<FollowedGroup>,
     pub(super) marks: MarkReader,
     pub(super) live: Option<AttachLive>,
+    pub(super) on_late: Option<AttachOnLate>,
 }
 
 impl AttachLooks {
@@ -58,7 +60,8 @@ impl AttachLooks {
             }
             self.watch_new_processes();
             self.look(linux::now());
-            if !self.show()? {
+            let is_stopped = |late: &AttachOnLate| late.is_stopped();
+            if !self.show()? || self.on_late.as_ref().is_some_and(is_stopped) {
                 return Ok(ended);
             }
             // The counts of the kernel: records of ends may be lost.
@@ -108,8 +111,12 @@ impl AttachLooks {
                 recording.add_unfinished(&self.seen.unfinished());
             }
         }
-        self.watch
-            .explain(&mut self.seen, self.recording.as_mut(), self.live.as_mut());
+        self.watch.explain(
+            &mut self.seen,
+            self.recording.as_mut(),
+            self.live.as_mut(),
+            self.on_late.as_mut(),
+        );
         if until == Nanos::MAX {
             self.watch.explain_unfinished(&mut self.seen);
         }

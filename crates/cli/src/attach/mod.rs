@@ -7,6 +7,7 @@ mod explain;
 mod group;
 mod live;
 mod looks;
+mod on_late;
 mod recording;
 
 use std::process::Child;
@@ -35,6 +36,7 @@ use explain::LateWatch;
 use group::{FollowedGroup, group};
 use live::AttachLive;
 use looks::{AttachLooks, BETWEEN_LOOKS};
+use on_late::AttachOnLate;
 use recording::AttachRecording;
 
 pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
@@ -60,8 +62,12 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         services => Some(AlsoMeasured::start(services)?),
     };
     let (watch, unexplained) = LateWatch::start(args)?;
+    let mut on_late = AttachOnLate::start(args)?;
     let mut probe = AttachProbe::new()?;
     let from = linux::now();
+    if let Some(on_late) = &mut on_late {
+        on_late.measure_from(from);
+    }
     match probe.watch(&targets) {
         // Processes may start later.
         Err(AttachError::Nobody) if group.is_some() => {}
@@ -90,7 +96,9 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         group,
         marks: MarkReader::default(),
         live: args.every.map(|every| AttachLive::new(every, from)),
+        on_late,
     };
+    looks.seen.choose_above(args.late.on_late_threshold);
     let ended = looks.until_end(args.duration, command.as_mut(), &stop)?;
     let ended_by_itself = ended.is_some();
     // Without a duration, Ctrl-C is the regular end.
@@ -109,6 +117,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         file,
         recording,
         mut marks,
+        on_late,
         ..
     } = looks;
     let beside = also.map_or(Ok(Vec::new()), AlsoMeasured::end);
@@ -151,6 +160,9 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     });
     let report = seen.report(&measured, names.symbols());
     print(args, &report)?;
+    if let Some(on_late) = on_late {
+        on_late.end();
+    }
     // The results of the threads are valid if this failed.
     beside?;
     file.map_or(Ok(()), ActivationFile::end)?;

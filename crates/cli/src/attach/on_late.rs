@@ -1,0 +1,85 @@
+//! `attach --on-late`: actions on late cycles.
+
+use laggard_answer::attach::{AttachChosen, AttachTaken, LateCycle};
+use laggard_console::on_late::print_counts;
+use laggard_measure::linux;
+use laggard_model::Nanos;
+use laggard_model::text::Unit;
+use laggard_session::{LateActions, LateCommandOutput, LateInput, OnLateError};
+use laggard_view::attach::live;
+
+use crate::args::AttachArgs;
+use crate::{pipe, terminal};
+
+/// Maximum age of a late cycle that is acted on. Cycles are older if their deadline was not known
+/// when they ended.
+const MAX_AGE: Nanos = Nanos::from_secs(1);
+
+/// Actions on late cycles.
+pub(super) struct AttachOnLate {
+    actions: LateActions,
+    /// Description of the cycle that was acted on last.
+    last: String,
+}
+
+impl AttachOnLate {
+    /// Readies the actions. `None`: there are none.
+    pub(super) fn start(args: &AttachArgs) -> Result<Option<Self>, OnLateError> {
+        let actions = args.late.start(LateCommandOutput::StandardError)?;
+        Ok(actions.map(|actions| Self {
+            actions,
+            last: String::new(),
+        }))
+    }
+
+    /// Notes the start of the measurement.
+    pub(super) const fn measure_from(&mut self, start: Nanos) {
+        self.actions.measure_from(start);
+    }
+
+    /// Returns whether an action ended the measurement.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.actions.is_stopped()
+    }
+
+    /// Acts on a cycle if it is late. `taken` has the causes of its time, if they are known.
+    pub(super) fn note(&mut self, cycle: &AttachChosen, taken: &[AttachTaken]) {
+        let activation = cycle.activation();
+        let latency = activation.response();
+        let is_late = match self.actions.threshold() {
+            Some(threshold) => latency > threshold,
+            None => cycle.missed(),
+        };
+        let now = linux::now();
+        if !is_late || now.saturating_sub(activation.done) > MAX_AGE {
+            return;
+        }
+        let has_acted = self.actions.act((activation.done, latency), now, || {
+            let json = pipe::json_line(&LateCycle::new(cycle, taken));
+            LateInput {
+                json: json.unwrap_or_default().into_bytes(),
+                variables: vec![
+                    ("LAGGARD_LATENCY_NS", latency.ns().to_string()),
+                    ("LAGGARD_CPU", activation.first_cpu.to_string()),
+                    ("LAGGARD_SERVICE", cycle.thread().name.to_string()),
+                ],
+            }
+        });
+        if has_acted {
+            let after = activation
+                .origin
+                .saturating_sub(self.actions.measured_from());
+            self.last = live::late(cycle, taken, after);
+        }
+    }
+
+    /// Ends the actions, and prints their counts and the cycle that ended the measurement.
+    pub(super) fn end(self) {
+        let is_stopped = self.actions.is_stopped();
+        let report = self.actions.finish();
+        print_counts(&report, false, terminal::look(Unit::Auto));
+        if is_stopped {
+            pipe::say_as_it_is(&self.last);
+        }
+    }
+}
