@@ -36,16 +36,16 @@ pub fn document(report: &LateActionReport) -> Document {
     }
     let columns = ["done", "failed", "skipped", "median delay", "max"];
     let columns = columns.map(Column::number);
-    let mut table = Table::new([Column::name("action")].into_iter().chain(columns));
+    let mut table = Table::new(columns.into_iter().chain([Column::sentence("action")]));
     for action in &report.actions {
         let time = |time| Cell::time_or(time, Reason::NotApplicable);
         table.row([
-            code(&action.action).into(),
             Cell::Count(action.done),
             Cell::Count(action.failed),
             Cell::Count(action.skipped),
             time(action.delay.quantile(0.5)),
             time(action.delay.max()),
+            code(&action.action).into(),
         ]);
     }
     document.push(Block::Table(table));

@@ -44,8 +44,8 @@ pub struct LateWakeup {
     pub passed: u64,
     /// Time of each stage after the expiry.
     pub stages: BTreeMap<Stage, Nanos>,
-    /// Causes, the one with most time first. The times add up to the latency. Empty: there are no
-    /// trace data.
+    /// Causes, the one with most time first. The times add up to the latency. Without trace data,
+    /// all of it is unexplained.
     pub causes: Vec<LateWakeupCause>,
 }
 

@@ -21,6 +21,7 @@ mod in_short;
 mod intervals;
 mod json_of_answers;
 mod mutated;
+mod on_late;
 mod pipeline;
 mod plot;
 mod redact;

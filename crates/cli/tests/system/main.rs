@@ -17,6 +17,7 @@ mod fault;
 mod handlers_root;
 mod host_root;
 mod limited;
+mod on_late_root;
 mod other_tracers;
 mod overload;
 mod packaged;

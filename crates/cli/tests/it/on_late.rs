@@ -1,0 +1,156 @@
+//! `--on-late`: actions on late wakeups, of a script whose every latency is known.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::scripted::{backend, laggard, record, script, stall};
+
+/// Three stalls of 20 ms in 3 s; everything else is 18.851 us late.
+fn stalls() -> String {
+    let stalls = [500_500_000, 1_500_500_000, 2_500_500_000];
+    script(1_000_000, &stalls.map(|at| stall(at, 20_000_000)).concat())
+}
+
+/// Records the stalls to `r.laggard` in `dir`.
+fn recorded(dir: &TempDir, options: &[&str]) -> Output {
+    let recording = dir.path().join("r.laggard");
+    let all = [&["--duration=3s", "--on-late-threshold=10ms"], options].concat();
+    record(&recording, &stalls(), &all).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn command_gets_the_late_wakeup_as_json() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("late.json");
+    let copy = format!("--on-late=exec=tee '{}'", file.display());
+
+    let output = recorded(&dir, &[&copy, "--on-late-interval=1h"]);
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let late = json(&file);
+    assert_eq!(late["service"], "fifo:90");
+    assert_eq!(late["cpu"], 0);
+    let latency = late["latency_ns"].as_u64().unwrap();
+    assert!((19_000_000..21_000_000).contains(&latency), "{late}");
+    assert_eq!(late["stages"]["user"], latency);
+}
+
+#[test]
+fn stop_ends_the_recording_and_prints_the_late_wakeup() {
+    let dir = TempDir::new().unwrap();
+
+    let output = recorded(&dir, &["--on-late=stop"]);
+
+    let shown = text(&output.stdout);
+    assert!(
+        shown.starts_with("Late wakeup: SCHED_FIFO 90 on CPU 0, 19.5 ms late, 0.5"),
+        "{output:?}"
+    );
+    assert!(shown.contains("Next: laggard why"), "{shown}");
+    let manifest = json(&dir.path().join("r.laggard/manifest.json"));
+    let clock = &manifest["clock"];
+    let end = clock["end_ns"].as_u64().unwrap() - clock["start_ns"].as_u64().unwrap();
+    assert!(end < 2_000_000_000, "{end}");
+}
+
+#[test]
+fn late_wakeups_within_the_interval_are_counted_and_reported() {
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let script = backend(dir.path(), &stalls());
+
+    let output = laggard()
+        .args(["record", &script, "--duration=3s", "--on-late=exec=true"])
+        .args(["--on-late-threshold=10ms", "--on-late-interval=1.5s", "-o"])
+        .arg(&recording)
+        .output()
+        .unwrap();
+
+    let said = text(&output.stderr);
+    // A script is played faster than commands run, so the second may be skipped for that reason.
+    let start = "Late wakeups above 10.0 ms: 3; acted on ";
+    let acted = said.split_once(start).unwrap().1.split_once(';').unwrap().0;
+    assert!(["1", "2"].contains(&acted), "{said}");
+    assert!(
+        said.contains("skipped 1 within 1.50 s of another"),
+        "{said}"
+    );
+    let row = said.lines().find(|line| line.ends_with("`exec=true`"));
+    let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
+    assert_eq!(cells[..3], [acted, "0", "0"], "{said}");
+}
+
+#[test]
+fn live_view_acts_too_and_a_failure_is_reported() {
+    let dir = TempDir::new().unwrap();
+    let script = backend(dir.path(), &stalls());
+
+    let output = laggard()
+        .args(["top", "--batch", "--duration=3s", &script])
+        .args(["--on-late=exec=sh -c 'echo seen >&2; exit 7'"])
+        .args(["--on-late=stop", "--on-late-threshold=10ms"])
+        .output()
+        .unwrap();
+
+    let said = text(&output.stderr);
+    assert!(said.contains("seen\n"), "{said}");
+    assert!(said.contains("failed: exit status: 7"), "{said}");
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("Late wakeup: SCHED_FIFO 90 on CPU 0"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn impossible_action_is_refused_before_anything_is_measured() {
+    for (action, reason) in [
+        ("halt", "use stop, exec=COMMAND, signal=PID"),
+        ("exec=", "needs a command"),
+        ("exec='x", "quote that is not closed"),
+        ("exec=laggard-no-such-command", "no such command in PATH"),
+        ("exec=/etc/passwd", "not an executable file"),
+        ("signal=init", "`init` is not a process ID"),
+        ("signal=4194303", "process 4194303: no such process"),
+        ("signal=1:NONE", "unknown signal `NONE`"),
+        ("trace=", "needs a file"),
+        ("trace=/no/such/directory/x", "/no/such/directory/x"),
+        ("trace=/", "folder"),
+    ] {
+        let dir = TempDir::new().unwrap();
+
+        let output = recorded(&dir, &[&format!("--on-late={action}")]);
+
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{action}: {said}");
+        assert!(said.contains(reason), "{action}: {said}");
+        assert!(said.contains("--on-late"), "{action}: {said}");
+        assert!(!dir.path().join("r.laggard").exists(), "{action}");
+    }
+}
+
+#[test]
+fn threshold_without_an_action_is_refused() {
+    let output = laggard()
+        .args(["record", "--on-late-threshold=1ms"])
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("--on-late <ACTION>"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,343 @@
+//! `--on-late` with an injected fault: each action, in each command.
+//!
+//! Needs root and a kernel with BTF. Without them, the tests state that they are skipped, and
+//! why.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fault::Fault;
+
+/// Length of the fault, and the threshold. Less than 2 ms would be a wakeup for another reason.
+const LENGTH: &str = "5ms";
+const THRESHOLD: &str = "--on-late-threshold=2ms";
+const MIN_LATENCY_NS: u64 = 2_000_000;
+/// Limit against hanging, not an expectation.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Directory of tracefs instances.
+const INSTANCES: &str = "/sys/kernel/tracing/instances";
+
+fn laggard() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_laggard"))
+}
+
+/// Runs `laggard` with these options while the fault is injected.
+fn late(fault: &Fault, options: &[&str]) -> Output {
+    let cpus = format!("--cpus={}", fault.cpu);
+    laggard()
+        .args(options)
+        .args(["--services=fifo:90", THRESHOLD, &cpus])
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Returns the late wakeups that a command appended to `file`.
+fn wakeups(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn is_late(wakeup: &Value) -> bool {
+    wakeup["latency_ns"].as_u64().unwrap() > MIN_LATENCY_NS
+}
+
+#[test]
+fn record_stops_at_a_late_wakeup_and_shows_its_cause() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let recording = recording.to_str().unwrap();
+
+    let output = late(
+        &fault,
+        &["record", "-d", "1min", "--on-late=stop", "-o", recording],
+    );
+
+    let shown = text(&output.stdout);
+    assert!(shown.contains("SCHED_FIFO 90 on CPU"), "{output:?}");
+    assert!(shown.contains("lag/irqs-off"), "{shown}");
+    assert!(shown.contains("Next: laggard why"), "{shown}");
+    assert!(text(&output.stderr).contains("acted on 1"), "{output:?}");
+}
+
+#[test]
+fn commands_get_late_wakeups_with_their_causes() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("late.jsonl");
+    let append = format!("--on-late=exec=sh -c 'cat >> {}'", file.display());
+    let script = format!(
+        "--on-late=exec=sh -c 'ps -o cls=,ni= -p $$ > {}.ps'",
+        file.display()
+    );
+    let recording = dir.path().join("r.laggard");
+    let recording = recording.to_str().unwrap();
+
+    let output = late(
+        &fault,
+        &["record", "-d", "5s", &append, &script, "-o", recording],
+    );
+
+    let late = wakeups(&file);
+    assert!(
+        late.len() >= 2 && late.iter().all(is_late),
+        "{late:?} {output:?}"
+    );
+    let blames = |wakeup: &Value| wakeup["causes"].to_string().contains("lag/irqs-off");
+    assert!(late.iter().any(blames), "{late:?}");
+    let scheduling = fs::read_to_string(file.with_extension("jsonl.ps")).unwrap();
+    assert_eq!(
+        scheduling.split_whitespace().collect::<Vec<_>>(),
+        ["TS", "0"]
+    );
+    let number = late[0]["episode"].as_u64().unwrap().to_string();
+    let why = laggard()
+        .args(["why", recording, "--json", "--episode", &number])
+        .output()
+        .unwrap();
+    let same: Value = serde_json::from_slice(&why.stdout).unwrap();
+    assert_eq!(same["expiry_ns"], late[0]["expiry_ns"]);
+    assert_eq!(same["latency_ns"], late[0]["latency_ns"]);
+}
+
+#[test]
+fn process_is_signalled_until_it_ends() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let recording = dir.path().join("r.laggard");
+    let mut process = Command::new("sleep").arg("600").spawn().unwrap();
+    let signal = format!("--on-late=signal={}:USR2", process.id());
+
+    let recording = recording.to_str().unwrap();
+    let output = late(&fault, &["record", "-d", "5s", &signal, "-o", recording]);
+
+    let status = process.wait().unwrap();
+    assert_eq!(status.signal(), Some(12), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("failed: no such process"), "{said}");
+}
+
+#[test]
+fn live_view_stops_at_a_late_wakeup() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+
+    let output = late(&fault, &["top", "--batch", "-d", "1min", "--on-late=stop"]);
+
+    assert!(
+        text(&output.stdout).contains("Late wakeup: SCHED_FIFO 90"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn serve_acts_and_ends_in_order() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("late.jsonl");
+    let append = format!("--on-late=exec=sh -c 'cat >> {}'", file.display());
+    let socket = format!("--listen=unix:{}", dir.path().join("socket").display());
+
+    let output = late(
+        &fault,
+        &["serve", &socket, "--period=1ms", &append, "--on-late=stop"],
+    );
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let late = wakeups(&file);
+    assert!(late.len() == 1 && late.iter().all(is_late), "{late:?}");
+    assert!(
+        text(&output.stdout).contains("Late wakeup: SCHED_FIFO 90"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn attach_acts_on_a_late_cycle_of_a_program() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("late.jsonl");
+    let append = format!("--on-late=exec=sh -c 'cat >> {}'", file.display());
+    let cyclictest = [
+        "cyclictest",
+        "-q",
+        "-D60",
+        "-p80",
+        "-t1",
+        "-i1000",
+        "-a",
+        &fault.cpu,
+    ];
+    if Command::new("cyclictest").arg("--help").output().is_err() {
+        return println!("skipped: cyclictest is not installed");
+    }
+
+    let output = laggard()
+        .args([
+            "attach",
+            "-d",
+            "1min",
+            &append,
+            "--on-late=stop",
+            THRESHOLD,
+            "--",
+        ])
+        .args(cyclictest)
+        .output()
+        .unwrap();
+
+    let late = wakeups(&file);
+    assert!(
+        late.len() == 1 && late.iter().all(is_late),
+        "{late:?} {output:?}"
+    );
+    assert_eq!(late[0]["name"], "cyclictest");
+    assert!(
+        text(&output.stderr).contains("late: cyclictest"),
+        "{output:?}"
+    );
+}
+
+/// Starts `laggard record` with these options in a mount namespace with tracefs, so that the
+/// mounts of this machine stay as they are.
+fn traced(cpu: &str, dir: &Path, options: &[&str]) -> Child {
+    let script = "mount -t tracefs tracefs /sys/kernel/tracing || exit 42; \"$@\"; code=$?; \
+                  [ -z \"$(ls /sys/kernel/tracing/instances | grep laggard)\" ] || exit 43; \
+                  exit $code";
+    Command::new("unshare")
+        .args(["-m", "sh", "-c", script, "sh"])
+        .args([
+            env!("CARGO_BIN_EXE_laggard"),
+            "record",
+            "--services=fifo:90",
+        ])
+        .args([THRESHOLD, "--cpus", cpu, "-o"])
+        .arg(dir.join("r.laggard"))
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn trace_has_the_events_before_the_late_wakeup_and_its_instance_is_removed() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("late.txt");
+    let trace = format!("--on-late=trace={}", file.display());
+
+    let child = traced(
+        &fault.cpu,
+        dir.path(),
+        &["-d1min", &trace, "--on-late=stop"],
+    );
+    let output = child.wait_with_output().unwrap();
+
+    if output.status.code() == Some(42) {
+        return println!("skipped: tracefs cannot be mounted");
+    }
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let trace = fs::read_to_string(&file).unwrap();
+    assert!(trace.starts_with("# tracer: nop"), "{trace:.200}");
+    for event in ["sched_switch: ", "sched_waking: ", "hrtimer_expire_entry: "] {
+        assert!(trace.contains(event), "{event}");
+    }
+    assert!(trace.contains("lag/irqs-off"));
+    let times: Vec<f64> = trace.lines().filter_map(time).collect();
+    let span = times.last().unwrap() - times.first().unwrap();
+    assert!(span > 0.15, "{span} s");
+}
+
+/// Returns the time of a line of the trace in s.
+fn time(line: &str) -> Option<f64> {
+    let word = line.split_whitespace().find(|word| {
+        let digits = word.strip_suffix(':').unwrap_or_default();
+        digits
+            .split_once('.')
+            .is_some_and(|(_, micros)| micros.len() == 6)
+    })?;
+    word.strip_suffix(':')?.parse().ok()
+}
+
+/// Returns the process ID of the laggard that `child` runs, once it measures.
+fn measuring(child: &Child, dir: &Path) -> Option<u32> {
+    let begun = Instant::now();
+    while begun.elapsed() < DEADLINE {
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        let children = fs::read_to_string(children).unwrap_or_default();
+        let process = children.split_whitespace().next();
+        if let Some(process) = process.and_then(|number| number.parse().ok())
+            && dir.join("r.laggard/manifest.json").exists()
+        {
+            return Some(process);
+        }
+        sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+#[test]
+fn trace_instance_is_removed_after_every_end() {
+    for signal in ["INT", "TERM", "KILL"] {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("late.txt");
+        let trace = format!("--on-late=trace={}", file.display());
+        let mut child = traced("0", dir.path(), &["-d1min", &trace]);
+        let Some(process) = measuring(&child, dir.path()) else {
+            let _ = child.kill();
+            let output = child.wait_with_output().unwrap();
+            return println!("skipped: not measured here: {output:?}");
+        };
+
+        let killed = Command::new("kill")
+            .args([&format!("-{signal}"), &process.to_string()])
+            .status()
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+
+        assert!(killed.success());
+        // 43: an instance is left. After SIGKILL a shell removes it a little later.
+        if signal != "KILL" {
+            assert_ne!(output.status.code(), Some(43), "{signal}: {output:?}");
+        }
+    }
+    let begun = Instant::now();
+    let list = format!("mount -t tracefs tracefs /sys/kernel/tracing; ls {INSTANCES}");
+    loop {
+        let output = Command::new("unshare")
+            .args(["-m", "sh", "-c", &list])
+            .output();
+        if !text(&output.unwrap().stdout).contains("laggard-") {
+            return;
+        }
+        assert!(begun.elapsed() < DEADLINE, "an instance is left");
+        sleep(Duration::from_millis(100));
+    }
+}
