@@ -15,7 +15,8 @@ pub struct OnLateArgs {
     /// order. stop: end the measurement and print the wakeup. exec=COMMAND: run a command,
     /// without a shell and for at most 10 s, with the wakeup as JSON on standard input.
     /// signal=PID or signal=PID:NAME: send SIGUSR1, or the named signal. trace=FILE: keep
-    /// the last 200 ms of scheduler, interrupt and timer events of all CPUs for Perfetto
+    /// the last 200 ms of scheduler, interrupt and timer events of all CPUs, as text for
+    /// Perfetto, or for KernelShark and trace-cmd if FILE ends in .dat
     #[arg(long, value_name = "ACTION")]
     pub on_late: Vec<LateAction>,
     /// Latency above which --on-late acts [default: the threshold of each series, once it

@@ -15,6 +15,9 @@ use super::{LateAction, LateCommandOutput, LateJob, OnLateError};
 /// Time before a late wakeup that a trace covers.
 pub(super) const TRACE_LENGTH: Nanos = Nanos::from_ms(200);
 
+/// Extension of binary trace files, as trace-cmd names them. Others are text.
+const DATA_EXTENSION: &str = "dat";
+
 /// Action that is possible, and its counts.
 #[derive(Debug)]
 pub(super) struct ReadyAction {
@@ -164,7 +167,11 @@ fn keep(
 
 fn write(trace: &EventTrace, file: &Path, from: Nanos) -> Result<(), Box<dyn std::error::Error>> {
     let mut output = BufWriter::new(OutputFile::begin(file, AtSignal::Finishes)?);
-    trace.write_since(from, &mut output)?;
+    if file.extension().is_some_and(|end| end == DATA_EXTENSION) {
+        trace.write_data_since(from, &mut output)?;
+    } else {
+        trace.write_since(from, &mut output)?;
+    }
     let output = output.into_inner().map_err(|err| err.into_error())?;
     Ok(output.keep()?)
 }

@@ -1,12 +1,16 @@
 //! Trace of scheduler, interrupt and timer events of all CPUs, in an instance of tracefs that
 //! belongs to this process. Other tracers are not disturbed.
 
+mod data;
+
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use laggard_files::PutBack;
 use laggard_model::Nanos;
+
+use data::TraceFiles;
 
 use super::tracefs::{end, named, own_instance, read, remove_stale, write};
 
@@ -38,6 +42,7 @@ const UNDO: &str = r#"
 /// A shell does the same if this program is killed.
 #[derive(Debug)]
 pub struct EventTrace {
+    root: PathBuf,
     directory: PathBuf,
     /// Shell that removes the instance.
     back: Option<PutBack>,
@@ -80,6 +85,7 @@ impl EventTrace {
         )?;
         fs::create_dir(&directory).map_err(named(&directory))?;
         let trace = Self {
+            root: root.to_owned(),
             directory,
             back: Some(back),
             other: Some(tracer.trim())
@@ -129,6 +135,21 @@ impl EventTrace {
             line.clear();
         }
         Ok(())
+    }
+
+    /// Writes the same as a binary file for trace-cmd and KernelShark. Call it after
+    /// [`Self::stop`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace cannot be read, or `into` cannot be written.
+    pub fn write_data_since(&self, from: Nanos, into: &mut impl Write) -> io::Result<()> {
+        let files = TraceFiles {
+            root: &self.root,
+            instance: &self.directory,
+            events: &EVENTS,
+        };
+        files.write_since(from, into)
     }
 
     /// Removes the events and traces again.
