@@ -105,11 +105,11 @@ pub(crate) struct AttachArgs {
     /// Write JSON; `laggard schema attach` describes it
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) late: OnLateArgs,
     /// Command to run and measure, with all processes that it starts
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) late: OnLateArgs,
 }
 
 /// Period; `None`: estimated for each thread.

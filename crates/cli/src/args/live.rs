@@ -22,8 +22,6 @@ Keys are explained on the screen; ? shows them all. The key s begins to record."
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) record: RecordArgs,
-    #[command(flatten)]
-    pub(crate) late: OnLateArgs,
     /// Print lines of text instead of drawing, as when standard output is no
     /// terminal
     #[arg(short, long)]
@@ -31,4 +29,6 @@ pub(crate) struct TopArgs {
     /// With --batch: how often to print
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) every: Nanos,
+    #[command(flatten)]
+    pub(crate) late: OnLateArgs,
 }

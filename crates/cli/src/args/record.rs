@@ -20,7 +20,7 @@ Examples:
   laggard record --cpus 2,3 --period 100us      2 CPUs, 10,000 timers a second
   laggard record --services fifo:80 --duration 10min
   laggard record --require robot.toml --until-decided --load fileio
-  laggard record --on-late stop --on-late-threshold 1ms    as cyclictest -b
+  laggard record --on-late stop --on-late-threshold 1ms
   laggard record --contexts 4 --turns 10ms      beside 4 busy processes on a CPU
   laggard record -- make -j8                    while a command runs";
 

@@ -275,6 +275,42 @@ fn trace_has_the_events_before_the_late_wakeup_and_its_instance_is_removed() {
     assert!(span > 0.15, "{span} s");
 }
 
+#[test]
+fn trace_in_the_format_of_trace_cmd_is_readable_and_a_full_disk_is_a_counted_failure() {
+    let Some(fault) = Fault::irqs_off(LENGTH) else {
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("late.dat");
+    let trace = format!("--on-late=trace={}", file.display());
+    let full = "--on-late=trace=/dev/full";
+
+    let child = traced(
+        &fault.cpu,
+        dir.path(),
+        &["-d1min", full, &trace, "--on-late=stop"],
+    );
+    let output = child.wait_with_output().unwrap();
+
+    if output.status.code() == Some(42) {
+        return println!("skipped: tracefs cannot be mounted");
+    }
+    let said = text(&output.stderr);
+    assert!(said.contains("`trace=/dev/full` failed"), "{said}");
+    assert!(fs::read(&file).unwrap().starts_with(b"\x17\x08\x44tracing"));
+    let report = Command::new("trace-cmd")
+        .args(["report", "-i"])
+        .arg(&file)
+        .output();
+    let Ok(report) = report else {
+        return println!("skipped: trace-cmd is not installed");
+    };
+    let report = text(&report.stdout);
+    for event in ["sched_switch:", "hrtimer_expire_entry:", "lag/irqs-off"] {
+        assert!(report.contains(event), "{event}: {report:.500}");
+    }
+}
+
 /// Returns the time of a line of the trace in s.
 fn time(line: &str) -> Option<f64> {
     let word = line.split_whitespace().find(|word| {

@@ -94,6 +94,7 @@ pub struct LateActions {
     jobs: Option<SyncSender<LateJob>>,
     thread: Option<JoinHandle<Vec<LateActionCounts>>>,
     notes: Vec<String>,
+    traces: bool,
 }
 
 /// State that the collector and the acting thread share.
@@ -115,6 +116,7 @@ impl LateActions {
         for action in &wanted.actions {
             ready.push(ReadyAction::new(action, wanted.output, &mut notes)?);
         }
+        let traces = ready.iter().any(ReadyAction::traces);
         let shared = Arc::<SharedState>::default();
         // At most one job is sent, because a busy thread gets none.
         let (jobs, taken) = sync_channel(1);
@@ -138,12 +140,18 @@ impl LateActions {
             jobs: Some(jobs),
             thread: Some(thread),
             notes,
+            traces,
         })
     }
 
     /// Returns messages for the user about the start, for example that no trace is available.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Returns whether it traces events of the kernel.
+    pub(crate) const fn traces(&self) -> bool {
+        self.traces
     }
 
     /// Returns the latency above which a wakeup is late; `None`: the threshold of the

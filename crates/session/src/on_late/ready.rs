@@ -85,6 +85,11 @@ impl ReadyAction {
         })
     }
 
+    /// Returns whether it traces events of the kernel.
+    pub(super) const fn traces(&self) -> bool {
+        matches!(self.means, Means::Trace { trace: Some(_), .. })
+    }
+
     /// Acts on a late wakeup.
     pub(super) fn carry_out(&mut self, job: &LateJob, is_stopped: &AtomicBool) {
         let counts = &mut self.counts;
