@@ -502,6 +502,7 @@ fn the_json_of_what_is_measured_here_is_as_its_schema_says() {
             ("why", "why --json bpf"),
             ("handlers", "why --handlers --json bpf"),
             ("bug", "why --bug 1 --json bpf"),
+            ("wakeup", "why --episode 1 --json bpf"),
             ("qos", "qos --json --app jack-128 bpf"),
             ("digest", "digest bpf"),
         ] {

@@ -72,7 +72,11 @@ impl EventTrace {
 
     fn start_in(root: &Path) -> io::Result<Self> {
         remove_stale(root)?;
-        let directory = own_instance(root, "-late");
+        // Each trace of this process has a separate instance.
+        let directory = (1..)
+            .map(|number| own_instance(root, &format!("-late{number}")))
+            .find(|directory| !directory.exists())
+            .ok_or(io::ErrorKind::AlreadyExists)?;
         let tracer = read(&root.join("current_tracer"))?;
         let back = PutBack::at_end(
             UNDO,
