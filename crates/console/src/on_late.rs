@@ -44,21 +44,22 @@ impl OnLateRun {
     }
 
     /// Ends the actions and prints their counts, and the late wakeup that ended the measurement.
-    /// Returns whether there is one.
+    /// Returns its number in the recording, or 0 if it is in none. `None`: no action ended the
+    /// measurement.
     ///
     /// # Errors
     ///
     /// Returns an error if it cannot be printed.
-    pub fn end(self, is_quiet: bool, look: Look) -> anyhow::Result<bool> {
+    pub fn end(self, is_quiet: bool, look: Look) -> anyhow::Result<Option<u64>> {
         let is_stopped = self.actions.is_stopped();
         let start = self.actions.measured_from();
         print_counts(&self.actions.finish(), is_quiet, look);
         let Some((explained, symbols)) = self.log.last().filter(|_| is_stopped) else {
-            return Ok(false);
+            return Ok(None);
         };
         let document = why::episode(&explained, symbols, start, Detail::Short);
         pipe::print_as_it_is(&doc::terminal(&document, look).plain())?;
-        Ok(true)
+        Ok(Some(explained.episode.number))
     }
 }
 

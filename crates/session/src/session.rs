@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use laggard_measure::fake::{FakeProbe, Script};
 use laggard_measure::{Probe, ProbeError, Request};
-use laggard_model::{Caveat, CaveatKind, Manifest, Nanos, OwnCost, Service};
+use laggard_model::{Manifest, Nanos, OwnCost, Service};
 use laggard_record::{Access, Destination, Recorder};
 
 use crate::beginning;
@@ -163,13 +163,7 @@ impl<'a> Session<'a> {
         describe: &mut DescribeLate<'_>,
     ) -> Result<Done, SessionError> {
         self.pass_interval = PASS_INTERVAL;
-        if actions.traces() {
-            self.manifest.caveats.push(Caveat::new(
-                CaveatKind::OtherTracers,
-                "`--on-late trace` traces events of the kernel, which delays wakeups",
-                "measure without this option to compare",
-            ));
-        }
+        self.manifest.caveats.extend(actions.caveat());
         let mut acting = LateWatcher::new(actions, describe, plan, &self.manifest);
         self.run(&mut [watcher, &mut acting])
     }

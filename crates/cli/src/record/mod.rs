@@ -40,14 +40,15 @@ fn once(args: &RecordArgs, late: &OnLateArgs) -> anyhow::Result<Exit> {
     // The recording is whole: to evaluate it may take long, and can be done again.
     end_at_signals();
     let done = ended?;
-    let is_stopped = late.map_or(Ok(false), |late| {
+    let stopped_by = late.map_or(Ok(None), |late| {
         late.end(args.quiet, terminal::look(Unit::Auto))
     })?;
     // The late wakeup that ended the measurement is the result.
-    let outcome = closing::finish(place.path(), args.quiet || is_stopped)?;
-    if is_stopped {
+    let outcome = closing::finish(place.path(), args.quiet || stopped_by.is_some())?;
+    if let Some(number) = stopped_by {
         let path = quoted(&place.path().display().to_string());
-        pipe::print(&format!("\nNext: laggard why {path}\n"))?;
+        let command = if number > 0 { "why" } else { "show" };
+        pipe::print(&format!("\nNext: laggard {command} {path}\n"))?;
     }
     // What was measured is good all the same: it is shown first.
     given?;

@@ -58,7 +58,7 @@ fn stop_ends_the_recording_and_prints_the_late_wakeup() {
         shown.starts_with("Late wakeup: SCHED_FIFO 90 on CPU 0, 19.5 ms late, 0.5"),
         "{output:?}"
     );
-    assert!(shown.contains("Next: laggard why"), "{shown}");
+    assert!(shown.contains("Next: laggard show"), "{shown}");
     let manifest = json(&dir.path().join("r.laggard/manifest.json"));
     let clock = &manifest["clock"];
     let end = clock["end_ns"].as_u64().unwrap() - clock["start_ns"].as_u64().unwrap();
@@ -117,7 +117,7 @@ fn live_view_acts_too_and_a_failure_is_reported() {
 #[test]
 fn impossible_action_is_refused_before_anything_is_measured() {
     for (action, reason) in [
-        ("halt", "use stop, exec=COMMAND, signal=PID"),
+        ("halt", "unknown action; use stop, exec=COMMAND, signal=PID"),
         ("exec=", "needs a command"),
         ("exec='x", "quote that is not closed"),
         ("exec=laggard-no-such-command", "no such command in PATH"),

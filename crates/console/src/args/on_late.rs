@@ -16,7 +16,7 @@ pub struct OnLateArgs {
     /// without a shell and for at most 10 s, with the wakeup as JSON on standard input.
     /// signal=PID or signal=PID:NAME: send SIGUSR1, or the named signal. trace=FILE: keep
     /// the last 200 ms of scheduler, interrupt and timer events of all CPUs, as text for
-    /// Perfetto, or for KernelShark and trace-cmd if FILE ends in .dat
+    /// Perfetto, or in the format of trace-cmd if FILE ends in .dat
     #[arg(long, value_name = "ACTION")]
     pub on_late: Vec<LateAction>,
     /// Latency above which --on-late acts [default: the threshold of each series, once it

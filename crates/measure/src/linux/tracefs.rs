@@ -64,3 +64,29 @@ pub(super) fn end(instance: &Path) -> io::Result<()> {
     write(&instance.join("current_tracer"), "nop")?;
     fs::remove_dir(instance).map_err(named(instance))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instance_of_a_process_that_has_ended_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let instance = |name: &str| root.path().join("instances").join(name);
+        // No process has this number.
+        let stale = ["laggard-4194304", "laggard-4194305-late1"];
+        let others = ["laggard-x", "trace-cmd"].map(&instance);
+        let own = own_instance(root.path(), "-late1");
+        for directory in stale.map(&instance).iter().chain(&others).chain([&own]) {
+            fs::create_dir_all(directory).unwrap();
+        }
+
+        // A file of a directory that is not tracefs keeps the directory.
+        let refused = remove_stale(root.path()).unwrap_err();
+
+        assert!(refused.to_string().contains("laggard-4194304"), "{refused}");
+        assert!(stale.map(instance).iter().any(|path| is_stale(path)));
+        assert!(!others.iter().any(|path| is_stale(path)));
+        assert!(!is_stale(&own));
+    }
+}

@@ -56,7 +56,7 @@ impl FromStr for LateAction {
             Some(("trace", file)) => LateActionKind::Trace(file.into()),
             _ => {
                 return Err(
-                    "use stop, exec=COMMAND, signal=PID, signal=PID:NAME or trace=FILE".into(),
+                    "unknown action; use stop, exec=COMMAND, signal=PID, signal=PID:NAME or trace=FILE".into(),
                 );
             }
         };

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use laggard_measure::linux;
-use laggard_model::{LateActionCounts, LateActionReport, Nanos};
+use laggard_model::{Caveat, CaveatKind, LateActionCounts, LateActionReport, Nanos};
 
 pub use action::LateAction;
 pub use error::OnLateError;
@@ -149,9 +149,15 @@ impl LateActions {
         &self.notes
     }
 
-    /// Returns whether it traces events of the kernel.
-    pub(crate) const fn traces(&self) -> bool {
-        self.traces
+    /// Returns a warning if it traces events of the kernel.
+    pub(crate) fn caveat(&self) -> Option<Caveat> {
+        self.traces.then(|| {
+            Caveat::new(
+                CaveatKind::OtherTracers,
+                "`--on-late trace` traces events of the kernel, which delays wakeups",
+                "measure without this option to compare",
+            )
+        })
     }
 
     /// Returns the latency above which a wakeup is late; `None`: the threshold of the

@@ -1,4 +1,4 @@
-//! Binary trace files, which trace-cmd and KernelShark read: version 6 of the format in
+//! Binary trace files, which trace-cmd and `KernelShark` read: version 6 of the format in
 //! `trace-cmd.dat(5)`. Numbers have the byte order of this machine.
 
 use std::fs::{self, OpenOptions};

@@ -141,7 +141,7 @@ impl EventTrace {
         Ok(())
     }
 
-    /// Writes the same as a binary file for trace-cmd and KernelShark. Call it after
+    /// Writes the same as a binary file for trace-cmd and `KernelShark`. Call it after
     /// [`Self::stop`].
     ///
     /// # Errors
