@@ -43,13 +43,16 @@ fn once(args: &RecordArgs, late: &OnLateArgs) -> anyhow::Result<Exit> {
     let stopped_by = late.map_or(Ok(None), |late| {
         late.end(args.quiet, terminal::look(Unit::Auto))
     })?;
-    // The late wakeup that ended the measurement is the result.
-    let outcome = closing::finish(place.path(), args.quiet || stopped_by.is_some())?;
-    if let Some(number) = stopped_by {
-        let path = quoted(&place.path().display().to_string());
-        let command = if number > 0 { "why" } else { "show" };
-        pipe::print(&format!("\nNext: laggard {command} {path}\n"))?;
-    }
+    let outcome = match stopped_by {
+        // The late wakeup is the result. It is valid even if the recording is too short to trust.
+        Some(number) => {
+            let path = quoted(&place.path().display().to_string());
+            let command = if number > 0 { "why" } else { "show" };
+            pipe::print(&format!("\nNext: laggard {command} {path}\n"))?;
+            Exit::Ok
+        }
+        None => closing::finish(place.path(), args.quiet)?,
+    };
     // What was measured is good all the same: it is shown first.
     given?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
