@@ -3,16 +3,16 @@
 
 export interface PageData {
   charts: Charts[];
-  forecast: ForecastReport | null;
-  forecast_told: ForecastTold[];
+  forecast: ForecastPage | null;
   qos: QosPage[];
   report: Report;
   sched: SchedReport[];
 }
 
 export interface Above {
+  class: CauseClass;
   time_ns: number;
-  who: string;
+  who: string | null;
 }
 
 export interface Advice {
@@ -48,12 +48,6 @@ export interface Application {
   tolerance_ns: Nanos;
 }
 
-export interface AssumedTold {
-  explained: string;
-  table: TableView;
-  words: string;
-}
-
 export type Backend = "bpf" | "etw" | "user" | "tracer" | "driver" | "fake" | "imported";
 
 export type Block = { content: string; kind: "heading" } | { content: Verdict[]; kind: "verdicts" } | { content: string; kind: "paragraph" } | { content: string; kind: "detail" } | { content: string[]; kind: "lines" } | { content: string[]; kind: "list" } | { content: string[]; kind: "preformatted" } | { content: Table; kind: "table" } | { content: Notes; kind: "notes" } | { content: Figure; kind: "figure" };
@@ -75,14 +69,15 @@ export interface BumpRow {
 export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "group_weight" | "throttled" | "rt_throttled" | "fair_server" | "deadline_throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "overrun" | "system_call" | "page_fault" | "lock" | "kernel_lock" | "blocked" | "wait" | "frozen" | "stopped" | "own_path" | "unexplained";
 
 export interface CauseLevel {
-  causes: string[];
-  doubts: string[];
-  doubts_without_figures: string[];
+  causes: CauseSet[];
+  doubts: Objection[];
   high_ns: number;
   level_ns: number;
   low_ns: number;
   periodic: number;
 }
+
+export type CauseSet = { set: "cause" } & NamedCause | { class: CauseClass; set: "class" } | { set: "others" };
 
 export interface CauseShare {
   class: CauseClass;
@@ -176,7 +171,7 @@ export type Competitors = number;
 
 export interface Composed {
   above: Above[];
-  blocked_by: string | null;
+  blocked_by: NamedCause | null;
   blocking_ns: Nanos;
   episodes: number;
   latency_ns: number | null;
@@ -285,13 +280,6 @@ export interface EpisodeView {
 
 export type Every = Record<string, number>;
 
-export interface EveryLevel {
-  legend: string[];
-  notes: string[];
-  remarks: string[];
-  table: TableView;
-}
-
 export interface ExampleView {
   at_ns: Nanos;
   cpu: Cpu;
@@ -361,27 +349,17 @@ export interface FlameNode {
   within?: FlameNode[];
 }
 
-export type ForecastAdvice = { words: string } & ({ limit: "trust" } | { at_least_ns: number; limit: "waiting" } | { limit: "losses"; lost: number } | { block_ns: number; limit: "changing"; services: number } | { halves: number | null; horizon: Horizon; limit: "length"; more_ns: number });
+export type ForecastLimit = { limit: "trust" } | { at_least_ns: number; limit: "waiting" } | { limit: "losses"; lost: number } | { block_ns: number; limit: "changing"; services: number } | { halves: number | null; horizon: Horizon; limit: "length"; more_ns: number };
+
+export interface ForecastPage {
+  full: Document;
+  report: ForecastReport;
+  short: Document;
+}
 
 export interface ForecastReport {
   loads: LoadForecast[];
   schema: number;
-}
-
-export interface ForecastTold {
-  advice: string[];
-  assumed: AssumedTold | null;
-  bounds: TableView;
-  carried: string;
-  chances: TableView;
-  doubted: string | null;
-  every: EveryLevel;
-  fitted: string;
-  levels: TableView | null;
-  rests_on: string;
-  used: string;
-  warnings: string[];
-  what: string;
 }
 
 export interface Gain {
@@ -482,8 +460,7 @@ export interface LateService {
 }
 
 export interface Level {
-  doubts: string[];
-  doubts_without_figures: string[];
+  doubts: Objection[];
   high_ns: number;
   level_ns: number;
   low_ns: number;
@@ -496,14 +473,14 @@ export interface LineView {
 }
 
 export interface LoadForecast {
-  advice: ForecastAdvice[];
+  limits: ForecastLimit[];
   load: string;
-  notes: string[];
+  notes: Note[];
   observed_ns: number;
   recordings: string[];
   services: ServiceForecast[];
   usage: UsagePattern;
-  usage_from: string;
+  usage_from: UsageSource;
 }
 
 export interface LoadOutlook {
@@ -568,6 +545,13 @@ export type MissPolicy = "late" | "drop" | "reset";
 
 export type MissingFits = { kind: "nothing_measured" } | { kind: "no_thread" } | { kind: "watched_threads" } | { applications: string[]; buffer_ns: Nanos; kind: "too_short"; min_ns: Nanos } | { applications: string[]; kind: "out_of_range" };
 
+export type MissingTraces = "watched_threads" | "learned_threshold" | "too_many";
+
+export interface NamedCause {
+  class: CauseClass;
+  who: string | null;
+}
+
 export type Nanos = number;
 
 export interface Needed {
@@ -586,6 +570,13 @@ export interface Note {
 export interface Notes {
   notes: string[];
   title: string;
+}
+
+export type Objection = { by_cause?: ObjectionScope } & ({ needed: number; peaks: number; reason: "too_few_peaks" } | { at_most: number; reason: "below_threshold" } | { factor: number; most: number; reason: "too_far" } | { reason: "periodic"; share: number } | { reason: "causes_unknown"; share: number } | { reason: "ties"; share: number } | { p: number; reason: "correlated" } | { p: number; reason: "rate_changes" } | { reason: "size_changes"; statistic: number } | { reason: "no_fit" } | { reason: "heavy_tail"; shape: number } | { reason: "bounded_tail" } | { at_least: number; reason: "still_waiting" } | { high: number | null; most: number; reason: "uncertain"; value: number } | { reason: "unusable" });
+
+export interface ObjectionScope {
+  missing_traces: MissingTraces | null;
+  source: CauseSet | null;
 }
 
 export interface OtherCauses {
@@ -720,8 +711,7 @@ export interface RecordingReport {
 
 export interface Refused {
   at_most_ns: number | null;
-  reasons: string[];
-  reasons_without_figures: string[];
+  reasons: Objection[];
   record_for_model_ns: number | null;
   record_without_model_ns: number;
 }
@@ -909,11 +899,6 @@ export interface Table {
   rows: Cell[][];
 }
 
-export interface TableView {
-  head: string[];
-  rows: string[][];
-}
-
 export interface TaskVerdict {
   blocking_ns: Nanos;
   buffers: number | null;
@@ -980,6 +965,8 @@ export interface UsagePattern {
   days_per_week: number;
   hours_per_day: number;
 }
+
+export type UsageSource = "given" | "load" | "assumed";
 
 export interface Verdict {
   text: string;

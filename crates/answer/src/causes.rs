@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use laggard_analyze::causes::{Explanation, Pieces, Signature, explain_named};
 use laggard_analyze::forecast::{CauseSource, ExplainedLatency};
-use laggard_model::name::{cause_name, who};
+use laggard_model::name::who;
 use laggard_model::{
     CauseClass, Culprit, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, RowsOf, Service,
     Symbols,
@@ -25,7 +25,7 @@ pub struct Composed {
     /// Most time in one activation for which nothing could be preempted.
     pub blocking_ns: Nanos,
     /// The largest part of that.
-    pub blocked_by: Option<String>,
+    pub blocked_by: Option<NamedCause>,
     /// The activation's own interrupt, wakeup, switch and return.
     pub own_ns: Nanos,
     /// Most time in one activation that nothing explains; left out.
@@ -36,13 +36,50 @@ pub struct Composed {
     pub episodes: usize,
 }
 
-/// Who keeps a service waiting without being stopped by it.
+/// Cause that delays a service and that the service cannot preempt.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Above {
-    /// Its name.
-    pub who: String,
-    /// Its most time in a window as long as the latency, ns.
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: NamedCause,
+    /// Maximum time in a window as long as the latency, ns.
     pub time_ns: f64,
+}
+
+/// A cause and its culprit.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct NamedCause {
+    /// Class of the cause.
+    pub class: CauseClass,
+    /// Name of the thread, interrupt or function.
+    pub who: Option<String>,
+}
+
+/// Causes whose peaks share one tail or one period.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "set", rename_all = "snake_case")]
+pub enum CauseSet {
+    /// One cause.
+    Cause(NamedCause),
+    /// All causes of a class.
+    Class {
+        /// The class.
+        class: CauseClass,
+    },
+    /// All causes that have no set of their own.
+    Others,
+}
+
+/// Why late wakeups have no trace data.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingTraces {
+    /// `laggard attach` does not keep all late wakeups of the threads that it watches.
+    WatchedThreads,
+    /// The latency threshold was not known in the first seconds.
+    LearnedThreshold,
+    /// There were too many late wakeups.
+    TooMany,
 }
 
 /// The causes of the late activations of some recordings.
@@ -124,19 +161,13 @@ impl KnownCauses {
         self.not_kept.1 += notes.lines.iter().map(|line| line.early).sum::<u64>();
     }
 
-    /// What would make more causes known, by what kept these from being so.
-    pub(crate) fn remedy(&self) -> &'static str {
+    /// Returns why some late wakeups have no trace data; `None` if all have.
+    pub(crate) const fn missing_traces(&self) -> Option<MissingTraces> {
         match self.not_kept {
-            (0, 0) => "",
-            _ if self.has_activations => {
-                "; of threads that are watched not all that is late is kept; `laggard attach` itself tells more of it"
-            }
-            (0, _) => {
-                "; some came in the first 3 s, when it was not known yet what is late; record with `--threshold`, or for longer"
-            }
-            _ => {
-                "; there were too many to keep; record with a larger `--max-episodes-per-minute`, which costs CPU time and disk space for each"
-            }
+            (0, 0) => None,
+            _ if self.has_activations => Some(MissingTraces::WatchedThreads),
+            (0, _) => Some(MissingTraces::LearnedThreshold),
+            _ => Some(MissingTraces::TooMany),
         }
     }
 
@@ -274,8 +305,9 @@ impl KnownCauses {
     /// What the pieces of a service's latencies could make together.
     pub(crate) fn composed(&self, service: Service, route: Route) -> Option<Composed> {
         let found = self.pieces.get(&(service, route))?.compose()?;
-        let name = |(class, culprit): &(CauseClass, Culprit)| {
-            cause_name(*class, who(culprit, &self.symbols).as_deref())
+        let name = |(class, culprit): &(CauseClass, Culprit)| NamedCause {
+            class: *class,
+            who: who(culprit, &self.symbols),
         };
         Some(Composed {
             latency_ns: found.latency,
@@ -287,7 +319,7 @@ impl KnownCauses {
                 .above
                 .iter()
                 .map(|(source, time_ns)| Above {
-                    who: name(source),
+                    cause: name(source),
                     time_ns: *time_ns,
                 })
                 .collect(),
@@ -310,19 +342,22 @@ impl KnownCauses {
         self.culprits.iter().map(|one| one.class as usize).collect()
     }
 
-    /// A source of a mixture in words.
-    pub(crate) fn name(&self, source: CauseSource) -> String {
-        match source {
-            CauseSource::Cause(culprit) => self
-                .culprits
-                .get(culprit)
-                .map_or_else(String::new, |one| cause_name(one.class, one.who.as_deref())),
-            CauseSource::Class(class) => CauseClass::ALL
+    /// Returns the causes of a source of a mixture.
+    pub(crate) fn set(&self, source: CauseSource) -> CauseSet {
+        let set = match source {
+            CauseSource::Cause(culprit) => self.culprits.get(culprit).map(|cause| {
+                CauseSet::Cause(NamedCause {
+                    class: cause.class,
+                    who: cause.who.clone(),
+                })
+            }),
+            CauseSource::Class(number) => CauseClass::ALL
                 .into_iter()
-                .find(|one| *one as usize == class)
-                .map_or_else(String::new, |class| format!("{class}, all together")),
-            CauseSource::Others => "all other causes together".into(),
-        }
+                .find(|class| *class as usize == number)
+                .map(|class| CauseSet::Class { class }),
+            CauseSource::Others => None,
+        };
+        set.unwrap_or(CauseSet::Others)
     }
 }
 
@@ -375,9 +410,12 @@ mod tests {
     }
 
     #[test]
-    fn more_episodes_are_asked_for_only_where_some_were_dropped() {
-        let remedy = |surplus, early| {
-            let mut known = KnownCauses::default();
+    fn reason_for_missing_traces_is_known() {
+        let missing = |has_activations, surplus, early| {
+            let mut known = KnownCauses {
+                has_activations,
+                ..KnownCauses::default()
+            };
             known.add_choice(&EpisodeNotes {
                 surplus,
                 lines: vec![LineWatch {
@@ -386,28 +424,15 @@ mod tests {
                 }],
                 ..EpisodeNotes::default()
             });
-            known.remedy()
+            known.missing_traces()
         };
 
-        assert_eq!(remedy(0, 0), "");
-        assert!(remedy(0, 2).contains("--threshold"));
-        assert!(!remedy(0, 2).contains("--max-episodes-per-minute"));
-        assert!(remedy(9, 2).contains("--max-episodes-per-minute"));
-    }
-
-    /// `laggard attach` has no such options.
-    #[test]
-    fn of_watched_threads_no_option_of_record_is_asked_for() {
-        for not_kept in [(9, 2), (9, 0), (0, 2)] {
-            let known = KnownCauses {
-                has_activations: true,
-                not_kept,
-                ..KnownCauses::default()
-            };
-
-            let remedy = known.remedy();
-            assert!(remedy.contains("`laggard attach`"), "{remedy}");
-            assert!(!remedy.contains("--"), "{remedy}");
+        assert_eq!(missing(false, 0, 0), None);
+        assert_eq!(missing(false, 0, 2), Some(MissingTraces::LearnedThreshold));
+        assert_eq!(missing(false, 9, 2), Some(MissingTraces::TooMany));
+        for (surplus, early) in [(9, 2), (9, 0), (0, 2)] {
+            let missing = missing(true, surplus, early);
+            assert_eq!(missing, Some(MissingTraces::WatchedThreads));
         }
     }
 }

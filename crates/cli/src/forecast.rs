@@ -1,9 +1,10 @@
-//! `laggard forecast`: how bad latencies will get.
+//! `laggard forecast`: bounds and return levels of latencies.
 
 use laggard_answer::forecast::{Horizon, forecasts};
 use laggard_answer::loads;
 use laggard_model::text::Unit;
-use laggard_view::text;
+use laggard_view::doc::{self, Detail};
+use laggard_view::forecast::document;
 
 use crate::args::{ForecastArgs, HorizonArg};
 use crate::exit::Exit;
@@ -21,10 +22,18 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
         .collect();
     let seen = loads(&ask::of(&args.recordings))?;
     let report = forecasts(&seen, args.usage, &horizons)?;
-    pipe::print(&if args.json {
-        pipe::json(&report)?
+    let detail = if args.all || args.markdown {
+        Detail::Full
     } else {
-        text::forecast(&report, args.all, terminal::look(Unit::Auto))
-    })?;
-    Ok(Exit::of(&seen).unless_unmet(!report.tells_anything()))
+        Detail::Short
+    };
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
+    } else if args.markdown {
+        pipe::print(&doc::markdown(&document(&report, detail)))?;
+    } else {
+        let document = document(&report, detail);
+        pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))?;
+    }
+    Ok(Exit::of(&seen).unless_unmet(!report.has_level()))
 }

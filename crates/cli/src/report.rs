@@ -9,8 +9,7 @@ use laggard_answer::sched::{analysed, read_tasks};
 use laggard_answer::why;
 use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, loads, open};
 use laggard_model::{UsagePattern, printable};
-use laggard_view::page::{Charts, PageData, QosPage};
-use laggard_view::text::told;
+use laggard_view::page::{Charts, ForecastPage, PageData, QosPage};
 
 use crate::args::ReportArgs;
 use crate::drawn::drawn;
@@ -122,10 +121,10 @@ fn answered(
     let forecast = if seen.is_empty() {
         None
     } else {
-        Some(forecasts(seen, None, &Horizon::ALL)?)
+        let report = forecasts(seen, None, &Horizon::ALL)?;
+        Some(ForecastPage::new(report))
     };
     Ok(PageData {
-        forecast_told: forecast.as_ref().map(told).unwrap_or_default(),
         forecast,
         qos: if is_for_demand && !seen.is_empty() {
             applications

@@ -20,6 +20,7 @@ pub mod doc;
 pub mod doctor;
 pub mod export;
 mod flame;
+pub mod forecast;
 mod live;
 mod markdown;
 mod named;

@@ -2,8 +2,12 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 /// Reason to refuse or to doubt a forecast (docs/method.md 8.6).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Reason {
     /// Too few independent peaks.
     TooFewPeaks {
@@ -73,7 +77,8 @@ pub enum Reason {
     Uncertain {
         /// Estimate.
         value: f64,
-        /// Upper limit.
+        /// Upper limit; `null` in JSON if it is infinite.
+        #[schemars(with = "Option<f64>")]
         high: f64,
         /// Maximum ratio of both.
         most: f64,

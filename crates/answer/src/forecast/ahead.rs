@@ -1,5 +1,5 @@
-//! What the time to come brings, without a fit: by ranks, and beyond them by an
-//! assumption on the tail.
+//! Chances and bounds without a fit: rank-based, and for longer horizons with an assumed
+//! tail.
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
@@ -9,94 +9,90 @@ use laggard_analyze::forecast::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The chances for which a bound is told.
+/// Shares of horizons that have a bound.
 pub(super) const SHARES: [f64; 2] = [0.5, 0.9];
-/// No block is shorter, ns: a burst of late activations is over by then.
-const SHORTEST_BLOCK_NS: f64 = 1e9;
-/// A block is so many times as long as the longest cluster of late activations.
-const CLUSTERS: f64 = 10.0;
+/// Minimum length of a block, ns. A burst of late wakeups is over by then.
+const MIN_BLOCK_NS: f64 = 1e9;
+/// Minimum length of a block in lengths of the longest cluster of late wakeups.
+const CLUSTERS_PER_BLOCK: f64 = 10.0;
 
-/// What a horizon brings if it is like the time recorded (exchangeable blocks).
+/// Chance of a new maximum and bounds of a horizon, if the future is like the recorded time
+/// (exchangeable blocks).
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Ahead {
-    /// The horizon in measured time, ns: without its compression where a source
-    /// that comes by the clock on the wall made much of what was late, and no
-    /// shorter than a block, of the parts of which nothing is known.
+    /// The horizon in measured time, ns. Not shorter than a block, and not compressed if a
+    /// wall-clock source caused many of the late wakeups.
     pub horizon_ns: f64,
-    /// The chance of a latency larger than the largest seen, h / (T + h).
+    /// Chance of a latency above the measured maximum, h / (T + h).
     pub new_largest: f64,
-    /// Whether the chance is at most that: the largest seen was seen more than
-    /// once, and what may come may equal it again.
+    /// Whether the chance is an upper limit: the maximum was measured more than once, and
+    /// the future may equal it again.
     pub is_at_most: bool,
-    /// Whether the chance is at least that: the true largest of the recording
-    /// may be larger than the largest seen, since activations were lost or
-    /// still waiting at the end.
+    /// Whether the chance is a lower limit: samples were lost, or a thread was still waiting
+    /// at the end, so the true maximum may be larger.
     pub is_at_least: bool,
-    /// What half and nine of ten such horizons stay at or below: by ranks, and by
-    /// an assumption.
+    /// Bounds of half and of nine of ten such horizons.
     pub stays_below: Vec<StaysBelow>,
 }
 
-/// What a share of horizons stays at or below.
+/// Latency that a share of horizons does not exceed.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct StaysBelow {
-    /// The share that was asked, 0 to 1.
+    /// Share of the horizons, 0 to 1.
     pub share: f64,
-    /// The smallest latency seen that carries it, ns; absent where the
-    /// recordings are shorter than `record_ns`.
+    /// Smallest measured latency that holds for the share, ns; absent if the recordings are
+    /// shorter than `record_ns`.
     pub bound_ns: Option<f64>,
-    /// Whether the true bound is at least that, since activations were lost or
-    /// still waiting at the end.
+    /// Whether the true bound is at least that: samples were lost, or a thread was still
+    /// waiting at the end.
     pub is_at_least: bool,
-    /// The largest of the block with this rank, 1 for the largest of all.
+    /// Rank of the block whose maximum is the bound, 1 for the largest.
     pub rank: Option<u64>,
-    /// The share that this rank carries: no less than was asked.
+    /// Share that this rank holds for. At least `share`.
     pub carried: Option<f64>,
-    /// Recordings so long carry a bound, ns in all.
+    /// Total recording time that gives a bound, ns.
     pub record_ns: f64,
-    /// What the share stays below if the tail is no heavier than `assumed_shape`,
-    /// ns: an assumption. Where ranks carry a bound nothing needs to be assumed,
-    /// and it is `bound_ns`. Absent where the recordings are shorter than
-    /// `assumed_record_ns`. Where it is not `bound_ns` and the cell's
-    /// `is_at_least` is set it is at least that.
+    /// Bound under the assumption that the tail is no heavier than `assumed_shape`, ns. If
+    /// `bound_ns` is known, no assumption is needed, and both are equal. Absent if the
+    /// recordings are shorter than `assumed_record_ns`. If it differs from `bound_ns` and
+    /// `is_at_least` of the chance is set, it is a lower limit.
     pub assumed_ns: Option<f64>,
-    /// Recordings so long carry that, ns in all.
+    /// Total recording time that gives such a bound, ns.
     pub assumed_record_ns: f64,
-    /// The power of time that the largest latencies are assumed to grow with at
-    /// most.
+    /// Assumed maximum power of time with which the maximum grows.
     pub assumed_shape: f64,
-    /// Whether the bound would be 0 ns: the recording cannot resolve the latencies, so
-    /// that no bound is known, however long it is.
+    /// Whether the bound would be 0 ns: the recording cannot resolve the latencies, so no
+    /// recording time gives a bound.
     pub is_unresolved: bool,
 }
 
-/// The blocks of time that are taken to be exchangeable.
+/// Blocks of time that are assumed to be exchangeable.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Blocks {
-    /// No block is shorter, ns.
+    /// Minimum length of a block, ns.
     pub least_ns: f64,
-    /// Whether the largest latencies of neighbouring blocks depend on each other
-    /// all the same, as far as 20 of them can show: the load changed.
+    /// Whether the maxima of neighbouring blocks depend on each other: the load changed.
+    /// Fewer than 20 blocks cannot show it.
     pub is_dependent: bool,
 }
 
-/// What is known of the past of one service.
+/// Recorded latencies of one service.
 pub(super) struct Past<'a> {
     pub(super) observed: &'a ObservedPeaks,
     pub(super) blocks: Blocks,
-    /// The shortest that something had waited when measuring ended, ns.
+    /// Shortest wait of those that had not ended when measuring ended, ns.
     pub(super) waited: Option<f64>,
     pub(super) lost: u64,
 }
 
 impl Blocks {
     pub(super) fn of(observed: &ObservedPeaks) -> Result<Self, InputError> {
-        // From the first expiry until the last activation may have been served.
+        // From the first expiry until the last wakeup may have run.
         let lasted = observed.spans.iter().zip(observed.peaks.sizes());
         let longest = lasted
             .map(|(span, peak)| span.to.saturating_sub(span.from).as_secs_f64() * 1e9 + peak)
             .fold(0.0, f64::max);
-        let shortest = SHORTEST_BLOCK_NS.max(CLUSTERS * longest);
+        let shortest = MIN_BLOCK_NS.max(CLUSTERS_PER_BLOCK * longest);
         let BlockLength {
             length,
             is_dependent,
@@ -109,10 +105,10 @@ impl Blocks {
 }
 
 impl Past<'_> {
-    /// What `horizon_ns` of measured time brings.
+    /// Returns the chance and the bounds for `horizon_ns` of measured time.
     pub(super) fn ahead(&self, horizon_ns: f64) -> Result<Ahead, InputError> {
         let peaks = &self.observed.peaks;
-        // Of spans shorter than a block nothing is known.
+        // Blocks say nothing about shorter spans.
         let horizon_ns = horizon_ns.max(self.blocks.least_ns);
         let stays_below = SHARES
             .iter()
@@ -144,21 +140,21 @@ impl Past<'_> {
         })
     }
 
-    /// Whether every latency was 0 ns.
+    /// Returns whether every latency was 0 ns.
     fn is_zero(&self) -> bool {
         self.observed.peaks.largest().is_none() && self.observed.peaks.threshold() <= 0.0
     }
 
-    /// Whether the largest was seen more than once, or nothing rose above the
-    /// threshold, below which nothing is known.
+    /// Returns whether the maximum was measured more than once, or no peak is above the
+    /// threshold. Latencies below the threshold are not known.
     fn is_tied(&self) -> bool {
         let sizes = self.observed.peaks.sizes();
         let largest = sizes.iter().copied().fold(0.0, f64::max);
         sizes.iter().filter(|&&size| size >= largest).count() != 1
     }
 
-    /// Whether the true value of a rank may be larger than `bound`, which was
-    /// seen: what had waited longer than that already counts above it.
+    /// Returns whether the true value of a rank may be larger than `bound`. A longer wait
+    /// already counts as larger.
     fn may_be_larger(&self, bound: f64) -> bool {
         self.lost > 0 || self.waited.is_some_and(|waited| waited <= bound)
     }

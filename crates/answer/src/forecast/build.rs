@@ -12,10 +12,10 @@ use laggard_model::{Route, Service, UsagePattern};
 
 use super::ahead::Past;
 use super::{
-    Against, Blocks, CauseLevel, Cell, ForecastAdvice, Horizon, Level, LoadForecast, Outcome,
+    Blocks, CauseLevel, Cell, ForecastLimit, Horizon, Level, LoadForecast, Objection, Outcome,
     Periodic, Refused, ServiceForecast, UsageSource,
 };
-use crate::causes::KnownCauses;
+use crate::causes::{CauseSet, KnownCauses};
 use crate::load::{Load, Run};
 use crate::qos::HOUR_NS;
 use crate::selection::Selection;
@@ -45,7 +45,7 @@ pub fn predict(
         .into_iter()
         .flat_map(|line| waits(seen, line))
         .reduce(f64::max);
-    let advice = ForecastAdvice::of(seen.is_trusted(), waited, &services);
+    let limits = ForecastLimit::list(seen.is_trusted(), waited, &services);
     Ok(LoadForecast {
         load: seen.label.clone(),
         recordings: seen.paths(),
@@ -58,7 +58,7 @@ pub fn predict(
         usage_from,
         services,
         notes: seen.notes(),
-        advice,
+        limits,
     })
 }
 
@@ -170,9 +170,11 @@ impl<'a> ExplainedPeaks<'a> {
         let peaks = &self.observed.peaks;
         let found = single(peaks, measured, self.periodic_share, self.usage.compression);
         match (found, self.unended) {
-            (Ok(estimate), unended) if is_known(&estimate, unended) => of(&estimate, None),
+            (Ok(estimate), unended) if is_known(&estimate, unended) => {
+                outcome(&estimate, Vec::new())
+            }
             (_, Some(at_least)) => Outcome::Refused(self.unended(at_least, measured)),
-            (Ok(estimate), None) => of(&estimate, None),
+            (Ok(estimate), None) => outcome(&estimate, Vec::new()),
             (Err(refusal), None) => self.level_by_cause(&refusal, measured),
         }
     }
@@ -210,7 +212,7 @@ impl<'a> ExplainedPeaks<'a> {
         // What is left was made by other causes, which have no label.
         Ok(
             match single(&peaks, measured, share, self.usage.compression) {
-                Ok(estimate) => of(&estimate, None),
+                Ok(estimate) => outcome(&estimate, Vec::new()),
                 Err(refusal) => Outcome::Refused(refused(&refusal, None)),
             },
         )
@@ -238,11 +240,11 @@ impl<'a> ExplainedPeaks<'a> {
         };
         match level_by_cause(by_cause, measured, &LevelSettings::default()) {
             Ok((estimate, sources)) => {
-                let names = sources.into_iter().map(|one| self.known.name(one));
-                of(&estimate, Some(names.collect()))
+                let causes = sources.into_iter().map(|source| self.known.set(source));
+                outcome(&estimate, causes.collect())
             }
             Err(found) => {
-                let by_cause = Against::by_cause(&found, self.known);
+                let by_cause = Objection::by_cause(&found, self.known);
                 Outcome::Refused(refused(refusal, Some(by_cause)))
             }
         }
@@ -358,39 +360,30 @@ fn single(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Result<E
     }
 }
 
-fn of(estimate: &Estimate, causes: Option<Vec<String>>) -> Outcome {
-    let doubts: Vec<Against> = estimate
-        .doubts
-        .iter()
-        .copied()
-        .map(Against::Peaks)
-        .collect();
+fn outcome(estimate: &Estimate, causes: Vec<CauseSet>) -> Outcome {
+    let doubts = estimate.doubts.iter().copied();
     let level = Level {
         level_ns: estimate.value,
         low_ns: estimate.interval.low,
         high_ns: estimate.interval.high,
-        doubts_without_figures: doubts.iter().map(Against::without_figures).collect(),
-        doubts,
+        doubts: doubts.map(Objection::new).collect(),
     };
     match estimate.method {
         Method::OrderStatistics => Outcome::OrderStatistics(level),
         Method::PeaksOverThreshold { .. } => Outcome::PeaksOverThreshold(level),
         Method::ByCause { periodic, .. } => Outcome::ByCause(CauseLevel {
             level,
-            causes: causes.unwrap_or_default(),
+            causes,
             periodic,
         }),
     }
 }
 
-fn refused(refusal: &Refusal, by_cause: Option<Against>) -> Refused {
-    let at_most = refusal.reasons.iter().find_map(Reason::at_most);
-    let reasons = refusal.reasons.iter().copied().map(Against::Peaks);
-    let reasons: Vec<Against> = reasons.chain(by_cause).collect();
+fn refused(refusal: &Refusal, by_cause: Option<Objection>) -> Refused {
+    let reasons = refusal.reasons.iter().copied().map(Objection::new);
     Refused {
-        reasons_without_figures: reasons.iter().map(Against::without_figures).collect(),
-        reasons,
-        at_most_ns: at_most,
+        reasons: reasons.chain(by_cause).collect(),
+        at_most_ns: refusal.reasons.iter().find_map(Reason::at_most),
         record_for_model_ns: refusal.exposure_for_model,
         record_without_model_ns: refusal.exposure_without_model,
     }

@@ -1,9 +1,9 @@
-//! How bad it will get, as `laggard forecast` shows it (OSDI'99 Table 3).
+//! Forecasts of latencies, for `laggard forecast` (OSDI'99 Table 3).
 
-mod advice;
-mod against;
 mod ahead;
 mod build;
+mod limit;
+mod objection;
 mod several;
 mod usage;
 
@@ -11,207 +11,185 @@ use laggard_model::{LoadLabel, Route, Service, UsagePattern};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::causes::Composed;
+use crate::causes::{CauseSet, Composed};
 use crate::note::Note;
 
-pub use advice::{ForecastAdvice, ForecastLimit, is_almost_sure, percent};
-pub use against::Against;
 pub use ahead::{Ahead, Blocks, StaysBelow};
 pub(crate) use build::ExplainedPeaks;
 pub use build::predict;
+pub use laggard_analyze::forecast::Reason as LevelReason;
+pub use limit::ForecastLimit;
+pub use objection::{Objection, ObjectionScope};
 pub use several::forecasts;
 pub use usage::UsageSource;
 
-/// The version of the JSON's layout.
-pub const FORECAST_SCHEMA: u32 = 1;
+/// Version of the JSON's layout.
+pub const FORECAST_SCHEMA: u32 = 2;
 
-/// What `laggard forecast` says.
+/// Answer of `laggard forecast`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ForecastReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
     /// One entry per load.
     pub loads: Vec<LoadForecast>,
 }
 
-/// How far a forecast looks.
+/// Length of a forecast, in time of use.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Horizon {
     /// An hour of use.
     Hour,
-    /// A day of use: the usage pattern's hours.
+    /// A day of use: the hours per day of the usage pattern.
     Day,
-    /// A week of use: the usage pattern's hours and days.
+    /// A week of use: the hours per day and days per week of the usage pattern.
     Week,
 }
 
-/// The forecasts under one load.
+/// Forecasts under one load.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LoadForecast {
     /// The load, or `no load`.
     pub load: LoadLabel,
-    /// The recordings that were read for it.
+    /// Recordings under this load.
     pub recordings: Vec<String>,
-    /// How long they are together, ns.
+    /// Total length of the recordings, ns.
     pub observed_ns: f64,
-    /// Who uses the machine how: an assumption, not a measurement.
+    /// Usage of the machine. An assumption, not a measurement.
     pub usage: UsagePattern,
-    /// Where that comes from.
-    #[schemars(with = "String")]
+    /// Source of the usage pattern.
     pub usage_from: UsageSource,
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceForecast>,
-    /// What is missing from the recordings, or spoils the answer.
-    #[serde(serialize_with = "crate::note::as_text")]
-    #[schemars(with = "Vec<String>")]
+    /// Doubts about the recordings.
     pub notes: Vec<Note>,
-    /// What limits the answer without a model and what lifts it, the worst
-    /// first; empty where every bound that was asked is told.
-    pub advice: Vec<ForecastAdvice>,
+    /// Limits of the chances and bounds, the most important first; empty if every bound is
+    /// known.
+    pub limits: Vec<ForecastLimit>,
 }
 
-/// The forecasts of one service: of the worst of all CPUs measured.
+/// Forecasts of one service, on the worst of the measured CPUs.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceForecast {
     /// The service.
     pub service: Service,
-    /// How it is reached.
+    /// Route of its wakeups.
     pub route: Route,
-    /// Activations.
+    /// Number of samples.
     pub samples: u64,
-    /// How long the recordings are together that have this service, ns.
+    /// Total length of the recordings that have this service, ns.
     pub observed_ns: f64,
-    /// The largest seen: a measurement, neither a forecast nor a bound, ns.
+    /// Measured maximum, ns. Neither a forecast nor a bound.
     pub largest_ns: Option<u64>,
-    /// Whether the true largest is at least that: the service was still waiting
+    /// Whether the true maximum is at least that, because the service was still waiting
     /// when measuring ended.
     pub largest_is_at_least: bool,
-    /// Independent peaks of latency above `threshold_ns`.
+    /// Number of independent peaks above `threshold_ns`.
     pub peaks: usize,
-    /// The threshold of these peaks.
+    /// Threshold of the peaks, ns.
     pub threshold_ns: f64,
-    /// Activations that were lost, and may have been late: as far as is known.
+    /// Number of lost samples. They may have been late.
     pub lost: u64,
-    /// How time is cut for what is told without a model.
+    /// Blocks of time for the forecast without a model.
     pub blocks: Blocks,
-    /// Sources that come by the clock on the wall.
+    /// Sources with a wall-clock period.
     pub periodic: Vec<Periodic>,
-    /// What the pieces that were seen could make together: an estimate that no
-    /// tail enters. Absent where no late activation was kept, and for services
-    /// that wait for their turn.
+    /// Latency that the observed parts of late wakeups could add up to, an estimate without
+    /// a tail. Absent without trace data, and for services that wait for a time slice.
     pub composed: Option<Composed>,
     /// One cell per horizon.
     pub cells: Vec<Cell>,
 }
 
-/// A source of latency with a period.
+/// Source of latency with a period.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Periodic {
-    /// Its period, ns of wall-clock time.
+    /// Period, ns of wall-clock time.
     pub period_ns: f64,
-    /// How often it was seen.
+    /// Number of events.
     pub hits: usize,
-    /// How likely chance alone gives one as good.
+    /// Probability of a period that fits as well by chance.
     pub p: f64,
 }
 
-/// What is forecast for one horizon.
+/// Forecast for one horizon.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Cell {
     /// The horizon.
     pub horizon: Horizon,
-    /// The horizon in measured time: its hours of use over the compression, ns.
+    /// The horizon in measured time, its hours of use over the compression, ns.
     pub measured_ns: f64,
-    /// What is told without a model.
+    /// Chances and bounds without a model.
     pub ahead: Ahead,
-    /// The level, or why there is none.
+    /// Return level, or the reasons why there is none.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// A return level, or why there is none.
+/// Return level, or the reasons why there is none.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", tag = "method")]
 pub enum Outcome {
-    /// From the ranks of the peaks, without a model.
+    /// Level from the ranks of the peaks, without a model.
     OrderStatistics(Level),
-    /// From a generalised Pareto tail.
+    /// Level from a generalised Pareto tail.
     PeaksOverThreshold(Level),
-    /// Cause by cause: each periodic or with a tail of its own.
+    /// Level that is computed cause by cause.
     ByCause(CauseLevel),
-    /// No forecast.
+    /// No level.
     Refused(Refused),
 }
 
-/// A return level, and the causes that it was made of.
+/// Return level, and the causes that it rests on.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseLevel {
     /// The level.
     #[serde(flatten)]
     pub level: Level,
-    /// The causes, in words.
-    pub causes: Vec<String>,
-    /// How many of them come at a steady pace; these are not compressed.
+    /// The causes, each periodic or with a tail of its own.
+    pub causes: Vec<CauseSet>,
+    /// Number of periodic causes. Compression does not apply to them.
     pub periodic: usize,
 }
 
-/// The latency that is exceeded once per horizon on average.
+/// Latency that is exceeded once per horizon on average.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Level {
     /// The level, ns.
     pub level_ns: f64,
-    /// The lower end of its 95 % interval, ns.
+    /// Lower end of its 95 % interval, ns.
     pub low_ns: f64,
-    /// The upper end, ns.
+    /// Upper end, ns.
     pub high_ns: f64,
-    /// What speaks against steady, independent peaks.
-    #[schemars(with = "Vec<String>")]
-    pub doubts: Vec<Against>,
-    /// The same without the figures of tests: alike for every service.
-    pub doubts_without_figures: Vec<String>,
+    /// Reasons against steady, independent peaks.
+    pub doubts: Vec<Objection>,
 }
 
-/// Why there is no forecast, and what would help.
+/// Reasons why there is no return level, and the recording time that would help.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Refused {
-    /// Every reason found.
-    #[schemars(with = "Vec<String>")]
-    pub reasons: Vec<Against>,
-    /// The same without the figures of tests: alike for every service.
-    pub reasons_without_figures: Vec<String>,
-    /// An upper limit of the level, where that much is known, ns.
+    /// All reasons.
+    pub reasons: Vec<Objection>,
+    /// Upper limit of the level, if it is known, ns.
     pub at_most_ns: Option<f64>,
-    /// Recording this long in all may allow a model, ns.
+    /// Total recording time that may allow a model, ns.
     pub record_for_model_ns: Option<f64>,
-    /// Recording this long in all takes no model, ns.
+    /// Total recording time that needs no model, ns.
     pub record_without_model_ns: f64,
 }
 
 impl ForecastReport {
-    /// Whether there is one level, or a limit of one, among all that was asked.
-    pub fn tells_anything(&self) -> bool {
+    /// Returns whether any return level, or an upper limit of one, is known.
+    pub fn has_level(&self) -> bool {
         let services = self.loads.iter().flat_map(|load| &load.services);
-        let mut outcomes = services.flat_map(|one| one.cells.iter().map(|cell| &cell.outcome));
-        outcomes.any(|outcome| match outcome {
-            Outcome::Refused(refused) => refused.at_most_ns.is_some(),
-            Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => {
-                true
-            }
-        })
-    }
-}
-
-impl Refused {
-    /// Every reason in one line.
-    pub fn reasons_in_words(&self) -> String {
-        let words: Vec<String> = self.reasons.iter().map(Against::to_string).collect();
-        words.join("; ")
+        let mut cells = services.flat_map(|service| &service.cells);
+        cells.any(|cell| cell.outcome.is_known())
     }
 }
 
 impl Outcome {
-    /// The level, where there is one.
+    /// Returns the level, if there is one.
     pub const fn level(&self) -> Option<&Level> {
         match self {
             Self::OrderStatistics(level) | Self::PeaksOverThreshold(level) => Some(level),
@@ -219,13 +197,28 @@ impl Outcome {
             Self::Refused(_) => None,
         }
     }
+
+    /// Returns the reasons why there is no level, if there is none.
+    pub const fn refused(&self) -> Option<&Refused> {
+        if let Self::Refused(refused) = self {
+            Some(refused)
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether a level, or an upper limit of it, is known.
+    pub fn is_known(&self) -> bool {
+        self.refused()
+            .is_none_or(|refused| refused.at_most_ns.is_some())
+    }
 }
 
 impl Horizon {
     /// Every horizon, the nearest first.
     pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
 
-    /// Its name.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -234,7 +227,7 @@ impl Horizon {
         }
     }
 
-    /// Hours of use in it.
+    /// Returns the hours of use in it.
     pub fn hours(self, usage: UsagePattern) -> f64 {
         match self {
             Self::Hour => 1.0,

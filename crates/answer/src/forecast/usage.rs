@@ -1,32 +1,16 @@
-//! Where the usage pattern of a forecast comes from.
+//! Source of the usage pattern of a forecast.
 
-use std::fmt::{self, Display, Formatter};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use serde::{Serialize, Serializer};
-
-/// Where a usage pattern comes from. Serialized in words.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Source of a usage pattern.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UsageSource {
-    /// Who asks for the forecast says it.
+    /// The user gave it.
     Given,
-    /// The load that was recorded says it.
+    /// The recorded load defines it.
     Load,
-    /// Nobody does: [`laggard_model::UsagePattern::ALWAYS`].
+    /// Neither does: [`laggard_model::UsagePattern::ALWAYS`].
     Assumed,
-}
-
-impl Display for UsageSource {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Given => "as given",
-            Self::Load => "the load's own",
-            Self::Assumed => "not given: in use all the time",
-        })
-    }
-}
-
-impl Serialize for UsageSource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }

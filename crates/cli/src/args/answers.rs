@@ -69,9 +69,10 @@ pub(crate) struct QosArgs {
     pub(crate) json: bool,
 }
 
-/// The chance of a latency larger than any seen, and what half and nine of ten
-/// such horizons stay below, by ranks and no model. A level, exceeded once per
-/// horizon of use on average, is refused where the recordings do not support it.
+/// The forecast has the chance of a latency above the recorded max, the latency
+/// that half and 9 of 10 horizons do not exceed (rank-based, without a model), and
+/// the return level: the latency that is exceeded once per horizon of use on
+/// average. laggard refuses a level that the recordings do not support.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -79,19 +80,19 @@ Examples:
   laggard forecast monday.laggard tuesday.laggard --usage office
   laggard forecast busy.laggard --usage 7,5,10 --horizon day,week
 
-Usage patterns (OSDI'99 3.1, 4.3): hours a day, days a week, and how many hours
-of a person's use one measured hour stands for:
+Usage patterns (OSDI'99 3.1, 4.3): hours a day, days a week, and hours of a
+person's use per measured hour:
   always       24,7,1    office  7,5,10    workstation  7,5,5
   game         3.5,7,1   web     3.5,7,4")]
 pub(crate) struct ForecastArgs {
     /// Recordings
     #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
-    /// Who uses the machine how: a name, or HOURS-A-DAY,DAYS-A-WEEK,COMPRESSION
-    /// [default: the load's own, else always]
+    /// Use of the machine: a name, or HOURS-A-DAY,DAYS-A-WEEK,COMPRESSION
+    /// [default: the pattern of the load, or always]
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) usage: Option<UsagePattern>,
-    /// How far to look, in time of use
+    /// Lengths of the forecast, in time of use
     #[arg(
         long,
         value_name = "LIST",
@@ -99,9 +100,13 @@ pub(crate) struct ForecastArgs {
         default_value = "hour,day,week"
     )]
     pub(crate) horizon: Vec<HorizonArg>,
-    /// Every level or the reasons against it, and the second estimate
+    /// Show every horizon, every level or the reasons against it, and the second
+    /// estimate
     #[arg(long)]
     pub(crate) all: bool,
+    /// Write Markdown, for an issue tracker
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
     /// Write JSON; `laggard schema forecast` describes it
     #[arg(long)]
     pub(crate) json: bool,
@@ -119,11 +124,11 @@ pub(crate) enum PolicyArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum HorizonArg {
-    /// An hour
+    /// An hour of use
     Hour,
-    /// A day's hours of use
+    /// The hours of use in a day
     Day,
-    /// A week's
+    /// The hours of use in a week
     Week,
 }
 

@@ -203,7 +203,7 @@ fn what_still_waits_is_told_with_the_limit_that_decides_against_it() {
 }
 
 #[test]
-fn what_may_come_again_as_large_stays_within_it_and_not_below() {
+fn forecast_states_the_spans_that_stay_within_the_max() {
     let dir = TempDir::new().unwrap();
     let truth = Truth {
         period: Nanos::from_secs(1),
@@ -214,11 +214,14 @@ fn what_may_come_again_as_large_stays_within_it_and_not_below() {
 
     let all = said(&recording, &["forecast"]);
     assert!(
-        all.contains("9 of 10 spans of 1.3 h stay within the largest seen"),
+        all.contains("9 of 10 spans of 1.3 h stay within the max"),
         "{all}"
     );
     assert!(!all.contains("below"), "{all}");
-    assert!(all.contains("no independent peak)"), "{all}");
+    assert!(
+        all.contains("SCHED_FIFO 90 <= 16.0 us - - 95 % interval"),
+        "{all}"
+    );
 }
 
 #[test]

@@ -241,11 +241,11 @@ fn forecast_fits_no_peak_that_had_not_ended() {
     assert_eq!(fifo["cells"][0]["method"], "refused", "{fifo}");
     let ahead = &fifo["cells"][0]["ahead"];
     assert_eq!(ahead["is_at_least"], true, "{ahead}");
-    assert_eq!(found["loads"][0]["advice"][0]["limit"], "waiting");
+    assert_eq!(found["loads"][0]["limits"][0]["limit"], "waiting");
     assert!(said.contains(">= 3.00 s"), "{said}");
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("A peak of at least 3.00 s had not ended when measuring did"),
+        said.contains("Next: record until every wait has ended: one had lasted 3.00 s"),
         "{said}"
     );
 }

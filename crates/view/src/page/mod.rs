@@ -15,8 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::doc::{Detail, Document, code};
-use crate::qos;
-use crate::text::ForecastTold;
+use crate::{forecast, qos};
 
 pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
 pub use charts::{Charts, LineView, LossView, charts};
@@ -36,16 +35,35 @@ pub struct PageData {
     pub report: Report,
     /// What the page draws besides, one entry per recording.
     pub charts: Vec<Charts>,
-    /// What `laggard forecast --json` says of them; absent where they hold no
-    /// activation, like the next.
-    pub forecast: Option<ForecastReport>,
-    /// What `laggard forecast` says of each load.
-    pub forecast_told: Vec<ForecastTold>,
+    /// Answer of `laggard forecast`; absent if the recordings have no wakeup.
+    pub forecast: Option<ForecastPage>,
     /// Answers of `laggard qos`, one per application that the page offers.
     pub qos: Vec<QosPage>,
     /// What `laggard sched --json` says of the task set that was given, one
     /// entry per load.
     pub sched: Vec<SchedReport>,
+}
+
+/// Answer of `laggard forecast`.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct ForecastPage {
+    /// Figures under each load.
+    pub report: ForecastReport,
+    /// Text that is always shown.
+    pub short: Document,
+    /// Text that is shown on request.
+    pub full: Document,
+}
+
+impl ForecastPage {
+    /// Creates the answer.
+    pub fn new(report: ForecastReport) -> Self {
+        Self {
+            short: forecast::document(&report, Detail::Short),
+            full: forecast::document(&report, Detail::Full),
+            report,
+        }
+    }
 }
 
 /// Answer of `laggard qos` for one application.
@@ -126,7 +144,6 @@ mod tests {
             },
             charts: Vec::new(),
             forecast: None,
-            forecast_told: Vec::new(),
             qos: Vec::new(),
             sched: Vec::new(),
         }

@@ -6,6 +6,7 @@
 pub(crate) mod attach;
 pub(crate) mod cause;
 pub(crate) mod doctor;
+pub(crate) mod forecast;
 pub(crate) mod overview;
 pub(crate) mod qos;
 pub(crate) mod rehearsal;

@@ -6,7 +6,7 @@ use laggard_model::name::series_words;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Line, Nanos, Route};
 
-use super::{cause, plural};
+use super::{cause, forecast, plural};
 use crate::doc::Cell;
 
 /// Name of late wakeups without trace data.
@@ -309,36 +309,26 @@ fn level_without(gain: &Gain) -> Option<(f64, String)> {
     if let Some(without) = gain.without.level() {
         return Some((without.high_ns, level(without)));
     }
-    match &gain.without {
-        Outcome::Refused(refused) => {
-            let most = refused.at_most_ns?;
-            Some((most, format!("at most {}", Unit::Auto.write(most))))
-        }
-        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => None,
-    }
+    let most = gain.without.refused()?.at_most_ns?;
+    Some((most, format!("at most {}", Unit::Auto.write(most))))
 }
 
 fn reasons(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Refused(refused) => format!(" ({})", refused.reasons_in_words()),
-        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => {
-            String::new()
-        }
-    }
+    outcome.refused().map_or_else(String::new, |refused| {
+        format!(" ({})", forecast::objections(refused))
+    })
 }
 
 fn unknown_gain(row: &CauseShare, name: &str) -> String {
-    let refused = row.gains.iter().find_map(|gain| match &gain.with {
-        Outcome::Refused(refused) => Some((gain, refused)),
-        Outcome::OrderStatistics(_) | Outcome::PeaksOverThreshold(_) | Outcome::ByCause(_) => None,
-    });
+    let mut gains = row.gains.iter();
+    let refused = gains.find_map(|gain| Some((gain, gain.with.refused()?)));
     refused.map_or_else(
         || format!("Long-term gain without {name}: unknown."),
         |(gain, refused)| {
             format!(
                 "Long-term gain without {name}: unknown, no {} return level ({}). Record {} in all.",
                 adjective(gain.horizon),
-                refused.reasons_in_words(),
+                forecast::objections(refused),
                 mean_time(refused.record_without_model_ns)
             )
         },

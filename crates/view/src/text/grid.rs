@@ -5,8 +5,6 @@
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use laggard_model::printable;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::Look;
 use super::screen::width;
@@ -168,24 +166,6 @@ impl Grid {
             column.set_constraint(ColumnConstraint::Absolute(width));
         }
         format!("{}\n", table.trim_fmt())
-    }
-}
-
-/// A table for a reader other than a terminal.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct TableView {
-    /// The names of its columns.
-    pub head: Vec<String>,
-    /// Its rows, whose first cell says what they are.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl From<Grid> for TableView {
-    fn from(grid: Grid) -> Self {
-        Self {
-            head: grid.header,
-            rows: grid.rows,
-        }
     }
 }
 

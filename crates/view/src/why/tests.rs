@@ -1,5 +1,4 @@
-use laggard_analyze::forecast::Reason as Doubt;
-use laggard_answer::forecast::{Against, Horizon, Level, Outcome, Refused};
+use laggard_answer::forecast::{Horizon, Level, LevelReason, Objection, Outcome, Refused};
 use laggard_answer::why::{
     Explained, ExplainedEpisode, Gain, HandlersVerdict, RecordedEpisodes, RhythmRow, SeriesMaxima,
 };
@@ -172,14 +171,15 @@ fn level(level_ns: f64, low_ns: f64, high_ns: f64) -> Outcome {
         low_ns,
         high_ns,
         doubts: Vec::new(),
-        doubts_without_figures: Vec::new(),
     })
 }
 
 fn refused(at_most_ns: Option<f64>) -> Outcome {
     Outcome::Refused(Refused {
-        reasons: vec![Against::Peaks(Doubt::Periodic { share: 0.5 })],
-        reasons_without_figures: Vec::new(),
+        reasons: vec![Objection {
+            reason: LevelReason::Periodic { share: 0.5 },
+            by_cause: None,
+        }],
         at_most_ns,
         record_for_model_ns: None,
         record_without_model_ns: 1e12,
