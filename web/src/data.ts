@@ -25,13 +25,10 @@ export type {
   QosPage,
   RecordingReport as Recording,
   Report,
-  SchedReport as Sched,
   ServiceRow,
   Share as Quantile,
   SliceView as Slice,
   StageRow,
-  ResponseLimit,
-  TaskVerdict,
   Waiting,
 } from "./types";
 

@@ -6,7 +6,7 @@ export interface PageData {
   forecast: ForecastPage | null;
   qos: QosPage[];
   report: Report;
-  sched: SchedReport[];
+  sched: SchedPage[];
 }
 
 export interface Above {
@@ -676,7 +676,7 @@ export interface Pseudo {
   exact_passes: boolean;
   ordinary_ns: number;
   pseudo_worst_case_ns: number;
-  rare_from: string;
+  rare_from: RareFrom;
   rare_ns: number;
 }
 
@@ -685,6 +685,8 @@ export interface QosPage {
   document: Document;
   loads: LoadOutlook[];
 }
+
+export type RareFrom = { kind: "level"; per_ns: Nanos } | { kind: "largest_seen"; per_ns: Nanos } | { kind: "waiting" } | { kind: "all_zero" };
 
 export type Reason = "not_measured" | "too_few_samples" | "too_coarse" | "too_short" | "still_waiting" | "no_steal_clock" | "not_applicable";
 
@@ -725,7 +727,7 @@ export interface Report {
 
 export type Resolution = { kind: "full" } | { finer: FinerPeriod; kind: "onset_coarse"; sample_interval_ns: number } | { kind: "tail_only"; sample_interval_ns: number } | { finer: FinerPeriod; kind: "too_coarse"; sample_interval_ns: number } | { floor_ns: Nanos; is_tail: boolean; kind: "not_recorded"; matters_above_ns: Nanos };
 
-export type ResponseLimit = { unseen?: UnseenTime } & ({ kind: "overload" } | { kind: "blackouts"; longest_ns: number } | { kind: "stall"; waited_ns: Nanos } | { kind: "work"; time_ns: number } | { kind: "blocking"; time_ns: number } | { kind: "above"; time_ns: number } | { kind: "latency"; time_ns: number });
+export type ResponseLimit = { unseen?: UnseenTime } & ({ kind: "overload" } | { kind: "stalls"; longest_ns: number } | { kind: "unfinished_stall"; waited_ns: Nanos } | { kind: "work"; time_ns: number } | { kind: "blocking"; time_ns: number } | { kind: "above"; time_ns: number } | { kind: "latency"; time_ns: number });
 
 export interface RhythmRow {
   due: number;
@@ -746,12 +748,17 @@ export interface SampleView {
   frames: number[];
 }
 
+export interface SchedPage {
+  document: Document;
+  report: SchedReport;
+}
+
 export interface SchedReport {
   load: string;
-  notes: string[];
+  notes: Note[];
   observed_ns: number;
   permitted_ns: Nanos;
-  remarks: string[];
+  remarks: TaskRemark[];
   schema: number;
   set: SetVerdict;
   tasks: TaskVerdict[];
@@ -899,13 +906,17 @@ export interface Table {
   rows: Cell[][];
 }
 
+export type TaskDoubt = { kind: "waiting"; waited_ns: Nanos } | { kind: "all_zero" } | { floor_ns: Nanos; is_tail: boolean; kind: "not_kept"; late: number } | { kind: "shared"; least_ns: number; most_ns: number | null } | { kind: "several_cpus"; least_ns: number; most_ns: number | null } | { kind: "not_measured"; wanted: Service } | { apart_ns: number; finer: FinerPeriod; kind: "coarse"; least_ns: number; most_ns: number | null } | { kind: "short"; needed_ns: number | null; permitted_ns: Nanos; shown_ns: Nanos | null } | { kind: "rare"; most_ns: number | null; permitted_ns: Nanos };
+
+export type TaskRemark = { key: string; kind: "repeated"; line: number; task: string } | { kind: "shared_timer"; threads: number; timer: string } | { kind: "largest_job"; phase: string | null; task: string } | { kind: "stand_in"; measured: Service; task: string; wanted: Service };
+
 export interface TaskVerdict {
   blocking_ns: Nanos;
   buffers: number | null;
   compute_ns: Nanos;
   cpu?: Cpu;
   deadline_ns: Nanos;
-  doubts: string[];
+  doubts: TaskDoubt[];
   ideal_ns: number | null;
   jitter_ns: number | null;
   least_ns: number | null;
@@ -974,7 +985,7 @@ export interface Verdict {
   word: string;
 }
 
-export type Verdict2 = "meets" | "misses" | "unclear";
+export type Verdict2 = "meets" | "misses" | "unknown";
 
 export interface Waiting {
   at_least_ns: Nanos;

@@ -9,7 +9,7 @@ use laggard_answer::sched::{analysed, read_tasks};
 use laggard_answer::why;
 use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, loads, open};
 use laggard_model::{UsagePattern, printable};
-use laggard_view::page::{Charts, ForecastPage, PageData, QosPage};
+use laggard_view::page::{Charts, ForecastPage, PageData, QosPage, SchedPage};
 
 use crate::args::ReportArgs;
 use crate::drawn::drawn;
@@ -137,8 +137,10 @@ fn answered(
         sched: match &args.tasks {
             Some(file) => {
                 let asked = read_tasks(file)?;
-                let answers = seen.iter().map(|one| analysed(one, &asked));
-                answers.collect::<Result<_, _>>()?
+                let answers = seen
+                    .iter()
+                    .map(|load| Ok(SchedPage::new(analysed(load, &asked)?)));
+                answers.collect::<anyhow::Result<_>>()?
             }
             None => Vec::new(),
         },

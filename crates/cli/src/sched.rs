@@ -1,9 +1,10 @@
-//! `laggard sched`: whether a task set can be scheduled here.
+//! `laggard sched`: whether a task set is schedulable.
 
 use laggard_answer::loads_for_demand;
 use laggard_answer::sched::{Verdict, analysed, read_tasks};
 use laggard_model::text::Unit;
-use laggard_view::text;
+use laggard_view::doc::{self, Detail};
+use laggard_view::sched::document;
 
 use crate::args::SchedArgs;
 use crate::exit::Exit;
@@ -16,11 +17,22 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
         anyhow::bail!("`{}` contains no wakeup", args.recording.display());
     };
     let report = analysed(load, &asked)?;
-    pipe::print(&if args.json {
-        pipe::json(&report)?
+    let detail = if args.all || args.markdown {
+        Detail::Full
     } else {
-        text::sched(&report, args.all, terminal::look(Unit::Auto))
-    })?;
-    let all_meet = report.tasks.iter().all(|one| one.verdict == Verdict::Meets);
+        Detail::Short
+    };
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
+    } else if args.markdown {
+        pipe::print(&doc::markdown(&document(&report, detail)))?;
+    } else {
+        let document = document(&report, detail);
+        pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))?;
+    }
+    let all_meet = report
+        .tasks
+        .iter()
+        .all(|task| task.verdict == Verdict::Meets);
     Ok(Exit::of(&seen).unless_unmet(!all_meet))
 }

@@ -33,6 +33,7 @@ mod phrase;
 pub mod picture;
 pub mod qos;
 pub mod rtos;
+pub mod sched;
 mod sheet;
 pub mod show;
 pub mod text;

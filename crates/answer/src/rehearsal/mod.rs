@@ -15,7 +15,7 @@ pub use build::{Rehearsed, compare, mttf};
 pub use remark::Remark;
 
 /// The version of the JSON's layout.
-pub const REHEARSAL_SCHEMA: u32 = 2;
+pub const REHEARSAL_SCHEMA: u32 = 3;
 
 /// What `laggard rehearse` says.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

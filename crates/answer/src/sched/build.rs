@@ -260,7 +260,7 @@ fn verdict(
     } else if doubts.is_empty() {
         Verdict::Meets
     } else {
-        Verdict::Unclear
+        Verdict::Unknown
     };
     let bounded = |time: f64| time.is_finite().then_some(time);
     Ok(TaskVerdict {
@@ -273,7 +273,7 @@ fn verdict(
         slack_ns: bounded(deadline - most),
         verdict,
         waited_ns: None,
-        doubts: if verdict == Verdict::Unclear {
+        doubts: if verdict == Verdict::Unknown {
             doubts
         } else {
             Vec::new()
@@ -334,8 +334,8 @@ fn pseudo(
     let peaks = peaks_of(&way.observations(), horizon)?;
     let (rare, rare_from) = match return_level(&peaks, horizon, &LevelSettings::default()) {
         _ if way.is_all_zero => (0.0, RareFrom::AllZero),
-        Ok(level) => (level.interval.high, RareFrom::Level(permitted)),
-        Err(_) => (largest, RareFrom::LargestSeen(permitted)),
+        Ok(level) => (level.interval.high, RareFrom::Level { per_ns: permitted }),
+        Err(_) => (largest, RareFrom::LargestSeen { per_ns: permitted }),
     };
     let budget = LatencyBudget {
         buffers,

@@ -1,91 +1,96 @@
-//! Why a recording does not tell whether a task meets its deadline.
-
-use std::fmt::{self, Display, Formatter};
+//! Reasons why a recording does not show whether a task meets its deadline.
 
 use laggard_analyze::forecast::exposure_without_model;
-use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Keep, Nanos, Service};
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::rank::StandIn;
 use super::runner::Runner;
 use crate::finer::{FinerPeriod, two_digits};
 use crate::qos::CONFIDENCE;
 
-/// A stall that fits between two activations should take no more than this
-/// part of what the blackouts seen leave of a deadline.
+/// Maximum stall between two samples, as a divisor of the time that the measured stalls
+/// leave of a deadline.
 const FINE_PART: f64 = 4.0;
 
-/// Why a recording does not tell whether a task meets its deadline, and what
-/// would. Serialized in words.
-#[derive(Clone, Debug, PartialEq)]
+/// Reason why a recording does not show whether a task meets its deadline.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskDoubt {
     /// The service was still waiting when measuring ended.
     Waiting {
-        /// For so long by then.
-        waited: Nanos,
+        /// Length of the wait by then.
+        waited_ns: Nanos,
     },
-    /// Every latency was 0 ns, so that no latency is bounded.
+    /// Every latency was 0 ns, so no latency has a bound.
     AllZero,
-    /// When latencies came was not kept; the histogram has them.
+    /// The times of the latencies were not recorded. The histogram has the latencies.
     NotKept {
-        /// Those up to this.
-        floor: Nanos,
-        /// The share of all activations that were later than the slack, 0 to 1.
+        /// The largest of these latencies.
+        floor_ns: Nanos,
+        /// Share of the samples above the slack, 0 to 1.
         late: f64,
-        /// Whether only a tail was to be kept; else there were too many.
+        /// Whether the recording keeps only the tail. Otherwise there were too many
+        /// samples.
         is_tail: bool,
     },
-    /// It shares its CPU with tasks of its priority, or below tasks that do less
-    /// than is analysed.
+    /// It shares its CPU with tasks of its priority, or runs below tasks that do less than
+    /// the analysed work.
     Shared {
-        /// The response before all of their work, ns.
+        /// Response if these tasks run later, ns.
         least_ns: f64,
-        /// The response after it, ns; may be infinite.
+        /// Response if these tasks run first, ns; `null` in JSON without a bound.
+        #[schemars(with = "Option<f64>")]
         most_ns: f64,
     },
-    /// It or tasks before it may run on several CPUs, and one CPU was analysed.
+    /// It or tasks before it may run on several CPUs. laggard analyses one CPU.
     SeveralCpus {
-        /// The response on a CPU that the others leave to it, ns.
+        /// Response on a CPU that the other tasks do not use, ns.
         least_ns: f64,
-        /// The response with all of them on one CPU, ns; may be infinite.
+        /// Response with all of them on one CPU, ns; `null` in JSON without a bound.
+        #[schemars(with = "Option<f64>")]
         most_ns: f64,
     },
-    /// Its service was not measured, and the one that stands in is no bound.
+    /// Its service was not measured, and the measured one does not bound its latency.
     NotMeasured {
-        /// The service that runs it.
+        /// Service that runs the task.
         wanted: Service,
     },
-    /// What begins and ends between two activations is not seen.
+    /// The samples are too far apart: a stall between two of them is not recorded.
     Coarse {
-        /// Activations are up to so far apart, ns.
+        /// Maximum time between two samples, ns.
         apart_ns: f64,
-        /// The worst response, at least, ns.
+        /// Lower limit of the worst response, ns.
         least_ns: f64,
-        /// At most; may be infinite.
+        /// Upper limit, ns; `null` in JSON without a bound.
+        #[schemars(with = "Option<f64>")]
         most_ns: f64,
-        /// With what they would be near enough.
+        /// Period that is short enough.
         finer: FinerPeriod,
     },
-    /// Too little was recorded for the rate that is permitted.
+    /// The recording is too short for the permitted rate.
     Short {
-        /// One failure per so long.
-        permitted: Nanos,
-        /// To be recorded for that, ns.
+        /// Permitted time between two misses.
+        permitted_ns: Nanos,
+        /// Recording time that the rate needs, ns.
+        #[schemars(with = "Option<f64>")]
         needed_ns: f64,
-        /// What this recording can tell instead, where the task comes that often.
-        told: Option<Nanos>,
+        /// Shortest time between two misses that this recording can show; absent if it is
+        /// shorter than the period of the task.
+        shown_ns: Option<Nanos>,
     },
-    /// At the rate that is permitted it may take too long.
+    /// The task may take too long at the permitted rate.
     Rare {
-        /// One failure per so long.
-        permitted: Nanos,
-        /// The upper limit of its response at that rate, ns; may be infinite.
+        /// Permitted time between two misses.
+        permitted_ns: Nanos,
+        /// Upper limit of its response at that rate, ns; `null` in JSON without a bound.
+        #[schemars(with = "Option<f64>")]
         most_ns: f64,
     },
 }
 
-/// What was found of one task; times in ns.
+/// Responses of one task; times in ns.
 pub(super) struct Found<'a> {
     pub(super) way: &'a Runner<'a>,
     /// One failure is permitted per so long.
@@ -108,13 +113,12 @@ pub(super) struct Found<'a> {
     pub(super) stand_in: Option<StandIn>,
 }
 
-/// What keeps a task from being shown to meet its deadline; nothing where it
-/// is shown.
+/// Returns the reasons why a task is not shown to meet its deadline.
 pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
     if let Some(floor) = found.way.not_kept {
         let mut recordings = found.way.seen.streams.iter().map(|(seen, _)| seen);
         return vec![TaskDoubt::NotKept {
-            floor,
+            floor_ns: floor,
             late: found.late,
             is_tail: recordings.any(|seen| seen.plan.keep == Keep::Tail),
         }];
@@ -145,7 +149,7 @@ pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
         doubts.push(short(found));
     } else if found.rated > found.deadline && found.most <= found.deadline {
         doubts.push(TaskDoubt::Rare {
-            permitted: found.permitted,
+            permitted_ns: found.permitted,
             most_ns: found.rated,
         });
     }
@@ -169,124 +173,12 @@ fn short(found: &Found<'_>) -> TaskDoubt {
     let needed = exposure_without_model(permitted, CONFIDENCE).unwrap_or(f64::INFINITY);
     let streams = &found.way.seen.streams;
     let observed = streams.iter().map(|(seen, _)| seen.duration.ns()).min();
-    let told = Nanos::from_f64(observed.unwrap_or_default() as f64 * permitted / needed);
+    let shown = Nanos::from_f64(observed.unwrap_or_default() as f64 * permitted / needed);
     // Two digits can be a twentieth less.
-    let is_enough = told.as_f64() * 0.95 >= found.period.as_f64();
+    let is_enough = shown.as_f64() * 0.95 >= found.period.as_f64();
     TaskDoubt::Short {
-        permitted: found.permitted,
+        permitted_ns: found.permitted,
         needed_ns: needed,
-        told: is_enough.then(|| two_digits(told)),
-    }
-}
-
-impl Display for TaskDoubt {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Waiting { waited } => write!(
-                f,
-                "it was still waiting when measuring ended, for {} by then, and how long in the end is not known: record \
-                 until it has run",
-                Unit::Auto.write_nanos(waited)
-            ),
-            Self::AllZero => f.write_str(
-                "every latency was 0 ns, so that no bound is known; record with a clock that is fine enough",
-            ),
-            Self::NotKept {
-                floor,
-                late,
-                is_tail,
-            } => {
-                let by_histogram = if late > 0.0 {
-                    format!("{:.2} % of all activations were", 100.0 * late)
-                } else {
-                    "no activation was".into()
-                };
-                let (why, advice) = if is_tail {
-                    ("`--keep tail`", "record with `--keep all`")
-                } else {
-                    (
-                        "too many to hold",
-                        "record only the services and CPUs that matter (`--services`, `--cpus`), or a shorter time",
-                    )
-                };
-                write!(
-                    f,
-                    "when latencies up to {} came was not kept ({why}), so what comes together is not known; by the \
-                     histogram {by_histogram} later than its slack; {advice}",
-                    Unit::Auto.write_nanos(floor)
-                )
-            }
-            Self::Shared { least_ns, most_ns } => write!(
-                f,
-                "it shares its CPU with tasks of its priority, or with tasks that may do less than is analysed: it \
-                 takes {} before their work, {} after it",
-                bound(least_ns),
-                bound(most_ns),
-            ),
-            Self::SeveralCpus { least_ns, most_ns } => write!(
-                f,
-                "it or tasks of its priority or above may run on several CPUs, and laggard analyses one: it takes {} if \
-                 they leave it a CPU, {} if all share one; give every task the same single CPU in `cpus`",
-                bound(least_ns),
-                bound(most_ns),
-            ),
-            Self::NotMeasured { wanted } => write!(
-                f,
-                "its service was not measured, and the latency that stands in can be longer or shorter: record with \
-                 `--services {wanted}`"
-            ),
-            Self::Coarse {
-                apart_ns,
-                least_ns,
-                most_ns,
-                finer,
-            } => write!(
-                f,
-                "activations are up to {} apart, and what begins and ends between two is not seen: it takes at least \
-                 {}, at most {}; {finer}",
-                Unit::Auto.write(apart_ns),
-                bound(least_ns),
-                bound(most_ns),
-            ),
-            Self::Short {
-                permitted,
-                needed_ns,
-                told,
-            } => {
-                write!(
-                    f,
-                    "too short a recording to tell whether it misses once in {}: record for {}",
-                    mean_time(permitted.as_f64()),
-                    mean_time(needed_ns),
-                )?;
-                match told {
-                    Some(told) => write!(
-                        f,
-                        ", or ask what this one can tell (`permitted = \"{told}\"` in the task set)"
-                    ),
-                    None => Ok(()),
-                }
-            }
-            Self::Rare { permitted, most_ns } => write!(
-                f,
-                "once in {} it may take {}: the upper limit of the level",
-                mean_time(permitted.as_f64()),
-                bound(most_ns)
-            ),
-        }
-    }
-}
-
-impl Serialize for TaskDoubt {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-fn bound(ns: f64) -> String {
-    if ns.is_finite() {
-        Unit::Auto.write(ns)
-    } else {
-        "no bound".into()
+        shown_ns: is_enough.then(|| two_digits(shown)),
     }
 }

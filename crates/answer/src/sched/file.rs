@@ -5,29 +5,34 @@ use std::path::Path;
 use super::tasks::{self, TasksError};
 use super::{SchedQuestion, rtapp};
 
-/// Reads a task set: TOML, or rt-app's JSON where the name ends so.
+/// Reads a task set: rt-app's JSON if the name ends in `.json`, otherwise TOML.
 ///
 /// # Errors
-/// When the file is neither, or a task of it is none.
+/// When the file is not a task set that can be analysed.
 pub fn read_tasks(file: &Path) -> Result<SchedQuestion, TasksError> {
     let text = laggard_files::read_text(file).map_err(|source| TasksError::Read {
         file: file.into(),
         source,
     })?;
-    let asked = if file.extension().is_some_and(|end| end == "json") {
-        rtapp::parse(&text).map_err(TasksError::from)
-    } else {
-        tasks::parse(&text)
-    };
-    let asked = asked.map_err(|error| TasksError::File {
+    let is_json = file.extension().is_some_and(|end| end == "json");
+    let set = parse(&text, is_json).map_err(|error| TasksError::File {
         file: file.into(),
         source: error.into(),
     })?;
-    for task in &asked.tasks {
-        tasks::check(task, asked.permitted)?;
-    }
-    if asked.tasks.is_empty() {
+    if set.tasks.is_empty() {
         return Err(TasksError::Empty(file.into()));
     }
-    Ok(asked)
+    Ok(set)
+}
+
+fn parse(text: &str, is_json: bool) -> Result<SchedQuestion, TasksError> {
+    let set = if is_json {
+        rtapp::parse(text)?
+    } else {
+        tasks::parse(text)?
+    };
+    for task in &set.tasks {
+        tasks::check(task, set.permitted)?;
+    }
+    Ok(set)
 }

@@ -1,10 +1,7 @@
 //! The largest part of the worst response of a task.
 
-use std::fmt::{self, Display, Formatter};
-
 use laggard_analyze::sched::Task;
 use laggard_model::Nanos;
-use laggard_model::text::{Unit, mean_time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,12 +40,12 @@ pub enum LargestPart {
     /// The tasks that surely share a CPU need more than all of it.
     Overload,
     /// Stalls leave too little of the CPU.
-    Blackouts {
-        /// Longest stall seen.
+    Stalls {
+        /// Longest measured stall.
         longest_ns: f64,
     },
     /// A stall that had not ended when the recording ended.
-    Stall {
+    UnfinishedStall {
         /// Length of the stall until then.
         waited_ns: Nanos,
     },
@@ -92,7 +89,7 @@ impl ResponseLimit {
             return alone(LargestPart::Overload);
         }
         if !least.is_finite() {
-            return alone(LargestPart::Blackouts {
+            return alone(LargestPart::Stalls {
                 longest_ns: runner.longest,
             });
         }
@@ -119,7 +116,7 @@ impl ResponseLimit {
     /// Names the stall of a task whose service still waited when the recording ended.
     pub(super) const fn stall(waited_ns: Nanos) -> Self {
         Self {
-            largest: LargestPart::Stall { waited_ns },
+            largest: LargestPart::UnfinishedStall { waited_ns },
             unseen: None,
         }
     }
@@ -132,49 +129,5 @@ impl UnseenTime {
         }
         let time_ns = most - least;
         (time_ns > 0.0).then_some(Self::UpTo { time_ns })
-    }
-}
-
-impl Display for LargestPart {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (part, time) = match *self {
-            Self::Overload => return f.write_str("an overload of the processor"),
-            Self::Blackouts { longest_ns } => {
-                return write!(
-                    f,
-                    "stalls, which leave too little of the processor (the longest seen: {})",
-                    mean_time(longest_ns)
-                );
-            }
-            Self::Stall { waited_ns } => {
-                return write!(
-                    f,
-                    "a stall that had lasted for {} when the recording ended, and went on",
-                    Unit::Auto.write_nanos(waited_ns)
-                );
-            }
-            Self::Work { time_ns } => ("its execution time", time_ns),
-            Self::Blocking { time_ns } => ("blocking", time_ns),
-            Self::Above { time_ns } => ("tasks that run before it", time_ns),
-            Self::Latency { time_ns } => ("latency", time_ns),
-        };
-        write!(f, "{part}, {}", mean_time(time))
-    }
-}
-
-impl Display for ResponseLimit {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.largest.fmt(f)?;
-        match self.unseen {
-            None => Ok(()),
-            Some(UnseenTime::Unbounded) => {
-                f.write_str("; the recording cannot bound the additional time")
-            }
-            Some(UnseenTime::UpTo { time_ns }) => write!(
-                f,
-                "; the recording cannot rule out up to {} more: a bound, not a measurement",
-                mean_time(time_ns)
-            ),
-        }
     }
 }

@@ -1,9 +1,8 @@
 //! Which tasks of a set run before which, and how exactly that is known.
 
-use std::fmt::{self, Display, Formatter};
-
 use laggard_model::Service;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Place of a task in its set.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -32,8 +31,9 @@ pub struct StandIn {
     pub is_lower_bound: bool,
 }
 
-/// What to know of how a task set was read. Serialized in words.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// Difference between a task set in a file and the analysed one.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskRemark {
     /// A key of an rt-app file occurs again.
     Repeated {
@@ -41,28 +41,28 @@ pub enum TaskRemark {
         task: String,
         /// The key.
         key: String,
-        /// Where it occurs again, from 1.
+        /// Line of the repetition, from 1.
         line: u32,
     },
     /// Several threads of an rt-app file wait for one timer.
     SharedTimer {
         /// The timer.
         timer: String,
-        /// The number of threads.
+        /// Number of threads.
         threads: usize,
     },
     /// The jobs of a task differ.
     LargestJob {
         /// The task.
         task: String,
-        /// The phase that has the largest job, where it has a name.
+        /// Phase with the largest job, if it has a name.
         phase: Option<String>,
     },
     /// A task runs as a service that was not measured.
     StandIn {
         /// The task.
         task: String,
-        /// The service that runs it.
+        /// Service that runs the task.
         wanted: Service,
         /// The measured service.
         measured: Service,
@@ -108,45 +108,6 @@ pub(super) fn stand_in(
         .filter_map(candidate)
         .min_by_key(|(is_lower, distance, ..)| (*is_lower, *distance));
     nearest.map(|(.., service, bounds)| (service, bounds))
-}
-
-impl Display for TaskRemark {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Repeated { task, key, line } => write!(
-                f,
-                "task `{task}`: `{key}` occurs again in line {line}; it is read as workgen reads it, and rt-app alone keeps only the last"
-            ),
-            Self::SharedTimer { timer, threads } => write!(
-                f,
-                "{threads} threads wait for the timer `{timer}`; each is analysed with a timer of its own, which is at most that work"
-            ),
-            Self::LargestJob { task, phase } => {
-                write!(
-                    f,
-                    "task `{task}`: its jobs differ; each is analysed as the largest"
-                )?;
-                match phase {
-                    Some(phase) => write!(f, ", of phase `{phase}`"),
-                    None => Ok(()),
-                }
-            }
-            Self::StandIn {
-                task,
-                wanted,
-                measured,
-            } => write!(
-                f,
-                "task `{task}` runs as `{wanted}`, which was not measured; the latency of `{measured}` stands in, so record with `--services {wanted}`"
-            ),
-        }
-    }
-}
-
-impl Serialize for TaskRemark {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }
 
 #[cfg(test)]

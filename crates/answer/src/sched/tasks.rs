@@ -10,49 +10,49 @@ use super::rank::TaskRank;
 use super::rtapp::RtAppError;
 use super::{SchedQuestion, TaskAsked};
 
-/// The service that runs a task unless its file says another.
+/// Service that runs a task by default.
 const SERVICE: Service = Service::Fifo(90);
-/// The level of all normal threads, below every priority.
+/// Level of all normal threads, below every priority.
 const NORMAL_LEVEL: i16 = -1;
 
-/// Why a file holds no task set.
+/// Reason why a file is not a task set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TasksError {
-    /// It cannot be read.
-    #[error("read the tasks `{}`", file.display())]
+    /// The file cannot be read.
+    #[error("cannot read `{}`", file.display())]
     Read {
         /// The file.
         file: PathBuf,
-        /// Why it cannot be read.
+        /// Reason.
         source: std::io::Error,
     },
-    /// What it describes is no set of tasks.
-    #[error("tasks of `{}`", file.display())]
+    /// The content is not a task set.
+    #[error("cannot use the tasks of `{}`", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// What is wrong in it.
+        /// The fault.
         source: Box<Self>,
     },
-    /// One of its entries is no task.
+    /// An entry is not a task.
     #[error("task `{name}`")]
     Task {
         /// The task.
         name: String,
-        /// What is wrong in it.
+        /// The fault.
         source: Box<Self>,
     },
-    /// It has no task.
+    /// The file has no task.
     #[error("`{}` has no task; write at least one", .0.display())]
     Empty(PathBuf),
-    /// It is not the TOML that is asked for.
+    /// The TOML has other keys or types.
     #[error(transparent)]
     Toml(#[from] toml::de::Error),
     /// A file of rt-app that cannot be analysed.
     #[error(transparent)]
     RtApp(#[from] RtAppError),
-    /// A time is none.
+    /// A time cannot be parsed.
     #[error(transparent)]
     Time(#[from] ParseNanosError),
     /// Some tasks have a priority and some have none.
@@ -60,39 +60,39 @@ pub enum TasksError {
         "only {given} of {all} tasks have a priority; give it to all, or to none for rate-monotonic ones"
     )]
     SomePriorities {
-        /// So many have one.
+        /// Number of tasks with a priority.
         given: usize,
-        /// Of so many.
+        /// Number of all tasks.
         all: usize,
     },
     /// A time is 0.
     #[error("task `{0}` needs a period and a compute time above 0")]
     Zero(String),
-    /// The deadline is over before the work can be.
+    /// The deadline is not later than the execution time.
     #[error(
         "task `{name}` computes for {compute} and has a deadline of {deadline}; no system can meet it"
     )]
     Impossible {
         /// The task.
         name: String,
-        /// Its work.
+        /// Its execution time.
         compute: Nanos,
         /// Its deadline.
         deadline: Nanos,
     },
-    /// A miss at each of its activations is permitted.
+    /// The permitted time between two misses is shorter than a period.
     #[error(
-        "`permitted` is {permitted}, and task `{name}` comes once in {period}: it could miss every time; give {period} or more"
+        "`permitted` is {permitted}, and task `{name}` has a period of {period}, so it could miss every time; set {period} or more"
     )]
     Permitted {
         /// The task.
         name: String,
-        /// One miss per so long.
+        /// Permitted time between two misses.
         permitted: Nanos,
         /// The task's period.
         period: Nanos,
     },
-    /// One buffer tolerates nothing.
+    /// One buffer tolerates no latency.
     #[error("task `{0}` has one buffer; write 2 or more, or none")]
     OneBuffer(String),
 }

@@ -1,16 +1,16 @@
-//! A stall that had not ended when measuring did: it is at least so long, and
-//! nothing bounds a response from above.
+//! Stalls that had not ended when measuring ended. Their length is a lower limit, so no
+//! response has an upper limit.
 
 use laggard_model::{Nanos, Service};
 
 use super::{Pseudo, RareFrom, ResponseLimit, TaskDoubt, TaskVerdict, Verdict};
 use crate::load::Load;
 
-/// A wait of up to this part of the slack says nothing: every recording ends
-/// while something is under way.
+/// Divisor of the slack up to which a wait is ordinary: every recording ends during some
+/// wait.
 const ORDINARY_PART: u64 = 20;
 
-/// The longest such stall of a service.
+/// Returns the longest such stall of a service.
 pub(super) fn longest(seen: &Load, service: Service) -> Option<Nanos> {
     let all = seen.runs.iter().flat_map(|one| &one.waiting);
     all.filter(|one| one.service == service)
@@ -18,7 +18,7 @@ pub(super) fn longest(seen: &Load, service: Service) -> Option<Nanos> {
         .max()
 }
 
-/// What is left of a verdict on a service that had waited so long at the end.
+/// Adapts a verdict to a service that had waited this long when measuring ended.
 pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
     let task = &found.task;
     let slack = task.deadline_ns.saturating_sub(task.compute_ns);
@@ -27,7 +27,7 @@ pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
     };
     let verdict = match found.verdict {
         Verdict::Misses => Verdict::Misses,
-        Verdict::Meets | Verdict::Unclear => Verdict::Unclear,
+        Verdict::Meets | Verdict::Unknown => Verdict::Unknown,
     };
     TaskVerdict {
         most_ns: None,
@@ -35,7 +35,9 @@ pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
         rated_ns: None,
         verdict,
         doubts: match verdict {
-            Verdict::Unclear => [vec![TaskDoubt::Waiting { waited }], found.doubts].concat(),
+            Verdict::Unknown => {
+                [vec![TaskDoubt::Waiting { waited_ns: waited }], found.doubts].concat()
+            }
             Verdict::Meets | Verdict::Misses => found.doubts,
         },
         limit: ResponseLimit::stall(waited),

@@ -7,6 +7,7 @@ use laggard_answer::doctor::DoctorReport;
 use laggard_answer::forecast::ForecastReport;
 use laggard_answer::qos::QosReport;
 use laggard_answer::rtos::RtosReport;
+use laggard_answer::sched::SchedReport;
 use laggard_answer::why::{BugReport, HandlersReport, WhyReport};
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -121,6 +122,28 @@ fn why_has_no_prose() {
         let is_name = NAMES_OF_WHY.contains(&name.as_str());
         assert!(is_text || is_name, "{name} in {found:?}");
     }
+}
+
+#[test]
+fn sched_has_no_prose() {
+    let expected: BTreeSet<String> = [
+        // Names, and text from the user.
+        "Note.recording",
+        "SchedReport.load",
+        "TaskRemark.key",
+        "TaskRemark.phase",
+        "TaskRemark.task",
+        "TaskRemark.timer",
+        "TaskVerdict.name",
+        // Text of the trust in a recording.
+        "Doubt.detail",
+        "Caveat.advice",
+        "Caveat.what",
+    ]
+    .map(String::from)
+    .into();
+
+    assert_eq!(free_strings::<SchedReport>(), expected);
 }
 
 /// Names, paths and commands of the reports of `laggard why`.

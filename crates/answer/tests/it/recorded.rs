@@ -441,7 +441,7 @@ fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
         for priorities in [[95, 92], [95, 95]] {
             let found = verdicts(cpus, priorities);
             let (verdict, doubts, edf, largest) = &found[1];
-            assert_eq!((*verdict, *edf), (Verdict::Unclear, None), "{cpus:?}");
+            assert_eq!((*verdict, *edf), (Verdict::Unknown, None), "{cpus:?}");
             let is_told = |doubt: &TaskDoubt| matches!(doubt, TaskDoubt::SeveralCpus { .. });
             assert!(doubts.iter().any(is_told), "{cpus:?}: {doubts:?}");
             assert_eq!(*largest, LargestPart::Work { time_ns: 22e6 }, "{cpus:?}");

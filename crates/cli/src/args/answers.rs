@@ -132,7 +132,8 @@ pub(crate) enum HorizonArg {
     Week,
 }
 
-/// Latencies are those of the services that run the tasks, as recorded.
+/// laggard tests with the recorded latency of the services that run the tasks
+/// whether each task meets its deadline: SCHEDULABLE, NOT SCHEDULABLE or UNKNOWN.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -140,9 +141,9 @@ Examples:
   laggard sched busy.laggard --tasks rt-app.json
 
 A task set:
-  service = \"fifo:90\"     # what runs the tasks; a task may have its own
+  service = \"fifo:90\"     # service of the tasks; a task may have its own
   overhead = \"5us\"        # two context switches, added to every job
-  permitted = \"1h\"        # one failure per so long, for tasks with buffers
+  permitted = \"1h\"        # permitted time between two misses
   [[task]]
   name = \"control\"
   period = \"5ms\"
@@ -150,7 +151,7 @@ A task set:
   # deadline (default: the period), blocking, priority (default: by rate),
   # service, buffers (deadline: buffers - 1 periods)
 
-Exit code 1 when a task misses, or when that cannot be told.")]
+Exit code 1 if a task misses its deadline or the verdict is UNKNOWN.")]
 pub(crate) struct SchedArgs {
     /// Recording
     #[arg(value_name = "DIR", add = completion::recordings())]
@@ -158,9 +159,12 @@ pub(crate) struct SchedArgs {
     /// Task set: TOML, or the JSON of rt-app
     #[arg(short, long, value_name = "FILE", add = completion::tasks())]
     pub(crate) tasks: PathBuf,
-    /// Every response, what holds of the set, and all caveats
+    /// Show every response, the tests of the whole set, and all warnings
     #[arg(long)]
     pub(crate) all: bool,
+    /// Write Markdown, for an issue tracker
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
     /// Write JSON; `laggard schema sched` describes it
     #[arg(long)]
     pub(crate) json: bool,

@@ -21,7 +21,7 @@ impl RehearsedTasks {
     pub(super) fn read(args: &RehearseArgs) -> anyhow::Result<Self> {
         let mut asked = read_tasks(&args.tasks)?;
         for remark in &asked.remarks {
-            pipe::say(&remark.to_string());
+            pipe::say(&laggard_view::sched::remark(remark));
         }
         // What runs them decides first, whatever their rates.
         asked

@@ -177,7 +177,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["sched", "x", "--tasks", "/nonexistent"],
-            "read the tasks",
+            "cannot read `/nonexistent`",
         ),
     ] {
         laggard(&args).code(2).stderr(contains(said));

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::doc::{Detail, Document, code};
-use crate::{forecast, qos};
+use crate::{forecast, qos, sched};
 
 pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
 pub use charts::{Charts, LineView, LossView, charts};
@@ -39,9 +39,8 @@ pub struct PageData {
     pub forecast: Option<ForecastPage>,
     /// Answers of `laggard qos`, one per application that the page offers.
     pub qos: Vec<QosPage>,
-    /// What `laggard sched --json` says of the task set that was given, one
-    /// entry per load.
-    pub sched: Vec<SchedReport>,
+    /// Answers of `laggard sched` about the task set of the user, one per load.
+    pub sched: Vec<SchedPage>,
 }
 
 /// Answer of `laggard forecast`.
@@ -61,6 +60,25 @@ impl ForecastPage {
         Self {
             short: forecast::document(&report, Detail::Short),
             full: forecast::document(&report, Detail::Full),
+            report,
+        }
+    }
+}
+
+/// Answer of `laggard sched` about one load.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct SchedPage {
+    /// The verdicts.
+    pub report: SchedReport,
+    /// Text of the section.
+    pub document: Document,
+}
+
+impl SchedPage {
+    /// Creates the answer.
+    pub fn new(report: SchedReport) -> Self {
+        Self {
+            document: sched::document(&report, Detail::Full),
             report,
         }
     }

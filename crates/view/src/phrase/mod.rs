@@ -11,6 +11,7 @@ pub(crate) mod overview;
 pub(crate) mod qos;
 pub(crate) mod rehearsal;
 pub(crate) mod rtos;
+pub(crate) mod sched;
 pub(crate) mod show;
 pub(crate) mod why;
 

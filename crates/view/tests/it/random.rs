@@ -19,8 +19,8 @@ use laggard_model::{
 };
 use laggard_view::doc::{self, Detail, terminal};
 use laggard_view::overview::{document, documents};
-use laggard_view::text::{self, Look};
-use laggard_view::{forecast, qos};
+use laggard_view::text::Look;
+use laggard_view::{forecast, qos, sched};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -248,25 +248,25 @@ proptest! {
             return Ok(());
         }
         let found = analyse(&load, &asked).unwrap();
-        let short = text::sched(&found, false, look);
-        assert_clean(&short, true);
-        assert_fits(&short, look);
-        let text = text::sched(&found, true, look);
-        assert_clean(&text, true);
-        assert_fits(&text, look);
+        let text = |detail, look| doc::terminal(&sched::document(&found, detail), look).plain();
+        for detail in [Detail::Short, Detail::Full] {
+            let text = text(detail, look);
+            assert_clean(&text, true);
+            assert_fits(&text, look);
+        }
+        let text = text(Detail::Full, Look { columns: 200, ..look });
         for task in &found.tasks {
             let name = format!("{} ", task.task.name);
-            // The verdict is in the last part of the table.
             let row = text.lines().rfind(|line| line.starts_with(&name));
             let said = row.and_then(|row| row.split_whitespace().last());
             let wanted = match task.verdict {
                 Verdict::Meets => "meets",
                 Verdict::Misses => "MISSES",
-                Verdict::Unclear => "unclear",
+                Verdict::Unknown => "UNKNOWN",
             };
             prop_assert_eq!(said, Some(wanted), "{}", text);
-            let is_unclear = task.verdict == Verdict::Unclear;
-            prop_assert_eq!(is_unclear, !task.doubts.is_empty(), "{}", text);
+            let is_unknown = task.verdict == Verdict::Unknown;
+            prop_assert_eq!(is_unknown, !task.doubts.is_empty(), "{}", text);
         }
     }
 
