@@ -32,6 +32,7 @@ mod perfetto;
 mod phrase;
 pub mod picture;
 pub mod qos;
+pub mod rehearsal;
 pub mod rtos;
 pub mod sched;
 mod sheet;

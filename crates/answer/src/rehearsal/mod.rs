@@ -1,5 +1,4 @@
-//! Predicted against counted misses, as `laggard rehearse` shows them
-//! (OSDI'99 6.1).
+//! Predicted and counted misses, for `laggard rehearse` (OSDI'99 6.1).
 
 mod build;
 mod remark;
@@ -14,47 +13,44 @@ use crate::sched::TaskVerdict;
 pub use build::{Rehearsed, compare, mttf};
 pub use remark::Remark;
 
-/// The version of the JSON's layout.
+/// Version of the JSON's layout.
 pub const REHEARSAL_SCHEMA: u32 = 3;
 
-/// What `laggard rehearse` says.
+/// Answer of `laggard rehearse`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RehearsalReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The file of the tasks.
+    /// File of the tasks.
     pub file: String,
     /// The load, or `no load`.
     pub load: LoadLabel,
-    /// The recordings that the predictions are from.
+    /// Recordings that the predictions rest on.
     pub predicted_from: Vec<String>,
-    /// How long they observed, all together.
+    /// Total length of these recordings.
     pub observed_ns: Nanos,
-    /// The recording made meanwhile.
+    /// Recording of the run.
     pub recorded_in: String,
     /// The tasks.
     pub tasks: Vec<TaskRehearsal>,
-    /// Latency of the services before and meanwhile.
+    /// Latency of the services without and with the tasks.
     pub others: Vec<Effect>,
-    /// What is missing from the recordings, or spoils the answer.
-    #[serde(serialize_with = "crate::note::as_text")]
-    #[schemars(with = "Vec<String>")]
+    /// Doubts about the recordings.
     pub notes: Vec<Note>,
 }
 
-/// One task: counted, and predicted.
+/// Counts and predictions of one task.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TaskRehearsal {
-    /// What was counted.
+    /// The counts.
     pub count: TaskCount,
-    /// Counted failures: underruns, a run of more than 100 late jobs once per
-    /// 100.
+    /// Counted failures: underruns. A run of more than 100 late jobs counts once per 100.
     pub failures: f64,
-    /// The mean time between them, ns; absent when there was none.
+    /// Mean time between failures, ns; absent without failures.
     pub mttf_ns: Option<f64>,
-    /// The service whose recorded latency the prediction is from.
+    /// Service whose recorded latency the prediction rests on.
     pub by: Service,
-    /// How it was reached.
+    /// Route of its wakeups.
     pub route: Route,
     /// Failures, predicted for the time that the task ran.
     pub predicted_failures: Predicted,
@@ -66,28 +62,28 @@ pub struct TaskRehearsal {
     pub late_verdict: Inside,
     /// Counted over predicted failures; absent when either is zero.
     pub factor: Option<f64>,
-    /// Failures in the same time by the papers' own rule.
+    /// Failures in the same time according to the rule of the papers.
     pub paper_failures: f64,
     /// Counted failures over those; absent when either is zero.
     pub paper_factor: Option<f64>,
-    /// Worst responses by response-time analysis of the same recording.
+    /// Worst responses from the response-time analysis of the same recording.
     pub analysis: TaskVerdict,
     /// Reasons why the prediction is coarse, or is not one of the counted quantity.
     pub remarks: Vec<Remark>,
 }
 
-/// A count that was predicted, with the interval in which it was to lie.
+/// Predicted count with its prediction interval.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Predicted {
-    /// Its mean.
+    /// Mean of the count.
     pub mean: f64,
-    /// Of 40 such counts one is expected to be less.
+    /// Lower end of the 95 % interval: 1 of 40 counts is below.
     pub low: f64,
-    /// Of 40 such counts one is expected to be more.
+    /// Upper end of the 95 % interval: 1 of 40 counts is above.
     pub high: f64,
 }
 
-/// Where a count lies.
+/// Place of a count relative to its interval.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inside {
@@ -100,53 +96,44 @@ pub enum Inside {
 }
 
 impl TaskRehearsal {
-    /// Whether its late jobs came as predicted, and the runs of them.
+    /// Returns whether the underruns and the late jobs lie in their intervals.
     pub fn is_as_predicted(&self) -> bool {
         Inside::all([self.verdict, self.late_verdict])
     }
 }
 
 impl Inside {
-    /// Whether all of several counts lie in their intervals.
+    /// Returns whether all counts lie in their intervals.
     pub fn all(counts: impl IntoIterator<Item = Self>) -> bool {
         counts.into_iter().all(|one| one == Self::Inside)
     }
-
-    /// The word for it.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Inside => "inside",
-            Self::Fewer => "FEWER",
-            Self::More => "MORE",
-        }
-    }
 }
 
-/// The tasks' effect on one service.
+/// Effect of the tasks on one service.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Effect {
     /// The service.
     pub service: Service,
-    /// How it was reached.
+    /// Route of its wakeups.
     pub route: Route,
-    /// Without the tasks.
+    /// Latency without the tasks.
     pub before: Summary,
-    /// With them.
+    /// Latency with the tasks.
     pub meanwhile: Summary,
 }
 
-/// A service's latency in short.
+/// Summary of the latency of a service.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Summary {
-    /// Activations.
+    /// Number of samples.
     pub samples: u64,
-    /// Median latency of those that were not still waiting at the end.
+    /// Median of the wakeups that did not wait at the end.
     pub median_ns: Nanos,
-    /// 99 % are below; absent where the samples do not tell.
+    /// 99th percentile; absent with too few samples.
     pub p99_ns: Option<Nanos>,
-    /// The largest seen; it grows with the samples.
+    /// Measured maximum. It grows with the number of samples.
     pub largest_ns: Nanos,
-    /// Whether the true largest is at least that: one was still waiting when
+    /// Whether the true maximum is at least that, because a wakeup was still waiting when
     /// measuring ended.
     pub largest_is_at_least: bool,
 }

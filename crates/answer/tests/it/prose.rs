@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use laggard_answer::doctor::DoctorReport;
 use laggard_answer::forecast::ForecastReport;
 use laggard_answer::qos::QosReport;
+use laggard_answer::rehearsal::RehearsalReport;
 use laggard_answer::rtos::RtosReport;
 use laggard_answer::sched::SchedReport;
 use laggard_answer::why::{BugReport, HandlersReport, WhyReport};
@@ -144,6 +145,29 @@ fn sched_has_no_prose() {
     .into();
 
     assert_eq!(free_strings::<SchedReport>(), expected);
+}
+
+#[test]
+fn rehearsal_has_no_prose() {
+    let expected: BTreeSet<String> = [
+        // Names and paths, and text from the user.
+        "Note.recording",
+        "RehearsalReport.file",
+        "RehearsalReport.load",
+        "RehearsalReport.predicted_from",
+        "RehearsalReport.recorded_in",
+        "Remark.tasks",
+        "TaskCount.name",
+        "TaskVerdict.name",
+        // Text of the trust in a recording.
+        "Doubt.detail",
+        "Caveat.advice",
+        "Caveat.what",
+    ]
+    .map(String::from)
+    .into();
+
+    assert_eq!(free_strings::<RehearsalReport>(), expected);
 }
 
 /// Names, paths and commands of the reports of `laggard why`.

@@ -1,5 +1,5 @@
-//! `laggard rehearse`: run a model of an application, count its misses, and
-//! set them against what was predicted.
+//! `laggard rehearse`: runs a model of an application, counts its misses, and compares
+//! them with the prediction.
 
 mod recording;
 mod tasks;
@@ -13,7 +13,8 @@ use laggard_answer::{Load, loads_for_demand};
 use laggard_model::LoadLabel;
 use laggard_model::text::Unit;
 use laggard_record::{Destination, Recorder, put_answer};
-use laggard_view::text;
+use laggard_view::doc::{self, Detail, Document};
+use laggard_view::rehearsal as view;
 use laggard_workload::load::NamedLoad;
 use laggard_workload::task::TaskSet;
 
@@ -22,7 +23,7 @@ use crate::exit::Exit;
 use crate::{ask, measuring, pipe, terminal};
 use tasks::RehearsedTasks;
 
-/// The result's name in the folder of the recording that is made meanwhile.
+/// Name of the result in the directory of the recording of the run.
 const RESULT: &str = "rehearsal.json";
 
 pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
@@ -69,10 +70,12 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     show(args, &report)?;
     kept.and(given)?;
     let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);
-    Ok(match is_trusted {
-        false => Exit::Untrustworthy,
-        true if all_inside => Exit::Ok,
-        true => Exit::Unmet,
+    Ok(if !is_trusted {
+        Exit::Untrustworthy
+    } else if all_inside {
+        Exit::Ok
+    } else {
+        Exit::Unmet
     })
 }
 
@@ -87,16 +90,15 @@ fn count_only(
         measuring::wait_for_word();
     }
     let counts = ready.run(interrupted)?;
-    pipe::print(&if args.json {
-        pipe::json_line(&counts)?
+    if args.json {
+        pipe::print(&pipe::json_line(&counts)?)?;
     } else {
-        text::counted(&counts, args.all, terminal::look(Unit::Auto))
-    })?;
+        print(args, &view::counts(&counts, detail(args)))?;
+    }
     Ok(Exit::Ok)
 }
 
-/// What the recordings in `dirs` saw, if they were made under the load that is
-/// asked for.
+/// Reads the recordings in `dirs`, which must be of the load of the rehearsal.
 fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load> {
     let label = match &args.load {
         Some(name) => LoadLabel::named(NamedLoad::named(name)?.name()),
@@ -119,15 +121,29 @@ fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
-    pipe::print(&if args.json {
-        pipe::json(report)?
-    } else {
-        text::rehearsal(report, args.all, terminal::look(Unit::Auto))
-    })
+    if args.json {
+        return pipe::print(&pipe::json(report)?);
+    }
+    print(args, &view::document(report, detail(args)))
 }
 
-/// An error where a recording was ended by the user: what follows would be of
-/// another length than asked.
+fn print(args: &RehearseArgs, document: &Document) -> anyhow::Result<()> {
+    if args.markdown {
+        return pipe::print(&doc::markdown(document));
+    }
+    pipe::print_screen(&doc::terminal(document, terminal::look(Unit::Auto)))
+}
+
+const fn detail(args: &RehearseArgs) -> Detail {
+    if args.all || args.markdown {
+        Detail::Full
+    } else {
+        Detail::Short
+    }
+}
+
+/// Fails if the user ended the recording, because the run would have another length than
+/// the user wants.
 fn unless_interrupted(interrupted: &AtomicBool) -> anyhow::Result<()> {
     if interrupted.load(Ordering::Relaxed) {
         Err(anyhow::anyhow!("interrupted; nothing was compared"))

@@ -132,7 +132,7 @@ fn without_a_recording_one_is_made_first() {
 
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("Predicted for the same time from"),
+        text.contains("\nPredicted for the same time\n"),
         "{output:?}"
     );
     assert!(dir.path().join("now.before.laggard/manifest.json").exists());

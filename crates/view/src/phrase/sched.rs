@@ -89,6 +89,7 @@ pub(crate) fn bound(ns: Option<f64>) -> Cell {
 pub(crate) fn response(task: &TaskVerdict) -> Cell {
     let low = bound(task.least_ns);
     match task.most_ns {
+        None if task.least_ns.is_none() => low,
         None if task.verdict == Verdict::Unknown => format!("{low} or more").into(),
         high => Cell::Interval(Box::new(low), Box::new(bound(high))),
     }

@@ -9,8 +9,8 @@ use laggard_model::{
     ProgramCost, Route, Service, Stage, Symbol, TaskCount,
 };
 use laggard_view::doc::{Detail, terminal};
-use laggard_view::text::{self, Look};
-use laggard_view::{show, why};
+use laggard_view::text::Look;
+use laggard_view::{rehearsal, show, why};
 use unicode_width::UnicodeWidthStr as _;
 
 /// From the narrowest that is kept to, to the widest that is used.
@@ -245,9 +245,10 @@ fn what_jobs_took_fits() {
         page_faults: 0,
     };
     for look in looks() {
-        for all in [false, true] {
-            let text = text::counted(&[task.clone(), task.clone()], all, look);
+        for detail in [Detail::Short, Detail::Full] {
+            let document = rehearsal::counts(&[task.clone(), task.clone()], detail);
 
+            let text = terminal(&document, look).plain();
             assert_fits("rehearse --count-only", &text, look);
         }
     }
