@@ -1,4 +1,4 @@
-//! From the late activations of recordings to return levels.
+//! Computes return levels from the late wakeups of recordings.
 
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::Group;
@@ -20,12 +20,12 @@ use crate::load::{Load, Run};
 use crate::qos::HOUR_NS;
 use crate::selection::Selection;
 
-/// From this share of the largest peaks on, a periodic source spoils a
-/// forecast whose horizon is compressed (docs/method.md 8.6).
+/// Share of the largest peaks above which a periodic source refuses a forecast with a
+/// compressed horizon (docs/method.md 8.6).
 const PERIODIC_SHARE: f64 = 0.2;
 
-/// The forecasts of every service under `seen`; `known` has the causes of its
-/// late activations, as far as they were kept.
+/// Forecasts every service under `seen`. `known` has the causes of the late wakeups that
+/// have trace data.
 ///
 /// # Errors
 /// When a usage pattern's numbers are not positive.
@@ -66,7 +66,7 @@ pub fn predict(
 /// searched for a period.
 const ORDINARY: f64 = 2.0;
 
-/// The events (time and size) that are larger than `ordinary`.
+/// Returns the events (time and size) that are larger than `ordinary`.
 fn late_events(events: &[(f64, f64)], ordinary: f64) -> Vec<(f64, f64)> {
     let late = events.iter().filter(|(_, size)| *size > ordinary);
     late.copied().collect()
@@ -84,7 +84,7 @@ fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_
     }
 }
 
-/// The peaks of one service, and their causes: what levels are told from.
+/// Peaks of one service with their causes, from which levels are computed.
 #[derive(Debug)]
 pub(crate) struct ExplainedPeaks<'a> {
     observations: Vec<Observation<'a>>,
@@ -94,13 +94,13 @@ pub(crate) struct ExplainedPeaks<'a> {
     periodic_share: f64,
     /// Latency up to which a wakeup is not searched for a period, ns.
     ordinary: f64,
-    /// So many services are searched for a period.
+    /// Number of services that are searched for a period.
     searched: usize,
     usage: UsagePattern,
     known: &'a KnownCauses,
-    /// The smallest peak that had not ended when measuring did, ns.
+    /// Smallest peak that had not ended when measuring ended, ns.
     unended: Option<f64>,
-    /// From which latency on activations were kept.
+    /// Latency threshold of the trace data.
     kept_from: f64,
 }
 
@@ -147,14 +147,14 @@ impl<'a> ExplainedPeaks<'a> {
         })
     }
 
-    /// Whether what comes by the clock on the wall comes more often in an hour
-    /// of use than in the shorter time that a faster load makes of it.
+    /// Returns whether wall-clock sources are more frequent in an hour of use than in the
+    /// shorter measured time.
     fn comes_by_the_clock(&self) -> bool {
         self.usage.compression > 1.0 && self.periodic_share > PERIODIC_SHARE
     }
 
-    /// How much measured time a horizon is, for what needs no model: all of it
-    /// where what is late comes by the clock on the wall, ns.
+    /// Returns the measured time of a horizon for bounds without a model, ns. It is not
+    /// compressed if wall-clock sources make the peaks.
     fn exposure(&self, horizon: Horizon) -> f64 {
         let measured = measured(horizon, self.usage);
         if self.comes_by_the_clock() {
@@ -164,7 +164,7 @@ impl<'a> ExplainedPeaks<'a> {
         }
     }
 
-    /// The level of a horizon.
+    /// Returns the level of a horizon.
     pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
         let measured = measured(horizon, self.usage);
         let peaks = &self.observed.peaks;
@@ -179,7 +179,7 @@ impl<'a> ExplainedPeaks<'a> {
         }
     }
 
-    /// No level, because a peak had not ended.
+    /// Refuses a level because a peak had not ended.
     fn unended(&self, at_least: f64, measured: f64) -> Refused {
         let refusal = Refusal {
             reasons: vec![Reason::StillWaiting { at_least }],
@@ -193,7 +193,7 @@ impl<'a> ExplainedPeaks<'a> {
         refused(&refusal, None)
     }
 
-    /// The same had `cause` taken no time.
+    /// Returns the level without the time of `cause`.
     pub(crate) fn level_without(
         &self,
         cause: usize,
@@ -209,7 +209,7 @@ impl<'a> ExplainedPeaks<'a> {
         if let Some(at_least) = self.unended {
             return Ok(Outcome::Refused(self.unended(at_least, measured)));
         }
-        // What is left was made by other causes, which have no label.
+        // The remaining time has other causes, which have no label.
         Ok(
             match single(&peaks, measured, share, self.usage.compression) {
                 Ok(estimate) => outcome(&estimate, Vec::new()),
@@ -218,7 +218,7 @@ impl<'a> ExplainedPeaks<'a> {
         )
     }
 
-    /// Cause by cause, because all together are refused.
+    /// Returns the level cause by cause, because all peaks together have none.
     fn level_by_cause(&self, refusal: &Refusal, measured: f64) -> Outcome {
         let labels = Labels::new(&self.observed, &self.late);
         let Ok((peaks, causes)) = labels.above(&self.observed.peaks, self.kept_from) else {
@@ -251,15 +251,15 @@ impl<'a> ExplainedPeaks<'a> {
     }
 }
 
-/// Whether a level would be the same however long peaks of at least `unended`
-/// were in the end: ranks count what is above the upper limit, not how far.
+/// Returns whether a level does not depend on the final length of peaks of at least
+/// `unended`: ranks count the peaks above the upper limit, not their size.
 fn is_known(estimate: &Estimate, unended: Option<f64>) -> bool {
     let is_by_rank = matches!(estimate.method, Method::OrderStatistics);
     unended.is_none_or(|unended| is_by_rank && estimate.interval.high < unended)
 }
 
-/// How long a service had waited at the end of each recording and CPU where it
-/// was still waiting, ns.
+/// Returns the waits of a service that had not ended at the end of each recording and CPU,
+/// ns.
 fn waits(seen: &Load, (service, route): (Service, Route)) -> impl Iterator<Item = f64> + '_ {
     seen.runs
         .iter()
@@ -268,7 +268,7 @@ fn waits(seen: &Load, (service, route): (Service, Route)) -> impl Iterator<Item 
         .map(|one| one.at_least_ns.as_secs_f64() * 1e9)
 }
 
-/// A horizon in measured time.
+/// Returns a horizon in measured time.
 fn measured(horizon: Horizon, usage: UsagePattern) -> f64 {
     horizon.hours(usage) * HOUR_NS / usage.compression
 }
@@ -342,15 +342,15 @@ fn past<'a>(
     })
 }
 
-/// By ranks, or by one tail.
+/// Returns the level from the ranks, or from one tail.
 fn single(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Result<Estimate, Refusal> {
     let settings = LevelSettings {
         periodic_share: share,
         ..LevelSettings::default()
     };
     match return_level(peaks, horizon, &settings) {
-        // What comes by the clock on the wall comes more often in an hour of
-        // use than in the shorter time that a faster load makes of it.
+        // Wall-clock sources are more frequent in an hour of use than in the shorter
+        // measured time.
         Ok(_) if compression > 1.0 && share > PERIODIC_SHARE => Err(Refusal {
             reasons: vec![Reason::Periodic { share }],
             exposure_for_model: None,

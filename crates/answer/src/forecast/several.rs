@@ -1,4 +1,4 @@
-//! Forecasts for several loads, each by the usage pattern that it says.
+//! Forecasts for several loads, each with its usage pattern.
 
 use laggard_model::UsagePattern;
 
@@ -6,8 +6,7 @@ use super::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSource, predict};
 use crate::error::AnswerError;
 use crate::load::Load;
 
-/// The forecasts of each load; by `usage` where one is given, else by what its
-/// recordings say.
+/// Forecasts each load with `usage`, or with the usage pattern of its recordings.
 ///
 /// # Errors
 /// When a recording cannot be read again, or a usage pattern's numbers are not
@@ -31,7 +30,7 @@ pub fn forecasts(
     })
 }
 
-/// The usage pattern, and where it comes from.
+/// Returns the usage pattern and its source.
 fn used(given: Option<UsagePattern>, load: &Load) -> (UsagePattern, UsageSource) {
     match (given, load.usage()) {
         (Some(usage), _) => (usage, UsageSource::Given),

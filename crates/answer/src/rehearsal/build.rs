@@ -1,4 +1,4 @@
-//! From recordings and counts to predicted against counted misses.
+//! Compares counted misses with predictions from recordings.
 
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::{Group, Quantile};
@@ -15,25 +15,25 @@ use crate::qos::{CONFIDENCE, Resolution};
 use crate::sched::{SchedQuestion, analyse};
 use crate::selection::Selection;
 
-/// What a rehearsal brought.
+/// Results of a rehearsal.
 #[derive(Clone, Debug)]
 pub struct Rehearsed {
-    /// The file of the tasks.
+    /// File of the tasks.
     pub file: String,
-    /// The tasks as they were asked for, in the order of the counts.
+    /// Tasks of the file, in the order of the counts.
     pub asked: SchedQuestion,
-    /// What was counted.
+    /// Counts of the tasks.
     pub counts: Vec<TaskCount>,
-    /// The recording made meanwhile.
+    /// Path of the recording of the run.
     pub recorded_in: String,
-    /// What it saw.
+    /// Content of that recording.
     pub meanwhile: Option<Load>,
 }
 
-/// Predicts from what was `seen` before, and compares with what was counted.
+/// Predicts from the earlier recordings in `seen`, and compares with the counts.
 ///
 /// # Errors
-/// When a figure is out of its range, or nothing recorded tells about a task.
+/// When a figure is out of its range, or no recorded service fits a task.
 pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, InputError> {
     let ways: Vec<(Service, Route)> = rehearsed
         .counts
@@ -78,8 +78,8 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
     })
 }
 
-/// The recorded service and route that tell most about a task of `service`:
-/// the same, or of real-time threads the one of nearest priority.
+/// Returns the recorded service and route that predict a task of `service`: the same, or
+/// for real-time threads the nearest priority.
 fn way_of(seen: &Load, service: Service) -> (Service, Route) {
     let recorded = || {
         let groups = seen.runs.iter().flat_map(|one| &one.groups);
@@ -156,7 +156,7 @@ fn failures(count: &TaskCount) -> f64 {
     failures_of_counts(count.underruns as f64, count.late as f64)
 }
 
-/// The mean time between a task's failures, ns; `None` without any.
+/// Returns the mean time between the failures of a task, ns; `None` without failures.
 pub fn mttf(count: &TaskCount) -> Option<f64> {
     let failures = failures(count);
     (failures > 0.0).then(|| count.elapsed_ns.as_f64() / failures)
@@ -167,7 +167,7 @@ fn ratio(counted: f64, predicted: f64) -> Option<f64> {
 }
 
 impl Predicted {
-    /// Of `jobs` jobs no more than all can miss.
+    /// Limits a prediction to `jobs`, because at most all jobs can miss.
     fn of(expected: PredictedCount, jobs: u64) -> Self {
         let most = jobs as f64;
         Self {

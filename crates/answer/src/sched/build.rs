@@ -1,4 +1,4 @@
-//! From a recording and a task set to verdicts (docs/method.md 9).
+//! Computes verdicts on a task set from a recording (docs/method.md 9).
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{LevelSettings, peaks_of, return_level};
@@ -21,10 +21,10 @@ use crate::error::AnswerError;
 use crate::load::Load;
 use crate::note::Note;
 
-/// So long, ns, that no second job comes: 31 years.
+/// Period without a second job, ns: 31 years.
 const RARE_PERIOD: f64 = 1e18;
 
-/// The verdicts on the tasks of `asked` on the machine and load of `seen`.
+/// Returns the verdicts on the tasks of `asked` on the machine and load of `seen`.
 ///
 /// # Errors
 /// When a task is not valid.
@@ -54,9 +54,9 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     }
     let is_held = verdicts.iter().any(|one| one.waited_ns.is_some());
     let mut set = set(&plain, &ways)?;
-    // They are about priorities of which no two are the same.
+    // These bounds assume different priorities.
     set.bounds_apply &= (0..asked.tasks.len()).all(|index| equals(asked, index).next().is_none());
-    // What misses on one CPU may fit on several.
+    // Tasks that miss on one CPU may fit on several.
     let may_move = asked.tasks.len() > 1 && asked.tasks.iter().any(|task| task.rank.may_move);
     let is_certain = |meets: &bool| *meets || !may_move;
     Ok(SchedReport {
@@ -66,7 +66,7 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
         tasks: verdicts,
         permitted_ns: asked.permitted,
         set: SetVerdict {
-            // The longest blackout is at least that long.
+            // The longest stall is at least that long.
             edf: set
                 .edf
                 .filter(|meets| !meets || !is_held)
@@ -87,8 +87,8 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     })
 }
 
-/// The verdicts on the tasks of `asked`. Where `seen` did not measure the service
-/// that runs one, the nearest that bounds its latency stands in, with a remark.
+/// Returns the verdicts on the tasks of `asked`. If `seen` did not measure the service of a
+/// task, the nearest service that bounds its latency replaces it, with a remark.
 ///
 /// # Errors
 /// When no measured service can stand in, or a task is not valid.
@@ -121,8 +121,8 @@ pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, Answe
     Ok(analyse(seen, &asked)?)
 }
 
-/// A task in its set, as three orders of the tasks. It is the last of each, and its
-/// response lies between its responses in `earliest` and `latest`.
+/// Three orders of the tasks, with the analysed task last. Its response lies between its
+/// responses in `earliest` and `latest`.
 struct Order {
     /// It runs after all tasks of its level.
     latest: Vec<Task>,
@@ -169,9 +169,9 @@ impl Order {
     }
 }
 
-/// Whether the two tasks of a set differ in their names alone. Tasks of one level
-/// follow each other and are analysed with the same others, so that such tasks have the
-/// same verdict.
+/// Returns whether the two tasks of a set differ only in their names. Tasks of one level
+/// are neighbours and are analysed with the same other tasks, so they have the same
+/// verdict.
 fn is_instance(task: &TaskAsked, other: &TaskAsked) -> bool {
     let parameters = |task: &TaskAsked| {
         (
@@ -184,7 +184,7 @@ fn is_instance(task: &TaskAsked, other: &TaskAsked) -> bool {
     task.rank.level.is_some() && parameters(task) == parameters(other)
 }
 
-/// The other tasks of the level of task `index`.
+/// Returns the other tasks of the level of task `index`.
 fn equals(asked: &SchedQuestion, index: usize) -> impl Iterator<Item = usize> + '_ {
     let level = |place: usize| asked.tasks[place].rank.level;
     let is_equal = move |&place: &usize| {
@@ -226,7 +226,7 @@ fn verdict(
     let earliest = order.earliest.as_slice();
     let first = earliest.len() - 1;
     let (before_equals, _) = way.response(earliest, first, &way.least, (way.median, 0.0))?;
-    // The latency of a service that is less urgent does not show a miss.
+    // The latency of a less urgent service does not show a miss.
     let least = match task.rank.stand_in {
         Some(bounds) if !bounds.is_lower_bound => {
             response_time(earliest, first, Supply::default())?.time

@@ -1,4 +1,4 @@
-//! What was measured of a service that runs tasks, as their analysis takes it.
+//! Measured latencies of a service that runs tasks, in the form of the analysis.
 
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::Group;
@@ -12,35 +12,34 @@ use laggard_model::{Histogram, Nanos, Route, STAGES, Service, Stage};
 use crate::load::Load;
 use crate::selection::Selection;
 
-/// Windows reach this many times beyond the longest deadline or period.
+/// Length of the longest window in longest deadlines or periods.
 const BEYOND: f64 = 50.0;
-/// And so many times beyond the longest blackout.
+/// Length of the longest window in longest stalls.
 const BEYOND_BLACKOUT: f64 = 5.0;
-/// What is ordinary takes this part of the least slack at most.
+/// Divisor of the least slack that gives the maximum time of ordinary latency.
 const ORDINARY_PART: f64 = 20.0;
 
-/// What was measured of one service that runs tasks.
+/// Measured latencies of one service that runs tasks.
 pub(super) struct Runner<'a> {
     pub(super) service: Service,
     pub(super) seen: Selection<'a>,
-    /// The largest latency that is release jitter; those above are blackouts.
+    /// Largest latency that is release jitter. Larger ones are stalls.
     pub(super) ordinary: f64,
-    /// The median latency: release jitter at least.
+    /// Median latency: the lower limit of release jitter.
     pub(super) median: f64,
     pub(super) least: Envelope,
     pub(super) most: Envelope,
-    /// As `most`, at the permitted rate.
+    /// Same as `most`, at the permitted rate.
     pub(super) rated: RatedEnvelope,
-    /// The longest blackout seen, as short as it can have been.
+    /// Longest measured stall, lower limit of its length.
     pub(super) longest: f64,
-    /// The longest time between two activations: what fits into it can come
-    /// unseen.
+    /// Longest time between two samples. A shorter stall may not be recorded.
     pub(super) unseen: f64,
-    /// Blackouts that came with latencies up to this were not kept.
+    /// Latency up to which the times of stalls were not recorded.
     pub(super) not_kept: Option<Nanos>,
-    /// Whether every latency was 0 ns, which shows no upper bound of any.
+    /// Whether every latency was 0 ns, so that no latency has a bound.
     pub(super) is_all_zero: bool,
-    /// The largest interrupt latency, and of each later stage, added up.
+    /// Largest interrupt latency, and the sum of the largest of each later stage.
     pub(super) parts: (f64, f64),
 }
 
@@ -122,8 +121,8 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// The worst response of a task, and the end of the window that has it:
-    /// released `jitter` late, with the blackouts of `envelope`, and one of `more`.
+    /// Returns the worst response of a task, and the end of the window that has it, with the
+    /// release jitter `jitter`, the stalls of `envelope`, and one more stall of `more`.
     pub(super) fn response(
         &self,
         plain: &[Task],
@@ -157,14 +156,14 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The same tasks, each released up to `jitter` late.
+/// Returns the same tasks with a release jitter of `jitter`.
 pub(super) fn released_late(plain: &[Task], jitter: f64) -> Vec<Task> {
     plain.iter().map(|task| Task { jitter, ..*task }).collect()
 }
 
-/// How far above the `median` latencies are ordinary, activations being
-/// `apart`: so far that however many meet before a deadline, they take a small
-/// part of the slack; as far again as the median, if one of these is as little.
+/// Returns the distance above the `median` up to which latencies are ordinary, if samples
+/// are `apart`. All ordinary latencies before a deadline take a small part of the slack. The
+/// distance is at least the median, unless one such latency takes a larger part.
 fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
     let slacks = tasks.iter().map(|task| task.deadline - task.cost);
     let part = slacks.fold(f64::INFINITY, f64::min).max(0.0) / ORDINARY_PART;
@@ -173,7 +172,7 @@ fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
     Nanos::from_f64(part.min(each.max(median)))
 }
 
-/// The largest latency of those up to `limit`, to the bucket.
+/// Returns the largest latency up to `limit`, rounded to the bucket.
 fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
     let max = histogram.max()?;
     let edges = histogram.buckets().map(|(at, _)| Histogram::upper_edge(at));
@@ -183,14 +182,14 @@ fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
         .last()
 }
 
-/// The longest time between two activations of a stream, ns: the mean, and
-/// twice that where expiries are dithered.
+/// Returns the longest time between two samples of a stream, ns: the mean, or twice the
+/// mean if expiries are dithered.
 fn unseen(seen: &Selection<'_>) -> f64 {
     let is_dithered = seen.streams.iter().any(|(run, _)| run.plan.dither);
     seen.apart * if is_dithered { 2.0 } else { 1.0 }
 }
 
-/// The largest interrupt latency, and the sum of the largest of later stages.
+/// Returns the largest interrupt latency, and the sum of the largest of later stages.
 fn parts(groups: &[&Group], seen: &Load) -> (f64, f64) {
     let largest =
         |group: &Group, stage: Stage| group.steps[stage.index()].histogram().max().map_or(0.0, ns);

@@ -37,7 +37,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     }
     let name = args.output.clone();
     let place = Destination::from(name.unwrap_or_else(|| measuring::default_name("rehearsal")));
-    // The recording that is made first takes a minute.
+    // The first recording takes a minute, so an error must come before it.
     Recorder::check(&place)?;
     let made = if args.from.is_empty() {
         Some(recording::before(args, &wanted, &place, &interrupted)?)
@@ -66,7 +66,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     let kept = keep(&report, &place);
     let mut given = made.iter().chain([&place]);
     let given = given.try_for_each(|place| measuring::hand_over(place.folder()));
-    // The answer is good all the same: it is shown first.
+    // The answer is valid even if it cannot be stored, so show it first.
     show(args, &report)?;
     kept.and(given)?;
     let all_inside = report.tasks.iter().all(TaskRehearsal::is_as_predicted);

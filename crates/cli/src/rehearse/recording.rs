@@ -1,5 +1,5 @@
-//! The recordings of a rehearsal: one before, to predict from, and one while
-//! the tasks run, to see what they do to others.
+//! Recordings of a rehearsal: the first to predict from, the second during the run to
+//! measure the effect of the tasks on the services.
 
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
@@ -16,14 +16,14 @@ use super::unless_interrupted;
 use crate::args::RehearseArgs;
 use crate::{measuring, pipe};
 
-/// The probe's period of the first recording: fine enough for the slack, and
-/// coarse enough that measuring is no load of its own.
+/// Limits of the sampling period of the first recording: fine enough for the slack, and
+/// coarse enough to keep the overhead low.
 const PERIODS: [Nanos; 2] = [Nanos::from_us(500), Nanos::from_ms(1)];
-/// A slack of so many periods is seen well.
+/// Number of sampling periods that resolve a slack.
 const FINE_PART: u64 = 20;
-/// What the recording outlasts the tasks by.
+/// Time that the recording continues after the tasks.
 const MARGIN: Nanos = Nanos::from_secs(1);
-/// How long the tasks may take to end and to count.
+/// Time limit for the tasks to end and to count.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Records under the load, before any task runs.
@@ -46,7 +46,7 @@ pub(super) fn before(
     Ok(place)
 }
 
-/// Records while the tasks run; what they counted.
+/// Records while the tasks run. Returns their counts.
 pub(super) fn meanwhile(
     args: &RehearseArgs,
     wanted: &RehearsedTasks,
@@ -54,8 +54,8 @@ pub(super) fn meanwhile(
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<TaskCount>> {
     let plan = plan(args, place, args.duration + MARGIN, args.period);
-    // A process of its own: should the kernel end it, the recording goes on,
-    // and its time is not counted as the cost of measuring.
+    // In a separate process, because the kernel may end it while the recording continues,
+    // and because its time is not overhead of measuring.
     let mut tasks = launch(args)?;
     tasks
         .wait_until_ready(interrupted)
@@ -103,13 +103,13 @@ fn counts_of(mut tasks: LoadProcess) -> anyhow::Result<Vec<TaskCount>> {
     serde_json::from_str(&said).with_context(|| format!("run the tasks: {ended}"))
 }
 
-/// What is recorded at `place`, under the load that was asked for.
+/// Plans a recording at `place` under the load of the user.
 fn plan(args: &RehearseArgs, place: &Destination, duration: Nanos, period: Nanos) -> Plan {
     measuring::by_this_program(Plan {
         recording: Some(place.clone()),
         duration: Some(duration),
         period,
-        // Each may be what a task is compared with.
+        // Each service may be compared with a task.
         every: Some(Every::default()),
         episodes: EpisodesChoice::Off,
         load: match &args.load {
@@ -120,7 +120,7 @@ fn plan(args: &RehearseArgs, place: &Destination, duration: Nanos, period: Nanos
     })
 }
 
-/// Says what there is to say, and gives the tasks the word to begin.
+/// Prints the progress, and starts the tasks.
 struct Conductor<'a> {
     tasks: Option<&'a mut LoadProcess>,
 }

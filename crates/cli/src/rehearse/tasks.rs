@@ -1,4 +1,4 @@
-//! The tasks that are wanted, from the file that `laggard sched` reads.
+//! Tasks of a rehearsal, from a file in the format of `laggard sched`.
 
 use anyhow::Context as _;
 use laggard_analyze::exceedance::Stream;
@@ -23,7 +23,7 @@ impl RehearsedTasks {
         for remark in &asked.remarks {
             pipe::say(&laggard_view::sched::remark(remark));
         }
-        // What runs them decides first, whatever their rates.
+        // The urgency of the service precedes the rate.
         asked
             .tasks
             .sort_by_key(|task| std::cmp::Reverse(task.service.urgency()));
@@ -52,14 +52,14 @@ impl RehearsedTasks {
         })
     }
 
-    /// The shortest slack of all tasks.
+    /// Returns the shortest slack of all tasks.
     pub(super) fn slack(&self) -> Nanos {
         let slack = |task: &ModelledTask| task.deadline_ns.saturating_sub(task.compute_ns);
         self.set.tasks.iter().map(slack).min().unwrap_or_default()
     }
 }
 
-/// Whether `seen` tells anything about `task`.
+/// Fails if no recorded service in `seen` predicts `task`.
 pub(super) fn check_recorded(task: &ModelledTask, seen: &Load) -> anyhow::Result<()> {
     let streams = || seen.runs.iter().flat_map(|one| &one.streams);
     let kind = std::mem::discriminant(&task.service);
