@@ -155,7 +155,7 @@ pub(crate) fn remark(remark: &Remark) -> String {
         Remark::Beside { tasks } => {
             let tasks: Vec<String> = tasks.iter().map(|task| code(task)).collect();
             format!(
-                "predicted without other tasks, but {} on the same CPU can delay it; `analysis` includes them",
+                "predicted without other tasks, but {} on the same CPU can delay it; the response-time analysis (`--all`) includes them",
                 tasks.join(", ")
             )
         }
