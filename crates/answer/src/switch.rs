@@ -1,4 +1,4 @@
-//! `laggard switch`: how long a machine takes from thread to thread.
+//! `laggard bench switch`: how long a machine takes from thread to thread.
 
 use laggard_analyze::InputError;
 use laggard_analyze::compare::geometric_mean;

@@ -78,7 +78,7 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 use laggard_console::{exit as ending, stack};
 
-use crate::args::{Args, BEGIN, Command};
+use crate::args::{Args, BEGIN, BenchCommand, Command};
 #[cfg(target_os = "linux")]
 use crate::args::{MachineCommand, MeasureCommand};
 use crate::exit::Exit;
@@ -134,6 +134,8 @@ fn run() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Machine(command) => try_machine(command),
         #[cfg(windows)]
+        Command::Bench(args) => bench(args.command),
+        #[cfg(windows)]
         Command::Timers(args) => timers::timers(&args),
         #[cfg(windows)]
         Command::Doctor(args) => doctor::doctor(&args),
@@ -161,10 +163,22 @@ fn try_machine(command: MachineCommand) -> anyhow::Result<Exit> {
         MachineCommand::Rehearse(args) => rehearse::rehearse(&args),
         MachineCommand::Doctor(args) => doctor::doctor(&args),
         MachineCommand::Attach(args) => attach::attach(&args),
+        MachineCommand::Bench(args) => bench(args.command),
         MachineCommand::Switch(args) => switch::switch(&args),
         MachineCommand::Timers(args) => timers::timers(&args),
         MachineCommand::Rtos(args) => rtos::rtos(&args),
         MachineCommand::Load(args) => load::load(args),
         MachineCommand::Provoke(args) => provoke::provoke(&args),
+    }
+}
+
+#[cfg(any(target_os = "linux", windows))]
+fn bench(command: BenchCommand) -> anyhow::Result<Exit> {
+    match command {
+        BenchCommand::Timers(args) => timers::timers(&args),
+        #[cfg(target_os = "linux")]
+        BenchCommand::Switch(args) => switch::switch(&args),
+        #[cfg(target_os = "linux")]
+        BenchCommand::Rtos(args) => rtos::rtos(&args),
     }
 }

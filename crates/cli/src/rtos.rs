@@ -1,4 +1,4 @@
-//! `laggard rtos`: tests whether this system meets the requirements on a real-time
+//! `laggard bench rtos`: tests whether this system meets the requirements on a real-time
 //! operating system.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,11 @@ fn announcement(cpu: Cpu, criteria: usize, duration: Nanos, loads: usize) -> Str
 
 fn print(args: &RtosArgs, report: &RtosReport) -> anyhow::Result<()> {
     if let Some(path) = &args.output {
-        let page = doc::html(&document(report, Detail::Full), "laggard rtos", &|_| None);
+        let page = doc::html(
+            &document(report, Detail::Full),
+            "laggard bench rtos",
+            &|_| None,
+        );
         laggard_files::write(path, "page", page.as_bytes())?;
         let name = path.display().to_string();
         return pipe::print(&format!(

@@ -1,4 +1,4 @@
-//! `laggard switch`: how long a CPU takes from one thread to another.
+//! `laggard bench switch`: how long a CPU takes from one thread to another.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -18,7 +18,11 @@ pub fn abilities() -> Vec<Ability> {
     let token = token.as_ref();
     let held = |name| token.and_then(|token| token.holds(name));
     vec![
-        ability("timers", "accuracy of timers (`laggard timers`)", None),
+        ability(
+            "timers",
+            "accuracy of timers (`laggard bench timers`)",
+            None,
+        ),
         ability(
             "recordings",
             "latency of threads that wait for a timer (`laggard record`)",

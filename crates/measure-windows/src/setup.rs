@@ -129,7 +129,7 @@ fn of_tick(tick: TickLengths, build: u32) -> Option<Caveat> {
             Unit::Auto.write_nanos(tick.shortest)
         ),
         format!(
-            "use high-resolution timers (`laggard timers` compares them); on this build timeBeginPeriod shortens the tick {whose}"
+            "use high-resolution timers (`laggard bench timers` compares them); on this build timeBeginPeriod shortens the tick {whose}"
         ),
     ))
 }

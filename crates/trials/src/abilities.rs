@@ -9,13 +9,13 @@ pub fn abilities() -> Vec<Ability> {
     vec![
         optional_ability(
             "BPF object handover",
-            "`laggard switch` without what interrupts the hand-overs",
+            "`laggard bench switch` without what interrupts the hand-overs",
             crate::switch::try_watch().map_err(|refused| not_loaded(refused.reason)),
             Help::TypesOfKernel,
         ),
         optional_ability(
             "BPF object interruption",
-            "`laggard rtos`: interrupt latencies of a thread",
+            "`laggard bench rtos`: interrupt latencies of a thread",
             crate::rtos::try_watch().map_err(|refused| not_loaded(refused.reason)),
             Help::CallTracepoints,
         ),

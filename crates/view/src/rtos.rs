@@ -1,4 +1,4 @@
-//! `laggard rtos`: criteria of a real-time operating system, one per row.
+//! `laggard bench rtos`: criteria of a real-time operating system, one per row.
 
 use laggard_answer::rtos::{
     InterruptFigures, InterruptTimes, LoadFigures, RtosReport, RtosVerdict,

@@ -1,4 +1,4 @@
-//! `laggard rtos`: whether a system meets the requirements on a real-time operating system
+//! `laggard bench rtos`: whether a system meets the requirements on a real-time operating system
 //! (Timmerman 1998).
 //!
 //! The answer has values only. `laggard-view` builds the sentences.

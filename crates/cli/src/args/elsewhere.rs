@@ -16,7 +16,7 @@ latencies without their causes, and analyses recordings of every system:
   laggard show busy.laggard          summarise a recording
   laggard why busy.laggard           show what caused the late wakeups
   laggard report busy.laggard        write an HTML report
-  laggard timers                     compare the timers of this machine
+  laggard bench timers               compare the timers of this machine
   laggard doctor                     check which settings hurt latency
 
 All commands: laggard --help

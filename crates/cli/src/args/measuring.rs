@@ -11,8 +11,8 @@ use laggard_serve::ServeArgs;
 use laggard_workload::disturb::FaultKind;
 
 use super::{
-    Args, AttachArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, SwitchArgs, TimersArgs,
-    TopArgs, some_time,
+    Args, AttachArgs, BenchArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, SwitchArgs,
+    TimersArgs, TopArgs, some_time,
 };
 use crate::completion;
 
@@ -80,11 +80,16 @@ pub(crate) enum MachineCommand {
     Doctor(DoctorArgs),
     /// Measure the threads of a running program
     Attach(AttachArgs),
-    /// Measure context switches
-    Switch(SwitchArgs),
+    /// Test timers, context switches or real-time properties
+    Bench(BenchArgs),
     /// Compare the timers of this machine
+    #[command(hide = true)]
     Timers(TimersArgs),
+    /// Measure context switches
+    #[command(hide = true)]
+    Switch(SwitchArgs),
     /// Test the criteria of a real-time operating system
+    #[command(hide = true)]
     Rtos(RtosArgs),
     /// List, show or run background loads
     Load(LoadArgs),

@@ -2,6 +2,7 @@
 
 mod answers;
 mod attach;
+mod bench;
 mod compare;
 #[cfg(test)]
 mod documented;
@@ -42,6 +43,7 @@ use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 
 pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
 pub(crate) use attach::AttachArgs;
+pub(crate) use bench::{BenchArgs, BenchCommand};
 pub(crate) use compare::{CompareArgs, FactorArg};
 #[cfg(windows)]
 pub(crate) use driver::{DriverArgs, DriverCommand};
@@ -95,10 +97,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Decide", &["qos", "forecast", "check", "sched"]),
-    (
-        "This machine",
-        &["doctor", "timers", "switch", "rtos", "load", "driver"],
-    ),
+    ("This machine", &["doctor", "bench", "load", "driver"]),
     ("Verify laggard itself", &["provoke", "rehearse"]),
 ];
 
@@ -160,8 +159,12 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Machine(MachineCommand),
+    /// Test the timers of this machine
+    #[cfg(windows)]
+    Bench(BenchArgs),
     /// Compare the timers of this machine
     #[cfg(windows)]
+    #[command(hide = true)]
     Timers(TimersArgs),
     /// Check what can be measured and which settings hurt latency
     #[cfg(windows)]
@@ -227,11 +230,11 @@ pub(crate) enum SchemaOf {
     Doctor,
     /// `attach --json`
     Attach,
-    /// `switch --json`
+    /// `bench switch --json`
     Switch,
-    /// `timers --json`
+    /// `bench timers --json`
     Timers,
-    /// `rtos --json`
+    /// `bench rtos --json`
     Rtos,
     /// `import --json`
     Import,

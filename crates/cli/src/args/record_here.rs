@@ -7,7 +7,7 @@ use laggard_model::{CpuList, Nanos, Service, TimerApi};
 
 use super::{EpisodesArg, KeepArg, some_time};
 
-/// What a thread can wait by until an instant, among `laggard timers`.
+/// What a thread can wait by until an instant, among `laggard bench timers`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum WaitArg {
     /// A waitable timer of high resolution

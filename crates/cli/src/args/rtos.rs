@@ -1,4 +1,4 @@
-//! Arguments of `laggard rtos`.
+//! Arguments of `laggard bench rtos`.
 
 use std::path::PathBuf;
 
@@ -25,13 +25,13 @@ Criteria (Timmerman 1998), which are necessary and not sufficient:
 Real-time threads use up to half of the CPU.
 
 Examples:
-  sudo laggard rtos                       all criteria, on the last CPU
-  sudo laggard rtos --only inversion,order
-  sudo laggard rtos --only bounded --loads idle,draw,fileio
-  sudo laggard rtos --within 100us --duration 1min --cpu 3
-  sudo laggard rtos --only interrupts --source hpet --cpu 0
-  sudo laggard rtos -o rtos.html          a page with all figures
-  sudo laggard rtos --json | jq '.rows[] | {criterion, verdict}'
+  sudo laggard bench rtos                       all criteria, on the last CPU
+  sudo laggard bench rtos --only inversion,order
+  sudo laggard bench rtos --only bounded --loads idle,draw,fileio
+  sudo laggard bench rtos --within 100us --duration 1min --cpu 3
+  sudo laggard bench rtos --only interrupts --source hpet --cpu 0
+  sudo laggard bench rtos -o rtos.html          a page with all figures
+  sudo laggard bench rtos --json | jq '.rows[] | {criterion, verdict}'
 
 Exit code: 1 if a tested criterion fails or is unknown.")]
 pub(crate) struct RtosArgs {

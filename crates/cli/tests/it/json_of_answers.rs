@@ -511,11 +511,11 @@ fn the_json_of_what_is_measured_here_is_as_its_schema_says() {
     } else {
         println!("skipped: no measuring by BPF here, which explains what is late");
     }
-    answers.ask(&dir, "timers", "timers --json --duration 1s");
+    answers.ask(&dir, "timers", "bench timers --json --duration 1s");
     answers.ask(
         &dir,
         "switch",
-        "switch --json --policy=other --threads=2 --duration=1s",
+        "bench switch --json --policy=other --threads=2 --duration=1s",
     );
 
     answers.validate();

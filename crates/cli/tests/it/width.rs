@@ -81,7 +81,7 @@ fn what_is_printed_keeps_to_the_terminal() {
         "check LONG --require require.toml --all",
         "doctor",
         "doctor LONG",
-        "timers --api poll,clock_nanosleep-abs --duration 500ms --table1 --table2",
+        "bench timers --api poll,clock_nanosleep-abs --duration 500ms --table1 --table2",
     ] {
         let words = words
             .replace("LONG", LONG)

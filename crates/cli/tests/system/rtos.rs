@@ -1,4 +1,4 @@
-//! `laggard rtos` on this machine. Tests that need root are skipped without it, with the
+//! `laggard bench rtos` on this machine. Tests that need root are skipped without it, with the
 //! reason. They assert no upper bound of a latency, only the order of threads and lower bounds
 //! of injected delays.
 

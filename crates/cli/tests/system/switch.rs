@@ -1,4 +1,4 @@
-//! `laggard switch` on this machine. What needs root is skipped without it, with
+//! `laggard bench switch` on this machine. What needs root is skipped without it, with
 //! a word why. No upper limit of a latency is asserted.
 
 use std::fs;

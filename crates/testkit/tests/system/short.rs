@@ -54,8 +54,8 @@ fn a_largest_time_under_load_fails_on_a_stock_kernel_and_passes_on_a_realtime_on
     assert_eq!(realtime["verdict"], "pass", "{realtime}");
 }
 
-/// Returns the result of `laggard rtos` for the maximum latency. Also checks `laggard attach`
-/// against cyclictest, and `laggard timers`.
+/// Returns the result of `laggard bench rtos` for the maximum latency. Also checks `laggard attach`
+/// against cyclictest, and `laggard bench timers`.
 fn criterion(kernel: &str) -> Option<serde_json::Value> {
     let laggard = laggard()?;
     let kernel = fetch(kernel)?;
@@ -63,7 +63,7 @@ fn criterion(kernel: &str) -> Option<serde_json::Value> {
         "cat >/reads.toml <<'END'\n{READS}\nEND\n\
          {TIMERS} || exit 2\n\
          {ATTACHED} || exit 3\n\
-         laggard rtos --only bounded --loads idle,/reads.toml --duration 4s --json >/result/rtos\n\
+         laggard bench rtos --only bounded --loads idle,/reads.toml --duration 4s --json >/result/rtos\n\
          [ $? -le 1 ]"
     );
     let host = TestHost::new(kernel)
@@ -137,7 +137,7 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
 /// so this time is in the ISR latency. It is not in the dispatch latency.
 #[test]
 fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
-    const LEAST: &str = "laggard rtos --only interrupts --source hpet --within 500us";
+    const LEAST: &str = "laggard bench rtos --only interrupts --source hpet --within 500us";
     /// The period is not a multiple of the tick.
     const SHORT: &str = "laggard provoke irqs-off --length 50us --every 13ms";
     let Some(laggard) = laggard() else { return };

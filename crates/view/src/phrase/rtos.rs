@@ -1,4 +1,4 @@
-//! Sentences of `laggard rtos`.
+//! Sentences of `laggard bench rtos`.
 
 #![cfg_attr(
     not(test),
@@ -122,7 +122,7 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
         )),
         (_, RtosReason::TooFewSamples | RtosReason::GrowthUncertain | RtosReason::PairsMissing) => {
             Some(format!(
-                "repeat with more time: `laggard rtos --only {criterion} --duration 1min`"
+                "repeat with more time: `laggard bench rtos --only {criterion} --duration 1min`"
             ))
         }
         (
@@ -131,7 +131,7 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
             | RtosReason::PossiblyCompetitors
             | RtosReason::WaitAsLongAsInversion,
         ) => Some(format!(
-            "repeat on a quiet machine: `laggard rtos --only {criterion}`"
+            "repeat on a quiet machine: `laggard bench rtos --only {criterion}`"
         )),
         (_, RtosReason::WokenOutOfOrder) => {
             Some("do not rely on a queue that wakes out of order".into())

@@ -94,8 +94,8 @@ pub(crate) fn recording(report: &RecordingReport) -> String {
 pub(crate) fn measured_with(report: &RecordingReport) -> String {
     match report.plan.rows {
         RowsOf::Expiries => {}
-        RowsOf::HandOvers { .. } => return "`laggard switch`".into(),
-        RowsOf::Waits { .. } => return "`laggard timers`".into(),
+        RowsOf::HandOvers { .. } => return "`laggard bench switch`".into(),
+        RowsOf::Waits { .. } => return "`laggard bench timers`".into(),
         RowsOf::Activations => return "`laggard attach`".into(),
         RowsOf::Traced => return "`laggard import`".into(),
     }

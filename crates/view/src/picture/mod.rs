@@ -134,14 +134,14 @@ pub enum Picture<'a> {
     },
     /// Hand-overs of a CPU, one after the other.
     Series {
-        /// What `laggard switch` says.
+        /// What `laggard bench switch` says.
         report: &'a SwitchReport,
         /// Some of them.
         series: &'a SwitchSeries,
     },
     /// How long hand-overs of a CPU take, over the number of threads.
     Growth {
-        /// What `laggard switch` says.
+        /// What `laggard bench switch` says.
         report: &'a SwitchReport,
     },
     /// Mean time between xruns over total buffering.

@@ -183,9 +183,11 @@ fn an_early_end_and_warnings_are_shown() {
 
 #[test]
 fn the_page_has_all_figures_and_no_markup_from_the_machine() {
-    let page = doc::html(&document(&report(), Detail::Full), "laggard rtos", &|_| {
-        None
-    });
+    let page = doc::html(
+        &document(&report(), Detail::Full),
+        "laggard bench rtos",
+        &|_| None,
+    );
 
     for part in [
         "<strong class=\"worse\">FAIL</strong> 3 of 5 criteria",

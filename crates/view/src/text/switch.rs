@@ -1,4 +1,4 @@
-//! `laggard switch` for the terminal.
+//! `laggard bench switch` for the terminal.
 
 use laggard_answer::switch::{SwitchReport, SwitchRow, SwitchTimes};
 use laggard_model::text::Unit;

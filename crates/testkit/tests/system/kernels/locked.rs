@@ -19,7 +19,7 @@ const TRIED: &str = "\
     for generations in 7 0; do \
         echo $generations >/sys/kernel/mm/lru_gen/enabled; \
         cat /sys/kernel/mm/lru_gen/enabled; \
-        laggard rtos --only locked --duration 20s --json >/result/$generations; \
+        laggard bench rtos --only locked --duration 20s --json >/result/$generations; \
     done; \
     ls /sys/fs/cgroup | grep laggard; true";
 const MAKES_MINIX: &str = "/usr/sbin/mkfs.minix";

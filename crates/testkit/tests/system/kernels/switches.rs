@@ -10,7 +10,7 @@ use super::kernels;
 use crate::hosts::{DEADLINE, laggard, run, skip};
 
 /// Two processes on the only CPU, as in both other programs.
-const OURS: &str = "laggard switch --via pipe --processes --policy fifo:80 --threads 2 \
+const OURS: &str = "laggard bench switch --via pipe --processes --policy fifo:80 --threads 2 \
     --duration 4s --json >/result/ours";
 
 /// Among `SCHED_OTHER` processes, a woken process may preempt at once or wait until the other

@@ -438,7 +438,7 @@ fn without_remedies_the_next_step_follows_from_the_first_open_criterion() {
     );
     assert_eq!(
         step(RtosCriterion::Bounded, RtosReason::GrowthUncertain),
-        ["Next: repeat with more time: `laggard rtos --only bounded --duration 1min`"]
+        ["Next: repeat with more time: `laggard bench rtos --only bounded --duration 1min`"]
     );
     assert!(step(RtosCriterion::Order, RtosReason::WokenByPriority).is_empty());
 }
