@@ -164,9 +164,9 @@ pub(crate) fn say_rows(folder: Option<&std::path::Path>, count: usize) {
     let shown = shown.unwrap_or_default();
     let folder = laggard_model::printable(&shown);
     crate::pipe::say(&match count {
-        0 => format!("nothing was measured to be kept in {folder}"),
-        1 => format!("Kept a recording in {folder}; laggard show {folder}/*"),
-        _ => format!("Kept {count} recordings in {folder}; laggard show {folder}/*"),
+        0 => format!("no samples, so no recording in {folder}"),
+        1 => format!("Kept a recording in {folder}; next: laggard show {folder}/*"),
+        _ => format!("Kept {count} recordings in {folder}; next: laggard show {folder}/*"),
     });
 }
 

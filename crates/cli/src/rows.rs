@@ -1,4 +1,4 @@
-//! Recordings of what `switch` and `timers` measure: one a row, in one folder.
+//! Recordings of `bench switch` and `bench timers`: one per row, in one directory.
 
 use std::path::Path;
 
@@ -14,34 +14,34 @@ use laggard_record::{Access, Destination, Folder, Recorder};
 
 use crate::measuring;
 
-/// So many rows are handed to the disk at a time.
-const BATCH: usize = 1 << 16;
+/// Samples written at a time.
+const MAX_BATCH: usize = 1 << 16;
 
-/// What the rows of one recording are, and of whom.
+/// Contents of the recording of one row.
 #[derive(Clone, Debug)]
 pub(crate) struct RowPlan {
-    /// The recording's name, but for its ending.
+    /// Name of the recording, without its extension.
     pub(crate) name: String,
     pub(crate) rows: RowsOf,
     pub(crate) service: Service,
     pub(crate) cpu: Cpu,
-    /// What a timer was asked for; 0: nothing was.
+    /// Requested period of a timer; otherwise 0.
     pub(crate) period: Nanos,
-    /// How long the row was to take.
+    /// Planned duration.
     pub(crate) duration: Nanos,
     pub(crate) load: Option<String>,
 }
 
-/// The folder that they are in.
+/// Directory of the recordings.
 #[derive(Debug)]
 pub(crate) struct RowFolder {
     folder: Folder,
     recordings: Vec<RowRecording>,
-    /// Why nothing more is kept.
+    /// Error after which nothing more is written.
     refused: Option<anyhow::Error>,
 }
 
-/// One of them.
+/// Recording of one row.
 #[derive(Debug)]
 struct RowRecording {
     name: String,
@@ -52,11 +52,11 @@ struct RowRecording {
 }
 
 impl RowFolder {
-    /// Makes the folder, which must be new.
+    /// Creates the directory, which must not exist.
     pub(crate) fn make(dir: &Path) -> anyhow::Result<Self> {
         let folder = Folder::make(dir, Access::Private).with_context(|| {
             format!(
-                "make the folder `{}`, for a recording of each row; give another name with -o",
+                "cannot create the directory `{}` for the recordings; use another name for -o",
                 dir.display()
             )
         })?;
@@ -67,48 +67,49 @@ impl RowFolder {
         })
     }
 
-    /// Adds what was seen of a row, in order: when each was due, and how late it was.
-    /// A row's recording begins with the first of them. Where the disk refuses, nothing
-    /// more is kept, and [`RowFolder::end`] says why: the figures are good without.
+    /// Adds the samples of a row in order: the expiry and the latency of each. The
+    /// recording starts with the first of them. After an error nothing more is written,
+    /// and [`RowFolder::end`] returns the error: the figures do not depend on it.
     pub(crate) fn add(
         &mut self,
         plan: &RowPlan,
-        seen: impl IntoIterator<Item = (Nanos, Nanos)>,
+        samples: impl IntoIterator<Item = (Nanos, Nanos)>,
         lost: u64,
     ) {
         if self.refused.is_none() {
-            self.refused = self.try_add(plan, seen, lost).err();
+            self.refused = self.try_add(plan, samples, lost).err();
         }
     }
 
     fn try_add(
         &mut self,
         plan: &RowPlan,
-        seen: impl IntoIterator<Item = (Nanos, Nanos)>,
+        samples: impl IntoIterator<Item = (Nanos, Nanos)>,
         lost: u64,
     ) -> anyhow::Result<()> {
-        let mut seen = seen.into_iter().peekable();
-        let Some(&(begin, _)) = seen.peek() else {
+        let mut samples = samples.into_iter().peekable();
+        let Some(&(start, _)) = samples.peek() else {
             return Ok(());
         };
-        let known = self.recordings.iter().position(|one| one.name == plan.name);
-        let place = match known {
-            Some(place) => place,
-            None => {
-                let begun = RowRecording::begin(&self.folder, plan, begin)?;
-                self.recordings.push(begun);
-                self.recordings.len() - 1
-            }
+        let mut names = self.recordings.iter().map(|recording| &recording.name);
+        let at = names.position(|name| *name == plan.name);
+        let at = if let Some(at) = at {
+            at
+        } else {
+            let recording = RowRecording::start(&self.folder, plan, start)?;
+            self.recordings.push(recording);
+            self.recordings.len() - 1
         };
-        let recording = &mut self.recordings[place];
-        let written = recording.add(seen, lost);
-        written.with_context(|| format!("write `{}`", recording.place.path().display()))
+        let recording = &mut self.recordings[at];
+        let written = recording.add(samples, lost);
+        written.with_context(|| format!("cannot write `{}`", recording.place.path().display()))
     }
 
-    /// Ends all of them; how many there are. The folder goes where there is none.
+    /// Completes the recordings and returns their number. Removes the directory if there
+    /// are none.
     ///
     /// # Errors
-    /// When the disk refuses, or did so before.
+    /// When a recording cannot be written, or could not be before.
     pub(crate) fn end(self, is_whole: bool) -> anyhow::Result<usize> {
         let count = self.recordings.len();
         let state = match (&self.refused, is_whole) {
@@ -128,11 +129,11 @@ impl RowFolder {
             recorder.update(|manifest| manifest.clock.end_ns = Some(end));
             let path = place.path().display().to_string();
             let ended = recorder.finish(state.clone());
-            ended.with_context(|| format!("write `{path}`"))?;
+            ended.with_context(|| format!("cannot write `{path}`"))?;
             measuring::hand_over(place.folder())?;
         }
         match count {
-            // Somebody may have put something there, which is not ours.
+            // Another program may have put a file there, which must stay.
             0 => drop(self.folder.remove()),
             _ => measuring::hand_over(Some(&self.folder))?,
         }
@@ -141,28 +142,28 @@ impl RowFolder {
 }
 
 impl RowRecording {
-    fn begin(folder: &Folder, plan: &RowPlan, begin: Nanos) -> anyhow::Result<Self> {
+    fn start(folder: &Folder, plan: &RowPlan, start: Nanos) -> anyhow::Result<Self> {
         let place = Destination::within(folder, &format!("{}.laggard", plan.name));
-        let recorder = Recorder::create(place.clone(), manifest(plan, begin))
-            .with_context(|| format!("begin `{}`", place.path().display()))?;
+        let recorder = Recorder::create(place.clone(), manifest(plan, start))
+            .with_context(|| format!("cannot create `{}`", place.path().display()))?;
         Ok(Self {
             name: plan.name.clone(),
             place,
             recorder,
             seq: 0,
-            end: begin,
+            end: start,
         })
     }
 
     fn add(
         &mut self,
-        seen: impl Iterator<Item = (Nanos, Nanos)>,
+        samples: impl Iterator<Item = (Nanos, Nanos)>,
         lost: u64,
     ) -> Result<(), laggard_record::WriteError> {
         let mut batch = Batch::default();
-        for (expiry, late) in seen {
+        for (expiry, latency) in samples {
             let mut steps = [None; STAGES.len()];
-            steps[Stage::User.index()] = Some(late);
+            steps[Stage::User.index()] = Some(latency);
             batch.push(&Activation {
                 line: LineId(0),
                 seq: self.seq,
@@ -172,14 +173,14 @@ impl RowRecording {
                 steps,
             });
             self.seq += 1;
-            self.end = self.end.max(expiry + late);
-            if batch.len() == BATCH {
+            self.end = self.end.max(expiry + latency);
+            if batch.len() == MAX_BATCH {
                 self.recorder.append(&std::mem::take(&mut batch))?;
             }
         }
         self.recorder.append(&batch)?;
         if lost > 0 {
-            // Their numbers are nobody's, so that gaps tell of them.
+            // The numbers of lost samples are skipped, so that gaps show them.
             self.seq += lost;
             self.recorder.lose(&[lost]);
         }
@@ -187,15 +188,15 @@ impl RowRecording {
     }
 }
 
-fn manifest(plan: &RowPlan, begin: Nanos) -> Manifest {
-    let ago = linux::now().saturating_sub(begin);
+fn manifest(plan: &RowPlan, start: Nanos) -> Manifest {
+    let ago = linux::now().saturating_sub(start);
     let ago = i64::try_from(ago.ns()).unwrap_or(0);
     let wall = Zoned::now() - SignedDuration::from_nanos(ago);
     let wall = wall.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string();
-    let asked = ProbePlan {
+    let probe = ProbePlan {
         period_ns: plan.period,
         dither: false,
-        seed: begin.ns(),
+        seed: start.ns(),
         duration_ns: Some(plan.duration),
         rows: plan.rows,
         ..ProbePlan::default()
@@ -205,7 +206,7 @@ fn manifest(plan: &RowPlan, begin: Nanos) -> Manifest {
         service: plan.service,
         route: Route::Direct,
     };
-    let clock = Clock::monotonic(begin, wall);
+    let clock = Clock::monotonic(start, wall);
     let words = std::env::args_os();
     Manifest {
         command: words
@@ -221,6 +222,6 @@ fn manifest(plan: &RowPlan, begin: Nanos) -> Manifest {
         }),
         host: host::identify(&Files::default()),
         caveats: measuring::caveats(),
-        ..Manifest::new(Backend::User, asked, clock, vec![line])
+        ..Manifest::new(Backend::User, probe, clock, vec![line])
     }
 }

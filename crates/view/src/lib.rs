@@ -38,6 +38,7 @@ pub mod sched;
 mod sheet;
 pub mod show;
 pub mod text;
+pub mod timers;
 pub mod why;
 
 pub use bug::bug;

@@ -1,7 +1,7 @@
-//! `laggard timers`: which timer of a machine does what it says.
+//! `laggard bench timers`: which timers of a machine expire as requested.
 
 mod class;
-mod groups;
+mod group;
 mod row;
 
 use laggard_model::{Caveat, ClockSeen, Cpu, Host, Nanos, TimerRun};
@@ -9,90 +9,83 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use class::TimerClass;
-pub use groups::TimerGroup;
-pub use row::{CallbackIntervals, IntervalBin, TimerHeldOff, TimerRounding, TimerRow};
+pub use group::{TimerGroup, TimersSummary};
+pub use row::{IntervalBin, IntervalFigures, TimerOverrun, TimerRounding, TimerRow};
 
-/// The version of `timers --json`.
-pub const TIMERS_SCHEMA: u32 = 1;
+/// Version of `bench timers --json`.
+pub const TIMERS_SCHEMA: u32 = 2;
 
-/// The clocks that go on by ticks, of Linux and of Windows.
+/// Clocks that advance at the tick, of Linux and of Windows.
 const COARSE: [&str; 2] = ["CLOCK_MONOTONIC_COARSE", "GetTickCount64"];
 
-/// What was measured of timers, by whoever measured.
+/// Measurements of timers.
 #[derive(Clone, Debug)]
 pub struct TimersMeasured {
-    /// The machine.
+    /// Machine.
     pub host: Host,
-    /// The CPU on which the threads ran.
+    /// CPU of the threads.
     pub cpu: Cpu,
-    /// The system's clocks.
+    /// Clocks of the system.
     pub clocks: Vec<ClockSeen>,
     /// Each timer with each service and period.
     pub runs: Vec<TimerRun>,
-    /// How many were to be measured.
+    /// Number of planned runs.
     pub planned: usize,
-    /// Reasons to doubt it.
+    /// Warnings about the machine.
     pub caveats: Vec<Caveat>,
 }
 
-/// Which timer of a machine does what it says.
+/// Which timers of a machine expire as requested.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TimersReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The machine.
+    /// Machine.
     pub host: Host,
-    /// The CPU on which the threads ran.
+    /// CPU of the threads.
     pub cpu: Cpu,
-    /// The step that the system states for its coarse clock, which is its tick.
+    /// Step that the system states for its coarse clock: its tick.
     pub coarse_ns: Option<Nanos>,
-    /// The answer in a sentence.
-    pub verdict: String,
-    /// Timers that do alike, each group with what it does and what to use
-    /// instead; what goes wrong most first.
+    /// Timers by whether they expire as requested.
+    pub summary: TimersSummary,
+    /// Timers of the same class. The largest differences come first.
     pub groups: Vec<TimerGroup>,
-    /// What timers do that were not waited for while expiries passed, in a sentence
-    /// for each way.
-    pub held_off: Vec<String>,
     /// Each timer with each service and period.
     pub rows: Vec<TimerRow>,
-    /// The system's clocks: what they state of themselves, and what they do.
+    /// Clocks of the system, with their stated and measured steps.
     pub clocks: Vec<ClockSeen>,
-    /// Rows that were to be measured and were not, because it was ended early.
+    /// Number of planned rows that were not measured, because the test was ended early.
     pub unmeasured: usize,
-    /// Reasons to doubt it.
-    pub caveats: Vec<Caveat>,
+    /// Reasons to doubt the figures.
+    pub warnings: Vec<Caveat>,
 }
 
-/// What was measured, as an answer.
+/// Evaluates the measurements.
 pub fn timers(measured: &TimersMeasured) -> TimersReport {
     let rows: Vec<TimerRow> = measured.runs.iter().map(row::row).collect();
     let is_coarse = |clock: &&ClockSeen| COARSE.contains(&&*clock.name);
     let coarse = measured.clocks.iter().find(is_coarse);
-    let coarse = coarse.and_then(|clock| clock.stated_ns);
     TimersReport {
         schema: TIMERS_SCHEMA,
         host: measured.host.clone(),
         cpu: measured.cpu,
-        coarse_ns: coarse,
-        verdict: groups::verdict(&rows),
-        groups: groups::groups(&rows, coarse),
-        held_off: groups::held_off(&rows),
+        coarse_ns: coarse.and_then(|clock| clock.stated_ns),
+        summary: TimersSummary::new(&rows),
+        groups: group::groups(&rows),
         unmeasured: measured.planned.saturating_sub(rows.len()),
         rows,
         clocks: measured.clocks.clone(),
-        caveats: measured.caveats.clone(),
+        warnings: measured.caveats.clone(),
     }
 }
 
 impl TimersReport {
-    /// Whether no row is later than `most`, and all could be measured.
-    pub fn keeps(&self, most: Nanos) -> bool {
-        let is_kept = |row: &TimerRow| {
-            let largest = row.late_largest_ns;
-            let is_kept = |late| late <= i64::try_from(most.ns()).unwrap_or(i64::MAX);
-            row.class != TimerClass::Unavailable && largest.is_some_and(is_kept)
+    /// Returns whether all rows were measured and none has a latency above `limit`.
+    pub fn is_within(&self, limit: Nanos) -> bool {
+        let is_within = |row: &TimerRow| {
+            let limit = i64::try_from(limit.ns()).unwrap_or(i64::MAX);
+            row.class != TimerClass::Unavailable && row.max_ns.is_some_and(|max| max <= limit)
         };
-        self.unmeasured == 0 && self.rows.iter().all(is_kept)
+        self.unmeasured == 0 && self.rows.iter().all(is_within)
     }
 }

@@ -1,4 +1,4 @@
-//! One timer, asked for one period by one service.
+//! Figures of one timer.
 
 use laggard_analyze::timer::{
     HeldOffRound, RoundingWay, Waits, binned, delivery, difference, find_grid, find_rounding,
@@ -8,136 +8,133 @@ use laggard_model::{Absence, HeldOff, Nanos, Service, TimerApi, TimerRun};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::class::{TimerClass, TimerFound, machine_late, of_periodic};
+use super::class::{TimerClass, TimerFindings, add_periodic, machine_late};
 
-/// One timer, asked for one period by a thread of one service. Times are in ns;
-/// what is absent could not be measured or is not there.
+/// Figures of one timer with one period, used by threads of one service. A figure is
+/// absent if it could not be measured or does not apply.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TimerRow {
     /// The timer.
     pub api: TimerApi,
-    /// How it was called.
-    pub about: String,
-    /// What the thread was: `fifo:N` or `other`.
+    /// Service of the thread: `fifo:N` or `other`.
     pub service: Service,
-    /// The period that was asked for.
+    /// Requested period.
     pub requested_ns: Nanos,
-    /// What it does.
+    /// How the expiries differ from the requested times.
     pub class: TimerClass,
-    /// Why there is nothing.
+    /// Why there are no figures.
     pub absence: Option<Absence>,
-    /// Intervals between callbacks when asked for the period again and again.
-    pub intervals: Option<CallbackIntervals>,
-    /// The same intervals in bins of 100 us (Jones & Regehr 1999, Table 2). None
-    /// is empty.
+    /// Intervals between expiries for the period.
+    pub intervals: Option<IntervalFigures>,
+    /// The same intervals in bins of 100 us (Jones & Regehr 1999, Table 2). Empty bins are
+    /// left out.
     pub bins: Vec<IntervalBin>,
-    /// The tick of the system's that it waits for. Only what chance does not
-    /// explain is claimed.
+    /// Tick of the system on which the timer expires. Stated only if chance does not
+    /// explain it.
     pub tick_ns: Option<f64>,
-    /// The share of single waits that ended more than a tick late, 0 to 1.
+    /// Fraction of single waits that ended more than a tick late, 0 to 1.
     pub beyond_tick: Option<f64>,
-    /// The unit to which it rounds.
+    /// Unit to which the timer rounds.
     pub rounding: Option<TimerRounding>,
-    /// How much later it came for the slack that the system is allowed, by the
-    /// lower quartiles of waits with and without. Absent where none was seen.
+    /// Delay due to timer slack: difference between the lower quartiles of waits with and
+    /// without it. Absent if it is not significant.
     pub slack_ns: Option<i64>,
-    /// How much slack the system is allowed for this thread.
+    /// Timer slack of this thread.
     pub allowed_slack_ns: Nanos,
-    /// How much later than the finest sleep of the same thread it came where no
-    /// slack was allowed, by lower quartiles. Absent where it was not.
-    pub own_ns: Option<i64>,
-    /// How late that finest sleep was, in the median: the machine's own.
-    pub machine_ns: Option<i64>,
-    /// A difference from the finest sleep as large as this would have been told:
-    /// four standard errors.
-    pub told_from_ns: Option<i64>,
-    /// How much its own time goes wrong, as a share of it.
+    /// Delay without timer slack: difference between the lower quartiles of this timer and
+    /// of the most accurate sleep of the same thread. Absent if it is not significant.
+    pub delay_ns: Option<i64>,
+    /// Median latency of that sleep: the latency of the machine.
+    pub reference_ns: Option<i64>,
+    /// Smallest delay that the test can detect: four standard errors.
+    pub resolution_ns: Option<i64>,
+    /// Relative error of the timer's rate.
     pub drift: Option<f64>,
-    /// The share of callbacks that come at once, not after a stall, because the others
-    /// came later than the period after the one before; absent where none do.
+    /// Fraction of callbacks that come immediately, not after a stall, because the others
+    /// came more than a period after the one before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caught_up: Option<f64>,
-    /// What it does after it was not waited for while expiries passed. Absent where
-    /// it does not go on meanwhile, or too little was seen.
-    pub held_off: Option<TimerHeldOff>,
-    /// How late it was when asked for the period, in the median; negative:
-    /// early.
-    pub late_median_ns: Option<i64>,
-    /// How late it was at most, also in single waits.
-    pub late_largest_ns: Option<i64>,
-    /// Waits for the period.
+    /// Expiries after periods in which the thread did not wait. Absent if the timer stops
+    /// during that time, or in too few rounds.
+    pub overrun: Option<TimerOverrun>,
+    /// Median latency for the period. Negative: early.
+    pub median_ns: Option<i64>,
+    /// Max latency, single waits included.
+    pub max_ns: Option<i64>,
+    /// Number of waits for the period.
     pub periodic: usize,
-    /// Single waits, for 1 to 3 ms.
+    /// Number of single waits, for 1 to 3 ms.
     pub single: usize,
-    /// Waits left out, because a signal ended them or laggard was stopped.
+    /// Number of waits left out, because a signal ended them or laggard was stopped.
     pub left_out: u64,
 }
 
-/// Intervals between callbacks, ns (Jones & Regehr 1999, Table 1).
+/// Intervals between expiries, ns (Jones & Regehr 1999, Table 1).
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
-pub struct CallbackIntervals {
-    /// How many.
+pub struct IntervalFigures {
+    /// Number of intervals.
     pub count: usize,
-    /// The shortest.
-    pub least_ns: i64,
-    /// The longest.
-    pub largest_ns: i64,
-    /// Their mean.
+    /// Shortest interval.
+    pub min_ns: i64,
+    /// Longest interval.
+    pub max_ns: i64,
+    /// Mean.
     pub mean_ns: f64,
-    /// Their standard deviation.
+    /// Standard deviation.
     pub deviation_ns: f64,
 }
 
-/// Intervals of about the same length.
+/// Number of intervals of about the same length.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct IntervalBin {
-    /// The shortest that belongs to it; it is 100 us wide.
+    /// Lower end of the bin, which is 100 us wide.
     pub from_ns: Nanos,
-    /// How many.
+    /// Number of intervals.
     pub count: usize,
 }
 
-/// What a timer does that was not waited for, or was stalled, while several expiries
-/// passed.
+/// Expiries of a timer after several periods in which the thread did not wait, or after a
+/// stall.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
-pub struct TimerHeldOff {
-    /// How often that was tried.
+pub struct TimerOverrun {
+    /// Number of rounds.
     pub rounds: usize,
-    /// How many periods passed meanwhile, in the median.
+    /// Median number of periods that passed.
     pub passed: f64,
-    /// How many callbacks came at once after that, in the median.
+    /// Median number of expiries immediately afterwards.
     pub at_once: f64,
-    /// Whether what passed comes in a burst, once for each.
+    /// Whether the timer then expires once for each period that passed.
     pub is_burst: bool,
-    /// Whether these are stalls that came: of a timer whose callbacks nobody waits for.
-    pub is_stalled: bool,
-    /// Whether the system says how many passed.
-    pub is_told: bool,
+    /// Whether the rounds are stalls that happened. Otherwise the thread did not wait on
+    /// purpose.
+    pub is_stall: bool,
+    /// Whether the system reports the number of periods that passed.
+    pub is_counted: bool,
 }
 
-/// To what a timer rounds times.
+/// Rounding of the requested times.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TimerRounding {
-    /// The unit.
+    /// Unit.
     pub unit_ns: f64,
-    /// Whether up; otherwise down.
+    /// Whether the timer rounds up. Otherwise it rounds down.
     pub is_up: bool,
 }
 
-/// A time in mathematics.
+/// Returns the time as a number of ns.
 fn ns(time: Nanos) -> f64 {
     time.as_f64()
 }
 
-/// `to` less `from`, ns.
-fn less(to: Nanos, from: Nanos) -> f64 {
+/// Returns `to` minus `from`, ns.
+fn difference_ns(to: Nanos, from: Nanos) -> f64 {
     match Nanos::between(from, to) {
         Some(after) => ns(after),
         None => -ns(from.saturating_sub(to)),
     }
 }
 
-fn middle(values: &[f64]) -> Option<f64> {
+fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -150,34 +147,34 @@ fn middle(values: &[f64]) -> Option<f64> {
 
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "it is a time in ns, rounded to the whole ones"
+    reason = "a time in ns, rounded to whole ns"
 )]
 fn rounded(ns: f64) -> i64 {
     ns.round() as i64
 }
 
-/// What was seen of a timer as a row.
+/// Computes the figures of a timer.
 pub(super) fn row(run: &TimerRun) -> TimerRow {
-    let singles = Singles::of(run);
-    let periodic = Periodic::of(run);
-    let found = match run.absence {
-        None => found(run, &singles, &periodic),
-        Some(_) => TimerFound::default(),
+    let singles = Singles::new(run);
+    let periodic = Periodic::new(run);
+    let findings = if run.absence.is_none() {
+        find(run, &singles, &periodic)
+    } else {
+        TimerFindings::default()
     };
-    let class = match run.absence {
-        None => found.class(),
-        Some(_) => TimerClass::Unavailable,
+    let class = if run.absence.is_none() {
+        findings.class()
+    } else {
+        TimerClass::Unavailable
     };
     let tick = if class == TimerClass::FiresTwice {
-        Some(tick_from_none(ns(run.period), found.paired))
+        Some(tick_from_none(ns(run.period), findings.paired))
     } else {
-        found.grid.map(|grid| grid.tick).or(found.doubled)
+        findings.grid.map(|grid| grid.tick).or(findings.doubled)
     };
-    let untold = |one: laggard_analyze::timer::QuartileDifference| rounded(4.0 * one.error);
-    let largest = periodic.late.iter().chain(&singles.late).copied();
+    let latencies = periodic.late.iter().chain(&singles.late).copied();
     TimerRow {
         api: run.api,
-        about: run.api.about().into(),
         service: run.service,
         requested_ns: run.period,
         class,
@@ -185,35 +182,36 @@ pub(super) fn row(run: &TimerRun) -> TimerRow {
         intervals: periodic.intervals(),
         bins: periodic.bins(),
         tick_ns: tick,
-        beyond_tick: found.grid.map(|grid| grid.beyond),
-        rounding: found.rounds_to.map(|one| TimerRounding {
-            unit_ns: one.unit,
-            is_up: one.way == RoundingWay::Up,
+        beyond_tick: findings.grid.map(|grid| grid.beyond),
+        rounding: findings.rounds_to.map(|rounding| TimerRounding {
+            unit_ns: rounding.unit,
+            is_up: rounding.way == RoundingWay::Up,
         }),
-        slack_ns: found.seen_slack().map(rounded),
+        slack_ns: findings.visible_slack().map(rounded),
         allowed_slack_ns: run.allowed_slack,
-        own_ns: found.seen_own().map(rounded),
-        machine_ns: middle(&singles.reference).map(rounded),
-        told_from_ns: found.own.map(untold),
-        drift: found.drift,
-        caught_up: (found.caught_up > 0.0).then_some(found.caught_up),
-        held_off: found.delivery.map(|one| TimerHeldOff {
-            rounds: one.rounds,
-            passed: one.passed,
-            at_once: one.at_once,
-            is_burst: one.is_burst,
-            is_stalled: run.api.calls_back(),
-            is_told: !run.api.calls_back() && run.held_off.iter().all(|round| round.told.is_some()),
+        delay_ns: findings.visible_delay().map(rounded),
+        reference_ns: median(&singles.reference).map(rounded),
+        resolution_ns: findings.delay.map(|delay| rounded(4.0 * delay.error)),
+        drift: findings.drift,
+        caught_up: (findings.caught_up > 0.0).then_some(findings.caught_up),
+        overrun: findings.delivery.map(|delivery| TimerOverrun {
+            rounds: delivery.rounds,
+            passed: delivery.passed,
+            at_once: delivery.at_once,
+            is_burst: delivery.is_burst,
+            is_stall: run.api.calls_back(),
+            is_counted: !run.api.calls_back()
+                && run.held_off.iter().all(|round| round.told.is_some()),
         }),
-        late_median_ns: middle(&periodic.late).map(rounded),
-        late_largest_ns: largest.reduce(f64::max).map(rounded),
+        median_ns: median(&periodic.late).map(rounded),
+        max_ns: latencies.reduce(f64::max).map(rounded),
         periodic: periodic.late.len(),
         single: singles.late.len(),
         left_out: run.left_out,
     }
 }
 
-/// Single waits, for mathematics.
+/// Single waits as numbers.
 struct Singles {
     waits: Waits,
     late: Vec<f64>,
@@ -222,36 +220,33 @@ struct Singles {
 }
 
 impl Singles {
-    fn of(run: &TimerRun) -> Self {
+    fn new(run: &TimerRun) -> Self {
+        let single = || run.single.iter();
         let waits = Waits {
-            asked: run.single.iter().map(|one| ns(one.asked)).collect(),
-            called: run.single.iter().map(|one| ns(one.called)).collect(),
-            woke: run.single.iter().map(|one| ns(one.woke)).collect(),
+            asked: single().map(|wait| ns(wait.asked)).collect(),
+            called: single().map(|wait| ns(wait.called)).collect(),
+            woke: single().map(|wait| ns(wait.woke)).collect(),
         };
         Self {
             late: waits.late(),
             waits,
-            is_tight: run.single.iter().map(|one| one.is_tight).collect(),
-            reference: run
-                .single
-                .iter()
-                .map(|one| ns(one.reference_late))
-                .collect(),
+            is_tight: single().map(|wait| wait.is_tight).collect(),
+            reference: single().map(|wait| ns(wait.reference_late)).collect(),
         }
     }
 }
 
-/// Rounds in which it was not waited for, for mathematics.
+/// Returns the rounds in which the thread did not wait, as numbers.
 fn held_off(run: &TimerRun) -> Vec<HeldOffRound> {
-    let round = |one: &HeldOff| HeldOffRound {
-        from: ns(one.from),
-        back: ns(one.back),
-        woke: one.woke.iter().copied().map(ns).collect(),
+    let round = |round: &HeldOff| HeldOffRound {
+        from: ns(round.from),
+        back: ns(round.back),
+        woke: round.woke.iter().copied().map(ns).collect(),
     };
     run.held_off.iter().map(round).collect()
 }
 
-/// Waits for the period, for mathematics.
+/// Waits for the period as numbers.
 struct Periodic {
     due: Vec<f64>,
     late: Vec<f64>,
@@ -259,13 +254,14 @@ struct Periodic {
 }
 
 impl Periodic {
-    fn of(run: &TimerRun) -> Self {
-        let all = &run.periodic;
-        let pairs = all.windows(2).filter(|two| two[1].follows);
-        let gaps = pairs.map(|two| less(two[1].woke, two[0].woke));
+    fn new(run: &TimerRun) -> Self {
+        let waits = &run.periodic;
+        let pairs = waits.windows(2).filter(|pair| pair[1].follows);
+        let gaps = pairs.map(|pair| difference_ns(pair[1].woke, pair[0].woke));
+        let late = waits.iter().map(|wait| difference_ns(wait.woke, wait.due));
         Self {
-            due: all.iter().map(|one| ns(one.due)).collect(),
-            late: all.iter().map(|one| less(one.woke, one.due)).collect(),
+            due: waits.iter().map(|wait| ns(wait.due)).collect(),
+            late: late.collect(),
             gaps: gaps.collect(),
         }
     }
@@ -278,30 +274,32 @@ impl Periodic {
         binned(&self.gaps).into_iter().map(bin).collect()
     }
 
-    fn intervals(&self) -> Option<CallbackIntervals> {
-        let found = intervals(&self.gaps)?;
-        Some(CallbackIntervals {
+    fn intervals(&self) -> Option<IntervalFigures> {
+        let figures = intervals(&self.gaps)?;
+        Some(IntervalFigures {
             count: self.gaps.len(),
-            least_ns: rounded(found.least),
-            largest_ns: rounded(found.largest),
-            mean_ns: found.mean,
-            deviation_ns: found.deviation,
+            min_ns: rounded(figures.least),
+            max_ns: rounded(figures.largest),
+            mean_ns: figures.mean,
+            deviation_ns: figures.deviation,
         })
     }
 }
 
-/// A timer is early that comes before it is due by more than this, ns, and more
-/// than this share of the time: another clock may run by so much slower.
-const EARLY: f64 = 2e3;
-const EARLY_SHARE: f64 = 1e-3;
-const LEAST_EARLY: usize = 3;
+/// An expiry counts as early if it precedes the requested time by more than this, ns, plus
+/// a share of the time, because another clock may run slower.
+const MIN_EARLY: f64 = 2e3;
+const MIN_EARLY_SHARE: f64 = 1e-3;
+/// Fewer early expiries are strays.
+const MIN_EARLY_COUNT: usize = 3;
 
-fn found(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFound {
-    // Times that are no numbers there are none, and a row ends after minutes.
+fn find(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFindings {
+    // An error means a time that is not a number, and clocks return none.
     let grid = find_grid(&singles.waits, &singles.reference).unwrap_or(None);
-    let rounds_to = match grid {
-        Some(_) => None,
-        None => find_rounding(&singles.waits),
+    let rounds_to = if grid.is_none() {
+        find_rounding(&singles.waits)
+    } else {
+        None
     };
     let effective = |asked: f64| rounds_to.map_or(asked, |to| to.of(asked));
     let waited = singles.waits.waited();
@@ -310,42 +308,41 @@ fn found(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFound {
         .map(|(waited, asked)| waited - effective(*asked))
         .collect();
     let early = singles.waits.asked.iter().zip(&late);
-    let early = early.filter(|(asked, late)| **late < -(EARLY + EARLY_SHARE * **asked));
-    let of = |is_tight: bool| -> Vec<f64> {
+    let early = early.filter(|(asked, late)| **late < -(MIN_EARLY + MIN_EARLY_SHARE * **asked));
+    let with_slack = |is_tight: bool| -> Vec<f64> {
         let pairs = late.iter().zip(&singles.is_tight);
         pairs
             .filter(|(_, tight)| **tight == is_tight)
             .map(|(late, _)| *late)
             .collect()
     };
-    let (allowed, tight) = (of(false), of(true));
+    let (allowed, tight) = (with_slack(false), with_slack(true));
     let rounds = if run.api.calls_back() {
         stalls(&periodic.gaps, ns(run.period))
     } else {
         held_off(run)
     };
-    let mut found = TimerFound {
+    let mut findings = TimerFindings {
         grid,
         rounds_to,
         early: match early.count() {
-            // A stray one is not the timer's way.
-            0..LEAST_EARLY => 0.0,
-            some => some as f64 / late.len() as f64,
+            0..MIN_EARLY_COUNT => 0.0,
+            count => count as f64 / late.len() as f64,
         },
         machine_late: machine_late(&singles.reference, grid),
         delivery: delivery(&rounds, ns(run.period)),
-        ..TimerFound::default()
+        ..TimerFindings::default()
     };
-    // On a grid, where a wait ends says nothing of slack.
+    // On a grid, the end of a wait does not depend on slack.
     if grid.is_none() {
-        found.slack = difference(&allowed, &tight);
-        found.own = difference(&tight, &singles.reference);
+        findings.slack = difference(&allowed, &tight);
+        findings.delay = difference(&tight, &singles.reference);
     }
-    of_periodic(
-        &mut found,
+    add_periodic(
+        &mut findings,
         &periodic.gaps,
         (&periodic.due, &periodic.late),
         (ns(run.period), run.api.keeps_time()),
     );
-    found
+    findings
 }

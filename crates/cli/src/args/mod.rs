@@ -67,7 +67,7 @@ pub(crate) use record_here::RecordArgs;
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
 pub(crate) use switch::SwitchArgs;
-pub(crate) use timers::{SomeTimers, TimersArgs};
+pub(crate) use timers::{TimerChoice, TimersArgs};
 
 use crate::completion;
 use crate::exit::CODES;

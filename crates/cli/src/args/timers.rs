@@ -1,4 +1,4 @@
-//! Arguments of `laggard timers`.
+//! Arguments of `laggard bench timers`.
 
 use std::path::PathBuf;
 
@@ -11,15 +11,16 @@ use crate::completion;
 #[cfg(not(windows))]
 const AFTER: &str = "\
 Examples:
-  laggard timers                        all of them, as a normal thread
-  laggard timers --api poll,ppoll       these two
-  sudo laggard timers --policy fifo:90,other --period 1ms,250us
-  laggard timers --api timerfd --max-lateness 2ms
-                                        exit code 1 where it is later once
-  laggard timers --api timerfd,poll --table1 --table2
-                                        as Jones and Regehr had them in 1999
-  laggard timers --api timerfd,poll -o timers     a recording of each row
-  laggard timers --json | jq '.rows[] | {api, class}'
+  laggard bench timers                      all timers, in a SCHED_OTHER thread
+  laggard bench timers --api poll,ppoll     two timers
+  sudo laggard bench timers --policy fifo:90,other --period 1ms,250us
+  laggard bench timers --api timerfd --max-lateness 2ms
+                                            exit code 1 if it is later once
+  laggard bench timers --api timerfd,poll --table1 --table2
+                                            tables of Jones and Regehr (1999)
+  laggard bench timers --api timerfd,poll -o timers
+                                            a recording per row
+  laggard bench timers --json | jq '.rows[] | {api, class}'
 
 Timers:
   clock_nanosleep-abs, nanosleep-realtime, nanosleep-boottime, nanosleep-tai,
@@ -29,18 +30,18 @@ Timers:
   cond_timedwait, mutex_timedlock, sigtimedwait, so_rcvtimeo, mq_timedreceive,
   semtimedop, io_uring, io_uring-multishot
 
-Exit code 1 when a timer asked for by name cannot be had here, was not measured
-because it was ended early, or is later than --max-lateness.";
+Exit code: 1 if a timer of --api is not available, was not measured because the
+test was ended early, or has a latency above --max-lateness.";
 #[cfg(windows)]
 const AFTER: &str = "\
 Examples:
-  laggard timers                        all of them
-  laggard timers --api Sleep,HighResTimer
-  laggard timers --api HighResTimer --max-lateness 2ms
-                                        exit code 1 where it is later once
-  laggard timers --api timeSetEvent --table1 --table2
-                                        as Jones and Regehr had them in 1999
-  laggard timers --json
+  laggard bench timers                      all timers
+  laggard bench timers --api Sleep,HighResTimer
+  laggard bench timers --api HighResTimer --max-lateness 2ms
+                                            exit code 1 if it is later once
+  laggard bench timers --api timeSetEvent --table1 --table2
+                                            tables of Jones and Regehr (1999)
+  laggard bench timers --json
 
 Timers:
   Sleep, WaitForSingleObject, SleepConditionVariable, winsock-select,
@@ -48,30 +49,26 @@ Timers:
   HighResTimer-periodic, timeSetEvent, CreateTimerQueueTimer,
   SetThreadpoolTimer
 
-Exit code 1 when a timer asked for by name cannot be had here, was not measured
-because it was ended early, or is later than --max-lateness.";
+Exit code: 1 if a timer of --api is not available, was not measured because the
+test was ended early, or has a latency above --max-lateness.";
 
-/// What Jones and Regehr asked for on the systems that could be asked for it;
+/// Period of the paper.
 #[cfg(not(windows))]
 const PERIOD: &str = "1.5ms";
-/// and elsewhere: timers of Windows that go on by themselves keep whole ones alone.
+/// Periodic timers of Windows support whole milliseconds only.
 #[cfg(windows)]
 const PERIOD: &str = "1ms";
 
-/// Each timer is asked for the same period again and again, then for single
-/// times of 1 to 3 ms at random instants; by one thread, one timer at a time.
-///
-/// A row has the mean interval between callbacks; the tick of the system's that
-/// the timer waits for; the unit to which it rounds; the slack for which it comes
-/// later, and how much later it comes of its own; how late it was, in the median and
-/// at most; and what that makes it.
+/// Waits with each timer for the period, then for single times of 1 to 3 ms that start at
+/// random, and shows which timers expire as requested. One thread uses one timer at a
+/// time.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = AFTER)]
 pub(crate) struct TimersArgs {
-    /// Timers, or `all`
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = some_timers, add = completion::timers())]
-    pub(crate) api: Vec<SomeTimers>,
-    /// Periods to ask for, 50us to 1s
+    /// Timers to test, or `all`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = timer_choice, add = completion::timers())]
+    pub(crate) api: Vec<TimerChoice>,
+    /// Periods, 50us to 1s
     #[arg(
         short,
         long,
@@ -80,7 +77,7 @@ pub(crate) struct TimersArgs {
         default_value = PERIOD
     )]
     pub(crate) period: Vec<Nanos>,
-    /// What the thread is: fifo:N, other; on Windows other alone
+    /// Policies of the thread: fifo:N, other; on Windows only other
     #[arg(
         long,
         value_name = "LIST",
@@ -88,55 +85,61 @@ pub(crate) struct TimersArgs {
         default_value = "other"
     )]
     pub(crate) policy: Vec<Service>,
-    /// How long each row takes, up to 10 minutes
+    /// Duration of each row, up to 10 min
     #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = some_time)]
     pub(crate) duration: Nanos,
     #[cfg_attr(
         windows,
-        doc = "CPU of the threads [default: the last one that this process may use]"
+        doc = "CPU of the thread [default: the last CPU that this process may use]"
     )]
     #[cfg_attr(
         not(windows),
-        doc = "CPU of the threads [default: the last one that this process may use, or that `taskset` started it on]"
+        doc = "CPU of the thread [default: the last CPU that this process may use, or the CPU on which `taskset` started it]"
     )]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
-    /// Exit code 1 where a timer of --api is later than this, once
+    /// Exit with code 1 if a latency of a timer of --api is above this time
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) max_lateness: Option<Nanos>,
-    /// Times between callbacks as Table 1 of Jones and Regehr (1999) has them
+    /// Print the figures of each timer [default: only for up to 10 rows]
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
+    /// Print the intervals as in Table 1 of Jones and Regehr (1999)
     #[arg(long, conflicts_with = "json")]
     pub(crate) table1: bool,
-    /// Their histogram in bins of 100 us, as its Table 2
+    /// Print their histogram in bins of 100 us, as in Table 2 of the paper
     #[arg(long, conflicts_with = "json")]
     pub(crate) table2: bool,
-    /// Keep each row as a recording of its own in this folder, which must not exist; of
-    /// them shares and quantiles are told, and no rates
+    /// Write a recording per row to this directory, which must not exist. Fractions and
+    /// quantiles can be computed from it, but no rates
     #[cfg(not(windows))]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Write JSON; `laggard schema timers` describes it
+    /// Write Markdown with all figures
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// Write JSON, described by `laggard schema timers`
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Timers that one word of a list stands for.
+/// Timers of one word of --api.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum SomeTimers {
+pub(crate) enum TimerChoice {
     All,
-    One(TimerApi),
+    Api(TimerApi),
 }
 
-fn some_timers(text: &str) -> Result<SomeTimers, String> {
+fn timer_choice(text: &str) -> Result<TimerChoice, String> {
     match text {
-        "all" => Ok(SomeTimers::All),
+        "all" => Ok(TimerChoice::All),
         name => match name.parse::<TimerApi>() {
-            Ok(api) if TimerApi::HERE.contains(&api) => Ok(SomeTimers::One(api)),
+            Ok(api) if TimerApi::HERE.contains(&api) => Ok(TimerChoice::Api(api)),
             Ok(api) => Err(format!(
                 "`{api}` is a timer of another system; choose from {}",
                 TimerApi::HERE
                     .iter()
-                    .map(|it| it.name())
+                    .map(|api| api.name())
                     .collect::<Vec<_>>()
                     .join(", ")
             )),

@@ -1,4 +1,4 @@
-//! What `laggard timers` takes of Linux.
+//! The parts of `laggard bench timers` for Linux.
 
 use std::path::PathBuf;
 
@@ -17,19 +17,21 @@ pub(super) fn host() -> Host {
     machine::identify(&Files::default())
 }
 
-/// Refuses what no thread that calls a timer can be.
+/// Refuses services that a thread that calls a timer cannot have.
 pub(super) fn check_policies(policies: &[Service]) -> anyhow::Result<()> {
-    if let Some(other) = policies.iter().find(|one| !one.is_thread()) {
-        bail!("`{other}` is no thread that can call a timer; use other, or fifo:1 to fifo:99");
+    if let Some(other) = policies.iter().find(|policy| !policy.is_thread()) {
+        bail!(
+            "--policy {other} is not a thread that can call a timer; use other, or fifo:1 to fifo:99"
+        );
     }
     if policies.contains(&Service::Deadline) {
         bail!(
-            "the kernel keeps no deadline thread on one CPU, and timers are tried on one; use other, or fifo:1 to fifo:99"
+            "the kernel does not keep a thread of --policy deadline on one CPU; use other, or fifo:1 to fifo:99"
         );
     }
-    if let Some(lent) = policies.iter().find(|one| one.lent().is_some()) {
+    if let Some(lent) = policies.iter().find(|policy| policy.lent().is_some()) {
         bail!(
-            "`{lent}` has its priority from who asks it, and a timer asks nobody; use other, or fifo:1 to fifo:99"
+            "--policy {lent} is a priority that another thread lends, which needs no timer; use other, or fifo:1 to fifo:99"
         );
     }
     Ok(())
@@ -39,10 +41,10 @@ pub(super) fn bench() -> TimerBench {
     TimerBench::new()
 }
 
-/// The recordings of rows, where they are kept.
+/// Recordings of rows, if the user wants any.
 pub(super) struct KeptRows(Option<(RowFolder, PathBuf)>);
 
-/// Makes the folder, where one is asked for.
+/// Creates the directory of the recordings.
 pub(super) fn rows(args: &TimersArgs) -> anyhow::Result<KeptRows> {
     let folder = args.output.as_deref().map(RowFolder::make).transpose()?;
     Ok(KeptRows(folder.zip(args.output.clone())))
@@ -55,7 +57,7 @@ impl KeptRows {
         }
     }
 
-    /// Ends them, and says where they are.
+    /// Completes the recordings, and prints where they are.
     pub(super) fn end(self, is_whole: bool) -> anyhow::Result<()> {
         if let Some((folder, path)) = self.0 {
             let count = folder.end(is_whole)?;
@@ -65,8 +67,8 @@ impl KeptRows {
     }
 }
 
-/// Keeps the waits for the period: when each was due, and how late it was. Who comes
-/// early is due when it comes, 0 late, and counted.
+/// Keeps the waits for the period: the expiry and the latency of each. An early wakeup
+/// counts as an expiry with latency 0, and the recording has the number of early wakeups.
 fn keep(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) {
     let early = run.periodic.iter().filter(|wait| wait.woke < wait.due);
     let row = RowPlan {
@@ -85,6 +87,6 @@ fn keep(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) {
         let due = wait.due.min(wait.woke);
         (due, wait.woke.saturating_sub(due))
     };
-    // What was left out is none of the machine's: laggard was stopped, or a signal came.
+    // The waits left out are no losses of the machine: laggard was stopped, or a signal came.
     folder.add(&row, run.periodic.iter().map(late), 0);
 }

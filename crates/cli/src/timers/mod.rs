@@ -1,4 +1,4 @@
-//! `laggard timers`: which timer of this machine does what it says.
+//! `laggard bench timers`: which timers of this machine expire as requested.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -9,44 +9,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
-use laggard_answer::timers::{self, TimerClass, TimersMeasured};
+use laggard_answer::timers::{self, TimerClass, TimersMeasured, TimersReport};
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, Service, TimerApi, TimerRun};
 use laggard_trials::timers::TimerPlan;
-use laggard_view::text::{self, TimerTables};
+use laggard_view::doc::{self, Detail};
+use laggard_view::timers::{TimerTables, document};
 
 #[cfg(target_os = "linux")]
 use self::linux as here;
 #[cfg(windows)]
 use self::windows as here;
-use crate::args::{SomeTimers, TimersArgs};
+use crate::args::{TimerChoice, TimersArgs};
 use crate::exit::Exit;
 use crate::{pipe, terminal};
 
-/// Shorter waits are mostly the call itself, and a real-time thread that asks for
-/// them leaves nobody else the CPU.
-const LEAST_PERIOD: Nanos = Nanos::from_us(50);
-const MOST_PERIOD: Nanos = Nanos::from_secs(1);
-const MOST_DURATION: Nanos = Nanos::from_secs(600);
-/// A row has at least so many waits for the period.
-const LEAST_WAITS: u64 = 10;
-/// Single waits take so long at most to say something.
-const LEAST_DURATION: Nanos = Nanos::from_ms(500);
+/// In shorter waits the call itself dominates, and a real-time thread leaves no time on the
+/// CPU for others.
+const MIN_PERIOD: Nanos = Nanos::from_us(50);
+const MAX_PERIOD: Nanos = Nanos::from_secs(1);
+const MAX_DURATION: Nanos = Nanos::from_secs(600);
+/// Waits for the period per row.
+const MIN_WAITS: u64 = 10;
+/// Time in which enough single waits end for a result.
+const MIN_DURATION: Nanos = Nanos::from_ms(500);
 
 pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
-    // Before anything is measured, which takes minutes.
+    // Checked first, because measuring takes minutes.
     pipe::stdout()?;
     let plans = plans(args)?;
-    let is_named = !args.api.contains(&SomeTimers::All);
+    let is_named = !args.api.contains(&TimerChoice::All);
     if args.max_lateness.is_some() && !is_named {
-        bail!("--max-lateness is for timers named with --api; name those that matter");
+        bail!("--max-lateness has no effect without --api: name the timers that matter");
     }
     let mut kept = here::rows(args)?;
     let stop = here::interruption()?;
     let cpu = plans[0].cpu;
     let whole = args.duration * plans.len() as u64;
     pipe::say(&format!(
-        "{} of {} each on CPU {cpu}: {} in all; Ctrl-C ends it",
+        "testing {} of {} each on CPU {cpu}, {} in total; Ctrl-C ends the test",
         match plans.len() {
             1 => "1 row".into(),
             rows => format!("{rows} rows"),
@@ -63,30 +64,45 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
         runs,
         caveats: here::caveats(),
     });
-    pipe::print(&if args.json {
-        pipe::json(&report)?
-    } else {
-        let tables = TimerTables {
-            first: args.table1,
-            second: args.table2,
-        };
-        text::timers(&report, tables, terminal::look(Unit::Auto))
-    })?;
+    print(args, &report)?;
     kept.end(!stop.load(Ordering::Relaxed))?;
-    let is_there = |class| class != TimerClass::Unavailable;
-    let is_whole = report.unmeasured == 0;
-    let is_had = is_whole && report.rows.iter().all(|row| is_there(row.class));
-    let keeps = args.max_lateness.is_none_or(|most| report.keeps(most));
-    let is_told = !report.rows.is_empty();
-    Ok(if (is_had || !is_named) && keeps && is_told {
-        Exit::Ok
-    } else {
-        Exit::Unmet
-    })
+    let is_available = |class| class != TimerClass::Unavailable;
+    let is_complete =
+        report.unmeasured == 0 && report.rows.iter().all(|row| is_available(row.class));
+    let is_within = args
+        .max_lateness
+        .is_none_or(|limit| report.is_within(limit));
+    Ok(
+        if (is_complete || !is_named) && is_within && !report.rows.is_empty() {
+            Exit::Ok
+        } else {
+            Exit::Unmet
+        },
+    )
 }
 
-/// One after the other, until all were tried or `stop` is set; `keep` has each before
-/// the next one.
+fn print(args: &TimersArgs, report: &TimersReport) -> anyhow::Result<()> {
+    if args.json {
+        return pipe::print(&pipe::json(report)?);
+    }
+    let tables = TimerTables {
+        statistics: args.table1,
+        histogram: args.table2,
+    };
+    if args.markdown {
+        return pipe::print_document(&doc::markdown(&document(report, tables, Detail::Full)));
+    }
+    let detail = if args.all {
+        Detail::Full
+    } else {
+        Detail::Short
+    };
+    let look = terminal::look(Unit::Auto);
+    pipe::print_screen(&doc::terminal(&document(report, tables, detail), look))
+}
+
+/// Measures one row after the other, until all are done or `stop` is set. `keep` receives
+/// each before the next one starts.
 fn measured(
     plans: &[TimerPlan],
     stop: &AtomicBool,
@@ -102,9 +118,9 @@ fn measured(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        bar.set_message(format!("{} as {}, {}", plan.api, plan.service, plan.period));
+        bar.set_message(format!("{}, {}, {}", plan.api, plan.service, plan.period));
         let run = bench.measure(plan, stop);
-        // What was ended early is no row: its figures are of another length.
+        // A row that was ended early has figures of another duration.
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -116,21 +132,21 @@ fn measured(
     runs
 }
 
-/// What is to be measured, in the order of rows.
+/// Returns the planned runs, in the order of rows.
 fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
     let (cpu, duration) = (here::one_cpu(args.cpu)?, args.duration);
-    if duration > MOST_DURATION {
-        bail!("--duration {duration} is too long for a row; use at most {MOST_DURATION}");
+    if duration > MAX_DURATION {
+        bail!("--duration {duration} is too long for a row; use at most {MAX_DURATION}");
     }
-    if duration < LEAST_DURATION {
-        bail!("--duration {duration} is too short to tell anything; use at least {LEAST_DURATION}");
+    if duration < MIN_DURATION {
+        bail!("--duration {duration} is too short for a result; use at least {MIN_DURATION}");
     }
     let named = named(&args.api);
     for &period in &args.period {
         check_period(period, duration)?;
         if let Some(api) = named.iter().find(|api| period < api.unit()) {
             bail!(
-                "`{api}` takes whole units of {}, and --period {period} is less than one; use a longer period or another timer",
+                "--period {period} is too short for `{api}`, which takes whole units of {}; use a longer period or another timer",
                 api.unit()
             );
         }
@@ -146,7 +162,7 @@ fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
         .flat_map(|service: Service| {
             each_once(&args.period)
                 .into_iter()
-                .map(move |it| (service, it))
+                .map(move |period| (service, period))
         });
     Ok(blocks
         .flat_map(|(service, period)| {
@@ -161,38 +177,38 @@ fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
         .collect())
 }
 
-/// The timers asked for by name, each once; none where all are asked for.
-fn named(asked: &[SomeTimers]) -> Vec<TimerApi> {
-    let named = asked.iter().map(|one| match one {
-        SomeTimers::All => None,
-        SomeTimers::One(api) => Some(*api),
+/// Returns the timers that the user named, each once; none if the user chose all.
+fn named(choices: &[TimerChoice]) -> Vec<TimerApi> {
+    let named = choices.iter().map(|choice| match choice {
+        TimerChoice::All => None,
+        TimerChoice::Api(api) => Some(*api),
     });
     each_once(&named.collect::<Option<Vec<_>>>().unwrap_or_default())
 }
 
-fn each_once<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(one) {
-            found.push(*one);
+fn each_once<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut unique = Vec::new();
+    for value in values {
+        if !unique.contains(value) {
+            unique.push(*value);
         }
     }
-    found
+    unique
 }
 
 fn check_period(period: Nanos, duration: Nanos) -> anyhow::Result<()> {
-    if period < LEAST_PERIOD {
+    if period < MIN_PERIOD {
         bail!(
-            "--period {period} is less than a timer can do: what would be measured is the call itself; use at least {LEAST_PERIOD}"
+            "--period {period} is too short: the call itself would dominate; use at least {MIN_PERIOD}"
         );
     }
-    if period > MOST_PERIOD {
-        bail!("--period {period} is too long; use at most {MOST_PERIOD}");
+    if period > MAX_PERIOD {
+        bail!("--period {period} is too long; use at most {MAX_PERIOD}");
     }
-    let least = period * (2 * LEAST_WAITS);
-    if duration < least {
+    let min = period * (2 * MIN_WAITS);
+    if duration < min {
         bail!(
-            "a row of {duration} has fewer than {LEAST_WAITS} waits for --period {period}; use --duration {least} or more"
+            "--duration {duration} has fewer than {MIN_WAITS} waits for --period {period}; use --duration {min} or more"
         );
     }
     Ok(())

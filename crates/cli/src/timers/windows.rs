@@ -1,4 +1,4 @@
-//! What `laggard timers` takes of Windows.
+//! The parts of `laggard bench timers` for Windows.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,7 +11,7 @@ use laggard_trials::timers::{TimerPlan, measure_timer};
 
 use crate::args::TimersArgs;
 
-/// Tries timers, one at a time. Nothing has to be readied for them.
+/// Measures timers, one at a time. They need no preparation.
 pub(super) struct BareBench;
 
 pub(super) const fn bench() -> BareBench {
@@ -24,27 +24,33 @@ impl BareBench {
     }
 }
 
-/// The CPU asked for, or the last that this process may use.
+/// Returns the CPU that the user chose, or the last one that this process may use.
 pub(super) fn one_cpu(asked: Option<u32>) -> anyhow::Result<Cpu> {
     let allowed = allowed_cpus();
     match asked.map(Cpu) {
         Some(cpu) if allowed.contains(cpu) => Ok(cpu),
-        Some(cpu) => bail!("CPU {cpu} is not for this process; choose from {allowed}"),
-        None => allowed.as_slice().last().copied().context("find a CPU"),
+        Some(cpu) => bail!("--cpu {cpu}: this process may not use it; choose from {allowed}"),
+        None => allowed
+            .as_slice()
+            .last()
+            .copied()
+            .context("cannot find a CPU"),
     }
 }
 
 /// Refuses policies of Linux.
 pub(super) fn check_policies(policies: &[Service]) -> anyhow::Result<()> {
-    match policies.iter().find(|&&one| one != Service::Other) {
+    match policies.iter().find(|&&policy| policy != Service::Other) {
         Some(policy) => {
-            bail!("`{policy}` is not on Windows; use other, a thread of normal priority")
+            bail!(
+                "--policy {policy} does not exist on Windows; use other, a thread of normal priority"
+            )
         }
         None => Ok(()),
     }
 }
 
-/// No rows are kept: what a recording says of its clock is Linux's.
+/// No recordings: their clock is that of Linux.
 pub(super) struct UnkeptRows;
 
 #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]

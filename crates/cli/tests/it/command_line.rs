@@ -19,6 +19,7 @@ fn every_command_explains_itself() {
         "import",
         "sched",
         "doctor",
+        "bench",
         "switch",
         "attach",
         "load",
@@ -36,6 +37,25 @@ fn every_command_explains_itself() {
     laggard(&["--help"])
         .success()
         .stdout(contains("Exit codes:"));
+}
+
+/// Scripts may use the names that the commands of `bench` had before.
+#[test]
+fn commands_of_bench_work_under_their_hidden_names() {
+    for name in ["timers", "switch", "rtos"] {
+        let help = |words: &[&str]| {
+            let output = laggard(words).success();
+            String::from_utf8(output.get_output().stdout.clone()).unwrap()
+        };
+        let options = |text: &str| text.split_once("Options:").unwrap().1.to_owned();
+
+        let grouped = help(&["bench", name, "--help"]);
+        let hidden = help(&[name, "--help"]);
+
+        assert_eq!(options(&grouped), options(&hidden), "{name}");
+        assert!(help(&["bench", "--help"]).contains(&format!("  {name} ")));
+        assert!(!help(&["--help"]).contains(&format!("  {name} ")), "{name}");
+    }
 }
 
 #[test]
@@ -145,16 +165,16 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["timers", "--api", "poll", "--period", "250us"],
-            "`poll` takes whole units of 1ms",
+            "too short for `poll`, which takes whole units of 1ms",
         ),
         (
             vec!["timers", "--policy", "irq"],
-            "`irq` is no thread that can call a timer",
+            "--policy irq is not a thread that can call a timer",
         ),
         (vec!["timers", "--cpu", "8191"], "is not online"),
         (
             vec!["timers", "--max-lateness", "1ms"],
-            "--max-lateness is for timers named with --api",
+            "--max-lateness has no effect without --api",
         ),
         (vec!["driver", "status"], "it is about a driver for Windows"),
         (vec!["load", "run", "nothing"], "is not a load"),

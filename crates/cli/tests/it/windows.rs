@@ -338,10 +338,10 @@ fn a_recording_that_ctrl_c_ends_is_whole() {
     assert_adds_up(&manifest);
 }
 
-/// What `laggard timers` tells in JSON.
+/// Exit code and JSON of `laggard bench timers`.
 fn timers(program: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) {
     let dir = TempDir::new().unwrap();
-    let words = [&["timers", "--json"][..], options].concat();
+    let words = [&["bench", "timers", "--json"][..], options].concat();
     let output = on_windows(program, dir.path(), &words);
     let report = serde_json::from_slice(&output.stdout);
     (
@@ -350,9 +350,9 @@ fn timers(program: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) 
     )
 }
 
-/// Under Wine no latency says anything.
+/// Latencies under Wine have no meaning.
 #[test]
-fn every_timer_of_windows_is_tried_and_wine_is_told() {
+fn every_timer_of_windows_is_measured_with_a_warning_about_wine() {
     let Some(program) = windows() else { return };
 
     let (code, report) = timers(&program, &["--duration=800ms", "--period=2ms"]);
@@ -372,7 +372,10 @@ fn every_timer_of_windows_is_tried_and_wine_is_told() {
     }
     let system = report["host"]["kernel"].as_str().unwrap();
     assert!(system.starts_with("Windows "), "{system}");
-    assert!(all("caveats").any(|one| one["kind"] == "wine"), "{report}");
+    assert!(
+        all("warnings").any(|warning| warning["kind"] == "wine"),
+        "{report}"
+    );
     let goes_on = |name: &str| {
         let mut clocks = all("clocks").filter(|one| one["name"] == name);
         clocks.any(|one| one["step_ns"].as_u64() > Some(0))
@@ -410,11 +413,11 @@ fn doctor_says_of_wine_that_its_events_cannot_be_read_and_what_record_does_witho
 }
 
 #[test]
-fn what_timers_of_windows_do_not_do_is_refused_with_what_they_do() {
+fn options_that_no_timer_of_windows_has_are_refused() {
     let Some(program) = windows() else { return };
     let dir = TempDir::new().unwrap();
     let refused = |option: &str| {
-        let output = on_windows(&program, dir.path(), &["timers", option]);
+        let output = on_windows(&program, dir.path(), &["bench", "timers", option]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
@@ -429,7 +432,7 @@ fn what_timers_of_windows_do_not_do_is_refused_with_what_they_do() {
         "{of_api}"
     );
     assert!(
-        of_policy.contains("`fifo:90` is not on Windows"),
+        of_policy.contains("--policy fifo:90 does not exist on Windows"),
         "{of_policy}"
     );
     assert_eq!(code, Some(1), "{report}");

@@ -1,5 +1,5 @@
-//! `laggard timers` on this machine. What it says is held to what is known of the
-//! system; where the machine was too busy to tell, the test says so.
+//! `laggard bench timers` on this machine, compared with known properties of the system. If
+//! the machine is too busy for a result, the test is skipped.
 
 use std::process::{Command, Output};
 
@@ -12,48 +12,52 @@ fn laggard() -> Command {
 }
 
 fn output(args: &[&str]) -> Output {
-    laggard().arg("timers").args(args).output().unwrap()
+    laggard()
+        .args(["bench", "timers"])
+        .args(args)
+        .output()
+        .unwrap()
 }
 
-/// What is measured with these arguments, in JSON.
+/// Returns the JSON of a test with these arguments.
 fn measured(args: &[&str]) -> Value {
     let output = output(&[args, &["--json"]].concat());
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
-/// With all that a machine does beside a test.
+/// Number of attempts, because other activity may disturb a run.
 const TRIES: usize = 3;
 
-/// What is measured with these arguments, once every row is one of `classes`. What
-/// a machine does to one run it does not do to each of several. `None` where it was
-/// too late to tell, with a word how late.
-fn told(args: &[&str], classes: &[&str]) -> Option<Value> {
-    let mut undecided = None;
+/// Returns the JSON of the first attempt in which every row has one of `classes`. `None`,
+/// with a message, if the machine was too late for a result.
+fn measured_as(args: &[&str], classes: &[&str]) -> Option<Value> {
+    let mut unknown = None;
     let mut others = Vec::new();
     for _ in 0..TRIES {
         let report = measured(args);
         let rows = report["rows"].as_array().unwrap();
-        let is_one = |row: &&Value| classes.contains(&row["class"].as_str().unwrap());
-        let Some(row) = rows.iter().find(|row| !is_one(row)) else {
+        let is_expected = |row: &&Value| classes.contains(&row["class"].as_str().unwrap());
+        let Some(row) = rows.iter().find(|row| !is_expected(row)) else {
             return Some(report);
         };
-        match row["class"] == "undecided" {
-            true => undecided = Some(row["machine_ns"].clone()),
-            false => others.push(row.clone()),
+        if row["class"] == "unknown" {
+            unknown = Some(row["reference_ns"].clone());
+        } else {
+            others.push(row.clone());
         }
     }
     assert!(others.len() < TRIES, "{others:#?}");
-    println!("skipped: the machine itself was {undecided:?} ns late in the median");
+    println!("skipped: the machine itself had a median latency of {unknown:?} ns");
     None
 }
 
-/// Of 2 ms, where nothing else wakes the CPU; here something may.
+/// The process starts with a slack of 2 ms. Another wakeup on the CPU may shorten it.
 #[test]
-fn slack_that_the_process_was_started_with_is_found_as_slack() {
+fn timer_slack_is_found() {
     // A child has the slack of the thread that starts it.
     let started = std::thread::spawn(|| {
         nix::sys::prctl::set_timerslack(2_000_000).unwrap();
-        told(&["--api", "ppoll", "--duration", "4s"], &["slack"])
+        measured_as(&["--api", "ppoll", "--duration", "4s"], &["slack"])
     });
 
     let Some(report) = started.join().unwrap() else {
@@ -67,9 +71,9 @@ fn slack_that_the_process_was_started_with_is_found_as_slack() {
 
 #[test]
 fn poll_cuts_to_whole_milliseconds() {
-    // Cut times come early, whatever the machine does to them besides.
+    // Rounded down, they expire early even on a busy machine.
     let args = ["--api", "poll,epoll_wait", "--duration", "4s"];
-    let Some(report) = told(&args, &["cut", "early"]) else {
+    let Some(report) = measured_as(&args, &["cut", "early"]) else {
         return;
     };
 
@@ -88,8 +92,8 @@ fn the_tick_of_a_receive_timeout_is_that_of_the_coarse_clock() {
     let row = &report["rows"][0];
     let Some(tick) = row["tick_ns"].as_f64() else {
         println!(
-            "skipped: no tick was claimed; the machine itself was {} ns late in the median",
-            row["machine_ns"]
+            "skipped: no tick; the machine itself had a median latency of {} ns",
+            row["reference_ns"]
         );
         return;
     };
@@ -97,8 +101,7 @@ fn the_tick_of_a_receive_timeout_is_that_of_the_coarse_clock() {
     assert!((tick / stated - 1.0).abs() < 0.01, "{tick} ns, {stated} ns");
 }
 
-/// They count what the process computes, tick by tick: where the scheduler's clock is
-/// a finer one, the tick may be none.
+/// These timers count CPU time per tick. With a finer scheduler clock there may be no tick.
 #[test]
 fn the_tick_of_timers_of_cpu_time_is_that_of_the_coarse_clock() {
     let args = [
@@ -114,7 +117,7 @@ fn the_tick_of_timers_of_cpu_time_is_that_of_the_coarse_clock() {
         assert_ne!(row["class"], "unavailable", "{row:#}");
         let Some(tick) = row["tick_ns"].as_f64() else {
             println!(
-                "skipped: no tick was claimed of {}: {} single waits, {} left out",
+                "skipped: no tick of {}: {} single waits, {} left out",
                 row["api"], row["single"], row["left_out"]
             );
             continue;
@@ -143,9 +146,8 @@ fn a_real_time_thread_is_not_let_compute_until_a_timer_comes() {
     );
 }
 
-/// Who comes once for each expiry that passed, and who once for all.
 #[test]
-fn a_timer_that_comes_in_a_burst_after_it_was_held_off_is_told_from_others() {
+fn only_io_uring_multishot_bursts_after_missed_periods() {
     let args = [
         "--api",
         "timerfd,timer_create,setitimer,io_uring-multishot",
@@ -155,24 +157,20 @@ fn a_timer_that_comes_in_a_burst_after_it_was_held_off_is_told_from_others() {
     let report = measured(&args);
 
     for row in report["rows"].as_array().unwrap() {
-        let seen = &row["held_off"];
-        if row["class"] == "unavailable" || seen.is_null() {
-            println!(
-                "skipped: {} was not held off: {}",
-                row["api"], row["absence"]
-            );
+        let overrun = &row["overrun"];
+        if row["class"] == "unavailable" || overrun.is_null() {
+            println!("skipped: {} has no overrun: {}", row["api"], row["absence"]);
             continue;
         }
-        assert!(seen["passed"].as_f64().unwrap() >= 5.0, "{row:#}");
+        assert!(overrun["passed"].as_f64().unwrap() >= 5.0, "{row:#}");
         let is_repeated = row["api"] == "io_uring-multishot";
-        assert_eq!(seen["is_burst"], is_repeated, "{row:#}");
-        let says_how_many = row["api"] == "timerfd" || row["api"] == "timer_create";
-        assert_eq!(seen["is_told"], says_how_many, "{row:#}");
+        assert_eq!(overrun["is_burst"], is_repeated, "{row:#}");
+        let is_counted = row["api"] == "timerfd" || row["api"] == "timer_create";
+        assert_eq!(overrun["is_counted"], is_counted, "{row:#}");
     }
 }
 
-/// What `provoke tick` does to its own timer, as single waits of a timer: each was
-/// asked for a period before it was due.
+/// Returns the hits of `provoke tick` as single waits of a timer for `period`.
 fn waits_of(hits: &str, period: Nanos) -> Vec<SingleWait> {
     let hits = hits
         .lines()
@@ -183,13 +181,13 @@ fn waits_of(hits: &str, period: Nanos) -> Vec<SingleWait> {
         called: ns(&hit, "start_ns").saturating_sub(period),
         woke: ns(&hit, "start_ns") + ns(&hit, "length_ns"),
         is_tight: true,
-        // The fault tells of none; a machine that is late itself is told no tick of.
+        // `provoke` does not measure the latency of the machine.
         reference_late: Nanos::ZERO,
     };
     hits.map(wait).collect()
 }
 
-/// The paper's: 1024 in a second.
+/// The tick of the paper: 1024 per second.
 #[test]
 fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
     let dir = tempfile::TempDir::new().unwrap();
@@ -234,7 +232,7 @@ fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
         }
     }
     let Some(tick) = found else {
-        println!("skipped: no tick was claimed: the machine was too late itself");
+        println!("skipped: no tick: the machine itself was too late");
         return;
     };
     assert!((tick - 976_562.5).abs() < 100.0, "{tick}");
@@ -252,9 +250,8 @@ fn no_tick_is_claimed_for_a_sleep_in_20_runs() {
 }
 
 #[test]
-fn what_is_asked_for_by_name_and_too_late_is_the_exit_code() {
-    // Nothing is woken within a nanosecond, and nothing asked for here takes an
-    // hour.
+fn a_latency_above_max_lateness_is_exit_code_1() {
+    // No wakeup takes less than a nanosecond, or an hour.
     for (most, code) in [("1ns", 1), ("1h", 0)] {
         let args = [
             "--api",
@@ -272,7 +269,7 @@ fn what_is_asked_for_by_name_and_too_late_is_the_exit_code() {
 }
 
 #[test]
-fn a_period_that_a_timer_cannot_be_asked_for_is_told_in_its_row() {
+fn a_period_below_the_unit_of_a_timer_is_an_absence_in_its_row() {
     let report = measured(&["--duration", "500ms", "--period", "250us"]);
 
     let rows = report["rows"].as_array().unwrap();
@@ -288,18 +285,18 @@ fn a_period_that_a_timer_cannot_be_asked_for_is_told_in_its_row() {
 }
 
 #[test]
-fn who_may_not_have_a_thread_is_told_in_the_row() {
+fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
     let is_root = nix::unistd::geteuid().is_root();
     if !is_root {
-        println!("skipped: it takes root to play another user");
+        println!("skipped: needs root to run as another user");
         return;
     }
     let dir = tempfile::TempDir::new().unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).unwrap();
     let program = dir.path().join("laggard");
-    // By another process: what this one has open for writing, a child that
-    // another test starts meanwhile has too, and then it cannot be run.
+    // Copied by another process. A child of another test would inherit a file that this
+    // process has open for writing, and the file could not be executed.
     let mut copy = Command::new("cp");
     let copied = copy.arg(laggard().get_program()).arg(&program).status();
     assert!(copied.unwrap().success());
@@ -308,7 +305,7 @@ fn who_may_not_have_a_thread_is_told_in_the_row() {
         let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
         let mut command = Command::new("setpriv");
         command.args(user).args(["prlimit", limit]).arg(&program);
-        command.args(["timers", "--api=ppoll", "--duration=500ms"]);
+        command.args(["bench", "timers", "--api=ppoll", "--duration=500ms"]);
         command.args(args).output().unwrap()
     };
     let said = |output: &Output| {
@@ -324,21 +321,18 @@ fn who_may_not_have_a_thread_is_told_in_the_row() {
         text.contains("cannot use real-time policy fifo:90: operation not permitted"),
         "{text}"
     );
-    assert!(text.contains("As other on CPU"), "{text}");
+    assert!(text.contains("ppoll with SCHED_OTHER:"), "{text}");
 
-    // Not one thread more.
+    // No further thread.
     let output = limited("--nproc=1", &[]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = said(&output);
-    assert!(
-        text.contains("ppoll cannot be had: cannot use a thread"),
-        "{text}"
-    );
+    assert!(text.contains("ppoll: cannot use a thread"), "{text}");
 }
 
 #[test]
-fn the_intervals_of_the_papers_tables_are_those_that_were_counted() {
+fn the_tables_of_the_paper_count_all_intervals() {
     let args = ["--api", "timerfd,ppoll", "--duration", "500ms"];
 
     let report = measured(&args);
@@ -355,16 +349,21 @@ fn the_intervals_of_the_papers_tables_are_those_that_were_counted() {
     }
 }
 
-/// A machine that takes the answer for whole would take what was not asked for good.
+/// A build must not take a test that was ended early for a success.
 #[test]
-fn timers_asked_for_by_name_and_not_measured_are_no_success() {
+fn named_timers_that_were_not_measured_are_exit_code_1() {
     let mut child = laggard()
-        .args(["timers", "--api=clock_nanosleep,ppoll", "--duration=2s"])
+        .args([
+            "bench",
+            "timers",
+            "--api=clock_nanosleep,ppoll",
+            "--duration=2s",
+        ])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // The second of them, or still the first where the machine is slow.
+    // During the second timer, or still the first on a slow machine.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let sent = Command::new("kill")
         .args(["-s", "INT", &child.id().to_string()])
@@ -375,9 +374,8 @@ fn timers_asked_for_by_name_and_not_measured_are_no_success() {
     assert_eq!(code, Some(1));
 }
 
-/// Its row would tell of a thread that somebody took from its CPU.
 #[test]
-fn a_timer_of_another_system_is_refused_with_those_that_are_here() {
+fn a_timer_of_another_system_is_refused() {
     let output = output(&["--api", "timerfd,HighResTimer"]);
 
     let said = String::from_utf8_lossy(&output.stderr);
@@ -387,7 +385,7 @@ fn a_timer_of_another_system_is_refused_with_those_that_are_here() {
 }
 
 #[test]
-fn who_cannot_be_kept_on_a_cpu_or_calls_no_timer_is_refused_with_who_can() {
+fn a_policy_that_cannot_call_a_timer_on_one_cpu_is_refused() {
     for policy in ["deadline", "other,deadline", "irq"] {
         let output = output(&["--api", "timerfd", "--duration", "1s", "--policy", policy]);
 

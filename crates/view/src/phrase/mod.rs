@@ -13,6 +13,7 @@ pub(crate) mod rehearsal;
 pub(crate) mod rtos;
 pub(crate) mod sched;
 pub(crate) mod show;
+pub(crate) mod timers;
 pub(crate) mod why;
 
 use laggard_model::{Caveat, CompetingThread, Host, Nanos};

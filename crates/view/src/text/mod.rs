@@ -10,7 +10,6 @@ mod look;
 mod screen;
 mod series;
 mod switch;
-mod timers;
 mod trace;
 
 pub(crate) use bars::BarAxis;
@@ -22,5 +21,4 @@ pub(crate) use screen::unbroken_words;
 pub use screen::{Screen, Tone};
 pub use series::series;
 pub use switch::switches;
-pub use timers::{TimerTables, timers};
 pub use trace::trace;
