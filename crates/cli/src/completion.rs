@@ -113,8 +113,8 @@ pub(crate) fn timers() -> ArgValueCompleter {
     })
 }
 
-/// Ways to hand a CPU over.
-pub(crate) fn hand_overs() -> ArgValueCompleter {
+/// Mechanisms of context switches.
+pub(crate) fn mechanisms() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let all = HandOver::ALL.iter();
         named(current, all.map(|via| (via.name(), via.about())))

@@ -56,7 +56,7 @@ impl RowFolder {
     pub(crate) fn make(dir: &Path) -> anyhow::Result<Self> {
         let folder = Folder::make(dir, Access::Private).with_context(|| {
             format!(
-                "cannot create the directory `{}` for the recordings; use another name for -o",
+                "cannot create the directory `{}` for the recordings; give another name with -o",
                 dir.display()
             )
         })?;

@@ -1,4 +1,4 @@
-//! `laggard bench switch`: how long a CPU takes from one thread to another.
+//! `laggard bench switch`: durations of context switches.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,9 @@ use laggard_model::{
     SwitchWay,
 };
 use laggard_trials::switch::{StretchOf, SwitchBench, SwitchPlan};
-use laggard_view::picture::{MOST_WAYS, Picture, Style};
-use laggard_view::text;
+use laggard_view::doc;
+use laggard_view::picture::{MAX_WAYS, Picture, Style};
+use laggard_view::switch::document;
 use laggard_workload::load::{Launch, LoadProcess, NamedLoad};
 
 use crate::args::SwitchArgs;
@@ -24,36 +25,33 @@ use crate::exit::Exit;
 use crate::rows::{RowFolder, RowPlan};
 use crate::{measuring, pipe, terminal};
 
-/// Of each number of threads, at least: enough that what differs between them is
-/// known, and one more that no program watches, so that it is known what watching
-/// costs.
-const LEAST_STRETCHES: u64 = 11;
-/// All hand-overs of a stretch are in memory, one by one, and that is locked: room for
-/// 40 MB of them.
-const LONGEST_STRETCH: Nanos = Nanos::from_secs(1);
-const LEAST_DURATION: Nanos = Nanos::from_secs(1);
-const MOST_DURATION: Nanos = Nanos::from_secs(600);
-/// As in the paper: above all that is ordinary, below what guards the machine.
+/// Stretches of each number of threads: ten show the variation between them, and one
+/// without tracing shows the overhead of tracing.
+const MIN_STRETCHES: u64 = 11;
+/// All context switches of a stretch are in locked memory, 40 MB at most.
+const MAX_STRETCH: Nanos = Nanos::from_secs(1);
+const MIN_DURATION: Nanos = Nanos::from_secs(1);
+const MAX_DURATION: Nanos = Nanos::from_secs(600);
+/// Priority of the paper: above usual threads, below the watchdogs of the kernel.
 const PRIORITY: u8 = 80;
-/// Of all working sets of a row, bytes.
-const MOST_MEMORY: u64 = 1 << 30;
-/// Of the memory that is free, it takes three quarters at most: who takes all of it
-/// is ended by the kernel, or somebody else is.
-const SHARE_OF_FREE: (u64, u64) = (3, 4);
+/// Memory of all working sets of a row, bytes.
+const MAX_MEMORY: u64 = 1 << 30;
+/// Fraction of the free memory that the test may use. If it took all, the kernel would end
+/// a process.
+const MAX_MEMORY_SHARE: (u64, u64) = (3, 4);
 
 pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
-    // Before anything is measured, which takes minutes.
+    // Checked first, because measuring takes minutes.
     pipe::stdout()?;
     let plans = plans(args)?;
-    let pictures = Pictures::of(args, &plans)?;
-    // Before it is said that anything is measured.
+    let pictures = Pictures::new(args, &plans)?;
     args.load.as_deref().map(NamedLoad::find).transpose()?;
-    let mut recorded = args.output.as_deref().map(RowFolder::make).transpose()?;
+    let mut recordings = args.output.as_deref().map(RowFolder::make).transpose()?;
     let stop = measuring::interruption()?;
     let rows: usize = plans.iter().map(|plan| plan.threads.len()).sum();
     let cpu = plans[0].cpus[0];
     pipe::say(&format!(
-        "{} of {} on CPU {cpu}, half of each as {}{}: {} in all; Ctrl-C ends it",
+        "measuring {} of {} on CPU {cpu}, half of each with {}{}, {} in total; Ctrl-C ends it",
         match rows {
             1 => "1 row".into(),
             rows => format!("{rows} rows"),
@@ -61,21 +59,21 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         Unit::Auto.write_nanos(args.duration),
         plans[0].way.service,
         match (args.policy, plans[0].way.service) {
-            (None, SwitchPolicy::Other) =>
-                format!(" (this user may have no thread of fifo:{PRIORITY})"),
+            (None, SwitchPolicy::Other) => format!(" (this user may not use fifo:{PRIORITY})"),
             _ => String::new(),
         },
         Unit::Auto.write_nanos(args.duration * rows as u64)
     ));
     let mut bench = SwitchBench::new();
-    let mut load = loaded(args.load.as_deref(), cpu, &stop)?;
-    let runs = measured(&mut bench, &plans, &stop, |plan, of, stretch| {
-        if let Some(folder) = &mut recorded {
+    let mut load = start_load(args.load.as_deref(), cpu, &stop)?;
+    let runs = measure(&mut bench, &plans, &stop, |plan, of, stretch| {
+        if let Some(folder) = &mut recordings {
             record(folder, &row_plan(plan, of.threads, args), stretch);
         }
     })?;
-    if let Some(ended) = load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
-        bail!("the load ended by itself: {ended}");
+    if let Some(status) = load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
+        let name = args.load.as_deref().unwrap_or_default();
+        bail!("the load `{name}` ended before the test: {status}");
     }
     drop(load);
     let measured = SwitchesMeasured {
@@ -89,53 +87,61 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         caveats: measuring::caveats(),
     };
     let report = switch::switches(&measured)?;
-    pipe::print(&if args.json {
-        pipe::json(&report)?
-    } else {
-        text::switches(&report, terminal::look(Unit::Auto))
-    })?;
-    // The figures are shown first: they are good without a picture.
+    print(args, &report)?;
+    // The figures come first, because drawing may fail.
     pictures.draw(&report, &measured)?;
-    if let Some(folder) = recorded {
+    if let Some(folder) = recordings {
         let count = folder.end(!stop.load(Ordering::Relaxed))?;
         measuring::say_rows(args.output.as_deref(), count);
     }
-    Ok(if is_had(&report) {
+    Ok(if is_complete(&report) {
         Exit::Ok
     } else {
         Exit::Unmet
     })
 }
 
-/// How large pictures are, and with which letters.
+fn print(args: &SwitchArgs, report: &SwitchReport) -> anyhow::Result<()> {
+    if args.json {
+        return pipe::print(&pipe::json(report)?);
+    }
+    let document = document(report);
+    if args.markdown {
+        pipe::print_document(&doc::markdown(&document))
+    } else {
+        pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))
+    }
+}
+
+/// Size and colours of pictures.
 const STYLE: Style = Style {
     width: 960,
     height: 600,
     dark: false,
 };
-/// Of so many threads the paper has a series.
-const OF_SERIES: usize = 10;
+/// Number of threads in the figure of the paper.
+const SERIES_THREADS: usize = 10;
 
-/// Pictures that are asked for.
+/// Requested pictures.
 struct Pictures<'a> {
     series: Option<Target<'a>>,
     growth: Option<Target<'a>>,
 }
 
 impl<'a> Pictures<'a> {
-    /// Refuses what could not be drawn, before anything is measured.
-    fn of(args: &'a SwitchArgs, plans: &[SwitchPlan]) -> anyhow::Result<Self> {
+    /// Refuses pictures that cannot be drawn.
+    fn new(args: &'a SwitchArgs, plans: &[SwitchPlan]) -> anyhow::Result<Self> {
         if args.growth.is_some() && plans.iter().all(|plan| plan.threads.len() < 2) {
-            bail!("--growth is drawn over the number of threads; ask for two numbers or more");
+            bail!("--growth needs several numbers of threads in --threads; use two or more");
         }
-        if args.growth.is_some() && plans.len() > MOST_WAYS {
+        if args.growth.is_some() && plans.len() > MAX_WAYS {
             bail!(
-                "{} ways to hand over are too many for --growth; ask for at most {MOST_WAYS}",
+                "--growth cannot show {} combinations of --via and --working-set; use at most {MAX_WAYS}",
                 plans.len()
             );
         }
         if args.growth.is_some() && args.growth == args.series {
-            bail!("--series and --growth are two pictures; name a file for each");
+            bail!("--series and --growth have the same file; name two files");
         }
         let target = |file: &'a PathBuf| Target::of(file, STYLE);
         Ok(Self {
@@ -144,11 +150,11 @@ impl<'a> Pictures<'a> {
         })
     }
 
-    /// Draws them, and says where on standard error.
+    /// Draws the pictures and prints their paths on standard error.
     fn draw(&self, report: &SwitchReport, measured: &SwitchesMeasured) -> anyhow::Result<()> {
         if let Some(to) = &self.series {
-            let Some(series) = switch::series(measured, OF_SERIES) else {
-                bail!("nobody handed over, so that there is no series to draw");
+            let Some(series) = switch::series(measured, SERIES_THREADS) else {
+                bail!("cannot draw --series: there was no context switch");
             };
             let series = &series;
             pipe::say(&to.write(Picture::Series { report, series })?);
@@ -160,12 +166,12 @@ impl<'a> Pictures<'a> {
     }
 }
 
-fn is_had(report: &SwitchReport) -> bool {
-    let is_whole = |row: &switch::SwitchRow| row.absence.is_none() && row.took.is_some();
-    report.is_whole && report.rows.iter().all(is_whole)
+fn is_complete(report: &SwitchReport) -> bool {
+    let is_complete = |row: &switch::SwitchRow| row.absence.is_none() && row.gross.is_some();
+    report.is_complete && report.rows.iter().all(is_complete)
 }
 
-/// What the recording of a row is of.
+/// Describes the recording of a row.
 fn row_plan(plan: &SwitchPlan, threads: usize, args: &SwitchArgs) -> RowPlan {
     let way = plan.way;
     let set = match way.working_set_bytes {
@@ -190,17 +196,17 @@ fn row_plan(plan: &SwitchPlan, threads: usize, args: &SwitchArgs) -> RowPlan {
     }
 }
 
-/// Adds a stretch to the recording of its row: gross, at the instants before.
+/// Adds a stretch to the recording of its row: gross durations, with the times before.
 fn record(folder: &mut RowFolder, plan: &RowPlan, stretch: &SwitchStretch) {
     let at = |&ns: &u32| stretch.begin + Nanos::from_ns(ns.into());
     let took = |&ns: &u32| Nanos::from_ns(ns.into());
-    let seen = stretch.at_ns.iter().map(at);
-    let seen = seen.zip(stretch.took_ns.iter().map(took));
-    folder.add(plan, seen, stretch.left_out);
+    let samples = stretch.at_ns.iter().map(at);
+    let samples = samples.zip(stretch.took_ns.iter().map(took));
+    folder.add(plan, samples, stretch.left_out);
 }
 
-/// `keep` has each stretch that counts, before the next one begins.
-fn measured(
+/// Measures all plans. `keep` receives each traced stretch before the next one starts.
+fn measure(
     bench: &mut SwitchBench,
     plans: &[SwitchPlan],
     stop: &AtomicBool,
@@ -214,13 +220,13 @@ fn measured(
     }
     let mut runs = Vec::new();
     for plan in plans {
-        bar.set_message(format!("by {}", plan.way.via));
+        bar.set_message(plan.way.via.name());
         runs.extend(bench.measure(plan, stop, |of, stretch| {
             bar.inc(1);
             if !of.is_extra {
                 keep(plan, of, &stretch);
             }
-            StretchFigures::of(&stretch)
+            StretchFigures::new(&stretch)
         }));
     }
     bar.finish_and_clear();
@@ -228,13 +234,13 @@ fn measured(
     Ok(runs.collect::<Result<_, _>>()?)
 }
 
-/// A plan for each way of handing over.
+/// Returns a plan per mechanism and working set.
 fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
     let duration = args.duration;
-    if !(LEAST_DURATION..=MOST_DURATION).contains(&duration) {
-        bail!("--duration {duration} is for each row; use 1s to 10min");
+    if !(MIN_DURATION..=MAX_DURATION).contains(&duration) {
+        bail!("--duration {duration} is out of range: use 1s to 10min per row");
     }
-    let threads = sorted(args.threads.iter().map(|&one| one as usize));
+    let threads = sorted(args.threads.iter().copied());
     let (ways, sets) = (
         sorted(args.via.iter().copied()),
         sorted(args.working_set.iter().copied()),
@@ -246,7 +252,7 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
         None => SwitchPolicy::Other,
     };
     let cpus = cpus(args)?;
-    let (stretches, length) = parted(duration);
+    let (stretches, length) = self::stretches(duration);
     let plan = |(via, working_set_bytes)| SwitchPlan {
         threads: threads.clone(),
         way: SwitchWay {
@@ -264,28 +270,28 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
         .iter()
         .flat_map(|&via| sets.iter().map(move |&set| (via, set)));
     let plans: Vec<SwitchPlan> = all.map(plan).collect();
-    let most = plans.iter().map(SwitchPlan::bytes).max().unwrap_or(0);
+    let bytes = plans.iter().map(SwitchPlan::bytes).max().unwrap_or(0);
     if let Some(free) = host::free_memory(&Files::default()) {
-        has_room(most, free)?;
+        check_memory(bytes, free)?;
     }
     Ok(plans)
 }
 
-/// How many stretches of each number of threads are watched where each takes so long
-/// in all, and how long each of these, and the one that is not, is.
-fn parted(duration: Nanos) -> (usize, Nanos) {
-    let all = duration.ns().div_ceil(LONGEST_STRETCH.ns());
-    let all = all.max(LEAST_STRETCHES);
-    let watched = usize::try_from(all - 1).unwrap_or(usize::MAX);
-    (watched, Nanos::from_ns(duration.ns() / all))
+/// Returns the number of traced stretches of a row with this duration, and the length of
+/// each stretch, the one without tracing included.
+fn stretches(duration: Nanos) -> (usize, Nanos) {
+    let total = duration.ns().div_ceil(MAX_STRETCH.ns());
+    let total = total.max(MIN_STRETCHES);
+    let traced = usize::try_from(total - 1).unwrap_or(usize::MAX);
+    (traced, Nanos::from_ns(duration.ns() / total))
 }
 
-/// Refuses what takes `bytes` of memory where too little is `free`.
-fn has_room(bytes: u64, free: u64) -> anyhow::Result<()> {
-    let (part, whole) = SHARE_OF_FREE;
+/// Refuses a test that needs more memory than `free` has to spare.
+fn check_memory(bytes: u64, free: u64) -> anyhow::Result<()> {
+    let (part, whole) = MAX_MEMORY_SHARE;
     if bytes > free / whole * part {
         bail!(
-            "this takes {} MiB of memory, and {} MiB are free here; ask for fewer threads or smaller working sets",
+            "the test needs {} MiB of memory, and {} MiB are free; use fewer threads or smaller working sets",
             bytes >> 20,
             free >> 20
         );
@@ -294,61 +300,73 @@ fn has_room(bytes: u64, free: u64) -> anyhow::Result<()> {
 }
 
 fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let all: std::collections::BTreeSet<T> = values.collect();
-    all.into_iter().collect()
+    let unique: std::collections::BTreeSet<T> = values.collect();
+    unique.into_iter().collect()
 }
 
-/// Whether what is asked for makes sense together.
+/// Refuses combinations of options that do not work.
 fn check(
     args: &SwitchArgs,
     threads: &[usize],
     ways: &[HandOver],
     sets: &[u64],
 ) -> anyhow::Result<()> {
-    let is_yielded = ways.contains(&HandOver::Yield);
-    if is_yielded && args.policy == Some(SwitchPolicy::Deadline) {
+    let has_yield = ways.contains(&HandOver::Yield);
+    if has_yield && args.policy == Some(SwitchPolicy::Deadline) {
         bail!(
-            "a deadline thread that yields waits for its next period; hand over by `--via futex`, pipe or eventfd"
+            "with --policy deadline, a thread of --via yield waits for its next period; use --via futex, pipe or eventfd"
         );
     }
-    if is_yielded && args.cross {
+    if has_yield && args.cross {
         bail!(
-            "who yields wakes nobody on another CPU; with --cross use `--via futex`, pipe or eventfd"
+            "--via yield wakes no thread on another CPU; with --cross use --via futex, pipe or eventfd"
         );
     }
-    if let Some(odd) = threads.iter().find(|&&one| args.cross && one % 2 == 1) {
-        bail!("{odd} threads cannot take turns between two CPUs; with --cross use even numbers");
+    if let Some(odd) = threads
+        .iter()
+        .find(|&&threads| args.cross && threads % 2 == 1)
+    {
+        bail!("--threads {odd} cannot be divided between two CPUs; with --cross use even numbers");
     }
-    let most = threads.iter().max().copied().unwrap_or(0) as u64;
-    if let Some(set) = sets.iter().find(|&&set| set * most > MOST_MEMORY) {
+    let max = threads.iter().max().copied().unwrap_or(0) as u64;
+    if let Some(set) = sets.iter().find(|&&set| set * max > MAX_MEMORY) {
         bail!(
-            "{most} threads with a working set of {set} bytes each are more than 1 GiB; ask for less of either"
+            "--threads {max} with --working-set {set} (bytes) needs more than 1 GiB; reduce one of them"
         );
     }
     Ok(())
 }
 
-/// The CPU that is asked for, and another one where threads are to take turns.
+/// Returns the CPU of the threads and, with --cross, a second one.
 fn cpus(args: &SwitchArgs) -> anyhow::Result<Vec<Cpu>> {
     let cpu = measuring::one_cpu(args.cpu)?;
     if !args.cross {
         return Ok(vec![cpu]);
     }
     let allowed = linux::allowed_cpus();
-    let other = allowed.as_slice().iter().copied().find(|&one| one != cpu);
+    let other = allowed
+        .as_slice()
+        .iter()
+        .copied()
+        .find(|&other| other != cpu);
     match other {
         Some(other) => Ok(vec![cpu, other]),
-        None => bail!("--cross takes two CPUs, and this process may use CPU {cpu} only"),
+        None => bail!("--cross needs two CPUs, and this process may use CPU {cpu} only"),
     }
 }
 
-/// Starts the load that is asked for, if any. It ends with the result. One that takes
-/// turns on one CPU has that on which the threads hand over.
-fn loaded(name: Option<&str>, cpu: Cpu, stop: &AtomicBool) -> anyhow::Result<Option<LoadProcess>> {
+/// Starts the load. It ends when the result is dropped. A load that runs on one CPU runs on
+/// the CPU of the threads.
+fn start_load(
+    name: Option<&str>,
+    cpu: Cpu,
+    stop: &AtomicBool,
+) -> anyhow::Result<Option<LoadProcess>> {
     let Some(name) = name else {
         return Ok(None);
     };
-    let program = std::env::current_exe().context("find this program, which runs the load")?;
+    let program =
+        std::env::current_exe().context("cannot find this program, which runs the load")?;
     let launch = Launch::named(program, name).held();
     let launch = launch.open_files(linux::usual_descriptors());
     let takes_turns =
@@ -360,7 +378,7 @@ fn loaded(name: Option<&str>, cpu: Cpu, stop: &AtomicBool) -> anyhow::Result<Opt
     };
     let mut load = launch.user(measuring::caller()).start()?;
     load.wait_until_ready(stop)
-        .with_context(|| format!("set up the load `{name}`"))?;
+        .with_context(|| format!("cannot set up the load `{name}`"))?;
     load.begin();
     Ok(Some(load))
 }
@@ -370,24 +388,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_of_any_length_has_stretches_enough_and_none_is_longer_than_a_second() {
+    fn each_duration_has_enough_stretches_of_at_most_a_second() {
         for (secs, stretches) in [(1, 10), (4, 10), (11, 10), (12, 11), (600, 599)] {
             let duration = Nanos::from_secs(secs);
 
-            let (watched, length) = parted(duration);
+            let (traced, length) = super::stretches(duration);
 
-            assert_eq!(watched, stretches, "{duration}");
-            assert!(length <= LONGEST_STRETCH, "{duration}: {length}");
+            assert_eq!(traced, stretches, "{duration}");
+            assert!(length <= MAX_STRETCH, "{duration}: {length}");
             let left = duration.saturating_sub(length * (stretches as u64 + 1));
             assert!(left < Nanos::from_us(1), "{duration}: {left} are left");
         }
     }
 
-    /// What a row takes does not depend on how long it is measured.
     #[test]
-    fn ten_minutes_lock_no_more_than_eleven_seconds_do() {
+    fn locked_memory_does_not_depend_on_the_duration() {
         let bytes = |secs| {
-            let (stretches, length) = parted(Nanos::from_secs(secs));
+            let (stretches, length) = super::stretches(Nanos::from_secs(secs));
             let plan = SwitchPlan {
                 threads: vec![2, 128],
                 way: SwitchWay {
@@ -409,13 +426,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused_with_what_it_takes_and_what_there_is() {
-        let refused = has_room(800 << 20, 1 << 30).unwrap_err().to_string();
+    fn a_test_that_needs_too_much_memory_is_refused() {
+        let err = check_memory(800 << 20, 1 << 30).unwrap_err().to_string();
 
         assert_eq!(
-            refused,
-            "this takes 800 MiB of memory, and 1024 MiB are free here; ask for fewer threads or smaller working sets"
+            err,
+            "the test needs 800 MiB of memory, and 1024 MiB are free; use fewer threads or smaller working sets"
         );
-        assert!(has_room(700 << 20, 1 << 30).is_ok());
+        assert!(check_memory(700 << 20, 1 << 30).is_ok());
     }
 }

@@ -47,7 +47,7 @@ impl RowsOf {
         matches!(self, Self::Expiries)
     }
 
-    /// Returns the meaning in words: `hand-overs by futex among 10 threads`; `period`
+    /// Returns the meaning in words: `context switches by futex among 10 threads`; `period`
     /// is the requested one of timers. `None` for expiries.
     #[must_use]
     pub fn words(&self, period: Nanos) -> Option<String> {
@@ -66,7 +66,7 @@ impl RowsOf {
                 let cross = if way.is_cross { ", on two CPUs" } else { "" };
                 let via = way.via;
                 Some(format!(
-                    "hand-overs by {via} among {threads} {who}{set}{cross}"
+                    "context switches by {via} among {threads} {who}{set}{cross}"
                 ))
             }
             Self::Waits { timer, .. } => Some(format!("waits for {timer} every {period}")),
@@ -93,7 +93,7 @@ impl RowsOf {
         match self {
             Self::Expiries => None,
             Self::HandOvers { .. } => Some(
-                "from the instant before a hand-over to the next thread's first, with what came between",
+                "from the clock reading before a context switch to the first instruction of the next thread, interruptions included",
             ),
             Self::Waits { .. } => Some("from when a wait was due to the thread's next instruction"),
             Self::Activations => Some(
@@ -125,7 +125,7 @@ impl RowsOf {
             // As far as the program is concerned, they come at given times.
             Self::Expiries | Self::Activations => None,
             Self::HandOvers { .. } => Some(
-                "each hand-over begins when the one before has ended, so that a slow system makes fewer of them, not more that are late",
+                "each context switch starts when the one before has ended, so that a slow system has fewer of them, not more late ones",
             ),
             Self::Waits { .. } => Some(
                 "one thread waits again when the wait before has ended, so that a slow system has fewer of them, not more that are late",
@@ -200,7 +200,7 @@ mod tests {
         let words = rows.words(Nanos::ZERO).unwrap();
         assert_eq!(
             words,
-            "hand-overs by pipe among 10 processes, each with 65536 bytes of memory"
+            "context switches by pipe among 10 processes, each with 65536 bytes of memory"
         );
         assert!(rows.no_rates().is_some() && rows.latency().is_some());
         assert_eq!(RowsOf::Expiries.no_rates(), None);

@@ -40,22 +40,22 @@ impl HandOver {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Yield => "sched_yield, all threads ready to run",
-            Self::Futex => "wake the next by its futex, wait for one's own",
-            Self::Pipe => "write a byte to the next's pipe, read from one's own",
-            Self::Eventfd => "write to the next's eventfd, read one's own",
+            Self::Futex => "wake the next thread with its futex, wait for the own one",
+            Self::Pipe => "write a byte to the pipe of the next thread, read from the own one",
+            Self::Eventfd => "write to the eventfd of the next thread, read the own one",
         }
     }
 }
 
 by_name!(
     HandOver,
-    "How a thread hands its CPU over to the next.",
+    "Mechanism of a context switch.",
     unknown: UnknownHandOver
 );
 
 /// Unknown name of a mechanism.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{name}` is not a hand-over mechanism; choose from {}{}", HandOver::ALL.map(HandOver::name).join(", "), nearest(name, &HandOver::ALL.map(HandOver::name)))]
+#[error("`{name}` is not a mechanism for context switches; choose from {}{}", HandOver::ALL.map(HandOver::name).join(", "), nearest(name, &HandOver::ALL.map(HandOver::name)))]
 pub struct UnknownHandOver {
     /// Name as typed.
     pub name: String,
@@ -84,7 +84,9 @@ impl fmt::Display for SwitchPolicy {
 
 /// Unknown or unsupported policy.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{policy}` is not a policy for hand-overs; use other, deadline, or fifo:1 to fifo:99")]
+#[error(
+    "`{policy}` is not a policy for context switches; use other, deadline, or fifo:1 to fifo:99"
+)]
 pub struct UnknownSwitchPolicy {
     /// Policy as typed.
     pub policy: String,
@@ -250,6 +252,7 @@ pub struct Interruption {
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SwitchSums {
     /// Number of switches between the threads.
+    #[serde(rename = "switches")]
     pub handed_over: u64,
     /// Number of switches to other threads, including the idle thread in pauses.
     pub others: u64,
@@ -327,7 +330,7 @@ mod tests {
         let err = "shout".parse::<HandOver>().unwrap_err().to_string();
         assert_eq!(
             err,
-            "`shout` is not a hand-over mechanism; choose from yield, futex, pipe, eventfd"
+            "`shout` is not a mechanism for context switches; choose from yield, futex, pipe, eventfd"
         );
     }
 }

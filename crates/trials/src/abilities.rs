@@ -9,7 +9,7 @@ pub fn abilities() -> Vec<Ability> {
     vec![
         optional_ability(
             "BPF object handover",
-            "`laggard bench switch` without what interrupts the hand-overs",
+            "`laggard bench switch`: net durations, without interruptions",
             crate::switch::try_watch().map_err(|refused| not_loaded(refused.reason)),
             Help::TypesOfKernel,
         ),

@@ -37,6 +37,7 @@ pub mod rtos;
 pub mod sched;
 mod sheet;
 pub mod show;
+pub mod switch;
 pub mod text;
 pub mod timers;
 pub mod why;

@@ -8,7 +8,7 @@ use laggard_model::{Nanos, Service};
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict};
 use crate::phrase::timers as phrase;
-use crate::phrase::{machine, plural, warning};
+use crate::phrase::{computed_time, machine, plural, warning};
 use crate::text::Tone;
 
 /// Number of rows up to which the short document has a table.
@@ -109,9 +109,7 @@ fn figures(rows: &[&TimerRow]) -> Table {
             Some(_) => Cell::Unknown(Reason::NotMeasured),
             None => Cell::Unknown(reason),
         };
-        let time = |ns: Option<f64>, reason| {
-            ns.map_or_else(|| absent(reason), |ns| Cell::Time(Nanos::from_f64(ns)))
-        };
+        let time = |ns: Option<f64>, reason| ns.map_or_else(|| absent(reason), computed_time);
         let signed = |ns: Option<i64>, reason| ns.map_or_else(|| absent(reason), phrase::signed);
         table.row([
             row.api.name().into(),

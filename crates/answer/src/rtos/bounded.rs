@@ -158,7 +158,7 @@ fn confirm_by_visits(growth: Growth, [first, load]: &[[Vec<f64>; 2]; 2]) -> Grow
         .all(|visit| first.iter().all(|other| mean(visit) > mean(other)));
     if growth.change == GrowthChange::Grows && !is_confirmed {
         Growth {
-            change: GrowthChange::NotTold,
+            change: GrowthChange::Unknown,
             ..growth
         }
     } else {
@@ -437,11 +437,11 @@ mod tests {
         wakeups(&mut busy).second_visit = Some(200);
         scale(&mut wakeups(&mut busy).samples[200..]);
 
-        assert_eq!(change(&busy), GrowthChange::NotTold);
+        assert_eq!(change(&busy), GrowthChange::Unknown);
         scale(&mut wakeups(&mut busy).samples[..200]);
         assert_eq!(change(&busy), GrowthChange::Grows, "in both visits");
         wakeups(&mut busy).second_visit = Some(0);
-        assert_eq!(change(&busy), GrowthChange::NotTold, "one visit is empty");
+        assert_eq!(change(&busy), GrowthChange::Unknown, "one visit is empty");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Arguments of `laggard switch`.
+//! Arguments of `laggard bench switch`.
 
 use std::path::PathBuf;
 
@@ -8,94 +8,102 @@ use laggard_model::{HandOver, Nanos, SwitchPolicy};
 use super::some_time;
 use crate::completion;
 
-/// Threads of one priority hand one CPU over in turn. Each takes the time before it
-/// does and the next one the time when it runs: what lies between is the hand-over,
-/// with whatever else ran then. Stretches of all numbers of threads take turns; in
-/// half of the time the CPU is left to others.
+/// Measures how long the CPU takes from one thread to the next, with threads of one priority
+/// on one CPU. Each thread reads the clock before it switches, and the next one reads it
+/// first of all. During half of the time the CPU is free for others.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  sudo laggard switch                   2, 10 and 128 threads of fifo:80
-  laggard switch --policy other --via futex,pipe
-  sudo laggard switch --threads 2,8,32 --duration 10s --cpu 3
-  sudo laggard switch --via pipe --processes --working-set 0,64K,1M
-  sudo laggard switch --via futex --cross --threads 2 --load fileio
-  sudo laggard switch --series series.svg --growth growth.svg
-  sudo laggard switch --threads 2,128 -o switches
-                                        a recording of each row
-  laggard switch --json | jq '.rows[] | {threads, median: .took.median_ns}'
+  sudo laggard bench switch             2, 10 and 128 threads of fifo:80
+  laggard bench switch --policy other --via futex,pipe
+  sudo laggard bench switch --threads 2,8,32 --duration 10s --cpu 3
+  sudo laggard bench switch --via pipe --processes --working-set 0,64K,1M
+  sudo laggard bench switch --via futex --cross --threads 2 --load fileio
+  sudo laggard bench switch --series series.svg --growth growth.svg
+  sudo laggard bench switch --threads 2,128 -o switches
+                                        a recording per row
+  laggard bench switch --json | jq '.rows[] | {threads, median: .gross.median_ns}'
 
-Exit code 1 where some of it could not be had.")]
+Exit code: 1 if a row is not available or was not completed.")]
 pub(crate) struct SwitchArgs {
-    /// How many threads, 2 to 1000: each number is measured by itself
-    #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "2,10,128", value_parser = clap::value_parser!(u32).range(2..=1000))]
-    pub(crate) threads: Vec<u32>,
-    /// How they hand over: yield, futex, pipe, eventfd
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "yield", value_parser = hand_over, add = completion::hand_overs())]
+    /// Numbers of threads, 2 to 1000, each measured separately
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "2,10,128", value_parser = thread_count)]
+    pub(crate) threads: Vec<usize>,
+    /// Mechanisms: yield, futex, pipe, eventfd
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "yield", value_parser = mechanism, add = completion::mechanisms())]
     pub(crate) via: Vec<HandOver>,
-    /// What the threads are: fifo:N, other, deadline [default: fifo:80 for who may, else
-    /// other]
+    /// Policy of the threads: fifo:N, other, deadline [default: fifo:80 if this user may
+    /// use it, otherwise other]
     #[arg(long, value_name = "SERVICE")]
     pub(crate) policy: Option<SwitchPolicy>,
-    /// Processes in place of threads: each has memory of its own
+    /// Use processes with separate memory instead of threads
     #[arg(long)]
     pub(crate) processes: bool,
-    /// What each goes through as soon as it has the CPU, with 8 bytes to 16M: each
-    /// amount is measured by itself, less what it takes alone
+    /// Memory that each thread accesses as soon as it has the CPU, 8 bytes to 16M. Each
+    /// amount is measured separately; the time for it without a switch is subtracted
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = amount)]
     pub(crate) working_set: Vec<u64>,
-    /// Every second one on another CPU: a wake-up in place of a switch
+    /// Run every second thread on another CPU. This measures a wakeup, not a switch
     #[arg(long)]
     pub(crate) cross: bool,
-    /// Load to run meanwhile: a name that `laggard load list` shows, or a TOML file
+    /// Load during the test: a name from `laggard load list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", add = completion::loads())]
     pub(crate) load: Option<String>,
-    /// How long each row takes, 1 s to 10 minutes
+    /// Duration of each row, 1 s to 10 min
     #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = some_time)]
     pub(crate) duration: Nanos,
-    /// CPU of the threads [default: the last one that this process may use,
-    /// or that `taskset` started it on]
+    /// CPU of the threads [default: the last CPU that this process may use, or the CPU on
+    /// which `taskset` started it]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
-    /// Draw the first 1,000 hand-overs of a stretch to this file, .svg or .png: among 10
-    /// threads, or the fewest
+    /// Draw the first 1,000 context switches of a stretch to this file (.svg or .png), with
+    /// 10 threads or the smallest number
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
-    /// Draw how long they take over the number of threads to this file, .svg or .png
+    /// Draw the durations over the number of threads to this file (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) growth: Option<PathBuf>,
-    /// Keep each row as a recording of its own in this folder, which must not exist; of
-    /// them shares and quantiles are told, and no rates
+    /// Write a recording per row to this directory, which must not exist. Fractions and
+    /// quantiles can be computed from it, but no rates
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Write JSON; `laggard schema switch` describes it
+    /// Write Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// Write JSON, described by `laggard schema switch`
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-fn hand_over(text: &str) -> Result<HandOver, String> {
+fn thread_count(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok();
+    let threads = threads.filter(|threads| (2..=1000).contains(threads));
+    threads.ok_or_else(|| "--threads takes 2 to 1000".into())
+}
+
+fn mechanism(text: &str) -> Result<HandOver, String> {
     text.parse()
         .map_err(|err: laggard_model::UnknownHandOver| err.to_string())
 }
 
-/// The most memory of one thread.
-const MOST_BYTES: u64 = 16 << 20;
+/// Maximum memory of one thread.
+const MAX_BYTES: u64 = 16 << 20;
 
-/// An amount of memory: a number, or one with K or M (of 1,024).
+/// Reads an amount of memory: a number, or one with K or M (units of 1,024).
 fn amount(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.trim().to_ascii_uppercase() {
-        all if all.ends_with('K') => (all[..all.len() - 1].to_owned(), 1 << 10),
-        all if all.ends_with('M') => (all[..all.len() - 1].to_owned(), 1 << 20),
-        all => (all, 1_u64),
+    let text = text.trim().to_ascii_uppercase();
+    let (number, unit) = if let Some(number) = text.strip_suffix('K') {
+        (number, 1 << 10)
+    } else if let Some(number) = text.strip_suffix('M') {
+        (number, 1 << 20)
+    } else {
+        (&*text, 1_u64)
     };
-    let bytes = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit));
-    match bytes {
+    let number = number.parse::<u64>().ok();
+    match number.and_then(|number| number.checked_mul(unit)) {
         Some(0) => Ok(0),
-        Some(bytes @ 8..=MOST_BYTES) => Ok(bytes),
-        _ => Err("use 0, or 8 bytes to 16M, as 4096, 64K or 1M".into()),
+        Some(bytes @ 8..=MAX_BYTES) => Ok(bytes),
+        _ => Err("use 0, or 8 bytes to 16M, such as 4096, 64K or 1M".into()),
     }
 }
 
@@ -104,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_amount_of_memory_is_read_with_its_unit_and_within_its_range() {
+    fn amount_has_a_unit_and_a_range() {
         for (text, bytes) in [
             ("0", 0),
             ("8", 8),

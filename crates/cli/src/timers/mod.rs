@@ -47,7 +47,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     let cpu = plans[0].cpu;
     let whole = args.duration * plans.len() as u64;
     pipe::say(&format!(
-        "testing {} of {} each on CPU {cpu}, {} in total; Ctrl-C ends the test",
+        "testing {} of {} each on CPU {cpu}, {} in total; Ctrl-C ends it",
         match plans.len() {
             1 => "1 row".into(),
             rows => format!("{rows} rows"),

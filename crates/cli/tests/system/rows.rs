@@ -1,4 +1,4 @@
-//! Recordings of `switch` and `timers`: what they are, and who refuses them.
+//! Recordings of `bench switch` and `bench timers`, and the commands that refuse them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,9 +22,10 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
-/// Hand-overs by futex among 2 and 5 threads, in `rows`; with what `switch` said.
+/// Records context switches by futex among 2 and 5 threads in `rows`.
 fn switched(dir: &Path) -> Output {
-    let words = "switch --policy=other --threads=2,5 --via=futex --duration=1s --json -o rows";
+    let words =
+        "bench switch --policy=other --threads=2,5 --via=futex --duration=1s --json -o rows";
     let output = laggard(dir, &words.split(' ').collect::<Vec<_>>());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     output
@@ -60,20 +61,19 @@ fn each_row_of_switch_is_a_recording_with_the_figures_of_its_row() {
         assert_eq!(recording["plan"]["rows"]["way"]["via"], "futex");
         let latency = &recording["services"][0]["latency"];
         assert_eq!(latency["samples"], row["count"], "{name}");
-        for (of, name) in [("min_ns", "least_ns"), ("largest_ns", "largest_ns")] {
+        for (of, name) in [("min_ns", "min_ns"), ("largest_ns", "max_ns")] {
             assert_eq!(
                 latency[of].as_f64().unwrap(),
-                row["took"][name].as_f64().unwrap(),
+                row["gross"][name].as_f64().unwrap(),
                 "{of}: {row}"
             );
         }
     }
 }
 
-/// Who runs is the one to whom was handed over: so no hand-over begins before the one
-/// before it has ended, if the instants are real.
+/// One thread runs at a time, so no context switch starts before the previous one ended.
 #[test]
-fn hand_overs_are_recorded_at_the_instants_at_which_they_were() {
+fn context_switches_are_recorded_with_their_times() {
     let dir = TempDir::new().unwrap();
     switched(dir.path());
 
@@ -131,10 +131,10 @@ fn who_asks_for_rates_over_time_is_refused_with_the_reason() {
 
         assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
         let told = said(&output);
-        let why = "each hand-over begins when the one before has ended";
+        let why = "each context switch starts when the one before has ended";
         assert!(told.contains(why), "{words:?}: {told}");
         assert!(
-            told.contains("hand-overs by futex among 2 threads"),
+            told.contains("context switches by futex among 2 threads"),
             "{told}"
         );
     }
@@ -165,13 +165,13 @@ fn rows_of_one_kind_are_compared_by_their_quantiles() {
     let text = String::from_utf8(text.stdout).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
     let told = words.join(" ");
-    let what = "Compared is how long hand-overs by futex among 2 threads took";
+    let what = "Compared is how long context switches by futex among 2 threads took";
     assert!(told.contains(what), "{text}");
     assert!(told.contains("With so few"), "{text}");
     for absent in ["later than", "Too few activations", "flight recorder"] {
         assert!(!told.contains(absent), "{absent}: {text}");
     }
-    assert_eq!(report["rows"], "hand-overs by futex among 2 threads");
+    assert_eq!(report["rows"], "context switches by futex among 2 threads");
     let service = &report["services"][0];
     assert!(service["levels"].as_array().unwrap().is_empty(), "{report}");
     assert!(report["causes_unknown"].is_null(), "{report}");
@@ -198,9 +198,9 @@ fn rows_of_one_kind_are_compared_by_their_quantiles() {
     );
 }
 
-/// Nobody can record hand-overs so that their causes, stages or histograms are kept.
+/// No option keeps causes, stages or histograms of context switches.
 #[test]
-fn what_is_not_kept_of_a_row_is_refused_and_no_advice_leads_astray() {
+fn figures_that_rows_do_not_have_are_refused_without_wrong_advice() {
     let dir = TempDir::new().unwrap();
     switched(dir.path());
     let recording = "rows/futex-2.laggard";
@@ -215,7 +215,7 @@ fn what_is_not_kept_of_a_row_is_refused_and_no_advice_leads_astray() {
     ] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let told = said(output);
-        assert!(told.contains("hand-overs by futex"), "{told}");
+        assert!(told.contains("context switches by futex"), "{told}");
         assert!(told.contains(reason), "{told}");
         assert!(!told.contains("as root"), "{told}");
     }
@@ -226,9 +226,9 @@ fn what_is_not_kept_of_a_row_is_refused_and_no_advice_leads_astray() {
     assert!(!reason.contains("--keep tail"), "{reason}");
 }
 
-/// Latency is something else in a hand-over than in an activation.
+/// The latency of a context switch does not start at an expiry.
 #[test]
-fn a_picture_of_rows_says_from_where_they_count() {
+fn a_picture_of_rows_states_the_start_of_the_latency() {
     let dir = TempDir::new().unwrap();
     switched(dir.path());
     let recording = "rows/futex-2.laggard";
@@ -239,7 +239,7 @@ fn a_picture_of_rows_says_from_where_they_count() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let picture = std::fs::read_to_string(dir.path().join("d.svg")).unwrap();
     assert!(
-        picture.contains("from the instant before a hand-over"),
+        picture.contains("from the clock reading before a context switch"),
         "{picture}"
     );
     assert!(!picture.contains("programmed expiry"));
@@ -281,7 +281,7 @@ fn shares_are_checked_and_rates_are_not() {
 #[test]
 fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
     let dir = TempDir::new().unwrap();
-    let words = "timers --api=clock_nanosleep-abs,poll --duration=1s --json -o rows";
+    let words = "bench timers --api=clock_nanosleep-abs,poll --duration=1s --json -o rows";
 
     let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
 
@@ -309,7 +309,7 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
 }
 
 fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
-    let again = "timers --api=poll --duration=1s -o again";
+    let again = "bench timers --api=poll --duration=1s -o again";
     laggard(dir, &again.split(' ').collect::<Vec<_>>());
     let [one, other] = ["rows", "again"].map(|of| format!("{of}/poll-other-1500us.laggard"));
 
@@ -360,10 +360,10 @@ fn early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir: &Path) {
 }
 
 #[test]
-fn a_folder_that_is_there_is_refused_before_anything_is_measured() {
+fn an_existing_directory_is_refused_before_measuring() {
     let dir = TempDir::new().unwrap();
     std::fs::create_dir(dir.path().join("rows")).unwrap();
-    for words in ["switch -o rows", "timers -o rows"] {
+    for words in ["bench switch -o rows", "bench timers -o rows"] {
         let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
 
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -372,31 +372,31 @@ fn a_folder_that_is_there_is_refused_before_anything_is_measured() {
     assert!(files(&dir.path().join("rows")).is_empty());
 }
 
-/// The figures are good without a recording.
+/// The figures do not depend on the recording.
 #[test]
-fn where_the_disk_is_full_the_figures_are_shown_and_that_is_said() {
+fn a_full_disk_is_an_error_after_the_figures() {
     let dir = TempDir::new().unwrap();
     let program = env!("CARGO_BIN_EXE_laggard");
     let script = format!(
-        "mkdir full && mount -t tmpfs -o size=500k none full && cd full && exec {program} switch --policy=other --threads=2 --via=futex --duration=1s -o rows"
+        "mkdir full && mount -t tmpfs -o size=500k none full && cd full && exec {program} bench switch --policy=other --threads=2 --via=futex --duration=1s -o rows"
     );
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", &script])
         .current_dir(dir.path())
         .output();
     let Ok(output) = output else {
-        return println!("skipped: unshare is not here");
+        return println!("skipped: no unshare");
     };
     let told = said(&output);
     if told.contains("unshare failed") || told.contains("permission denied") {
-        return println!("skipped: a small disk takes root: {told}");
+        return println!("skipped: a small disk needs root: {told}");
     }
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(told.contains("the disk is full"), "{told}");
     assert!(told.contains("1 row of 1.00 s on CPU"), "{told}");
     let figures = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(figures.contains("by futex: wake the next"), "{figures}");
+    assert!(figures.contains("futex: wake the next"), "{figures}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! `laggard bench switch` on this machine. What needs root is skipped without it, with
-//! a word why. No upper limit of a latency is asserted.
+//! `laggard bench switch` on this machine. Tests that need root are skipped
+//! without it, with the reason. No upper limit of a latency is asserted.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 fn switch(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
-    command.arg("switch").args(args);
+    command.args(["bench", "switch"]).args(args);
     command
 }
 
@@ -28,7 +28,7 @@ fn rows(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn every_way_hands_over_and_the_kernel_counts_it() {
+fn the_kernel_counts_the_context_switches_of_each_mechanism() {
     let output = switch(&["--policy=other", "--threads=2,5", "--duration=1s", "--json"])
         .arg("--via=yield,futex,pipe,eventfd")
         .output()
@@ -38,21 +38,21 @@ fn every_way_hands_over_and_the_kernel_counts_it() {
     let rows = rows(&output);
     assert_eq!(rows.len(), 8);
     for row in rows {
-        let took = |name: &str| row["took"][name].as_f64().unwrap();
+        let took = |name: &str| row["gross"][name].as_f64().unwrap();
         let count = row["count"].as_u64().unwrap();
         assert!(count > 0, "{row}");
-        // It counts what is no hand-over, too; and of ours it misses none.
+        // The kernel also counts other switches.
         assert!(row["counted_by_kernel"].as_u64().unwrap() >= count, "{row}");
-        assert!(took("least_ns") > 0.0, "{row}");
-        assert!(took("least_ns") <= took("median_ns"), "{row}");
-        assert!(took("median_ns") <= took("largest_ns"), "{row}");
-        // One has the CPU at a time: together they cannot take longer than it lasted.
-        assert!(took("least_ns") * count as f64 <= 1e9, "{row}");
+        assert!(took("min_ns") > 0.0, "{row}");
+        assert!(took("min_ns") <= took("median_ns"), "{row}");
+        assert!(took("median_ns") <= took("max_ns"), "{row}");
+        // One thread runs at a time, so the sum is at most the duration.
+        assert!(took("min_ns") * count as f64 <= 1e9, "{row}");
     }
 }
 
 #[test]
-fn what_stops_the_cpu_between_two_threads_is_in_their_hand_over() {
+fn an_interruption_between_two_threads_is_in_the_gross_figures() {
     let Some(fault) = Fault::irqs_off("2ms") else {
         return;
     };
@@ -67,70 +67,67 @@ fn what_stops_the_cpu_between_two_threads_is_in_their_hand_over() {
     .output()
     .unwrap();
 
-    // 18 faults in the stretches that are kept, half of their time measured: none of
-    // them seen is one in 2^9.
+    // The stretches have 18 faults and are measured for half of their time. All are missed
+    // with a probability of 1 in 2^9.
     let row = &rows(&output)[0];
-    let largest = |of: &str| row[of]["largest_ns"].as_f64();
-    assert!(largest("took").unwrap() >= 2e6, "{row:#}");
+    let largest = |of: &str| row[of]["max_ns"].as_f64();
+    assert!(largest("gross").unwrap() >= 2e6, "{row:#}");
     let Some(net) = largest("net") else {
-        println!("skipped: nothing tells what came between: {row:#}");
+        println!("skipped: no trace data: {row:#}");
         return;
     };
-    // Whoever stops this machine may do so for as long; but not as often.
-    assert!(row["seen"]["others"].as_u64().unwrap() > 0, "{row:#}");
+    // The hypervisor may stop the CPU for as long, but not as often.
+    assert!(row["activity"]["others"].as_u64().unwrap() > 0, "{row:#}");
     let taken = |of: &str| row[of]["mean_ns"].as_f64().unwrap() * row["count"].as_f64().unwrap();
-    let (gross, rest) = (taken("took"), taken("net"));
+    let (gross, rest) = (taken("gross"), taken("net"));
     assert!(gross - rest >= 2e6, "{row:#}");
     if net >= 2e6 {
-        println!("skipped: the machine itself was stopped for {net} ns, which nobody told it");
+        println!("skipped: the machine itself was stopped for {net} ns without steal time");
     }
 }
 
-/// Where programs watch, the kernel's switches from one of the threads to the next
-/// are those that were kept, and those around pauses.
+/// The switches between the threads in the trace data are the measured ones and those
+/// around pauses.
 #[test]
-fn who_went_to_whom_is_confirmed_by_the_kernel() {
+fn trace_data_confirm_the_context_switches() {
     let args = ["--threads=2,5", "--duration=1s", "--json"];
     let output = switch(&args).arg("--via=yield,futex").output().unwrap();
 
     for row in rows(&output) {
-        let Some(handed_over) = row["seen"]["handed_over"].as_u64() else {
-            println!("skipped: nothing tells what came between");
+        let Some(handed_over) = row["activity"]["switches"].as_u64() else {
+            println!("skipped: no trace data");
             return;
         };
         let kept = row["count"].as_u64().unwrap() + row["left_out"].as_u64().unwrap();
         let unkept = row["unkept"].as_u64().unwrap();
-        let others = row["seen"]["others"].as_u64().unwrap();
-        // Between two that hand over a third may run: it is no switch from one to the
-        // other, but one from and one to somebody else.
+        let others = row["activity"]["others"].as_u64().unwrap();
+        // If another thread runs between two of the threads, the kernel switches to it and
+        // back, and not between the two.
         assert!(kept <= handed_over + others, "{row:#}");
-        // A normal thread that is woken may take over from who wakes it, which then
-        // needs a switch more; and threads come and go at the ends of a stretch.
+        // A woken SCHED_OTHER thread may preempt its waker, which then needs another
+        // switch. Threads also start and end with a stretch.
         if row["service"] != "other" {
             let most = (kept + unkept + others) as f64 * 1.01;
             assert!(handed_over as f64 <= most, "{row:#}");
         }
-        let (net, gross) = (&row["net"], &row["took"]);
-        for figure in ["least_ns", "mean_ns", "median_ns", "largest_ns"] {
+        let (net, gross) = (&row["net"], &row["gross"]);
+        for figure in ["min_ns", "mean_ns", "median_ns", "max_ns"] {
             let (net, gross) = (net[figure].as_f64(), gross[figure].as_f64());
             assert!(net.unwrap() <= gross.unwrap(), "{figure}: {row:#}");
         }
-        assert!(
-            row["unwatched_median_ns"].as_f64().unwrap() > 0.0,
-            "{row:#}"
-        );
+        assert!(row["untraced_median_ns"].as_f64().unwrap() > 0.0, "{row:#}");
     }
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_can() {
+fn options_that_cannot_be_measured_are_refused() {
     for (args, said) in [
         (
             ["--via=shout", "--json"],
             "choose from yield, futex, pipe, eventfd",
         ),
-        (["--threads=1", "--json"], "2..=1000"),
-        (["--threads=10000", "--json"], "2..=1000"),
+        (["--threads=1", "--json"], "--threads takes 2 to 1000"),
+        (["--threads=10000", "--json"], "--threads takes 2 to 1000"),
         (["--duration=0s", "--json"], "0s"),
         (["--duration=10ms", "--json"], "use 1s to 10min"),
         (
@@ -140,7 +137,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         (["--policy=deadline", "--json"], "waits for its next period"),
         (
             ["--cross", "--json"],
-            "who yields wakes nobody on another CPU",
+            "--via yield wakes no thread on another CPU",
         ),
         (["--working-set=17M", "--json"], "8 bytes to 16M"),
         (
@@ -160,7 +157,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
     }
 }
 
-/// Those that take turns do so on one CPU: where they would compete with the threads.
+/// The load competes with the threads for their CPU.
 #[test]
 fn a_load_that_takes_turns_does_so_on_the_cpu_of_the_threads() {
     let args = ["--threads=2", "--duration=1s", "--load=busy:2:10ms"];
@@ -184,9 +181,8 @@ fn a_load_that_takes_turns_does_so_on_the_cpu_of_the_threads() {
     assert!(row["count"].as_u64().unwrap() > 0, "{row:#}");
 }
 
-/// Threads that hand over whatever else is asked of them besides.
 #[test]
-fn processes_with_memory_of_their_own_hand_over_and_wait_for_it() {
+fn processes_with_a_working_set_are_measured() {
     let args = ["--policy=other", "--threads=2,5", "--duration=1s", "--json"];
     let more = ["--processes", "--working-set=0,256K", "--via=futex,eventfd"];
     let output = switch(&args).args(more).output().unwrap();
@@ -202,7 +198,7 @@ fn processes_with_memory_of_their_own_hand_over_and_wait_for_it() {
             row["counted_by_kernel"].as_u64().unwrap() >= count,
             "{row:#}"
         );
-        // 4,096 lines of a cache, none faster than a clock of 10 GHz.
+        // 4,096 cache lines at 10 GHz at most.
         let alone = row["alone_ns"].as_u64();
         match row["working_set_bytes"].as_u64().unwrap() {
             0 => assert_eq!(alone, None),
@@ -212,7 +208,7 @@ fn processes_with_memory_of_their_own_hand_over_and_wait_for_it() {
 }
 
 #[test]
-fn under_a_load_and_between_cpus_hand_overs_are_told_as_such() {
+fn context_switches_between_cpus_under_a_load_are_measured() {
     let args = ["--policy=other", "--threads=2", "--duration=1s", "--json"];
     let more = ["--via=futex", "--cross", "--load=idle"];
     let output = switch(&args).args(more).output().unwrap();
@@ -279,7 +275,7 @@ fn children(of: u32) -> Vec<u32> {
 #[test]
 fn more_descriptors_than_may_be_open_are_a_row_s_reason_and_not_a_hang() {
     let limited = format!(
-        "ulimit -n 64; exec {} switch --policy=other --via=pipe --threads=2,100 --duration=1s --json",
+        "ulimit -n 64; exec {} bench switch --policy=other --via=pipe --threads=2,100 --duration=1s --json",
         env!("CARGO_BIN_EXE_laggard")
     );
     let output = Command::new("sh").args(["-c", &limited]).output().unwrap();
@@ -292,13 +288,13 @@ fn more_descriptors_than_may_be_open_are_a_row_s_reason_and_not_a_hang() {
 }
 
 #[test]
-fn an_interruption_ends_it_and_says_so() {
+fn ctrl_c_ends_the_test_with_a_note() {
     let mut child = switch(&["--policy=other", "--threads=2", "--duration=60s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It listens before it says what it will do.
+    // The handler of the signal is installed before this line is printed.
     let mut said = String::new();
     BufReader::new(child.stderr.as_mut().unwrap())
         .read_line(&mut said)
@@ -317,7 +313,7 @@ fn an_interruption_ends_it_and_says_so() {
 
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text.contains("ended early"), "{text}");
+    assert!(text.contains("Ended early"), "{text}");
 }
 
 /// Moves every thread of a process to some CPUs, as often as it takes until it ends.
@@ -337,7 +333,7 @@ fn moved_until_it_ends(child: &mut Child, to: &nix::sched::CpuSet) {
 }
 
 #[test]
-fn what_threads_measure_after_they_were_moved_is_no_figure_of_their_cpu() {
+fn a_thread_that_was_moved_off_its_cpu_has_no_figures() {
     let allowed = laggard_measure::linux::allowed_cpus();
     let &[first, .., last] = allowed.as_slice() else {
         println!("skipped: there is one CPU");
@@ -347,8 +343,14 @@ fn what_threads_measure_after_they_were_moved_is_no_figure_of_their_cpu() {
     both.set(first.0 as usize).unwrap();
     both.set(last.0 as usize).unwrap();
     for command in [
-        &["switch", "--policy=other", "--threads=2", "--duration=2s"][..],
-        &["timers", "--api=ppoll", "--duration=2s"],
+        &[
+            "bench",
+            "switch",
+            "--policy=other",
+            "--threads=2",
+            "--duration=2s",
+        ][..],
+        &["bench", "timers", "--api=ppoll", "--duration=2s"],
     ] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_laggard"))
             .args(command)
@@ -366,16 +368,13 @@ fn what_threads_measure_after_they_were_moved_is_no_figure_of_their_cpu() {
         let expected =
             format!("a measuring thread was moved off CPU {last} during the measurement");
         assert!(reason.starts_with(&expected), "{row}");
-        assert!(
-            row["took"].is_null() && row["late_largest_ns"].is_null(),
-            "{row}"
-        );
+        assert!(row["gross"].is_null() && row["max_ns"].is_null(), "{row}");
     }
 }
 
 /// Timmerman's (1998) Fig. 2 to 4.
 #[test]
-fn a_series_and_growth_are_drawn_of_what_was_measured() {
+fn a_series_and_growth_are_drawn() {
     let dir = tempfile::TempDir::new().unwrap();
     let (series, growth) = (dir.path().join("series.svg"), dir.path().join("growth.png"));
     let mut command = switch(&[
@@ -395,7 +394,7 @@ fn a_series_and_growth_are_drawn_of_what_was_measured() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(said.matches("Wrote ").count(), 2, "{output:?}");
     let picture = std::fs::read_to_string(&series).unwrap();
-    // A machine that is busy all the time may let none of the ten hand over.
+    // On a busy machine, ten threads may have no context switch.
     let is_had = |row: &&Value| row["count"].as_u64() > Some(0);
     let had: Vec<u64> = rows(&output)
         .iter()
@@ -403,14 +402,14 @@ fn a_series_and_growth_are_drawn_of_what_was_measured() {
         .filter_map(|row| row["threads"].as_u64())
         .collect();
     let drawn = had.iter().max().unwrap();
-    let title = format!("hand-overs among {drawn} threads");
+    let title = format!("context switches among {drawn} threads");
     assert!(picture.contains(&title), "{had:?} {}", &picture[..600]);
     let bytes = std::fs::read(&growth).unwrap();
     assert!(bytes.starts_with(b"\x89PNG"), "{}", bytes.len());
 }
 
 #[test]
-fn a_picture_that_could_not_be_drawn_is_refused_before_anything_is_measured() {
+fn a_picture_that_cannot_be_drawn_is_refused_before_measuring() {
     for (args, said) in [
         (
             ["--series=series.txt", "--threads=2,10"],
@@ -420,14 +419,8 @@ fn a_picture_that_could_not_be_drawn_is_refused_before_anything_is_measured() {
             ["--series=not-there/series.svg", "--threads=2,10"],
             "its folder is not there",
         ),
-        (
-            ["--growth=growth.svg", "--threads=2"],
-            "ask for two numbers or more",
-        ),
-        (
-            ["--growth=both.svg", "--series=both.svg"],
-            "name a file for each",
-        ),
+        (["--growth=growth.svg", "--threads=2"], "use two or more"),
+        (["--growth=both.svg", "--series=both.svg"], "name two files"),
     ] {
         let output = switch(&args).output().unwrap();
 

@@ -13,6 +13,7 @@ pub(crate) mod rehearsal;
 pub(crate) mod rtos;
 pub(crate) mod sched;
 pub(crate) mod show;
+pub(crate) mod switch;
 pub(crate) mod timers;
 pub(crate) mod why;
 
@@ -78,6 +79,11 @@ pub(crate) fn capital(text: &str) -> String {
 /// Writes a time, or `-` if it is not known.
 fn time(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".into(), |time| Cell::Time(time).to_string())
+}
+
+/// Returns a cell with a computed time, rounded to whole ns.
+pub(crate) fn computed_time(ns: f64) -> Cell {
+    Cell::Time(Nanos::from_f64(ns.round()))
 }
 
 /// Writes a number of things.

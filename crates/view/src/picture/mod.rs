@@ -7,9 +7,9 @@
 mod axes;
 mod canvas;
 mod distribution;
-mod hand_overs;
 mod mttf;
 mod stages;
+mod switches;
 mod theme;
 mod time;
 
@@ -31,7 +31,7 @@ use canvas::Canvas;
 use distribution::{Curve, Words};
 use theme::Theme;
 
-pub use hand_overs::MOST_WAYS;
+pub use switches::MAX_WAYS;
 
 use crate::Named;
 
@@ -132,16 +132,16 @@ pub enum Picture<'a> {
         /// One of its services.
         service: &'a ServiceComparison,
     },
-    /// Hand-overs of a CPU, one after the other.
+    /// Consecutive context switches.
     Series {
-        /// What `laggard bench switch` says.
+        /// Report of `laggard bench switch`.
         report: &'a SwitchReport,
-        /// Some of them.
+        /// The context switches.
         series: &'a SwitchSeries,
     },
-    /// How long hand-overs of a CPU take, over the number of threads.
+    /// Durations of context switches over the number of threads.
     Growth {
-        /// What `laggard bench switch` says.
+        /// Report of `laggard bench switch`.
         report: &'a SwitchReport,
     },
     /// Mean time between xruns over total buffering.
@@ -273,8 +273,8 @@ fn draw<B: DrawingBackend>(
         ),
         Picture::Stages { report, course } => stages::draw(&mut canvas, report, course),
         Picture::Time { report, course } => time::draw(&mut canvas, report, course),
-        Picture::Series { report, series } => hand_overs::series(&mut canvas, report, series),
-        Picture::Growth { report } => hand_overs::growth(&mut canvas, report),
+        Picture::Series { report, series } => switches::series(&mut canvas, report, series),
+        Picture::Growth { report } => switches::growth(&mut canvas, report),
         Picture::Mttf { report } => mttf::draw(&mut canvas, report),
     }?;
     backend.present().map_err(|err| failed(err.to_string()))

@@ -158,16 +158,16 @@ fn switches(rows: &[(usize, f64)]) -> SwitchReport {
         left_out: 0,
         unkept: 0,
         alone_ns: None,
-        took: Some(SwitchTimes {
-            least_ns: mean_ns / 2.0,
+        gross: Some(SwitchTimes {
+            min_ns: mean_ns / 2.0,
             mean_ns,
             median_ns: mean_ns,
-            one_in_1000_ns: Some(mean_ns * 8.0),
-            largest_ns: mean_ns * 90.0,
+            p999_ns: Some(mean_ns * 8.0),
+            max_ns: mean_ns * 90.0,
         }),
         net: None,
-        seen: None,
-        unwatched_median_ns: None,
+        activity: None,
+        untraced_median_ns: None,
         absence: None,
     };
     SwitchReport {
@@ -178,9 +178,9 @@ fn switches(rows: &[(usize, f64)]) -> SwitchReport {
         load: Some("<hostile> & load".into()),
         rows: rows.iter().map(row).collect(),
         growth: Vec::new(),
-        is_whole: true,
+        is_complete: true,
         net_absence: None,
-        caveats: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 
@@ -195,7 +195,7 @@ fn heights(picture: &str) -> Vec<i64> {
 }
 
 #[test]
-fn hand_overs_that_take_longer_with_more_threads_are_drawn_higher() {
+fn longer_context_switches_are_drawn_higher() {
     let picture = svg(
         Picture::Growth {
             report: &switches(&[(2, 700.0), (10, 900.0), (128, 4_000.0)]),
@@ -231,13 +231,13 @@ fn one_number_of_threads_shows_no_growth() {
 
     assert!(
         err.to_string()
-            .contains("no way was measured with two numbers"),
+            .contains("no mechanism was measured with two numbers"),
         "{err}"
     );
 }
 
 #[test]
-fn every_hand_over_of_a_series_is_drawn_and_the_median_named() {
+fn every_context_switch_of_a_series_is_drawn_with_the_median() {
     let report = switches(&[(10, 700.0)]);
     let series = SwitchSeries {
         threads: 10,
@@ -257,12 +257,9 @@ fn every_hand_over_of_a_series_is_drawn_and_the_median_named() {
     let heights = heights(&picture);
     assert_eq!(heights.len(), 5, "{picture}");
     assert_eq!(heights.iter().min(), Some(&heights[2]), "{heights:?}");
+    assert!(picture.contains("Median: 750 ns."), "{picture}");
     assert!(
-        picture.contains("Half of them took 750 ns or less."),
-        "{picture}"
-    );
-    assert!(
-        picture.contains("5 hand-overs among 10 threads"),
+        picture.contains("5 context switches among 10 threads"),
         "{picture}"
     );
     let none = SwitchSeries {
@@ -277,5 +274,8 @@ fn every_hand_over_of_a_series_is_drawn_and_the_median_named() {
         STYLE,
     )
     .unwrap_err();
-    assert!(err.to_string().contains("nobody handed over"), "{err}");
+    assert!(
+        err.to_string().contains("there was no context switch"),
+        "{err}"
+    );
 }

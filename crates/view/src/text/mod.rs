@@ -1,7 +1,6 @@
 //! The terminal's views.
 
 mod bars;
-mod caveats;
 mod check;
 pub(crate) mod compare;
 mod grid;
@@ -9,7 +8,6 @@ mod intervals;
 mod look;
 mod screen;
 mod series;
-mod switch;
 mod trace;
 
 pub(crate) use bars::BarAxis;
@@ -20,5 +18,4 @@ pub use look::Look;
 pub(crate) use screen::unbroken_words;
 pub use screen::{Screen, Tone};
 pub use series::series;
-pub use switch::switches;
 pub use trace::trace;

@@ -26,7 +26,7 @@ const MAX_DIFFERENCE: f64 = 0.15;
 fn ours_us(files: &Path) -> f64 {
     let text = fs::read(files.join("ours")).unwrap();
     let report: Value = serde_json::from_slice(&text).unwrap();
-    report["rows"][0]["unwatched_median_ns"].as_f64().unwrap() / 1e3
+    report["rows"][0]["untraced_median_ns"].as_f64().unwrap() / 1e3
 }
 
 /// Runs `theirs` and laggard on each kernel; `told_us` parses the time of one switch from the

@@ -1,0 +1,198 @@
+//! Context switches: consecutive ones, and durations over the number of threads (Timmerman
+//! 1998, Fig. 2 to 4).
+
+use laggard_answer::switch::{SwitchReport, SwitchSeries, SwitchTimes};
+use laggard_model::Nanos;
+use laggard_model::text::{Unit, count};
+use plotters::backend::DrawingBackend;
+
+use super::PictureError;
+use super::axes::{Axes, Axis, Scale, write_time};
+use super::canvas::Canvas;
+use crate::phrase::switch as phrase;
+
+/// Maximum number of mechanisms in a picture. More curves are hard to tell apart.
+pub const MAX_WAYS: usize = 6;
+/// Factor between the outermost values and the edges, on a logarithmic scale.
+const MARGIN: f64 = 1.15;
+
+/// Draws context switches in their order.
+pub(super) fn series<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    report: &SwitchReport,
+    series: &SwitchSeries,
+) -> Result<(), PictureError> {
+    let times = || series.took_ns.iter().map(|&ns| f64::from(ns).max(1.0));
+    let (min, max) = (
+        times().fold(f64::INFINITY, f64::min),
+        times().fold(0.0, f64::max),
+    );
+    if series.took_ns.is_empty() {
+        return Err(PictureError::Nothing("there was no context switch".into()));
+    }
+    let shown = series.took_ns.len();
+    let tasks = if series.way.are_processes {
+        "processes"
+    } else {
+        "threads"
+    };
+    let title = format!(
+        "{} context switches among {} {tasks}",
+        count(shown as u64),
+        series.threads
+    );
+    let mut sorted = series.took_ns.clone();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    let captions = [
+        format!(
+            "Median: {}.",
+            Unit::Auto.write_nanos(Nanos::from_ns(u64::from(median)))
+        ),
+        "The first context switches of a stretch. Gross: interruptions are in the durations."
+            .to_owned(),
+    ];
+    let subtitle = format!(
+        "{}; {}",
+        phrase::mechanism(series.way),
+        phrase::place(report, series.way)
+    );
+    let frame = canvas.head_and_foot(&title, &subtitle, &captions)?;
+    let axes = Axes::draw(
+        canvas,
+        frame,
+        &Axis {
+            scale: Scale::Linear {
+                from: 0.0,
+                to: (shown as f64).max(2.0),
+            },
+            name: "context switch",
+            write: &|number| format!("{number:.0}"),
+            marks: Vec::new(),
+        },
+        &Axis {
+            scale: Scale::decades(min, max * MARGIN),
+            name: "duration",
+            write: &write_time,
+            marks: Vec::new(),
+        },
+    )?;
+    let colour = canvas.theme.series(0);
+    for (number, took) in times().enumerate() {
+        canvas.dot(axes.at(number as f64 + 1.0, took), 1.5, colour, true)?;
+    }
+    Ok(())
+}
+
+/// Durations with one mechanism over the number of threads.
+struct Curve {
+    name: String,
+    rows: Vec<(f64, SwitchTimes)>,
+}
+
+fn curves(report: &SwitchReport) -> Vec<Curve> {
+    let curve = |way| {
+        let rows = report.rows.iter().filter(|row| row.way == way);
+        let rows = rows.filter_map(|row| Some((row.threads as f64, row.gross?)));
+        Curve {
+            name: phrase::mechanism(way),
+            rows: rows.collect(),
+        }
+    };
+    let curves = report.ways().into_iter().map(curve);
+    curves.filter(|curve| curve.rows.len() > 1).collect()
+}
+
+/// Draws mean, p99.9 and max over the number of threads.
+pub(super) fn growth<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    report: &SwitchReport,
+) -> Result<(), PictureError> {
+    let curves = curves(report);
+    let Some(first) = report.rows.first().filter(|_| !curves.is_empty()) else {
+        return Err(PictureError::Nothing(
+            "no mechanism was measured with two numbers of threads".into(),
+        ));
+    };
+    if curves.len() > MAX_WAYS {
+        return Err(PictureError::Draw(format!(
+            "{} mechanisms are too many for one picture; use at most {MAX_WAYS}",
+            curves.len()
+        )));
+    }
+    let rows = || curves.iter().flat_map(|curve| &curve.rows);
+    let min = rows().map(|row| row.1.mean_ns.max(1.0));
+    let max = rows().map(|row| row.1.max_ns.max(1.0));
+    let mut marks: Vec<f64> = rows().map(|row| row.0).collect();
+    marks.sort_by(f64::total_cmp);
+    marks.dedup();
+    let (fewest, highest) = (marks[0], marks[marks.len() - 1]);
+    let scale = Scale::decades(
+        min.fold(f64::INFINITY, f64::min),
+        max.fold(0.0, f64::max) * MARGIN,
+    );
+    let mut captions = match report.growth.as_slice() {
+        [growth] => {
+            let confidence = report.confidence();
+            let confidence =
+                confidence.map(|(confidence, count)| phrase::confidence(confidence, count));
+            let figures = phrase::growth(growth).into_iter();
+            figures.chain(confidence).collect()
+        }
+        // There is no room for several.
+        _ => Vec::new(),
+    };
+    captions.push(
+        "Lines: mean. Dashes: p99.9 (geometric means over stretches). Rings: max. All are gross."
+            .into(),
+    );
+    let frame = canvas.head_and_foot(
+        "Duration of context switches",
+        &phrase::place(report, first.way),
+        &captions,
+    )?;
+    let entries: Vec<_> = curves
+        .iter()
+        .enumerate()
+        .map(|(number, curve)| (curve.name.clone(), canvas.theme.series(number), false))
+        .collect();
+    let frame = canvas.legend(&entries, frame)?;
+    let axes = Axes::draw(
+        canvas,
+        frame,
+        &Axis {
+            scale: Scale::Log {
+                from: fewest / MARGIN,
+                to: highest * MARGIN,
+            },
+            name: "threads",
+            write: &|number| format!("{number:.0}"),
+            marks,
+        },
+        &Axis {
+            scale,
+            name: "duration",
+            write: &write_time,
+            marks: Vec::new(),
+        },
+    )?;
+    for (curve, (_, colour, _)) in curves.iter().zip(&entries) {
+        let path = |value: &dyn Fn(&SwitchTimes) -> Option<f64>| -> Vec<(f64, f64)> {
+            let points = curve.rows.iter();
+            let points = points.filter_map(|(threads, times)| Some((*threads, value(times)?)));
+            points
+                .map(|(threads, ns)| axes.at(threads, ns.max(1.0)))
+                .collect()
+        };
+        let mean = path(&|times| Some(times.mean_ns));
+        canvas.line(&mean, *colour, 1.8)?;
+        for &at in &mean {
+            canvas.dot(at, 3.0, *colour, true)?;
+        }
+        canvas.dashes(&path(&|times| times.p999_ns), *colour, 1.8)?;
+        for at in path(&|times| Some(times.max_ns)) {
+            canvas.dot(at, 4.0, *colour, false)?;
+        }
+    }
+    Ok(())
+}
