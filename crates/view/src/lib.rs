@@ -40,6 +40,7 @@ pub mod show;
 pub mod switch;
 pub mod text;
 pub mod timers;
+pub mod trace;
 pub mod why;
 
 pub use bug::bug;

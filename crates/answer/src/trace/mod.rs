@@ -1,7 +1,7 @@
-//! `laggard import`: what a trace of Windows tells of latency.
+//! `laggard import`: latencies in a Windows trace.
 
 mod rows;
-mod sentences;
+mod warning;
 
 use laggard_etl::{TraceClock, TraceDamage, TraceHeader, TraceTally};
 use laggard_model::Nanos;
@@ -9,139 +9,140 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use rows::{HandlerKind, PriorityRow, TraceHandlerRow, TraceThreadRow, TraceTimes};
+pub use warning::{LeftOutReason, TraceGap, TraceWarning};
 
-/// The version of `import --json`.
-pub const TRACE_SCHEMA: u32 = 1;
-/// More than one event in so many lost is too much.
-const LOST_IN: u64 = 1_000;
+/// Version of `import --json`.
+pub const TRACE_SCHEMA: u32 = 2;
+/// A trace is not trusted if more than one of this number of events was lost.
+const MAX_LOST_IN: u64 = 1_000;
+/// Name of a driver whose image is not in the trace.
+pub const UNKNOWN_DRIVER: &str = "unknown";
 
-/// What a trace of Windows tells of latency.
+/// Latencies in a Windows trace.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TraceReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// Windows' version with its build, as `10.0.19045`.
+    /// Version of Windows with its build, such as `10.0.19045`.
     pub windows: String,
-    /// CPUs of the machine.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// The name of the session that recorded it.
+    /// Name of the session that recorded the trace.
     pub session: String,
-    /// When it began, microseconds since 1970, UTC; absent: it does not say.
-    pub began_unix_us: Option<i64>,
-    /// From the start of the first handler or wait, or the first event that tells of
-    /// latency, to the last such event; absent: none does.
+    /// Start of the trace, microseconds since 1970, UTC. Absent if the trace has none.
+    pub started_unix_us: Option<i64>,
+    /// Time from the start of the first handler or wait to the end of the last. Absent
+    /// without any.
     pub duration_ns: Option<Nanos>,
-    /// Length of the steps of the trace's clock: shorter times are not known.
+    /// Step of the trace's clock.
     pub clock_step_ns: Nanos,
-    /// Events of all sorts.
+    /// Whether the clock is system time, whose steps are longer than the limits of
+    /// Microsoft.
+    pub is_clock_coarse: bool,
+    /// Number of events of all kinds.
     pub events: u64,
-    /// What is missing.
+    /// Missing data.
     pub losses: TraceLosses,
-    /// Whether the figures can be trusted: no buffer and no part of the file is
-    /// missing, and at most one event in 1,000.
+    /// Whether the figures are trustworthy: no buffer and no part of the file is missing,
+    /// and at most one event in 1,000.
     pub trusted: bool,
-    /// ISRs and DPCs by driver, the longest first.
+    /// ISRs and DPCs per driver, the longest first.
     pub drivers: Vec<TraceHandlerRow>,
-    /// The same by routine.
+    /// ISRs and DPCs per routine, the longest first.
     pub routines: Vec<TraceHandlerRow>,
-    /// What is told of waits for a CPU.
+    /// Numbers of waits for a CPU.
     pub ready: ReadyCounts,
-    /// How long each thread that was ready waited for a CPU, the longest first.
+    /// Waits for a CPU per thread, the longest first.
     pub threads: Vec<TraceThreadRow>,
-    /// The same by the priority with which threads then ran, the highest first.
+    /// Waits for a CPU per priority with which the thread then ran, the highest first.
     pub priorities: Vec<PriorityRow>,
-    /// How long threads waited for pages from a disk, the longest first.
+    /// Waits for pages from a disk per thread, the longest first.
     pub hard_faults: Vec<TraceThreadRow>,
-    /// What samples tell; absent: there are none.
+    /// Samples of the CPUs. Absent without any.
     pub samples: Option<TraceSamples>,
-    /// The answer in words.
-    pub sentences: Vec<String>,
-    /// What the trace does not tell, and how to record it.
-    pub absent: Vec<String>,
-    /// What to bear in mind.
-    pub doubts: Vec<String>,
+    /// Events that the trace does not have.
+    pub missing: Vec<TraceGap>,
+    /// Reasons to doubt the figures.
+    pub warnings: Vec<TraceWarning>,
 }
 
-/// What is missing, also where that is nothing.
+/// Missing data.
 #[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct TraceLosses {
-    /// Events that found no buffer while recording.
+    /// Events without room in a buffer while recording.
     pub events: u64,
     /// Buffers that were not written.
     pub buffers: u64,
-    /// Buffers of the file that are damaged.
+    /// Damaged buffers in the file.
     pub damaged_buffers: u64,
-    /// Bytes at the end of the file that are part of no buffer.
+    /// Bytes at the end of the file that belong to no buffer.
     pub unread_bytes: u64,
-    /// Where the first damage is, bytes from the beginning, and what it is.
+    /// Offset in bytes of the first damage, and its kind.
     pub first_damage: Option<String>,
-    /// Events that should tell of latency and cannot be read: too short, or of
-    /// a version before Windows 7.
+    /// Events that cannot be read: too short, or of a version before Windows 7.
     pub unreadable: u64,
-    /// Handlers and faults that took more than 60 s, or end before they begin.
+    /// Handlers and hard faults longer than 60 s, or with an end before their start.
     pub implausible: u64,
-    /// Handlers and faults that began before the first event of the trace; they are
-    /// counted.
+    /// Handlers and hard faults that started before the first event of the trace. They
+    /// are counted.
     pub early: u64,
-    /// Batches of switches, a form that is not read.
+    /// Batches of context switches, a form that laggard does not read.
     pub switch_batches: u64,
-    /// Times of routines and threads beyond the 16,384 that are told apart.
+    /// Times of routines and threads above the limit of 16,384.
     pub crowded: u64,
 }
 
-/// What became of threads that were made ready.
+/// Numbers of waits for a CPU.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct ReadyCounts {
-    /// How often a thread was made ready.
+    /// Number of times that a thread was made ready.
     pub readied: u64,
-    /// How often a CPU went from one thread to another, or to none.
+    /// Number of context switches, to the idle thread included.
     pub switches: u64,
-    /// Waits that are told: from when a thread was made ready, or another took its
-    /// CPU, until it ran.
-    pub told: u64,
-    /// Those of them that began when another thread took the CPU.
+    /// Number of waits: from when a thread was made ready or preempted until it ran.
+    pub waits: u64,
+    /// Number of those that started with a preemption.
     pub preempted: u64,
-    /// How often a thread ran of which neither is seen: that it was made ready, or that
-    /// another took its CPU.
+    /// Number of times that a thread ran without a known start of its wait.
     pub resumed: u64,
-    /// How often a thread was made ready while it ran, or again before it ran.
+    /// Number of times that a thread was made ready while it ran, or twice.
     pub unclear: u64,
-    /// Threads that were still waiting when the trace ended.
+    /// Number of threads that were waiting at the end of the trace.
     pub waiting: u64,
 }
 
-/// Where CPUs were when they were looked at.
+/// Samples of the CPUs.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct TraceSamples {
-    /// How often.
-    pub all: u64,
-    /// In a DPC.
+    /// Number of samples.
+    pub total: u64,
+    /// Samples in a DPC.
     pub in_dpc: u64,
-    /// In an ISR.
+    /// Samples in an ISR.
     pub in_isr: u64,
-    /// With nothing to do.
+    /// Samples of an idle CPU.
     pub idle: u64,
 }
 
 impl TraceReport {
-    /// Whether the figures can be trusted, as [`Self::trusted`] says.
+    /// Returns whether the figures are trustworthy, as defined at [`Self::trusted`].
     const fn is_trusted(&self) -> bool {
         let lost = &self.losses;
         lost.buffers == 0
             && lost.damaged_buffers == 0
             && lost.unread_bytes == 0
-            && lost.events.saturating_mul(LOST_IN) <= self.events.saturating_add(lost.events)
+            && lost.events.saturating_mul(MAX_LOST_IN) <= self.events.saturating_add(lost.events)
     }
 
-    /// Whether it tells of any latency.
-    pub const fn is_told(&self) -> bool {
+    /// Returns whether the trace has any latency.
+    pub const fn has_latencies(&self) -> bool {
         !(self.drivers.is_empty() && self.threads.is_empty() && self.hard_faults.is_empty())
     }
 }
 
-/// What the trace in the file `path` tells.
+/// Builds the report on the trace in the file `path`.
 pub fn trace(
     path: &str,
     header: &TraceHeader,
@@ -150,18 +151,24 @@ pub fn trace(
 ) -> TraceReport {
     let (major, minor) = header.windows;
     let threads = &tally.threads;
+    let waits = threads.by_priority.values().map(|times| times.count());
     let samples = tally.samples;
-    let is_coarse = header.clock == TraceClock::SystemTime;
-    let step = if is_coarse { header.step } else { Nanos::ZERO };
+    let is_clock_coarse = header.clock == TraceClock::SystemTime;
+    let step = if is_clock_coarse {
+        header.step
+    } else {
+        Nanos::ZERO
+    };
     let mut report = TraceReport {
         schema: TRACE_SCHEMA,
         path: path.into(),
         windows: format!("{major}.{minor}.{}", header.build),
         cpus: header.cpus,
         session: header.session.clone(),
-        began_unix_us: header.began_unix_us,
+        started_unix_us: header.began_unix_us,
         duration_ns: tally.span(),
         clock_step_ns: header.step,
+        is_clock_coarse,
         events: tally.events,
         losses: losses(header, damage, tally),
         trusted: false,
@@ -170,7 +177,7 @@ pub fn trace(
         ready: ReadyCounts {
             readied: threads.readied,
             switches: threads.switches,
-            told: threads.by_priority.values().map(|one| one.count()).sum(),
+            waits: waits.sum(),
             preempted: threads.preempted,
             resumed: threads.resumed,
             unclear: threads.unclear,
@@ -180,31 +187,28 @@ pub fn trace(
         priorities: rows::priorities(tally, step),
         hard_faults: rows::threads(tally, step, |thread| &thread.faults),
         samples: (samples.all > 0).then_some(TraceSamples {
-            all: samples.all,
+            total: samples.all,
             in_dpc: samples.in_dpc,
             in_isr: samples.in_isr,
             idle: samples.idle,
         }),
-        sentences: Vec::new(),
-        absent: Vec::new(),
-        doubts: Vec::new(),
+        missing: Vec::new(),
+        warnings: Vec::new(),
     };
     report.trusted = report.is_trusted();
-    report.sentences = sentences::sentences(&report, is_coarse);
-    report.absent = sentences::absent(&report);
-    report.doubts = sentences::doubts(&report, is_coarse, header.length);
+    report.missing = warning::gaps(&report);
+    report.warnings = warning::warnings(&report, header.length);
     report
 }
 
 fn losses(header: &TraceHeader, damage: &TraceDamage, tally: &TraceTally) -> TraceLosses {
+    let first_damage = damage.first;
     TraceLosses {
         events: header.events_lost,
         buffers: header.buffers_lost,
         damaged_buffers: damage.buffers,
         unread_bytes: damage.bytes,
-        first_damage: damage
-            .first
-            .map(|(at, what)| format!("at byte {at}: {what}")),
+        first_damage: first_damage.map(|(offset, damage)| format!("at byte {offset}: {damage}")),
         unreadable: tally.unreadable,
         implausible: tally.implausible,
         early: tally.early,

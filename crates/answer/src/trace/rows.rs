@@ -1,4 +1,4 @@
-//! Rows of the report: who, how often, how long.
+//! Rows of the report.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,37 +8,36 @@ use laggard_model::{Histogram, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Fewer times than this have no time that one in 1,000 exceeds.
-const FEWEST: u64 = 1_000;
+/// Samples that a p99.9 needs.
+const MIN_SAMPLES: u64 = 1_000;
 
-/// How often, and how long.
+/// Figures of times.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TraceTimes {
-    /// How often.
+    /// Number of times.
     pub count: u64,
-    /// In all.
+    /// Sum.
     pub total_ns: u64,
-    /// Half took at most so long; by a clock that moves in steps, the step in which
-    /// they can have ended included.
+    /// Median. With a coarse clock, the step in which the time ended is included.
     pub median_ns: Nanos,
-    /// One in 1,000 took longer; absent where there are fewer. Steps as above.
+    /// p99.9. Absent with fewer than 1,000 times. Steps as above.
     pub p999_ns: Option<Nanos>,
-    /// The longest; no less than a step of a clock that moves in steps.
-    pub longest_ns: Nanos,
-    /// Length of the steps of such a clock; of another one 0.
+    /// Max; with a coarse clock at least a step.
+    pub max_ns: Nanos,
+    /// Step of a coarse clock; otherwise 0.
     #[serde(skip)]
     pub step: Nanos,
-    /// Whether the longest took less than a step of it.
+    /// Whether the max is less than a step.
     #[serde(skip)]
     pub is_below_step: bool,
 }
 
 impl TraceTimes {
-    /// `None` where there are none.
-    fn of(times: &Histogram, step: Nanos) -> Option<Self> {
-        let is_many = times.count() >= FEWEST;
-        // A time of 0 steps ended in the step in which it began. The nearest edge of a
-        // bucket is no better than a step.
+    /// Returns `None` without any time.
+    fn new(times: &Histogram, step: Nanos) -> Option<Self> {
+        let is_many = times.count() >= MIN_SAMPLES;
+        // A time of 0 steps ended in the step in which it started. The edge of a bucket is
+        // not more exact than a step.
         let quantile = |share| {
             let time: Nanos = times.quantile(share)?;
             Some(match step {
@@ -52,29 +51,29 @@ impl TraceTimes {
             total_ns: u64::try_from(times.sum_ns()).unwrap_or(u64::MAX),
             median_ns: quantile(0.5)?,
             p999_ns: quantile(0.999).filter(|_| is_many),
-            longest_ns: times.max()?.max(step),
+            max_ns: times.max()?.max(step),
             step,
             is_below_step: times.max()? < step,
         })
     }
 }
 
-/// Which handler ran.
+/// Kind of a handler.
 #[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerKind {
-    /// An interrupt service routine.
+    /// Interrupt service routine.
     Isr,
-    /// A deferred procedure call; by driver, of all three sorts.
+    /// Deferred procedure call. In rows per driver, all three kinds of DPC.
     Dpc,
-    /// One that a timer queued.
+    /// DPC that a timer queued.
     TimerDpc,
-    /// One that a thread of real-time priority may run.
+    /// DPC that a real-time thread may run.
     ThreadedDpc,
 }
 
 impl HandlerKind {
-    const fn of(sort: RoutineSort) -> Self {
+    const fn new(sort: RoutineSort) -> Self {
         match sort {
             RoutineSort::Isr => Self::Isr,
             RoutineSort::Dpc => Self::Dpc,
@@ -84,60 +83,61 @@ impl HandlerKind {
     }
 }
 
-/// A driver's or a routine's runs.
+/// Runs of the handlers of a driver, or of a routine.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TraceHandlerRow {
-    /// Which handler.
+    /// Kind of the handler.
     pub handler: HandlerKind,
-    /// Whose: `ndis.sys`, or `ndis.sys+0x1234`; an address where nothing is
-    /// known to have been there.
-    pub who: String,
-    /// How long it ran, with whatever interrupted it.
+    /// Driver or routine: `ndis.sys`, `ndis.sys+0x1234`, or an address if no image is
+    /// known there.
+    pub name: String,
+    /// Durations, interruptions included.
     #[serde(flatten)]
     pub times: TraceTimes,
-    /// The longest that Microsoft recommends.
+    /// Limit that Microsoft recommends.
     pub limit_ns: Nanos,
-    /// How often it ran longer than that.
+    /// Number of runs above the limit.
     pub over_limit: u64,
 }
 
-/// A thread's waits.
+/// Waits of a thread.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TraceThreadRow {
-    /// The thread's number.
+    /// Thread ID.
     pub thread: u32,
-    /// Its process' number; absent: the trace does not say.
+    /// Process ID, if the trace has it.
     pub process: Option<u32>,
-    /// Its process' name; absent: the trace does not say.
+    /// Name of the process, if the trace has it.
     pub name: Option<String>,
-    /// Its lowest and highest priority when it ran after a wait for a CPU, 0 to
-    /// 31; absent: none is told.
+    /// Lowest and highest priority, 0 to 31, with which it ran after a wait for a CPU.
+    /// Absent without such a wait.
     pub priorities: Option<(u8, u8)>,
-    /// How long it waited.
+    /// Durations of the waits.
     #[serde(flatten)]
     pub times: TraceTimes,
 }
 
-/// Waits of all threads that then ran with one priority.
+/// Waits of all threads that then ran with a priority.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PriorityRow {
-    /// From 0 to 31; from 16 on Windows calls it real-time.
+    /// Priority, 0 to 31. Windows calls 16 and above real-time.
     pub priority: u8,
-    /// How long they waited.
+    /// Durations of the waits.
     #[serde(flatten)]
     pub times: TraceTimes,
 }
 
 pub(super) fn drivers(tally: &TraceTally, step: Nanos) -> Vec<TraceHandlerRow> {
-    let mut all: BTreeMap<(RoutineSort, String), HandlerTally> = BTreeMap::new();
-    for ((sort, driver), one) in tally.drivers() {
+    let mut handlers: BTreeMap<(RoutineSort, String), HandlerTally> = BTreeMap::new();
+    for ((sort, driver), handler) in tally.drivers() {
         let sort = match sort {
             RoutineSort::Isr => RoutineSort::Isr,
             RoutineSort::Dpc | RoutineSort::TimerDpc | RoutineSort::ThreadedDpc => RoutineSort::Dpc,
         };
-        all.entry((sort, driver)).or_default().merge(&one);
+        let sum = handlers.entry((sort, driver)).or_default();
+        sum.merge(&handler);
     }
-    handler_rows(all, step)
+    handler_rows(handlers, step)
 }
 
 pub(super) fn routines(tally: &TraceTally, step: Nanos) -> Vec<TraceHandlerRow> {
@@ -145,23 +145,23 @@ pub(super) fn routines(tally: &TraceTally, step: Nanos) -> Vec<TraceHandlerRow> 
 }
 
 fn handler_rows(
-    all: BTreeMap<(RoutineSort, String), HandlerTally>,
+    handlers: BTreeMap<(RoutineSort, String), HandlerTally>,
     step: Nanos,
 ) -> Vec<TraceHandlerRow> {
-    let mut rows: Vec<TraceHandlerRow> = all
+    let mut rows: Vec<TraceHandlerRow> = handlers
         .into_iter()
-        .filter_map(|((sort, who), one)| {
+        .filter_map(|((sort, name), handler)| {
             Some(TraceHandlerRow {
-                handler: HandlerKind::of(sort),
-                who,
-                times: TraceTimes::of(&one.times, step)?,
+                handler: HandlerKind::new(sort),
+                name,
+                times: TraceTimes::new(&handler.times, step)?,
                 limit_ns: sort.limit(),
-                over_limit: one.over_limit,
+                over_limit: handler.over_limit,
             })
         })
         .collect();
-    // The sort keeps what is equal in the order of sort and name.
-    rows.sort_by_key(|row| Reverse(row.times.longest_ns));
+    // Rows with the same max stay in the order of kind and name.
+    rows.sort_by_key(|row| Reverse(row.times.max_ns));
     rows
 }
 
@@ -172,7 +172,7 @@ pub(super) fn threads(
 ) -> Vec<TraceThreadRow> {
     let row = |thread: ThreadTally| {
         Some(TraceThreadRow {
-            times: TraceTimes::of(times(&thread), step)?,
+            times: TraceTimes::new(times(&thread), step)?,
             thread: thread.id,
             process: thread.process,
             name: thread.name,
@@ -180,17 +180,18 @@ pub(super) fn threads(
         })
     };
     let mut rows: Vec<TraceThreadRow> = tally.threads.threads().filter_map(row).collect();
-    rows.sort_by_key(|row| (Reverse(row.times.longest_ns), row.process, row.thread));
+    rows.sort_by_key(|row| (Reverse(row.times.max_ns), row.process, row.thread));
     rows
 }
 
 pub(super) fn priorities(tally: &TraceTally, step: Nanos) -> Vec<PriorityRow> {
-    let all = tally.threads.by_priority.iter().rev();
-    all.filter_map(|(priority, times)| {
-        Some(PriorityRow {
-            priority: *priority,
-            times: TraceTimes::of(times, step)?,
+    let priorities = tally.threads.by_priority.iter().rev();
+    priorities
+        .filter_map(|(priority, times)| {
+            Some(PriorityRow {
+                priority: *priority,
+                times: TraceTimes::new(times, step)?,
+            })
         })
-    })
-    .collect()
+        .collect()
 }

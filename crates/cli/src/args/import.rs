@@ -4,42 +4,47 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-/// Reads a trace of Windows that WPR or xperf recorded, on any system: how
-/// long ISRs and DPCs ran, by driver, against what Microsoft recommends; how long
-/// threads that were ready waited for a CPU; how long they waited for pages.
+/// Reads a trace that WPR or xperf recorded on Windows, on any system. Prints how long ISRs
+/// and DPCs ran per driver, compared with the limits of Microsoft; how long ready threads
+/// waited for a CPU; and how long threads waited for pages.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  laggard import trace.etl
-  laggard import trace.etl --top 50
+  laggard import trace.etl               worst latencies and routines
+  laggard import trace.etl --all         all tables, 10 rows each
+  laggard import trace.etl --top 50      all tables, 50 rows each
   laggard import trace.etl -o trace.laggard
   laggard import trace.etl --json | jq '.drivers[] | select(.over_limit > 0)'
 
-To record one on Windows, as administrator (laggard is not needed there):
+To record a trace on Windows, as administrator (laggard is not needed there):
   xperf -on PROC_THREAD+LOADER+DPC+INTERRUPT+CSWITCH+DISPATCHER+HARD_FAULTS
   xperf -d trace.etl
 
-Exit code 1 where it tells of no latency; 3 where buffers, more than one event
-in 1,000, or a part of the file are lost.")]
+Exit code: 1 if the trace has no latencies; 3 if it lost buffers, more than one
+event in 1,000, or a part of the file.")]
 pub(crate) struct ImportArgs {
-    /// The trace, an .etl file
+    /// Trace, an .etl file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// So many rows of each table
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = some_rows)]
-    pub(crate) top: usize,
-    /// Make a recording of it here, which must not exist: `laggard show`, `plot`, `check` and
-    /// `export` read it
+    /// Print all tables
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
+    /// Print all tables with this number of rows [default: 10]
+    #[arg(long, value_name = "COUNT", value_parser = row_count)]
+    pub(crate) top: Option<usize>,
+    /// Write a recording to this directory, which must not exist; `laggard show`, `plot`,
+    /// `check` and `export` read it
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Write JSON, with all rows; `laggard schema import` describes it
+    /// Write Markdown with all tables
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// Write JSON with all rows, described by `laggard schema import`
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-fn some_rows(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(rows @ 1..) => Ok(rows),
-        _ => Err("use a number from 1 on".into()),
-    }
+fn row_count(text: &str) -> Result<usize, String> {
+    let rows = text.parse().ok().filter(|rows| *rows > 0);
+    rows.ok_or_else(|| "use a number from 1".into())
 }

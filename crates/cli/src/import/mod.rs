@@ -1,4 +1,4 @@
-//! `laggard import`: what another system's trace tells of latency.
+//! `laggard import`: latencies in a Windows trace.
 
 mod recording;
 
@@ -10,7 +10,8 @@ use laggard_answer::trace::{TraceReport, trace};
 use laggard_etl::{Trace, TraceTally};
 use laggard_model::text::Unit;
 use laggard_record::Destination;
-use laggard_view::text;
+use laggard_view::doc::{self, Detail};
+use laggard_view::trace::document;
 
 use crate::args::ImportArgs;
 use crate::exit::Exit;
@@ -18,23 +19,19 @@ use crate::{pipe, terminal};
 use recording::TraceExtent;
 
 pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
-    // A folder that is in use is found out before the trace is read.
+    // Checked before the trace is read, which takes a while.
     let place = args.output.as_deref();
     let place = place.map(|path| recording::place(path, &args.file));
     let place = place.transpose()?;
     let (report, is_kept) =
         read(&args.file, place.as_ref()).with_context(|| args.file.display().to_string())?;
-    pipe::print(&if args.json {
-        pipe::json(&report)?
-    } else {
-        text::trace(&report, args.top, terminal::look(Unit::Auto))
-    })?;
+    print(args, &report)?;
     if let Some(place) = &place {
         #[cfg(target_os = "linux")]
         crate::measuring::hand_over(place.folder())?;
         say(place, is_kept);
     }
-    if !report.is_told() {
+    if !report.has_latencies() {
         return Ok(Exit::Unmet);
     }
     Ok(if report.trusted {
@@ -44,32 +41,51 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn say(place: &Destination, is_kept: bool) {
-    let shown = place.path().display().to_string();
-    pipe::say(&if is_kept {
-        format!("Kept in {shown}; laggard show {shown}")
+fn print(args: &ImportArgs, report: &TraceReport) -> anyhow::Result<()> {
+    /// Rows per table.
+    const SHORT_ROWS: usize = 5;
+    const FULL_ROWS: usize = 10;
+    if args.json {
+        return pipe::print(&pipe::json(report)?);
+    }
+    if args.markdown {
+        let top = args.top.unwrap_or(FULL_ROWS);
+        return pipe::print_document(&doc::markdown(&document(report, top, Detail::Full)));
+    }
+    let document = if args.all || args.top.is_some() {
+        document(report, args.top.unwrap_or(FULL_ROWS), Detail::Full)
     } else {
-        format!("nothing to be kept in {shown}: the trace has no times")
+        document(report, SHORT_ROWS, Detail::Short)
+    };
+    pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))
+}
+
+fn say(place: &Destination, is_kept: bool) {
+    let path = place.path().display().to_string();
+    pipe::say(&if is_kept {
+        format!("Kept in {path}; next: laggard show {path}")
+    } else {
+        format!("no recording in {path}: the trace has no latencies")
     });
 }
 
-/// What the trace tells, and whether that was recorded at `place`.
+/// Reads the trace, and returns whether it was recorded at `place`.
 fn read(path: &Path, place: Option<&Destination>) -> anyhow::Result<(TraceReport, bool)> {
-    // A pipe cannot be read twice, and to open one waits for its other end.
+    // A pipe cannot be read twice, and opening one waits for its other end.
     if !fs::metadata(path)?.is_file() {
-        bail!("is no file; an .etl is read twice, so that it must be one");
+        bail!("not a regular file; an .etl trace is read twice and cannot be a pipe");
     }
-    let mut from = Trace::open(laggard_files::open_regular(path)?)?;
-    let mut tally = TraceTally::new(from.header());
+    let mut file = Trace::open(laggard_files::open_regular(path)?)?;
+    let mut tally = TraceTally::new(file.header());
     let mut extent = TraceExtent::default();
-    from.visit(|event| {
+    file.visit(|event| {
         extent.opened.get_or_insert(event.ticks);
-        tally.add_and_tell(event, |one| extent.add(&one));
+        tally.add_and_tell(event, |time| extent.add(&time));
     })?;
     let path = path.display().to_string();
-    let report = trace(&path, from.header(), from.damage(), &tally);
+    let report = trace(&path, file.header(), file.damage(), &tally);
     let is_kept = match place {
-        Some(place) => recording::record(place, &mut from, &tally, &report, &extent)?,
+        Some(place) => recording::record(place, &mut file, &tally, &report, &extent)?,
         None => false,
     };
     Ok((report, is_kept))

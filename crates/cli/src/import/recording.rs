@@ -1,4 +1,4 @@
-//! A recording of what a trace tells: `laggard import FILE -o DIR`.
+//! Recordings of Windows traces: `laggard import FILE -o DIR`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -16,46 +16,44 @@ use laggard_model::{
 };
 use laggard_record::{Destination, Recorder};
 
-/// So many rows are handed to the disk at a time.
-const BATCH: usize = 1 << 16;
-/// Most lines: drivers and priorities, by CPU. Others are counted.
-const MOST_LINES: usize = 4_096;
-/// Most routines whose driver is remembered rather than looked up.
-const MOST_REMEMBERED: usize = 16_384;
-/// Nothing takes longer, or is longer after the beginning, that can be recorded.
-const LONGEST: Nanos = Nanos::from_secs(100 * 86_400);
-/// No machine's clock is later when a trace begins: 73 years.
-const LATEST_BEGIN: Nanos = Nanos::from_ns(1 << 61);
-/// When the trace began, where it does not say.
+/// Rows written at a time.
+const MAX_BATCH: usize = 1 << 16;
+/// Series: drivers and priorities per CPU. Others are counted.
+const MAX_LINES: usize = 4_096;
+/// Routines with a cached driver.
+const MAX_CACHED_DRIVERS: usize = 16_384;
+/// Maximum latency, and maximum time since the start, that can be recorded.
+const MAX_TIME: Nanos = Nanos::from_secs(100 * 86_400);
+/// Maximum time between the boot of a machine and the start of a trace: 73 years.
+const MAX_START: Nanos = Nanos::from_ns(1 << 61);
+/// Start of a trace that does not state it.
 const UNKNOWN: &str = "unknown";
 
-/// When what a trace tells began and ended, and how much it is.
+/// Range and number of the latencies of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TraceExtent {
-    /// When the first event of all was, in ticks of the trace's clock.
+    /// Time of the first event, in ticks of the trace's clock.
     pub(super) opened: Option<i64>,
-    /// When the first of all times began, and the last ended, in the same; `None`: there
-    /// is none.
+    /// Start of the first latency and end of the last, in ticks. `None` without any.
     span: Option<(i64, i64)>,
     count: u64,
 }
 
 impl TraceExtent {
-    pub(super) fn add(&mut self, one: &TimeTold) {
-        let (begin, last) = self.span.unwrap_or((one.begun, one.ended));
-        self.span = Some((begin.min(one.begun), last.max(one.ended)));
+    pub(super) fn add(&mut self, time: &TimeTold) {
+        let (start, end) = self.span.unwrap_or((time.begun, time.ended));
+        self.span = Some((start.min(time.begun), end.max(time.ended)));
         self.count += 1;
     }
 }
 
-/// Writes what the trace tells into `place`, which must not exist or be empty. Reads the
-/// trace again, of which `tally`, `report` and `extent` are already known: only then are
-/// drivers known that the trace names at its end. Returns whether there is anything to
-/// record.
+/// Writes the latencies of the trace into `place`, which must not exist or be empty. Reads
+/// the trace again, because it names drivers at its end: `tally`, `report` and `extent`
+/// are from the first time. Returns whether there is anything to record.
 ///
 /// # Errors
-/// When the disk refuses, or the trace is another one meanwhile. What is written then says
-/// that it failed.
+/// When the recording cannot be written, or the trace has changed since. The recording then
+/// has the state `failed`.
 pub(super) fn record(
     place: &Destination,
     from: &mut Trace<File>,
@@ -71,7 +69,7 @@ pub(super) fn record(
     let manifest = manifest(from, report, extent.opened, &times);
     let recorder = Recorder::create(place.clone(), manifest);
     let mut writing = Writing {
-        recorder: recorder.with_context(|| format!("begin `{path}`"))?,
+        recorder: recorder.with_context(|| format!("cannot create `{path}`"))?,
         batch: Batch::default(),
         times,
         drivers: HashMap::new(),
@@ -81,19 +79,19 @@ pub(super) fn record(
         refused: None,
     };
     let mut again = TraceTally::new(from.header());
-    let mut told = 0;
+    let mut count = 0;
     let read = from.visit(|event| {
-        again.add_and_tell(event, |one| {
-            told += 1;
-            writing.add(&one, tally);
+        again.add_and_tell(event, |time| {
+            count += 1;
+            writing.add(&time, tally);
         });
     });
     let refused = writing.refused.take();
     let outcome = match (read, refused) {
-        (_, Some(refused)) => Err(refused.context(format!("write `{path}`"))),
+        (_, Some(refused)) => Err(refused.context(format!("cannot write `{path}`"))),
         (Err(unread), None) => Err(unread.into()),
-        (Ok(()), None) if told != extent.count || again.events != tally.events => {
-            Err(anyhow::anyhow!("changed while it was read"))
+        (Ok(()), None) if count != extent.count || again.events != tally.events => {
+            Err(anyhow::anyhow!("the file changed while laggard read it"))
         }
         (Ok(()), None) => Ok(()),
     };
@@ -101,63 +99,61 @@ pub(super) fn record(
     Ok(true)
 }
 
-/// Whether a recording can be made at `path`, without leaving anything.
+/// Checks that a recording can be written to `path`, without creating anything.
 pub(super) fn place(path: &Path, file: &Path) -> anyhow::Result<Destination> {
     if path == file {
         bail!(
-            "`{}` is the trace itself; give a new folder with -o",
+            "--output {} is the trace itself; use a new directory",
             path.display()
         );
     }
     let place = Destination::from(path);
-    Recorder::check(&place).with_context(|| format!("begin `{}`", path.display()))?;
+    Recorder::check(&place).with_context(|| format!("cannot create `{}`", path.display()))?;
     Ok(place)
 }
 
-/// The times of the trace as the recording has them.
+/// Times of the trace in the recording.
 struct RecordedTimes {
     header: TraceHeader,
-    /// Ticks at which the recording's clock is 0.
+    /// Ticks at which the clock of the recording is 0.
     origin: i64,
-    begin: Nanos,
+    start: Nanos,
     end: Nanos,
 }
 
 impl RecordedTimes {
-    /// Returns the times of a trace that lie between these ticks. The recording goes by the trace's
-    /// clock where that began when the machine did. One that counts from elsewhere, as the
-    /// system's time does from 1601, begins with the recording.
-    fn new(header: &TraceHeader, (begin, end): (i64, i64)) -> Self {
+    /// Creates the times of a trace between these ticks. If the trace's clock started with the
+    /// machine, it is the clock of the recording. Another one, such as system time, which
+    /// counts from 1601, is replaced by the time since the first latency.
+    fn new(header: &TraceHeader, (start, end): (i64, i64)) -> Self {
         let of_trace = header
-            .between(0, begin)
-            .filter(|&begin| header.clock != TraceClock::SystemTime && begin <= LATEST_BEGIN);
-        let origin = match of_trace {
-            Some(_) => 0,
-            None => begin,
-        };
-        let begin = of_trace.unwrap_or(Nanos::ZERO);
+            .between(0, start)
+            .filter(|&start| header.clock != TraceClock::SystemTime && start <= MAX_START);
+        let origin = if of_trace.is_some() { 0 } else { start };
+        let start = of_trace.unwrap_or(Nanos::ZERO);
         let length = header.between(origin, end).unwrap_or(Nanos::ZERO);
         Self {
             header: header.clone(),
             origin,
-            begin,
-            end: length.clamp(begin, begin + LONGEST),
+            start,
+            end: length.clamp(start, start + MAX_TIME),
         }
     }
 
-    /// When a row began; `None`: so long after the beginning that it cannot be recorded.
+    /// Returns the start of a row. `None` if it is too long after the start of the trace.
     fn expiry(&self, begun: i64) -> Option<Nanos> {
         let expiry = self.header.between(self.origin, begun)?;
-        (expiry.saturating_sub(self.begin) <= LONGEST).then_some(expiry)
+        (expiry.saturating_sub(self.start) <= MAX_TIME).then_some(expiry)
     }
 
-    /// How long it took; what a clock of long steps does not tell took a step at most.
+    /// Returns the latency of a row; with a coarse clock at least a step. `None` if it is too
+    /// long.
     fn took(&self, took: Nanos) -> Option<Nanos> {
         let took = match self.header.clock {
             TraceClock::SystemTime => took.max(self.header.step),
             TraceClock::PerformanceCounter | TraceClock::CycleCounter => took,
         };
-        (took <= LONGEST).then_some(took)
+        (took <= MAX_TIME).then_some(took)
     }
 }
 
@@ -167,23 +163,23 @@ struct Writing {
     times: RecordedTimes,
     drivers: HashMap<(u64, ImageEpoch), DriverName>,
     lines: BTreeMap<(u16, TracedService), LineId>,
-    /// How many rows each line has.
+    /// Number of rows of each series.
     rows: Vec<u64>,
-    /// Times that no line, or no row, can hold.
+    /// Number of latencies that cannot be recorded.
     left_out: u64,
     refused: Option<anyhow::Error>,
 }
 
 impl Writing {
-    fn add(&mut self, one: &TimeTold, names: &TraceTally) {
+    fn add(&mut self, time: &TimeTold, names: &TraceTally) {
         if self.refused.is_some() {
             return;
         }
-        let service = self.service(one.of, names);
-        let expiry = self.times.expiry(one.begun);
-        let took = self.times.took(one.took);
+        let service = self.service(time.of, names);
+        let expiry = self.times.expiry(time.begun);
+        let took = self.times.took(time.took);
         let bounded = expiry.zip(took);
-        let Some((line, (expiry, took))) = self.line(one.cpu, service).zip(bounded) else {
+        let Some((line, (expiry, took))) = self.line(time.cpu, service).zip(bounded) else {
             self.left_out += 1;
             return;
         };
@@ -199,7 +195,7 @@ impl Writing {
             steps,
         });
         *seq += 1;
-        if self.batch.len() == BATCH {
+        if self.batch.len() == MAX_BATCH {
             self.refused = self.write().err();
         }
     }
@@ -216,10 +212,10 @@ impl Writing {
                 epoch,
             } => {
                 let at = (routine, epoch);
-                let known = self.drivers.get(&at).copied();
+                let cached = self.drivers.get(&at).copied();
                 let driver =
-                    known.unwrap_or_else(|| DriverName::new(&names.driver(routine, epoch)));
-                if self.drivers.len() < MOST_REMEMBERED {
+                    cached.unwrap_or_else(|| DriverName::new(&names.driver(routine, epoch)));
+                if self.drivers.len() < MAX_CACHED_DRIVERS {
                     self.drivers.insert(at, driver);
                 }
                 match sort {
@@ -238,7 +234,7 @@ impl Writing {
         if let Some(&line) = self.lines.get(&(cpu, service)) {
             return Some(line);
         }
-        let line = LineId::at(self.rows.len()).filter(|_| self.rows.len() < MOST_LINES)?;
+        let line = LineId::at(self.rows.len()).filter(|_| self.rows.len() < MAX_LINES)?;
         self.lines.insert((cpu, service), line);
         self.rows.push(0);
         self.recorder.update(|manifest| {
@@ -251,11 +247,11 @@ impl Writing {
         Some(line)
     }
 
-    /// Ends it, as what it is.
+    /// Completes the recording with the state of the outcome.
     fn end(mut self, outcome: anyhow::Result<()>, path: &str) -> anyhow::Result<()> {
         let outcome = outcome.and_then(|()| {
             let written = self.write();
-            written.with_context(|| format!("write `{path}`"))
+            written.with_context(|| format!("cannot write `{path}`"))
         });
         if self.left_out > 0 {
             let left_out = self.left_out;
@@ -263,7 +259,7 @@ impl Writing {
                 manifest.caveats.push(Caveat::new(
                     CaveatKind::TraceIncomplete,
                     format!(
-                        "{left_out} times of the trace are not in the recording: it has {MOST_LINES} drivers and priorities by CPU, each time of 100 days at most"
+                        "{left_out} latencies of the trace are not in the recording, which holds {MAX_LINES} drivers and priorities per CPU, and latencies up to 100 days"
                     ),
                     "`laggard import` without -o counts them",
                 ));
@@ -276,9 +272,9 @@ impl Writing {
             },
         };
         let ended = self.recorder.finish(state);
-        // Why it failed is the first error, not the last.
+        // The first error is the reason.
         outcome?;
-        ended.with_context(|| format!("write `{path}`"))?;
+        ended.with_context(|| format!("cannot write `{path}`"))?;
         Ok(())
     }
 }
@@ -290,26 +286,26 @@ fn manifest(
     times: &RecordedTimes,
 ) -> Manifest {
     let header = from.header();
-    let (begin, end) = (times.begin, times.end);
+    let (start, end) = (times.start, times.end);
     let first = header.between(times.origin, opened.unwrap_or(times.origin));
-    let after = begin.saturating_sub(first.unwrap_or(begin));
-    // The system's time says it itself; of other clocks only the trace's beginning is told.
+    let after = start.saturating_sub(first.unwrap_or(start));
+    // System time is wall-clock time. For other clocks the header has the start of the trace.
     let of_clock = header.unix_us(times.origin);
-    let began = of_clock.or_else(|| {
+    let started = of_clock.or_else(|| {
         let after = i64::try_from(after.ns() / 1_000).ok()?;
         header.began_unix_us?.checked_add(after)
     });
-    let began = began.and_then(|at| Timestamp::from_microsecond(at).ok());
+    let started = started.and_then(|at| Timestamp::from_microsecond(at).ok());
     let clock = Clock {
         name: clock_name(header.clock).into(),
-        start_ns: begin,
+        start_ns: start,
         end_ns: Some(end),
-        start_wall: began.map_or_else(|| UNKNOWN.into(), |at| at.to_string()),
+        start_wall: started.map_or_else(|| UNKNOWN.into(), |at| at.to_string()),
     };
     let plan = ProbePlan {
         period_ns: Nanos::ZERO,
         dither: false,
-        duration_ns: Some(end.saturating_sub(begin)),
+        duration_ns: Some(end.saturating_sub(start)),
         rows: RowsOf::Traced,
         ..ProbePlan::default()
     };
@@ -334,11 +330,11 @@ const fn clock_name(clock: TraceClock) -> &'static str {
     }
 }
 
-/// What the rows are, of which clock, and what is missing.
+/// Describes the source, the clock and the losses.
 fn caveats(clock: TraceClock, report: &TraceReport) -> Vec<Caveat> {
     let lost = &report.losses;
     let missing = format!(
-        "{} events and {} buffers were lost while it was recorded, {} buffers and {} bytes of the file are damaged, {} events could not be read, {} begin outside of its time, {} threads were made ready while they ran and {} were still waiting at its end",
+        "{} events and {} buffers lost while recording, {} buffers and {} bytes of the file damaged, {} events unreadable, {} with implausible times, {} threads made ready while they ran, {} threads waiting at the end",
         lost.events,
         lost.buffers,
         lost.damaged_buffers,
@@ -351,17 +347,17 @@ fn caveats(clock: TraceClock, report: &TraceReport) -> Vec<Caveat> {
     let mut caveats = vec![Caveat::new(
         CaveatKind::Imported,
         format!(
-            "a trace of Windows that another program recorded, read by its {} of {} a step; {missing}",
+            "a Windows trace of another program, with {} as clock (step {}); {missing}",
             clock_name(clock),
             report.clock_step_ns,
         ),
-        "what interrupted a handler, and what a hypervisor took, is in its time: docs/how-to/windows-traces.md",
+        "times of handlers contain interruptions and steal time: docs/how-to/windows-traces.md",
     )];
     if clock == TraceClock::SystemTime {
         caveats.push(Caveat::new(
             CaveatKind::Clocksource,
             format!(
-                "the clock of the trace moves in steps of {}: a shorter time is recorded as a step, which is the most that it took",
+                "the clock of the trace has steps of {}: a shorter time is recorded as a step, its upper bound",
                 report.clock_step_ns
             ),
             "record with the performance counter (`xperf -ClockType PerfCounter`)",

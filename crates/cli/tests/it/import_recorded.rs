@@ -249,7 +249,7 @@ fn a_trace_without_times_makes_no_recording() {
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
-        said(&output).contains("nothing to be kept in traced"),
+        said(&output).contains("no recording in traced: the trace has no latencies"),
         "{output:?}"
     );
     assert!(!dir.path().join("traced").exists());

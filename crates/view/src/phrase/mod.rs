@@ -15,6 +15,7 @@ pub(crate) mod sched;
 pub(crate) mod show;
 pub(crate) mod switch;
 pub(crate) mod timers;
+pub(crate) mod trace;
 pub(crate) mod why;
 
 use laggard_model::{Caveat, CompetingThread, Host, Nanos};

@@ -8,7 +8,6 @@ mod intervals;
 mod look;
 mod screen;
 mod series;
-mod trace;
 
 pub(crate) use bars::BarAxis;
 pub use check::check;
@@ -18,4 +17,3 @@ pub use look::Look;
 pub(crate) use screen::unbroken_words;
 pub use screen::{Screen, Tone};
 pub use series::series;
-pub use trace::trace;
