@@ -47,7 +47,7 @@ pub use bug::bug;
 pub use checked::{badge, github, junit};
 pub use comparison::{comparison, comparison_page};
 pub use flame::{FlameError, flame};
-pub use live::live;
+pub use live::{late_causes, live, live_summary};
 pub use markdown::markdown;
 pub use named::Named;
 pub use perfetto::perfetto;

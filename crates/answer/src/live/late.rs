@@ -1,93 +1,57 @@
-//! Late activations as they come, with their causes.
+//! Late wakeups during a measurement, with their causes.
 
 use std::collections::VecDeque;
 
 use laggard_analyze::causes::{Explanation, explain_named};
-use laggard_model::name::{cause_name, line_name, who, who_anywhere};
+use laggard_model::name::{series_words, who, who_anywhere};
 use laggard_model::{
     Batch, Cause, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos, STAGES, Stage,
     Tid, is_normal_priority,
 };
 use laggard_record::{EpisodeSelector, Threshold};
 
-/// How many are kept to scroll through.
-const MOST: usize = 1_000;
-/// Late activations in a minute that are listed where nothing explains them.
-const PER_MINUTE: u64 = 600;
+/// Late wakeups that are kept for scrolling.
+const MAX_KEPT: usize = 1_000;
+/// Late wakeups per minute that are listed without trace data.
+const MAX_PER_MINUTE: u64 = 600;
 
-/// Causes told one by one of a late activation, at most.
-const MOST_CAUSES: usize = 4;
-/// A cause with less than this part of the latency is not told by itself.
-const SMALL_PART: u64 = 20;
-
-/// One late activation.
+/// Late wakeup.
 #[derive(Clone, Debug)]
 pub struct LateActivation {
-    /// The programmed time, since measuring began.
+    /// Expiry, since the start of measuring.
     pub at: Nanos,
-    /// The service and how it is reached.
+    /// CPU, service and route.
     pub line: Line,
-    /// The same as a name.
+    /// Service and route in words.
     pub name: String,
-    /// The CPU that it ran on.
+    /// CPU on which the thread ran.
     pub cpu: Cpu,
-    /// How late it was.
+    /// Latency.
     pub latency: Nanos,
-    /// Whether it had still not run when measuring ended: it was at least so late.
+    /// Whether the thread was still waiting at the end. The latency is then a lower bound.
     pub censored: bool,
-    /// Each stage that was seen, after the programmed time, in order.
+    /// Stages with their times since the expiry, in order.
     pub stages: Vec<(Stage, Nanos)>,
-    /// Its number in the recording, where it is in one.
+    /// Number in the recording, if there is one.
     pub number: Option<u64>,
-    /// Who took how much of it, most first; empty: nobody watched.
+    /// Causes, the longest first. Empty without trace data.
     pub causes: Vec<LatePart>,
 }
 
-/// A part of a late activation's time, and what took it.
+/// Part of a latency with its cause.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LatePart {
-    /// How much it took.
+    /// Time.
     pub time: Nanos,
-    /// What sort of cause it is.
+    /// Class of the cause.
     pub class: CauseClass,
-    /// Who it was, with the place in the code; `None` where the class says it all.
+    /// Culprit with its place in the code. `None` if the class has none.
     pub who: Option<String>,
-    /// The same without the place, which samples show here or there.
+    /// Culprit without the place, which differs between samples.
     pub who_anywhere: Option<String>,
 }
 
-impl LatePart {
-    /// Its class, and who.
-    pub fn words(&self) -> String {
-        cause_name(self.class, self.who.as_deref())
-    }
-}
-
-impl LateActivation {
-    /// The causes in words, those that took more first; small ones together.
-    pub fn why(&self, write: impl Fn(Nanos) -> String) -> String {
-        if self.causes.is_empty() {
-            return "not explained".into();
-        }
-        let small = self.latency.ns() / SMALL_PART;
-        let is_told = |(index, cause): &(usize, &LatePart)| {
-            *index == 0 || (*index < MOST_CAUSES && cause.time.ns() >= small)
-        };
-        let told_of = |cause: &LatePart| format!("{} {}", write(cause.time), cause.words());
-        let told = self.causes.iter().enumerate().take_while(is_told).count();
-        let (large, rest) = self.causes.split_at(told);
-        let mut parts: Vec<String> = large.iter().map(told_of).collect();
-        let left = rest.iter().fold(Nanos::ZERO, |sum, one| sum + one.time);
-        if let [one] = rest {
-            parts.push(told_of(one));
-        } else if !rest.is_empty() {
-            parts.push(format!("{} of {} others", write(left), rest.len()));
-        }
-        parts.join("; ")
-    }
-}
-
-/// Finds late activations in what comes.
+/// Finds late wakeups in batches of samples.
 #[derive(Debug)]
 pub struct LateFinder {
     lines: Vec<Line>,
@@ -96,23 +60,23 @@ pub struct LateFinder {
 
 #[derive(Debug)]
 enum By {
-    /// The flight recorder's episodes, explained.
+    /// Episodes of the flight recorder, with their causes.
     Episodes(Box<dyn Names>),
-    /// The latency alone.
+    /// Latencies above the threshold.
     Latency(EpisodeSelector),
 }
 
 impl LateFinder {
-    /// In a measurement of `lines`. With `names`, episodes will come with
-    /// evidence and are explained; without, what is later than `threshold` (or
-    /// than a line's first seconds tell) is listed.
+    /// Creates a finder for a measurement of `lines`. With `names`, it uses episodes with
+    /// trace data. Without, it uses latencies above `threshold` or, without one, above a
+    /// threshold from the first seconds of each series.
     #[must_use]
     pub fn new(lines: &[Line], names: Option<Box<dyn Names>>, threshold: Option<Nanos>) -> Self {
         let by = match names {
             Some(names) => By::Episodes(names),
             None => {
                 let threshold = threshold.map_or(Threshold::Automatic, Threshold::Fixed);
-                By::Latency(EpisodeSelector::new(lines.len(), threshold, PER_MINUTE))
+                By::Latency(EpisodeSelector::new(lines.len(), threshold, MAX_PER_MINUTE))
             }
         };
         Self {
@@ -121,8 +85,7 @@ impl LateFinder {
         }
     }
 
-    /// What is late of `batch`, or of the `episodes` found in it, in the order
-    /// of time.
+    /// Returns the late wakeups of `batch`, or of its `episodes`, in order of time.
     pub fn find(
         &mut self,
         batch: &Batch,
@@ -133,7 +96,7 @@ impl LateFinder {
         let late = |line: Line, at: Nanos, latency: Nanos| LateActivation {
             at: at.saturating_sub(start),
             line,
-            name: line_name(line.service, line.route),
+            name: series_words(line.service, line.route),
             cpu: line.cpu,
             latency,
             censored: false,
@@ -174,13 +137,13 @@ impl LateFinder {
                 })
                 .collect(),
         };
-        // They came line by line.
-        found.sort_by_key(|one| one.at);
+        // They come in order of the series.
+        found.sort_by_key(|late| late.at);
         found
     }
 }
 
-/// Looks up what is in it.
+/// Looks up the names of the trace data.
 pub(crate) fn learn(evidence: &Evidence, names: &mut dyn Names) {
     for event in &evidence.events {
         match event.what {
@@ -197,7 +160,7 @@ pub(crate) fn learn(evidence: &Evidence, names: &mut dyn Names) {
     }
 }
 
-/// Looks up the groups of a normal thread that waited, and of those that ran.
+/// Looks up the control groups of a waiting SCHED_OTHER thread and of the threads that ran.
 pub(crate) fn learn_competitors(waiter: Tid, evidence: &Evidence, names: &mut dyn Names) {
     names.learn_entities(waiter);
     for event in &evidence.events {
@@ -234,25 +197,25 @@ fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart>
     explained.causes.iter().map(part).collect()
 }
 
-/// The newest late activations.
+/// The newest late wakeups.
 #[derive(Clone, Debug, Default)]
 pub struct LateList {
     newest: VecDeque<LateActivation>,
-    /// How many came, those that are no longer listed included.
+    /// Number of late wakeups, those that are no longer in the list included.
     pub count: u64,
 }
 
 impl LateList {
-    /// Adds one; the oldest goes where the list is full.
+    /// Adds a late wakeup. Removes the oldest one if the list is full.
     pub fn push(&mut self, late: LateActivation) {
         self.newest.push_back(late);
         self.count += 1;
-        if self.newest.len() > MOST {
+        if self.newest.len() > MAX_KEPT {
             self.newest.pop_front();
         }
     }
 
-    /// The late activations that were kept, oldest first.
+    /// Returns the late wakeups in the list, the oldest first.
     pub const fn listed(&self) -> &VecDeque<LateActivation> {
         &self.newest
     }
@@ -286,7 +249,7 @@ mod tests {
     };
 
     #[test]
-    fn without_evidence_a_late_activation_is_listed_as_not_explained() {
+    fn a_late_wakeup_without_trace_data_is_listed_without_causes() {
         let mut finder = LateFinder::new(&[LINE], None, Some(Nanos::from_us(100)));
         let start = Nanos::from_secs(10);
 
@@ -300,38 +263,8 @@ mod tests {
         assert_eq!(late.len(), 1);
         assert_eq!(late[0].at, Nanos::from_secs(2));
         assert_eq!(late[0].cpu, Cpu(3));
-        assert_eq!(late[0].why(|time| time.to_string()), "not explained");
-    }
-
-    #[test]
-    fn small_causes_are_told_together_and_no_time_is_left_out() {
-        let cause = |us, class, who: Option<&str>| LatePart {
-            time: Nanos::from_us(us),
-            class,
-            who: who.map(str::to_owned),
-            who_anywhere: None,
-        };
-        let late = LateActivation {
-            at: Nanos::ZERO,
-            line: LINE,
-            name: "fifo:90".into(),
-            cpu: Cpu(0),
-            latency: Nanos::from_us(1_000),
-            censored: false,
-            stages: Vec::new(),
-            number: None,
-            causes: vec![
-                cause(700, CauseClass::Stolen, None),
-                cause(240, CauseClass::Softirq, Some("NET_RX")),
-                cause(40, CauseClass::Interrupt, Some("irq work")),
-                cause(20, CauseClass::ContextSwitch, None),
-            ],
-        };
-
-        assert_eq!(
-            late.why(|time| time.to_string()),
-            "700us stolen by the hypervisor; 240us softirq: NET_RX; 60us of 2 others"
-        );
+        assert_eq!(late[0].name, "SCHED_FIFO 90");
+        assert!(late[0].causes.is_empty());
     }
 
     #[test]
@@ -339,11 +272,11 @@ mod tests {
         let mut list = LateList::default();
         let mut finder = LateFinder::new(&[LINE], None, Some(Nanos::ZERO));
         let one = finder.find(&batch(Nanos::from_us(5)), &[], Nanos::ZERO);
-        for _ in 0..MOST + 7 {
+        for _ in 0..MAX_KEPT + 7 {
             list.push(one[0].clone());
         }
 
-        assert_eq!(list.listed().len(), MOST);
-        assert_eq!(list.count, MOST as u64 + 7);
+        assert_eq!(list.listed().len(), MAX_KEPT);
+        assert_eq!(list.count, MAX_KEPT as u64 + 7);
     }
 }

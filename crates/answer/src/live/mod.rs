@@ -1,8 +1,8 @@
-//! What is seen of a measurement while it goes on: figures by service, CPU and
-//! window, and late activations with their causes.
+//! Figures of a running measurement per service, CPU and window, and late wakeups with their
+//! causes.
 //!
-//! [`Live`] is fed by batches as they come, and so is [`LateFinder`]. Whoever
-//! watches shows them: a terminal, a page, an exporter.
+//! [`Live`] and [`LateFinder`] receive batches of samples. A terminal, a page or an exporter
+//! shows them.
 
 mod late;
 mod series;
@@ -23,31 +23,30 @@ pub use series::Window;
 use series::{LineSeries, MINUTE};
 pub use wakeup::LateWakeupLog;
 
-/// How often what measuring costs is read.
+/// Interval between two readings of the overhead.
 const COST_EVERY: Nanos = Nanos::from_secs(2);
 
-/// A service and how it is reached.
+/// A service with its route.
 pub type ServiceRoute = (Service, Route);
 
-/// What is shown of one service in one window.
+/// Figures of one service in one window.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WindowFigures {
-    /// How many latencies.
+    /// Number of latencies.
     pub count: u64,
-    /// Median, at most 1.09 % high.
-    /// `None`: the sample does not support it, or too much was lost or still
-    /// waiting at the end.
+    /// Median, at most 1.09 % high. `None` with too few samples, or if too many were lost or
+    /// still waiting at the end.
     pub p50: Option<Nanos>,
-    /// 99 of 100 are no later; likewise.
+    /// p99, with the same limits.
     pub p99: Option<Nanos>,
-    /// The largest seen: a measurement, not a bound.
+    /// Max: a measurement, not a bound.
     pub max: Option<Nanos>,
 }
 
 impl WindowFigures {
-    /// Of all of a window, with those of them that were still waiting at the
-    /// end, and what the window lost.
-    fn of(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
+    /// Computes the figures of a window from all latencies, those that were still waiting at
+    /// the end, and the number of lost ones.
+    fn new(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
         let known = |q| match bounded(all, waiting, lost, q) {
             Quantile::Is(time) => Some(time),
             Quantile::Between(..)
@@ -64,47 +63,47 @@ impl WindowFigures {
     }
 }
 
-/// One service, on one CPU or all.
+/// One service on one CPU or all CPUs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
-    /// What ran, and how it was reached.
+    /// Service and route.
     pub way: ServiceRoute,
-    /// By [`Window::ALL`].
+    /// Figures in the order of [`Window::ALL`].
     pub windows: [WindowFigures; 3],
-    /// How many were missed.
+    /// Number of missed wakeups.
     pub missed: u64,
-    /// How many of the missed were still waiting when the run ended: the
-    /// largest is at least what it says.
+    /// Number of the missed wakeups that were still waiting at the end of the run. The max is
+    /// then a lower bound.
     pub still_waiting: u64,
-    /// Gaps in its numbers; the interrupts' are their lines'.
+    /// Number of lost wakeups. `None` for interrupts, which share the numbers of their threads.
     pub lost: Option<u64>,
 }
 
-/// All that was seen of a measurement so far.
+/// State of a running measurement.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// What a recording would say of the run.
+    /// Manifest that a recording of the run would have.
     pub manifest: Manifest,
-    /// How long `now` is.
+    /// Length of the window `now`.
     step: Nanos,
-    /// By line.
+    /// Latencies per series.
     lines: Vec<LineSeries>,
-    /// Of the interrupts, by CPU.
+    /// Latencies of the interrupts per CPU.
     irqs: BTreeMap<Cpu, LineSeries>,
     start: Option<Nanos>,
-    /// The time of the last look, since the start.
+    /// Time of the last update, since the start.
     pub now: Nanos,
-    /// When the figures begin, since the start; after a reset not zero.
+    /// Start of the figures, since the start of measuring. Not zero after a reset.
     pub since: Nanos,
     step_ends: Nanos,
     losses: Losses,
     losses_before: Losses,
-    /// Unknown until it was first read.
+    /// Overhead. `None` before it was read.
     pub cost: Option<OwnCost>,
     cost_due: Nanos,
-    /// Reasons to doubt that were found while it was measured; known at its end.
+    /// Warnings found during the measurement, known at its end.
     pub found: Vec<Caveat>,
-    /// Late activations.
+    /// Late wakeups.
     pub late: LateList,
     /// Grows with every change of the figures.
     pub version: u64,
@@ -134,7 +133,7 @@ impl Live {
         }
     }
 
-    /// Takes in what has come. Returns whether a step has ended.
+    /// Adds samples. Returns whether a step has ended.
     pub fn observe(
         &mut self,
         batch: &Batch,
@@ -189,7 +188,7 @@ impl Live {
         }
     }
 
-    /// Ends the step that is under way, as at the end of a run.
+    /// Ends the current step.
     pub fn close(&mut self) {
         let now = self.now;
         self.lines
@@ -199,8 +198,8 @@ impl Live {
         self.version += 1;
     }
 
-    /// Takes in what is only known when measuring has ended: all caveats, what was
-    /// lost since measuring began, and what it cost.
+    /// Adds the values that are known only at the end: all warnings, losses and the
+    /// overhead.
     pub fn end(&mut self, caveats: &[Caveat], losses: Losses, cost: OwnCost) {
         let before = std::mem::replace(&mut self.manifest.caveats, caveats.to_vec());
         let is_new = |one: &&Caveat| !before.contains(one);
@@ -210,7 +209,7 @@ impl Live {
         self.close();
     }
 
-    /// Whether it is time to read what measuring costs.
+    /// Returns whether the overhead should be read.
     pub fn wants_cost(&mut self) -> bool {
         let is_due = self.now >= self.cost_due;
         if is_due {
@@ -219,7 +218,7 @@ impl Live {
         is_due
     }
 
-    /// Forgets the figures; the run goes on.
+    /// Resets the figures. The run continues.
     pub fn reset(&mut self) {
         self.lines
             .iter_mut()
@@ -231,7 +230,7 @@ impl Live {
         self.version += 1;
     }
 
-    /// What a window covers, in words: the last minute only once there was one.
+    /// Names a window. The last minute has its length until a minute has passed.
     pub fn words(&self, window: Window) -> String {
         let seen = self.now.saturating_sub(self.since);
         match window {
@@ -245,12 +244,12 @@ impl Live {
         }
     }
 
-    /// What was lost since the start or the reset.
+    /// Returns the losses since the start or the reset.
     pub fn losses(&self) -> Losses {
         self.losses.since(&self.losses_before)
     }
 
-    /// Whether the figures can be trusted.
+    /// Returns whether the figures are trustworthy.
     pub fn judge(&self) -> Judgement {
         let (sums, counts): (Vec<LineSum>, Vec<LineCount>) = self
             .lines
@@ -283,12 +282,12 @@ impl Live {
         })
     }
 
-    /// CPUs that are measured, ascending.
+    /// Returns the measured CPUs in ascending order.
     pub fn cpus(&self) -> Vec<Cpu> {
         self.irqs.keys().copied().collect()
     }
 
-    /// The services, most direct first, on `cpu` or all.
+    /// Returns the services on `cpu` or all CPUs, the most direct first.
     pub fn rows(&self, cpu: Option<Cpu>) -> Vec<Row> {
         self.ways()
             .into_iter()
@@ -298,9 +297,9 @@ impl Live {
                 of_way().for_each(|series| waiting.merge(&series.waiting));
                 let lost: u64 = of_way().map(|series| series.lost).sum();
                 let all = |window| {
-                    // When something was lost is not known.
+                    // The time of a loss is not known.
                     let lost = if window == Window::Start { lost } else { 0 };
-                    WindowFigures::of(&self.histogram(way, cpu, window), &waiting, lost)
+                    WindowFigures::new(&self.histogram(way, cpu, window), &waiting, lost)
                 };
                 Row {
                     way,
@@ -313,7 +312,7 @@ impl Live {
             .collect()
     }
 
-    /// How often each latency of a service was seen in a window.
+    /// Returns the histogram of a service in a window.
     pub fn histogram(&self, way: ServiceRoute, cpu: Option<Cpu>, window: Window) -> Histogram {
         let mut all = Histogram::default();
         self.of(way, cpu)
@@ -321,7 +320,7 @@ impl Live {
         all
     }
 
-    /// The largest latency of each step on a CPU, newest first.
+    /// Returns the max of each step on a CPU, the newest first.
     pub fn largest(&self, way: ServiceRoute, cpu: Cpu) -> Vec<Option<Nanos>> {
         let mut all: Vec<Option<Nanos>> = Vec::new();
         for series in self.of(way, Some(cpu)) {
@@ -335,7 +334,7 @@ impl Live {
         all
     }
 
-    /// In the order in which every view shows them.
+    /// Returns the services in display order.
     fn ways(&self) -> Vec<ServiceRoute> {
         let key = |of: Line| Key {
             part: None,

@@ -1,21 +1,21 @@
-//! One line's latencies: now, in the last minute, and since the start.
+//! Latencies of one series: now, in the last minute, and since the start.
 
 use std::collections::VecDeque;
 
 use laggard_model::{Histogram, Nanos, STAGES};
 
-/// The last minute is kept in parts of this length, so it is 50 to 60 s.
+/// The last minute is kept in parts of this length, so it has 50 to 60 s.
 const PART: Nanos = Nanos::from_secs(10);
 const PARTS: u64 = 6;
-/// From when on there is a last minute.
+/// Time after which there is a last minute.
 pub(super) const MINUTE: Nanos = Nanos::from_secs(60);
-/// Steps whose largest is kept: more than any terminal has columns.
-const STEPS: usize = 1_000;
+/// Steps whose max is kept: more than a terminal has columns.
+const MAX_STEPS: usize = 1_000;
 
-/// The stretch of time that figures cover.
+/// Time range of figures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Window {
-    /// The last whole step, a second unless asked otherwise.
+    /// The last whole step, by default a second.
     Now,
     /// The last 50 to 60 seconds.
     Minute,
@@ -28,24 +28,23 @@ impl Window {
     pub const ALL: [Self; 3] = [Self::Now, Self::Minute, Self::Start];
 }
 
-/// What is known of one line.
+/// Figures of one series.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineSeries {
-    /// The step that is under way; in no window yet.
+    /// The current step, which is in no window yet.
     open: Histogram,
     now: Histogram,
     parts: VecDeque<(u64, Histogram)>,
     start: Histogram,
     largest: VecDeque<Option<Nanos>>,
     pub(super) missed: u64,
-    /// How long those of the missed had waited that were still waiting when the
-    /// run ended.
+    /// Latencies so far of the missed wakeups that were still waiting at the end of the run.
     pub(super) waiting: Histogram,
     pub(super) lost: u64,
-    /// How many of the served have each stage.
+    /// Number of served wakeups with each stage.
     pub(super) stages: [u64; STAGES.len()],
     next: Option<u64>,
-    /// Whether anything was ever counted.
+    /// Whether there is any sample.
     pub(super) is_known: bool,
 }
 
@@ -56,7 +55,7 @@ impl LineSeries {
         self.is_known = true;
     }
 
-    /// Takes note of an activation's number, to find gaps.
+    /// Notes the number of a wakeup, to find gaps.
     pub(super) fn number(&mut self, seq: u64) {
         if let Some(next) = self.next {
             self.lost += seq.saturating_sub(next);
@@ -70,7 +69,7 @@ impl LineSeries {
         if self.parts.back().is_none_or(|(last, _)| *last != part) {
             self.parts.push_back((part, Histogram::default()));
         }
-        // By the clock: after a stop of laggard the parts before it are old.
+        // By time, because the parts are old after laggard was stopped.
         let is_old = |(number, _): &(u64, Histogram)| number + PARTS <= part;
         while self.parts.front().is_some_and(is_old) {
             self.parts.pop_front();
@@ -80,18 +79,18 @@ impl LineSeries {
         }
         self.start.merge(&self.open);
         self.largest.push_back(self.open.max());
-        if self.largest.len() > STEPS {
+        if self.largest.len() > MAX_STEPS {
             self.largest.pop_front();
         }
         self.now = std::mem::take(&mut self.open);
     }
 
-    /// How many were counted since the start, or the reset.
+    /// Returns the number of samples since the start or the reset.
     pub(super) fn count(&self) -> u64 {
         self.start.count() + self.open.count()
     }
 
-    /// Adds what was counted in `window` to `all`.
+    /// Adds the samples of `window` to `all`.
     pub(super) fn add_to(&self, all: &mut Histogram, window: Window) {
         match window {
             Window::Now => all.merge(&self.now),
@@ -100,12 +99,12 @@ impl LineSeries {
         }
     }
 
-    /// The largest of each step, newest first.
+    /// Returns the max of each step, the newest first.
     pub(super) fn largest(&self) -> impl Iterator<Item = Option<Nanos>> + '_ {
         self.largest.iter().rev().copied()
     }
 
-    /// Forgets all figures, not where the numbers are.
+    /// Resets the figures, but not the next number.
     pub(super) fn reset(&mut self) {
         *self = Self {
             next: self.next,
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_forgets_what_is_older_and_the_start_does_not() {
+    fn the_last_minute_has_no_older_samples() {
         let mut series = LineSeries::default();
         for second in 1..=300 {
             series.add(Nanos::from_us(second));
@@ -142,7 +141,7 @@ mod tests {
 
     /// As after Ctrl-Z, or with steps longer than a part.
     #[test]
-    fn a_minute_forgets_what_is_older_where_nobody_looked_meanwhile_too() {
+    fn the_last_minute_has_no_older_samples_after_a_pause() {
         let mut series = LineSeries::default();
         for second in (1..=59).chain([3_600]) {
             series.add(Nanos::from_us(second));
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_in_the_numbers_is_a_loss_also_across_a_reset() {
+    fn a_gap_in_the_numbers_is_a_loss_across_a_reset() {
         let mut series = LineSeries::default();
         series.number(100);
         series.number(101);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_forgets_every_window() {
+    fn a_reset_clears_every_window() {
         let mut series = LineSeries::default();
         series.add(Nanos::from_us(7));
         series.close(Nanos::from_secs(1));

@@ -8,25 +8,25 @@ use super::RecordArgs;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  laggard top                                   this machine as it is; q ends it
+  laggard top                                   without a load; q quits
   laggard top --load fileio                     under a built-in load
-  laggard top -o live.laggard                   and record it from the start
+  laggard top -o live.laggard                   with a recording
   laggard top --services fifo:90 --threshold 100us
   laggard top --batch --every 5s --duration 1min | tee latencies.txt
-  laggard top -- make -j8                       while a command of yours runs
+  laggard top -- make -j8                       while a command runs
 
-Keys are explained on the screen; ? shows them all. The key s begins to record.";
+The key ? shows all keys; s starts a recording.";
 
 #[derive(ClapArgs, Debug)]
 #[command(after_help = TOP_EXAMPLES)]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) record: RecordArgs,
-    /// Print lines of text instead of drawing, as when standard output is no
+    /// Print lines of text instead of a screen; default if standard output is not a
     /// terminal
     #[arg(short, long)]
     pub(crate) batch: bool,
-    /// With --batch: how often to print
+    /// With --batch: interval between reports
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) every: Nanos,
     #[command(flatten)]

@@ -57,10 +57,10 @@ pub(crate) enum MeasureCommand {
     Record(Box<RecordCommand>),
     /// Show latencies live
     ///
-    /// Measures as `record` does and shows what comes. Nothing is kept unless
-    /// asked: with --output from the start, with the key s from then on.
-    #[command(mut_arg("output", |arg| arg.help("Record everything from the start into this folder, which must not exist")))]
-    #[command(mut_arg("duration", |arg| arg.help("How long [default: until q, Ctrl-C, or the end of the command after `--`]")))]
+    /// Measures as `record` does and shows the latencies. It records only with
+    /// --output, or after the key s.
+    #[command(mut_arg("output", |arg| arg.help("Record from the start to this directory, which must not exist")))]
+    #[command(mut_arg("duration", |arg| arg.help("Duration [default: until q, Ctrl-C, or the end of the command after `--`]")))]
     #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
     Top(Box<TopArgs>),
     /// Measure continuously; export to Prometheus and OTLP

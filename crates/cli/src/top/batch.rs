@@ -1,23 +1,33 @@
 //! The live view as lines of text, for pipes.
+//!
+//! The number of lines per interval is limited: a line per service, and the latest few
+//! wakeups.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use laggard_answer::live::{LateActivation, LateFinder, Live, Row, WindowFigures};
-use laggard_answer::show::named_losses;
-use laggard_model::name::line_name;
-use laggard_model::text::{Unit, count, span};
+use laggard_model::name::series_words;
+use laggard_model::text::{Unit, count};
 use laggard_model::{Nanos, printable};
 use laggard_session::{Ending, News, Next, WatchError, Watcher};
+use laggard_view::late_causes;
 
 use super::panel::{backend, load};
 use crate::pipe;
 
-/// Prints what comes.
+/// Late wakeups that are printed per interval, those with the largest latencies. The others
+/// are counted.
+const MAX_LATE_LINES: usize = 3;
+
+/// Prints lines during a measurement.
 pub(super) struct Lines {
     state: Live,
     finder: LateFinder,
-    begun: bool,
-    /// Whether the reader has gone.
+    /// Late wakeups of the current interval.
+    late: Vec<LateActivation>,
+    has_head: bool,
+    /// Whether the reader has closed the pipe.
     is_closed: bool,
 }
 
@@ -26,12 +36,13 @@ impl Lines {
         Self {
             state,
             finder,
-            begun: false,
+            late: Vec::new(),
+            has_head: false,
             is_closed: false,
         }
     }
 
-    pub(super) fn into_seen(self) -> Live {
+    pub(super) fn into_live(self) -> Live {
         self.state
     }
 
@@ -44,15 +55,14 @@ impl Lines {
 impl Watcher for Lines {
     fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
         let mut text = String::new();
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.has_head, true) {
             text += &head(&self.state);
         }
         let late = self.finder.find(news.batch, news.late, news.start);
-        for one in &late {
-            text += &late_line(one);
-        }
+        self.late.extend(late.iter().cloned());
         let times = (news.start, news.now);
         if self.state.observe(news.batch, late, news.losses, times) {
+            text += &late_lines(&mut self.late);
             for row in self.state.rows(None) {
                 text += &line(self.state.now, &row, &row.windows[0]);
             }
@@ -73,12 +83,15 @@ impl Watcher for Lines {
     }
 
     fn end(&mut self, ending: &Ending) {
+        // An error here means that the reader has closed the pipe.
+        let late = late_lines(&mut self.late);
+        let _ = self.print(&late);
         self.state
             .end(&ending.caveats, ending.losses, ending.cost.clone());
     }
 }
 
-/// What is measured, and the names of the columns.
+/// Describes the measurement, and names the columns.
 fn head(state: &Live) -> String {
     let manifest = &state.manifest;
     let host = &manifest.host;
@@ -104,8 +117,11 @@ fn head(state: &Live) -> String {
     if !manifest.caveats.is_empty() {
         let _ = write!(
             text,
-            "; {} caveats, which `laggard doctor` explains",
-            manifest.caveats.len()
+            "; {} (see `laggard doctor`)",
+            match manifest.caveats.len() {
+                1 => "1 warning".to_owned(),
+                warnings => format!("{warnings} warnings"),
+            }
         );
     }
     text.push('\n');
@@ -114,8 +130,8 @@ fn head(state: &Live) -> String {
 
 fn columns() -> String {
     format!(
-        "{:>11}  {:<16} {:>9} {:>9} {:>9} {:>9}  {:>13} {:>7} {:>7}\n",
-        "time", "service", "samples", "p50", "p99", "largest", "largest so far", "missed", "lost"
+        "{:>11}  {:<25} {:>9} {:>9} {:>9} {:>11}  {:>11} {:>7} {:>7}\n",
+        "time", "service", "samples", "p50", "p99", "max", "max so far", "missed", "lost"
     )
 }
 
@@ -127,21 +143,40 @@ fn line(at: Nanos, row: &Row, figures: &WindowFigures) -> String {
     } else {
         "-".into()
     };
-    let largest = |largest: Option<Nanos>| match row.still_waiting {
-        0 => time(largest),
-        _ => format!(">= {}", time(largest)),
+    let max = |max: Option<Nanos>| {
+        if row.still_waiting == 0 {
+            time(max)
+        } else {
+            format!(">= {}", time(max))
+        }
     };
     format!(
-        "{:>9.1} s  {:<16} {:>9} {:>9} {:>9} {:>9}  {:>14} {missed:>7} {:>7}\n",
+        "{:>9.1} s  {:<25} {:>9} {:>9} {:>9} {:>11}  {:>11} {missed:>7} {:>7}\n",
         at.as_secs_f64(),
-        line_name(row.way.0, row.way.1),
+        series_words(row.way.0, row.way.1),
         count(figures.count),
         time(figures.p50),
         time(figures.p99),
-        largest(figures.max),
-        largest(row.windows[2].max),
+        max(figures.max),
+        max(row.windows[2].max),
         row.lost.map_or_else(|| "-".into(), count),
     )
+}
+
+/// Returns the lines of the late wakeups of an interval, and clears them.
+fn late_lines(late: &mut Vec<LateActivation>) -> String {
+    late.sort_by_key(|late| Reverse(late.latency));
+    let others = late.get(MAX_LATE_LINES..).unwrap_or_default();
+    let others = others.first().map_or_else(String::new, |longest| {
+        let others = others.len();
+        let max = Unit::Auto.write_nanos(longest.latency);
+        format!("{:>11}  late: {others} more, max {max}\n", "")
+    });
+    late.truncate(MAX_LATE_LINES);
+    late.sort_by_key(|late| late.at);
+    let lines: String = late.iter().map(late_line).collect();
+    late.clear();
+    lines + &others
 }
 
 fn late_line(late: &LateActivation) -> String {
@@ -154,56 +189,50 @@ fn late_line(late: &LateActivation) -> String {
         late.name,
         late.cpu,
         Unit::Auto.write_nanos(late.latency),
-        late.why(|time| Unit::Auto.write_nanos(time)),
+        late_causes(late, |time| Unit::Auto.write_nanos(time)),
     )
 }
 
-/// What was seen in all, when the run has ended.
-pub(super) fn summary(state: &Live) -> String {
-    let begin = match state.since {
-        Nanos::ZERO => String::new(),
-        since => format!(
-            ", of which the last {} since the reset",
-            span(state.now.saturating_sub(since))
-        ),
-    };
-    let mut text = format!("\nIn {}{begin}:\n", span(state.now));
-    text += &columns();
-    for row in state.rows(None) {
-        text += &line(state.now, &row, &row.windows[2]);
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Cpu, Line, Route, Service};
+
+    use super::*;
+
+    fn late(ms: u64) -> LateActivation {
+        let line = Line {
+            cpu: Cpu(1),
+            service: Service::Fifo(90),
+            route: Route::Direct,
+        };
+        LateActivation {
+            at: Nanos::from_secs(1) + Nanos::from_ms(ms),
+            line,
+            name: series_words(line.service, line.route),
+            cpu: line.cpu,
+            latency: Nanos::from_ms(ms),
+            censored: false,
+            stages: Vec::new(),
+            number: None,
+            causes: Vec::new(),
+        }
     }
-    let losses = state.losses();
-    let named: Vec<String> = named_losses(&losses)
-        .map(|(name, number)| format!("{name} {}", count(number)))
-        .collect();
-    let _ = writeln!(
-        text,
-        "Late activations listed: {}\nLosses: {} activations lost; {}",
-        count(state.late.count),
-        count(losses.activations()),
-        named.join(", ")
-    );
-    if let Some(cost) = state
-        .cost
-        .as_ref()
-        .filter(|cost| cost.wall_ns > Nanos::ZERO)
-    {
-        let _ = writeln!(
-            text,
-            "Own cost: {:.2} % of one CPU",
-            100.0 * cost.total().ns() as f64 / cost.wall_ns.ns() as f64
+
+    #[test]
+    fn an_interval_has_a_limited_number_of_late_lines() {
+        let mut wakeups: Vec<LateActivation> = (1..=146).map(late).collect();
+
+        let text = late_lines(&mut wakeups);
+
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), MAX_LATE_LINES + 1, "{text}");
+        assert_eq!(
+            lines[2],
+            "    1.146 s  late: SCHED_FIFO 90 on CPU 1, 146 ms: cause unknown"
         );
+        assert_eq!(lines[3].trim(), "late: 143 more, max 143 ms");
+        assert!(wakeups.is_empty());
+        assert_eq!(late_lines(&mut wakeups), "");
+        assert_eq!(late_lines(&mut vec![late(2)]).lines().count(), 1);
     }
-    if !state.found.is_empty() {
-        text += "Found while measuring:\n";
-    }
-    for caveat in &state.found {
-        let _ = writeln!(
-            text,
-            "  - {}; {}",
-            printable(&caveat.what),
-            printable(&caveat.advice)
-        );
-    }
-    text
 }

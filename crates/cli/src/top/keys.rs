@@ -1,4 +1,4 @@
-//! Whether somebody has pressed a key, and whether the terminal is still there.
+//! Waits for keys, and detects a closed terminal.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event;
 
-/// Where keys come from: the standard input, or the terminal itself where the
-/// input is something else. The choice is the same as the event reader's.
+/// Source of keys: standard input or, if that is not a terminal, the terminal itself. The
+/// event reader makes the same choice.
 pub(super) enum Keys {
     Input(io::Stdin),
     Terminal(File),
@@ -23,7 +23,7 @@ impl Keys {
         Ok(if input.is_terminal() {
             Self::Input(input)
         } else {
-            Self::Terminal(File::open("/dev/tty").context("open the terminal")?)
+            Self::Terminal(File::open("/dev/tty").context("cannot open the terminal")?)
         })
     }
 
@@ -34,17 +34,17 @@ impl Keys {
         }
     }
 
-    /// Whether the terminal has something to say within `time`. An error once it
-    /// is gone: the event reader would read its end over and over.
+    /// Returns whether the terminal has an event within `time`. A closed terminal is an
+    /// error: the event reader would return its end again and again.
     pub(super) fn are_pressed(&self, time: Duration) -> anyhow::Result<bool> {
         let mut terminal = [PollFd::new(self.fd(), PollFlags::POLLIN)];
-        // Above the time, not below it: a wait of zero would be a busy one.
+        // Rounded up, because a wait of zero would be a busy loop.
         let ms = time.as_micros().div_ceil(1000);
         let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX);
         match poll(&mut terminal, timeout) {
-            // A signal came: the run looks at it.
+            // The run handles signals.
             Err(Errno::EINTR) => return Ok(false),
-            ready => ready.context("wait for the terminal")?,
+            ready => ready.context("cannot wait for the terminal")?,
         };
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
         let seen = terminal[0].revents();
@@ -53,7 +53,7 @@ impl Keys {
         }
         match event::poll(Duration::ZERO) {
             Err(err) if err.kind() == io::ErrorKind::Interrupted => Ok(false),
-            ready => ready.context("read the terminal"),
+            ready => ready.context("cannot read the terminal"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the person looks at, and how keys change it.
+//! State of the view, and its keys.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use laggard_answer::live::Window;
 use laggard_model::{Cpu, Nanos};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What is shown below the table.
+/// Panel below the table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Panel {
     Late,
@@ -24,34 +24,34 @@ impl Panel {
     }
 }
 
-/// The recording of what is watched.
+/// Recording of the measurement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct KeptRecording {
     pub(super) dir: PathBuf,
-    /// From when on, since measuring began.
+    /// Start of the recording, since the start of measuring.
     pub(super) from: Nanos,
 }
 
-/// What the person looks at.
+/// State of the view.
 #[derive(Clone, Debug)]
 pub(super) struct LiveLook {
     pub(super) panel: Panel,
-    /// Of the histogram.
+    /// Window of the histogram.
     pub(super) window: Window,
-    /// Row of the table.
+    /// Chosen row of the table.
     pub(super) selected: usize,
-    /// `None`: all of them together.
+    /// Chosen CPU. `None` for all.
     pub(super) cpu: Option<Cpu>,
-    /// Lines that the panel is scrolled back.
+    /// Number of lines by which the panel is scrolled back.
     pub(super) scroll: usize,
     pub(super) is_paused: bool,
     pub(super) shows_help: bool,
     pub(super) kept: Option<KeptRecording>,
-    /// Something to tell, until the next key.
+    /// Message until the next key.
     pub(super) message: Option<String>,
 }
 
-/// What a key asks for that is not a matter of looking.
+/// Request of a key that does not only change the view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum KeyRequest {
     Nothing,
@@ -61,26 +61,23 @@ pub(super) enum KeyRequest {
     Record,
 }
 
-/// The keys, as the help shows them.
+/// Keys in the help.
 pub(super) const KEYS: [(&str, &str); 10] = [
-    ("q, Ctrl-C", "quit; what was measured is printed"),
-    ("p, space", "hold the picture still; measuring goes on"),
-    ("r", "reset: forget all figures shown, not what is recorded"),
+    ("q, Ctrl-C", "quit and print a summary"),
+    ("p, space", "pause the screen; measuring continues"),
+    ("r", "reset the figures, not the recording"),
+    ("s", "save: record to a new directory until you quit"),
     (
-        "s",
-        "save: record from now on into a new folder, until quit",
+        "up, down",
+        "choose the service of the histogram and the map",
     ),
-    ("up, down", "choose a service for the histogram and the map"),
-    ("left, right", "choose a CPU, or all of them together"),
+    ("left, right", "choose a CPU, or all"),
     (
         "Tab, 1 2 3 4",
-        "show late activations, histogram, map, information",
+        "show late wakeups, histogram, map, information",
     ),
-    (
-        "w",
-        "histogram of now, of up to the last minute, or since the start",
-    ),
-    ("PgUp, PgDn", "scroll; End returns to the newest"),
+    ("w", "histogram of now, the last minute, or since the start"),
+    ("PgUp, PgDn", "scroll; End shows the newest"),
     ("?", "this help; any key closes it"),
 ];
 
@@ -101,17 +98,13 @@ impl LiveLook {
         }
     }
 
-    /// Changes what is looked at; `rows` and `cpus` are what there is to
-    /// choose from.
+    /// Handles a key. `rows` and `cpus` are the choices.
     pub(super) fn press(&mut self, key: KeyEvent, rows: usize, cpus: &[Cpu]) -> KeyRequest {
         self.message = None;
-        // Help lies over what the next key changes.
+        // The help covers the screen that the next key changes.
         let had_help = std::mem::take(&mut self.shows_help);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "a keyboard has more keys than there is to do"
-        )]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "most keys have no function")]
         match key.code {
             KeyCode::Char('c') if control => return KeyRequest::Quit,
             KeyCode::Char(_) if control => {}
@@ -131,8 +124,8 @@ impl LiveLook {
                 self.selected = (self.selected + 1).min(rows.saturating_sub(1));
             }
             KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Right => self.cpu = beside(self.cpu, cpus, 1),
-            KeyCode::Left => self.cpu = beside(self.cpu, cpus, cpus.len()),
+            KeyCode::Right => self.cpu = step_cpu(self.cpu, cpus, 1),
+            KeyCode::Left => self.cpu = step_cpu(self.cpu, cpus, cpus.len()),
             KeyCode::PageUp => self.scroll = self.scroll.saturating_add(PAGE),
             KeyCode::PageDown => self.scroll = self.scroll.saturating_sub(PAGE),
             KeyCode::Home => self.scroll = usize::MAX,
@@ -156,8 +149,8 @@ fn next_window(window: Window) -> Window {
     }
 }
 
-/// The choice `step` places after `cpu` among all CPUs together and each.
-fn beside(cpu: Option<Cpu>, cpus: &[Cpu], step: usize) -> Option<Cpu> {
+/// Returns the choice `step` places after `cpu`: all CPUs, then each.
+fn step_cpu(cpu: Option<Cpu>, cpus: &[Cpu], step: usize) -> Option<Cpu> {
     let all = std::iter::once(None).chain(cpus.iter().copied().map(Some));
     let choices: Vec<Option<Cpu>> = all.collect();
     let at = choices.iter().position(|one| *one == cpu).unwrap_or(0);

@@ -1,7 +1,8 @@
-//! What tests of the live view measure and draw.
+//! Measurements and screens for the tests of the live view.
 
 use laggard_answer::live::Live;
 use laggard_model::{Backend, Clock, Cpu, Line, Manifest, Nanos, ProbePlan, Route, Service};
+use laggard_view::text::Look;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -9,10 +10,10 @@ use super::look::LiveLook;
 use super::panel::{Palette, Shown, draw};
 
 pub(super) const START: Nanos = Nanos::from_secs(1_000);
-/// So many lines are measured.
+/// Number of series.
 pub(super) const LINES: u16 = 4;
 
-/// A measurement of two services on two CPUs.
+/// Returns a measurement of two services on two CPUs.
 pub(super) fn manifest() -> Manifest {
     let services = [Service::Fifo(90), Service::Other];
     let lines = services.into_iter().flat_map(|service| {
@@ -26,7 +27,12 @@ pub(super) fn manifest() -> Manifest {
     Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines.collect())
 }
 
-/// The screen without colours.
+/// Returns the summary at the end.
+pub(super) fn summary(state: &Live) -> String {
+    laggard_view::doc::terminal(&laggard_view::live_summary(state), Look::default()).plain()
+}
+
+/// Returns the screen without colours.
 pub(super) fn screen((width, height): (u16, u16), state: &Live, look: &LiveLook) -> String {
     let rows = state.rows(look.cpu);
     let shown = Shown {

@@ -1,4 +1,4 @@
-//! `laggard top`: measure, and show what comes as it comes.
+//! `laggard top`: measures and shows latencies live.
 
 mod batch;
 mod keys;
@@ -21,20 +21,21 @@ use laggard_model::text::Unit;
 use laggard_model::{Names, Nanos, printable};
 use laggard_record::Destination;
 use laggard_session::{LOOK_EVERY, LateCommandOutput, Plan, ScriptPace, Session};
+use laggard_view::{doc, live_summary};
 
 use crate::args::TopArgs;
 use crate::exit::Exit;
 use crate::{measuring, pipe, terminal};
 use look::KeptRecording;
 
-/// What the figures `now` are of, on the screen.
+/// Length of the window `now` on the screen.
 const SECOND: Nanos = Nanos::from_secs(1);
 
 pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     let shortest = Nanos::from(LOOK_EVERY);
     if args.every < shortest {
         anyhow::bail!(
-            "--every {} is too often; what comes is collected every {shortest}",
+            "--every {} is too often; laggard collects samples every {shortest}",
             args.every
         );
     }
@@ -52,7 +53,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     let mut late = OnLateRun::start(&args.late, output)?;
     let session = Session::ready(&plan, &interrupted)?;
     let manifest = session.manifest();
-    // Read before measuring: looking them up takes its time.
+    // Read before measuring, because this takes a while.
     let names = session
         .explains()
         .then(|| -> Box<dyn Names> { Box::new(LiveNames::read()) });
@@ -60,7 +61,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     let (state, told, done) = if is_batch {
         let mut lines = batch::Lines::new(Live::new(manifest, args.every), finder);
         let done = on_late::run(session, &plan, late.as_mut(), &mut lines)?;
-        (lines.into_seen(), Vec::new(), done)
+        (lines.into_live(), Vec::new(), done)
     } else {
         let from_start = plan.recording.as_ref().map(|place| KeptRecording {
             dir: place.path().to_owned(),
@@ -70,7 +71,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         let mut screen = screen::LiveScreen::open(state, finder, from_start)?;
         let session = session.at_pace(ScriptPace::RealTime);
         let done = on_late::run(session, &plan, late.as_mut(), &mut screen);
-        let (state, told) = screen.into_seen();
+        let (state, told) = screen.into_live();
         (state, told, done?)
     };
     let kept = done.recording.as_ref();
@@ -87,16 +88,16 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }
 
-/// Says what was seen, and where it is kept.
+/// Prints the summary, and where the recording is.
 fn finish(state: &Live, told: &[String], kept: Option<&Path>, quiet: bool) -> anyhow::Result<Exit> {
-    let judged = state.judge();
-    let trust = judged.trust;
+    let trust = state.judge().trust;
     let mut text = String::new();
-    for one in told {
-        text += &format!("{one}\n");
+    for message in told {
+        text += &format!("{message}\n");
     }
     if !quiet {
-        text += &batch::summary(state);
+        let look = terminal::look(Unit::Auto);
+        text += &format!("\n{}", doc::terminal(&live_summary(state), look).plain());
     }
     if let Some(reasons) = trust.reasons() {
         text += &format!("NOT TRUSTWORTHY: {reasons}\n");
@@ -104,7 +105,7 @@ fn finish(state: &Live, told: &[String], kept: Option<&Path>, quiet: bool) -> an
     if let Some(dir) = kept {
         let dir = dir.display().to_string();
         let dir = printable(&dir);
-        text += &format!("Recorded in {dir}; see it with `laggard show {dir}`\n");
+        text += &format!("Recorded in {dir}; next: laggard show {dir}\n");
     }
     pipe::print(&text)?;
     Ok(match trust {

@@ -1,12 +1,11 @@
-//! Whatever comes, the live view draws numbers.
+//! The live view with random measurements.
 
 use laggard_answer::live::Live;
 use laggard_model::{Activation, Batch, Cpu, LineId, Losses, Nanos, OwnCost, STAGES, Stage};
 use proptest::prelude::*;
 
-use super::batch;
 use super::look::{LiveLook, Panel};
-use super::made::{LINES, START, manifest, screen};
+use super::made::{LINES, START, manifest, screen, summary};
 
 /// What became of an expiry.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +117,6 @@ proptest! {
                 assert_clean(&screen(size, &state, &look));
             }
         }
-        assert_clean(&batch::summary(&state));
+        assert_clean(&summary(&state));
     }
 }

@@ -1,9 +1,7 @@
 //! The live view on a terminal.
 //!
-//! A terminal may take its time (it is at the other end of a slow line, or its
-//! user has stopped it with Ctrl-S), and a person looks at it when they like.
-//! So a thread of its own draws and listens; the thread that collects only
-//! leaves what came, and hears what is wanted.
+//! A terminal may be slow (a remote connection, or Ctrl-S). So a separate thread draws and
+//! reads keys. The collecting thread only stores new samples and reads requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,42 +22,41 @@ use super::look::{KeptRecording, KeyRequest, LiveLook};
 use super::panel::{Palette, Shown, clock, draw};
 use crate::measuring::default_name;
 
-/// How often the picture is drawn anew, if what came shows.
+/// Minimum time between two drawings.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
-/// How long the drawing may take to end: a terminal that is stopped or gone takes
-/// no more of what is written to it.
+/// Time in which drawing must end. A stopped or closed terminal does not accept output.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// The rows on the screen, and what they were made from.
+/// Rows on the screen, with the version of their state.
 #[derive(Debug, Default)]
 struct Rows {
     rows: Vec<Row>,
-    /// The state's version and the chosen CPU.
+    /// Version of the state, and the chosen CPU.
     of: Option<(u64, Option<Cpu>)>,
 }
 
-/// Somebody who looks at a run on a terminal. The terminal is given back when
-/// this is dropped, at the latest; and before a panic's message is printed.
+/// Live view on a terminal. The terminal is restored when this is dropped, and before the
+/// message of a panic.
 pub(super) struct LiveScreen {
     finder: LateFinder,
     shared: Arc<Shared>,
-    /// Draws and listens; `None` once it has ended.
+    /// Draws and reads keys. `None` after it has ended.
     drawer: Option<JoinHandle<anyhow::Result<()>>>,
     told: Vec<String>,
 }
 
-/// What both threads know.
+/// State of both threads.
 struct Shared {
     picture: Mutex<Picture>,
-    /// The terminal is to be left alone.
+    /// Whether nothing more may be drawn.
     is_over: AtomicBool,
 }
 
-/// What is on the screen, and what the person wants.
+/// Contents of the screen, and requests of the user.
 struct Picture {
     state: Live,
-    /// What is shown while the picture is held still.
+    /// State on the screen during a pause.
     held: Option<Box<Live>>,
     rows: Rows,
     look: LiveLook,
@@ -69,14 +66,13 @@ struct Picture {
 }
 
 impl LiveScreen {
-    /// Takes the terminal.
+    /// Opens the view on the terminal.
     pub(super) fn open(
         state: Live,
         finder: LateFinder,
         kept: Option<KeptRecording>,
     ) -> anyhow::Result<Self> {
-        let terminal = ratatui::try_init()
-            .context("draw on this terminal (`--batch` prints lines instead)")?;
+        let terminal = ratatui::try_init().context("cannot draw on this terminal; use --batch")?;
         let shared = Arc::new(Shared {
             picture: Mutex::new(Picture {
                 state,
@@ -89,8 +85,8 @@ impl LiveScreen {
             }),
             is_over: AtomicBool::new(false),
         });
-        // The terminal is given back before a panic's message; nothing is to be
-        // drawn over it.
+        // The terminal is restored before the message of a panic, which must not be drawn
+        // over.
         let (restore, theirs) = (std::panic::take_hook(), shared.clone());
         std::panic::set_hook(Box::new(move |panic| {
             theirs.is_over.store(true, Ordering::Relaxed);
@@ -106,20 +102,20 @@ impl LiveScreen {
             .name("laggard/screen".into())
             .spawn(move || show(terminal, &shared))
             .inspect_err(|_| ratatui::restore())
-            .context("start the thread that draws")?;
+            .context("cannot start the thread that draws")?;
         screen.drawer = Some(drawer);
         Ok(screen)
     }
 
-    /// What was seen, and what is to be told, when the run has ended.
-    pub(super) fn into_seen(mut self) -> (Live, Vec<String>) {
-        // Why it ended was told when the run was ended by it.
+    /// Returns the state and the messages at the end of the run.
+    pub(super) fn into_live(mut self) -> (Live, Vec<String>) {
+        // An error of the screen was reported when it ended the run.
         let _ = self.close();
         let told = std::mem::take(&mut self.told);
         (self.shared.picture().state.clone(), told)
     }
 
-    /// Ends the drawing and gives the terminal back; why drawing ended before.
+    /// Ends drawing and restores the terminal. Returns an earlier error of drawing.
     fn close(&mut self) -> anyhow::Result<()> {
         let Some(drawer) = self.drawer.take() else {
             return Ok(());
@@ -132,10 +128,10 @@ impl LiveScreen {
         let drawn = if drawer.is_finished() {
             drawer.join()
         } else {
-            Ok(Err(anyhow!("the terminal takes nothing more")))
+            Ok(Err(anyhow!("the terminal does not accept output")))
         };
-        // A panic has given the terminal back before its message, which a second
-        // time would be written over.
+        // A panic has restored the terminal before its message. A second time would
+        // overwrite it.
         if std::thread::panicking() {
             return Ok(());
         }
@@ -148,7 +144,7 @@ impl LiveScreen {
         }
     }
 
-    /// Whether the drawing has ended by itself.
+    /// Returns whether drawing has ended because of an error.
     fn is_blind(&self) -> bool {
         self.drawer.as_ref().is_some_and(JoinHandle::is_finished)
     }
@@ -164,7 +160,7 @@ impl Shared {
     }
 }
 
-/// Draws and listens until it is over.
+/// Draws and reads keys until the end.
 fn show(mut terminal: DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
     linux::take_usual_share();
     let keys = Keys::open()?;
@@ -178,15 +174,14 @@ fn show(mut terminal: DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
 }
 
 fn draw_on(terminal: &mut DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
-    // What is shared is held while the picture is made, not while the terminal
-    // takes it.
+    // The lock is held while the frame is built, not while the terminal receives it.
     terminal
         .draw(|frame| shared.picture().draw(frame))
-        .context("draw on the terminal")?;
+        .context("cannot draw on the terminal")?;
     Ok(())
 }
 
-/// Takes in what the terminal has to say until `deadline`.
+/// Reads events of the terminal until `deadline`.
 fn listen(
     terminal: &mut DefaultTerminal,
     keys: &Keys,
@@ -199,9 +194,9 @@ fn listen(
             return Ok(());
         }
         let mut changed = false;
-        // All that waits, then one picture of it.
+        // All pending events, then one drawing.
         while keys.are_pressed(Duration::ZERO)? {
-            let event = event::read().context("read the terminal")?;
+            let event = event::read().context("cannot read the terminal")?;
             changed |= shared.picture().take(&event);
         }
         if changed {
@@ -225,7 +220,7 @@ impl Picture {
         self.must_draw = false;
     }
 
-    /// Whether the picture changes.
+    /// Handles an event. Returns whether the screen changes.
     fn take(&mut self, event: &Event) -> bool {
         if let Some(key) = event.as_key_press_event() {
             let ask = self
@@ -257,7 +252,7 @@ impl Picture {
             KeyRequest::Record => match &self.look.kept {
                 Some(kept) => {
                     self.look.message = Some(format!(
-                        "recorded already, from {} on, in {}; it ends with q",
+                        "recording since {} to {}; q ends it",
                         clock(kept.from),
                         kept.dir.display()
                     ));
@@ -302,8 +297,7 @@ impl Watcher for LiveScreen {
             Ok(dir) => {
                 let from = picture.state.now;
                 let dir: PathBuf = dir.to_owned();
-                picture.look.message =
-                    Some(format!("recording from now on into {}", dir.display()));
+                picture.look.message = Some(format!("recording to {}", dir.display()));
                 picture.look.kept = Some(KeptRecording { dir, from });
             }
             Err(why) => picture.look.message = Some(format!("not recorded: {}", why.in_full())),
@@ -315,8 +309,8 @@ impl Watcher for LiveScreen {
         self.told.push(text.to_owned());
     }
 
-    /// Nothing more is drawn. The terminal is given back when all is closed: one
-    /// that takes nothing must not keep that waiting.
+    /// Stops drawing. The terminal is restored later, because one that does not accept
+    /// output must not delay the end.
     fn end(&mut self, ending: &Ending) {
         let mut picture = self.shared.picture();
         let state = &mut picture.state;

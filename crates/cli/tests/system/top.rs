@@ -1,4 +1,4 @@
-//! `laggard top` in a pipe, and on a terminal that tmux plays.
+//! `laggard top` in a pipe, and on a terminal of tmux.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -25,7 +25,7 @@ fn script(dir: &TempDir) -> String {
 }
 
 #[test]
-fn in_a_pipe_it_prints_lines_late_activations_and_a_summary() {
+fn a_pipe_gets_lines_late_wakeups_and_a_summary() {
     let dir = TempDir::new().unwrap();
 
     let output = laggard()
@@ -37,7 +37,7 @@ fn in_a_pipe_it_prints_lines_late_activations_and_a_summary() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
-        text.starts_with("laggard top: no load of ours, period 1ms"),
+        text.starts_with("laggard top: no load, period 1ms"),
         "{text}"
     );
     assert!(
@@ -46,22 +46,22 @@ fn in_a_pipe_it_prints_lines_late_activations_and_a_summary() {
     );
     let seconds = text
         .lines()
-        .filter(|line| line.contains(" s  fifo:90"))
+        .filter(|line| line.contains(" s  SCHED_FIFO 90"))
         .count();
     assert!(seconds >= 5, "{text}");
     assert!(
-        text.contains("late: fifo:90 on CPU 0, 30.0 ms: not explained"),
+        text.contains("late: SCHED_FIFO 90 on CPU 0, 30.0 ms: cause unknown"),
         "{text}"
     );
-    let (_, summary) = text.split_once("\nIn 5 s:\n").unwrap();
+    let (_, summary) = text.split_once("\nMeasured for 5 s:\n").unwrap();
     let row = summary
         .lines()
-        .find(|line| line.contains("fifo:90"))
+        .find(|line| line.contains("SCHED_FIFO 90"))
         .unwrap();
     assert!(row.contains(" 4,999 "), "{row}");
     assert!(row.contains(" 18.9 us "), "{row}");
     assert!(
-        summary.contains("Losses: 0 activations lost; ring full 0"),
+        summary.contains("Lost: 0 wakeups; ring full 0"),
         "{summary}"
     );
 }
@@ -94,7 +94,7 @@ fn with_output_everything_is_recorded_and_the_figures_are_those_of_show() {
         .unwrap();
     assert_eq!(row["latency"]["samples"], 4_999);
     assert_eq!(row["missed"], 30, "{row}");
-    assert!(text.contains("      30       0\n"), "{text}");
+    assert!(text.contains("      30     0\n"), "{text}");
 }
 
 /// A thread of this process whose name ends like this.
@@ -110,7 +110,7 @@ fn thread_of(process: u32, name: &str) -> Option<u32> {
 
 /// Without BPF and real-time threads, so that it needs no rights.
 #[test]
-fn what_is_found_while_it_measures_is_judged_as_show_does() {
+fn a_warning_during_the_measurement_has_the_same_effect_as_in_show() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
     let top = laggard()
@@ -141,7 +141,7 @@ fn what_is_found_while_it_measures_is_judged_as_show_does() {
     let shown = laggard().arg("show").arg(&recording).output().unwrap();
     assert_eq!(shown.status.code(), Some(3));
     assert_eq!(output.status.code(), Some(3), "{text}");
-    let found = text.split_once("Found while measuring:").unwrap().1;
+    let found = text.split_once("Found during the measurement:").unwrap().1;
     assert!(found.contains("at nice 5 during the measurement"), "{text}");
     assert!(found.contains("NOT TRUSTWORTHY"), "{text}");
 }
@@ -179,7 +179,7 @@ fn too_short_an_interval_is_refused() {
     assert!(text.contains("--every 1ms is too often"), "{text}");
 }
 
-/// A terminal of 80 x 24 with a shell, played by tmux; ended when dropped.
+/// Shell in a tmux terminal of 80 x 24, ended when dropped.
 struct Terminal {
     dir: TempDir,
 }
@@ -204,7 +204,7 @@ impl Terminal {
             "sh",
         ]);
         if is_open.is_none() {
-            eprintln!("skipped: there is no tmux to play a terminal");
+            eprintln!("skipped: no tmux");
             return None;
         }
         Some(terminal)
@@ -288,7 +288,7 @@ impl Terminal {
             assert!(begin.elapsed() < DEADLINE, "the screen is not restored");
             sleep(Duration::from_millis(50));
         }
-        self.wait_for("Own cost");
+        self.wait_for("Overhead:");
         self.press(&[
             "-l",
             "stty -a | tr ';' '\\n' | grep -o ' icanon' | sed 's/^/mode:/'",
@@ -314,11 +314,11 @@ fn keys_change_the_view_begin_a_recording_and_quit() {
     terminal.start();
     terminal.wait_for("19us");
     terminal.press(&["Down", "2"]);
-    terminal.wait_for("fifo:90, all CPUs, since start: how often each latency");
+    terminal.wait_for("SCHED_FIFO 90, all CPUs, since start: histogram of");
     terminal.press(&["3"]);
-    terminal.wait_for("the largest of each second");
+    terminal.wait_for("max of each second");
     terminal.press(&["?"]);
-    terminal.wait_for("hold the picture still");
+    terminal.wait_for("pause the screen");
     terminal.press(&["?", "p"]);
     terminal.wait_for("PAUSED");
     terminal.press(&["p", "s"]);
@@ -367,8 +367,8 @@ fn control_c_and_a_termination_leave_the_terminal_clean() {
     terminal.is_restored();
 }
 
-/// A window is closed, ssh is gone: whoever was told of it by a signal waited for
-/// a terminal that no longer answers, at the price of a CPU, and heard no other.
+/// After a closed window or connection, top must not wait for the terminal in a busy loop,
+/// and must still handle signals.
 #[test]
 fn it_ends_with_its_terminal_whether_or_not_it_takes_hangups() {
     for ignored in ["", "trap '' HUP; "] {

@@ -7,6 +7,7 @@ pub(crate) mod attach;
 pub(crate) mod cause;
 pub(crate) mod doctor;
 pub(crate) mod forecast;
+pub(crate) mod live;
 pub(crate) mod overview;
 pub(crate) mod qos;
 pub(crate) mod rehearsal;

@@ -1,4 +1,4 @@
-//! The first lines: what runs, where, and what speaks against it.
+//! The first lines: measurement, machine, losses and warnings.
 
 use laggard_model::text::{brief_count, span};
 use laggard_model::{Backend, LoadLabel, Manifest, Nanos, printable};
@@ -6,11 +6,11 @@ use ratatui::text::{Line, Span};
 
 use super::{Shown, cut};
 
-/// Lines that it takes.
+/// Number of lines.
 pub(super) const HEIGHT: u16 = 3;
 
 pub(super) fn lines(shown: &Shown<'_>, width: usize) -> Vec<Line<'static>> {
-    vec![title(shown, width), machine(shown), doubts(shown)]
+    vec![title(shown, width), machine(shown), losses(shown)]
 }
 
 fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
@@ -19,7 +19,7 @@ fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
     if shown.look.is_paused {
         right += " PAUSED";
     }
-    // Where to is with the information (key 4): a path has any length.
+    // The path is on the panel of key 4, because it may be long.
     if shown.look.kept.is_some() {
         right += " REC";
     }
@@ -30,7 +30,7 @@ fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
         load(manifest),
         format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
         format!("every {}", manifest.plan.pace()),
-        // A script says here that it is no measurement.
+        // For a script, this states that it is not a measurement.
         backend(manifest.backend).to_owned(),
     ];
     let with = |kept: &[usize]| {
@@ -38,7 +38,7 @@ fn title(shown: &Shown<'_>, width: usize) -> Line<'static> {
         let clock = clock(shown.state.now);
         format!(" laggard top  {clock}  {}", kept.join(", "))
     };
-    // What does not fit is left out whole, the least telling first.
+    // A part that does not fit is left out, the least important first.
     let left = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[3]]
         .into_iter()
         .map(with)
@@ -55,8 +55,8 @@ fn machine(shown: &Shown<'_>) -> Line<'static> {
         parts.push(host.node.clone());
     }
     if !host.kernel.is_empty() {
-        let model = host.preemption.as_deref().unwrap_or("not known");
-        parts.push(format!("Linux {} (preemption: {model})", host.kernel));
+        let model = host.preemption.as_deref().unwrap_or("unknown");
+        parts.push(format!("Linux {} (preempt={model})", host.kernel));
     }
     if !host.processor.model.is_empty() {
         parts.push(host.processor.model.clone());
@@ -65,7 +65,7 @@ fn machine(shown: &Shown<'_>) -> Line<'static> {
     Line::from(format!(" {}", printable(&parts.join(", "))))
 }
 
-fn doubts(shown: &Shown<'_>) -> Line<'static> {
+fn losses(shown: &Shown<'_>) -> Line<'static> {
     let (state, palette) = (shown.state, shown.palette);
     let losses = state.losses();
     let lost = losses.activations();
@@ -77,8 +77,8 @@ fn doubts(shown: &Shown<'_>) -> Line<'static> {
         palette.chosen()
     };
     spans.push(Span::styled(brief_count(lost), style));
-    spans.push(format!(", without a stage {}; ", brief_count(partly)).into());
-    spans.push(format!("own cost {}; ", cost(shown)).into());
+    spans.push(format!(", incomplete {}; ", brief_count(partly)).into());
+    spans.push(format!("overhead {}; ", cost(shown)).into());
     let caveats = state.manifest.caveats.len();
     let style = if caveats > 0 {
         palette.warning()
@@ -86,7 +86,7 @@ fn doubts(shown: &Shown<'_>) -> Line<'static> {
         palette.chosen()
     };
     let plural = if caveats == 1 { "" } else { "s" };
-    spans.push(Span::styled(format!("{caveats} caveat{plural}"), style));
+    spans.push(Span::styled(format!("{caveats} warning{plural}"), style));
     spans.push(" (key 4)".into());
     if state.since > Nanos::ZERO {
         spans.push(format!("; reset at {}", clock(state.since)).into());
@@ -97,18 +97,18 @@ fn doubts(shown: &Shown<'_>) -> Line<'static> {
 fn cost(shown: &Shown<'_>) -> String {
     match &shown.state.cost {
         Some(cost) if cost.wall_ns > Nanos::ZERO => format!(
-            "{:.1} % of a CPU",
+            "{:.1} % CPU",
             100.0 * cost.total().ns() as f64 / cost.wall_ns.ns() as f64
         ),
-        _ => "not known yet".into(),
+        _ => "unknown yet".into(),
     }
 }
 
-/// What else runs.
+/// Names the load.
 pub(in crate::top) fn load(manifest: &Manifest) -> String {
     match LoadLabel::of(manifest.load.as_ref()).load() {
         Some(load) => format!("load {}", printable(load)),
-        None => "no load of ours".into(),
+        None => "no load".into(),
     }
 }
 
@@ -120,11 +120,11 @@ pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
         Backend::Tracer => "timerlat tracer",
         Backend::Driver => "driver wdmlat.sys",
         Backend::Fake => "a script, NOT a measurement",
-        Backend::Imported => "a trace, imported",
+        Backend::Imported => "imported trace",
     }
 }
 
-/// Minutes and seconds, or hours.
+/// Writes a time as minutes and seconds, or as hours.
 pub(in crate::top) fn clock(time: Nanos) -> String {
     let seconds = time.ns() / 1_000_000_000;
     if seconds >= 3_600 {

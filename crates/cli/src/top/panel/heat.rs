@@ -1,4 +1,4 @@
-//! CPU x time: the largest latency of each second.
+//! Map of CPU x time: max latency of each second.
 
 use laggard_answer::live::ServiceRoute;
 use laggard_model::Cpu;
@@ -10,17 +10,17 @@ const MARGIN: usize = 8;
 
 pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
     format!(
-        "{}: the largest of each second",
-        laggard_model::name::line_name(way.0, way.1)
+        "{}: max of each second",
+        laggard_model::name::series_words(way.0, way.1)
     ) + if shown.state.cpus().len() > 1 {
-        ", CPU by CPU"
+        ", per CPU"
     } else {
         ""
     }
 }
 
-/// As many lines as `height` at most: CPUs around the chosen one, the newest
-/// second at the right, and what the signs mean.
+/// Returns at most `height` lines: CPUs around the chosen one, with the newest second at the
+/// right, and a legend.
 pub(super) fn lines(
     shown: &Shown<'_>,
     way: ServiceRoute,

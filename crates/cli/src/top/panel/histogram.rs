@@ -1,4 +1,4 @@
-//! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4).
+//! Histogram of latencies with logarithmic scales (OSDI'99 Fig. 4).
 
 use laggard_answer::live::{ServiceRoute, Window};
 use laggard_model::text::brief_count;
@@ -10,24 +10,24 @@ use super::Shown;
 /// Buckets in a doubling of the time.
 const PER_OCTAVE: usize = 64;
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// For the numbers at the left.
+/// Columns of the numbers at the left.
 const MARGIN: usize = 6;
 
 pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
     format!(
-        "{}, {}: how often each latency was seen",
+        "{}, {}: histogram of latencies",
         shown.place(way),
         shown.state.words(shown.look.window)
     )
 }
 
-/// As many lines as `height`, scale included.
+/// Returns `height` lines, scale included.
 pub(super) fn lines(
     shown: &Shown<'_>,
     way: ServiceRoute,
     (width, height): (usize, usize),
 ) -> Vec<Line<'static>> {
-    // The scale is that of all that was seen, so that windows can be compared.
+    // The scale covers all samples, so that windows can be compared.
     let all = shown.state.histogram(way, shown.look.cpu, Window::Start);
     let histogram = match shown.look.window {
         Window::Start => all.clone(),
@@ -36,7 +36,7 @@ pub(super) fn lines(
         }
     };
     let Some(axis) = BucketAxis::over(&all, width.saturating_sub(MARGIN)) else {
-        return vec![Line::from(" nothing seen yet")];
+        return vec![Line::from(" no samples yet")];
     };
     let rows = height.saturating_sub(2).max(1);
     let counts = axis.columns(&histogram);
@@ -65,7 +65,7 @@ pub(super) fn lines(
     lines
 }
 
-/// A count's height: one is visible, and each factor of ten is as high.
+/// Returns the height of a count on a logarithmic scale. A count of 1 is visible.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -79,7 +79,7 @@ fn level(count: u64, most: u64, full: usize) -> usize {
     ((share * full as f64).round() as usize).max(1)
 }
 
-/// The count that a bar up to the top of `row` stands for.
+/// Returns the label of a row: the count of a bar up to its top.
 fn label(row: usize, rows: usize, most: u64) -> String {
     let decades = (most as f64).log10() + 1.0;
     let of = |row: usize| decades * row as f64 / rows as f64 - 1.0;
@@ -102,7 +102,8 @@ struct BucketAxis {
 }
 
 impl BucketAxis {
-    /// All buckets that hold something, at least two octaves; `None`: nothing.
+    /// Creates an axis over all buckets with samples, at least two octaves. `None` without
+    /// samples.
     fn over(histogram: &Histogram, width: usize) -> Option<Self> {
         let first = histogram.buckets().next()?.0;
         let last = histogram.buckets().last()?.0;
@@ -118,7 +119,7 @@ impl BucketAxis {
             .min(self.width - 1)
     }
 
-    /// Counts by column.
+    /// Returns the counts per column.
     fn columns(&self, histogram: &Histogram) -> Vec<u64> {
         let mut counts = vec![0; self.width];
         for (bucket, count) in histogram.buckets() {
@@ -127,7 +128,7 @@ impl BucketAxis {
         counts
     }
 
-    /// A line with a mark at each power of ten, and one with their names.
+    /// Returns a line with a mark at each power of ten, and one with their names.
     fn ticks(&self) -> [String; 2] {
         let mut marks = vec!['─'; self.width];
         let mut names = String::new();

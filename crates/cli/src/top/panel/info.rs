@@ -1,4 +1,4 @@
-//! Host, losses, caveats and own cost, in full.
+//! Losses, overhead and warnings in full.
 
 use laggard_answer::show::named_losses;
 use laggard_model::text::count;
@@ -7,13 +7,13 @@ use ratatui::text::Line;
 
 use super::{Shown, clock};
 
-/// As many lines as `height`, from where the person has scrolled to.
+/// Returns at most `height` lines, from the scroll position.
 pub(super) fn lines(shown: &Shown<'_>, (width, height): (usize, usize)) -> Vec<Line<'static>> {
     let mut text = Vec::new();
     for part in parts(shown) {
         text.extend(wrapped(&part, width.saturating_sub(1)));
     }
-    // Scrolling back means down here: the first line is the start.
+    // Here, scrolling back means down: the view starts at the first line.
     let first = shown.look.scroll.min(text.len().saturating_sub(height));
     text.into_iter()
         .skip(first)
@@ -30,7 +30,7 @@ fn parts(shown: &Shown<'_>) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(kept) = &shown.look.kept {
         parts.push(format!(
-            "Recording: from {} on, into {}",
+            "Recording: from {}, to {}",
             clock(kept.from),
             printable(&kept.dir.display().to_string())
         ));
@@ -42,11 +42,11 @@ fn parts(shown: &Shown<'_>) -> Vec<String> {
         .filter(|cost| cost.wall_ns > Nanos::ZERO)
     {
         let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns() as f64;
-        // Which thread took how much is known only at the end.
+        // The times of single threads are known only at the end.
         let threads = cost.measuring_cpu_ns + cost.other_cpu_ns;
         let bpf = cost.total().saturating_sub(threads);
         parts.push(format!(
-            "Own cost: {:.2} % of one CPU (threads {:.2} %, BPF {:.2} %), {:.1} MB resident",
+            "Overhead: {:.2} % of one CPU (threads {:.2} %, BPF {:.2} %), {:.1} MB resident",
             share(cost.total()),
             share(threads),
             share(bpf),
@@ -56,7 +56,7 @@ fn parts(shown: &Shown<'_>) -> Vec<String> {
     let caveats = &state.manifest.caveats;
     parts.extend(caveats.iter().map(|caveat| {
         format!(
-            "Caveat: {}; {}",
+            "Warning: {}; {}",
             printable(&caveat.what),
             printable(&caveat.advice)
         )
@@ -64,7 +64,7 @@ fn parts(shown: &Shown<'_>) -> Vec<String> {
     parts
 }
 
-/// `text` in lines of at most `width`, the later ones indented.
+/// Breaks text into lines of at most `width`. The later ones are indented.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -9,7 +9,8 @@ mod palette;
 mod table;
 
 use laggard_answer::live::{Live, Row, ServiceRoute};
-use laggard_model::name::line_name;
+use laggard_model::name::{series_words, service_words};
+use laggard_model::{Route, Service};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};
@@ -20,14 +21,14 @@ use super::look::{KEYS, LiveLook, Panel};
 pub(super) use head::{backend, clock, load};
 pub(super) use palette::Palette;
 
-/// The smallest terminal that shows something useful.
-const SMALLEST: (u16, u16) = (60, 18);
-/// From this size on the lower part shows three panels.
+/// Minimum size of the terminal.
+const MIN_SIZE: (u16, u16) = (60, 18);
+/// Size from which the lower part has three panels.
 const THREE: (u16, u16) = (110, 22);
-/// From this height on it shows two.
+/// Height from which it has two.
 const TWO: u16 = 18;
 
-/// All that a picture is made of.
+/// Contents of a screen.
 pub(super) struct Shown<'a> {
     pub(super) state: &'a Live,
     pub(super) look: &'a LiveLook,
@@ -37,15 +38,15 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// The service that panels are about.
+    /// Returns the service of the panels.
     fn chosen(&self) -> Option<ServiceRoute> {
         let last = self.rows.len().checked_sub(1)?;
         Some(self.rows[self.look.selected.min(last)].way)
     }
 
-    /// A service with the CPU that is chosen.
+    /// Names a service with the chosen CPU.
     fn place(&self, way: ServiceRoute) -> String {
-        let name = line_name(way.0, way.1);
+        let name = series_words(way.0, way.1);
         match self.look.cpu {
             None => format!("{name}, all CPUs"),
             Some(cpu) => format!("{name}, CPU {cpu}"),
@@ -53,10 +54,21 @@ impl Shown<'_> {
     }
 }
 
-/// Draws everything.
+/// Names a service in 16 columns. A route via softirq shortens the policy.
+fn short_name(service: Service, route: Route) -> String {
+    let words = service_words(service);
+    if service.is_thread() && route == Route::Deferred {
+        let words = words.strip_prefix("SCHED_").unwrap_or(&words);
+        cut(&format!("{words}, softirq"), 16)
+    } else {
+        cut(&words, 16)
+    }
+}
+
+/// Draws the screen.
 pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown<'_>) {
     let area = frame.area();
-    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         too_small(frame, area);
         return;
     }
@@ -115,11 +127,11 @@ fn panel(frame: &mut Frame<'_>, shown: &Shown<'_>, panel: Panel, area: Rect) {
         usize::from(area.width),
         usize::from(area.height.saturating_sub(1)),
     );
-    let nothing = || (String::new(), vec![Line::from(" nothing seen yet")]);
+    let nothing = || (String::new(), vec![Line::from(" no samples yet")]);
     let (title, lines) = match (panel, shown.chosen()) {
         (Panel::Late, _) => (late::title(shown, size.1), late::lines(shown, size)),
         (Panel::Info, _) => (
-            "Losses, cost and caveats (PgUp, PgDn)".into(),
+            "Losses, overhead and warnings (PgUp, PgDn)".into(),
             info::lines(shown, size),
         ),
         (Panel::Histogram, Some(way)) => (
@@ -136,7 +148,7 @@ fn panel(frame: &mut Frame<'_>, shown: &Shown<'_>, panel: Panel, area: Rect) {
     put(frame, area, all);
 }
 
-/// The last line: keys, or something to tell.
+/// Returns the last line: keys, or a message.
 fn foot_line(shown: &Shown<'_>) -> Line<'static> {
     match &shown.look.message {
         Some(message) => Line::styled(format!(" {message}"), shown.palette.warning()),
@@ -155,10 +167,10 @@ fn help(frame: &mut Frame<'_>, area: Rect, shown: &Shown<'_>) {
     );
     lines.push(Line::from(""));
     lines.push(Line::from(
-        " p50, p99: half, 99 of 100 were not later.  max: largest seen, no bound.",
+        " p50, p99: quantiles of the latency.  max: largest measured, not a bound.",
     ));
     lines.push(Line::from(
-        " n: samples since the start.  lost: expiries not measured; 4 says why.",
+        " n: samples.  lost: not measured.  incomplete: a stage is missing (key 4).",
     ));
     let height = u16::try_from(lines.len())
         .unwrap_or(u16::MAX)
@@ -176,7 +188,7 @@ fn too_small(frame: &mut Frame<'_>, area: Rect) {
     let text = format!(
         "laggard top needs {} columns and {} rows; this terminal has {} and {}. Make it larger, \
          or press q and use --batch.",
-        SMALLEST.0, SMALLEST.1, area.width, area.height
+        MIN_SIZE.0, MIN_SIZE.1, area.width, area.height
     );
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
 }
@@ -185,7 +197,7 @@ fn put(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'_>>) {
     frame.render_widget(Paragraph::new(Text::from(lines)), area);
 }
 
-/// The upper `height` lines of `area`, which loses them.
+/// Removes the upper `height` lines from `area` and returns them.
 fn take(area: &mut Rect, height: u16) -> Rect {
     let height = height.min(area.height);
     let taken = Rect { height, ..*area };
@@ -194,7 +206,7 @@ fn take(area: &mut Rect, height: u16) -> Rect {
     taken
 }
 
-/// `text`, cut to `width`.
+/// Cuts text to `width`.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();

@@ -1,21 +1,20 @@
-//! Services x windows.
+//! Table of services and windows.
 
 use laggard_answer::live::{Row, Window, WindowFigures};
 use laggard_model::Nanos;
-use laggard_model::name::line_name;
 use laggard_model::text::{Unit, brief, brief_count, count};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::Shown;
+use super::{Shown, short_name};
 
-/// From this width on times have three digits, and misses are shown.
+/// Width from which times have three digits, and misses are shown.
 const WIDE: usize = 118;
-/// From this width on the window `now` is shown.
+/// Width from which the window `now` is shown.
 const MEDIUM: usize = 80;
 const NAME: usize = 17;
 
-/// How the table is laid out in the width that there is.
+/// Layout of the table for a width.
 #[derive(Clone, Copy)]
 struct Layout {
     is_wide: bool,
@@ -25,8 +24,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// `has_limits`: a largest has a sign before it.
-    fn of(width: usize, has_limits: bool) -> Self {
+    /// `has_limits`: a max has a sign before it.
+    fn new(width: usize, has_limits: bool) -> Self {
         let is_wide = width >= WIDE;
         Self {
             is_wide,
@@ -47,14 +46,14 @@ impl Layout {
     }
 }
 
-/// Lines that a table of `rows` takes.
+/// Returns the number of lines of a table with `rows`.
 pub(super) const fn height(rows: usize) -> usize {
     rows + 2
 }
 
 pub(super) fn lines(shown: &Shown<'_>, width: usize) -> Vec<Line<'static>> {
     let has_limits = shown.rows.iter().any(|row| row.still_waiting > 0);
-    let layout = Layout::of(width, has_limits);
+    let layout = Layout::new(width, has_limits);
     let mut lines = header(shown, layout);
     for (index, row) in shown.rows.iter().enumerate() {
         lines.push(line(shown, layout, row, index == shown.look.selected));
@@ -96,7 +95,7 @@ fn line(shown: &Shown<'_>, layout: Layout, row: &Row, is_chosen: bool) -> Line<'
     } else {
         Style::new()
     };
-    let name = format!("{mark}{:<1$}", line_name(service, route), NAME - 1);
+    let name = format!("{mark}{:<1$}", short_name(service, route), NAME - 1);
     let mut spans = vec![Span::styled(name, style)];
     for WindowFigures { p50, p99, max, .. } in &row.windows[layout.first..] {
         let is_at_least = row.still_waiting > 0;

@@ -8,7 +8,7 @@ use super::*;
 use crate::top::look::KeptRecording;
 use crate::top::made::{self, LINES, START, screen};
 
-/// A measurement on a machine with a name and a caveat.
+/// Returns a measurement on a machine with a name and a warning.
 fn manifest() -> Manifest {
     Manifest {
         host: Host {
@@ -30,7 +30,7 @@ fn manifest() -> Manifest {
     }
 }
 
-/// Latencies that follow from the number, with a late one now and then.
+/// Returns a latency that depends on the number, with some late ones.
 fn latency(line: u16, second: u64, number: u64) -> Nanos {
     let ordinary = 12_000 + u64::from(line) * 4_000 + (number * 37 % 100) * 60;
     let late = match (line, second % 12, number) {
@@ -42,7 +42,7 @@ fn latency(line: u16, second: u64, number: u64) -> Nanos {
     Nanos::from_ns(ordinary + late)
 }
 
-/// A run of `seconds`, 100 activations a second and line.
+/// Returns a run of `seconds` with 100 wakeups per second and series.
 fn state(seconds: u64) -> Live {
     let mut state = Live::new(&manifest(), Nanos::from_secs(1));
     for second in 0..seconds {
@@ -65,7 +65,7 @@ fn state(seconds: u64) -> Live {
         let late = (second % 12 == 7).then(|| LateActivation {
             at: Nanos::from_ms(second * 1_000 + 200),
             line: made::manifest().lines[1],
-            name: "fifo:90".into(),
+            name: "SCHED_FIFO 90".into(),
             cpu: Cpu(1),
             latency: Nanos::from_us(24_024),
             censored: false,
@@ -117,7 +117,7 @@ fn a_large_terminal_shows_three_panels_and_more_figures() {
 }
 
 #[test]
-fn what_was_still_waiting_at_the_end_is_at_least_that_late() {
+fn a_wakeup_that_is_still_waiting_has_a_lower_bound() {
     let mut state = state(5);
     let mut steps = [None; STAGES.len()];
     steps[Stage::User.index()] = Some(Nanos::from_ms(1_300));
@@ -136,11 +136,17 @@ fn what_was_still_waiting_at_the_end_is_at_least_that_late() {
     for (size, largest) in [((80, 24), "≥1.3s"), ((140, 40), "≥1.30 s")] {
         let text = screen(size, &state, &LiveLook::new(None));
         let rows: Vec<&str> = text.lines().filter(|line| line.contains('≥')).collect();
-        assert!(rows.iter().any(|row| row.contains("fifo:90")), "{text}");
-        assert!(rows.iter().all(|row| !row.contains("other")), "{text}");
+        assert!(
+            rows.iter().any(|row| row.contains("SCHED_FIFO 90")),
+            "{text}"
+        );
+        assert!(
+            rows.iter().all(|row| !row.contains("SCHED_OTHER")),
+            "{text}"
+        );
         assert!(rows.iter().any(|row| row.contains(largest)), "{text}");
     }
-    assert!(crate::top::batch::summary(&state).contains(" >= 1.30 s "));
+    assert!(made::summary(&state).contains(" >= 1.30 s "));
 }
 
 #[test]
@@ -149,10 +155,13 @@ fn every_panel_fits_a_small_terminal() {
     let mut look = LiveLook::new(None);
     look.cpu = Some(Cpu(1));
     for (panel, words) in [
-        (Panel::Late, "late activations"),
-        (Panel::Histogram, "fifo:90, CPU 1, since start: how often"),
-        (Panel::Heat, "the largest of each second, CPU by CPU"),
-        (Panel::Info, "Caveat: the governor of CPU 0 is powersave"),
+        (Panel::Late, "late wakeups"),
+        (
+            Panel::Histogram,
+            "SCHED_FIFO 90, CPU 1, since start: histogram",
+        ),
+        (Panel::Heat, "max of each second, per CPU"),
+        (Panel::Info, "Warning: the governor of CPU 0 is powersave"),
     ] {
         look.panel = panel;
         look.selected = 1;
@@ -191,7 +200,7 @@ fn the_map_has_one_row_for_each_cpu() {
 }
 
 #[test]
-fn nothing_is_called_a_minute_before_a_minute_has_passed() {
+fn the_last_minute_has_its_length_until_a_minute_has_passed() {
     for (seconds, words) in [(12, "last 12 s"), (59, "last 59 s"), (60, "last minute")] {
         let text = screen((80, 24), &state(seconds), &LiveLook::new(None));
 
@@ -205,7 +214,7 @@ fn nothing_is_called_a_minute_before_a_minute_has_passed() {
 }
 
 #[test]
-fn a_recording_takes_nothing_from_the_first_line_and_says_where_it_goes() {
+fn the_first_line_has_a_mark_for_a_recording() {
     let dir = "/home/somebody/with/a/long/name/top-2026-01-01T00-00-00.laggard";
     let mut look = LiveLook::new(Some(KeptRecording {
         dir: dir.into(),
@@ -225,14 +234,11 @@ fn a_recording_takes_nothing_from_the_first_line_and_says_where_it_goes() {
     );
     look.panel = Panel::Info;
     let text = screen((120, 30), &state(70), &look);
-    assert!(
-        text.contains(&format!("from 0:03 on, into {dir}")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("from 0:03, to {dir}")), "{text}");
 }
 
 #[test]
-fn too_small_a_terminal_says_how_large_it_must_be() {
+fn a_small_terminal_shows_the_minimum_size() {
     let text = screen((40, 10), &state(1), &LiveLook::new(None));
 
     assert!(text.contains("needs 60 columns and 18"), "{text}");
@@ -240,7 +246,7 @@ fn too_small_a_terminal_says_how_large_it_must_be() {
 }
 
 #[test]
-fn nothing_seen_yet_is_no_error_at_any_size() {
+fn a_screen_without_samples_is_drawn_at_any_size() {
     let state = Live::new(&manifest(), Nanos::from_secs(1));
     for size in [(1, 1), (60, 18), (80, 24), (110, 30), (300, 100)] {
         for panel in [Panel::Late, Panel::Histogram, Panel::Heat, Panel::Info] {
