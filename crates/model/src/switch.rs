@@ -40,9 +40,9 @@ impl HandOver {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Yield => "sched_yield, all threads ready to run",
-            Self::Futex => "wake the next thread with its futex, wait for the own one",
-            Self::Pipe => "write a byte to the pipe of the next thread, read from the own one",
-            Self::Eventfd => "write to the eventfd of the next thread, read the own one",
+            Self::Futex => "wake the next thread by its futex, then wait on one's own",
+            Self::Pipe => "write a byte to the next thread's pipe, then read one's own",
+            Self::Eventfd => "write to the next thread's eventfd, then read one's own",
         }
     }
 }

@@ -81,8 +81,8 @@ pipe  mean grows: 64 threads take 2.00 (2.00 to 2.00) times as long as 2; p99.9
       grows: 64 threads take 2.00 (2.00 to 2.00) times as long as 2
   97.5 % confidence intervals; both hold together with 95 %
 
-SCHED_FIFO 80 on CPU 3; pipe: write a byte to the pipe of the next thread, read
-from the own one
+SCHED_FIFO 80 on CPU 3; pipe: write a byte to the next thread's pipe, then read
+one's own
 threads  switches      min     mean   median    p99.9      max
 2          60,000  1.50 us  1.50 us  1.50 us  1.50 us  1.50 us
 64         60,000  3.00 us  3.00 us  3.00 us  3.00 us  3.00 us
@@ -166,7 +166,7 @@ fn the_caption_has_the_working_set_the_cpus_and_the_load() {
 
     let text = printed(&report, 120);
 
-    let caption = "SCHED_FIFO 80 from CPU 3 to CPU 0 and back, load fileio; futex, processes, 64 KiB each: wake the next thread with";
+    let caption = "SCHED_FIFO 80 from CPU 3 to CPU 0 and back, load fileio; futex, processes, 64 KiB each: wake the next thread by its";
     assert!(text.starts_with(caption), "{text}");
     let note = "Each thread accesses 64 KiB as soon as it has the CPU; its duration without a switch, 3.20 us, is subtracted.";
     assert!(text.contains(note), "{text}");
