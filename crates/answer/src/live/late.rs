@@ -160,7 +160,7 @@ pub(crate) fn learn(evidence: &Evidence, names: &mut dyn Names) {
     }
 }
 
-/// Looks up the control groups of a waiting SCHED_OTHER thread and of the threads that ran.
+/// Looks up the control groups of a waiting `SCHED_OTHER` thread and of the threads that ran.
 pub(crate) fn learn_competitors(waiter: Tid, evidence: &Evidence, names: &mut dyn Names) {
     names.learn_entities(waiter);
     for event in &evidence.events {
