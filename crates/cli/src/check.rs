@@ -2,7 +2,8 @@
 
 use laggard_answer::check::{CheckQuestion, check as answer, read_requirements};
 use laggard_model::text::Unit;
-use laggard_view::{badge, github, junit, text};
+use laggard_view::check::{document, github, junit};
+use laggard_view::doc::{self, Detail};
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
@@ -19,16 +20,21 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.junit {
         laggard_files::write(path, "JUnit report", junit(&report).as_bytes())?;
     }
-    if let Some(path) = &args.badge {
-        laggard_files::write(path, "badge", badge(&report).as_bytes())?;
-    }
     if args.github {
         pipe::print_commands(&github(&report))?;
     }
-    pipe::print(&if args.json {
-        pipe::json(&report)?
+    let detail = if args.all {
+        Detail::Full
     } else {
-        text::check(&report, args.all, terminal::look(Unit::Auto))
-    })?;
+        Detail::Short
+    };
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
+    } else if args.markdown {
+        pipe::print(&doc::markdown(&document(&report, detail)))?;
+    } else {
+        let screen = doc::terminal(&document(&report, detail), terminal::look(Unit::Auto));
+        pipe::print_screen(&screen)?;
+    }
     Ok(Exit::of_check(&report))
 }

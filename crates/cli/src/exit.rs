@@ -35,12 +35,12 @@ impl Exit {
         }
     }
 
-    /// Of recordings that were held against requirements.
+    /// Returns the exit of a check.
     pub(crate) fn of_check(report: &CheckReport) -> Self {
         match report.verdict {
-            CheckVerdict::Broken => Self::Unmet,
-            CheckVerdict::NotDecided if !report.passes => Self::Undecided,
-            CheckVerdict::NotDecided | CheckVerdict::Met => Self::Ok,
+            CheckVerdict::Fail => Self::Unmet,
+            CheckVerdict::Unknown if !report.passes => Self::Undecided,
+            CheckVerdict::Unknown | CheckVerdict::Pass => Self::Ok,
         }
     }
 

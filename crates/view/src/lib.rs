@@ -3,7 +3,7 @@
 //! [`doc`] is the model of a document and has a renderer for each output format. Answers
 //! move to it one by one ([`rtos`] and [`qos`] have). The others still have a renderer per format: [`text`] for the
 //! terminal, [`page`] for the report, [`markdown()`], [`comparison()`] and [`bug()`] for
-//! issue trackers. [`junit()`] and [`github()`] write for build systems,
+//! issue trackers. [`check::junit`] and [`check::github`] write for build systems,
 //! [`picture`] draws single figures, [`flame()`] and [`perfetto()`] show late wakeups, and
 //! [`export`] writes recordings for other programs. The JSON of an answer is the value
 //! itself. Nothing here computes: `laggard-answer` does.
@@ -14,7 +14,7 @@
 pub mod advice;
 pub mod attach;
 mod bug;
-mod checked;
+pub mod check;
 mod comparison;
 pub mod doc;
 pub mod doctor;
@@ -44,7 +44,6 @@ pub mod trace;
 pub mod why;
 
 pub use bug::bug;
-pub use checked::{badge, github, junit};
 pub use comparison::{comparison, comparison_page};
 pub use flame::{FlameError, flame};
 pub use live::{late_causes, live, live_summary};

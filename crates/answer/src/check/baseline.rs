@@ -1,4 +1,4 @@
-//! Recordings against a baseline: late no more than so many times as often.
+//! Recordings compared with a baseline: a limit on the ratio of the rates of late wakeups.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,11 @@ use laggard_model::{LoadLabel, Route, Service};
 use laggard_record::Recording;
 
 use super::checking::{CheckError, Checking};
-use super::{CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided};
-use super::{Wrong, sentences};
+use super::{CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided, Wrong};
 use crate::compare::{Change, LevelComparison, Question, ServiceComparison, Unclear, compare};
 use crate::load::Load;
 
-/// A service each, of the recordings of `load`.
+/// Compares each service under `load` with the baseline.
 pub(super) fn rows(
     checking: &Checking<'_>,
     row: &RequirementRow,
@@ -24,8 +23,8 @@ pub(super) fn rows(
     }
     let mut first: Vec<PathBuf> = Vec::new();
     for dir in &asked.baseline {
-        let one = Recording::open(dir)?;
-        if LoadLabel::of(one.manifest().load.as_ref()) == load.label {
+        let recording = Recording::open(dir)?;
+        if LoadLabel::of(recording.manifest().load.as_ref()) == load.label {
             first.push(dir.clone());
         }
     }
@@ -40,8 +39,8 @@ pub(super) fn rows(
             .map(|line| of_another_load(checking, row, load, line))
             .collect());
     }
-    // Each service could be called worse by chance: all of them no more often
-    // than one requirement may be.
+    // Each service could fail by chance. All services together may fail by chance only as
+    // often as one requirement.
     let tests = services.len();
     let wrong = 1.0 - asked.confidence();
     let found = compare(&Question {
@@ -59,13 +58,14 @@ pub(super) fn rows(
         seed: None,
     })?;
     let levels = found.services.iter();
-    let levels = levels.flat_map(|one| one.levels.iter().map(move |level| (one, level)));
+    let levels =
+        levels.flat_map(|service| service.levels.iter().map(move |level| (service, level)));
     Ok(levels
-        .map(|(one, level)| of_level(checking, row, load, (one, level), ratio))
+        .map(|compared| of_level(checking, row, load, compared, ratio))
         .collect())
 }
 
-/// A service of which a part was recorded without the baseline's load.
+/// Returns the row of a service that was recorded without the load for some of the time.
 fn of_another_load(
     checking: &Checking<'_>,
     row: &RequirementRow,
@@ -74,7 +74,6 @@ fn of_another_load(
 ) -> CheckedRow {
     let mut checked = checking.row(row, load, Some(line));
     checked.why = Some(Undecided::LoadEnded);
-    checked.sentence = sentences::not_compared(&checked);
     checked
 }
 
@@ -82,17 +81,15 @@ fn of_level(
     checking: &Checking<'_>,
     row: &RequirementRow,
     load: &Load,
-    (one, level): (&ServiceComparison, &LevelComparison),
+    (service, level): (&ServiceComparison, &LevelComparison),
     ratio: f64,
 ) -> CheckedRow {
     let (verdict, why) = verdict(level, ratio);
-    let mut checked = checking.row(row, load, Some((one.service, one.route)));
+    let mut checked = checking.row(row, load, Some((service.service, service.route)));
     checked.verdict = verdict;
     checked.why = why;
-    // So long each side must be recorded.
-    checked.needed_ns = level
-        .needed_ns
-        .filter(|_| verdict == CheckVerdict::NotDecided);
+    // Each side needs this length.
+    checked.needed_ns = level.needed_ns.filter(|_| verdict == CheckVerdict::Unknown);
     checked.figure = Some(CheckFigure {
         of: FigureOf::Ratio,
         value: level.ratio,
@@ -101,26 +98,28 @@ fn of_level(
         limit: ratio,
         seen: level.second.clusters,
         unknown: level.second.unknown as f64,
+        samples: None,
+        is_counted: true,
     });
-    checked.sentence = sentences::ratio(&checked, level);
+    checked.level_ns = Some(level.level_ns);
     checked
 }
 
 fn verdict(level: &LevelComparison, ratio: f64) -> (CheckVerdict, Option<Undecided>) {
-    let undecided = |why| (CheckVerdict::NotDecided, Some(why));
+    let undecided = |why| (CheckVerdict::Unknown, Some(why));
     match level.change {
         Change::Unclear(Unclear::FewRecordings) => undecided(Undecided::FewRecordings),
         Change::Unclear(Unclear::Lost | Unclear::NotKept) => undecided(Undecided::NotKept),
         Change::Unclear(Unclear::PairsDisagree) => undecided(Undecided::Varies),
         Change::Unclear(Unclear::FixedOrder) => undecided(Undecided::FixedOrder),
         Change::Unclear(Unclear::TooOften) => undecided(Undecided::TooOften),
-        Change::Worse if level.ratio_low > ratio => (CheckVerdict::Broken, None),
+        Change::Worse if level.ratio_low > ratio => (CheckVerdict::Fail, None),
         Change::Better
         | Change::Equivalent
         | Change::Worse
         | Change::Unclear(Unclear::Never | Unclear::TooFew | Unclear::Varies | Unclear::Chance) => {
             match level.ratio_high {
-                Some(high) if high <= ratio => (CheckVerdict::Met, None),
+                Some(high) if high <= ratio => (CheckVerdict::Pass, None),
                 _ if level.change == Change::Unclear(Unclear::Varies) => {
                     undecided(Undecided::Varies)
                 }

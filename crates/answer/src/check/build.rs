@@ -1,4 +1,4 @@
-//! From recordings and requirements to verdicts.
+//! Computes the verdicts from recordings and requirements.
 
 use laggard_model::Nanos;
 use laggard_record::Recording;
@@ -9,7 +9,7 @@ use super::requirement::longest_stall;
 use super::rows::WantedShare;
 use super::{
     CHECK_SCHEMA, CheckLook, CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementRow,
-    Undecided, WhenUnclear, baseline, sentences,
+    Undecided, WhenUnclear, baseline,
 };
 use crate::began::began;
 use crate::load::{Load, have_no_work, loads_for_shares, open};
@@ -19,8 +19,7 @@ use crate::scan::Ask;
 /// Checks recordings against requirements.
 ///
 /// # Errors
-/// When a recording cannot be read, or a requirement is of what was not
-/// recorded.
+/// When a recording cannot be read, or does not have the data that a requirement needs.
 pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
     let opened = open(&question.recordings)?;
     let is_demand = |row: &RequirementRow| matches!(row.requirement, Requirement::Mttf { .. });
@@ -28,7 +27,7 @@ pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
         have_no_work(&opened)?;
     }
     let first = opened.iter().map(Recording::manifest);
-    let first = first.min_by(|one, other| began(one).cmp(&began(other)));
+    let first = first.min_by(|a, b| began(a).cmp(&began(b)));
     let loads = loads_for_shares(&Ask {
         dirs: question.recordings.clone(),
         threads: question.threads,
@@ -44,40 +43,37 @@ pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
         }
     }
     let verdict = rows.iter().map(|row| row.verdict).max();
-    let verdict = verdict.unwrap_or(CheckVerdict::NotDecided);
+    let verdict = verdict.unwrap_or(CheckVerdict::Unknown);
     let may_be_unclear = question.requirements.when_unclear == WhenUnclear::Warn;
     let is_unclear = |row: &CheckedRow| row.why.as_ref().is_none_or(Undecided::is_of_length);
     let passes = match verdict {
-        CheckVerdict::Met => true,
-        CheckVerdict::NotDecided => may_be_unclear && rows.iter().all(is_unclear),
-        CheckVerdict::Broken => false,
+        CheckVerdict::Pass => true,
+        CheckVerdict::Unknown => may_be_unclear && rows.iter().all(is_unclear),
+        CheckVerdict::Fail => false,
     };
     let confidence = question.requirements.confidence;
-    let found = |look: &CheckLook| look.found(confidence, verdict, &rows);
-    let until_decided = question.look.as_ref().map(found);
+    let state = |look: &CheckLook| look.state(confidence, verdict, &rows);
+    let until_decided = question.look.as_ref().map(state);
     let duration = loads.iter().flat_map(|load| &load.runs);
-    let mut report = CheckReport {
+    Ok(CheckReport {
         schema: CHECK_SCHEMA,
         file: question.requirements.file.display().to_string(),
         confidence,
         when_unclear: question.requirements.when_unclear,
         verdict,
         passes,
-        host: first.map_or_else(String::new, |one| one.host.node.clone()),
-        recorded_at: first.map_or_else(String::new, |one| one.clock.start_wall.clone()),
+        host: first.map_or_else(String::new, |manifest| manifest.host.node.clone()),
+        recorded_at: first.map_or_else(String::new, |manifest| manifest.clock.start_wall.clone()),
+        is_windows: first.is_some_and(|manifest| manifest.host.is_windows()),
         recordings: loads.iter().flat_map(Load::paths).collect(),
         duration_ns: duration.fold(Nanos::ZERO, |sum, run| sum + run.duration),
         until_decided,
         rows,
-        sentences: Vec::new(),
         notes: loads.iter().flat_map(Load::notes).collect(),
-    };
-    let on_windows = first.is_some_and(|one| one.host.is_windows());
-    report.sentences = sentences::of_all(&report, on_windows);
-    Ok(report)
+    })
 }
 
-/// A requirement on what was recorded under one load.
+/// Checks a requirement on the recordings under one load.
 fn of_row(
     checking: &Checking<'_>,
     row: &RequirementRow,

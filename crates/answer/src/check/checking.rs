@@ -1,4 +1,4 @@
-//! What every requirement is checked with.
+//! Shared parts of checking a requirement.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -13,51 +13,51 @@ use laggard_record::OpenError;
 
 use super::{
     CheckLook, CheckVerdict, CheckedRow, RequirementError, RequirementRow, Requirements, Undecided,
-    Wrong, sentences,
+    Wrong,
 };
 use crate::compare::CompareError;
 use crate::load::{Load, LoadError};
 use crate::qos::QosError;
 
-/// What is to be checked.
+/// Recordings and the requirements on them.
 #[derive(Clone, Debug)]
 pub struct CheckQuestion {
     /// The recordings.
     pub recordings: Vec<PathBuf>,
     /// Recordings to compare with.
     pub baseline: Vec<PathBuf>,
-    /// What is required of them.
+    /// The requirements.
     pub requirements: Requirements,
-    /// Which look at recordings that go on, where they do.
+    /// Number of the evaluation, if recording continues.
     pub look: Option<CheckLook>,
-    /// At most so many threads read; no answer depends on it.
+    /// Maximum number of threads that read. The answer does not depend on it.
     pub threads: NonZeroUsize,
 }
 
 impl CheckQuestion {
-    /// How sure each verdict is to be.
+    /// Returns the confidence of each verdict.
     pub(super) fn confidence(&self) -> f64 {
         CheckLook::confidence(self.look.as_ref(), self.requirements.confidence)
     }
 }
 
-/// Why recordings cannot be checked.
+/// Error of `laggard check`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// One cannot be opened, or is given twice.
+    /// A recording cannot be opened, or is given twice.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// One cannot be read again.
+    /// A recording cannot be read again.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// What is required is not in them.
+    /// A requirement is wrong, or the recordings do not have its data.
     #[error(transparent)]
     Requirement(#[from] RequirementError),
-    /// They cannot be compared with the baseline.
+    /// The recordings cannot be compared with the baseline.
     #[error(transparent)]
     Compare(#[from] CompareError),
-    /// How often an application misses cannot be told.
+    /// The rate of misses of an application cannot be computed.
     #[error(transparent)]
     Qos(#[from] QosError),
     /// A figure is out of its range.
@@ -66,34 +66,34 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// Whether it is because of what was measured, not of what was asked.
+    /// Returns whether the reason is the measurement and not the question.
     pub const fn is_untrustworthy(&self) -> bool {
         matches!(self, Self::Compare(error) if error.is_untrustworthy())
     }
 }
 
-/// A question, and what was recorded.
+/// Question and the recordings per load.
 pub(super) struct Checking<'a> {
     pub(super) question: &'a CheckQuestion,
     pub(super) loads: &'a [Load],
 }
 
-/// A count and its limit.
+/// Number of events and its limit.
 pub(super) struct CountAndLimit<'a> {
     pub(super) seen: &'a Tallied,
     pub(super) found: AgainstLimit,
-    /// Whether what was still waiting when measuring ended was too late already;
-    /// none where nothing was.
+    /// Whether a thread that was still waiting when measuring ended was beyond the limit;
+    /// `None` if none was waiting.
     pub(super) is_waiting_late: Option<bool>,
-    /// Whether all that counts was kept.
+    /// Whether the recording has every event.
     pub(super) is_kept: bool,
-    /// Late wakeups in one stall as far as the recording shows it; `None` of what does
-    /// not depend on the length of stalls.
+    /// Number of late wakeups in one stall, as far as the recording shows it; `None` if the
+    /// figure does not depend on the length of stalls.
     pub(super) together: Option<f64>,
 }
 
 impl<'a> Checking<'a> {
-    /// What is wrong with a row, where it is.
+    /// Returns an error with the place of the row.
     pub(super) fn wrong(&self, row: &RequirementRow, wrong: Wrong) -> CheckError {
         CheckError::Requirement(RequirementError::At {
             file: self.question.requirements.file.clone(),
@@ -102,15 +102,15 @@ impl<'a> Checking<'a> {
         })
     }
 
-    /// The loads that a requirement is of.
+    /// Returns the loads that a requirement applies to.
     pub(super) fn chosen(&self, row: &RequirementRow) -> Result<Vec<&'a Load>, CheckError> {
-        let is_it = |load: &&Load| {
-            let asked = row.load.as_deref();
-            asked.is_none_or(|asked| load.label.as_str() == asked)
+        let applies = |load: &&Load| {
+            let name = row.load.as_deref();
+            name.is_none_or(|name| load.label.as_str() == name)
         };
-        let chosen: Vec<&Load> = self.loads.iter().filter(is_it).collect();
+        let chosen: Vec<&Load> = self.loads.iter().filter(applies).collect();
         if let (true, Some(load)) = (chosen.is_empty(), &row.load) {
-            let recorded: Vec<&str> = self.loads.iter().map(|one| one.label.as_str()).collect();
+            let recorded: Vec<&str> = self.loads.iter().map(|load| load.label.as_str()).collect();
             let wrong = Wrong::NotLoaded {
                 load: load.clone(),
                 recorded: recorded.join(", "),
@@ -120,7 +120,7 @@ impl<'a> Checking<'a> {
         Ok(chosen)
     }
 
-    /// What was measured under `load` of the service that is asked for.
+    /// Returns the measured series of the service under `load`.
     pub(super) fn lines(
         &self,
         row: &RequirementRow,
@@ -136,8 +136,8 @@ impl<'a> Checking<'a> {
         }
     }
 
-    /// That a row asks for a service, or for any thread, that `load` was not
-    /// recorded with.
+    /// Returns the error that the recordings of `load` do not have the service, or any
+    /// thread.
     pub(super) fn not_measured(
         &self,
         row: &RequirementRow,
@@ -146,16 +146,15 @@ impl<'a> Checking<'a> {
     ) -> CheckError {
         let all = load.lines().into_iter();
         let names = all.map(|(service, route)| line_name(service, route));
-        let under = load.label.load().map(|load| format!(" under `{load}`"));
         let wrong = Wrong::NotMeasured {
-            service: service.map_or_else(|| "a thread".into(), |it| it.to_string()),
-            load: under.unwrap_or_default(),
+            service,
+            load: load.label.load().map(str::to_owned),
             measured: names.collect::<Vec<_>>().join(", "),
         };
         self.wrong(row, wrong)
     }
 
-    /// A row of which nothing is known yet.
+    /// Returns a row without a verdict.
     pub(super) fn row(
         &self,
         row: &RequirementRow,
@@ -165,19 +164,20 @@ impl<'a> Checking<'a> {
         CheckedRow {
             place: row.place,
             name: row.name.clone(),
-            title: sentences::title(&row.requirement),
             requirement: row.requirement.clone(),
             load: load.label.clone(),
             service: line.map(|line| line.0),
             route: line.map(|line| line.1),
-            verdict: CheckVerdict::NotDecided,
+            verdict: CheckVerdict::Unknown,
             why: None,
             figure: None,
             needed_ns: None,
             longest_stall_ns: None,
             holds_to_ns: None,
             holds_to_burst: None,
-            sentence: String::new(),
+            level_ns: None,
+            worst_cpus: None,
+            handler: None,
         }
     }
 
@@ -185,7 +185,7 @@ impl<'a> Checking<'a> {
         against_limit(seen, limit, self.question.confidence())
     }
 
-    /// The verdict on a count.
+    /// Sets the verdict on a number of events.
     pub(super) fn judge(
         &self,
         checked: &mut CheckedRow,
@@ -195,7 +195,7 @@ impl<'a> Checking<'a> {
         let found = &count.found;
         let undecided = match (count.is_waiting_late, found.verdict) {
             _ if row.is_of_less_than(load) => Some(Undecided::LoadEnded),
-            // It has not ended, so no share or mean time of it is known.
+            // The wait has not ended, but it is already longer than the limit.
             (Some(true), _) => None,
             _ if !load.is_trusted() => Some(Undecided::NotTrustworthy),
             (_, LimitVerdict::Beyond) => None,
@@ -203,13 +203,13 @@ impl<'a> Checking<'a> {
             _ if !count.is_kept => Some(Undecided::NotKept),
             _ if load.has_ended_early() => Some(Undecided::LoadEnded),
             (None, LimitVerdict::Within) => {
-                checked.verdict = CheckVerdict::Met;
+                checked.verdict = CheckVerdict::Pass;
                 return Ok(());
             }
             (None, LimitVerdict::Unclear) => Some(self.unclear(count)?),
         };
         if undecided.is_none() {
-            checked.verdict = CheckVerdict::Broken;
+            checked.verdict = CheckVerdict::Fail;
         }
         if matches!(undecided, Some(Undecided::TooShort | Undecided::LongStalls)) {
             let runs = load.runs.iter();

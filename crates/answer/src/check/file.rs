@@ -1,50 +1,25 @@
-//! Reads a file of requirements.
+//! Reader for files of requirements.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, nearest};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::place::Place;
 use super::requirement::{Requirement, RequirementRow, Requirements, WhenUnclear};
-use super::wrong::Wrong;
+use super::wrong::{RequirementError, Wrong};
 use crate::qos::{CONFIDENCE, by_name};
-use laggard_model::nearest;
 
-/// Lengths of time that have a name.
+/// Durations with a name.
 const NAMED: [(&str, Nanos); 3] = [
     ("hour", Nanos::from_secs(3_600)),
     ("day", Nanos::from_secs(86_400)),
     ("week", Nanos::from_secs(604_800)),
 ];
-/// How often a handler may be longer, unless a row says so.
+/// Default of `per` for handlers.
 const HANDLERS_PER: Nanos = NAMED[0].1;
-
-/// Why a file holds no requirements.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequirementError {
-    /// It cannot be read.
-    #[error("read the requirements `{}`", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// Why it cannot be read.
-        source: std::io::Error,
-    },
-    /// Something in it is wrong.
-    #[error("{}:{place}", file.display())]
-    At {
-        /// The file.
-        file: PathBuf,
-        /// Where in it.
-        place: Place,
-        /// What, and what was meant.
-        source: Box<Wrong>,
-    },
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,8 +48,8 @@ struct Entry {
     longest_irq: Option<Spanned<String>>,
 }
 
-/// Something wrong, and where in the text.
-type Found<T> = Result<T, Box<(Range<usize>, Wrong)>>;
+/// Result whose error has its place in the text.
+type Placed<T> = Result<T, Box<(Range<usize>, Wrong)>>;
 
 fn misplaced(at: Range<usize>, wrong: Wrong) -> Box<(Range<usize>, Wrong)> {
     Box::new((at, wrong))
@@ -83,17 +58,17 @@ fn misplaced(at: Range<usize>, wrong: Wrong) -> Box<(Range<usize>, Wrong)> {
 /// Reads a file of requirements.
 ///
 /// # Errors
-/// When it cannot be read, or something in it is wrong: where, and what was
-/// meant.
+/// When the file cannot be read, or has an error. The error states its place and the likely
+/// intention.
 pub fn read_requirements(file: &Path) -> Result<Requirements, RequirementError> {
     let text = laggard_files::read_text(file).map_err(|source| RequirementError::Read {
         file: file.into(),
         source,
     })?;
     parse(&text)
-        .map(|found| Requirements {
+        .map(|requirements| Requirements {
             file: file.into(),
-            ..found
+            ..requirements
         })
         .map_err(|wrong| RequirementError::At {
             file: file.into(),
@@ -102,10 +77,10 @@ pub fn read_requirements(file: &Path) -> Result<Requirements, RequirementError> 
         })
 }
 
-fn parse(text: &str) -> Found<Requirements> {
+fn parse(text: &str) -> Placed<Requirements> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().unwrap_or_default();
-        misplaced(at, Wrong::toml(error.message()))
+        misplaced(at, Wrong::from_toml(error.message()))
     })?;
     let confidence = match &file.confidence {
         None => CONFIDENCE,
@@ -140,8 +115,8 @@ fn parse(text: &str) -> Found<Requirements> {
 }
 
 impl Entry {
-    /// Its requirements: one, or the two of handlers.
-    fn rows(self, text: &str, at: Range<usize>) -> Found<Vec<RequirementRow>> {
+    /// Returns the requirements: one, or the two for handlers.
+    fn rows(self, text: &str, at: Range<usize>) -> Placed<Vec<RequirementRow>> {
         let given = self.given();
         let Some((first, place)) = given.first().cloned() else {
             return Err(misplaced(at, Wrong::Nothing));
@@ -163,7 +138,7 @@ impl Entry {
             ),
         };
         if let (Some(name), true) = (&self.service, of_handlers(first)) {
-            return Err(misplaced(name.span(), Wrong::HandlersHaveNoService));
+            return Err(misplaced(name.span(), Wrong::HandlersHaveNoService(first)));
         }
         let row = |requirement, at: usize| RequirementRow {
             place: Place::of(text, at),
@@ -172,12 +147,14 @@ impl Entry {
             load: self.load.clone(),
             requirement,
         };
-        let all = self.requirements()?.into_iter();
+        let requirements = self.requirements()?.into_iter();
         let at = place.start;
-        Ok(all.map(|requirement| row(requirement, at)).collect())
+        Ok(requirements
+            .map(|requirement| row(requirement, at))
+            .collect())
     }
 
-    /// What is asked for, by the field that says so, with where.
+    /// Returns the keys that set a limit, with their places.
     fn given(&self) -> Vec<(&'static str, Range<usize>)> {
         fn place<T>(
             name: &'static str,
@@ -198,9 +175,13 @@ impl Entry {
         .collect()
     }
 
-    /// Fields that mean nothing without another.
-    fn partners(&self) -> Found<()> {
-        let lacks = |of: &'static str, lacks, example| Wrong::Lacks { of, lacks, example };
+    /// Refuses a key without the key that it needs.
+    fn partners(&self) -> Placed<()> {
+        let lacks = |key: &'static str, lacks, example| Wrong::Lacks {
+            key,
+            lacks,
+            example,
+        };
         let wrong = match self {
             Self {
                 at_most: Some(of),
@@ -249,7 +230,7 @@ impl Entry {
 
     /// Reads the longest stall, which must exceed the latency limit: no wakeup is late
     /// in a shorter one.
-    fn longest(&self, at_most: Nanos) -> Found<Option<Nanos>> {
+    fn longest(&self, at_most: Nanos) -> Placed<Option<Nanos>> {
         let Some(given) = &self.longest else {
             return Ok(None);
         };
@@ -265,7 +246,7 @@ impl Entry {
         }
     }
 
-    fn requirements(&self) -> Found<Vec<Requirement>> {
+    fn requirements(&self) -> Placed<Vec<Requirement>> {
         let per = match &self.per {
             None => HANDLERS_PER,
             Some(per) => length(per)?,
@@ -320,17 +301,20 @@ impl Entry {
     }
 }
 
-/// A time above 0.
-fn time(given: &Spanned<String>) -> Found<Nanos> {
+/// Parses a time above 0.
+fn time(given: &Spanned<String>) -> Placed<Nanos> {
     match given.get_ref().parse() {
-        Ok(Nanos::ZERO) => Err(misplaced(given.span(), Wrong::NoTime)),
+        Ok(Nanos::ZERO) => {
+            let text = given.get_ref().clone();
+            Err(misplaced(given.span(), Wrong::NoTime(text)))
+        }
         Ok(time) => Ok(time),
         Err(error) => Err(misplaced(given.span(), Wrong::Time(error))),
     }
 }
 
-/// The same, which may have a name.
-fn length(given: &Spanned<String>) -> Found<Nanos> {
+/// Parses a time above 0 or the name of a duration.
+fn length(given: &Spanned<String>) -> Placed<Nanos> {
     let text = given.get_ref().as_str();
     if let Some((_, time)) = NAMED.iter().find(|(name, _)| *name == text) {
         return Ok(*time);
@@ -351,25 +335,25 @@ mod tests {
         parse(&file).unwrap().rows.remove(0).requirement
     }
 
-    /// Where and what, as a person reads it.
-    fn told(text: &str) -> String {
+    /// Returns the place and the message of an error.
+    fn error(text: &str) -> String {
         let (at, wrong) = *parse(text).unwrap_err();
         format!("{}: {wrong}", Place::of(text, at.start))
     }
 
     #[test]
-    fn a_row_requires_one_thing_and_a_confidence_is_more_than_even() {
-        let both = |text: &str| told(&format!("[[require]]\n{text}\n"));
+    fn two_limits_and_confidences_out_of_range_are_refused() {
+        let both = |text: &str| error(&format!("[[require]]\n{text}\n"));
         for text in [
             "longest_softirq = \"100us\"\nnot_worse_than = 1.25",
             "level = \"2ms\"\nper = \"week\"\nlongest_irq = \"25us\"",
         ] {
-            let said = both(text);
-            assert!(said.contains("longest_"), "{said}");
+            let message = both(text);
+            assert!(message.contains("longest_"), "{message}");
         }
         let sure = |share: &str| {
             let text = format!("confidence = {share}\n[[require]]\nnot_worse_than = 1.25\n");
-            parse(&text).map(|found| found.confidence).ok()
+            parse(&text).map(|file| file.confidence).ok()
         };
         assert_eq!(sure("0.501"), Some(0.501));
         assert_eq!(sure("0.9999"), Some(0.9999));
@@ -377,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_nothing_is_none() {
+    fn empty_name_is_no_name() {
         for (given, wanted) in [("loop", Some("loop")), ("", None), (" ", None)] {
             let text = format!("[[require]]\nname = \"{given}\"\nlevel = \"1ms\"\nper = \"day\"");
             let read = parse(&text).unwrap();
@@ -386,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sort_of_requirement_is_read() {
+    fn every_kind_of_requirement_is_read() {
         let share = row("service = \"fifo:90\"\nat_most = \"250us\"\nshare = 1e-5");
         assert!(
             matches!(share, Requirement::Share { at_most_ns, share, longest_ns: None }
@@ -411,11 +395,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_column_and_what_was_meant() {
-        for (text, said) in [
+    fn errors_name_line_column_and_intention() {
+        for (text, message) in [
             (
                 "[[require]]\nlevel = \"2ms\"\nper = \"weak\"",
-                "3:7: `weak` is no length of time; did you mean `week`?",
+                "3:7: `weak` is not a duration; did you mean `week`?",
             ),
             (
                 "confidence = 0.95\n\n[[require]]\nservice = \"fifo:90\"\nat_most = \"250\"\nshare = 1e-5",
@@ -427,36 +411,36 @@ mod tests {
             ),
             (
                 "[[require]]\nat_most = \"1ms\"\nsahre = 1e-5",
-                "3:1: there is no `sahre`; did you mean `share`?",
+                "3:1: unknown key `sahre` in [[require]]; did you mean `share`?",
             ),
             (
                 "[[require]]\nat_most = \"1ms\"",
-                "2:11: `at_most` needs `share` beside it, as in share = 1e-5",
+                "2:11: `at_most` needs `share`, such as share = 1e-5",
             ),
             (
                 "[[require]]\nat_most = \"1ms\"\nshare = 0.1\nlongest = \"1ms\"",
-                "4:11: `longest` is 1ms, and no wakeup is later than `at_most` (1ms) in a stall that short; write a longer time",
+                "4:11: `longest` is 1ms, but no wakeup is later than `at_most` (1ms) in a stall that short; write a longer time",
             ),
             (
                 "[[require]]\nlevel = \"1ms\"\nper = \"day\"\nlongest = \"1s\"",
-                "4:11: `longest` needs `at_most` beside it, as in at_most = \"250us\"",
+                "4:11: `longest` needs `at_most`, such as at_most = \"250us\"",
             ),
             (
                 "[[require]]\nat_most = \"1ms\"\nshare = 1.5",
-                "3:9: a share is above 0 and below 1, and not 1.5; write 1e-5 for one in 100,000",
+                "3:9: `share` is 1.5; write a number above 0 and below 1, such as 1e-5 for one in 100,000",
             ),
             (
                 "[[require]]\nat_most = \"1ms\"\nshare = 0.1\nlevel = \"1ms\"\nper = \"day\"",
-                "4:9: `level` and `at_most` are two requirements; give each a [[require]] of its own",
+                "4:9: `level` and `at_most` are two requirements; write a [[require]] for each",
             ),
             (
                 "[[require]]\nservice = \"fifo:90\"",
-                "1:1: nothing is required; write at_most and share, app and mttf, level and per, \
+                "1:1: [[require]] has no limit; write at_most and share, app and mttf, level and per, \
                  not_worse_than, longest_softirq or longest_irq",
             ),
             (
                 "confidence = 95\n[[require]]\nnot_worse_than = 1.25",
-                "1:14: a confidence is above 0.5 and at most 0.9999, and not 95; write 0.95",
+                "1:14: `confidence` is 95; write a number above 0.5 and at most 0.9999, such as 0.95",
             ),
             (
                 "[[require]]\napp = \"jack-129\"\nmttf = \"1h\"",
@@ -468,18 +452,38 @@ mod tests {
             ),
             (
                 "",
-                "1:1: nothing is required; write at least one [[require]]",
+                "1:1: the file has no requirement; write at least one [[require]]",
             ),
             (
                 "when_unclear = \"pass\"\n[[require]]\nnot_worse_than = 2",
-                "1:16: `pass` is not known; use fail, warn or extend",
+                "1:16: `when_unclear` is `pass`; use fail, warn or extend",
             ),
             (
                 "[[require]]\nnot_worse_than = 0.9",
-                "2:18: a ratio is above 1, and not 0.9; write 1.25 for a quarter more often",
+                "2:18: `not_worse_than` is 0.9; write a number above 1 and below 1000, such as 1.25 for 25 % more late wakeups",
+            ),
+            (
+                "service = \"fifo:90\"",
+                "1:1: unknown key `service` at top level; requirements start with [[require]] (is this a task set? use `laggard sched --tasks`)",
+            ),
+            (
+                "at_most = \"1ms\"\nshare = 0.1",
+                "1:1: unknown key `at_most` at top level; requirements start with [[require]]",
+            ),
+            (
+                "confidense = 0.95",
+                "1:1: unknown key `confidense` at top level; did you mean `confidence`?",
+            ),
+            (
+                "[[require]]\nlevel = \"0us\"\nper = \"day\"",
+                "2:9: `0us` is not a limit; write a time above 0",
+            ),
+            (
+                "[[require]]\nservice = \"fifo:90\"\nlongest_irq = \"25us\"",
+                "2:11: `longest_irq` applies to a CPU and not to a service; remove `service`",
             ),
         ] {
-            assert_eq!(told(text), said, "{text}");
+            assert_eq!(error(text), message, "{text}");
         }
     }
 }

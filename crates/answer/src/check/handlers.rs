@@ -1,10 +1,10 @@
-//! The longest softirqs and interrupt handlers that late activations tell of
+//! Longest softirqs and interrupt handlers in the trace data of late wakeups
 //! (docs/method.md 10.6).
 //!
-//! The flight recorder's evidence has what a CPU did while an activation was
-//! late. So one that ran for too long is seen if an activation expired early
-//! enough in it to be later than the threshold: of those twice as long as is
-//! allowed, all into whose first half one expires.
+//! The trace data shows the work of a CPU while a wakeup was late. A handler that runs too
+//! long is seen if a timer expires in it so early that the wakeup is later than the
+//! threshold. Of handlers that take twice the limit, these are all in whose first half a
+//! timer expires.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,42 +12,36 @@ use laggard_model::name::activity_name;
 use laggard_model::{Activity, Cpu, Episode, EpisodeNotes, Evidence, Happening, Nanos};
 use laggard_record::{OpenError, Recording};
 
+use super::LongestHandler;
 use crate::load::{Load, Run};
 
-/// Which handlers.
+/// Kind of handlers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum HandlerSort {
     Softirq,
     Irq,
 }
 
-/// The longest that was seen.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Longest {
-    pub(super) time: Nanos,
-    pub(super) name: String,
-    pub(super) cpu: Cpu,
-}
-
-/// What is known of the handlers of a load's recordings.
+/// Handlers in the recordings of a load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handlers {
-    pub(super) longest: Option<Longest>,
-    /// How many ran for longer than the limit.
+    pub(super) longest: Option<LongestHandler>,
+    /// Number of handlers that ran for longer than the limit.
     pub(super) longer: usize,
-    /// For how long, of all CPUs, one twice as long would have been seen; less
-    /// where that had a chance only. `None`: not all that was late is known.
+    /// Total time of all CPUs in which a handler of twice the limit would have been seen,
+    /// weighted with the probability of seeing it. `None` if trace data of late wakeups are
+    /// missing.
     pub(super) watched_ns: Option<f64>,
 }
 
 impl Handlers {
-    /// `None` where a recording has no flight recorder's evidence.
-    pub(super) fn of(
+    /// Reads the handlers. Returns `None` if a recording has no trace data.
+    pub(super) fn read(
         load: &Load,
         sort: HandlerSort,
         limit: Nanos,
     ) -> Result<Option<Self>, OpenError> {
-        let mut all = Self {
+        let mut handlers = Self {
             watched_ns: Some(0.0),
             ..Self::default()
         };
@@ -56,58 +50,54 @@ impl Handlers {
             let mut longer = BTreeSet::new();
             let read = recording.each_episode(|episode, notes| {
                 let Some(notes) = notes else { return };
-                for one in handlers(&episode.evidence, sort) {
-                    if one.time > limit {
-                        longer.insert((episode.cpu, one.begun));
+                for handler in ended_handlers(&episode.evidence, sort) {
+                    if handler.time > limit {
+                        longer.insert((episode.cpu, handler.begun));
                     }
-                    all.longest = all.longest.take().max_of(&one, &episode, notes);
+                    handlers.keep_longest(&handler, &episode, notes);
                 }
             })?;
             let Some(notes) = &read.notes else {
                 return Ok(None);
             };
-            all.longer += longer.len();
+            handlers.longer += longer.len();
             let lines = &recording.manifest().lines;
             let watched = watched(run, lines, notes, limit);
-            all.watched_ns = all.watched_ns.zip(watched).map(|(sum, one)| sum + one);
+            let sum = handlers.watched_ns.zip(watched);
+            handlers.watched_ns = sum.map(|(sum, watched)| sum + watched);
         }
-        Ok(Some(all))
+        Ok(Some(handlers))
     }
-}
 
-trait MaxOf {
-    fn max_of(self, other: &Handler, episode: &Episode, notes: &EpisodeNotes) -> Self;
-}
-
-impl MaxOf for Option<Longest> {
-    fn max_of(self, other: &Handler, episode: &Episode, notes: &EpisodeNotes) -> Self {
-        match self {
-            Some(longest) if longest.time >= other.time => Some(longest),
-            _ => Some(Longest {
-                time: other.time,
-                name: activity_name(other.activity, &notes.symbols),
+    /// Keeps the handler if it is longer than all before it.
+    fn keep_longest(&mut self, handler: &Handler, episode: &Episode, notes: &EpisodeNotes) {
+        let longest = self.longest.as_ref();
+        if longest.is_none_or(|longest| longest.time_ns < handler.time) {
+            self.longest = Some(LongestHandler {
+                time_ns: handler.time,
+                name: activity_name(handler.activity, &notes.symbols),
                 cpu: episode.cpu,
-            }),
+            });
         }
     }
 }
 
-/// A handler that ran.
+/// Run of a handler.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Handler {
     activity: Activity,
     begun: Nanos,
-    /// For how long, without what the hypervisor took; at least, where it ran on
-    /// when the evidence ends.
+    /// Run time without steal time. A lower limit if the handler was still running when the
+    /// trace data end.
     time: Nanos,
 }
 
-/// The most handlers that are open at a time. The kernel nests fewer than ten; the
-/// outermost are dropped, because their end was missed.
+/// Maximum number of nested handlers. The kernel nests fewer than ten. If there are more,
+/// the end of the outermost ones was missed, and they are dropped.
 const MAX_OPEN: usize = 64;
 
-/// The handlers of which the evidence has the beginning.
-fn handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
+/// Returns the handlers that start in the trace data.
+fn ended_handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
     let mut found = Vec::new();
     let mut open: Vec<(Activity, Nanos)> = Vec::new();
     for event in &evidence.events {
@@ -119,15 +109,14 @@ fn handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
                 open.push((*activity, event.at_ns));
             }
             Happening::End(activity) => {
-                let is_it = |one: &(Activity, Nanos)| is_end_of(*activity, one.0);
-                if let Some(at) = open.iter().rposition(is_it) {
+                let ends = |begun: &(Activity, Nanos)| is_end_of(*activity, begun.0);
+                if let Some(at) = open.iter().rposition(ends) {
                     let (activity, begun) = open[at];
                     open.truncate(at);
                     found.push((activity, begun, event.at_ns));
                 }
             }
-            // A softirq that runs in a thread was left, or is: how long it ran
-            // itself is not known.
+            // A softirq that runs in a thread can be preempted, so its run time is unknown.
             Happening::Switch { .. } => open.clear(),
         }
     }
@@ -144,7 +133,9 @@ fn handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
         | Activity::Idle(_)
         | Activity::PageFault => false,
     };
-    let of_sort = found.into_iter().filter(|one| of_sort(one.0));
+    let of_sort = found
+        .into_iter()
+        .filter(|(activity, ..)| of_sort(*activity));
     of_sort
         .map(|(activity, begun, end)| Handler {
             activity,
@@ -156,7 +147,7 @@ fn handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
         .collect()
 }
 
-/// The end of a function does not say which.
+/// Returns whether `end` ends `begun`. The end of a function does not name the function.
 fn is_end_of(end: Activity, begun: Activity) -> bool {
     match (end, begun) {
         (Activity::Hrtimer(_), Activity::Hrtimer(_))
@@ -167,9 +158,9 @@ fn is_end_of(end: Activity, begun: Activity) -> bool {
     }
 }
 
-/// What the hypervisor may have taken between two instants.
+/// Returns the upper limit of the steal time between two times.
 fn taken(evidence: &Evidence, from: Nanos, to: Nanos) -> Nanos {
-    // Both are in the order of time.
+    // Spans and steals are sorted by time.
     let first = evidence.still.partition_point(|span| span.to_ns <= from);
     let still = evidence.still[first..].iter();
     let still = still
@@ -178,18 +169,18 @@ fn taken(evidence: &Evidence, from: Nanos, to: Nanos) -> Nanos {
             sum + span.to_ns.min(to).saturating_sub(span.from_ns.max(from))
         });
     let stolen = match (&evidence.steals, &evidence.stolen) {
-        (Some(steals), _) => steals[steals.partition_point(|one| one.at_ns <= from)..]
+        (Some(steals), _) => steals[steals.partition_point(|steal| steal.at_ns <= from)..]
             .iter()
-            .take_while(|one| one.since_ns < to)
-            .fold(Nanos::ZERO, |sum, one| sum + one.time_ns),
+            .take_while(|steal| steal.since_ns < to)
+            .fold(Nanos::ZERO, |sum, steal| sum + steal.time_ns),
         (None, Some(stolen)) => stolen.time_ns + stolen.step_ns,
         (None, None) => Nanos::ZERO,
     };
     still.max(stolen)
 }
 
-/// For how long, of all CPUs together, a handler twice as long as `limit` would
-/// have been seen, ns; `None` where some that were late were not kept.
+/// Returns the total time of all CPUs in which a handler of twice `limit` would have been
+/// seen, ns; `None` if the recording does not have the trace data of all late wakeups.
 fn watched(
     run: &Run,
     lines: &[laggard_model::Line],
@@ -199,24 +190,26 @@ fn watched(
     if notes.surplus > 0 || notes.overwritten > 0 {
         return None;
     }
-    // By CPU: activations in a ns that tell, and since when all of them do.
-    let mut told: BTreeMap<Cpu, (f64, Nanos)> = BTreeMap::new();
+    // Per CPU: expiries per ns that reveal a handler, and the time from which all do.
+    let mut watched: BTreeMap<Cpu, (f64, Nanos)> = BTreeMap::new();
     for (number, line) in lines.iter().enumerate() {
         let threshold = notes.thresholds_ns.get(number).copied().flatten();
         let since = notes.lines.get(number).and_then(|watch| watch.from_ns);
-        let (Some(_), Some(since)) = (threshold.filter(|one| *one <= limit), since) else {
+        let (Some(_), Some(since)) = (threshold.filter(|threshold| *threshold <= limit), since)
+        else {
             continue;
         };
-        let is_it = |one: &&laggard_analyze::exceedance::Stream| {
-            (one.service, one.route, one.cpu) == (line.service, line.route, line.cpu)
+        let is_line = |stream: &&laggard_analyze::exceedance::Stream| {
+            (stream.service, stream.route, stream.cpu) == (line.service, line.route, line.cpu)
         };
-        let samples = run.streams.iter().find(is_it).map_or(0, |one| one.samples);
-        let of_cpu = told.entry(line.cpu).or_insert((0.0, run.start));
+        let stream = run.streams.iter().find(is_line);
+        let samples = stream.map_or(0, |stream| stream.samples);
+        let of_cpu = watched.entry(line.cpu).or_insert((0.0, run.start));
         of_cpu.0 += samples as f64 / run.duration.as_f64();
         of_cpu.1 = of_cpu.1.max(since);
     }
     let end = run.start + run.duration;
-    let each = told.values().map(|(rate, since)| {
+    let each = watched.values().map(|(rate, since)| {
         let chance = -(-rate * limit.as_f64()).exp_m1();
         end.saturating_sub(*since).as_f64() * chance
     });
@@ -252,30 +245,31 @@ mod tests {
     }
 
     fn times(evidence: &Evidence, sort: HandlerSort) -> Vec<u64> {
-        let found = handlers(evidence, sort).into_iter();
-        found.map(|one| one.time.ns() / 1_000).collect()
+        let handlers = ended_handlers(evidence, sort).into_iter();
+        handlers.map(|handler| handler.time.ns() / 1_000).collect()
     }
 
     const NET: Activity = Activity::Softirq(3);
     const DISK: Activity = Activity::Irq(21);
 
     #[test]
-    fn of_all_handlers_the_longest_is_told_and_of_equal_ones_the_first() {
+    fn longest_handler_is_the_first_of_equal_ones() {
         let notes = laggard_made::late::notes();
         let ran = |number, us| {
-            let one = Handler {
+            let handler = Handler {
                 activity: Activity::Irq(number),
                 begun: Nanos::ZERO,
                 time: Nanos::from_us(us),
             };
-            (one, laggard_made::late::episode(u64::from(number)))
+            (handler, laggard_made::late::episode(u64::from(number)))
         };
         let longest = |all: &[(Handler, Episode)]| {
-            let none: Option<Longest> = None;
-            let found = all.iter().fold(none, |longest, (one, late)| {
-                longest.max_of(one, late, &notes)
-            });
-            found.map(|one| (one.time.ns() / 1_000, one.name))
+            let mut handlers = Handlers::default();
+            for (handler, episode) in all {
+                handlers.keep_longest(handler, episode, &notes);
+            }
+            let longest = handlers.longest;
+            longest.map(|longest| (longest.time_ns.ns() / 1_000, longest.name))
         };
         let name = |number| activity_name(Activity::Irq(number), &notes.symbols);
 
@@ -288,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_lasts_from_its_beginning_to_its_end_or_that_of_the_evidence() {
+    fn handler_lasts_until_it_ends_or_the_trace_data_end() {
         let seen = evidence(&[
             (50, begin(NET)),
             (60, begin(DISK)),
@@ -302,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_before_the_evidence_or_was_left_for_a_thread_is_not_known() {
+    fn handlers_that_started_earlier_or_were_preempted_have_no_time() {
         let switch = Happening::Switch {
             tid: laggard_model::Tid(1),
             name: "ksoftirqd/0".into(),
@@ -322,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_hypervisor_took_is_not_the_handler_s() {
+    fn steal_time_is_not_run_time() {
         let mut seen = evidence(&[(200, begin(NET)), (700, end(NET))]);
         let at = Nanos::from_us;
         seen.steals = Some(vec![Steal {

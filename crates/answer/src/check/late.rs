@@ -1,4 +1,6 @@
-//! How many activations, and how many runs of them, were later than a limit.
+//! Number of wakeups, and of runs of consecutive wakeups, that were later than a limit.
+
+use std::cmp::Reverse;
 
 use laggard_analyze::InputError;
 use laggard_analyze::counts::{Clusters, Event, StallSize, Tallied};
@@ -8,114 +10,114 @@ use crate::compare::lateness::{RUN, clusters};
 use crate::load::Load;
 use crate::selection::Selection;
 
-/// So many of the latest activations tell how they come together, and no fewer
-/// than these.
-const LATEST: usize = 100;
-const FEWEST: usize = 10;
-/// Of more that are too late, the latest tell it: pairs of them are counted.
-const MOST: usize = 10_000;
+/// Number of the latest wakeups that show how late wakeups cluster.
+const MAX_LATEST: usize = 100;
+/// Minimum number of wakeups for that.
+const MIN_LATEST: usize = 10;
+/// Maximum number of late wakeups whose pairs are counted. If there are more, the latest are
+/// used.
+const MAX_PAIRED: usize = 10_000;
 
-/// What is later than a limit, of one service by one route.
+/// Wakeups of a series that were later than a limit.
 #[derive(Clone, Debug)]
 pub(super) struct LateTally {
-    /// Activations, of which those are a share.
+    /// Number of wakeups.
     pub(super) samples: f64,
-    /// Time of all CPUs, ns.
+    /// Total time of all CPUs, ns.
     pub(super) exposure: f64,
-    /// Activations that were later.
-    pub(super) activations: Tallied,
-    /// Runs of them, on a CPU.
+    /// Late wakeups.
+    pub(super) wakeups: Tallied,
+    /// Runs of consecutive late wakeups on a CPU.
     pub(super) runs: Tallied,
-    /// Late wakeups in a stall of a given length, if it stops all CPUs.
+    /// Late wakeups per length of a stall of all CPUs.
     pub(super) stall: StallSize,
-    /// Whether every run is known.
+    /// Whether the recording has every run.
     pub(super) is_kept: bool,
-    /// How long one had waited when measuring ended that was still waiting.
+    /// Longest wait that had not ended when measuring ended.
     pub(super) waited: Option<Nanos>,
 }
 
 impl LateTally {
-    pub(super) fn of(
+    pub(super) fn new(
         load: &Load,
         line: (Service, Route),
         limit: Nanos,
     ) -> Result<Self, InputError> {
-        let way = Selection::new(load, line, None);
-        let known = EndToEnd::of(load, &way, limit);
-        let clusters = known.clusters(MOST)?;
-        let (together, runs_together) = known.together(&way)?;
-        let waiting = way.waiting.iter();
-        let lost: u64 = way.groups.iter().map(|group| group.lost).sum();
-        // Latencies in the limit's own bucket, 1.1 % wide, may be on either side.
-        let least: u64 = way.histograms().map(|one| one.count_above(limit)).sum();
-        let near: u64 = way.histograms().map(|one| near(one, limit)).sum();
-        let unknown = lost
-            + waiting
-                .clone()
-                .filter(|one| one.at_least_ns <= limit)
-                .count() as u64;
-        let exposure = way.streams.iter().map(|(run, _)| run.duration.as_f64());
+        let series = Selection::new(load, line, None);
+        let joined = EndToEnd::new(load, &series, limit);
+        let clusters = joined.clusters()?;
+        let (together, runs_together) = joined.together(&series)?;
+        let waiting = series.waiting.iter();
+        let lost: u64 = series.groups.iter().map(|group| group.lost).sum();
+        // Latencies in the bucket of the limit, 1.1 % wide, may be on either side.
+        let histograms = series.histograms();
+        let least: u64 = histograms
+            .map(|histogram| histogram.count_above(limit))
+            .sum();
+        let histograms = series.histograms();
+        let near: u64 = histograms.map(|histogram| near(histogram, limit)).sum();
+        let undecided = waiting.filter(|wait| wait.at_least_ns <= limit).count();
+        let unknown = lost + undecided as u64;
+        let exposure = series.streams.iter().map(|(run, _)| run.duration.as_f64());
         let exposure: f64 = exposure.sum();
-        let cpus = (exposure / known.length).max(1.0);
-        let samples = way.samples() + lost as f64;
+        let cpus = (exposure / joined.length).max(1.0);
+        let samples = series.samples() + lost as f64;
         Ok(Self {
             samples,
             exposure,
             stall: StallSize {
                 limit_ns: limit.as_f64(),
-                apart_ns: known.length / samples.max(1.0),
+                apart_ns: joined.length / samples.max(1.0),
             },
-            activations: Tallied {
+            wakeups: Tallied {
                 least: least as f64,
                 most: (least + near + unknown) as f64,
                 clusters,
                 together,
             },
             runs: Tallied {
-                least: known.runs as f64,
-                most: (known.runs as u64 + unknown) as f64,
-                clusters: known.run_clusters()?,
-                // The recording need not show a stall of all CPUs.
+                least: joined.runs as f64,
+                most: (joined.runs as u64 + unknown) as f64,
+                clusters: joined.run_clusters()?,
+                // A stall of all CPUs is possible even if the recording has none.
                 together: runs_together.max(cpus),
             },
-            is_kept: way.floor().unwrap_or_default() <= limit,
-            waited: way.waited(),
+            is_kept: series.floor().unwrap_or_default() <= limit,
+            waited: series.waited(),
         })
     }
 }
 
-/// How many latencies lie in the bucket of `limit`, where that is not its upper
-/// edge: they may be later.
+/// Counts the latencies in the bucket of `limit`, which may be above it. Returns 0 if
+/// `limit` is the upper edge of the bucket.
 fn near(histogram: &Histogram, limit: Nanos) -> u64 {
     let bucket = Histogram::bucket_of(limit);
     if Histogram::upper_edge(bucket) == limit {
         return 0;
     }
-    let mut all = histogram.buckets();
-    let own = all
-        .find(|(at, _)| *at == bucket)
-        .map_or(0, |(_, count)| count);
+    let mut buckets = histogram.buckets();
+    let at_limit = buckets.find(|(at, _)| *at == bucket);
     match histogram.max() {
         Some(max) if max <= limit => 0,
-        _ => own,
+        _ => at_limit.map_or(0, |(_, count)| count),
     }
 }
 
-/// Recordings one after the other, and what was late in them.
+/// Late wakeups of recordings that are joined end to end.
 struct EndToEnd {
-    /// When, since the first began, and how late.
+    /// Time since the start of the first recording, ns, and latency.
     late: Vec<(f64, Nanos)>,
-    /// When runs began.
+    /// Start times of runs, ns.
     begun: Vec<f64>,
     runs: usize,
     limit: Nanos,
-    /// The mean time between two activations on a CPU, ns.
+    /// Mean time between two wakeups on a CPU, ns.
     apart: f64,
     length: f64,
 }
 
 impl EndToEnd {
-    fn of(load: &Load, way: &Selection<'_>, limit: Nanos) -> Self {
+    fn new(load: &Load, series: &Selection<'_>, limit: Nanos) -> Self {
         let mut late = Vec::new();
         let mut begun = Vec::new();
         let mut before = 0.0;
@@ -124,10 +126,13 @@ impl EndToEnd {
                 let within = at.saturating_sub(run.start).min(run.duration);
                 before + within.as_f64()
             };
-            let streams = way.streams.iter().filter(|(of, _)| std::ptr::eq(*of, run));
+            let streams = series
+                .streams
+                .iter()
+                .filter(|(of, _)| std::ptr::eq(*of, run));
             for (_, stream) in streams {
-                let all = stream.exceedances.iter();
-                late.extend(all.map(|one| (since(one.expiry), one.latency)));
+                let exceedances = stream.exceedances.iter();
+                late.extend(exceedances.map(|wakeup| (since(wakeup.expiry), wakeup.latency)));
                 begun.extend(clusters(stream, limit, RUN).into_iter().map(since));
             }
             before += run.duration.as_f64();
@@ -138,25 +143,25 @@ impl EndToEnd {
             runs: begun.len(),
             begun,
             limit,
-            apart: way.apart,
+            apart: series.apart,
             length: before,
         }
     }
 
-    /// The latest `most`, each with how many activations its stall made later
+    /// Returns the latest wakeups, each with the number of wakeups that its stall made later
     /// than `limit`.
-    fn events(&self, limit: Nanos, most: usize) -> Vec<Event> {
+    fn events(&self, limit: Nanos) -> Vec<Event> {
         let mut late: Vec<(f64, Nanos)> = self
             .late
             .iter()
-            .filter(|one| one.1 > limit)
+            .filter(|(_, latency)| *latency > limit)
             .copied()
             .collect();
-        if late.len() > most {
-            late.select_nth_unstable_by_key(most, |one| std::cmp::Reverse(one.1));
-            late.truncate(most);
+        if late.len() > MAX_PAIRED {
+            late.select_nth_unstable_by_key(MAX_PAIRED, |(_, latency)| Reverse(*latency));
+            late.truncate(MAX_PAIRED);
         }
-        late.sort_by(|one, other| one.0.total_cmp(&other.0));
+        late.sort_by(|a, b| a.0.total_cmp(&b.0));
         let size =
             |latency: Nanos| 1.0 + (latency.saturating_sub(limit).as_f64() / self.apart).floor();
         late.into_iter()
@@ -167,47 +172,50 @@ impl EndToEnd {
             .collect()
     }
 
-    /// Behind what is later than the limit; `None` where nothing is.
-    fn clusters(&self, most: usize) -> Result<Option<Clusters>, InputError> {
-        Clusters::of(&self.events(self.limit, most), self.length)
+    /// Returns the clusters of late wakeups; `None` if there are none.
+    fn clusters(&self) -> Result<Option<Clusters>, InputError> {
+        Clusters::of(&self.events(self.limit), self.length)
     }
 
     fn run_clusters(&self) -> Result<Option<Clusters>, InputError> {
-        // Of many, those at the beginning would not do: every n-th.
-        let step = self.begun.len().div_ceil(MOST).max(1);
+        // Of many runs, every n-th is used.
+        let step = self.begun.len().div_ceil(MAX_PAIRED).max(1);
         let event = |&at: &f64| Event { at, size: 1.0 };
-        let all: Vec<Event> = self.begun.iter().step_by(step).map(event).collect();
-        let found = Clusters::of(&all, self.length)?;
-        Ok(found.map(|one| Clusters {
-            count: one.count * step as f64,
-            ..one
+        let runs: Vec<Event> = self.begun.iter().step_by(step).map(event).collect();
+        let clusters = Clusters::of(&runs, self.length)?;
+        Ok(clusters.map(|clusters| Clusters {
+            count: clusters.count * step as f64,
+            ..clusters
         }))
     }
 
-    /// How many of the latest count as one independent: activations, and runs
-    /// of them.
-    fn together(&self, way: &Selection<'_>) -> Result<(f64, f64), InputError> {
-        let mut latest: Vec<Nanos> = self.late.iter().map(|one| one.1).collect();
-        latest.sort_unstable_by(|one, other| other.cmp(one));
-        let floor = way.floor().unwrap_or_default();
+    /// Returns the numbers of late wakeups, and of runs, that count as one independent
+    /// event.
+    fn together(&self, series: &Selection<'_>) -> Result<(f64, f64), InputError> {
+        let mut latest: Vec<Nanos> = self.late.iter().map(|(_, latency)| *latency).collect();
+        latest.sort_unstable_by(|a, b| b.cmp(a));
+        let floor = series.floor().unwrap_or_default();
         let last = latest.len().saturating_sub(1);
-        let Some(&limit) = latest.get(LATEST.min(last)) else {
+        let Some(&limit) = latest.get(MAX_LATEST.min(last)) else {
             return Ok((1.0, 1.0));
         };
-        let events = self.events(limit.max(floor), MOST);
-        if events.len() < FEWEST {
+        let events = self.events(limit.max(floor));
+        if events.len() < MIN_LATEST {
             return Ok((1.0, 1.0));
         }
         let runs: Vec<Event> = events
             .iter()
-            .map(|one| Event { size: 1.0, ..*one })
+            .map(|event| Event {
+                size: 1.0,
+                ..*event
+            })
             .collect();
         Ok((self.as_one(&events)?, self.as_one(&runs)?))
     }
 
     fn as_one(&self, events: &[Event]) -> Result<f64, InputError> {
-        let sum: f64 = events.iter().map(|one| one.size).sum();
-        let found = Clusters::of(events, self.length)?;
-        Ok(found.map_or(1.0, |one| one.dispersion(sum).max(1.0)))
+        let sum: f64 = events.iter().map(|event| event.size).sum();
+        let clusters = Clusters::of(events, self.length)?;
+        Ok(clusters.map_or(1.0, |clusters| clusters.dispersion(sum).max(1.0)))
     }
 }

@@ -1,5 +1,7 @@
-//! Recordings against requirements, as `laggard check` shows it: each is met,
-//! broken, or not decided, with how long would decide.
+//! Recordings against requirements, for `laggard check`: each requirement passes, fails
+//! or is unknown. Of an unknown one, the length of a recording that would decide it.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_macros))]
 
 mod baseline;
 mod build;
@@ -10,11 +12,10 @@ mod late;
 mod place;
 mod requirement;
 mod rows;
-mod sentences;
 mod until;
 mod wrong;
 
-use laggard_model::{LoadLabel, Nanos, Route, Service};
+use laggard_model::{Cpu, CpuList, LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,87 +23,86 @@ use crate::note::Note;
 
 pub use build::check;
 pub use checking::{CheckError, CheckQuestion};
-pub use file::{RequirementError, read_requirements};
+pub use file::read_requirements;
 pub use place::Place;
 pub use requirement::{Requirement, RequirementRow, Requirements, WhenUnclear};
 pub use until::{CheckLook, EndedBy, UntilDecided};
-pub use wrong::Wrong;
+pub use wrong::{RequirementError, Wrong};
 
-/// The version of the JSON's layout.
-pub const CHECK_SCHEMA: u32 = 1;
+/// Version of the layout of the JSON.
+pub const CHECK_SCHEMA: u32 = 2;
 
-/// What `laggard check` says.
+/// Answer of `laggard check`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CheckReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The file of requirements.
+    /// File of requirements.
     pub file: String,
-    /// How sure each verdict is, 0.5 to 1.
+    /// Confidence of each verdict, 0.5 to 1.
     pub confidence: f64,
-    /// What it means that a requirement cannot be decided.
+    /// Effect of an unknown verdict.
     pub when_unclear: WhenUnclear,
-    /// All of it: broken where one requirement is, met where all are.
+    /// Verdict on all requirements: `fail` if one fails, `pass` if all pass.
     pub verdict: CheckVerdict,
-    /// Whether it passes: `verdict`, by `when_unclear`.
+    /// Whether the check passes. An unknown verdict passes if `when_unclear` is `warn` and
+    /// the recordings are only too short.
     pub passes: bool,
-    /// Where the first recording was made, and when, by the clock on its wall.
+    /// Host of the first recording.
     pub host: String,
-    /// As in `2026-11-20T11:00:00+01:00[Europe/Berlin]`.
+    /// Wall-clock time of the first recording, such as
+    /// `2026-11-20T11:00:00+01:00[Europe/Berlin]`.
     pub recorded_at: String,
-    /// The recordings that were checked.
+    /// Whether the first recording is from Windows, where `record` cannot continue until a
+    /// requirement is decided.
+    pub is_windows: bool,
+    /// Recordings that were checked.
     pub recordings: Vec<String>,
-    /// How long they are together.
+    /// Total length of the recordings.
     pub duration_ns: Nanos,
-    /// How often was looked, where recording went on until it was decided.
+    /// State of `record --until-decided`; absent for finished recordings.
     pub until_decided: Option<UntilDecided>,
-    /// One entry per requirement and each load, service and route that it is of.
+    /// One entry per requirement, load, service and route.
     pub rows: Vec<CheckedRow>,
-    /// The result in plain words.
-    pub sentences: Vec<String>,
-    /// What is missing from the recordings, or spoils the answer.
-    #[serde(serialize_with = "crate::note::as_text")]
-    #[schemars(with = "Vec<String>")]
+    /// Missing data, and other reasons to doubt the answer.
     pub notes: Vec<Note>,
 }
 
-/// What recordings say of a requirement.
+/// Verdict on a requirement.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckVerdict {
-    /// It is met: the whole interval is inside.
-    Met,
-    /// That cannot be told.
-    NotDecided,
-    /// It is broken: the whole interval is outside.
-    Broken,
+    /// The whole interval is within the limit.
+    Pass,
+    /// The recordings do not decide it.
+    Unknown,
+    /// The whole interval is beyond the limit.
+    Fail,
 }
 
-/// A requirement, checked on one load and service.
+/// Verdict on a requirement under one load, for one service.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CheckedRow {
-    /// Where it is in the file.
+    /// Place of the requirement in the file.
     pub place: Place,
-    /// What it is called, if the file says so.
+    /// Name that the file gives it.
     pub name: Option<String>,
-    /// What it requires, in words.
-    pub title: String,
-    /// What is required.
+    /// The requirement.
     pub requirement: Requirement,
-    /// Under which load.
+    /// Load during the recordings.
     pub load: LoadLabel,
-    /// Of which service; absent for handlers.
+    /// Service; absent for handlers.
     pub service: Option<Service>,
-    /// How that is reached.
+    /// Route from the timer interrupt to the service.
     pub route: Option<Route>,
-    /// What the recordings say of it.
+    /// The verdict.
     pub verdict: CheckVerdict,
-    /// Why it is not decided.
+    /// Reason for an unknown verdict.
     pub why: Option<Undecided>,
-    /// The figure that decides.
+    /// Figure that is compared with the limit.
     pub figure: Option<CheckFigure>,
-    /// How long must be recorded to decide it, all recordings together, if it
-    /// goes on as it was, ns; absent where it is decided, or no time would.
+    /// Total length of recordings that would decide it if the machine behaves as before, ns.
+    /// Absent if it is decided, or if no length would decide it.
     pub needed_ns: Option<f64>,
     /// Longest stall that the answer covers, ns: `longest` of the requirement, or the
     /// default. Only of a share.
@@ -115,44 +115,65 @@ pub struct CheckedRow {
     /// time is met: late wakeups of a share, together in all stalls of the burst. Absent if
     /// it is not met for any burst.
     pub holds_to_burst: Option<f64>,
-    /// That in plain words.
-    pub sentence: String,
+    /// Latency above which wakeups are compared with the baseline.
+    pub level_ns: Option<Nanos>,
+    /// CPUs on which an application misses most often, if they differ from the others.
+    pub worst_cpus: Option<CpuList>,
+    /// Longest handler in the trace data of late wakeups.
+    pub handler: Option<LongestHandler>,
 }
 
-/// A figure, its interval and its limit.
+/// Longest handler of a kind.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct LongestHandler {
+    /// Run time without steal time. A handler that was still running when the trace data
+    /// end may be longer.
+    pub time_ns: Nanos,
+    /// Name of the handler.
+    pub name: String,
+    /// CPU that ran it.
+    pub cpu: Cpu,
+}
+
+/// Figure with its interval and limit.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CheckFigure {
-    /// What it is.
+    /// Kind and unit of the figure.
     pub of: FigureOf,
-    /// The estimate; absent where only an interval is known.
+    /// Estimate; absent if only an interval is known.
     pub value: Option<f64>,
-    /// The lower end of its interval, at the confidence by itself.
+    /// Lower end of the interval. The confidence holds for each end separately.
     pub low: f64,
-    /// The upper end, the same; absent where there is none.
+    /// Upper end of the interval; absent if there is none.
     pub high: Option<f64>,
-    /// Its limit.
+    /// Limit that the requirement sets.
     pub limit: f64,
-    /// How many of its activations, runs, or handlers were too late or too long.
+    /// Number of wakeups, runs of late wakeups, xruns or handlers beyond the limit.
     pub seen: f64,
-    /// How many more may have been: lost, or still waiting for less.
+    /// Number of others that may be beyond it: lost ones, and those that were still waiting
+    /// when measuring ended.
     pub unknown: f64,
+    /// Number of wakeups. Only of a share.
+    pub samples: Option<f64>,
+    /// Whether events were counted. Otherwise there is only an interval, and `seen` is 0.
+    pub is_counted: bool,
 }
 
-/// What a figure is, with its unit.
+/// Kind and unit of a figure.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureOf {
-    /// A share of activations, 0 to 1; at most the limit is required.
+    /// Share of wakeups, 0 to 1. The limit is a maximum.
     Share,
-    /// A mean time between events on a CPU, ns; at least the limit is required.
+    /// Mean time between events on a CPU, ns. The limit is a minimum.
     MeanTime,
-    /// A rate over that of the baseline; at most the limit is required.
+    /// Rate relative to the rate of the baseline. The limit is a maximum.
     Ratio,
-    /// The longest that was seen, ns; at most the limit is required.
+    /// Longest run time of a handler, ns. The limit is a maximum.
     Longest,
 }
 
-/// Why a requirement is not decided.
+/// Reason for an unknown verdict.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undecided {
@@ -162,37 +183,30 @@ pub enum Undecided {
     LongStalls,
     /// A recording is not trustworthy.
     NotTrustworthy,
-    /// Whoever was still waiting when measuring ended may have been later.
+    /// A thread that was still waiting when measuring ended may have become later.
     StillWaiting,
-    /// The baseline or the recordings are fewer than four.
+    /// There are fewer than four recordings on a side.
     FewRecordings,
-    /// Recordings vary too much by themselves.
+    /// Recordings of one side differ as much as the sides.
     Varies,
-    /// The order of the recordings and of the baseline repeats itself, so that a regular
-    /// job could be the difference.
+    /// The order of the recordings and of the baseline repeats, so that a periodic job could
+    /// explain the difference.
     FixedOrder,
-    /// What was lost, or was not kept, could have turned it.
+    /// Samples that were lost or not kept could change the verdict.
     NotKept,
-    /// Activations are too far apart to tell, however long it goes on.
+    /// Wakeups are too far apart, however long the recording is.
     TooCoarse,
-    /// Nothing looked for handlers.
+    /// The recordings have no trace data, or not of all late wakeups.
     NotWatched,
-    /// The load failed, ended before a recording did, or was stopped meanwhile.
+    /// The load failed, was stopped, or ended before a recording.
     LoadEnded,
-    /// It was late for so much of the time that how often does not tell, and how
-    /// many activations were late says something else.
+    /// Wakeups were late most of the time, so that the rate of late runs and the share of
+    /// late wakeups disagree.
     TooOften,
 }
 
-impl CheckedRow {
-    /// What to call it.
-    pub fn called(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.title)
-    }
-}
-
 impl Undecided {
-    /// Whether longer recordings would help.
+    /// Returns whether longer recordings would decide it.
     pub const fn is_of_length(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,6 @@
-//! A place in a text.
+//! Places in a text.
+
+#![allow(clippy::disallowed_macros, reason = "a place is part of an error")]
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,14 +10,14 @@ use serde::Serialize;
 /// A line and a column, from 1. Displayed as `4:11`.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Place {
-    /// The line.
+    /// Line number.
     pub line: usize,
-    /// The character in it.
+    /// Number of the character in the line.
     pub column: usize,
 }
 
 impl Place {
-    /// Where the byte `at` is in `text`, or its end.
+    /// Returns the place of the byte `at` in `text`, or the end of the text.
     pub(super) fn of(text: &str, at: usize) -> Self {
         let before = text.get(..at).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();

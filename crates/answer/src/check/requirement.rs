@@ -1,4 +1,4 @@
-//! What can be required.
+//! Requirements.
 
 use std::path::PathBuf;
 
@@ -10,51 +10,51 @@ use super::place::Place;
 use crate::load::Load;
 use crate::qos::Application;
 
-/// What is required, as a file has it.
+/// Content of a file of requirements.
 #[derive(Clone, Debug)]
 pub struct Requirements {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// How sure each verdict is to be, 0.5 to 1.
+    /// Confidence of each verdict, 0.5 to 1.
     pub confidence: f64,
-    /// What it means that a requirement cannot be decided.
+    /// Effect of an unknown verdict.
     pub when_unclear: WhenUnclear,
-    /// What is required, in the order of the file.
+    /// The requirements, in the order of the file.
     pub rows: Vec<RequirementRow>,
 }
 
-/// What it means that a requirement cannot be decided.
+/// Effect of an unknown verdict.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenUnclear {
     /// The check does not pass.
     #[default]
     Fail,
-    /// It passes with a warning.
+    /// The check passes with a warning.
     Warn,
-    /// It does not pass, and whoever can is to record on.
+    /// The check does not pass, and the output states how to continue recording.
     Extend,
 }
 
-/// One requirement and of what.
+/// Requirement with its service and load.
 #[derive(Clone, Debug)]
 pub struct RequirementRow {
-    /// Where it is in the file.
+    /// Place in the file.
     pub place: Place,
-    /// What it is called, if the file says so.
+    /// Name that the file gives it.
     pub name: Option<String>,
-    /// Of this service; none: of each that was measured.
+    /// Service; `None` means every measured service.
     pub service: Option<Service>,
-    /// Under this load; none: under each that was recorded.
+    /// Load; `None` means every recorded load.
     pub load: Option<String>,
-    /// What.
+    /// The requirement.
     pub requirement: Requirement,
 }
 
 impl RequirementRow {
-    /// Whether it is of a load that did not run for all of its recordings: what they
-    /// saw may be of the machine without it. Of no load in particular, what is too much
-    /// in a mixture is too much in a part of it.
+    /// Returns whether the requirement names a load that did not run during all of its
+    /// recordings, so that they also show the machine without the load. A requirement
+    /// without a load can still fail.
     pub(super) fn is_of_less_than(&self, load: &Load) -> bool {
         self.load.is_some() && load.has_ended_early()
     }
@@ -69,13 +69,13 @@ pub(super) fn longest_stall(at_most: Nanos, longest: Option<Nanos>) -> Nanos {
     longest.unwrap_or_else(|| DEFAULT_LONGEST.max(at_most + at_most))
 }
 
-/// What is required.
+/// A requirement.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Requirement {
-    /// At most this share of activations is later.
+    /// Maximum share of late wakeups.
     Share {
-        /// Later than this.
+        /// Latency limit.
         at_most_ns: Nanos,
         /// The share, 0 to 1.
         share: f64,
@@ -83,38 +83,37 @@ pub enum Requirement {
         /// give it, so that the default is used.
         longest_ns: Option<Nanos>,
     },
-    /// An application misses no more often than this.
+    /// Minimum mean time between xruns of an application.
     Mttf {
         /// The application.
         application: Application,
-        /// The mean time to failure, at least.
+        /// Minimum mean time to failure.
         mttf_ns: Nanos,
     },
-    /// Runs of later activations come no more often than this, on a CPU.
+    /// Minimum mean time between runs of late wakeups on a CPU.
     Level {
-        /// Later than this.
+        /// Latency limit.
         level_ns: Nanos,
-        /// Once in this time, on average.
+        /// The mean time.
         per_ns: Nanos,
     },
-    /// Late activations come no more than so many times as often as in the
-    /// baseline.
+    /// Maximum ratio of the rate of late wakeups to the rate in the baseline.
     NotWorseThan {
-        /// So many times.
+        /// The ratio.
         ratio: f64,
     },
-    /// No softirq runs for longer.
+    /// Maximum run time of a softirq.
     LongestSoftirq {
-        /// For this long at most.
+        /// Maximum run time.
         at_most_ns: Nanos,
-        /// Those twice as long come less often than once in this time, on a CPU.
+        /// Minimum mean time between handlers that take twice as long, on a CPU.
         per_ns: Nanos,
     },
-    /// No interrupt's handler runs for longer.
+    /// Maximum run time of an interrupt handler.
     LongestIrq {
-        /// For this long at most.
+        /// Maximum run time.
         at_most_ns: Nanos,
-        /// Those twice as long come less often than once in this time, on a CPU.
+        /// Minimum mean time between handlers that take twice as long, on a CPU.
         per_ns: Nanos,
     },
 }

@@ -1,5 +1,5 @@
-//! Requirements on how late a service is, how often an application misses, and
-//! how long handlers run.
+//! Requirements on the latency of a service, the misses of an application, and the run time
+//! of handlers.
 
 use laggard_analyze::counts::{AgainstLimit, Clusters, LimitVerdict, Tallied, against_limit};
 use laggard_model::{Nanos, Route, Service};
@@ -7,13 +7,11 @@ use laggard_model::{Nanos, Route, Service};
 use super::checking::{CheckError, Checking, CountAndLimit};
 use super::handlers::{HandlerSort, Handlers};
 use super::late::LateTally;
-use super::{
-    CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided, sentences,
-};
+use super::{CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided};
 use crate::load::Load;
 use crate::qos::{Application, Fitness, assess_series_at};
 
-/// A share that is required, and the stalls that it covers.
+/// Limit on the share of late wakeups, and the stalls that it covers.
 pub(super) struct WantedShare {
     pub(super) at_most: Nanos,
     pub(super) share: f64,
@@ -34,13 +32,13 @@ impl Checking<'_> {
             share,
             longest,
         } = wanted;
-        let late = LateTally::of(load, line, at_most)?;
-        let seen_together = late.activations.together;
+        let late = LateTally::new(load, line, at_most)?;
+        let seen_together = late.wakeups.together;
         let longest = Some(longest).filter(|_| load.wakes_up_during_stalls());
         let of_longest = longest.map_or(1.0, |longest| late.stall.wakeups(longest.as_f64()));
         let seen = &Tallied {
             together: of_longest.max(seen_together),
-            ..late.activations
+            ..late.wakeups
         };
         let found = self.against(seen, late.samples * share)?;
         let mut checked = self.row(row, load, Some(line));
@@ -64,8 +62,9 @@ impl Checking<'_> {
             limit: share,
             seen: seen.least,
             unknown: seen.most - seen.least,
+            samples: Some(late.samples),
+            is_counted: true,
         });
-        checked.sentence = sentences::share(&checked, at_most, late.samples);
         Ok(checked)
     }
 
@@ -76,7 +75,7 @@ impl Checking<'_> {
         line: (Service, Route),
         (level, per): (Nanos, Nanos),
     ) -> Result<CheckedRow, CheckError> {
-        let late = LateTally::of(load, line, level)?;
+        let late = LateTally::new(load, line, level)?;
         let seen = &late.runs;
         let found = self.against(seen, late.exposure / per.as_f64())?;
         let mut checked = self.row(row, load, Some(line));
@@ -97,8 +96,9 @@ impl Checking<'_> {
             limit: per.as_f64(),
             seen: seen.least,
             unknown: seen.most - seen.least,
+            samples: None,
+            is_counted: true,
         });
-        checked.sentence = sentences::level(&checked, level);
         Ok(checked)
     }
 
@@ -112,8 +112,8 @@ impl Checking<'_> {
         let confidence = self.question.confidence();
         let outlook = assess_series_at(load, application, line, confidence)?;
         let required = mttf.as_f64();
-        // It must hold on CPUs that stand out too.
-        let (fitness, figures, where_worst) = outlook.against(required);
+        // It must hold on the CPUs that miss most often, too.
+        let (fitness, figures, worst_cpus) = outlook.against(required);
         let mut checked = self.row(row, load, Some(line));
         let verdict = match fitness {
             Fitness::Fit => LimitVerdict::Within,
@@ -132,7 +132,7 @@ impl Checking<'_> {
             }),
             together: 1.0,
         };
-        // `qos` leaves half of what the confidence leaves to each end.
+        // The interval of `qos` is two-sided.
         let each = match clusters {
             Some(_) => f64::midpoint(confidence, 1.0),
             None => confidence,
@@ -151,7 +151,7 @@ impl Checking<'_> {
         };
         checked.holds_to_burst = found.holds_to.filter(|_| figures.failures.is_some());
         self.judge(&mut checked, (row, load), &count)?;
-        // Without a count, nothing seen is not nothing there.
+        // Without a count, 0 failures do not mean that there were none.
         let is_counted = figures.failures.is_some();
         if !is_counted && checked.why == Some(Undecided::TooShort) {
             checked.why = Some(Undecided::TooCoarse);
@@ -165,8 +165,10 @@ impl Checking<'_> {
             limit: required,
             seen: failures,
             unknown: 0.0,
+            samples: None,
+            is_counted,
         });
-        checked.sentence = sentences::mttf(&checked, application, (is_counted, where_worst));
+        checked.worst_cpus = worst_cpus.cloned();
         Ok(checked)
     }
 
@@ -177,9 +179,8 @@ impl Checking<'_> {
         (sort, limit, per): (HandlerSort, Nanos, Nanos),
     ) -> Result<CheckedRow, CheckError> {
         let mut checked = self.row(row, load, None);
-        let Some(known) = Handlers::of(load, sort, limit)? else {
+        let Some(known) = Handlers::read(load, sort, limit)? else {
             checked.why = Some(Undecided::NotWatched);
-            checked.sentence = sentences::longest(&checked, sort, None, per);
             return Ok(checked);
         };
         let none = Tallied {
@@ -191,7 +192,7 @@ impl Checking<'_> {
         let watched = known.watched_ns.filter(|watched| *watched > 0.0);
         match watched {
             _ if row.is_of_less_than(load) => checked.why = Some(Undecided::LoadEnded),
-            _ if known.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Broken,
+            _ if known.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Fail,
             Some(watched) => {
                 let found = self.against(&none, watched / per.as_f64())?;
                 checked.holds_to_burst = found.holds_to;
@@ -207,7 +208,8 @@ impl Checking<'_> {
             None if load.is_trusted() => checked.why = Some(Undecided::NotWatched),
             None => checked.why = Some(Undecided::NotTrustworthy),
         }
-        let longest = known.longest.as_ref().map_or(0.0, |one| one.time.as_f64());
+        let longest = known.longest.as_ref();
+        let longest = longest.map_or(0.0, |handler| handler.time_ns.as_f64());
         checked.figure = Some(CheckFigure {
             of: FigureOf::Longest,
             value: Some(longest),
@@ -216,8 +218,10 @@ impl Checking<'_> {
             limit: limit.as_f64(),
             seen: known.longer as f64,
             unknown: 0.0,
+            samples: None,
+            is_counted: true,
         });
-        checked.sentence = sentences::longest(&checked, sort, known.longest.as_ref(), per);
+        checked.handler = known.longest;
         Ok(checked)
     }
 }

@@ -1,63 +1,60 @@
-//! Checking again and again while it is recorded, until that decides.
+//! Evaluations while recording continues, until the requirements are decided.
 
 use laggard_analyze::counts::Looks;
-use laggard_model::text::{percent, rough_time};
-use laggard_model::{LoadLabel, Manifest, Nanos};
+use laggard_model::{LoadLabel, Manifest, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementError, Requirements, Undecided,
-    Wrong,
+    CheckVerdict, CheckedRow, Requirement, RequirementError, Requirements, Undecided, Wrong,
 };
 
-/// One of several looks at what grows.
+/// One of several evaluations of growing recordings.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckLook {
-    /// Which, from 1.
+    /// Number of the evaluation, from 1.
     pub number: usize,
-    /// How many there are at most.
+    /// Maximum number of evaluations.
     pub of: usize,
-    /// How much may be recorded.
+    /// Maximum total length of the recordings.
     pub at_most: Nanos,
-    /// Whether the user has ended it.
+    /// Whether the user interrupted the recording.
     pub is_interrupted: bool,
 }
 
-/// How often was looked while recording went on.
+/// State of `record --until-decided`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct UntilDecided {
-    /// Which look this is, from 1.
+    /// Number of the evaluation, from 1.
     pub look: usize,
-    /// How many there are at most.
+    /// Maximum number of evaluations.
     pub looks: usize,
-    /// How sure each look's verdicts are, so that those of all looks together are
-    /// as sure as `confidence` says.
+    /// Confidence of each evaluation, so that all of them together hold at `confidence`.
     pub confidence_of_each: f64,
-    /// How much may be recorded.
+    /// Maximum total length of the recordings.
     pub at_most_ns: Nanos,
-    /// Why it ended; absent where it goes on.
+    /// Reason for the end; absent while recording continues.
     pub ended: Option<EndedBy>,
 }
 
-/// Why no more is recorded.
+/// Reason why recording ended.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
-    /// Everything is met.
-    Met,
-    /// Something is broken: more can only add to that.
-    Broken,
-    /// More would decide nothing of what is left.
+    /// All requirements pass.
+    Pass,
+    /// A requirement fails.
+    Fail,
+    /// A longer recording would decide nothing more.
     NoTimeWould,
-    /// As much was recorded as may be.
+    /// The maximum length was recorded.
     AtMost,
-    /// The user ended it.
+    /// The user interrupted it.
     User,
 }
 
 impl CheckLook {
-    /// How sure each verdict of this look is to be, for all looks to hold at
+    /// Returns the confidence of each verdict with which all evaluations hold at
     /// `confidence`.
     pub(super) fn confidence(look: Option<&Self>, confidence: f64) -> f64 {
         look.map_or(confidence, |look| {
@@ -65,21 +62,21 @@ impl CheckLook {
         })
     }
 
-    /// What it comes to, by the verdict on all and on each row.
-    pub(super) fn found(
+    /// Returns the state after an evaluation with this verdict.
+    pub(super) fn state(
         &self,
         confidence: f64,
         verdict: CheckVerdict,
         rows: &[CheckedRow],
     ) -> UntilDecided {
         let ended = match verdict {
-            CheckVerdict::Met => Some(EndedBy::Met),
-            CheckVerdict::Broken => Some(EndedBy::Broken),
-            CheckVerdict::NotDecided if !rows.iter().any(would_be_decided) => {
+            CheckVerdict::Pass => Some(EndedBy::Pass),
+            CheckVerdict::Fail => Some(EndedBy::Fail),
+            CheckVerdict::Unknown if !rows.iter().any(would_be_decided) => {
                 Some(EndedBy::NoTimeWould)
             }
-            CheckVerdict::NotDecided if self.is_interrupted => Some(EndedBy::User),
-            CheckVerdict::NotDecided => (self.number >= self.of).then_some(EndedBy::AtMost),
+            CheckVerdict::Unknown if self.is_interrupted => Some(EndedBy::User),
+            CheckVerdict::Unknown => (self.number >= self.of).then_some(EndedBy::AtMost),
         };
         UntilDecided {
             look: self.number,
@@ -91,56 +88,17 @@ impl CheckLook {
     }
 }
 
-/// Whether longer recordings might decide a row.
+/// Returns whether a longer recording might decide a row.
 fn would_be_decided(row: &CheckedRow) -> bool {
     let why = row.why.as_ref();
-    row.verdict == CheckVerdict::NotDecided && why.is_some_and(Undecided::is_of_length)
-}
-
-/// How long it took, and why it ended.
-pub(super) fn sentences(report: &CheckReport, until: &UntilDecided) -> Vec<String> {
-    let time = |ns: Nanos| rough_time(ns.as_f64(), 2);
-    let took = time(report.duration_ns);
-    let most = time(until.at_most_ns);
-    let why = match until.ended {
-        None => format!("Not decided yet after {took}; it goes on, for {most} at most."),
-        Some(EndedBy::Met) => {
-            format!("Recorded {took}, of {most} at most: then all was decided.")
-        }
-        Some(EndedBy::Broken) => {
-            format!("Recorded {took}, of {most} at most: then it was sure to be broken.")
-        }
-        Some(EndedBy::NoTimeWould) => format!(
-            "Recorded {took}, of {most} at most: to go on would not decide what is not decided."
-        ),
-        Some(EndedBy::AtMost) => format!("Recorded {took}, which is the most that was asked."),
-        Some(EndedBy::User) => {
-            format!("Recorded {took}, of {most} at most, when it was interrupted.")
-        }
-    };
-    let looks = format!(
-        "It was looked at {}, of {} at most; each look is sure to {} %, so that all together hold.",
-        times(until.look),
-        until.looks,
-        percent(until.confidence_of_each)
-    );
-    vec![why, looks]
-}
-
-fn times(count: usize) -> String {
-    match count {
-        1 => "once".into(),
-        2 => "twice".into(),
-        more => format!("{more} times"),
-    }
+    row.verdict == CheckVerdict::Unknown && why.is_some_and(Undecided::is_of_length)
 }
 
 impl Requirements {
-    /// Whether what will be recorded can be checked against all of it.
+    /// Refuses requirements that a recording with this manifest cannot decide.
     ///
     /// # Errors
-    /// When a requirement is of another load or service, or takes recordings made
-    /// in turn with a baseline.
+    /// When a requirement is on another load or service, or needs a baseline.
     pub fn refuse_for(&self, manifest: &Manifest) -> Result<(), RequirementError> {
         let load = LoadLabel::of(manifest.load.as_ref());
         for row in &self.rows {
@@ -152,7 +110,7 @@ impl Requirements {
             if let Requirement::NotWorseThan { .. } = row.requirement {
                 return Err(wrong(Wrong::TakesBaseline));
             }
-            if let Some(asked) = row.load.as_deref().filter(|one| *one != load.as_str()) {
+            if let Some(asked) = row.load.as_deref().filter(|name| *name != load.as_str()) {
                 return Err(wrong(Wrong::NotLoaded {
                     load: asked.into(),
                     recorded: load.as_str().into(),
@@ -164,11 +122,11 @@ impl Requirements {
                     measured.push(name);
                 }
             }
-            let asked = row.service.map(|service| service.to_string());
-            if let Some(service) = asked.filter(|asked| !measured.contains(asked)) {
+            let is_missing = |service: &Service| !measured.contains(&service.to_string());
+            if let Some(service) = row.service.filter(is_missing) {
                 return Err(wrong(Wrong::NotMeasured {
-                    service,
-                    load: String::new(),
+                    service: Some(service),
+                    load: None,
                     measured: measured.join(", "),
                 }));
             }

@@ -1,72 +1,116 @@
-//! What is wrong in a file of requirements, and what was meant.
+//! Errors in a file of requirements, with the likely intention.
 
-use laggard_model::{ParseNanosError, ParseServiceError};
+#![allow(clippy::disallowed_macros, reason = "an error has a text")]
 
+use std::path::PathBuf;
+
+use laggard_model::{Meant, ParseNanosError, ParseServiceError, Service, nearest};
+
+use super::place::Place;
 use crate::qos::ApplicationError;
-use laggard_model::{Meant, nearest};
 
-/// What is wrong with a requirement.
+/// Keys of a task set of `laggard sched`.
+const TASK_SET_KEYS: [&str; 5] = ["overhead", "permitted", "service", "cpu", "task"];
+
+/// Error of a file of requirements.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequirementError {
+    /// The file cannot be read.
+    #[error("cannot read `{}`", file.display())]
+    Read {
+        /// Path of the file.
+        file: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The file has an error.
+    #[error("{}:{place}", file.display())]
+    At {
+        /// Path of the file.
+        file: PathBuf,
+        /// Place in the file.
+        place: Place,
+        /// The error, and the likely intention.
+        source: Box<Wrong>,
+    },
+}
+
+/// Error in a requirement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Wrong {
-    /// It is not TOML, or a value is of another sort.
+    /// The text is not TOML, or a value has another type.
     #[error("{0}")]
     Toml(String),
-    /// There is no such field.
-    #[error("there is no `{0}`{1}")]
-    Field(String, Meant),
-    /// The file has no requirement.
-    #[error("nothing is required; write at least one [[require]]")]
-    Empty,
-    /// A row requires nothing.
+    /// A [[require]] has an unknown key.
+    #[error("unknown key `{0}` in [[require]]{1}")]
+    Key(String, Meant),
+    /// The top level has an unknown key that is similar to a known one.
+    #[error("unknown key `{0}` at top level{1}")]
+    TopLevelKey(String, Meant),
+    /// The top level has an unknown key.
     #[error(
-        "nothing is required; write at_most and share, app and mttf, level and per, \
+        "unknown key `{0}` at top level; requirements start with [[require]]{hint}",
+        hint = if TASK_SET_KEYS.contains(&&**.0) {
+            " (is this a task set? use `laggard sched --tasks`)"
+        } else {
+            ""
+        }
+    )]
+    OutsideRequire(String),
+    /// The file has no requirement.
+    #[error("the file has no requirement; write at least one [[require]]")]
+    Empty,
+    /// A [[require]] has no limit.
+    #[error(
+        "[[require]] has no limit; write at_most and share, app and mttf, level and per, \
          not_worse_than, longest_softirq or longest_irq"
     )]
     Nothing,
-    /// A row requires two things.
-    #[error("`{other}` and `{first}` are two requirements; give each a [[require]] of its own")]
+    /// A [[require]] has two limits.
+    #[error("`{other}` and `{first}` are two requirements; write a [[require]] for each")]
     Two {
-        /// The one.
+        /// The key that comes first in the list of keys.
         first: &'static str,
-        /// The other.
+        /// The other key.
         other: &'static str,
     },
-    /// A field means nothing without another.
-    #[error("`{of}` needs `{lacks}` beside it, as in {example}")]
+    /// A key needs another key.
+    #[error("`{key}` needs `{lacks}`, such as {example}")]
     Lacks {
-        /// The field.
-        of: &'static str,
-        /// The other.
+        /// The key.
+        key: &'static str,
+        /// The missing key.
         lacks: &'static str,
-        /// How to write it.
+        /// Example of the missing key.
         example: &'static str,
     },
-    /// A time is none.
+    /// A text is not a time.
     #[error(transparent)]
     Time(#[from] ParseNanosError),
     /// A time is 0.
-    #[error("everything is later than no time; write a time above 0")]
-    NoTime,
-    /// A length of time has no such name.
-    #[error("`{0}` is no length of time{1}")]
+    #[error("`{0}` is not a limit; write a time above 0")]
+    NoTime(String),
+    /// A text is not a duration.
+    #[error("`{0}` is not a duration{1}")]
     Length(String, Meant),
-    /// There is no such service.
+    /// A text is not a service.
     #[error(transparent)]
     Service(ParseServiceError),
-    /// Handlers are of a CPU, not of a service.
-    #[error("the longest handlers are those of a CPU, whichever service; leave `service` out")]
-    HandlersHaveNoService,
-    /// There is no such application.
+    /// A limit for handlers has a service.
+    #[error("`{0}` applies to a CPU and not to a service; remove `service`")]
+    HandlersHaveNoService(&'static str),
+    /// The application does not exist.
     #[error(transparent)]
     Application(ApplicationError),
-    /// A share is none.
-    #[error("a share is above 0 and below 1, and not {0}; write 1e-5 for one in 100,000")]
+    /// A share is out of range.
+    #[error("`share` is {0}; write a number above 0 and below 1, such as 1e-5 for one in 100,000")]
     Share(f64),
     /// The longest stall is not longer than the latency limit.
     #[error(
-        "`longest` is {longest}, and no wakeup is later than `at_most` ({at_most}) in a stall that short; \
-         write a longer time"
+        "`longest` is {longest}, but no wakeup is later than `at_most` ({at_most}) in a stall that \
+         short; write a longer time"
     )]
     Longest {
         /// The longest stall.
@@ -74,44 +118,54 @@ pub enum Wrong {
         /// The latency limit.
         at_most: String,
     },
-    /// A confidence is none.
-    #[error("a confidence is above 0.5 and at most 0.9999, and not {0}; write 0.95")]
+    /// A confidence is out of range.
+    #[error("`confidence` is {0}; write a number above 0.5 and at most 0.9999, such as 0.95")]
     Confidence(f64),
-    /// A ratio is none.
-    #[error("a ratio is above 1, and not {0}; write 1.25 for a quarter more often")]
+    /// A ratio is out of range.
+    #[error(
+        "`not_worse_than` is {0}; write a number above 1 and below 1000, such as 1.25 for 25 % \
+         more late wakeups"
+    )]
     Ratio(f64),
-    /// What an unclear result means is not known.
-    #[error("`{0}` is not known; use fail, warn or extend")]
+    /// The value of `when_unclear` is unknown.
+    #[error("`when_unclear` is `{0}`; use fail, warn or extend")]
     WhenUnclear(String),
     /// No recording has the service.
-    #[error("no recording measured `{service}`{load}; measured: {measured}")]
+    #[error(
+        "no recording measured {service}{load}; measured: {measured}",
+        service = service.map_or_else(|| "a thread".into(), |name| format!("`{name}`")),
+        load = load.as_ref().map_or_else(String::new, |name| format!(" under the load `{name}`")),
+    )]
     NotMeasured {
-        /// The service.
-        service: String,
-        /// Under which load, if that was asked.
-        load: String,
-        /// What was measured.
+        /// The service; `None` for any thread.
+        service: Option<Service>,
+        /// The load of the recordings.
+        load: Option<String>,
+        /// The measured services.
         measured: String,
     },
     /// No recording has the load.
-    #[error("no recording is of the load `{load}`; recorded: {recorded}")]
+    #[error("no recording has the load `{load}`; recorded: {recorded}")]
     NotLoaded {
         /// The load.
         load: String,
-        /// What was recorded.
+        /// The loads of the recordings.
         recorded: String,
     },
-    /// There is nothing to compare with.
-    #[error("`not_worse_than` needs recordings to compare with; give them by --baseline")]
+    /// There is no baseline.
+    #[error("`not_worse_than` needs a baseline; give its recordings with --baseline")]
     NoBaseline,
-    /// A baseline is compared with, while one recording is made.
+    /// A single recording has no baseline.
     #[error(
-        "`not_worse_than` takes recordings made in turn with others; \
-         use `laggard check --baseline` on those"
+        "`not_worse_than` compares recordings that were made in turn; record both sides and use \
+         `laggard check --baseline`"
     )]
     TakesBaseline,
-    /// The baseline lacks a load.
-    #[error("no recording of the baseline is of `{load}`; give one, or name the load that it has")]
+    /// The baseline does not have the load.
+    #[error(
+        "no recording of the baseline has the load `{load}`; add one, or set `load` in the \
+         requirement"
+    )]
     BaselineNotLoaded {
         /// The load.
         load: String,
@@ -119,16 +173,19 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// What the reader of TOML says.
-    pub(super) fn toml(message: &str) -> Self {
+    /// Converts the message of the reader of TOML.
+    pub(super) fn from_toml(message: &str) -> Self {
         let mut words = message.split('`').skip(1).step_by(2);
-        let unknown = message.starts_with("unknown field");
-        match (unknown, words.next()) {
-            (true, Some(name)) => {
-                let known: Vec<&str> = words.collect();
-                Self::Field(name.into(), nearest(name, &known))
-            }
-            _ => Self::Toml(message.lines().next().unwrap_or_default().into()),
+        let is_unknown = message.starts_with("unknown field");
+        let Some(name) = words.next().filter(|_| is_unknown) else {
+            return Self::Toml(message.lines().next().unwrap_or_default().into());
+        };
+        let known: Vec<&str> = words.collect();
+        let meant = nearest(name, &known);
+        match (known.contains(&"require"), meant == Meant::default()) {
+            (false, _) => Self::Key(name.into(), meant),
+            (true, false) => Self::TopLevelKey(name.into(), meant),
+            (true, true) => Self::OutsideRequire(name.into()),
         }
     }
 }

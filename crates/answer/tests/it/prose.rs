@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use laggard_answer::check::CheckReport;
 use laggard_answer::doctor::DoctorReport;
 use laggard_answer::forecast::ForecastReport;
 use laggard_answer::qos::QosReport;
@@ -111,6 +112,31 @@ fn forecast_has_no_prose() {
     .into();
 
     assert_eq!(free_strings::<ForecastReport>(), expected);
+}
+
+#[test]
+fn check_has_no_prose() {
+    let expected: BTreeSet<String> = [
+        // Names, and text from the user or the catalogue.
+        "Application.name",
+        "Application.source",
+        "CheckReport.file",
+        "CheckReport.host",
+        "CheckReport.recorded_at",
+        "CheckReport.recordings",
+        "CheckedRow.load",
+        "CheckedRow.name",
+        "LongestHandler.name",
+        "Note.recording",
+        // Text of the trust in a recording.
+        "Doubt.detail",
+        "Caveat.advice",
+        "Caveat.what",
+    ]
+    .map(String::from)
+    .into();
+
+    assert_eq!(free_strings::<CheckReport>(), expected);
 }
 
 #[test]

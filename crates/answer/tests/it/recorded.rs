@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use laggard_analyze::compare::RoundLooks;
 use laggard_answer::check::{
-    CheckLook, CheckQuestion, CheckReport, CheckVerdict, check, read_requirements,
+    CheckLook, CheckQuestion, CheckReport, CheckVerdict, CheckedRow, Undecided, check,
+    read_requirements,
 };
 use laggard_answer::compare::{Question, TrialEnd, TrialLook, compare};
 use laggard_answer::forecast::{
@@ -101,14 +102,20 @@ fn checked(dir: &Path, recordings: &[PathBuf], look: Option<CheckLook>, text: &s
     .unwrap()
 }
 
-/// The verdict and the sentence of each row.
-fn rows(report: &CheckReport) -> Vec<(CheckVerdict, &str)> {
-    let rows = report.rows.iter();
-    rows.map(|row| (row.verdict, &*row.sentence)).collect()
+/// Number of events beyond the limit, interval and limit of a row, with two digits.
+fn figure(row: &CheckedRow) -> String {
+    let Some(figure) = &row.figure else {
+        return "none".into();
+    };
+    let high = figure.high.unwrap_or(f64::INFINITY);
+    format!(
+        "{} beyond, {:.1e} to {high:.1e}, limit {:e}",
+        figure.seen, figure.low, figure.limit
+    )
 }
 
 #[test]
-fn requirements_are_held_against_what_was_counted_under_their_own_load() {
+fn requirements_are_compared_with_recordings_under_their_load() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     let once_a_second = Minute::default().record(dir);
@@ -132,69 +139,67 @@ fn requirements_are_held_against_what_was_counted_under_their_own_load() {
 
     let report = checked(dir, &recordings, None, &text);
 
-    use CheckVerdict::{Broken, NotDecided};
+    use CheckVerdict::{Fail, Unknown};
+    let rows = report.rows.iter();
+    let rows: Vec<(CheckVerdict, Option<Undecided>, String)> = rows
+        .map(|row| (row.verdict, row.why.clone(), figure(row)))
+        .collect();
     assert_eq!(
-        rows(&report),
+        rows,
         [
             (
-                NotDecided,
-                "fifo:90 under draw: 60 of 60,000 activations were later than 1.00 ms, between 8.0e-4 and 5.2e-2 of all; 1.0e-2 may be; not decided: holds only for stalls of up to 160 ms, and must for stalls of up to 1.0 s (by default; set `longest` in the requirement); 6.1 min would decide"
+                Unknown,
+                Some(Undecided::LongStalls),
+                "60 beyond, 8.0e-4 to 5.2e-2, limit 1e-2".into()
             ),
+            (Fail, None, "60 beyond, 8.0e-4 to 5.2e-2, limit 1e-4".into()),
             (
-                Broken,
-                "fifo:90 under draw: 60 of 60,000 activations were later than 1.00 ms, between 8.0e-4 and 5.2e-2 of all; 1.0e-4 may be"
+                Unknown,
+                Some(Undecided::TooShort),
+                "1 beyond, 2.4e-7 to 5.0e-2, limit 1e-5".into()
             ),
-            (
-                NotDecided,
-                "fifo:90 under fileio: 1 of 60,000 activations were later than 1.00 ms, between 2.4e-7 and 5.0e-2 of all; 1.0e-5 may be; not decided: too short; 3.5 days would decide"
-            ),
-            (
-                Broken,
-                "fifo:90 under draw: later than 2.00 ms every 1.0 s, between 810 ms and 1.3 s on a CPU; every 1.0 h is allowed"
-            ),
-            (
-                NotDecided,
-                "softirqs under draw: no flight recorder's evidence; not decided; on Linux record as root without `--episodes off`, of Windows import a trace"
-            ),
+            (Fail, None, "60 beyond, 8.1e8 to 1.3e9, limit 3.6e12".into()),
+            (Unknown, Some(Undecided::NotWatched), "none".into()),
         ]
     );
-    assert_eq!(report.verdict, Broken);
+    let samples = report.rows[0]
+        .figure
+        .as_ref()
+        .and_then(|figure| figure.samples);
+    assert_eq!(samples, Some(60_000.0));
+    let stall = |ns: Option<f64>| (ns.unwrap() / 1e6).round();
+    assert_eq!(stall(report.rows[0].holds_to_ns), 164.0);
+    assert_eq!(stall(report.rows[0].needed_ns), 367_266.0);
+    assert_eq!(report.verdict, Fail);
     assert!(report.file.ends_with("r.toml"), "{}", report.file);
 }
 
 #[test]
-fn who_recorded_on_windows_is_told_of_no_option_that_only_linux_has() {
+fn report_names_the_system_of_its_recordings() {
     let dir = TempDir::new().unwrap();
-    let of = |kernel| {
-        let once = Minute {
+    let is_windows = |kernel| {
+        let minute = Minute {
             name: kernel,
-            lines: &[(URGENT, 60_000)],
             kernel,
             ..Minute::default()
         };
-        let text = "when_unclear = \"extend\"\n\
-            [[require]]\nservice = \"fifo:90\"\nat_most = \"1ms\"\nshare = 1e-5\n";
-        let report = checked(dir.path(), &[once.record(dir.path())], None, text);
-        report.sentences.join(" ")
+        let text = "[[require]]\nservice = \"fifo:90\"\nat_most = \"1ms\"\nshare = 1e-5\n";
+        checked(dir.path(), &[minute.record(dir.path())], None, text).is_windows
     };
 
-    let linux = of("6.12.9");
-    let windows = of("Windows 10.0.19045");
-
-    assert!(linux.contains("--until-decided"), "{linux}");
-    assert!(!windows.contains("--"), "{windows}");
-    assert!(windows.contains("would be after"), "{windows}");
+    assert!(!is_windows("6.12.9"));
+    assert!(is_windows("Windows 10.0.19045"));
 }
 
 #[test]
-fn the_verdict_on_a_buffer_is_that_of_the_replay() {
+fn verdict_on_an_application_uses_the_replay() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     let once_a_second = [Minute::default().record(dir)];
     let asked = |mttf: &str| {
         let text = format!("[[require]]\napp = \"jack-128\"\nmttf = \"{mttf}\"\n");
         let report = checked(dir, &once_a_second, None, &text);
-        (report.rows[0].verdict, report.rows[0].sentence.clone())
+        (report.rows[0].verdict, figure(&report.rows[0]))
     };
 
     let hour = asked("1h");
@@ -203,37 +208,30 @@ fn the_verdict_on_a_buffer_is_that_of_the_replay() {
     assert_eq!(
         hour,
         (
-            CheckVerdict::Broken,
-            "jack-128 as fifo:90 under draw: runs dry every 750 ms to 1.3 s; every 1.0 h is allowed"
-                .into()
+            CheckVerdict::Fail,
+            "0 beyond, 7.5e8 to 1.3e9, limit 3.6e12".into()
         )
     );
-    assert_eq!(second.0, CheckVerdict::NotDecided, "{}", second.1);
+    assert_eq!(second.0, CheckVerdict::Unknown, "{}", second.1);
 }
 
 #[test]
-fn how_often_was_looked_is_told() {
+fn every_evaluation_has_a_share_of_the_permitted_error() {
     let dir = TempDir::new().unwrap();
     let recordings = [Minute::default().record(dir.path())];
     let text = "[[require]]\nservice = \"fifo:90\"\nat_most = \"1ms\"\nshare = 1e-2\n";
-    let told = |number| {
-        let look = CheckLook {
-            number,
-            of: 5,
-            at_most: Nanos::from_secs(600),
-            is_interrupted: false,
-        };
-        let report = checked(dir.path(), &recordings, Some(look), text);
-        report.sentences.join(" ")
+    let look = CheckLook {
+        number: 2,
+        of: 5,
+        at_most: Nanos::from_secs(600),
+        is_interrupted: false,
     };
 
-    for (number, words) in [(1, "once"), (2, "twice"), (3, "3 times")] {
-        let said = told(number);
-        let looked = format!(
-            "It was looked at {words}, of 5 at most; each look is sure to 99 %, so that all together hold."
-        );
-        assert!(said.contains(&looked), "{said}");
-    }
+    let report = checked(dir.path(), &recordings, Some(look), text);
+
+    let until = report.until_decided.unwrap();
+    assert_eq!((until.look, until.looks, until.ended), (2, 5, None));
+    assert!((until.confidence_of_each - 0.99).abs() < 1e-9);
 }
 
 /// Four recordings of each side, in which one service is late ten times as often on the

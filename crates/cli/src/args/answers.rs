@@ -170,10 +170,10 @@ pub(crate) struct SchedArgs {
     pub(crate) json: bool,
 }
 
-/// Each requirement is met where the whole interval of what was measured is inside
-/// its limit, broken where it is outside, and else not decided, with how long
-/// would decide. What was lost counts against it, and a stall that had not ended
-/// breaks it.
+/// A requirement passes if the whole interval of the observed figure is within its limit,
+/// and fails if the whole interval is beyond it. Otherwise it is UNKNOWN, and the output
+/// states how long to record. Lost samples count as late in the upper limit. A stall that
+/// had not ended fails a requirement that it exceeds.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -183,26 +183,26 @@ Examples:
 
 Requirements:
   confidence = 0.95
-  when_unclear = \"fail\"    # or \"warn\": what is not decided passes
+  when_unclear = \"fail\"    # or \"warn\": pass if the recording is too short
   [[require]]
-  service = \"fifo:90\"      # without: every service; likewise load
-  load = \"fileio\"
-  at_most = \"250us\"        # for all but this share of activations
+  service = \"fifo:90\"      # default: every service
+  load = \"fileio\"          # default: every load
+  at_most = \"250us\"        # latency limit for all but this share of wakeups
   share = 1e-5
   [[require]]
-  app = \"jack-128\"         # of `laggard qos --list`, or a TOML file
+  app = \"jack-128\"         # a name from `laggard qos --list`, or a TOML file
   mttf = \"1h\"
   [[require]]
   service = \"fifo:90\"
-  level = \"2ms\"            # later no more often than
+  level = \"2ms\"            # later wakeups come at most once
   per = \"week\"
   [[require]]
-  not_worse_than = 1.25     # times as often late as --baseline
+  not_worse_than = 1.25     # ratio of late wakeups to --baseline
   [[require]]
   longest_softirq = \"100us\"
   longest_irq = \"25us\"
 
-Exit code 1 where one is broken, 3 where one is not decided.")]
+Exit code 1 if a requirement fails, 3 if one is UNKNOWN.")]
 pub(crate) struct CheckArgs {
     /// Recordings
     #[arg(required = true, value_name = "DIR", add = completion::recordings())]
@@ -210,21 +210,21 @@ pub(crate) struct CheckArgs {
     /// File of requirements
     #[arg(short, long, value_name = "FILE")]
     pub(crate) require: PathBuf,
-    /// Recordings to compare with, for `not_worse_than`; four of each or more
+    /// Recordings to compare with, for `not_worse_than`; at least four per side
     #[arg(short, long, num_args = 1.., value_name = "DIR")]
     pub(crate) baseline: Vec<PathBuf>,
-    /// Write the XML of `JUnit` to this file, too
+    /// Also write `JUnit` XML to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// Write a badge, an SVG with the verdict, to this file, too
-    #[arg(long, value_name = "FILE")]
-    pub(crate) badge: Option<PathBuf>,
-    /// Print annotations for GitHub before all else
+    /// First print annotations for GitHub
     #[arg(long, conflicts_with = "json")]
     pub(crate) github: bool,
-    /// Every note on the recordings
+    /// Print every check, and all warnings
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
+    /// Write Markdown, for a build summary or an issue tracker
+    #[arg(long, conflicts_with_all = ["json", "github"])]
+    pub(crate) markdown: bool,
     /// Write JSON; `laggard schema check` describes it
     #[arg(long)]
     pub(crate) json: bool,

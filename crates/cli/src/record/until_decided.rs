@@ -1,4 +1,4 @@
-//! `laggard record --until-decided`: for as long as requirements take.
+//! `laggard record --until-decided`: records until the requirements are decided.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,29 +12,30 @@ use laggard_model::Nanos;
 use laggard_model::text::{Unit, span};
 use laggard_record::{Destination, Folder, Recording, put_answer};
 use laggard_session::{LoadChoice, Meanwhile, Plan, Session};
-use laggard_view::text;
+use laggard_view::check::{counts, document};
+use laggard_view::doc::{self, Detail};
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{ask, measuring, pipe, terminal};
 
-/// The first look comes after this.
+/// Length of the recording before the first evaluation.
 const FIRST: Nanos = Nanos::from_secs(30);
-/// A piece that was interrupted sooner tells nothing.
-const LEAST: Nanos = Nanos::from_secs(1);
-/// The answer's name in the folder of the recordings.
+/// Minimum length of a piece. A piece that was interrupted earlier is not evaluated.
+const MIN_LENGTH: Nanos = Nanos::from_secs(1);
+/// Name of the answer in the directory of the recordings.
 const RESULT: &str = "check.json";
 
-/// Records in pieces, each as long as all before it, and looks after each: to
-/// look meanwhile would be a load.
+/// Records in pieces, each as long as all before it, and evaluates after each piece. An
+/// evaluation during a piece would be a load.
 pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::Result<Exit> {
-    if at_most < LEAST {
-        bail!("--at-most {at_most} is too short to see anything; use at least {LEAST}");
+    if at_most < MIN_LENGTH {
+        bail!("--at-most {at_most} is too short; use at least {MIN_LENGTH}");
     }
     let requirements = read_requirements(file)?;
     let plan = measuring::plan(args)?;
-    // Before, a signal ends the program, also while it waits for the file.
+    // Until here a signal ends the program, also while it waits for the file.
     let interrupted = measuring::interruption()?;
     let dir = match &plan.recording {
         Some(place) => place.path().to_owned(),
@@ -42,7 +43,7 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
     };
     let folder = Folder::make(&dir, plan.access).with_context(|| {
         format!(
-            "make the folder `{}`; give another name with --output",
+            "cannot make the directory `{}`; give another name with --output",
             dir.display()
         )
     })?;
@@ -56,15 +57,16 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
     };
     pieces.say(&pieces.announcement());
     let report = pieces.record().inspect_err(|_| {
-        // Where nothing is in it, it says nothing.
+        // An empty directory is removed. One with recordings stays.
         let _ = folder.remove();
     });
     let kept = report.as_ref().map_or(Ok(()), |report| pieces.keep(report));
-    // Last: then the folder is theirs.
+    // Last, because the directory then belongs to the calling user.
     let given = measuring::hand_over(Some(&folder));
     let report = report?;
     if !args.quiet {
-        pipe::print(&text::check(&report, false, terminal::look(Unit::Auto)))?;
+        let document = document(&report, Detail::Short);
+        pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))?;
     }
     kept.and(given)?;
     Ok(Exit::of_check(&report))
@@ -90,7 +92,7 @@ impl Pieces<'_> {
         let lengths = self.looks.lengths();
         let most = lengths.last().copied().unwrap_or_default();
         format!(
-            "records into `{}` until `{}` is decided, {} at most, with {} look{} at most{}; Ctrl-C ends it",
+            "recording into `{}` until `{}` is decided, for at most {} with at most {} evaluation{}{}; Ctrl-C ends it",
             self.folder.path().display(),
             self.requirements.file.display(),
             span(most),
@@ -100,20 +102,20 @@ impl Pieces<'_> {
                 LoadChoice::None => "",
                 LoadChoice::Named(_) | LoadChoice::Command(_) if lengths.len() == 1 => "",
                 LoadChoice::Named(_) | LoadChoice::Command(_) if self.leaves_load() =>
-                    ", between which the load goes on",
+                    "; the load runs through all of them",
                 LoadChoice::Named(_) | LoadChoice::Command(_) =>
-                    ", after each of which the load starts anew",
+                    "; the load starts again after each",
             }
         )
     }
 
-    /// Whether one load works beside all pieces. Busy processes begin with each: what
-    /// is measured beside them is at the same instant of their turns.
+    /// Returns whether one load runs through all pieces. Busy processes start with each
+    /// piece, so that each piece starts at the same time of their time slices.
     fn leaves_load(&self) -> bool {
         self.looks.lengths().len() > 1 && self.plan.contexts.is_none()
     }
 
-    /// Until it is decided, or as long as may be.
+    /// Records until the requirements are decided, or for the maximum length.
     fn record(&self) -> anyhow::Result<CheckReport> {
         let lengths = self.looks.lengths();
         let mut made: Vec<PathBuf> = Vec::new();
@@ -125,9 +127,9 @@ impl Pieces<'_> {
             before = length;
             let is_interrupted = self.interrupted.load(Ordering::Relaxed);
             match piece {
-                Ok((measured, left)) if !is_interrupted || measured >= LEAST => {
+                Ok((measured, left)) if !is_interrupted || measured >= MIN_LENGTH => {
                     made.push(place.path().to_owned());
-                    // Nothing more comes: it ends before the look.
+                    // After the last piece, the load ends before the evaluation.
                     load = left.filter(|_| !is_interrupted && number < lengths.len());
                 }
                 Err(err) if !is_interrupted || made.is_empty() => return Err(err),
@@ -150,14 +152,17 @@ impl Pieces<'_> {
             if ended.is_some() {
                 return Ok(report);
             }
-            let found = report.sentences.first().map_or("", String::as_str);
-            self.say(&format!("look {number} of {}: {found}", lengths.len()));
+            let counts = counts(&report);
+            self.say(&format!(
+                "evaluation {number} of {}: {counts}",
+                lengths.len()
+            ));
         }
-        unreachable!("the last look ends it")
+        unreachable!("the last evaluation ends it")
     }
 
-    /// Records for so long, beside `load` if it works already. Returns how long it was,
-    /// and the load if that is to go on.
+    /// Records for `length`, with `load` if it already runs. Returns the measured length,
+    /// and the load if it continues.
     fn piece(
         &self,
         place: &Destination,
@@ -192,12 +197,12 @@ impl Pieces<'_> {
         Ok((end.saturating_sub(clock.start_ns), left))
     }
 
-    /// Leaves the answer beside the recordings.
+    /// Writes the answer to the directory of the recordings.
     fn keep(&self, report: &CheckReport) -> anyhow::Result<()> {
         let dir = self.folder.path().display();
         put_answer(self.folder, RESULT, pipe::json(report)?.as_bytes())
-            .context("write the answer")?;
-        self.say(&format!("the recordings and the answer stay in `{dir}`"));
+            .context("cannot write the answer")?;
+        self.say(&format!("the recordings and the answer are in `{dir}`"));
         Ok(())
     }
 }

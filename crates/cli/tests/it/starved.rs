@@ -289,7 +289,7 @@ fn check_passes_nothing_that_starved_or_was_its_own_load() {
                 let said = text(&output);
                 assert!([0, 1, 3].contains(&code), "{why}: {asked}{output:?}");
                 assert_eq!(code == 0, passes, "{why}: {asked}{said}");
-                assert_eq!(said.starts_with("MET"), passes, "{why}: {asked}{said}");
+                assert_eq!(said.starts_with("PASS"), passes, "{why}: {asked}{said}");
             }
         }
         std::fs::remove_dir_all(&recording).unwrap();

@@ -28,7 +28,7 @@ fn record(dir: &Path, script: &str, requirements: &str, options: &[&str]) -> Out
         .unwrap()
 }
 
-/// The exit code, how many pieces there are, and why it ended.
+/// Returns the exit code, the number of pieces and the reason for the end.
 fn told(dir: &Path, output: &Output) -> (i32, usize, String) {
     let made = dir.join("made");
     let names = fs::read_dir(&made).unwrap_or_else(|err| panic!("{err}: {output:?}"));
@@ -63,12 +63,12 @@ fn words(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn it_goes_on_until_all_is_met_or_something_is_broken_and_no_longer_than_asked() {
+fn recording_ends_when_all_pass_or_one_fails_or_at_the_maximum() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     for (limit, at_most, told_of) in [
-        ("1e-2", "4min", (0, 1, "met")),
-        ("1e-4", "4min", (1, 1, "broken")),
+        ("1e-2", "4min", (0, 1, "pass")),
+        ("1e-4", "4min", (1, 1, "fail")),
         ("9.5e-4", "1min", (3, 2, "at_most")),
     ] {
         let at_most = format!("--at-most={at_most}");
@@ -80,11 +80,10 @@ fn it_goes_on_until_all_is_met_or_something_is_broken_and_no_longer_than_asked()
     }
 }
 
-/// 30,000 samples without any that is late show at 95 % that no more than one in
-/// 10,000 is, to who looks once. Who looks up to five times and stops at the
-/// first answer needs more.
+/// 30,000 samples without a late one show at 95 % that at most one in 10,000 is late, if they
+/// are evaluated once. Up to five evaluations that stop at the first verdict need more.
 #[test]
-fn to_look_again_has_its_price() {
+fn repeated_evaluation_needs_more_samples() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     let none = script(1_000_000, "");
@@ -92,25 +91,25 @@ fn to_look_again_has_its_price() {
     let output = record(dir, &none, &share("1ms", "1e-4"), &["--at-most=10min"]);
 
     let said = words(&output.stdout);
-    assert!(said.starts_with("MET: r.toml"), "{said}");
+    assert!(said.starts_with("PASS `r.toml`: 1 check: 1 PASS"), "{said}");
     assert!(
-        said.contains("Recorded 1.0 min, of 10 min at most: then all was decided."),
+        said.contains("Recorded 1.0 min of at most 10 min: all requirements pass."),
         "{said}"
     );
     assert!(
-        said.contains("looked at twice, of 5 at most; each look is sure to 99 %"),
+        said.contains("Evaluation 2 of at most 5, each with 99 % confidence"),
         "{said}"
     );
     let before = words(&output.stderr);
     assert!(
-        before.contains("until `r.toml` is decided, 10 min at most, with 5 looks at most"),
+        before.contains("until `r.toml` is decided, for at most 10 min with at most 5 evaluations"),
         "{before}"
     );
     assert!(
-        before.contains("look 1 of 5: Of 1 check: 1 not decided"),
+        before.contains("evaluation 1 of 5: 1 check: 1 UNKNOWN"),
         "{before}"
     );
-    assert_eq!(told(dir, &output), (0, 2, "met".into()));
+    assert_eq!(told(dir, &output), (0, 2, "pass".into()));
 }
 
 /// Half a second of stall in ten minutes is more than one in 2,000, and most recordings
@@ -138,7 +137,9 @@ fn one_load_goes_on_beside_all_pieces() {
 
     let before = words(&output.stderr);
     assert!(
-        before.contains("with 5 looks at most, between which the load goes on; Ctrl-C ends it"),
+        before.contains(
+            "with at most 5 evaluations; the load runs through all of them; Ctrl-C ends it"
+        ),
         "{before}"
     );
     let of_load = |piece: &str| {
@@ -155,7 +156,7 @@ fn one_load_goes_on_beside_all_pieces() {
     // It worked already when the piece began, and did when that ended.
     assert_eq!(second["begun_ns"], Value::Null, "{second}");
     assert_eq!(second["throughput"], Value::Null, "{second}");
-    assert_eq!(told(dir, &output), (0, 2, "met".into()));
+    assert_eq!(told(dir, &output), (0, 2, "pass".into()));
 }
 
 #[test]
@@ -177,12 +178,12 @@ fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
         (
             "[[require]]\nnot_worse_than = 1.25\n".to_owned(),
             &[][..],
-            "r.toml:2:18: `not_worse_than` takes recordings made in turn with others",
+            "r.toml:2:18: `not_worse_than` compares recordings that were made in turn",
         ),
         (
             share("1ms", "0.1"),
             &["--at-most=10ms"],
-            "--at-most 10ms is too short to see anything; use at least 1s",
+            "--at-most 10ms is too short; use at least 1s",
         ),
         (
             share("1ms", "0.1").replace("90", "80"),
@@ -192,7 +193,7 @@ fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
         (
             format!("{}load = \"fileio\"\n", share("1ms", "0.1")),
             &[],
-            "no recording is of the load `fileio`; recorded: no load",
+            "no recording has the load `fileio`; recorded: no load",
         ),
         (
             share("1ms", "0.1"),
@@ -204,7 +205,7 @@ fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
             &["--", "true"],
             "'--until-decided' cannot be used with",
         ),
-        ("[[require]]\n".to_owned(), &[], "nothing is required"),
+        ("[[require]]\n".to_owned(), &[], "[[require]] has no limit"),
     ] {
         let output = record(dir, &every(100), &requirements, options);
 

@@ -213,17 +213,11 @@ impl Layout {
                 columns: look.columns,
             };
         }
-        let is_sentence = |column: &Column| column.kind == ColumnKind::Sentence;
-        if let Some(at) = table.columns.iter().position(is_sentence) {
-            let others = total(&widths) - widths[at];
-            let rest = look.columns.saturating_sub(others);
-            if rest >= MIN_SENTENCE {
-                widths[at] = rest;
-                return Self {
-                    widths,
-                    columns: look.columns,
-                };
-            }
+        if let Some(widths) = with_shorter_sentences(&widths, table, look.columns) {
+            return Self {
+                widths,
+                columns: look.columns,
+            };
         }
         limit(&mut widths, table.keys, look.columns);
         Self {
@@ -266,6 +260,26 @@ impl Layout {
 /// Width of a line with all columns.
 fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+/// Reduces the widths of columns of sentences so that a line holds all columns, and the
+/// longer sentences share what the others leave. `None` if sentences would be too narrow.
+fn with_shorter_sentences(widths: &[usize], table: &Table, columns: usize) -> Option<Vec<usize>> {
+    let is_sentence = |at: &usize| table.columns[*at].kind == ColumnKind::Sentence;
+    let mut sentences: Vec<usize> = (0..widths.len()).filter(is_sentence).collect();
+    sentences.sort_by_key(|at| widths[*at]);
+    let others = total(widths) - sentences.iter().map(|at| widths[*at]).sum::<usize>();
+    let mut rest = columns.saturating_sub(others);
+    let mut widths = widths.to_vec();
+    for (done, at) in sentences.iter().enumerate() {
+        let share = rest / (sentences.len() - done);
+        if widths[*at] > share && share < MIN_SENTENCE {
+            return None;
+        }
+        widths[*at] = widths[*at].min(share);
+        rest -= widths[*at];
+    }
+    (!sentences.is_empty()).then_some(widths)
 }
 
 /// Reduces the widths so that the columns that identify a row and any other column fit on
@@ -412,6 +426,30 @@ mod tests {
             Cell::Count(1_000),
         ]);
         table
+    }
+
+    #[test]
+    fn columns_of_sentences_share_the_width() {
+        let columns = [
+            Column::name("verdict"),
+            Column::sentence("requirement"),
+            Column::sentence("observed"),
+        ];
+        let mut table = Table::new(columns);
+        table.row([
+            "FAIL".into(),
+            "at most 1 run per 7 days later than 2ms".into(),
+            "1 run per 3.0 s (2.1 s to 4.5 s) on CPU 3, the worst".into(),
+        ]);
+
+        assert_eq!(
+            plain(vec![Block::Table(table)], 70),
+            "\
+verdict  requirement                    observed
+FAIL     at most 1 run per 7 days       1 run per 3.0 s (2.1 s to
+         later than 2ms                 4.5 s) on CPU 3, the worst
+"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod cause;
+pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod forecast;
 pub(crate) mod live;

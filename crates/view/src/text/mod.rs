@@ -1,7 +1,6 @@
 //! The terminal's views.
 
 mod bars;
-mod check;
 pub(crate) mod compare;
 mod grid;
 mod intervals;
@@ -10,7 +9,6 @@ mod screen;
 mod series;
 
 pub(crate) use bars::BarAxis;
-pub use check::check;
 pub use compare::compare;
 pub use intervals::intervals;
 pub use look::Look;

@@ -1,26 +1,28 @@
-//! `JUnit`'s XML, as Jenkins, GitLab and most others read it.
+//! `JUnit` XML for Jenkins, GitLab and other build servers.
 //!
-//! A requirement on one load and service is a test case. A broken one is a
-//! failure, one that is not decided an error, or skipped where it passes. The
-//! elements and their order are those of the strictest schema in use (Windy Road's
-//! `JUnit.xsd`), which others accept.
+//! A requirement under one load, for one service, is a test case. A check that fails is a
+//! failure. An unknown one is an error, or skipped if the report passes. The elements and
+//! their order follow the strictest schema in use (`JUnit.xsd` of Windy Road), which the
+//! others accept.
 
 use std::fmt::Write as _;
 
 use laggard_answer::check::{CheckReport, CheckVerdict, CheckedRow};
 use laggard_model::printable;
 
-/// The report as XML.
+use crate::phrase::check as phrase;
+
+/// Writes the report as XML.
 pub fn junit(report: &CheckReport) -> String {
     let count = |verdict| {
         let rows = report.rows.iter();
         rows.filter(|row| row.verdict == verdict).count()
     };
-    let undecided = count(CheckVerdict::NotDecided);
+    let unknown = count(CheckVerdict::Unknown);
     let (errors, skipped) = if report.passes {
-        (0, undecided)
+        (0, unknown)
     } else {
-        (undecided, 0)
+        (unknown, 0)
     };
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     let _ = writeln!(
@@ -31,7 +33,7 @@ pub fn junit(report: &CheckReport) -> String {
         escaped(token(&report.host)),
         escaped(local_time(&report.recorded_at)),
         report.rows.len(),
-        count(CheckVerdict::Broken),
+        count(CheckVerdict::Fail),
         report.duration_ns.as_secs_f64(),
     );
     text += "    <properties>\n";
@@ -49,37 +51,38 @@ pub fn junit(report: &CheckReport) -> String {
     let _ = writeln!(
         text,
         "    <system-out>{}</system-out>\n    <system-err>{}</system-err>",
-        escaped(&report.sentences.join(" ")),
+        escaped(&summary(report)),
         escaped(&notes(report))
     );
     text + "  </testsuite>\n</testsuites>\n"
 }
 
 fn case(row: &CheckedRow, passes: bool) -> String {
-    let what = row.service.map_or_else(
-        || "handlers".into(),
-        |service| match row.route {
-            Some(route) => laggard_model::name::line_name(service, route),
-            None => service.to_string(),
-        },
-    );
+    let service = phrase::service(row).unwrap_or_else(|| "handlers".into());
     let head = format!(
         "    <testcase name=\"{}\" classname=\"{}\" time=\"0\"",
-        escaped(&format!("{what}: {}", row.called())),
+        escaped(&format!("{service}: {}", phrase::name(row))),
         escaped(row.load.as_str())
     );
-    let sentence = escaped(&row.sentence);
-    let end = match (row.verdict, passes) {
-        (CheckVerdict::Met, _) => return format!("{head}/>\n"),
-        (CheckVerdict::Broken, _) => {
-            format!("<failure type=\"broken\" message=\"{sentence}\">{sentence}</failure>")
+    let sentence = escaped(&phrase::sentence(row));
+    let result = match (row.verdict, passes) {
+        (CheckVerdict::Pass, _) => return format!("{head}/>\n"),
+        (CheckVerdict::Fail, _) => {
+            format!("<failure type=\"fail\" message=\"{sentence}\">{sentence}</failure>")
         }
-        (CheckVerdict::NotDecided, false) => {
-            format!("<error type=\"not decided\" message=\"{sentence}\">{sentence}</error>")
+        (CheckVerdict::Unknown, false) => {
+            format!("<error type=\"unknown\" message=\"{sentence}\">{sentence}</error>")
         }
-        (CheckVerdict::NotDecided, true) => "<skipped/>".into(),
+        (CheckVerdict::Unknown, true) => "<skipped/>".into(),
     };
-    format!("{head}>\n      {end}\n    </testcase>\n")
+    format!("{head}>\n      {result}\n    </testcase>\n")
+}
+
+fn summary(report: &CheckReport) -> String {
+    let until = report.until_decided.as_ref();
+    let until = until.map_or_else(Vec::new, |until| phrase::until_decided(report, until));
+    let first = [format!("{}.", phrase::counts(report)), phrase::data(report)];
+    first.into_iter().chain(until).collect::<Vec<_>>().join(" ")
 }
 
 fn notes(report: &CheckReport) -> String {
@@ -87,7 +90,7 @@ fn notes(report: &CheckReport) -> String {
     notes.collect::<Vec<_>>().join(" | ")
 }
 
-/// A name for a machine that has none.
+/// Returns the name of the host, or `localhost` if it has none.
 fn token(host: &str) -> &str {
     match host.trim() {
         "" => "localhost",
@@ -95,13 +98,13 @@ fn token(host: &str) -> &str {
     }
 }
 
-/// The date and time without zone or fraction.
+/// Returns the date and time without zone and fraction.
 fn local_time(wall: &str) -> &str {
     let time = wall.get(..19).filter(|time| time.as_bytes()[10] == b'T');
     time.unwrap_or("1970-01-01T00:00:00")
 }
 
-/// Text that is neither markup nor what XML does not have.
+/// Escapes markup and replaces characters that XML does not allow.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for letter in printable(text).to_string().chars() {
@@ -128,12 +131,11 @@ mod tests {
     use laggard_model::{LoadLabel, Nanos};
     use quick_xml::events::Event;
 
-    /// Of which every text is `text`.
+    /// Returns a report in which every text is `text`.
     fn report(text: &str, passes: bool) -> CheckReport {
         let row = |verdict| CheckedRow {
             place: Place { line: 1, column: 1 },
             name: Some(text.into()),
-            title: String::new(),
             requirement: Requirement::NotWorseThan { ratio: 1.25 },
             load: LoadLabel::named(text),
             service: None,
@@ -145,34 +147,36 @@ mod tests {
             holds_to_ns: None,
             holds_to_burst: None,
             needed_ns: None,
-            sentence: text.into(),
+            level_ns: None,
+            worst_cpus: None,
+            handler: None,
         };
         CheckReport {
-            schema: 1,
+            schema: 2,
             file: text.into(),
             confidence: 0.95,
             when_unclear: WhenUnclear::Fail,
-            verdict: CheckVerdict::Broken,
+            verdict: CheckVerdict::Fail,
             passes,
             host: text.into(),
             recorded_at: text.into(),
+            is_windows: false,
             recordings: vec![text.into()],
             duration_ns: Nanos::from_secs(1),
             until_decided: None,
             rows: [
-                CheckVerdict::Met,
-                CheckVerdict::Broken,
-                CheckVerdict::NotDecided,
+                CheckVerdict::Pass,
+                CheckVerdict::Fail,
+                CheckVerdict::Unknown,
             ]
             .map(row)
             .into(),
-            sentences: vec![text.into()],
             notes: Vec::new(),
         }
     }
 
     #[test]
-    fn whatever_names_hold_a_parser_reads_every_case_and_their_text() {
+    fn parser_reads_every_case_with_any_name() {
         let hostile = "</testcase><failure> & \"'`]]> \u{1b}[0m\n\u{9}\u{ffff}\u{202e}";
         for (passes, last) in [(false, "error"), (true, "skipped")] {
             let text = junit(&report(hostile, passes));
@@ -197,19 +201,14 @@ mod tests {
                 }
             }
 
-            let cases = elements.iter().filter(|one| *one == "testcase").count();
-            assert_eq!((depth, cases), (0, 3), "{text}");
-            assert_eq!(elements.iter().filter(|one| *one == "failure").count(), 1);
-            assert_eq!(
-                elements.iter().filter(|one| *one == last).count(),
-                1,
-                "{text}"
-            );
+            let count = |name| elements.iter().filter(|element| *element == name).count();
+            assert_eq!((depth, count("testcase")), (0, 3), "{text}");
+            assert_eq!((count("failure"), count(last)), (1, 1), "{text}");
         }
     }
 
     #[test]
-    fn a_schema_accepts_it_whatever_names_hold() {
+    fn schema_accepts_any_name() {
         let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/JUnit.xsd");
         let hostile = "</testcase><failure> & \"'`]]> \u{1b}[0m\n\u{9}\u{ffff}\u{202e}";
         for (text, passes) in [("r.toml", false), ("r.toml", true), (hostile, true)] {
@@ -219,9 +218,7 @@ mod tests {
                 .stderr(Stdio::piped())
                 .spawn();
             let Ok(mut lint) = started else {
-                println!(
-                    "skipped: xmllint (Debian's libxml2-utils) is not there to read the schema"
-                );
+                println!("skipped: xmllint (package libxml2-utils) is not installed");
                 return;
             };
             let xml = junit(&report(text, passes));
@@ -231,15 +228,15 @@ mod tests {
                 .write_all(xml.as_bytes())
                 .unwrap();
 
-            let found = lint.wait_with_output().unwrap();
+            let output = lint.wait_with_output().unwrap();
 
-            let said = String::from_utf8_lossy(&found.stderr);
-            assert!(found.status.success(), "{said}\n{xml}");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{errors}\n{xml}");
         }
     }
 
     #[test]
-    fn text_from_elsewhere_is_no_markup() {
+    fn text_is_not_markup() {
         let text = escaped("<a href=\"x\">&'\u{1b}[0m\u{ffff}");
 
         assert!(
@@ -249,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_one_that_a_schema_accepts() {
+    fn time_has_the_format_of_the_schema() {
         let wall = "2026-11-20T11:00:00.5+01:00[Europe/Berlin]";
 
         assert_eq!(local_time(wall), "2026-11-20T11:00:00");
