@@ -6,7 +6,7 @@ use laggard_model::{CaveatKind, Host, LoadLabel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Change, CompareReport, Difference, times};
+use crate::compare::{Change, CompareReport, Difference};
 
 /// What became of late activations with a remedy, and on which machine.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -55,8 +55,8 @@ impl ProvenEffect {
         Some(Self {
             kind,
             setting: what,
-            without: first,
-            with: second,
+            without: first.join(" / "),
+            with: second.join(" / "),
             measured_on,
             node: host.node.clone(),
             processor: host.processor.model.clone(),
@@ -86,7 +86,24 @@ impl ProvenEffect {
     }
 }
 
-/// What was told of the services.
+/// Writes a ratio of rates with its interval, or with one limit if a side was never late.
+fn times(ratio: Option<f64>, low: f64, high: Option<f64>) -> String {
+    let factor = |value: f64| match value {
+        10.0.. => format!("{value:.0}"),
+        1.0..10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    };
+    match (ratio, high) {
+        (Some(ratio), Some(high)) if ratio > 0.0 => {
+            let [ratio, low, high] = [ratio, low, high].map(factor);
+            format!("{ratio} times as often ({low} to {high})")
+        }
+        (Some(_), Some(high)) => format!("at most {} times as often", factor(high)),
+        _ => format!("more than {} times as often", factor(low)),
+    }
+}
+
+/// Describes the effect on each series.
 fn effect(report: &CompareReport) -> String {
     let levels = || {
         let services = report.services.iter();

@@ -1,8 +1,8 @@
 //! Views of an answer: the only crate that rounds and formats.
 //!
 //! [`doc`] is the model of a document and has a renderer for each output format. Answers
-//! move to it one by one ([`rtos`] and [`qos`] have). The others still have a renderer per format: [`text`] for the
-//! terminal, [`page`] for the report, [`markdown()`], [`comparison()`] and [`bug()`] for
+//! move to it one by one ([`check`], [`compare`], [`qos`] and others have). The others still have a renderer per format: [`text`] for the
+//! terminal, [`page`] for the report, [`markdown()`] and [`bug()`] for
 //! issue trackers. [`check::junit`] and [`check::github`] write for build systems,
 //! [`picture`] draws single figures, [`flame()`] and [`perfetto()`] show late wakeups, and
 //! [`export`] writes recordings for other programs. The JSON of an answer is the value
@@ -15,7 +15,7 @@ pub mod advice;
 pub mod attach;
 mod bug;
 pub mod check;
-mod comparison;
+pub mod compare;
 pub mod doc;
 pub mod doctor;
 pub mod export;
@@ -44,7 +44,6 @@ pub mod trace;
 pub mod why;
 
 pub use bug::bug;
-pub use comparison::{comparison, comparison_page};
 pub use flame::{FlameError, flame};
 pub use live::{late_causes, live, live_summary};
 pub use markdown::markdown;

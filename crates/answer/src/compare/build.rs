@@ -1,4 +1,4 @@
-//! From two sets of recordings to what differs.
+//! Computes the comparison from two sets of recordings.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,11 +12,10 @@ use laggard_model::{Histogram, Manifest, Nanos, Route, Service};
 use laggard_record::Recording;
 
 use super::causes::CausesCompared;
-use super::conditions::{differing, flight_recorders};
+use super::conditions::{differing, trace_data};
 use super::lateness::{Lateness, RUN};
 use super::quantiles::{ByService, QuantilesAsked, blocks, quantiles};
 use super::rows::RowsCompared;
-use super::sentences::sentences;
 use super::{
     COMPARE_SCHEMA, Change, CompareError, CompareReport, Difference, LEAST_RECORDINGS, LateCount,
     LatencyCounts, LevelComparison, MissesComparison, OrderView, ServiceComparison, SideView,
@@ -38,30 +37,30 @@ const POWER: f64 = 0.8;
 /// So many times what is seen in no time at all is still possible: -ln 0.05.
 const RULE_OF_THREE: f64 = 2.995_732_273_553_991;
 
-/// What is to be compared.
+/// Recordings to compare, and options.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The recordings to compare with.
+    /// Recordings of A, the reference.
     pub first: Vec<PathBuf>,
-    /// The recordings that are compared with them.
+    /// Recordings of B.
     pub second: Vec<PathBuf>,
-    /// An application, whose slack is the level.
+    /// Application whose slack is the level.
     pub application: Option<Application>,
-    /// How late is too late; none: the level is chosen for each service.
+    /// Levels; empty: a level is chosen for each series.
     pub levels: Vec<Nanos>,
-    /// Only this service.
+    /// The only service to compare.
     pub service: Option<Service>,
-    /// Ratios of rates from 1 over this to this count as equal.
+    /// Ratios of rates from 1 / `equal` to `equal` count as the same.
     pub equal: f64,
-    /// What was changed on purpose, where that is known.
+    /// The change under test, if it is known.
     pub changed: Option<Difference>,
-    /// Whether the load is what was changed.
+    /// Whether the load is the change.
     pub load_may_differ: bool,
-    /// At most so many threads read; no answer depends on it.
+    /// Maximum number of threads that read. The answer does not depend on it.
     pub threads: NonZeroUsize,
-    /// How sure verdicts are to be, 0 to 1; those of all looks together.
+    /// Confidence of the verdicts of all evaluations together, 0 to 1.
     pub confidence: f64,
-    /// Which of several looks this is, where the recordings are made meanwhile.
+    /// Number of the evaluation, if the recordings are made for this.
     pub look: Option<TrialLook>,
     /// Seed from which the order was drawn, if the recordings are made for this.
     pub seed: Option<u64>,
@@ -77,7 +76,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     let mut recordings = open(&dirs)?;
     let of_first = question.first.len();
     let wants_rates = question.application.is_some() || !question.levels.is_empty();
-    let rows = RowsCompared::of(&recordings, of_first).filter(|_| !wants_rates);
+    let rows = RowsCompared::new(&recordings, of_first).filter(|_| !wants_rates);
     match rows {
         Some(_) => refusal::same_rows(&recordings)?,
         None => have_rates(&recordings)?,
@@ -130,9 +129,9 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     let causes = CausesCompared::of(sides, &order, confidence)?;
     let manifests = sides.map(|side| side.iter().map(Recording::manifest).collect::<Vec<_>>());
     let mut differing = differing([&manifests[0], &manifests[1]]);
-    differing.extend(flight_recorders(&causes.watched));
+    differing.extend(trace_data(&causes.watched));
     let (causes, causes_unknown) = match causes.changes {
-        // Nothing watches who makes them late.
+        // Such recordings have no causes.
         _ if rows.is_some() => (Vec::new(), None),
         Ok(causes) => (causes, None),
         Err(why) => (Vec::new(), Some(why)),
@@ -153,19 +152,19 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         changed: question.changed.clone(),
         differing,
         application: question.application.clone(),
-        rows: rows.as_ref().map(|rows| rows.words.clone()),
-        latency: manifests[0].first().and_then(|one| one.plan.rows.latency()),
+        rows,
+        latency: manifests[0]
+            .first()
+            .and_then(|manifest| manifest.plan.rows.latency()),
         services,
         needed_alone,
         work: work([&manifests[0], &manifests[1]], &order)?,
         causes,
         causes_unknown,
-        sentences: Vec::new(),
         notes: loads.iter().flat_map(|load| load.notes()).collect(),
     };
-    let found = |look: &TrialLook| look.found(&report, question.confidence);
-    report.looks = look.map(found).transpose()?;
-    report.sentences = sentences(&report, rows.as_ref());
+    let state = |look: &TrialLook| look.state(&report, question.confidence);
+    report.looks = look.map(state).transpose()?;
     Ok(report)
 }
 

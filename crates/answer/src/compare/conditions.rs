@@ -1,5 +1,9 @@
-//! What differs between two sets of recordings besides what was measured
-//! (OSDI'99 Table 2).
+//! Conditions that differ between two sets of recordings (OSDI'99 Table 2).
+
+#![allow(
+    clippy::disallowed_macros,
+    reason = "values of conditions are texts, as the machine reports most of them"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +13,10 @@ use laggard_model::{Cpu, CpuList, Host, Idle, Keep, LoadLabel, Manifest, Nanos, 
 use super::Difference;
 use super::refusal::yes;
 
-/// What is written where a machine does not tell.
-const UNKNOWN: &str = "not known";
+/// Value of a condition that the machine does not report.
+const UNKNOWN: &str = "unknown";
 
-/// The rows in which the sides differ, or recordings of one side do.
+/// Returns the conditions that differ between the sides, or between recordings of one side.
 pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
     let mut rows = Vec::new();
     for (what, row) in ROWS {
@@ -21,7 +25,7 @@ pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
     }
     for (what, row) in LISTS {
         let lists = sides.map(|side| side.iter().map(|one| row(one)).collect::<Vec<_>>());
-        // Long lists: only what not all have.
+        // Of a long list, only items that some recordings do not have.
         let mut all = lists.iter().flatten();
         let mut common: BTreeSet<String> = all.next().cloned().unwrap_or_default();
         all.for_each(|list| common.retain(|item| list.contains(item)));
@@ -37,11 +41,11 @@ pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
     rows
 }
 
-/// What is known of a machine by itself, and is no setting of it.
+/// Conditions that are not settings of the machine.
 const NO_SETTINGS: [&str; 3] = ["load", "machine", "samples kept"];
 
-/// The settings of the machine that bear on latency, by name; each word of a
-/// list is one, and is `yes`.
+/// Returns the settings of the machine that affect latency, by name. Each word of a list is a
+/// setting with the value `yes`.
 pub(crate) fn settings(manifest: &Manifest) -> BTreeMap<String, String> {
     let rows = ROWS.iter().filter(|(what, _)| !NO_SETTINGS.contains(what));
     let single = rows.map(|(what, row)| ((*what).to_owned(), row(manifest)));
@@ -52,13 +56,12 @@ pub(crate) fn settings(manifest: &Manifest) -> BTreeMap<String, String> {
     single.chain(words).collect()
 }
 
-/// The same of what only the rest of a recording tells, whether flight
-/// recorders ran, by recording of each side.
-pub(super) fn flight_recorders(watched: &[Vec<bool>; 2]) -> Option<Difference> {
+/// Returns the difference in trace data, per recording of each side.
+pub(super) fn trace_data(watched: &[Vec<bool>; 2]) -> Option<Difference> {
     let words = |side: &Vec<bool>| side.iter().map(|&is_so| yes(is_so).into()).collect();
     let [first, second] = watched.each_ref().map(words);
     let mut rows = Vec::new();
-    push(&mut rows, "flight recorder", &first, &second);
+    push(&mut rows, "trace data", &first, &second);
     rows.pop()
 }
 
@@ -68,15 +71,11 @@ fn push(
     first: &BTreeSet<String>,
     second: &BTreeSet<String>,
 ) {
-    let words = |values: &BTreeSet<String>| {
-        let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        values.join(" / ")
-    };
     if first != second || first.len() > 1 {
         rows.push(Difference {
             what: what.into(),
-            first: words(first),
-            second: words(second),
+            first: first.iter().cloned().collect(),
+            second: second.iter().cloned().collect(),
         });
     }
 }
@@ -125,7 +124,7 @@ const ROWS: [Row; 37] = [
     ("CPUs kept awake", |one| yes(one.plan.held_awake).into()),
     ("timer", |one| match one.plan.timer {
         Some(timer) => timer.to_string(),
-        None => "the system's default".into(),
+        None => "default".into(),
     }),
     ("samples kept", |one| keep(one.plan.keep).into()),
     ("laggard", |one| one.version.clone()),
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rows_that_differ_are_told_and_of_a_command_line_only_its_words() {
+    fn only_different_rows_and_words_of_the_command_line_are_listed() {
         let one = manifest("6.12.9", "quiet root=/dev/vda nohz=off");
         let other = manifest("6.12.9-rt", "quiet root=/dev/vda isolcpus=1");
 
@@ -246,7 +245,7 @@ mod tests {
 
         let rows: Vec<(&str, &str, &str)> = rows
             .iter()
-            .map(|row| (&*row.what, &*row.first, &*row.second))
+            .map(|row| (&*row.what, &*row.first[0], &*row.second[0]))
             .collect();
         assert_eq!(
             rows,
@@ -258,15 +257,15 @@ mod tests {
     }
 
     #[test]
-    fn another_timer_is_told_where_it_is_not_the_default() {
+    fn timer_that_is_not_the_default_is_a_difference() {
         let (one, mut other) = (manifest("26100", ""), manifest("26100", ""));
         other.plan.timer = Some(TimerApi::TimeSetEvent);
 
         let rows = differing([&[&one], &[&other]]);
 
         assert_eq!(rows.len(), 1);
-        let row = (&*rows[0].what, &*rows[0].first, &*rows[0].second);
-        assert_eq!(row, ("timer", "the system's default", "timeSetEvent"));
+        let row = (&*rows[0].what, &*rows[0].first[0], &*rows[0].second[0]);
+        assert_eq!(row, ("timer", "default", "timeSetEvent"));
         assert_eq!(one.plan.rhythm(), "period 1ms (dithered)");
         assert_eq!(
             other.plan.rhythm(),
@@ -275,23 +274,24 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_recorder_on_one_side_only_is_a_difference() {
-        let rows = |watched: [&[bool]; 2]| flight_recorders(&watched.map(<[bool]>::to_vec));
+    fn trace_data_on_one_side_are_a_difference() {
+        let rows = |watched: [&[bool]; 2]| trace_data(&watched.map(<[bool]>::to_vec));
 
         let one = rows([&[true, true], &[false, false]]).unwrap();
         let some = rows([&[true, false], &[true, true]]).unwrap();
 
         assert_eq!(
-            (&*one.what, &*one.first, &*one.second),
-            ("flight recorder", "yes", "no")
+            (&*one.what, &*one.first[0], &*one.second[0]),
+            ("trace data", "yes", "no")
         );
-        assert_eq!((&*some.first, &*some.second), ("no / yes", "yes"));
+        assert_eq!(some.first, ["no", "yes"]);
+        assert_eq!(some.second, ["yes"]);
         assert_eq!(rows([&[true], &[true]]), None);
         assert_eq!(rows([&[false], &[false]]), None);
     }
 
     #[test]
-    fn what_changed_within_a_side_is_told_too() {
+    fn change_within_a_side_is_a_difference() {
         let (one, mut other) = (manifest("6.12.9", "quiet"), manifest("6.12.9", "quiet"));
         other.host.settings.timer_migration = Some(true);
 
@@ -299,8 +299,8 @@ mod tests {
 
         assert_eq!(rows.len(), 1);
         assert_eq!(
-            (&*rows[0].what, &*rows[0].first),
-            ("timer migration", "not known / yes")
+            (&*rows[0].what, rows[0].first.join(" ")),
+            ("timer migration", "unknown yes".into())
         );
     }
 }

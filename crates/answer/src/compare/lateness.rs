@@ -1,4 +1,4 @@
-//! How often the recordings of one side were late.
+//! Late wakeups of the recordings of one side.
 
 use std::ops::Range;
 
@@ -10,24 +10,23 @@ use laggard_model::{Nanos, Route, Service};
 use super::LateCount;
 use crate::load::{Load, Run};
 
-/// Late activations of a CPU no further apart are one cluster: five ticks of
-/// 4 ms, in which what waited behind a stall has run.
+/// Late wakeups of a CPU that are at most this far apart are one cluster: five ticks of 4 ms,
+/// in which tasks that waited behind a stall have run.
 pub(crate) const RUN: Nanos = Nanos::from_ms(20);
 
-/// How often each recording of one side was later than a level.
+/// Late wakeups of each recording of one side.
 #[derive(Clone, Debug)]
 pub(super) struct Lateness {
-    /// By recording.
+    /// Per recording.
     pub(super) counts: Vec<RecordingCount>,
-    /// By recording: activations that may have been later, too.
+    /// Per recording: other wakeups that may have been late.
     pub(super) unknown: Vec<u64>,
-    /// By recording: activations, and those that were later.
-    activations: Vec<[u64; 2]>,
+    /// Per recording: wakeups, and late ones.
+    wakeups: Vec<[u64; 2]>,
 }
 
 impl Lateness {
-    /// Of a service by a route in the recordings of `load`; clusters are more
-    /// than `run` apart.
+    /// Counts the late wakeups of a series. Clusters are more than `run` apart.
     pub(super) fn of(
         load: &Load,
         line: (Service, Route),
@@ -37,7 +36,7 @@ impl Lateness {
         let mut all = Self {
             counts: Vec::new(),
             unknown: Vec::new(),
-            activations: Vec::new(),
+            wakeups: Vec::new(),
         };
         for one in &load.runs {
             all.add(one, line, level, run)?;
@@ -78,11 +77,11 @@ impl Lateness {
             }
         }
         self.unknown.push(unknown);
-        self.activations.push([samples, later]);
+        self.wakeups.push([samples, later]);
         Ok(())
     }
 
-    /// As if all that is not known had been late.
+    /// Returns the counts if all unknown wakeups had been late.
     pub(super) fn at_most(&self) -> Vec<RecordingCount> {
         let counts = self.counts.iter().zip(&self.unknown);
         counts
@@ -93,26 +92,26 @@ impl Lateness {
             .collect()
     }
 
-    /// For the answer; of so many clusters one is independent.
+    /// Returns the sum of all recordings. `dispersion` clusters count as one independent event.
     pub(super) fn view(&self, dispersion: f64) -> LateCount {
         self.part(0..self.counts.len(), dispersion)
     }
 
-    /// The same of some of the recordings.
+    /// Returns the sum of a part of the recordings.
     pub(super) fn part(&self, of: Range<usize>, dispersion: f64) -> LateCount {
         let counts = &self.counts[of.clone()];
-        let activations = &self.activations[of.clone()];
+        let wakeups = &self.wakeups[of.clone()];
         LateCount {
             clusters: counts.iter().map(|one| one.events).sum(),
             dispersion,
             exposure_ns: counts.iter().map(|one| one.exposure).sum(),
-            samples: activations.iter().map(|one| one[0]).sum(),
-            later: activations.iter().map(|one| one[1]).sum(),
+            samples: wakeups.iter().map(|counts| counts[0]).sum(),
+            later: wakeups.iter().map(|counts| counts[1]).sum(),
             unknown: self.unknown[of].iter().sum(),
         }
     }
 
-    /// The same of each recording by itself.
+    /// Returns the counts of each recording.
     pub(super) fn points(&self) -> Vec<LateCount> {
         let each = self.counts.iter().enumerate();
         each.map(|(at, one)| self.part(at..at + 1, one.dispersion.max(1.0)))
@@ -124,10 +123,9 @@ impl Lateness {
     }
 }
 
-/// When runs of activations began that were later than `level`. A run lasts
-/// until the first of them was served, and `run` more; a stall that began by then is
-/// of it. Nobody's lateness makes it longer than that: else who is always late would
-/// be so once.
+/// Returns the start times of runs of wakeups that were later than `level`. A run lasts until
+/// its first wakeup was served, and `run` longer. A stall that starts before the end extends
+/// it. Other late wakeups do not, because a thread that is always late would have one run.
 pub(crate) fn clusters(stream: &Stream, level: Nanos, run: Nanos) -> Vec<Nanos> {
     let mut all = Vec::new();
     let mut until = None;
@@ -155,7 +153,7 @@ mod tests {
     use laggard_model::Cpu;
 
     #[test]
-    fn a_stall_is_one_cluster_however_long_and_so_is_what_follows_it_at_once() {
+    fn stall_and_stalls_right_after_it_are_one_cluster() {
         let late = |at_ms: u64, by_ms: u64| Exceedance {
             expiry: Nanos::from_ms(at_ms),
             latency: Nanos::from_ms(by_ms),
@@ -182,9 +180,9 @@ mod tests {
         assert_eq!(found, [Nanos::from_ms(100), Nanos::from_ms(5_134)]);
     }
 
-    /// As one run it would be late less often than who is late once a second.
+    /// One run would be less frequent than one late wakeup per second.
     #[test]
-    fn who_is_late_all_the_time_is_late_more_often_than_who_is_not() {
+    fn permanent_lateness_has_many_clusters() {
         let stream = Stream {
             cpu: Cpu(0),
             service: Service::Fifo(90),

@@ -1,5 +1,7 @@
-//! Two sets of recordings compared, as `laggard compare` shows it: whether the
-//! second is late more often than the first, and what differs besides.
+//! Comparison of two sets of recordings, for `laggard compare`: whether the second is late
+//! more often than the first, and which conditions and causes differ.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_macros))]
 
 mod build;
 mod causes;
@@ -9,11 +11,10 @@ mod looks;
 mod quantiles;
 mod refusal;
 mod rows;
-mod sentences;
 mod series;
 mod tails;
 
-use laggard_model::{LoadLabel, Nanos, Route, Service};
+use laggard_model::{CauseClass, LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,86 +22,81 @@ use crate::note::Note;
 use crate::qos::{Application, MissFigures};
 
 pub use build::{Question, compare};
+pub use causes::CausesUnknown;
 pub(crate) use conditions::settings;
 pub use looks::{EarlierVerdict, TrialEnd, TrialLook, TrialLooks};
-pub use refusal::CompareError;
-pub use rows::{quantile_name, written_ratio};
-pub(crate) use sentences::times;
+pub use refusal::{CompareError, Unlike};
+pub use rows::RowsCompared;
 pub use series::{
-    LEAST_SERIES, SERIES_SCHEMA, SeriesChange, SeriesQuestion, SeriesRecording, SeriesReport,
-    ServiceSeries, compare_series,
+    LEAST_SERIES, SERIES_SCHEMA, Series, SeriesChange, SeriesQuestion, SeriesRecording,
+    SeriesReport, ServiceSeries, compare_series,
 };
+pub use tails::{TailDoubt, TailUnknown};
 
-/// The version of the JSON's layout.
-pub const COMPARE_SCHEMA: u32 = 1;
+/// Version of the layout of the JSON.
+pub const COMPARE_SCHEMA: u32 = 2;
 
-/// So many recordings of each it takes to tell what was changed from what
-/// changes by itself, from one recording to the next.
+/// Minimum number of recordings per side for a verdict. With fewer, the effect of the change
+/// cannot be distinguished from differences between recordings.
 pub const LEAST_RECORDINGS: usize = 4;
-/// Of this share of the time, or of the activations, runs do not count for what is in
-/// them any more.
+/// Share of the time, or of the wakeups, above which the number of runs no longer shows how
+/// many wakeups are late.
 const CROWDED: f64 = 0.1;
 
-/// What `laggard compare` says.
+/// Answer of `laggard compare`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CompareReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// What is compared with.
+    /// Side A, the reference.
     pub first: SideView,
-    /// What is compared.
+    /// Side B.
     pub second: SideView,
-    /// Whether there are recordings enough for verdicts: four of each.
+    /// Whether there are enough recordings for verdicts: four per side.
     pub is_enough: bool,
-    /// Ratios of rates from 1 over this to this count as equal.
+    /// Ratios of rates from 1 / `equal` to `equal` count as the same.
     pub equal: f64,
-    /// How sure verdicts and the intervals of ratios of rates are; more than 95 %
-    /// where this is one of several looks.
+    /// Confidence of verdicts and of intervals of ratios of rates. More than 95 % if there are
+    /// several evaluations.
     pub confidence: f64,
-    /// How often was looked while the recordings were made; absent where this
-    /// program did not make them.
+    /// Evaluations while the recordings were made; absent if this program did not make them.
     pub looks: Option<TrialLooks>,
-    /// In which order the recordings were made.
+    /// Order in which the recordings were made.
     pub order: OrderView,
-    /// What was changed on purpose, where this program made the recordings.
+    /// The change under test, if this program made the recordings.
     pub changed: Option<Difference>,
-    /// What differs between the two besides what was measured.
+    /// Other conditions that differ.
     pub differing: Vec<Difference>,
-    /// The application that was asked about.
+    /// Application whose slack is the level.
     pub application: Option<Application>,
-    /// What is compared, where that is not expiries: hand-overs or waits. Then nothing
-    /// but quantiles is.
-    pub rows: Option<String>,
-    /// From where to where latency counts, where that is not from the expiry on.
+    /// Kind of the rows, if they are context switches or waits. Then only quantiles are
+    /// compared.
+    pub rows: Option<RowsCompared>,
+    /// Start and end of the latency, if it does not start at the expiry.
     #[serde(skip)]
     pub latency: Option<&'static str>,
-    /// One entry per service, the most direct first.
+    /// One entry per series, the most direct service first.
     pub services: Vec<ServiceComparison>,
-    /// So much of `needed_ns` it takes to tell of one service at one level, were
-    /// nothing else asked; 1 where nothing else is.
+    /// Fraction of `needed_ns` that a comparison of one service at one level alone needs.
     pub needed_alone: f64,
-    /// How much the load did, where it counted that.
+    /// Throughput of the load, if it was counted.
     pub work: Option<WorkComparison>,
-    /// Causes of late activations that came, went or changed.
+    /// Causes of late wakeups that are new, gone or changed.
     pub causes: Vec<CauseComparison>,
-    /// Why causes could not be compared.
-    pub causes_unknown: Option<String>,
-    /// The result in plain words.
-    pub sentences: Vec<String>,
-    /// What is missing from the recordings, or spoils the answer.
-    #[serde(serialize_with = "crate::note::as_text")]
-    #[schemars(with = "Vec<String>")]
+    /// Reason why causes are not compared.
+    pub causes_unknown: Option<CausesUnknown>,
+    /// Missing data, and other reasons to doubt the answer.
     pub notes: Vec<Note>,
 }
 
 /// The recordings of one side.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SideView {
-    /// Where they are, in the order in which they were made.
+    /// Paths, in the order in which they were made.
     pub recordings: Vec<String>,
     /// The load.
     pub load: LoadLabel,
-    /// How long was recorded, all together.
+    /// Total length.
     pub duration_ns: Nanos,
 }
 
@@ -109,286 +105,284 @@ pub struct SideView {
 pub struct OrderView {
     /// A letter for each recording, as in `ABABBABA`, by the time at which it started.
     pub sides: String,
-    /// Number of recordings after which the order repeats itself; absent if it does not.
-    /// A job with that period is in the recordings of one side only.
+    /// Number of recordings after which the order repeats; absent if it does not. A job with
+    /// that period is in the recordings of one side only.
     pub repeats_after: Option<usize>,
     /// Seed from which the order was drawn, if this program made the recordings.
     pub seed: Option<u64>,
 }
 
-/// A condition in which the sides differ, or recordings of one side do.
+/// Condition that differs between the sides, or between recordings of one side.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Difference {
-    /// The condition.
+    /// Name of the condition.
     pub what: String,
-    /// What it was in the first; several values where its recordings differ.
-    pub first: String,
-    /// What it was in the second.
-    pub second: String,
+    /// Values in the recordings of A.
+    pub first: Vec<String>,
+    /// Values in the recordings of B.
+    pub second: Vec<String>,
 }
 
-/// One service on both sides.
+/// Series on both sides.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceComparison {
     /// The service.
     pub service: Service,
-    /// How it is reached.
+    /// Route from the timer interrupt to the service.
     pub route: Route,
-    /// How often it was late, by level.
+    /// Rates of late wakeups, per level.
     pub levels: Vec<LevelComparison>,
-    /// Quantiles of its latency; absent where a recording did not keep every
-    /// sample.
+    /// Quantiles of the latency; empty if a recording did not keep every sample.
     pub quantiles: Vec<QuantileComparison>,
-    /// How its tails compare; absent where one of them carries no model.
+    /// Comparison of the tails; absent if one of them has no model.
     pub tail: Option<TailComparison>,
-    /// Why they do not.
-    pub tail_unknown: Option<String>,
-    /// How often the application misses on each side, if one was asked about.
+    /// Reason why tails are not compared.
+    pub tail_unknown: Option<TailUnknown>,
+    /// Misses of the application.
     pub misses: Option<MissesComparison>,
-    /// How often each latency was seen in the first.
+    /// Number of wakeups per latency in A.
     pub first: LatencyCounts,
-    /// And in the second.
+    /// The same in B.
     pub second: LatencyCounts,
 }
 
-/// How often each latency was seen on one side.
+/// Number of wakeups per latency on one side.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LatencyCounts {
     /// Bucket number and count; bucket i ends at 2^(i/64) ns.
     pub buckets: Vec<(usize, u64)>,
-    /// Whether the largest is a lower limit: one was still waiting when measuring
+    /// Whether the largest is a lower limit, because a thread was still waiting when measuring
     /// ended.
     pub is_at_least: bool,
 }
 
-/// How often a service was later than a level.
+/// Rates of wakeups that were later than a level.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LevelComparison {
-    /// Later than this.
+    /// The level.
     pub level_ns: Nanos,
-    /// The share of both sides' activations together that the level was chosen
-    /// by; absent where it was given.
+    /// Quantile of the wakeups of both sides from which the level was chosen; absent if the
+    /// user set the level.
     pub share: Option<f64>,
-    /// How often in the first.
+    /// Late wakeups in A.
     pub first: LateCount,
-    /// How often in the second.
+    /// Late wakeups in B.
     pub second: LateCount,
-    /// The second rate over the first; absent where the first was never late.
+    /// Rate in B divided by the rate in A; absent if A was never late.
     pub ratio: Option<f64>,
-    /// The lower end of its interval, at `confidence`.
+    /// Lower end of its interval, at `confidence`.
     pub ratio_low: f64,
-    /// The upper end; absent where there is none.
+    /// Upper end; absent if there is none.
     pub ratio_high: Option<f64>,
-    /// Two-sided p-value of equal rates, of this comparison alone.
+    /// Two-sided p-value of equal rates, for this comparison alone.
     pub p: f64,
     /// The same, adjusted for all comparisons of this report (Holm).
     pub p_adjusted: f64,
-    /// How many times more recordings of one side vary than their events
-    /// explain; 1 where they vary no more.
+    /// Variation between recordings of one side, divided by the variation that their events
+    /// explain; at least 1.
     pub between: f64,
-    /// Pairs of recordings, made one after the other, that contradict the rest;
-    /// absent where the sides differ in number.
+    /// Number of pairs of consecutive recordings that contradict the others; absent if the
+    /// sides differ in number.
     pub contradicting: Option<usize>,
-    /// What that means.
+    /// The verdict.
     pub change: Change,
-    /// Whether the whole interval is beyond ten times, one way or the other.
+    /// Whether the whole interval is beyond a factor of ten.
     pub is_ten_times: bool,
-    /// For how long each side must be recorded so that twice the rate is found
-    /// in 80 of 100 comparisons; absent where the recordings are long enough or
-    /// longer ones would not help.
+    /// Length to record per side so that 80 of 100 comparisons find twice the rate. Absent if
+    /// the recordings are long enough, or longer ones would not help.
     pub needed_ns: Option<f64>,
 }
 
-/// How often one side was late.
+/// Late wakeups of one side.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LateCount {
-    /// Clusters of late activations: on a CPU, no more than 20 ms apart or the
-    /// application's buffers. Whoever was still waiting when measuring ended
-    /// counts as that late.
+    /// Clusters of late wakeups on a CPU: at most 20 ms apart, or the total buffering of the
+    /// application. A thread that was still waiting when measuring ended counts with the
+    /// latency at that time.
     pub clusters: f64,
-    /// How many of them count as one independent, by their bursts.
+    /// Number of clusters that count as one independent event, because they come in bursts.
     pub dispersion: f64,
-    /// How long was observed, all CPUs together, ns.
+    /// Observed time of all CPUs, ns.
     pub exposure_ns: f64,
-    /// Activations.
+    /// Number of wakeups.
     pub samples: u64,
-    /// How many of them were later, the missed included.
+    /// Number of later wakeups, with missed ones.
     pub later: u64,
-    /// How many were lost, or were still waiting for less than the level when
-    /// measuring ended: each may have been later.
+    /// Number of wakeups that may have been later: lost ones, and those that were still
+    /// waiting for less than the level when measuring ended.
     pub unknown: u64,
 }
 
 impl LateCount {
-    /// The mean time between clusters on a CPU, ns; `None` without any.
+    /// Returns the mean time between clusters on a CPU, ns; `None` without clusters.
     pub fn every_ns(&self) -> Option<f64> {
         (self.clusters > 0.0).then(|| self.exposure_ns / self.clusters)
     }
 
-    /// The share of activations that were later.
+    /// Returns the share of later wakeups.
     pub(crate) fn share(&self) -> f64 {
         self.later as f64 / (self.samples as f64).max(1.0)
     }
 
-    /// Whether it was late for so much of the time that how often does not tell how
-    /// late it was: runs are then as long as they may be, one after the other.
+    /// Returns whether wakeups were late for so much of the time that the number of runs does
+    /// not show how many were late.
     pub(crate) fn is_crowded(&self) -> bool {
         let in_runs = self.clusters * lateness::RUN.as_f64() / self.exposure_ns;
         in_runs > CROWDED || self.share() > CROWDED
     }
 }
 
-/// What the second is, compared with the first.
+/// Verdict on B compared with A.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict", content = "why")]
 pub enum Change {
-    /// It is late more often.
+    /// B is late more often.
     Worse,
-    /// It is late less often.
+    /// B is late less often.
     Better,
-    /// Its rate is the same within the margin.
+    /// The rates are the same within the margin.
     Equivalent,
-    /// That cannot be told.
+    /// The recordings do not decide it.
     Unclear(Unclear),
 }
 
-/// Why a change cannot be told.
+/// Reason for an unclear verdict.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unclear {
-    /// Neither was ever so late.
+    /// Neither side was ever so late.
     Never,
-    /// The interval holds more and less than equal.
+    /// The interval contains both more and less than the same rate.
     TooFew,
-    /// Recordings of the same side vary as much as the sides differ.
+    /// Recordings of one side differ as much as the sides.
     Varies,
-    /// Pairs of recordings contradict each other.
+    /// Pairs of consecutive recordings contradict each other.
     PairsDisagree,
-    /// The order of the recordings repeats itself, so that a regular job could be the
+    /// The order of the recordings repeats, so that a periodic job could explain the
     /// difference.
     FixedOrder,
-    /// Among so many comparisons one such ratio comes by chance.
+    /// With this number of comparisons, such a ratio occurs by chance.
     Chance,
-    /// What was lost, or had not ended, could have turned it.
+    /// Lost or unfinished wakeups could change the verdict.
     Lost,
-    /// With fewer than four recordings of each, what was changed cannot be
-    /// told from what changes by itself.
+    /// There are fewer than four recordings on a side.
     FewRecordings,
-    /// When latencies of this level came was not kept.
+    /// A recording did not keep the times of latencies of this level.
     NotKept,
-    /// One was late for so much of the time that how often does not tell, and how
-    /// many activations were late says something else.
+    /// A side was late most of the time, and the share of late wakeups contradicts the rate of
+    /// runs.
     TooOften,
 }
 
-/// A quantile on both sides.
+/// Quantile on both sides.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct QuantileComparison {
-    /// The share of activations that it is not exceeded by.
+    /// Share of wakeups that do not exceed it.
     pub share: f64,
-    /// Of the first, ns; at most 1.09 % high.
+    /// Quantile of A, ns; at most 1.09 % too high.
     pub first_ns: f64,
-    /// Of the second, ns.
+    /// Quantile of B, ns.
     pub second_ns: f64,
-    /// The second over the first.
+    /// B divided by A.
     pub ratio: f64,
-    /// The lower end of its 95 % interval, by a bootstrap of recordings and of
-    /// blocks of their time.
+    /// Lower end of its 95 % interval, from a bootstrap of recordings and of blocks of their
+    /// time.
     pub ratio_low: f64,
-    /// The upper end.
+    /// Upper end.
     pub ratio_high: f64,
 }
 
-/// The tails of both sides above one threshold: how late what is late is, however
-/// often that happens.
+/// Tails of both sides above one threshold: the latency of late wakeups, independent of their
+/// rate.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TailComparison {
     /// The threshold.
     pub threshold_ns: Nanos,
-    /// Of the first.
+    /// Tail of A.
     pub first: TailView,
-    /// Of the second.
+    /// Tail of B.
     pub second: TailView,
-    /// The likelihood ratio's statistic, corrected for few peaks: chi-squared of two
-    /// degrees of freedom where the tails are of one form.
+    /// Likelihood-ratio statistic, corrected for few peaks: chi-squared with two degrees of
+    /// freedom if the tails have the same form.
     pub statistic: f64,
-    /// How often tails of one form look as different.
+    /// p-value of tails of the same form.
     pub p: f64,
-    /// The same, adjusted for all tails that are compared (Holm).
+    /// The same, adjusted for all compared tails (Holm).
     pub p_adjusted: f64,
 }
 
-/// A generalised Pareto tail: P(excess > y) = (1 + shape y / scale)^(-1 / shape).
+/// Generalised Pareto tail: P(excess > y) = (1 + shape y / scale)^(-1 / shape).
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TailView {
     /// Independent peaks above the threshold.
     pub peaks: usize,
-    /// The shape: negative for a bounded tail, positive for a heavy one.
+    /// Shape: negative for a bounded tail, positive for a heavy one.
     pub shape: f64,
-    /// The scale, ns.
+    /// Scale, ns.
     pub scale_ns: f64,
 }
 
-/// How often an application misses on both sides.
+/// Misses of an application on both sides.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct MissesComparison {
-    /// In the first.
+    /// Misses in A.
     pub first: MissFigures,
-    /// In the second.
+    /// Misses in B.
     pub second: MissFigures,
 }
 
-/// How much a load did on both sides.
+/// Throughput of a load on both sides.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WorkComparison {
-    /// What was counted.
+    /// Counted unit.
     pub unit: String,
-    /// So many in a second in the first, the geometric mean of its recordings.
+    /// Rate in A, per second: geometric mean of its recordings.
     pub first_per_second: f64,
-    /// And in the second.
+    /// Rate in B.
     pub second_per_second: f64,
-    /// The second over the first.
+    /// B divided by A.
     pub ratio: f64,
-    /// The lower end of its 95 % interval; absent with one recording of a side, or if
-    /// the order of the recordings repeats itself.
+    /// Lower end of its 95 % interval; absent with one recording on a side, or if the order of
+    /// the recordings repeats.
     pub ratio_low: Option<f64>,
-    /// The upper end.
+    /// Upper end.
     pub ratio_high: Option<f64>,
 }
 
-/// A cause of late activations that came, went or changed.
+/// Cause of late wakeups that is new, gone or changed.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseComparison {
-    /// The cause.
-    pub name: String,
-    /// What became of it.
+    /// Class of the cause.
+    pub class: CauseClass,
+    /// Name of the culprit: thread, interrupt, function, control group.
+    pub who: Option<String>,
+    /// The change.
     pub change: CauseChange,
-    /// Late moments of which it took most, in the first.
+    /// Runs of late wakeups in A in which it took most of the time.
     pub first: f64,
-    /// And in the second.
+    /// The same in B.
     pub second: f64,
-    /// Half of them took it longer than this, in the first, ns. Of a cause that is
-    /// longer or shorter: half of those of a recording, the geometric mean over
-    /// recordings, of which that is told.
+    /// Median of its time per run in A, ns. Of a cause that takes longer or shorter: the
+    /// geometric mean of the medians of the recordings.
     pub first_ns: Option<f64>,
-    /// And in the second.
+    /// The same in B.
     pub second_ns: Option<f64>,
 }
 
-/// What became of a cause.
+/// Change of a cause.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseChange {
-    /// It was not seen in the first.
+    /// Absent in A.
     New,
-    /// It is seen no more in the second.
+    /// Absent in B.
     Gone,
-    /// It makes activations late more often.
+    /// More frequent in B.
     MoreOften,
-    /// Less often.
+    /// Less frequent in B.
     LessOften,
-    /// It takes longer.
+    /// Longer in B.
     Longer,
-    /// It takes less time.
+    /// Shorter in B.
     Shorter,
 }

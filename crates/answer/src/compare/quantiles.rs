@@ -1,4 +1,4 @@
-//! How quantiles compare, from blocks of time that are drawn again.
+//! Comparison of quantiles by a bootstrap of blocks of time.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -13,9 +13,9 @@ use super::QuantileComparison;
 use crate::qos::CONFIDENCE;
 use crate::scan;
 
-/// Blocks of a recording's time that are drawn again.
+/// Number of blocks of time per recording.
 const BLOCKS: usize = 40;
-/// Quantiles that are compared, where so many activations are beyond them.
+/// Quantiles that are compared if enough wakeups exceed them.
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 const ENOUGH_BEYOND: f64 = 30.0;
 const BOOTSTRAP: BlockBootstrap = BlockBootstrap {
@@ -23,10 +23,10 @@ const BOOTSTRAP: BlockBootstrap = BlockBootstrap {
     seed: 1,
 };
 
-/// By service and route: the latencies of each block of a recording's time.
+/// Latencies per series and block of time.
 pub(super) type ByService = BTreeMap<(Service, Route), Vec<Histogram>>;
 
-/// Every latency by block of time; `None` where not every one was kept.
+/// Reads every latency per block of time. Returns `None` if the recording did not keep all.
 pub(super) fn blocks(recording: &Recording, threads: NonZeroUsize) -> Option<ByService> {
     let manifest = recording.manifest();
     if manifest.plan.keep != Keep::All {
@@ -39,23 +39,23 @@ pub(super) fn blocks(recording: &Recording, threads: NonZeroUsize) -> Option<ByS
         ..Columns::all()
     };
     let new = || LatencyBlocks::new(manifest.lines.len(), (start, end), BLOCKS);
-    // What cannot be read is among the notes already.
+    // The notes already list unreadable parts.
     let scanned = scan::scan(recording, threads.min(scan::FEW), wanted, new);
     Some(scanned.gathered.by_service(&manifest.lines))
 }
 
-/// How quantiles are to be compared.
+/// Method to compare quantiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct QuantilesAsked {
-    /// How many of each side have a latency of 0 because they came before they were due.
+    /// Rows of each side with a latency of 0, because they came before they were due.
     pub(super) early: [u64; 2],
-    /// Among so many lines, all intervals of which are to hold together, by what the
-    /// recordings of a side differ in (Welch 1947, of logarithms); `None`: each by itself,
-    /// from blocks of time that are drawn again.
+    /// Number of series whose intervals hold together, from the differences between
+    /// recordings of a side (Welch 1947, of logarithms). `None`: each interval holds
+    /// separately, from the bootstrap.
     pub(super) among: Option<usize>,
 }
 
-/// How the quantiles of a line compare, where every latency was kept.
+/// Compares the quantiles of a series.
 pub(super) fn quantiles(
     line: (Service, Route),
     blocks: &[Vec<Option<ByService>>; 2],
@@ -99,8 +99,8 @@ pub(super) fn quantiles(
         .collect()
 }
 
-/// From one quantile of each recording; `None`: one of them is 0, so that there is no
-/// ratio, or a side has but one recording.
+/// Compares one quantile per recording. Returns `None` if one of them is 0 or a side has only
+/// one recording.
 fn between_recordings(
     sides: [&Vec<Vec<Histogram>>; 2],
     share: f64,
@@ -116,7 +116,7 @@ fn between_recordings(
         return Ok(None);
     }
     let found = mean_ratio(&first, &second, confidence)?;
-    // Each is known to the width of its bucket, which may be more than recordings differ by.
+    // The resolution is the width of a bucket, which may exceed the differences.
     let width = |time: f64| {
         let bucket = Histogram::bucket_of(Nanos::from_f64(time));
         let below = Histogram::upper_edge(bucket.saturating_sub(1)).as_f64();

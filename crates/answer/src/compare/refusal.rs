@@ -1,6 +1,9 @@
-//! What cannot be compared, by the row in which it differs.
+//! Refusals of recordings that cannot be compared.
+
+#![allow(clippy::disallowed_macros, reason = "an error has a text")]
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use laggard_analyze::InputError;
@@ -11,57 +14,55 @@ use laggard_record::{OpenError, Recording};
 use crate::load::LoadError;
 use crate::qos::QosError;
 
-/// Why recordings cannot be compared.
+/// Error of `laggard compare`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
-    /// One cannot be opened, or is given twice, on either side.
+    /// A recording cannot be opened, or is given twice.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// One cannot be read again.
+    /// A recording cannot be read again.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// They were not measured alike.
-    #[error("{what}: `{second}` in `{}`, but `{first}` in `{}`; {remedy}", other.display(), one.display())]
+    /// Recordings were not measured in the same way.
+    #[error("{what}: `{second}` in `{}`, but `{first}` in `{}`; {remedy}", other.display(), reference.display(), remedy = what.remedy())]
     Differ {
-        /// The row.
-        what: &'static str,
-        /// A recording, and what it has.
-        one: Box<Path>,
+        /// The property.
+        what: Unlike,
+        /// A recording.
+        reference: Box<Path>,
         /// Its value.
         first: Box<str>,
-        /// Another.
+        /// Another recording.
         other: Box<Path>,
         /// Its value.
         second: Box<str>,
-        /// What to do.
-        remedy: &'static str,
     },
-    /// A service was asked for that some recording lacks.
-    #[error("`{}` did not measure the service `{service}`; `laggard show` lists those it has", .dir.display())]
+    /// A recording does not have the service.
+    #[error("`{}` did not measure the service `{service}`; `laggard show` lists its services", .dir.display())]
     NoService {
         /// The recording.
         dir: PathBuf,
         /// The service.
         service: Service,
     },
-    /// Figures of a recording cannot be trusted.
+    /// A recording cannot be trusted.
     #[error("`{}` is not trustworthy: {reasons}; leave it out, or record it again", .dir.display())]
     Untrustworthy {
         /// The recording.
         dir: PathBuf,
-        /// Why, in words.
+        /// The reasons.
         reasons: String,
     },
-    /// The load of a recording failed, ended before it did, or was stopped.
-    #[error("load: `{}`: {what}; what was measured then is of a machine without it: leave it out, or record it again", .dir.display())]
+    /// The load of a recording failed, ended early, or was stopped.
+    #[error("load: `{}`: {what}, so part of the recording is without it; leave it out, or record it again", .dir.display())]
     LoadEnded {
         /// The recording.
         dir: PathBuf,
-        /// Which load, and how it ended.
+        /// The load, and how it ended.
         what: Box<str>,
     },
-    /// How often the application misses cannot be told.
+    /// The rate of misses of an application cannot be computed.
     #[error(transparent)]
     Qos(#[from] QosError),
     /// A figure is out of its range.
@@ -70,28 +71,73 @@ pub enum CompareError {
 }
 
 impl CompareError {
-    /// Whether it is because of what was measured, not of what was asked.
+    /// Returns whether the reason is the measurement and not the question.
     pub const fn is_untrustworthy(&self) -> bool {
         matches!(self, Self::Untrustworthy { .. } | Self::LoadEnded { .. })
     }
 }
 
-const ALIKE: &str = "a difference would be one of measuring; record both alike";
+/// Property in which recordings must not differ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unlike {
+    /// Kind of the rows.
+    Rows,
+    /// Measured services.
+    Services,
+    /// Period of the timers.
+    Period,
+    /// Dither of the timers.
+    Dither,
+    /// Measuring backend.
+    Backend,
+    /// Measured stages.
+    Stages,
+    /// Load within a side.
+    LoadOfSide,
+    /// Load of the two sides.
+    Load,
+}
+
+impl Unlike {
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Rows => "compare recordings of the same kind",
+            Self::Services => {
+                "choose a service that all have (--service; in requirements of `check`: `service`), or record both sides alike"
+            }
+            Self::Period | Self::Dither | Self::Backend | Self::Stages => "record both sides alike",
+            Self::LoadOfSide => {
+                "the recordings of one side need the same load; compare load by load"
+            }
+            Self::Load => "if the load is the change under test, use `--factor load`",
+        }
+    }
+}
+
+impl Display for Unlike {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rows => "rows",
+            Self::Services => "services",
+            Self::Period => "period",
+            Self::Dither => "dither",
+            Self::Backend => "backend",
+            Self::Stages => "stages",
+            Self::LoadOfSide | Self::Load => "load",
+        })
+    }
+}
 
 /// Refuses rows of more than one kind.
 pub(super) fn same_rows(recordings: &[Recording]) -> Result<(), CompareError> {
-    let words = |one: &Manifest| one.plan.rows.words(one.plan.period_ns);
-    let remedy = "compare those of one kind";
-    alike(
-        recordings,
-        "rows",
-        |one| words(one).unwrap_or_default(),
-        remedy,
-    )
+    let words = |manifest: &Manifest| manifest.plan.rows.words(manifest.plan.period_ns);
+    alike(recordings, Unlike::Rows, |manifest| {
+        words(manifest).unwrap_or_default()
+    })
 }
 
-/// Refuses what was not measured alike. `first` of `recordings` are the first
-/// side's.
+/// Refuses recordings that were not measured in the same way. The first `first` of
+/// `recordings` are those of A.
 pub(super) fn check(
     recordings: &[Recording],
     first: usize,
@@ -100,54 +146,43 @@ pub(super) fn check(
 ) -> Result<(), CompareError> {
     load_ran_throughout(recordings)?;
     if let Some(service) = only {
-        let lacks = |one: &&Recording| !has(one.manifest(), service);
-        if let Some(one) = recordings.iter().find(lacks) {
-            let dir = one.dir().into();
+        let lacks = |recording: &&Recording| !has(recording.manifest(), service);
+        if let Some(recording) = recordings.iter().find(lacks) {
+            let dir = recording.dir().into();
             return Err(CompareError::NoService { dir, service });
         }
     } else {
-        alike(
-            recordings,
-            "services",
-            services,
-            "compare one that both have (--service; for `check`, `service` beside the requirement), or record both alike",
-        )?;
+        alike(recordings, Unlike::Services, services)?;
     }
-    alike(recordings, "period", |one| one.plan.periods(), ALIKE)?;
-    alike(
-        recordings,
-        "dither",
-        |one| yes(one.plan.dither).into(),
-        ALIKE,
-    )?;
-    alike(
-        recordings,
-        "backend",
-        |one| backend(one.backend).into(),
-        ALIKE,
-    )?;
-    alike(recordings, "stages", stages, ALIKE)?;
-    let load = |one: &Manifest| LoadLabel::of(one.load.as_ref()).to_string();
+    alike(recordings, Unlike::Period, |manifest| {
+        manifest.plan.periods()
+    })?;
+    alike(recordings, Unlike::Dither, |manifest| {
+        yes(manifest.plan.dither).into()
+    })?;
+    alike(recordings, Unlike::Backend, |manifest| {
+        backend(manifest.backend).into()
+    })?;
+    alike(recordings, Unlike::Stages, stages)?;
+    let load = |manifest: &Manifest| LoadLabel::of(manifest.load.as_ref()).to_string();
     let (before, after) = recordings.split_at(first);
     for side in [before, after] {
-        let remedy = "the recordings of one side must have one load; compare load by load";
-        alike(side, "load", load, remedy)?;
+        alike(side, Unlike::LoadOfSide, load)?;
     }
     if !load_may_differ {
-        let remedy = "with another load it is another question; where the load is what you changed, say so with `--factor load`";
-        alike(recordings, "load", load, remedy)?;
+        alike(recordings, Unlike::Load, load)?;
     }
     Ok(())
 }
 
-/// The rest of a recording whose load ended early, or was stopped, is of another load,
-/// and nothing tells how much of it that is.
+/// Refuses recordings whose load ended early or was stopped. The part without the load has an
+/// unknown length.
 fn load_ran_throughout(recordings: &[Recording]) -> Result<(), CompareError> {
-    let ended = |one: &Recording| {
-        let caveats = one.manifest().caveats.iter();
+    let ended = |recording: &Recording| {
+        let caveats = recording.manifest().caveats.iter();
         let mut of_load = caveats.filter(|caveat| caveat.kind == CaveatKind::LoadEnded);
         of_load.next().map(|caveat| CompareError::LoadEnded {
-            dir: one.dir().into(),
+            dir: recording.dir().into(),
             what: caveat.what.as_str().into(),
         })
     };
@@ -155,30 +190,28 @@ fn load_ran_throughout(recordings: &[Recording]) -> Result<(), CompareError> {
 }
 
 fn has(manifest: &Manifest, service: Service) -> bool {
-    // The interrupts of all lines are a service without lines.
+    // The interrupts of all series are a service without series.
     !service.has_lines() || manifest.lines.iter().any(|line| line.service == service)
 }
 
 fn alike(
     recordings: &[Recording],
-    what: &'static str,
+    what: Unlike,
     row: impl Fn(&Manifest) -> String,
-    remedy: &'static str,
 ) -> Result<(), CompareError> {
-    let Some((one, rest)) = recordings.split_first() else {
+    let Some((reference, rest)) = recordings.split_first() else {
         return Ok(());
     };
-    let first = row(one.manifest());
+    let first = row(reference.manifest());
     for other in rest {
         let second = row(other.manifest());
         if second != first {
             return Err(CompareError::Differ {
                 what,
-                one: one.dir().into(),
+                reference: reference.dir().into(),
                 first: first.into(),
                 other: other.dir().into(),
                 second: second.into(),
-                remedy,
             });
         }
     }
@@ -187,10 +220,10 @@ fn alike(
 
 fn services(manifest: &Manifest) -> String {
     let lines = manifest.lines.iter();
-    let all: BTreeSet<_> = lines
+    let series: BTreeSet<_> = lines
         .map(|line| (line.route, line.service.rank(), line.service))
         .collect();
-    let names = all
+    let names = series
         .into_iter()
         .map(|(route, _, service)| line_name(service, route));
     names.collect::<Vec<_>>().join(", ")
@@ -205,18 +238,18 @@ fn stages(manifest: &Manifest) -> String {
     )
 }
 
-pub(super) const fn yes(is_so: bool) -> &'static str {
-    if is_so { "yes" } else { "no" }
+pub(super) const fn yes(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
 }
 
 const fn backend(backend: Backend) -> &'static str {
     match backend {
         Backend::Bpf => "BPF",
-        Backend::Etw => "the kernel's events (ETW)",
-        Backend::User => "user space alone",
-        Backend::Tracer => "the timerlat tracer",
-        Backend::Driver => "the driver wdmlat.sys",
-        Backend::Fake => "a script",
+        Backend::Etw => "ETW",
+        Backend::User => "user space",
+        Backend::Tracer => "timerlat tracer",
+        Backend::Driver => "wdmlat.sys",
+        Backend::Fake => "script",
         Backend::Imported => "another program",
     }
 }

@@ -1,12 +1,9 @@
-//! A series of recordings, from build to build or from week to week: where it
-//! changed (docs/method.md 10.7).
+//! Changes in a series of recordings, such as nightly builds (docs/method.md 10.7).
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use laggard_analyze::compare::{RecordingCount, change_points, compare_recordings};
-use laggard_model::name::line_name;
-use laggard_model::text::{Unit, rough_time};
 use laggard_model::{LoadLabel, Nanos, Route, Service};
 use laggard_record::Recording;
 use schemars::JsonSchema;
@@ -14,122 +11,126 @@ use serde::Serialize;
 
 use super::build::{chosen_level, is_contradicted, load};
 use super::lateness::{Lateness, RUN};
-use super::{Change, CompareError, LateCount, refusal, times};
+use super::{Change, CompareError, LateCount, refusal};
 use crate::began::began;
 use crate::load::{Load, have_rates, open};
 use crate::note::Note;
 use crate::qos::CONFIDENCE;
 use crate::selection::Selection;
 
-/// The version of the JSON's layout.
-pub const SERIES_SCHEMA: u32 = 1;
-/// Recordings on either side of a change, at least.
-const LEAST_PART: usize = 3;
-/// Fewer recordings than this show no change of one of a few services, however
-/// clear: too few of their orders are as clear.
+/// Version of the layout of the JSON.
+pub const SERIES_SCHEMA: u32 = 2;
+/// Minimum number of recordings on either side of a change.
+const MIN_PART: usize = 3;
+/// Minimum number of recordings. With fewer, even a clear change is not significant.
 pub const LEAST_SERIES: usize = 10;
-/// Ratios of rates within 1 over this and this count as equal; which does not
-/// matter here.
+/// Margin of the same rate. It has no effect here.
 const MARGIN: f64 = 1.25;
-/// The same recordings give the same answer.
+/// Seed of the permutations: the same recordings give the same answer.
 const SEED: u64 = 0x6c61_6767_6172_6421;
-/// Digits of figures that are known to some per cent at best.
-const DIGITS: i32 = 2;
 
-/// What is to be looked through.
+/// Recordings of a series, and options.
 #[derive(Clone, Debug)]
 pub struct SeriesQuestion {
     /// The recordings.
     pub recordings: Vec<PathBuf>,
-    /// Whether they are in the order of the series; else that of time is it.
+    /// Whether they are in the order of the series. Otherwise the start times set the order.
     pub is_in_order: bool,
-    /// How late is too late; none: chosen for each service.
+    /// Level; `None`: chosen for each series.
     pub level: Option<Nanos>,
-    /// Only this service.
+    /// The only service to analyse.
     pub service: Option<Service>,
-    /// At most so many threads read; no answer depends on it.
+    /// Maximum number of threads that read. The answer does not depend on it.
     pub threads: NonZeroUsize,
 }
 
-/// What `laggard compare --over` says.
+/// Answer of `laggard compare --over`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SeriesReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The load of all.
+    /// Load of all recordings.
     pub load: LoadLabel,
     /// The recordings, in the order of the series.
     pub recordings: Vec<SeriesRecording>,
-    /// Whether they are enough for any change to be told.
+    /// Whether there are enough recordings to show a change.
     pub is_enough: bool,
-    /// By service, the most direct first.
+    /// One entry per series, the most direct service first.
     pub services: Vec<ServiceSeries>,
-    /// The result in plain words.
-    pub sentences: Vec<String>,
-    /// What is missing from the recordings, or spoils the answer.
-    #[serde(serialize_with = "crate::note::as_text")]
-    #[schemars(with = "Vec<String>")]
+    /// Series that are left out, because a recording did not keep every wakeup above the
+    /// level.
+    pub left_out: Vec<Series>,
+    /// Missing data, and other reasons to doubt the answer.
     pub notes: Vec<Note>,
 }
 
-/// A recording of a series.
+/// Service and route.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Series {
+    /// The service.
+    pub service: Service,
+    /// Route from the timer interrupt to the service.
+    pub route: Route,
+}
+
+/// Recording of a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SeriesRecording {
-    /// Where it is.
+    /// Path.
     pub path: String,
-    /// When it was made, as in `2026-11-20T11:00:00+01:00[Europe/Berlin]`.
+    /// Wall-clock time of its start, such as
+    /// `2026-11-20T11:00:00+01:00[Europe/Berlin]`.
     pub recorded_at: String,
-    /// How long it is.
+    /// Length.
     pub duration_ns: Nanos,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
 }
 
-/// A service in a series.
+/// Service over the recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceSeries {
     /// The service.
     pub service: Service,
-    /// How it is reached.
+    /// Route from the timer interrupt to the service.
     pub route: Route,
-    /// How late is too late.
+    /// The level.
     pub level_ns: Nanos,
-    /// The share of all activations that the level was chosen by; absent where it
-    /// was given.
+    /// Quantile from which the level was chosen; absent if the user set the level.
     pub share: Option<f64>,
-    /// How often each recording was later.
+    /// Late wakeups per recording.
     pub points: Vec<LateCount>,
-    /// Where that changed, in the order of the series.
+    /// Changes, in the order of the series.
     pub changes: Vec<SeriesChange>,
 }
 
-/// A change in a series.
+/// Change in a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SeriesChange {
-    /// The first recording behind it, from 0.
+    /// Number of the first recording after the change, from 0.
     pub at: usize,
-    /// At 95 % it is no earlier than this.
+    /// Lower end of the 95 % interval of `at`.
     pub earliest: usize,
-    /// And no later.
+    /// Upper end.
     pub latest: usize,
-    /// How often a series that does not change looks as if it did so much, in as
-    /// many services.
+    /// p-value of a series without a change, adjusted for the number of series.
     pub p: f64,
-    /// How often it was late up to the change, from the one before.
+    /// Late wakeups between the previous change and this one.
     pub before: LateCount,
-    /// And behind it, up to the next.
+    /// Late wakeups between this change and the next.
     pub behind: LateCount,
-    /// The rate behind it over that before; absent where it was never late before.
+    /// Rate after the change divided by the rate before; absent if there was no late wakeup
+    /// before.
     pub ratio: Option<f64>,
-    /// The lower end of its 95 % interval.
+    /// Lower end of its 95 % interval.
     pub ratio_low: f64,
-    /// The upper end; absent where there is none.
+    /// Upper end; absent if there is none.
     pub ratio_high: Option<f64>,
-    /// Whether it is late more often behind it.
+    /// Whether wakeups are late more often after the change.
     pub is_worse: bool,
 }
 
-/// Looks for changes in a series of recordings.
+/// Finds changes in a series of recordings.
 ///
 /// # Errors
 /// When they were not measured alike, one is given twice, cannot be read or is
@@ -149,7 +150,7 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
         let level = question.level.map(|level| (level, None)).or(chosen)?;
         Some((line, level))
     });
-    // When latencies of a lower level came was not kept.
+    // The times of latencies below the floor are not in the recording.
     let is_kept = |(line, (level, _)): &((Service, Route), (Nanos, Option<f64>))| {
         let floor = Selection::new(&all, *line, None).floor();
         floor.unwrap_or_default() <= *level
@@ -167,31 +168,18 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
             changes: changes(&late, levels.len())?,
         });
     }
-    let mut report = SeriesReport {
+    Ok(SeriesReport {
         schema: SERIES_SCHEMA,
         load: all.label.clone(),
         recordings: viewed(&recordings, &all),
         is_enough: recordings.len() >= LEAST_SERIES,
         services,
-        sentences: Vec::new(),
+        left_out: left_out
+            .into_iter()
+            .map(|((service, route), _)| Series { service, route })
+            .collect(),
         notes: all.notes(),
-    };
-    report.sentences = sentences(&report);
-    if !left_out.is_empty() {
-        let names = left_out
-            .iter()
-            .map(|((service, route), _)| line_name(*service, *route));
-        report.sentences.push(format!(
-            "Left out, because not every activation that was so late was kept: {}.",
-            names.collect::<Vec<_>>().join(", ")
-        ));
-    } else if report.services.is_empty() {
-        report.sentences.push(
-            "Too few activations to choose how late is too late: give --at, or record for longer."
-                .into(),
-        );
-    }
-    Ok(report)
+    })
 }
 
 fn viewed(recordings: &[Recording], all: &Load) -> Vec<SeriesRecording> {
@@ -214,7 +202,7 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
     let rate = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
     let rates: Vec<f64> = late.counts.iter().map(rate).collect();
     let services = services.max(1) as f64;
-    let found = change_points(&rates, LEAST_PART, (1.0 - CONFIDENCE) / services, SEED)?;
+    let found = change_points(&rates, MIN_PART, (1.0 - CONFIDENCE) / services, SEED)?;
     let mut changes = Vec::new();
     for (number, one) in found.iter().enumerate() {
         let from = number.checked_sub(1).map_or(0, |before| found[before].at);
@@ -259,57 +247,4 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
         });
     }
     Ok(changes)
-}
-
-fn sentences(report: &SeriesReport) -> Vec<String> {
-    let mut all = Vec::new();
-    if !report.is_enough {
-        all.push(format!(
-            "Of {} recording{} no change can be told from chance; record {LEAST_SERIES} or more.",
-            report.recordings.len(),
-            if report.recordings.len() == 1 {
-                ""
-            } else {
-                "s"
-            }
-        ));
-    }
-    let changes = |is_worse: bool| {
-        let services = report.services.iter();
-        services
-            .flat_map(|one| one.changes.iter().map(move |change| (one, change)))
-            .filter(move |(_, change)| change.is_worse == is_worse)
-            .collect::<Vec<_>>()
-    };
-    let (worse, better) = (changes(true), changes(false));
-    for (one, change) in worse.iter().chain(&better) {
-        all.push(told(report, one, change));
-    }
-    if worse.is_empty() && better.is_empty() && report.is_enough {
-        all.push("No change was found; that is no proof that there is none.".into());
-    }
-    all
-}
-
-/// `fifo:90 is worse from b07 on (b06 to b08): later than ...`
-fn told(report: &SeriesReport, one: &ServiceSeries, change: &SeriesChange) -> String {
-    let name = |at: usize| report.recordings.get(at).map_or("", |it| it.path.as_str());
-    let place = match (change.earliest, change.latest) {
-        (first, last) if first == last => String::new(),
-        (first, last) => format!(" ({} to {} at 95 %)", name(first), name(last)),
-    };
-    let every = |side: &LateCount| match side.every_ns() {
-        Some(every) => format!("every {}", rough_time(every, DIGITS)),
-        None => "never".into(),
-    };
-    let times = times(change.ratio, change.ratio_low, change.ratio_high);
-    format!(
-        "{} is {} from {} on{place}: later than {} {}, against {} before; {times}.",
-        line_name(one.service, one.route),
-        if change.is_worse { "worse" } else { "better" },
-        name(change.at),
-        Unit::Auto.write_nanos(one.level_ns),
-        every(&change.behind),
-        every(&change.before),
-    )
 }

@@ -54,7 +54,7 @@ const WINDOWS: &str =
     "record as an administrator, who can trace the Windows kernel, without `--episodes off`";
 
 /// Returns the way to record the causes of late wakeups on this system.
-pub(crate) fn evidence_remedy(manifest: &Manifest) -> &'static str {
+fn evidence_remedy(manifest: &Manifest) -> &'static str {
     if manifest.host.is_windows() {
         WINDOWS
     } else {

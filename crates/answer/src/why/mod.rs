@@ -26,10 +26,10 @@ pub use bug::{Addressee, BUG_SCHEMA, BugReport, CallChain, Example, Gap, Machine
 pub use cause::{CauseShare, RhythmRow};
 pub use context::{Layer, frames, layers};
 pub use error::{BugError, EpisodesError};
+pub(crate) use explained::late_by;
 pub use explained::{
     Blamed, EpisodeCauses, Explained, ExplainedEpisode, RecordedEpisodes, SeriesMaxima,
 };
-pub(crate) use explained::{evidence_remedy, late_by};
 pub use gain::{Gain, add_gains, leading};
 pub use handlers::{HANDLERS_SCHEMA, HandlerRow, HandlersReport, HandlersVerdict, handlers};
 pub use laggard_analyze::causes::{Context, CpuTimeline, Explanation, Part, Slice, Thread};

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use laggard_answer::check::CheckReport;
+use laggard_answer::compare::{CompareReport, SeriesReport};
 use laggard_answer::doctor::DoctorReport;
 use laggard_answer::forecast::ForecastReport;
 use laggard_answer::qos::QosReport;
@@ -137,6 +138,41 @@ fn check_has_no_prose() {
     .into();
 
     assert_eq!(free_strings::<CheckReport>(), expected);
+}
+
+#[test]
+fn compare_has_no_prose() {
+    let expected: BTreeSet<String> = [
+        // Names, and text from the user or the catalogue.
+        "Application.name",
+        "Application.source",
+        "CauseComparison.who",
+        "CausesUnknown.recording",
+        "Note.recording",
+        "SeriesRecording.kernel",
+        "SeriesRecording.path",
+        "SeriesRecording.recorded_at",
+        "SeriesReport.load",
+        "SideView.load",
+        "SideView.recordings",
+        "WorkComparison.unit",
+        // Letters of the sides, such as `ABBA`.
+        "OrderView.sides",
+        // Conditions of the machine, and commands of the user.
+        "Difference.first",
+        "Difference.second",
+        "Difference.what",
+        // Text of the trust in a recording.
+        "Doubt.detail",
+        "Caveat.advice",
+        "Caveat.what",
+    ]
+    .map(String::from)
+    .into();
+
+    let mut found = free_strings::<CompareReport>();
+    found.extend(free_strings::<SeriesReport>());
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -10,14 +10,13 @@ use laggard_model::{Nanos, Service};
 use super::some_time;
 use crate::completion;
 
-/// A are the recordings before a change, B those after it; four of each or more,
-/// made in turn (A B A B B A B A), tell what was changed from what changes by
-/// itself. All must have been measured alike: same services, period, dither,
-/// stages and load.
+/// A are the recordings before a change, B those after it. A verdict needs at least four per
+/// side, made in turn (A B A B B A B A). All need the same services, period, dither, stages
+/// and load.
 ///
-/// With --run or --factor sysctl: the recordings are made here, in random order. With six
-/// rounds or more it is looked meanwhile, and ends when every service is decided.
-/// What they change is put back, also after Ctrl-C or a kill.
+/// With --run, --before or --factor sysctl, laggard makes the recordings in random order. With
+/// six rounds or more it evaluates in between, and ends if every series is decided. It restores
+/// the machine, also after Ctrl-C or a kill.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,79 +33,74 @@ Examples:
   laggard compare --factor sysctl:kernel.numa_balancing=1,0 --rounds 12 \\
       --service fifo:90
 
-The level of a service is what few activations of both together are later than,
-unless --at or --app gives it. A difference counts where the 95 % interval of
-the ratio says so and the pairs agree, at the price of all that is compared
-(Holm).
+The level of a series is a high quantile of both sides, unless --at or --app sets
+it. B is worse or better if the 95 % interval of the ratio excludes the same rate,
+pairs of recordings agree, and the difference is significant among all
+comparisons (Holm).
 
-Exit code 3 where a recording is not trustworthy.")]
+Exit code 3 if a recording is not trustworthy.")]
 pub(crate) struct CompareArgs {
-    /// Recordings A, to compare with
+    /// Recordings A, the reference
     #[arg(required_unless_present_any = ["run", "factor", "before", "over"], requires = "with", value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
-    /// Recordings B, which are compared with them
+    /// Recordings B
     #[arg(long, num_args = 1.., requires = "recordings", value_name = "DIR", add = completion::recordings())]
     pub(crate) with: Vec<PathBuf>,
-    /// Recordings of a series, from build to build or from week to week: where it
-    /// changed
+    /// Find changes in a series of recordings, such as nightly builds
     #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "with", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into", "all_rounds", "seed"], add = completion::recordings())]
     pub(crate) over: Vec<PathBuf>,
-    /// The series is in the order of --over, not in that of time
+    /// Use the order of --over and not the start times
     #[arg(long, requires = "over")]
     pub(crate) in_order: bool,
-    /// How late is too late: the slack of an application, by a name of the
-    /// catalogue (`laggard qos --list`) or a TOML file
+    /// Use the slack of this application as level: a name from `laggard qos --list` or
+    /// a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "at", add = completion::applications())]
     pub(crate) app: Option<String>,
-    /// How late is too late [default: chosen for each service]
+    /// Levels: a wakeup is late above this [default: chosen per series]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) at: Vec<Nanos>,
-    /// Only this service [default: every one recorded]
+    /// Only this service [default: all]
     #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
-    /// Ratios from 1 over this to this count as equal
+    /// Ratios from 1 / RATIO to RATIO count as the same
     #[arg(long, value_name = "RATIO", default_value_t = 1.25, value_parser = above_one)]
     pub(crate) equal: f64,
-    /// What was changed, where it would otherwise be refused: `load`. Or what is
-    /// to be changed here: `sysctl:NAME=A,B`, the values of a setting
+    /// The change under test: `load` allows different loads in existing recordings;
+    /// `sysctl:NAME=A,B` sets a kernel parameter and records
     #[arg(long, value_name = "WHAT")]
     pub(crate) factor: Option<FactorArg>,
-    /// Command to run while A is recorded; given again: while B is; '' for none.
-    /// A recording ends with its command
+    /// Command to run during A, and a second time for B; '' for none. A recording ends
+    /// with its command
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["recordings", "factor"])]
     pub(crate) run: Vec<String>,
-    /// Command to run before each recording of a side, `A=COMMAND` or
-    /// `B=COMMAND`, or both with a comma between; that of A also at the end
+    /// Command to run before each recording of a side: `A=COMMAND`, `B=COMMAND`, or both
+    /// with a comma between them. The command of A also runs at the end
     #[arg(long, value_name = "SIDE=COMMAND", conflicts_with = "recordings")]
     pub(crate) before: Vec<String>,
-    /// Load to run in all recordings: a name that `laggard load list` shows, or a
-    /// TOML file
+    /// Load in all recordings: a name from `laggard load list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "recordings", add = completion::loads())]
     pub(crate) load: Option<String>,
-    /// So many recordings of each side at most; fewer than 4 give no verdict. Of 6
-    /// or more, it ends after a quarter, half or three quarters of them, 4 at
-    /// least, where every service is worse, better or equal by then
+    /// Maximum number of recordings per side. Fewer than 4 give no verdict. With 6 or more,
+    /// laggard also evaluates after a quarter, half and three quarters of them, at least 4,
+    /// and ends if every series is worse, better or the same
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = rounds, conflicts_with = "recordings")]
     pub(crate) rounds: usize,
-    /// Make all rounds, and look once: finds a little smaller differences
+    /// Make all rounds and evaluate once: finds slightly smaller differences
     #[arg(long, conflicts_with = "recordings")]
     pub(crate) all_rounds: bool,
-    /// Seed of the random order, to make the recordings in the same order again
-    /// [default: a new one, which is shown]
+    /// Seed of the random order [default: random, and printed]
     #[arg(long, value_name = "NUMBER", conflicts_with = "recordings")]
     pub(crate) seed: Option<u64>,
-    /// How long each recording is
+    /// Length of each recording
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = some_time, conflicts_with = "recordings")]
     pub(crate) each: Nanos,
-    /// Folder for the recordings and the answer, which must not exist [default:
-    /// a name with the time]
+    /// New directory for the recordings and the answer [default: a name with the time]
     #[arg(long, value_name = "DIR", conflicts_with = "recordings")]
     pub(crate) into: Option<PathBuf>,
-    /// Write a page for a browser to this file; what it held before is replaced
+    /// Write an HTML report to this file, which is replaced if it exists
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "markdown", "all"])]
     pub(crate) output: Option<PathBuf>,
-    /// Quantiles, the largest seen, counts, every condition, cause and note; with
-    /// --markdown, quantiles and the largest seen
+    /// Print quantiles, maxima, counts, tails, and every condition, cause and warning
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
     /// Write JSON; `laggard schema compare` describes it

@@ -1,5 +1,5 @@
-//! `laggard compare`: whether recordings after a change are late more often.
-//! The recordings are there, or are made here, in turn, with and without it.
+//! `laggard compare`: whether wakeups are late more often after a change. The recordings
+//! exist, or are made here with and without the change, in random order.
 
 #[cfg_attr(not(target_os = "linux"), path = "not_made.rs")]
 mod made;
@@ -13,7 +13,8 @@ use laggard_answer::compare::{
 use laggard_answer::qos::{CONFIDENCE, by_name};
 use laggard_model::printable;
 use laggard_model::text::Unit;
-use laggard_view::{comparison, comparison_page, text};
+use laggard_view::compare as view;
+use laggard_view::doc::{self, Detail, Document};
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
@@ -23,8 +24,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     compare_and(args, |_| ())
 }
 
-/// The same; `then` gets the answer that was shown, where it is of recordings that
-/// were made for it.
+/// Runs `laggard compare`. `then` gets the answer if the recordings were made for it.
 pub(crate) fn compare_and(
     args: &CompareArgs,
     then: impl FnOnce(&CompareReport),
@@ -35,12 +35,14 @@ pub(crate) fn compare_and(
     let is_setting = matches!(args.factor, Some(FactorArg::Setting { .. }));
     if is_setting && !args.recordings.is_empty() {
         anyhow::bail!(
-            "--factor sysctl makes the recordings itself; leave out those that there are, or --factor"
+            "--factor sysctl makes its own recordings; remove the recordings or --factor"
         );
     }
     let is_made = is_setting || !args.run.is_empty() || !args.before.is_empty();
     if !is_made && args.recordings.is_empty() {
-        anyhow::bail!("--factor load compares recordings; name those of A, and --with those of B");
+        anyhow::bail!(
+            "--factor load needs recordings; name those of A, and those of B after --with"
+        );
     }
     let application = args.app.as_deref().map(by_name).transpose()?;
     let question = Question {
@@ -71,12 +73,9 @@ pub(crate) fn compare_and(
     Ok(Exit::Ok)
 }
 
-/// Where a series of recordings changed.
+/// Finds changes in a series of recordings.
 fn series(args: &CompareArgs) -> anyhow::Result<Exit> {
-    anyhow::ensure!(
-        args.at.len() < 2,
-        "a series is looked through for one level; give --at once"
-    );
+    anyhow::ensure!(args.at.len() < 2, "--over takes one level; give --at once");
     let report = compare_series(&SeriesQuestion {
         recordings: args.over.clone(),
         is_in_order: args.in_order,
@@ -84,24 +83,38 @@ fn series(args: &CompareArgs) -> anyhow::Result<Exit> {
         service: args.service,
         threads: ask::threads(),
     })?;
-    pipe::print(&if args.json {
-        pipe::json(&report)?
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
     } else {
-        text::series(&report, args.all, terminal::look(Unit::Auto))
-    })?;
+        print(args, &view::series(&report, detail(args)))?;
+    }
     Ok(Exit::Ok)
 }
 
 fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
     if let Some(path) = &args.output {
-        laggard_files::write(path, "page", comparison_page(report)?.as_bytes())?;
+        laggard_files::write(path, "report", view::page(report)?.as_bytes())?;
         let name = path.display().to_string();
-        let said = format!("Wrote {}; open it in a browser\n", printable(&name));
-        return pipe::print(&said);
+        let message = format!("Wrote {}; open it in a browser\n", printable(&name));
+        return pipe::print(&message);
     }
-    pipe::print(&match (args.json, args.markdown) {
-        (true, _) => pipe::json(report)?,
-        (_, true) => comparison(report, args.all),
-        _ => text::compare(report, args.all, terminal::look(Unit::Auto)),
-    })
+    if args.json {
+        return pipe::print(&pipe::json(report)?);
+    }
+    print(args, &view::document(report, detail(args)))
+}
+
+const fn detail(args: &CompareArgs) -> Detail {
+    if args.all {
+        Detail::Full
+    } else {
+        Detail::Short
+    }
+}
+
+fn print(args: &CompareArgs, document: &Document) -> anyhow::Result<()> {
+    if args.markdown {
+        return pipe::print(&doc::markdown(document));
+    }
+    pipe::print_screen(&doc::terminal(document, terminal::look(Unit::Auto)))
 }

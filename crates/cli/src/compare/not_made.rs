@@ -1,17 +1,17 @@
-//! In place of `made`, where nothing is measured.
+//! Replaces `made` on systems other than Linux.
 
 use laggard_answer::compare::{CompareReport, Question};
 
 use crate::args::CompareArgs;
 
-/// Says what there is instead.
+/// Refuses to make recordings.
 pub(super) fn make(
     _: &CompareArgs,
     _: &Question,
     _: impl FnOnce(&CompareReport) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     anyhow::bail!(
-        "--run, --before and --factor sysctl make recordings, for which this program needs Linux; \
-         compare those that there are: `laggard compare A ... --with B ...`"
+        "--run, --before and --factor sysctl make recordings and need Linux; \
+         compare existing recordings: `laggard compare A ... --with B ...`"
     )
 }

@@ -10,7 +10,7 @@ use crate::scripted;
 
 use crate::scripted::{laggard, load_ended, often, record};
 
-/// Recordings of 30 s, an activation in each `of` of which is 4 ms late.
+/// Records for 30 s. One wakeup in `of` is 4 ms late.
 fn recorded(dir: &TempDir, names: &[&str], of: usize, options: &[&str]) {
     let script = format!("period_ns = 1000000\n{}", often(of));
     for name in names {
@@ -50,7 +50,7 @@ const A: [&str; 4] = ["a1", "a2", "a3", "a4"];
 const B: [&str; 4] = ["b1", "b2", "b3", "b4"];
 
 #[test]
-fn what_is_late_more_often_is_worse_and_the_other_way_round_better() {
+fn higher_rate_is_worse_and_lower_rate_is_better() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, &A, 2_000, &[]);
     recorded(&dir, &B, 250, &[]);
@@ -71,7 +71,7 @@ fn what_is_late_more_often_is_worse_and_the_other_way_round_better() {
     let text = ask(&dir, &A, &B, &["--at=1ms"]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
-        text.contains("fifo:90 is worse: later than 1.00 ms"),
+        text.contains("\nworse    SCHED_FIFO 90  1.00 ms  "),
         "{text}"
     );
     // Paths of a test are long and cannot be broken.
@@ -82,9 +82,9 @@ fn what_is_late_more_often_is_worse_and_the_other_way_round_better() {
     assert_eq!(wide, Vec::<&str>::new(), "{text}");
 }
 
-/// A job in every second recording would be in those of one side only.
+/// A job in every second recording would be on one side only.
 #[test]
-fn order_that_repeats_itself_gives_no_verdict() {
+fn repeating_order_gives_no_verdict() {
     let dir = TempDir::new().unwrap();
     for (a, b) in A.iter().zip(B) {
         recorded(&dir, &[a], 2_000, &[]);
@@ -103,18 +103,18 @@ fn order_that_repeats_itself_gives_no_verdict() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains(
-            "repeats itself after 2: a job that runs in every 2nd of them is on one side only"
+            "repeats after 2, so a job that runs in every 2nd of them is on one side only"
         ),
         "{text}"
     );
     assert!(
-        words.contains("fixed order: the order of the recordings repeats itself"),
+        words.contains("unclear: timer IRQ, SCHED_FIFO 90: the order of the recordings repeats"),
         "{text}"
     );
 }
 
 #[test]
-fn recordings_of_the_same_are_not_told_apart() {
+fn recordings_with_the_same_rate_do_not_differ() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, &A, 500, &[]);
     recorded(&dir, &B, 500, &[]);
@@ -125,11 +125,14 @@ fn recordings_of_the_same_are_not_told_apart() {
     let verdict = &level(&found)["change"]["verdict"];
     assert!(verdict == "equivalent" || verdict == "unclear", "{verdict}");
     let markdown = String::from_utf8(markdown.stdout).unwrap();
-    assert!(markdown.contains("| fifo:90 | 4.02 ms |"), "{markdown}");
+    assert!(
+        markdown.contains("| SCHED&#95;FIFO 90 | 4.02 ms |"),
+        "{markdown}"
+    );
 }
 
 #[test]
-fn of_one_recording_each_the_ratio_is_told_and_no_verdict() {
+fn one_recording_per_side_gives_a_ratio_without_a_verdict() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, &A[..1], 2_000, &[]);
     recorded(&dir, &B[..1], 100, &[]);
@@ -143,14 +146,15 @@ fn of_one_recording_each_the_ratio_is_told_and_no_verdict() {
     let level = level(&found);
     assert_eq!(level["change"]["why"], "few_recordings", "{level}");
     assert!(level["ratio"].as_f64().unwrap() > 10.0, "{level}");
-    let said = found["sentences"][0].as_str().unwrap();
-    assert!(said.contains("record 4 of each"), "{said}");
+    let screen = ask(&dir, &A[..1], &B[..1], &["--app", &app]);
+    let screen = String::from_utf8(screen.stdout).unwrap();
+    assert!(screen.contains("Record 4 of each, in turn"), "{screen}");
     let misses = &found["services"][1]["misses"];
     assert!(misses["first"]["exposure_ns"].is_number(), "{found}");
 }
 
 #[test]
-fn what_was_not_measured_alike_is_refused_by_the_row_that_differs() {
+fn recordings_that_were_not_measured_alike_are_refused() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, &["a"], 500, &[]);
     recorded(&dir, &["loaded"], 500, &["--load=idle"]);
@@ -189,7 +193,7 @@ fn what_was_not_measured_alike_is_refused_by_the_row_that_differs() {
 }
 
 #[test]
-fn what_was_still_waiting_counts_as_that_late_and_may_have_been_later() {
+fn unfinished_wait_counts_with_its_length_and_may_have_been_longer() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, &A, 500, &[]);
     let stall = scripted::stall(25_000_000_000, 20_000_000_000);
@@ -209,10 +213,10 @@ fn what_was_still_waiting_counts_as_that_late_and_may_have_been_later() {
     assert_eq!(levels[1]["second"]["unknown"], 4, "{levels}");
 }
 
-/// The rest of such a recording is of another load: eight times as often is no verdict
-/// on what was changed, nor in a series.
+/// A part of such a recording is without the load, so the ratio of 8 does not show the effect
+/// of the change.
 #[test]
-fn a_side_whose_load_ended_before_its_recording_is_refused() {
+fn load_that_ended_before_its_recording_is_refused() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, &A, 2_000, &["--load=idle"]);
     recorded(&dir, &B, 250, &["--load=idle"]);
@@ -235,16 +239,18 @@ fn a_side_whose_load_ended_before_its_recording_is_refused() {
         assert_eq!(output.status.code(), Some(3), "{told}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "");
         assert!(
-            told.contains("b3`: the load `idle` ended before the recording: exit status 3; "),
+            told.contains(
+                "b3`: the load `idle` ended before the recording: exit status 3, so part of"
+            ),
             "{told}"
         );
     }
 }
 
-/// One activation in 10 is 4 ms late, at 1 ms: as a single run of late ones, that
-/// would be late less often than once in 2 s.
+/// One wakeup in 10 is 4 ms late, with a period of 1 ms. As a single run, this would be less
+/// frequent than one run per 2 s.
 #[test]
-fn what_is_late_all_the_time_is_not_better_than_what_is_late_now_and_then() {
+fn permanent_lateness_is_worse_than_occasional_lateness() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, &A, 2_000, &[]);
     recorded(&dir, &B, 10, &[]);
@@ -258,9 +264,9 @@ fn what_is_late_all_the_time_is_not_better_than_what_is_late_now_and_then() {
     assert_eq!(back["change"]["verdict"], "better", "{back}");
 }
 
-/// Stalls of 20 ms every 100 ms, and of 60 ms: as often, and three times as long.
+/// Stalls of 20 ms and of 60 ms, every 100 ms: the same rate, and three times the length.
 #[test]
-fn what_is_late_for_much_longer_as_often_is_not_called_equal() {
+fn longer_stalls_at_the_same_rate_are_not_the_same() {
     let dir = TempDir::new().unwrap();
     for (names, late_ms) in [(A, 20_u64), (B, 60)] {
         for name in names {

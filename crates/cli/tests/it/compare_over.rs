@@ -1,5 +1,4 @@
-//! `laggard compare --over`: where a series of recordings changes whose every
-//! latency is known.
+//! `laggard compare --over`: changes in series of recordings whose every latency is known.
 
 use std::process::Output;
 
@@ -8,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::scripted::{laggard, often, record};
 
-/// Recordings `r00`, `r01` ... of 10 s: one activation in so many is 4 ms late.
+/// Records `r00`, `r01` ... for 10 s. One wakeup in `of` is 4 ms late.
 fn recorded(dir: &TempDir, of: impl IntoIterator<Item = usize>) {
     for (number, of) in of.into_iter().enumerate() {
         let script = format!("period_ns = 1000000\n{}", often(of));
@@ -43,7 +42,7 @@ fn changes(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn the_first_recording_that_is_worse_is_named() {
+fn first_worse_recording_is_named() {
     let dir = TempDir::new().unwrap();
     let before = [900, 1_000, 1_100, 1_000, 900, 1_100, 1_000];
     recorded(&dir, before.into_iter().chain([230, 250, 240, 250, 230]));
@@ -71,15 +70,18 @@ fn the_first_recording_that_is_worse_is_named() {
     );
     let said = String::from_utf8(said.stdout).unwrap();
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("fifo:90 is worse from r07 on"), "{said}");
-    assert!(words.contains("later than 1.00 ms every 240 ms"), "{said}");
+    assert!(words.contains("worse SCHED_FIFO 90 from `r07`"), "{said}");
+    assert!(
+        words.contains("later than 1.00 ms every 240 ms, before every"),
+        "{said}"
+    );
     assert!(said.contains('|'), "{said}");
     let wide = said.lines().find(|line| line.chars().count() > 80);
     assert_eq!(wide, None, "{said}");
 }
 
 #[test]
-fn recordings_that_vary_by_themselves_do_not_change_and_few_cannot_tell() {
+fn random_variation_is_no_change_and_few_recordings_show_none() {
     let dir = TempDir::new().unwrap();
     recorded(
         &dir,
@@ -96,7 +98,7 @@ fn recordings_that_vary_by_themselves_do_not_change_and_few_cannot_tell() {
     assert_eq!(none, Vec::<Value>::new());
     let few = String::from_utf8(few.stdout).unwrap();
     assert!(
-        few.contains("Of 6 recordings no change can be told"),
+        few.contains("Too few recordings to show a change: 6 of 10."),
         "{few}"
     );
     assert_eq!(both.status.code(), Some(2), "{both:?}");
@@ -105,9 +107,9 @@ fn recordings_that_vary_by_themselves_do_not_change_and_few_cannot_tell() {
     assert!(twice.contains("are the same recording"), "{twice}");
 }
 
-/// Late all the time is one run of late activations, if nothing ends a run.
+/// Permanent lateness would be one run if nothing ended a run.
 #[test]
-fn what_is_late_all_the_time_from_some_recording_on_is_worse_from_there_on() {
+fn start_of_permanent_lateness_is_a_change() {
     let dir = TempDir::new().unwrap();
     let before = [900, 1_000, 1_100, 1_000, 900, 1_100];
     recorded(&dir, before.into_iter().chain([10; 6]));
@@ -121,9 +123,9 @@ fn what_is_late_all_the_time_from_some_recording_on_is_worse_from_there_on() {
     );
 }
 
-/// To give --at, which was given, would not help.
+/// The remedy is not `--at`, because it was given.
 #[test]
-fn a_service_whose_activations_were_not_kept_down_to_the_level_is_said_to_be_left_out() {
+fn series_without_the_wakeups_of_the_level_are_left_out() {
     let dir = TempDir::new().unwrap();
     let script = format!("period_ns = 1000000\n{}", often(1_000));
     record(
@@ -144,9 +146,9 @@ fn a_service_whose_activations_were_not_kept_down_to_the_level_is_said_to_be_lef
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains(
-            "Left out, because not every activation that was so late was kept: irq, fifo:90."
+            "Left out, because a recording did not keep every wakeup above the level: timer IRQ, SCHED_FIFO 90."
         ),
         "{said}"
     );
-    assert!(!said.contains("Too few activations"), "{said}");
+    assert!(!said.contains("Too few wakeups"), "{said}");
 }

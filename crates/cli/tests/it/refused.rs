@@ -185,7 +185,7 @@ fn what_was_recorded_in_turn_or_until_decided_is_answered_before_the_folder_cann
     let compare = format!("compare --run= --run= --rounds=1 --each=5s --into=made -- {backend}");
     let record = format!("record --require=r.toml --until-decided -o until {backend}");
 
-    for (command, folder, answer) in [(compare, "made", "A  5 s"), (record, "until", "PASS")] {
+    for (command, folder, answer) in [(compare, "made", "A: 5 s"), (record, "until", "PASS")] {
         let output = shell(
             dir.path(),
             &format!(

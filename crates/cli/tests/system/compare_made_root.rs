@@ -240,8 +240,8 @@ fn told(found: &Value, level: &Value) {
     assert!(["worse", "unclear"].contains(&verdict), "{level}");
     let causes = found["causes"].as_array().unwrap();
     let is_softirq = |cause: &&Value| {
-        let name = cause["name"].as_str().unwrap();
-        name.starts_with("softirq: HRTIMER")
+        let who = cause["who"].as_str().unwrap_or_default();
+        cause["class"] == "softirq" && who.starts_with("HRTIMER")
     };
     let planted = causes.iter().find(is_softirq);
     let planted = planted.unwrap_or_else(|| panic!("{found:#}"));

@@ -165,13 +165,13 @@ fn rows_of_one_kind_are_compared_by_their_quantiles() {
     let text = String::from_utf8(text.stdout).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
     let told = words.join(" ");
-    let what = "Compared is how long context switches by futex among 2 threads took";
+    let what = "Compared: duration of context switches by futex among 2 threads.";
     assert!(told.contains(what), "{text}");
-    assert!(told.contains("With so few"), "{text}");
-    for absent in ["later than", "Too few activations", "flight recorder"] {
+    assert!(told.contains("Too few recordings for a verdict"), "{text}");
+    for absent in ["later than", "Too few wakeups", "trace data"] {
         assert!(!told.contains(absent), "{absent}: {text}");
     }
-    assert_eq!(report["rows"], "context switches by futex among 2 threads");
+    assert_eq!(report["rows"]["early"], serde_json::json!([0, 0]));
     let service = &report["services"][0];
     assert!(service["levels"].as_array().unwrap().is_empty(), "{report}");
     assert!(report["causes_unknown"].is_null(), "{report}");
@@ -193,7 +193,7 @@ fn rows_of_one_kind_are_compared_by_their_quantiles() {
     );
     assert_eq!(other.status.code(), Some(2), "{other:?}");
     assert!(
-        said(&other).contains("compare those of one kind"),
+        said(&other).contains("compare recordings of the same kind"),
         "{other:?}"
     );
 }
@@ -320,11 +320,8 @@ fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
 
     let quantiles = report["services"][0]["quantiles"].as_array().unwrap();
     assert!(quantiles.iter().all(|one| one["share"] != 0.5), "{report}");
-    let sentences = report["sentences"].to_string();
-    assert!(
-        sentences.contains("Early, before they were due, were"),
-        "{sentences}"
-    );
+    let early = report["rows"]["early"][0].as_u64().unwrap();
+    assert!(early > 0, "{report}");
 }
 
 /// `poll` is asked for 1 ms in place of 1.5, so that most of its waits come early.

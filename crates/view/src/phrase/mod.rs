@@ -6,6 +6,7 @@
 pub(crate) mod attach;
 pub(crate) mod cause;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod forecast;
 pub(crate) mod live;

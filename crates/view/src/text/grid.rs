@@ -67,10 +67,6 @@ impl Grid {
         self.rows.push(shown(cells));
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The table, in as many parts as it takes; an empty line is between two.
     pub(super) fn written(&self, look: Look) -> String {
         let widths = self.widths(look.columns);

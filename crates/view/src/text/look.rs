@@ -7,7 +7,6 @@ use laggard_model::printable;
 use laggard_model::text::Unit;
 
 use super::screen::{unbroken_words, width};
-use crate::notes::shared;
 
 /// How a text is written.
 #[derive(Clone, Copy, Debug)]
@@ -64,26 +63,6 @@ impl Look {
             .filter(|note| note.is_warning())
             .map(|note| self.filled("  ", &printable(&note.to_string()).to_string()))
             .collect()
-    }
-
-    /// The same of an answer from so many recordings, which may share them.
-    pub(super) fn warned_of(self, notes: &[Note], recordings: usize) -> String {
-        let warnings = notes.iter().filter(|note| note.is_warning());
-        let told = shared(warnings, recordings).into_iter();
-        told.map(|note| self.filled("  ", &note)).collect()
-    }
-
-    /// All of `notes` of an answer from so many recordings, below everything else;
-    /// nothing where there are none.
-    pub(super) fn to_bear_in_mind_of(self, notes: &[Note], recordings: usize) -> String {
-        let told = shared(notes, recordings);
-        let marked = told.iter().map(|note| self.hanging("  - ", "    ", note));
-        let text: String = marked.collect();
-        if text.is_empty() {
-            text
-        } else {
-            format!("\nTo bear in mind:\n{text}")
-        }
     }
 
     /// All of `notes`, below everything else; nothing where there are none.

@@ -1,15 +1,15 @@
-//! What `laggard compare` says, kept in `snapshots/`; `cargo insta review` after
-//! a change that is meant.
+//! Screens, Markdown and page of `laggard compare`, kept in `snapshots/`.
 
 use laggard_answer::compare::{
     CauseChange, CauseComparison, Change, CompareReport, Difference, LateCount, LatencyCounts,
     LevelComparison, OrderView, QuantileComparison, ServiceComparison, SideView, TailComparison,
-    TailView, Unclear, WorkComparison,
+    TailDoubt, TailUnknown, TailView, Unclear, WorkComparison,
 };
 use laggard_model::text::Unit;
-use laggard_model::{LoadLabel, Nanos, Route, Service, whole};
+use laggard_model::{CauseClass, LoadLabel, Nanos, Route, Service, whole};
+use laggard_view::compare::{document, page};
+use laggard_view::doc::{Detail, markdown, terminal};
 use laggard_view::text::Look;
-use laggard_view::{comparison, comparison_page, text};
 
 const LOOK: Look = Look {
     columns: 80,
@@ -86,8 +86,10 @@ fn service(service: Service, level: LevelComparison) -> ServiceComparison {
             p: 0.010,
             p_adjusted: 0.010,
         }),
-        tail_unknown: (service != Service::Fifo(90))
-            .then(|| "of A, only 12 independent peaks of the 50 that it takes".into()),
+        tail_unknown: (service != Service::Fifo(90)).then_some(TailUnknown {
+            first: Some(TailDoubt::Lost { wakeups: 12 }),
+            second: None,
+        }),
         misses: None,
         first: counts(0),
         second: counts(60),
@@ -105,8 +107,8 @@ fn tail_of(peaks: usize, shape: f64, scale_ns: f64) -> TailView {
 fn difference(what: &str, first: &str, second: &str) -> Difference {
     Difference {
         what: what.into(),
-        first: first.into(),
-        second: second.into(),
+        first: first.split(" / ").map(String::from).collect(),
+        second: second.split(" / ").map(String::from).collect(),
     }
 }
 
@@ -141,8 +143,9 @@ fn report() -> CompareReport {
             ),
         ),
     ];
-    let cause = |name: &str, change, first, second| CauseComparison {
-        name: name.into(),
+    let cause = |class, who: &str, change, first, second| CauseComparison {
+        class,
+        who: Some(who.into()),
         change,
         first,
         second,
@@ -150,7 +153,7 @@ fn report() -> CompareReport {
         second_ns: (second > 0.0).then_some(3.2e6),
     };
     CompareReport {
-        schema: 1,
+        schema: 2,
         first: side("a"),
         second: side("b"),
         is_enough: true,
@@ -165,7 +168,7 @@ fn report() -> CompareReport {
         changed: Some(difference("kernel.timer_migration", "1", "0")),
         differing: vec![
             difference("timer migration", "yes", "no"),
-            difference("flight recorder", "yes", "no / yes"),
+            difference("trace data", "yes", "no / yes"),
         ],
         application: None,
         rows: None,
@@ -181,45 +184,68 @@ fn report() -> CompareReport {
             ratio_high: Some(1.17),
         }),
         causes: vec![
-            cause("softirq: HRTIMER, timer <b>bpf_timer_cb</b>", CauseChange::New, 0.0, 83.0),
-            cause("irq: 27 (virtio)", CauseChange::Gone, 12.0, 0.0),
-            cause("thread: kswapd0", CauseChange::Longer, 30.0, 31.0),
+            cause(
+                CauseClass::Softirq,
+                "HRTIMER, timer <b>bpf_timer_cb</b>",
+                CauseChange::New,
+                0.0,
+                83.0,
+            ),
+            cause(
+                CauseClass::Interrupt,
+                "27 (virtio)",
+                CauseChange::Gone,
+                12.0,
+                0.0,
+            ),
+            cause(
+                CauseClass::HigherPriority,
+                "kswapd0",
+                CauseChange::Longer,
+                30.0,
+                31.0,
+            ),
         ],
         causes_unknown: None,
-        sentences: vec![
-            "softirq is worse, at least 10 times: later than 1.00 ms once in 4,000 waits, every 8.0 s in B, against never in A; more than 90 times as often.".into(),
-        ],
         notes: Vec::new(),
     }
 }
 
 #[test]
-fn a_comparison() {
-    let report = report();
+fn screen_of_a_comparison_has_24_lines() {
+    let short = document(&report(), Detail::Short);
+    let screen = terminal(&short, LOOK).plain();
 
-    insta::assert_snapshot!(text::compare(&report, false, LOOK));
-    insta::assert_snapshot!(text::compare(&report, true, LOOK));
-    insta::assert_snapshot!(comparison(&report, false));
-    insta::assert_snapshot!(comparison(&report, true));
+    insta::assert_snapshot!(screen);
+    assert!(screen.lines().count() <= 24, "{screen}");
+    insta::assert_snapshot!(markdown(&short));
 }
 
 #[test]
-fn the_page_of_a_comparison_has_every_table_and_a_figure_of_each_service() {
-    let page = comparison_page(&report()).unwrap();
+fn all_figures_of_a_comparison() {
+    let full = document(&report(), Detail::Full);
+
+    insta::assert_snapshot!(terminal(&full, LOOK).plain());
+    insta::assert_snapshot!(markdown(&full));
+}
+
+#[test]
+fn page_of_a_comparison_has_every_table_and_a_figure_of_each_service() {
+    let page = page(&report()).unwrap();
 
     // Figures have tests of their own.
-    let parts: Vec<&str> = page.split("<figure>").collect();
+    let parts: Vec<&str> = page.split("<svg").collect();
     assert_eq!(parts.len(), 1 + 5);
     let figures = parts[1..]
         .iter()
-        .map(|part| part.split_once("</figure>").unwrap());
+        .map(|part| part.split_once("</svg>").unwrap());
     let rest: String = std::iter::once(parts[0])
         .chain(figures.map(|(_, rest)| rest))
         .collect();
     assert!(!page.contains("<b>"), "a name is markup");
     assert!(
         !page.contains("<script") && !rest.contains("http:"),
-        "it asks the network"
+        "the page uses the network"
     );
     insta::assert_snapshot!(rest);
 }

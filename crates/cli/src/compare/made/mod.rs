@@ -1,4 +1,4 @@
-//! Recordings that are made for the answer, in turn.
+//! Recordings that are made for the comparison, in random order.
 
 pub(crate) mod setting;
 mod sides;
@@ -15,11 +15,10 @@ use crate::args::CompareArgs;
 use crate::{measuring, pipe};
 use trial::{Schedule, SidesMade};
 
-/// The answer's name in the folder of the recordings that were made for it.
+/// Name of the answer in the directory of the recordings.
 const RESULT: &str = "compare.json";
 
-/// Answers from recordings that are made for it, as far as it takes; `tell` tells
-/// the answer.
+/// Makes recordings, compares them, and passes the answer to `tell`.
 pub(super) fn make(
     args: &CompareArgs,
     question: &Question,
@@ -41,7 +40,7 @@ pub(super) fn make(
             look: Some(TrialLook {
                 looks: looks.clone(),
                 number,
-                earlier: made.told.clone(),
+                earlier: made.earlier.clone(),
             }),
             ..question.clone()
         })
@@ -58,35 +57,36 @@ pub(super) fn make(
     };
     let keep = |report| keep(report, &trial.folder, question.load_may_differ);
     let kept = report.as_ref().map_or(Ok(()), keep);
-    // Last: then the folder is theirs, and what root wrote there could be
-    // led elsewhere.
+    // Last, because the directory then belongs to the calling user, who could redirect what
+    // root writes there.
     let given = measuring::hand_over(Some(&trial.folder));
     let report = report?;
     tell(&report)?;
-    // The answer is good all the same: it is shown first.
+    // The answer is valid even if it could not be written, and is shown first.
     kept.and(given)
 }
 
-/// A seed that differs from one comparison to the next, short enough to type.
+/// Returns a random seed that is short enough to type.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(std::process::id()) % 1_000_000
 }
 
-/// Leaves the answer beside the recordings, and says how to ask them again.
+/// Writes the answer to the directory of the recordings, and prints how to compare again.
 fn keep(report: &CompareReport, folder: &Folder, load_may_differ: bool) -> anyhow::Result<()> {
     let dir = folder.path().display();
-    put_answer(folder, RESULT, pipe::json(report)?.as_bytes()).context("write the answer")?;
+    put_answer(folder, RESULT, pipe::json(report)?.as_bytes())
+        .context("cannot write the answer")?;
     let factor = if load_may_differ {
         " --factor load"
     } else {
         ""
     };
     pipe::say(&format!(
-        "the recordings stay: laggard compare {dir}/a* --with {dir}/b*{factor}"
+        "to compare the recordings again: laggard compare {dir}/a* --with {dir}/b*{factor}"
     ));
     if report.looks.as_ref().is_some_and(|one| one.after.len() > 1) {
-        pipe::say("that compares them as if this had been the only look, at 95 %");
+        pipe::say("that command evaluates once, with 95 % confidence");
     }
     Ok(())
 }

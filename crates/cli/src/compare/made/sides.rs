@@ -102,7 +102,7 @@ impl Sides {
             all.push(("run before".into(), self.before.each_ref().map(word)));
         }
         if self.meanwhile != [None, None] || all.is_empty() {
-            all.push(("run meanwhile".into(), self.meanwhile.each_ref().map(word)));
+            all.push(("run during".into(), self.meanwhile.each_ref().map(word)));
         }
         let joined = |word: fn(&(String, [String; 2])) -> &str| {
             let words: Vec<&str> = all.iter().map(word).collect();
@@ -110,8 +110,8 @@ impl Sides {
         };
         Difference {
             what: joined(|(what, _)| what),
-            first: joined(|(_, [first, _])| first),
-            second: joined(|(_, [_, second])| second),
+            first: vec![joined(|(_, [first, _])| first)],
+            second: vec![joined(|(_, [_, second])| second)],
         }
     }
 

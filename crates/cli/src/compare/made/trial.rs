@@ -1,4 +1,4 @@
-//! Recordings of one machine with and without a change, made in turn.
+//! Recordings of one machine with and without a change, made in random order.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,47 +12,48 @@ use laggard_answer::compare::{
 use laggard_model::text::{listed, span};
 use laggard_record::{Destination, Folder};
 use laggard_session::{LoadChoice, Plan, Session};
+use laggard_view::compare::progress;
 
 use super::sides::{Letter, Sides};
 use crate::args::{Args, Command, CompareArgs, MeasureCommand, RecordArgs};
 use crate::progress::Progress;
 use crate::{measuring, pipe};
 
-/// What was recorded of both sides.
+/// Recordings of both sides.
 #[derive(Debug)]
 pub(super) struct SidesMade {
     pub(super) first: Vec<PathBuf>,
     pub(super) second: Vec<PathBuf>,
-    /// What was changed from one side to the other.
+    /// The change under test.
     pub(super) changed: Difference,
-    /// What each look told.
-    pub(super) told: Vec<EarlierVerdict>,
+    /// Verdicts of the evaluations.
+    pub(super) earlier: Vec<EarlierVerdict>,
 }
 
-/// Recordings that were made in turn.
+/// Recordings in random order.
 #[derive(Debug)]
 pub(super) struct Trial {
-    /// The folder that holds all.
+    /// Directory of the recordings.
     pub(super) folder: Folder,
     pub(super) made: SidesMade,
-    /// The answer that ended it before all rounds were made.
+    /// Answer that ended the trial before all rounds were made.
     pub(super) decided: Option<CompareReport>,
 }
 
-/// Compares what was made until the look of this number, from 1.
+/// Compares the recordings that were made before the evaluation of this number, from 1.
 pub(super) type LookAt<'a> = &'a dyn Fn(&SidesMade, usize) -> Result<CompareReport, CompareError>;
 
-/// When recordings are made of which side, and when they are compared.
+/// Order of the sides, and plan of the evaluations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule<'a> {
     pub(super) looks: &'a RoundLooks,
     pub(super) order: &'a RecordingOrder,
-    /// Seed from which the order was drawn.
+    /// Seed of the order.
     pub(super) seed: u64,
 }
 
-/// Records in the order of the schedule until all is decided or made, and leaves the
-/// machine as it was.
+/// Records in the order of the schedule until every series is decided or all rounds are made,
+/// and restores the machine.
 pub(super) fn record(
     args: &CompareArgs,
     schedule: &Schedule<'_>,
@@ -64,22 +65,22 @@ pub(super) fn record(
         .into
         .clone()
         .unwrap_or_else(|| measuring::default_name("compare").with_extension(""));
-    // As open as what will be in it, which the options say.
+    // With the access of the recordings in it.
     let folder = Folder::make(&dir, plan.access).with_context(|| {
         format!(
-            "make the folder `{}`; give another name with --into",
+            "cannot make the directory `{}`; give another name with --into",
             dir.display()
         )
     })?;
     let sides = ready(args, schedule, &dir).inspect_err(|_| {
-        // Nothing is in it, and the first error is the one to tell.
+        // It is empty. The first error is reported.
         let _ = folder.remove();
     })?;
     let mut made = SidesMade {
         first: Vec::new(),
         second: Vec::new(),
         changed: sides.changed(),
-        told: Vec::new(),
+        earlier: Vec::new(),
     };
     let turns = Turns {
         sides: &sides,
@@ -91,16 +92,16 @@ pub(super) fn record(
     let decided = decided.map_err(|err| match folder.remove() {
         Ok(()) => err,
         Err(_) => err.context(format!(
-            "nothing was compared; what was recorded is in `{}`",
+            "nothing was compared; the recordings are in `{}`",
             dir.display()
         )),
     });
-    // Before the answer, which takes a while.
+    // Before the evaluation, which takes some time.
     if let Some(said) = sides.put_back() {
         pipe::say(&said);
     }
     let decided = decided.inspect_err(|_| {
-        // The first error is the one to tell.
+        // The first error is reported.
         let _ = measuring::hand_over(Some(&folder));
     })?;
     Ok(Trial {
@@ -110,7 +111,7 @@ pub(super) fn record(
     })
 }
 
-/// What is to be changed, tried out.
+/// Prepares the change and tests it.
 fn ready(args: &CompareArgs, schedule: &Schedule<'_>, dir: &Path) -> anyhow::Result<Sides> {
     let sides = Sides::of(args)?;
     announce(args, schedule, &sides, dir);
@@ -118,12 +119,12 @@ fn ready(args: &CompareArgs, schedule: &Schedule<'_>, dir: &Path) -> anyhow::Res
     Ok(sides)
 }
 
-/// What is recorded each time, but for its name.
+/// Returns the plan of each recording, without its name.
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     let words = ["laggard", "record"].map(Into::into).into_iter();
     let asked = Args::try_parse_from(words.chain(args.options.iter().cloned()));
     let Some(Command::Measure(MeasureCommand::Record(asked))) =
-        asked.context("read what follows `--`")?.command
+        asked.context("cannot read the options after `--`")?.command
     else {
         unreachable!("the words begin with the command");
     };
@@ -146,10 +147,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
             "`laggard check`",
         ),
     ] {
-        anyhow::ensure!(
-            !is_given,
-            "{option} is not for each recording; use {instead}"
-        );
+        anyhow::ensure!(!is_given, "{option} cannot follow `--`; use {instead}");
     }
     Ok(Plan {
         duration: Some(args.each),
@@ -161,12 +159,12 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     })
 }
 
-/// Says what will be done, before it is.
+/// Prints the plan of the trial.
 fn announce(args: &CompareArgs, schedule: &Schedule<'_>, sides: &Sides, dir: &Path) {
     sides.announced().iter().for_each(|line| pipe::say(line));
     let count = 2 * args.rounds;
     pipe::say(&format!(
-        "makes {count} recordings of {} in `{}`, in random order ({}, seed {}): {} of measuring; Ctrl-C ends it, and all is put back",
+        "recording {count} times for {} into `{}`, in random order ({}, seed {}), {} in total; Ctrl-C ends it and restores the machine",
         span(args.each),
         dir.display(),
         letters(schedule.order),
@@ -177,7 +175,7 @@ fn announce(args: &CompareArgs, schedule: &Schedule<'_>, sides: &Sides, dir: &Pa
         && !early.is_empty()
     {
         pipe::say(&format!(
-            "looks after {} of {} rounds, and ends there when every service is worse, better or equal",
+            "evaluates after {} of {} rounds, and ends if every series is worse, better or the same",
             listed(early),
             args.rounds
         ));
@@ -189,7 +187,7 @@ fn announce(args: &CompareArgs, schedule: &Schedule<'_>, sides: &Sides, dir: &Pa
     }
 }
 
-/// The first sides of an order: `A B B A B A ...`.
+/// Writes the start of an order: `A B B A B A ...`.
 fn letters(order: &RecordingOrder) -> String {
     const SHOWN: usize = 8;
     let letter = |&side: &usize| Letter::BOTH[side].name();
@@ -202,7 +200,7 @@ fn letters(order: &RecordingOrder) -> String {
     first.join(" ") + more
 }
 
-/// What each recording is made with.
+/// Common parts of all recordings.
 struct Turns<'a> {
     sides: &'a Sides,
     plan: &'a Plan,
@@ -211,8 +209,8 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Makes recordings until a look finds all decided, which is returned, or all
-    /// are made.
+    /// Makes recordings until an evaluation finds every series decided, or all rounds are made.
+    /// Returns the answer in the first case.
     fn make(
         &self,
         made: &mut SidesMade,
@@ -230,18 +228,18 @@ impl Turns<'_> {
             before = after;
             if after < rounds {
                 let report = ask(made, look)?;
-                pipe::say(&found(&report, after, rounds));
+                pipe::say(&progress(&report, after, rounds));
                 if report.is_decided() {
                     return Ok(Some(report));
                 }
-                made.told.extend(report.verdicts(after));
+                made.earlier.extend(report.verdicts(after));
                 unless_interrupted(self.interrupted)?;
             }
         }
         Ok(None)
     }
 
-    /// Makes the recording of this number, from 0, out of so many.
+    /// Makes recording `number`, from 0, of `count`.
     fn one(
         &self,
         made: &mut SidesMade,
@@ -274,7 +272,7 @@ impl Turns<'_> {
         let mut progress = Progress::new(false, plan.duration, &session.manifest().lines);
         let done = session.run(&mut [&mut progress, &mut beside])?;
         sides.check(side)?;
-        // The command is the user's, whichever shell ran it.
+        // The failure is that of the user's command, not of the shell.
         let failure = done.failure.map(|failure| failure.how);
         match (
             sides.meanwhile(side),
@@ -285,34 +283,14 @@ impl Turns<'_> {
                 "`{command}`, which runs while {} is recorded, failed: {how}",
                 side.name()
             ),
-            // Rather now than after hours: it could not be compared.
-            (_, _, Some(what)) => anyhow::bail!("{what}; run it by itself to see why"),
+            // The recording could not be compared after all rounds.
+            (_, _, Some(what)) => anyhow::bail!("{what}; run the load alone to see the reason"),
             _ => Ok(()),
         }
     }
 }
 
-/// What a look that is not the last came to.
-fn found(report: &CompareReport, after: usize, rounds: usize) -> String {
-    let what = if report.is_decided() {
-        "every service is decided; it ends".into()
-    } else {
-        format!(
-            "not decided yet: {}; it goes on",
-            report.undecided().join(", ")
-        )
-    };
-    let told = report.told();
-    match (report.is_decided(), told.is_empty()) {
-        (false, false) => format!(
-            "after {after} of {rounds} rounds, {}; {what}",
-            told.join(", ")
-        ),
-        _ => format!("after {after} of {rounds} rounds, {what}"),
-    }
-}
-
-/// An error where the user ended it: fewer recordings were made than asked.
+/// Returns an error if the user interrupted the trial.
 fn unless_interrupted(interrupted: &AtomicBool) -> anyhow::Result<()> {
     if interrupted.load(Ordering::Relaxed) {
         Err(anyhow::anyhow!("interrupted"))
