@@ -52,7 +52,7 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// The times between the runs of each service.
+/// Prints the times between the runs of each service.
 fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exit> {
     let read = |recording| intervals(recording, args.bins, ask::threads());
     let read: Result<Vec<_>, _> = recordings.iter().map(read).collect();
@@ -60,14 +60,15 @@ fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exi
         schema: INTERVALS_SCHEMA,
         recordings: read?,
     };
-    // Who can be believed is judged by all that was counted.
+    // The trust needs all figures.
     let reports = in_figures(recordings, None)?;
     let trusts: Vec<&Trust> = reports.iter().map(|one| &one.trust).collect();
-    pipe::print(&if args.json {
-        pipe::json(&report)?
+    if args.json {
+        pipe::print(&pipe::json(&report)?)?;
     } else {
-        text::intervals(&report, &trusts, terminal::look(args.unit))
-    })?;
+        let document = laggard_view::intervals::document(&report, &trusts, args.unit);
+        pipe::print_screen(&doc::terminal(&document, terminal::look(args.unit)))?;
+    }
     Ok(if trusts.iter().any(|trust| **trust != Trust::Good) {
         Exit::Untrustworthy
     } else {

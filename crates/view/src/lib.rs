@@ -21,6 +21,7 @@ pub mod doctor;
 pub mod export;
 mod flame;
 pub mod forecast;
+pub mod intervals;
 mod live;
 mod markdown;
 mod named;

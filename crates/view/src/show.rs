@@ -9,10 +9,10 @@ use laggard_model::name::series_words;
 use laggard_model::text::percent;
 use laggard_model::{LoadLabel, Nanos, RowsOf, whole};
 
-use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict};
+use crate::doc::{BarAxis, Block, Cell, Column, Detail, Document, Reason, Table, Verdict};
 use crate::phrase::show as phrase;
 use crate::phrase::{overview, warning};
-use crate::text::{BarAxis, Tone};
+use crate::text::Tone;
 
 /// Columns of the histograms.
 const HISTOGRAM_COLUMNS: usize = 80;

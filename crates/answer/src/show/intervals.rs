@@ -1,15 +1,10 @@
-//! `laggard show --intervals`: the times between the runs of each service.
+//! Times between the runs of each service, for `laggard show --intervals`.
 
-#![allow(
-    clippy::disallowed_macros,
-    reason = "`show --intervals` still has sentences"
-)]
+#![allow(clippy::disallowed_macros, reason = "an error has a text")]
 
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Between, LineIntervals, RunIntervals};
-use laggard_model::name::line_name;
-use laggard_model::text::count;
 use laggard_model::{Caveat, CaveatKind, Keep, Line, Manifest, Nanos};
 use laggard_record::{Columns, Recording};
 use schemars::JsonSchema;
@@ -17,105 +12,103 @@ use serde::Serialize;
 
 use crate::scan::scan;
 
-/// The version of `show --intervals --json`.
-pub const INTERVALS_SCHEMA: u32 = 1;
-/// The narrowest and the widest bin.
+/// Version of the layout of `show --intervals --json`.
+pub const INTERVALS_SCHEMA: u32 = 2;
+/// Minimum and maximum width of a bin.
 pub const BINS: (Nanos, Nanos) = (Nanos::from_us(1), Nanos::from_secs(1));
 
-/// The intervals of several recordings.
+/// Intervals of several recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct IntervalsReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// One entry a recording.
+    /// One entry per recording.
     pub recordings: Vec<RecordingIntervals>,
 }
 
-/// The times between the runs of each line: the value that all views show.
+/// Times between the runs of each series and CPU.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RecordingIntervals {
-    /// The recording.
+    /// Path of the recording.
     pub path: String,
-    /// What is counted.
+    /// Counted quantity.
     pub counted: CountedInterval,
-    /// The width of a bin.
+    /// Width of a bin.
     pub bin_ns: Nanos,
-    /// Every line, in the order of the manifest.
+    /// Series and CPUs, in the order of the manifest.
     pub lines: Vec<IntervalRow>,
-    /// What to know of these figures, in plain words.
-    pub sentences: Vec<String>,
-    /// What is missing.
+    /// Planned period, if the intervals are those of laggard's timers without dither. A service
+    /// that takes turns with others, or has a multiple of the period, runs less often.
+    pub planned_ns: Option<Nanos>,
+    /// Missing data.
     pub shortfalls: Vec<Caveat>,
 }
 
-/// What is counted of two runs that follow each other.
+/// Counted quantity of two consecutive runs.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedInterval {
-    /// The time from the one to the other.
+    /// Time between them.
     Interval,
-    /// By how much that was longer than planned; negative: shorter.
+    /// Time between them minus the planned time.
     BeyondPlan,
 }
 
-/// The intervals of one line.
+/// Intervals of a series on one CPU.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct IntervalRow {
-    /// The line.
+    /// Service, route and CPU.
     pub line: Line,
-    /// Its service and route, in one name.
-    pub name: String,
-    /// How many are counted.
+    /// Number of intervals.
     pub intervals: u64,
-    /// Not counted, because what lies between was lost.
+    /// Number of intervals that are not counted, because a wakeup in between was lost.
     pub unknown: u64,
-    /// Activations for which the service did not run: each is within an interval.
+    /// Number of wakeups for which the service did not run. Each is within an interval.
     pub missed: u64,
-    /// The shortest, ns; absent, as the next: there is none.
+    /// Minimum, ns; this and the next two are absent if there is no interval.
     pub min_ns: Option<i64>,
-    /// The longest, ns.
+    /// Maximum, ns.
     pub max_ns: Option<i64>,
-    /// Their mean, ns.
+    /// Mean, ns.
     pub mean_ns: Option<f64>,
-    /// Their standard deviation, ns; absent: there are fewer than two.
+    /// Standard deviation, ns; absent if there are fewer than two.
     pub deviation_ns: Option<f64>,
     /// Bins that are not empty, in their order.
     pub bins: Vec<GapBin>,
-    /// Shorter than what bins tell apart: 2,000 of them below 0.
+    /// Number of intervals below the 2,000 bins under 0.
     pub shorter: u64,
-    /// Longer than the 2,000 bins from 0 on.
+    /// Number of intervals above the 2,000 bins over 0.
     pub longer: u64,
 }
 
-/// How many intervals are in one bin.
+/// Number of intervals in a bin.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct GapBin {
-    /// Where it begins, ns; it ends before the next begins.
+    /// Start of the bin, ns, which belongs to it.
     pub from_ns: i64,
-    /// How many.
+    /// Number of intervals.
     pub count: u64,
 }
 
-/// Why a recording does not tell intervals.
+/// Error of the intervals of a recording.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IntervalsError {
-    /// The samples between are not there.
+    /// The recording does not have every sample.
     #[error(
-        "`{0}` kept only the latest activations: from one of them to the next is no interval; \
+        "`{0}` has only the late wakeups, so the time between two of them is not an interval; \
          record without `--keep tail`"
     )]
     Tail(String),
-    /// It is wider or narrower than can be.
-    #[error("a bin of {0} is not from {from} to {to} wide; `100us` is what HotOS'99 has", from = BINS.0, to = BINS.1)]
+    /// The width of a bin is out of range.
+    #[error("--bins takes {from} to {to}, not {0}; HotOS'99 used `100us`", from = BINS.0, to = BINS.1)]
     Width(Nanos),
 }
 
-/// The intervals of a recording, in bins of `bin`, read on `threads` threads at
-/// most.
+/// Returns the intervals of a recording in bins of `bin`. At most `threads` threads read.
 ///
 /// # Errors
-/// When it did not keep every activation, or the bins are too wide or narrow.
+/// When the recording did not keep every wakeup, or the width of the bins is out of range.
 pub fn intervals(
     recording: &Recording,
     bin: Nanos,
@@ -144,14 +137,14 @@ pub fn intervals(
         path,
         counted,
         bin_ns: bin,
-        sentences: sentences(manifest, counted, &rows),
+        planned_ns: planned(manifest, counted),
         lines: rows,
         shortfalls: scanned.shortfalls,
     })
 }
 
-/// Where expiries were spread on purpose, intervals are the plan's; what is the
-/// machine's is what it made of them.
+/// Returns the counted quantity. With dither, the intervals are those of the plan, and only the
+/// difference is due to the machine.
 fn counted(manifest: &Manifest) -> CountedInterval {
     if manifest.plan.dither && !is_external(manifest) {
         CountedInterval::BeyondPlan
@@ -160,10 +153,18 @@ fn counted(manifest: &Manifest) -> CountedInterval {
     }
 }
 
-/// Whether something else than our timers began the activations.
+/// Returns whether the period of another device, and not laggard's timers, woke the services.
 fn is_external(manifest: &Manifest) -> bool {
     let mut caveats = manifest.caveats.iter();
-    caveats.any(|one| one.kind == CaveatKind::ExternalSource)
+    caveats.any(|caveat| caveat.kind == CaveatKind::ExternalSource)
+}
+
+/// Returns the planned period, if it determines the intervals.
+fn planned(manifest: &Manifest, counted: CountedInterval) -> Option<Nanos> {
+    let is_planned = counted == CountedInterval::Interval
+        && manifest.plan.rows.are_expiries()
+        && !is_external(manifest);
+    is_planned.then_some(manifest.plan.period_ns)
 }
 
 fn row(line: Line, seen: &LineIntervals, bin: Nanos) -> IntervalRow {
@@ -171,7 +172,6 @@ fn row(line: Line, seen: &LineIntervals, bin: Nanos) -> IntervalRow {
     let bins = seen.bins.iter();
     IntervalRow {
         line,
-        name: line_name(line.service, line.route),
         intervals: seen.count,
         unknown: seen.unknown,
         missed: seen.missed,
@@ -190,51 +190,12 @@ fn row(line: Line, seen: &LineIntervals, bin: Nanos) -> IntervalRow {
     }
 }
 
-fn sentences(manifest: &Manifest, counted: CountedInterval, rows: &[IntervalRow]) -> Vec<String> {
-    let mut said = Vec::new();
-    said.push(match counted {
-        CountedInterval::Interval => "From one run of a service to its next.".to_owned(),
-        CountedInterval::BeyondPlan => {
-            "Expiries were spread on purpose, so that intervals are those of \
-             the plan: this is by how much longer, or shorter, each was than planned. `record \
-             --no-dither` is as periodic as the timers of HotOS'99."
-                .into()
-        }
-    });
-    let sum = |of: fn(&IntervalRow) -> u64| rows.iter().map(of).sum::<u64>();
-    let (missed, unknown) = (sum(|row| row.missed), sum(|row| row.unknown));
-    if missed > 0 {
-        said.push(format!(
-            "{} activation{} missed: the service ran once for several, and the interval to that \
-             run has them in it.",
-            count(missed),
-            if missed == 1 { " was" } else { "s were" }
-        ));
-    }
-    if unknown > 0 {
-        said.push(format!(
-            "{} interval{} not known, because an activation in between was lost.",
-            count(unknown),
-            if unknown == 1 { " is" } else { "s are" }
-        ));
-    }
-    let is_planned = manifest.plan.rows.are_expiries() && !is_external(manifest);
-    if counted == CountedInterval::Interval && is_planned {
-        said.push(format!(
-            "Planned every {}; a service that takes turns with others comes as many times less \
-             often.",
-            manifest.plan.periods()
-        ));
-    }
-    said
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn where_expiries_were_spread_what_is_counted_is_beyond_the_plan() {
+    fn dithered_intervals_are_counted_without_the_plan() {
         let mut manifest = laggard_made::late::manifest();
         assert!(manifest.plan.dither);
         assert_eq!(counted(&manifest), CountedInterval::BeyondPlan);
@@ -245,7 +206,7 @@ mod tests {
         manifest.plan.dither = false;
         assert_eq!(counted(&manifest), CountedInterval::Interval);
 
-        let said = sentences(&manifest, CountedInterval::Interval, &[]).join(" ");
-        assert!(said.contains("Planned every 1ms;"), "{said}");
+        let period = planned(&manifest, CountedInterval::Interval);
+        assert_eq!(period, Some(Nanos::from_ms(1)));
     }
 }

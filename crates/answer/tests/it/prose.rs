@@ -11,6 +11,7 @@ use laggard_answer::qos::QosReport;
 use laggard_answer::rehearsal::RehearsalReport;
 use laggard_answer::rtos::RtosReport;
 use laggard_answer::sched::SchedReport;
+use laggard_answer::show::IntervalsReport;
 use laggard_answer::why::{BugReport, HandlersReport, WhyReport};
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -173,6 +174,14 @@ fn compare_has_no_prose() {
     let mut found = free_strings::<CompareReport>();
     found.extend(free_strings::<SeriesReport>());
     assert_eq!(found, expected);
+}
+
+#[test]
+fn intervals_have_no_prose() {
+    let expected = ["Caveat.advice", "Caveat.what", "RecordingIntervals.path"];
+    let expected: BTreeSet<String> = expected.map(String::from).into();
+
+    assert_eq!(free_strings::<IntervalsReport>(), expected);
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! `show --intervals`: the times between runs, of recordings whose every latency is
-//! known.
+//! `show --intervals`: times between runs in recordings whose every latency is known.
 
 use std::process::Output;
 
@@ -30,9 +29,9 @@ fn json(dir: &TempDir, options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
-/// One activation in 100 is 4 ms late, and the three after it are missed.
+/// One wakeup in 100 is 4 ms late, and the next three are missed.
 #[test]
-fn intervals_of_a_periodic_line_are_its_period_and_what_made_it_late() {
+fn intervals_are_the_period_and_the_stalls() {
     let dir = recorded(
         &format!("period_ns = 1000000\n{}", often(100)),
         &["--duration=2s", "--no-dither"],
@@ -59,9 +58,9 @@ fn intervals_of_a_periodic_line_are_its_period_and_what_made_it_late() {
     assert_eq!(sum + 1, runs);
 }
 
-/// A script's expiries are not spread.
+/// A script has no dither.
 #[test]
-fn intervals_of_a_line_that_is_always_as_late_are_its_period() {
+fn intervals_with_a_constant_latency_are_the_period() {
     let dir = recorded(&script(1_000_000, ""), &["--duration=2s"]);
 
     let found = json(&dir, &[]);
@@ -74,12 +73,12 @@ fn intervals_of_a_line_that_is_always_as_late_are_its_period() {
     }
     assert_eq!(line["deviation_ns"], 0.0);
     let text = String::from_utf8(ask(&dir, &[]).stdout).unwrap();
-    assert!(text.contains("Planned every 1ms"), "{text}");
+    assert!(text.contains("Planned period: 1.00 ms"), "{text}");
     assert!(text.contains("1000 to 1100 us"), "{text}");
 }
 
 #[test]
-fn a_stall_is_the_longest_interval_and_what_it_hid_is_said_to_be_missed() {
+fn stall_is_the_longest_interval_and_has_missed_wakeups() {
     let dir = recorded(
         &script(1_000_000, &stall(1_000_500_000, 20_000_000)),
         &["--duration=2s", "--no-dither"],
@@ -90,7 +89,7 @@ fn a_stall_is_the_longest_interval_and_what_it_hid_is_said_to_be_missed() {
 
     let most = line["max_ns"].as_i64().unwrap();
     assert!((19_000_000..23_000_000).contains(&most), "{line}");
-    assert!(text.contains("activations were missed"), "{text}");
+    assert!(text.contains("wakeups missed"), "{text}");
     assert!(
         text.contains("20000 to 21000 us") || text.contains("21000 to 22000 us"),
         "{text}"
@@ -98,7 +97,7 @@ fn a_stall_is_the_longest_interval_and_what_it_hid_is_said_to_be_missed() {
 }
 
 #[test]
-fn what_does_not_tell_intervals_is_refused_with_what_would() {
+fn recordings_without_every_wakeup_and_wrong_bins_are_refused() {
     let tail = recorded(&script(1_000_000, ""), &["--duration=2s", "--keep=tail"]);
     let whole = recorded(&script(1_000_000, ""), &["--duration=1s"]);
     let missing = |dir: &TempDir, options: &[&str]| {
@@ -111,9 +110,12 @@ fn what_does_not_tell_intervals_is_refused_with_what_would() {
         (missing(&tail, &[]), "record without `--keep tail`"),
         (
             missing(&whole, &["--bins=10ns"]),
-            "a bin of 10ns is not from 1us to 1s wide",
+            "--bins takes 1us to 1s, not 10ns",
         ),
-        (missing(&whole, &["--bins=1h"]), "a bin of 3600s is not"),
+        (
+            missing(&whole, &["--bins=1h"]),
+            "--bins takes 1us to 1s, not 3600s",
+        ),
         (missing(&whole, &["--bins=100"]), "`100` has no unit"),
         (missing(&whole, &["--all"]), "cannot be used with"),
     ] {

@@ -9,6 +9,7 @@
 //! a name from the measured system (see [`code`]). Renderers escape all text, so a
 //! document may hold any string.
 
+mod bars;
 mod cell;
 mod html;
 mod json;
@@ -20,6 +21,7 @@ use laggard_model::printable;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use bars::BarAxis;
 pub use cell::{Cell, Reason};
 pub use html::html;
 pub use json::{CellJson, json};

@@ -9,7 +9,7 @@ use laggard_model::name::series_words;
 use laggard_model::text::{Unit, listed, mean_time, percent, rate, rough_time, span};
 use laggard_model::{LoadLabel, RowsOf, printable, whole};
 
-use super::{cause, code, plural};
+use super::{capital, cause, code, plural};
 use crate::doc::Cell;
 use crate::text::Tone;
 
@@ -254,7 +254,7 @@ pub(crate) fn work(work: &WorkComparison) -> String {
 pub(crate) fn causes(report: &CompareReport) -> Vec<String> {
     let causes = report.causes.iter().take(MAX_CAUSES);
     let mut lines: Vec<String> = causes
-        .map(|comparison| format!("Cause {}", cause_change(comparison)))
+        .map(|comparison| capital(&cause_change(comparison)))
         .collect();
     let hidden = report.causes.len().saturating_sub(MAX_CAUSES);
     if hidden > 0 {
@@ -281,15 +281,15 @@ pub(crate) fn cause_change(comparison: &CauseComparison) -> String {
     );
     match comparison.change {
         CauseChange::New => format!(
-            "new: {name}, {}, median {}",
+            "new cause: {name}, {}, median {}",
             times(comparison.second),
             time(comparison.second_ns)
         ),
-        CauseChange::Gone => format!("gone: {name}, {} in A", times(comparison.first)),
-        CauseChange::MoreOften => format!("more often: {name}, {counts}"),
-        CauseChange::LessOften => format!("less often: {name}, {counts}"),
-        CauseChange::Longer => format!("longer: {name}, {medians}"),
-        CauseChange::Shorter => format!("shorter: {name}, {medians}"),
+        CauseChange::Gone => format!("cause gone: {name}, {} in A", times(comparison.first)),
+        CauseChange::MoreOften => format!("cause more often: {name}, {counts}"),
+        CauseChange::LessOften => format!("cause less often: {name}, {counts}"),
+        CauseChange::Longer => format!("cause longer: {name}, {medians}"),
+        CauseChange::Shorter => format!("cause shorter: {name}, {medians}"),
     }
 }
 

@@ -1,31 +1,31 @@
-//! A log-log histogram in a few characters (OSDI'99 Fig. 4).
+//! Log-log histograms of a few block characters (OSDI'99 Fig. 4).
 
 use laggard_model::{Histogram, Nanos};
 
-/// Buckets of a recording in a column, from the finest: a quarter of a doubling
-/// of the time, to a whole one.
+/// Buckets of a recording per column: a column is a quarter, half or a whole doubling of the
+/// time.
 const BUCKETS: [usize; 3] = [16, 32, 64];
-/// The name of a tick can begin in the last column.
-const LONGEST_NAME: usize = 5;
-/// Rows of characters; each has eight levels.
+/// Characters of the longest name of a tick, which can start in the last column.
+const MAX_NAME: usize = 5;
+/// Rows of characters, with eight levels each.
 const ROWS: usize = 2;
 /// Levels in a factor of ten of the count.
 const PER_DECADE: f64 = 2.0;
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The columns that several histograms share.
+/// Columns that several histograms share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BarAxis {
-    /// In buckets of a recording.
+    /// Width in buckets of a recording.
     per_column: usize,
     first: usize,
     columns: usize,
 }
 
 impl BarAxis {
-    /// An axis that holds all buckets of all histograms, as fine as so many
-    /// columns allow; `None` when all are empty.
+    /// Creates the finest axis of at most `room` columns that holds all buckets. Returns `None`
+    /// if all histograms are empty.
     pub(crate) fn over<'a>(
         histograms: impl IntoIterator<Item = &'a [(usize, u64)]>,
         room: usize,
@@ -40,11 +40,11 @@ impl BarAxis {
             first: first / per_column,
             columns: last / per_column - first / per_column + 1,
         });
-        let fits = |axis: &&Self| axis.columns + LONGEST_NAME <= room;
+        let fits = |axis: &&Self| axis.columns + MAX_NAME <= room;
         axes.iter().find(fits).or(axes.last()).copied()
     }
 
-    /// The histogram as lines of text, top first. Empty lines are left out.
+    /// Draws a histogram as lines of text, the top line first. Empty lines are left out.
     pub(crate) fn draw(self, buckets: &[(usize, u64)]) -> Vec<String> {
         let mut counts = vec![0_u64; self.columns];
         for &(bucket, count) in buckets {
@@ -63,7 +63,7 @@ impl BarAxis {
             .collect()
     }
 
-    /// The axis itself: a tick at each power of ten of a nanosecond, named.
+    /// Draws the axis: ticks at powers of ten of a nanosecond, and their names.
     pub(crate) fn ticks(self) -> [String; 2] {
         let mut ticks = vec!['─'; self.columns];
         let mut names = vec![' '; self.columns + 8];
@@ -83,7 +83,7 @@ impl BarAxis {
                 continue;
             };
             ticks[column] = '┴';
-            // Where ticks are close together, not each has room for its name.
+            // Ticks can be too close together for all names.
             let before = column.checked_sub(1).map(|before| names[before]);
             if before.is_some_and(|letter| letter != ' ') || names[column] != ' ' {
                 continue;
@@ -97,7 +97,7 @@ impl BarAxis {
     }
 }
 
-/// One level per half power of ten, from 1 for a single one.
+/// Returns one level per half power of ten. A count of 1 has level 1.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -114,11 +114,11 @@ fn level(count: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Columns of an axis from 1 ns to 100 s, one for each doubling.
-    const WIDEST: usize = 37 + LONGEST_NAME;
+    /// Columns of an axis from 1 ns to 100 s, one per doubling.
+    const WIDEST: usize = 37 + MAX_NAME;
 
     #[test]
-    fn a_rare_time_shows_as_well_as_a_frequent_one() {
+    fn rare_and_frequent_times_are_visible() {
         let buckets = [(640, 1_000_000), (641, 500), (1_280, 1)];
         let axis = BarAxis::over([&buckets[..]], 80).unwrap();
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_stand_at_powers_of_ten() {
+    fn ticks_are_at_powers_of_ten() {
         let (us, ms) = (
             Histogram::bucket_of(Nanos::from_us(1)),
             Histogram::bucket_of(Nanos::from_ms(1)),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_is_coarser_where_there_is_less_room_and_names_do_not_run_together() {
+    fn axis_fits_the_room_and_names_are_apart() {
         let (ns, s) = (
             Histogram::bucket_of(Nanos::from_ns(1)),
             Histogram::bucket_of(Nanos::from_secs(90)),
