@@ -126,7 +126,7 @@ fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<O
     setting.set(remedy.value)?;
     let assigned = format!("{}={}", remedy.setting, remedy.value);
     let with = trial(&format!("With {assigned}"));
-    pipe::say(&setting.put_back());
+    pipe::say(&setting.restore());
     if with?.stops.is_empty() {
         pipe::print(&format!(
             "Real-time throttling made the stops: {assigned} removes them.\n\n"

@@ -345,7 +345,7 @@ fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
         (before, "`false`, before B, failed"),
         (
             meanwhile,
-            "`exit 3`, which runs while B is recorded, failed: exit status 3",
+            "`exit 3`, which runs during B, failed: exit status 3",
         ),
     ] {
         let said = said(&output);
@@ -404,7 +404,7 @@ fn missing_settings_and_wrong_options_are_refused_before_measuring() {
         ),
         (&["--run=true"], "give --run twice"),
         (&["--before=B=true"], "give --before A=COMMAND too"),
-        (&["--before=true"], "is for neither side"),
+        (&["--before=true"], "names neither side"),
         (
             &["--run=true", "--run=true", "--factor=load"],
             "cannot be used with",
@@ -475,7 +475,7 @@ fn a_setting_takes_root() {
     let said = said(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("changing the setting `kernel.printk` takes root"),
+        said.contains("changing the setting `kernel.printk` needs root"),
         "{said}"
     );
     assert!(!dir.path().join("made").exists());

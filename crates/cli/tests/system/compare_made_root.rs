@@ -121,7 +121,7 @@ fn a_setting_is_put_back_after_every_signal_that_ends_it() {
         assert_eq!(now(), found.0, "{name}: {said}");
         assert_eq!(output.status.code(), Some(2), "{name}: {said}");
         assert!(said.contains(": interrupted"), "{name}: {said}");
-        let told = format!("it is {}, and will be again at the end", found.0);
+        let told = format!("restores {} at the end", found.0);
         assert!(said.contains(&told), "{name}: {said}");
         assert!(into.join("a01.laggard/manifest.json").exists());
     }
@@ -150,7 +150,7 @@ fn what_something_else_changes_meanwhile_ends_it() {
 
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("something else made it"), "{said}");
+    assert!(said.contains("another program set it to"), "{said}");
     assert_eq!(now(), found.0);
 }
 

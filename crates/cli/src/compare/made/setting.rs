@@ -1,4 +1,4 @@
-//! A setting of the kernel that is changed for a while.
+//! Temporary changes of a kernel parameter.
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -7,23 +7,22 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use laggard_files::PutBack;
 
-/// Where the kernel has its settings.
+/// Directory of the kernel parameters.
 const SETTINGS: &str = "/proc/sys";
 
-/// A setting that is as it was again when this is dropped, and when this
-/// program is killed.
+/// Kernel parameter that is restored when this is dropped, and when this program is killed.
 #[derive(Debug)]
 pub(crate) struct Setting {
     name: String,
     file: PathBuf,
     before: String,
-    /// The same to the letter.
+    /// Value before, with its white space.
     exactly: String,
     back: PutBack,
 }
 
 impl Setting {
-    /// The setting of this name, as sysctl(8) has it, if it can be changed.
+    /// Opens a setting by its name as in sysctl(8), and checks that it can be changed.
     pub(crate) fn hold(name: &str) -> anyhow::Result<Self> {
         Self::hold_in(Path::new(SETTINGS), name)
     }
@@ -33,22 +32,22 @@ impl Setting {
         let read = || {
             let read = fs::read_to_string(&file);
             read.with_context(|| {
-                format!("read the setting `{name}`; `sysctl -a` lists those there are")
+                format!("cannot read the setting `{name}`; `sysctl -a` lists all settings")
             })
         };
         read()?;
-        // Opened and not written: that changes nothing.
+        // Opening without writing changes nothing.
         let held = match File::options().write(true).open(&file) {
             Ok(held) => held,
             Err(err) => anyhow::bail!("{}", refusal(name, &file, &err)),
         };
-        // What another one has made of it meanwhile is not how it was.
+        // A value that another comparison has set is not the original one.
         if let Err(TryLockError::WouldBlock) = held.try_lock() {
             anyhow::bail!(
-                "another `laggard compare` changes the setting `{name}`; wait until it has put it back"
+                "another `laggard compare` changes the setting `{name}`; wait until it ends"
             );
         }
-        // To the letter: spaces in it may have a meaning, as in `kernel.core_pattern`.
+        // White space may matter, as in `kernel.core_pattern`.
         let text = read()?;
         let exactly = text.strip_suffix('\n').unwrap_or(&text);
         let before = words(&text);
@@ -56,12 +55,10 @@ impl Setting {
             r#"printf '%s\n' "$1" >"$2""#,
             &[exactly, &file.to_string_lossy()],
             Some(held),
-            format!(
-                "`{name}` could not be put back; it was `{before}`: sysctl -w {name}='{before}'"
-            ),
+            format!("cannot restore `{name}`; run: sysctl -w {name}='{before}'"),
         );
         Ok(Self {
-            back: back.context("start a shell that puts the setting back")?,
+            back: back.context("cannot start a shell that restores the setting")?,
             name: name.into(),
             before,
             exactly: exactly.to_owned(),
@@ -73,49 +70,49 @@ impl Setting {
         &self.name
     }
 
-    /// What it is without this.
+    /// Returns the original value.
     pub(crate) fn before(&self) -> &str {
         &self.before
     }
 
-    /// An error where it does not take what it is: some settings can be changed and
-    /// not be changed back. Nothing is changed by that.
-    pub(super) fn can_be_put_back(&self) -> anyhow::Result<()> {
+    /// Checks that the kernel accepts the present value. Some settings can be changed but not
+    /// restored.
+    pub(super) fn check_restore(&self) -> anyhow::Result<()> {
         let Self { name, before, .. } = self;
         fs::write(&self.file, format!("{}\n", self.exactly)).with_context(|| {
-            format!("`{name}` does not take `{before}`, which it is, so that it could not be put back; choose another setting")
+            format!("`{name}` rejects its present value `{before}` and could not be restored; choose another setting")
         })
     }
 
-    /// Changes it, and makes sure that it is so.
+    /// Sets the value and reads it back.
     pub(crate) fn set(&self, value: &str) -> anyhow::Result<()> {
         let wanted = words(value);
         fs::write(&self.file, format!("{wanted}\n"))
-            .with_context(|| format!("set `{}` to `{wanted}`", self.name))?;
+            .with_context(|| format!("cannot set `{}` to `{wanted}`", self.name))?;
         let found = self.now()?;
         if found != wanted {
             anyhow::bail!(
-                "`{}` was set to `{wanted}` and is `{found}`; give a value that the kernel takes as it is",
+                "`{}` was set to `{wanted}` and is `{found}`; use a value that the kernel keeps unchanged",
                 self.name
             );
         }
         Ok(())
     }
 
-    /// An error where somebody else has changed it since it was set to `value`.
+    /// Checks that no other program has changed it since it was set to `value`.
     pub(super) fn is_still(&self, value: &str) -> anyhow::Result<()> {
         let (wanted, found) = (words(value), self.now()?);
         if found != wanted {
             anyhow::bail!(
-                "`{}` was set to `{wanted}`, and something else made it `{found}` meanwhile; end that, and begin again",
+                "`{}` was set to `{wanted}`, and another program set it to `{found}`; stop that program and start again",
                 self.name
             );
         }
         Ok(())
     }
 
-    /// Puts it back. Returns what to say of it: as it is then, it was looked at.
-    pub(crate) fn put_back(self) -> String {
+    /// Restores the setting. Returns a message with the value that it then has.
+    pub(crate) fn restore(self) -> String {
         let Self {
             name,
             file,
@@ -126,23 +123,25 @@ impl Setting {
         drop(back);
         match fs::read_to_string(&file).map(|text| words(&text)) {
             Ok(now) if now == before => {
-                format!("`{name}` is `{now}` again, as it was before")
+                format!("restored `{name}` to `{now}`")
             }
-            Ok(now) => format!("`{name}` was `{before}` before, and is `{now}` now; see to it"),
-            Err(err) => format!("`{name}` was `{before}` before, and cannot be read now: {err}"),
+            Ok(now) => format!(
+                "cannot restore `{name}`: it was `{before}` and is `{now}`; restore it by hand"
+            ),
+            Err(err) => format!("cannot read `{name}`, which was `{before}`: {err}"),
         }
     }
 
     fn now(&self) -> anyhow::Result<String> {
         let read = fs::read_to_string(&self.file);
         Ok(words(&read.with_context(|| {
-            format!("read the setting `{}` again", self.name)
+            format!("cannot read the setting `{}`", self.name)
         })?))
     }
 }
 
-/// The file of a setting, from the folder of all on. Dots part folders, unless
-/// slashes do.
+/// Returns the path of a setting below the directory of all. Dots separate directories, unless
+/// the name has slashes.
 fn path_of(name: &str) -> anyhow::Result<String> {
     let path = if name.contains('/') {
         name.to_owned()
@@ -156,22 +155,22 @@ fn path_of(name: &str) -> anyhow::Result<String> {
     Ok(path)
 }
 
-/// Why a setting that can be read cannot be changed.
+/// Explains why a readable setting cannot be changed.
 fn refusal(name: &str, file: &Path, err: &std::io::Error) -> String {
     let is_read_only = fs::metadata(file).is_ok_and(|data| data.permissions().readonly());
     match (is_read_only, err.kind()) {
         (true, _) => format!("the setting `{name}` is read-only; choose one that can be changed"),
         (_, ErrorKind::PermissionDenied) => {
-            format!("changing the setting `{name}` takes root; run this as root")
+            format!("changing the setting `{name}` needs root; run this command as root")
         }
         (_, ErrorKind::ReadOnlyFilesystem) => format!(
-            "the setting `{name}` cannot be changed from here; run this outside of the container"
+            "the setting `{name}` is read-only here; run this command outside of the container"
         ),
-        _ => format!("open the setting `{name}`: {err}"),
+        _ => format!("cannot open the setting `{name}`: {err}"),
     }
 }
 
-/// The values of a setting with a space between.
+/// Returns the values of a setting with one space between them.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_as_it_was_again_when_nobody_holds_it_any_more() {
+    fn setting_is_restored_with_its_white_space() {
         let (dir, file) = folder("4\t4\t1\n");
         let setting = Setting::hold_in(dir.path(), "kernel.some_setting").unwrap();
         let untouched = fs::read_to_string(&file).unwrap();
@@ -203,45 +202,44 @@ mod tests {
         setting.is_still("7\t4 1").unwrap();
         fs::write(&file, "9 4 1").unwrap();
         let said = setting.is_still("7 4 1").unwrap_err().to_string();
-        assert!(said.contains("something else made it `9 4 1`"), "{said}");
-        // Whoever else has changed it meanwhile.
-        let told = setting.put_back();
+        assert!(said.contains("another program set it to `9 4 1`"), "{said}");
+        // Also after another program has changed it.
+        let told = setting.restore();
         assert_eq!(fs::read_to_string(&file).unwrap(), "4\t4\t1\n");
-        assert_eq!(
-            told,
-            "`kernel.some_setting` is `4 4 1` again, as it was before"
-        );
+        assert_eq!(told, "restored `kernel.some_setting` to `4 4 1`");
     }
 
     /// As in `kernel.core_pattern`.
     #[test]
-    fn spaces_are_put_back_as_they_were() {
+    fn spaces_are_restored() {
         let (dir, file) = folder("|/bin/keep  %p \n");
         let setting = Setting::hold_in(dir.path(), "kernel.some_setting").unwrap();
-        setting.can_be_put_back().unwrap();
+        setting.check_restore().unwrap();
         setting.set("core").unwrap();
 
-        let told = setting.put_back();
+        let told = setting.restore();
 
         assert_eq!(fs::read_to_string(&file).unwrap(), "|/bin/keep  %p \n");
-        assert!(told.ends_with("again, as it was before"), "{told}");
+        assert!(
+            told.starts_with("restored `kernel.some_setting` to "),
+            "{told}"
+        );
     }
 
-    /// As `vm.drop_caches`, which is 0 and takes 1 to 3. Here: the user numbers of
-    /// a process, which are set once.
+    /// Such as `vm.drop_caches`, which is 0 and accepts 1 to 3. Here: the user IDs of a process,
+    /// which can be set once.
     #[test]
-    fn a_setting_that_does_not_take_what_it_is_is_left_alone() {
+    fn setting_that_rejects_its_value_is_refused() {
         let setting = Setting::hold_in(Path::new("/proc/self"), "uid_map").unwrap();
 
-        let said = setting.can_be_put_back().unwrap_err().to_string();
+        let said = setting.check_restore().unwrap_err().to_string();
 
-        assert!(said.contains("could not be put back; choose"), "{said}");
+        assert!(said.contains("could not be restored; choose"), "{said}");
     }
 
-    /// The second would take for the state before what the first has made of it,
-    /// and leave it so.
+    /// The second would take the value of the first for the original one, and keep it.
     #[test]
-    fn a_setting_is_held_once_until_it_is_put_back() {
+    fn setting_is_locked_until_it_is_restored() {
         let (dir, file) = folder("1\n");
         let first = Setting::hold_in(dir.path(), "kernel.some_setting").unwrap();
         first.set("0").unwrap();
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_setting_is_one() {
+    fn names_outside_of_the_settings_are_refused() {
         let (dir, _) = folder("1");
         for name in [
             "",
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_setting_cannot_be_changed_is_told() {
+    fn refusals_name_the_reason() {
         let (_dir, file) = folder("1");
         let denied = std::io::Error::from(ErrorKind::PermissionDenied);
 
@@ -280,7 +278,7 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
         let mode = refusal("kernel.x", &file, &denied);
 
-        assert!(rights.contains("takes root"), "{rights}");
+        assert!(rights.contains("needs root"), "{rights}");
         assert!(mode.contains("is read-only"), "{mode}");
     }
 }

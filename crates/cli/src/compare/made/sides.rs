@@ -1,4 +1,4 @@
-//! A and B: what is made so before a recording, and what runs meanwhile.
+//! Sides A and B: settings and commands before a recording, and commands during it.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use laggard_workload::load::{Ended, Launch, LoadProcess};
 use super::setting::Setting;
 use crate::args::{CompareArgs, FactorArg};
 
-/// Either side.
+/// Side of a comparison.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Letter {
     A,
@@ -38,22 +38,22 @@ impl Letter {
     }
 }
 
-/// What differs between the sides. All of it is undone when this is dropped.
+/// Differences between the sides. Dropping them restores the machine.
 #[derive(Debug)]
 pub(super) struct Sides {
-    /// A setting, and its values.
+    /// Setting with its values.
     setting: Option<(Setting, [String; 2])>,
-    /// A command that runs while measuring; none: nothing of it.
+    /// Command during the recording.
     meanwhile: [Option<String>; 2],
-    /// A command that runs before.
+    /// Command before the recording.
     before: [Option<String>; 2],
-    /// Runs A's `before` again.
+    /// Runs the command before A again.
     _back: Option<PutBack>,
 }
 
 impl Sides {
-    /// As the user asks. Nothing is changed yet.
-    pub(super) fn of(args: &CompareArgs) -> anyhow::Result<Self> {
+    /// Reads the options. Does not change the machine yet.
+    pub(super) fn new(args: &CompareArgs) -> anyhow::Result<Self> {
         let setting = match &args.factor {
             Some(FactorArg::Setting { name, values }) => {
                 Some((Setting::hold(name)?, values.clone()))
@@ -63,23 +63,21 @@ impl Sides {
         let meanwhile = match args.run.as_slice() {
             [] if setting.is_some() || !args.before.is_empty() => [None, None],
             [a, b] => [a, b].map(|one| Some(one.clone()).filter(|one| !one.trim().is_empty())),
-            _ => anyhow::bail!(
-                "give --run twice: the command that runs while A is recorded, and that of B ('': none)"
-            ),
+            _ => anyhow::bail!("give --run twice: a command for A and a command for B ('': none)"),
         };
         let before = before(&args.before)?;
         let back = match &before {
             [None, Some(_)] => anyhow::bail!(
-                "--before changes the machine for B, and nothing changes it back; give --before A=COMMAND too, which also runs at the end"
+                "--before changes the machine for B and nothing restores it; give --before A=COMMAND too, which also runs at the end"
             ),
             [Some(a), _] => Some(
                 PutBack::at_end(
                     r#"exec /bin/sh -c "$1""#,
                     &[a],
                     None,
-                    format!("`{a}` was to put the machine back, and failed; see to it"),
+                    format!("`{a}` failed to restore the machine; restore it by hand"),
                 )
-                .context("start a shell that puts the machine back")?,
+                .context("cannot start a shell that restores the machine")?,
             ),
             [None, None] => None,
         };
@@ -91,7 +89,7 @@ impl Sides {
         })
     }
 
-    /// What is changed on purpose.
+    /// Returns the change under test.
     pub(super) fn changed(&self) -> Difference {
         let word = |command: &Option<String>| command.clone().unwrap_or_else(|| "nothing".into());
         let setting = self.setting.iter();
@@ -115,13 +113,13 @@ impl Sides {
         }
     }
 
-    /// What will be done to the machine, a line each.
+    /// Describes the changes of the machine, one per line.
     pub(super) fn announced(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some((setting, [a, b])) = &self.setting {
             let (name, now) = (setting.name(), setting.before());
             lines.push(format!(
-                "sets {name} to {a} for A and to {b} for B; it is {now}, and will be again at the end"
+                "sets {name} to {a} for A and to {b} for B; restores {now} at the end"
             ));
         }
         for side in Letter::BOTH {
@@ -135,24 +133,24 @@ impl Sides {
                 lines.push(format!("runs before each {letter}{end}: {command}"));
             }
             if let Some(command) = side.of(&self.meanwhile) {
-                lines.push(format!("runs while {letter} is recorded: {command}"));
+                lines.push(format!("runs during each {letter}: {command}"));
             }
         }
         lines
     }
 
-    /// Finds out, before hours of recording, whether the machine takes both values
-    /// of a setting, and the one that it has.
+    /// Checks before hours of recording that the kernel accepts both values of a setting and
+    /// its present value.
     pub(super) fn try_out(&self) -> anyhow::Result<()> {
         let Some((setting, values)) = &self.setting else {
             return Ok(());
         };
-        setting.can_be_put_back()?;
+        setting.check_restore()?;
         values.iter().try_for_each(|value| setting.set(value))
     }
 
-    /// Makes the machine as this side has it.
-    pub(super) fn make(&self, side: Letter) -> anyhow::Result<()> {
+    /// Sets up the machine for this side.
+    pub(super) fn set_up(&self, side: Letter) -> anyhow::Result<()> {
         if let Some((setting, values)) = &self.setting {
             setting.set(side.of::<String>(values))?;
         }
@@ -166,14 +164,15 @@ impl Sides {
                 .stdout(std::io::stderr())
                 .status()
         };
-        let status = run().with_context(|| format!("run `{command}` before {}", side.name()))?;
+        let status =
+            run().with_context(|| format!("cannot run `{command}` before {}", side.name()))?;
         if !status.success() {
             anyhow::bail!("`{command}`, before {}, failed: {status}", side.name());
         }
         Ok(())
     }
 
-    /// Whether the machine was so until now.
+    /// Checks that the setting still has the value of this side.
     pub(super) fn check(&self, side: Letter) -> anyhow::Result<()> {
         match &self.setting {
             Some((setting, values)) => setting.is_still(side.of::<String>(values)),
@@ -181,23 +180,23 @@ impl Sides {
         }
     }
 
-    /// The command that runs while this side is recorded.
+    /// Returns the command during recordings of this side.
     pub(super) fn meanwhile(&self, side: Letter) -> Option<&str> {
         side.of(&self.meanwhile).as_deref()
     }
 
-    /// Makes the machine as it was. Returns what is to be said of that.
-    pub(super) fn put_back(self) -> Option<String> {
+    /// Restores the setting. Returns a message about it.
+    pub(super) fn restore(self) -> Option<String> {
         let Self { setting, .. } = self;
-        setting.map(|(setting, _)| setting.put_back())
+        setting.map(|(setting, _)| setting.restore())
     }
 
-    /// What is measured on this side, and what runs besides its load.
+    /// Returns the plan of a recording of this side, and the command next to its load.
     pub(super) fn plan(&self, side: Letter, plan: Plan) -> anyhow::Result<(Plan, Beside)> {
         let words = |command: &String| ["/bin/sh", "-c", command].map(OsString::from).to_vec();
         match (side.of(&self.meanwhile), &plan.load) {
             (None, _) => Ok((plan, Beside::default())),
-            // Without a load the command is one, and the recording tells of it.
+            // Without a load, the command is the load and is in the manifest.
             (Some(command), LoadChoice::None) => {
                 let load = LoadChoice::Command(words(command));
                 Ok((Plan { load, ..plan }, Beside::default()))
@@ -216,24 +215,23 @@ impl Sides {
     }
 }
 
-/// A command that runs beside a load, if one does, and how the load fared. Measuring
-/// ends with the command, as with one that is the load.
+/// Command next to a load, and the end of the load. Measuring ends with the command.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     process: Option<LoadProcess>,
     ended: Option<Ended>,
-    /// That the load ended before the recording did, in words.
+    /// Message if the load ended before the recording.
     load_ended: Option<String>,
 }
 
 impl Beside {
-    /// How it failed, if it ended by itself and did.
+    /// Returns how the command failed.
     pub(super) fn failure(&self) -> Option<String> {
         let ended = self.ended.as_ref()?;
         (!ended.status.success()).then(|| ended.to_string())
     }
 
-    /// What became of a load that ended before the recording did.
+    /// Returns the message if the load ended before the recording.
     pub(super) fn load_ended(&self) -> Option<&str> {
         self.load_ended.as_deref()
     }
@@ -263,31 +261,31 @@ impl Watcher for Beside {
     }
 }
 
-/// The commands of `A=COMMAND`, `B=COMMAND` or both in one.
+/// Parses `A=COMMAND`, `B=COMMAND`, or both in one.
 fn before(words: &[String]) -> anyhow::Result<[Option<String>; 2]> {
-    let mut found = [None, None];
+    let mut commands = [None, None];
     for word in words {
-        // A command may have commas of its own.
+        // Commands can contain commas.
         let (first, second) = match word.find(",B=").or_else(|| word.find(",A=")) {
             Some(at) => (&word[..at], Some(&word[at + 1..])),
             None => (word.as_str(), None),
         };
-        for one in std::iter::once(first).chain(second) {
-            let (place, command) = match (one.strip_prefix("A="), one.strip_prefix("B=")) {
-                (Some(command), _) => (&mut found[0], command),
-                (_, Some(command)) => (&mut found[1], command),
-                _ => anyhow::bail!(
-                    "`{one}` is for neither side; write it as `A=COMMAND` or `B=COMMAND`"
-                ),
+        for option in std::iter::once(first).chain(second) {
+            let (place, command) = match (option.strip_prefix("A="), option.strip_prefix("B=")) {
+                (Some(command), _) => (&mut commands[0], command),
+                (_, Some(command)) => (&mut commands[1], command),
+                _ => {
+                    anyhow::bail!("`{option}` names neither side; write `A=COMMAND` or `B=COMMAND`")
+                }
             };
             if place.replace(command.to_owned()).is_some() {
                 anyhow::bail!(
-                    "`{one}` is the second command before that side; join them with `&&`"
+                    "`{option}` is the second command before this side; join them with `&&`"
                 );
             }
         }
     }
-    Ok(found)
+    Ok(commands)
 }
 
 #[cfg(test)]
@@ -300,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_before_is_given_apart_or_together() {
+    fn commands_before_the_sides_can_be_in_one_option() {
         let both = [Some("irq 0,1".to_owned()), Some("irq 2,3".to_owned())];
 
         assert_eq!(read(&["A=irq 0,1", "B=irq 2,3"]).as_ref(), Ok(&both));
         assert_eq!(read(&["A=irq 0,1,B=irq 2,3"]).as_ref(), Ok(&both));
         assert_eq!(read(&["B=x"]), Ok([None, Some("x".into())]));
-        for (words, said) in [(&["x"][..], "neither side"), (&["A=x", "A=y"], "join them")] {
-            assert!(read(words).unwrap_err().contains(said), "{words:?}");
+        for (words, part) in [(&["x"][..], "neither side"), (&["A=x", "A=y"], "join them")] {
+            assert!(read(words).unwrap_err().contains(part), "{words:?}");
         }
     }
 }

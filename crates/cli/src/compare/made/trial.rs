@@ -97,8 +97,8 @@ pub(super) fn record(
         )),
     });
     // Before the evaluation, which takes some time.
-    if let Some(said) = sides.put_back() {
-        pipe::say(&said);
+    if let Some(message) = sides.restore() {
+        pipe::say(&message);
     }
     let decided = decided.inspect_err(|_| {
         // The first error is reported.
@@ -113,7 +113,7 @@ pub(super) fn record(
 
 /// Prepares the change and tests it.
 fn ready(args: &CompareArgs, schedule: &Schedule<'_>, dir: &Path) -> anyhow::Result<Sides> {
-    let sides = Sides::of(args)?;
+    let sides = Sides::new(args)?;
     announce(args, schedule, &sides, dir);
     sides.try_out()?;
     Ok(sides)
@@ -266,7 +266,7 @@ impl Turns<'_> {
 
     fn record(&self, side: Letter, plan: Plan) -> anyhow::Result<()> {
         let sides = self.sides;
-        sides.make(side)?;
+        sides.set_up(side)?;
         let (plan, mut beside) = sides.plan(side, plan)?;
         let session = Session::ready(&plan, self.interrupted)?;
         let mut progress = Progress::new(false, plan.duration, &session.manifest().lines);
@@ -280,7 +280,7 @@ impl Turns<'_> {
             beside.load_ended(),
         ) {
             (Some(command), Some(how), _) => anyhow::bail!(
-                "`{command}`, which runs while {} is recorded, failed: {how}",
+                "`{command}`, which runs during {}, failed: {how}",
                 side.name()
             ),
             // The recording could not be compared after all rounds.
