@@ -1,8 +1,8 @@
 //! The terminal's views.
 
-mod grid;
 mod look;
 mod screen;
+
 pub use look::Look;
 pub(crate) use screen::unbroken_words;
 pub use screen::{Screen, Tone};
