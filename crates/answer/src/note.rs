@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use laggard_model::Caveat;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::trust::{Distrust, joined};
 
@@ -58,9 +58,4 @@ impl Display for Note {
         }
         self.doubt.fmt(f)
     }
-}
-
-/// Serializes notes as sentences, for answers that still have sentences in their JSON.
-pub(crate) fn as_text<S: Serializer>(notes: &[Note], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(notes.iter().map(ToString::to_string))
 }

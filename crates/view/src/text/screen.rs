@@ -1,27 +1,26 @@
-//! Lines for a terminal of a known width: pieces of text that say what they
-//! mean, so that a terminal can colour them and a pipe need not.
+//! Lines for a terminal: pieces of text with a tone, which a terminal shows as a color.
 
 use laggard_model::printable;
 use schemars::JsonSchema;
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr as _;
 
-/// What follows a number on the same line.
+/// Units that stay on the line of their number.
 const UNITS: [&str; 10] = [
     "ns", "us", "ms", "s", "min", "h", "days", "years", "%", "CPUs",
 ];
-/// What a piece of text means to its reader.
+
+/// Tone of a piece of text.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tone {
-    /// Nothing but what it says.
+    /// Without a tone.
     #[default]
     Plain,
-    /// What the eye is to find first.
+    /// To be seen first.
     Strong,
-    /// What one would wish.
+    /// Good result.
     Good,
-    /// What one would not.
+    /// Bad result.
     Bad,
     /// Neither, yet.
     Open,
@@ -94,11 +93,6 @@ impl Screen {
             self.lines.push(Vec::new());
         }
     }
-}
-
-/// How many columns a text takes as it is shown.
-pub(crate) fn width(text: &str) -> usize {
-    printable(text).to_string().width()
 }
 
 /// Splits text into parts that stay on one line: words, and numbers with their units.
