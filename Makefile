@@ -14,7 +14,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page book fleet ship run test test-system test-fleet test-cluster test-ship fuzz check bench prove install reproducible clean \
+.PHONY: build page book fleet ship run test test-system test-fleet test-cluster test-ship test-statistics fuzz check bench prove install reproducible clean \
 	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
 
 build:
@@ -69,6 +69,11 @@ test:
 # The tests that need root, BPF, a test host or real time, one at a time.
 test-system:
 	@scripts/test system
+
+# Coverage of the printed intervals; takes minutes and rewrites docs/validation/coverage.md.
+test-statistics:
+	@scripts/packages build test
+	$(CARGO) test --release -p laggard-analyze --test statistics -- --nocapture
 
 # Commands against recordings and files that were changed to harm; `make test`
 # tries a few hundred. `make fuzz MUTANTS=100000`.

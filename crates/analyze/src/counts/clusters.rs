@@ -31,7 +31,7 @@
 use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::beta::beta_reg;
 
-use super::groups::{Circle, Event};
+use super::groups::{Circle, Event, MIN_VARIANCE_RATIO};
 use crate::input::{ascending, between, not_negative, positive, probability};
 use crate::sample::{mean, variance};
 use crate::solve::root_between;
@@ -40,9 +40,6 @@ use crate::{InputError, Interval};
 /// Variation of sizes that a single size does not show; with n sizes, 1/n of it is
 /// added.
 const PRIOR: f64 = 0.5;
-/// Minimum variance ratio: clusters are at most twice the number that the gaps give,
-/// for any number of pairs.
-const MIN_VARIANCE_RATIO: f64 = 0.5;
 /// Number of clusters above which the interval is the normal interval of a logarithm,
 /// and degrees of freedom above which Student's t is the normal distribution.
 const MANY: f64 = 10_000.0;

@@ -8,6 +8,10 @@ const WINDOWS: usize = 20;
 /// informative.
 const MAX_GROUP_FRACTION: f64 = 0.25;
 
+/// Minimum ratio of a variance to the sum of squared sizes: clusters are at most twice
+/// the number that the gaps give, for any number of pairs.
+pub(super) const MIN_VARIANCE_RATIO: f64 = 0.5;
+
 /// Difference of distances, as a fraction of the time, below which they are equal.
 const ROUNDING: f64 = 1e-9;
 
@@ -115,6 +119,15 @@ impl Circle<'_> {
         }
         let by_chance = 2.0 * reach / self.span;
         (pairs - sum * sum * by_chance) / (1.0 - by_chance)
+    }
+
+    /// Returns the variance of the sum of all events if clusters come at random times at
+    /// a steady rate: from pairs, and at least half of the sum of the squared sizes.
+    pub(super) fn variance_by_chance(self) -> f64 {
+        let groups = self.groups();
+        let by_sizes: f64 = groups.iter().map(|group| group.size.powi(2)).sum();
+        self.variance_by_pairs(&groups)
+            .max(MIN_VARIANCE_RATIO * by_sizes)
     }
 
     /// Returns the same variance from the sums of windows, which detect clustering on

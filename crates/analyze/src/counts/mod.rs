@@ -16,6 +16,7 @@ mod power;
 mod prediction;
 mod rate;
 mod ratio;
+mod slow;
 
 pub use clusters::{Clusters, clustered_interval};
 pub use compound::{SizedEvents, predicted_sum};
@@ -27,3 +28,4 @@ pub use power::expected_events_for;
 pub use prediction::predicted_count;
 pub use rate::{mean_time_interval, rate_interval, rate_upper_limit};
 pub use ratio::{RateRatio, effective_ratio};
+pub use slow::SlowVariation;

@@ -1,5 +1,6 @@
 //! Prediction of the number of failures in a run of known length.
 
+use super::failures::LONG_RUN;
 use super::observed::Pick;
 use super::outlook::dispersion;
 use super::runs::Runs;
@@ -53,8 +54,16 @@ pub fn expectation(
     ];
     let [inner, middle, outer] = picks.map(|pick| {
         let list = List::of(observed, pick, buffering)?;
-        let failures = list.failures(exposure, horizon, confidence)?;
         let misses = list.misses(observed, buffering, (exposure, horizon), confidence)?;
+        let failures = if list.runs.are_long() {
+            // One per 100 late jobs: they are no more independent than these.
+            Interval {
+                low: misses.low / LONG_RUN,
+                high: misses.high / LONG_RUN,
+            }
+        } else {
+            list.failures(exposure, horizon, confidence)?
+        };
         Ok::<_, InputError>((list.runs, failures, misses))
     });
     let (inner, (runs, failures, misses), outer) = (inner?, middle?, outer?);

@@ -3,8 +3,8 @@
 use super::late::Stalls;
 use super::observed::Pick;
 use super::{Buffering, LateJobs, Observed};
-use crate::InputError;
-use crate::counts::{Clusters, Event};
+use crate::counts::{Clusters, Event, SlowVariation, clustered_interval};
+use crate::{InputError, Interval};
 
 /// Number of phases over which each replay is averaged.
 pub(super) const PHASES: u32 = 16;
@@ -27,6 +27,8 @@ pub(super) struct Failures {
     pub(super) misses: f64,
     /// Independent clusters of failures; `None` without failures.
     pub(super) clusters: Option<Clusters>,
+    /// Possible slow variation of their rate; `None` without failures.
+    slow: Option<SlowVariation>,
     /// Observed wall-clock time.
     pub(super) span: f64,
 }
@@ -56,7 +58,22 @@ impl Failures {
             count,
             misses,
             clusters: Clusters::of(&events, span)?,
+            slow: SlowVariation::of(&events, span)?,
             span,
+        })
+    }
+
+    /// Returns the interval of the expected number of failures: the wider limits of
+    /// clusters at a steady rate, and of a rate that may vary slowly.
+    pub(super) fn interval(&self, confidence: f64) -> Result<Interval, InputError> {
+        let steady = clustered_interval(self.count, self.clusters, confidence)?;
+        let Some(slow) = self.slow else {
+            return Ok(steady);
+        };
+        let slow = slow.interval(self.count, confidence)?;
+        Ok(Interval {
+            low: steady.low.min(slow.low),
+            high: steady.high.max(slow.high),
         })
     }
 }

@@ -56,12 +56,14 @@ pub fn outlook(
     ];
     let [inner, middle, outer] = picks.map(|pick| Failures::of(observed, pick, buffering));
     let (inner, middle, outer) = (inner?, middle?, outer?);
-    let limits =
-        |failures: &Failures| clustered_interval(failures.count, failures.clusters, confidence);
     let unseen = clustered_interval(0.0, None, confidence)?.high * exposure / middle.span;
     let sure = inner.count.min(middle.count).min(outer.count) >= 1.0;
     // Longer blackouts can merge two failures.
-    let intervals = [limits(&inner)?, limits(&middle)?, limits(&outer)?];
+    let intervals = [
+        inner.interval(confidence)?,
+        middle.interval(confidence)?,
+        outer.interval(confidence)?,
+    ];
     let low = intervals
         .iter()
         .map(|interval| interval.low)

@@ -15,11 +15,10 @@ const MIN_RUNS: f64 = 5.0;
 /// it are unknown.
 const SHORTER_SLACKS: [f64; 5] = [0.8, 0.65, 0.5, 0.35, 0.25];
 
-/// Runs of late jobs, averaged over phases. A long run is divided into pieces of 100.
+/// Runs of late jobs, averaged over phases.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Runs {
-    episodes: f64,
-    /// Number of pieces.
+    /// Number of runs.
     count: f64,
     pub(super) misses: f64,
     squares: f64,
@@ -48,18 +47,20 @@ impl Runs {
     }
 
     fn add(&mut self, length: f64, share: f64) {
-        let pieces = (length / LONG_RUN).floor();
-        let rest = length - pieces * LONG_RUN;
-        self.episodes += share;
-        self.count += share * (pieces + f64::from(rest > 0.0));
+        self.count += share;
         self.misses += share * length;
-        self.squares += share * (pieces * LONG_RUN * LONG_RUN + rest * rest);
-        self.largest = self.largest.max(length.min(LONG_RUN));
+        self.squares += share * length * length;
+        self.largest = self.largest.max(length);
+    }
+
+    /// Returns whether runs are so long that failures count late jobs, not runs.
+    pub(super) fn are_long(self) -> bool {
+        self.misses / LONG_RUN > self.count
     }
 
     /// Returns the mean number of failures.
     pub(super) const fn failures(self) -> f64 {
-        failures_of_counts(self.episodes, self.misses)
+        failures_of_counts(self.count, self.misses)
     }
 
     /// Returns the lengths of runs. If the lengths of stalls are exponential, the

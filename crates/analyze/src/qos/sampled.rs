@@ -13,7 +13,7 @@
 
 use super::failures::{Failures, LONG_RUN};
 use super::{Buffering, Observed};
-use crate::counts::{clustered_interval, dispersion_index, rate_interval};
+use crate::counts::{dispersion_index, rate_interval};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
@@ -111,7 +111,7 @@ pub fn failure_bounds(
     // An observed stall certainly fails, even with coarse probing: the count and
     // clusters of the replay are a lower bound.
     let sure = if replayed.count >= 1.0 {
-        clustered_interval(replayed.count, replayed.clusters, confidence)?.low
+        replayed.interval(confidence)?.low
     } else {
         0.0
     };

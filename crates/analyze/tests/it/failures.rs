@@ -164,14 +164,12 @@ const SIZES: [(f64, bool); 5] = [
     (10.0, false),
 ];
 
-/// Before clusters were used, six bursts of ten had a coverage of .89 here, and .83 on
-/// 64 CPUs. With the raw variance of the clusters and the normal distribution, equal
-/// bursts had up to .975 and geometric ones .94.
+/// A slow variation of the rate cannot be excluded, so the intervals of a steady rate are
+/// about twice as wide as 95 % needs. Clusters alone had .94 to .98 here, at widths of 2.2
+/// to 12.6 (`counts/clusters.rs`).
 #[test]
 fn coverage_is_95_percent_for_bursts() {
-    // Six single stalls have no exact 2.5 % limits, and the size of bursts is barely
-    // known.
-    for (bursts, expected) in [(25.0, 0.93..=0.97), (6.0, 0.93..=0.985)] {
+    for (bursts, max_width) in [(25.0, 9.0), (6.0, 28.0)] {
         for (size, is_even) in SIZES {
             let bursts = Bursts {
                 bursts,
@@ -179,10 +177,11 @@ fn coverage_is_95_percent_for_bursts() {
                 is_even,
                 cpus: 1,
             };
-            let (share, width) = coverage(bursts, 2_000);
+            let (share, width) = coverage(bursts, 1_000);
 
             println!("{bursts:?}: {share:.3} held, {width:.2} wide");
-            assert!(expected.contains(&share), "{bursts:?}: {share}");
+            assert!((0.93..=1.0).contains(&share), "{bursts:?}: {share}");
+            assert!(width <= max_width, "{bursts:?}: {width}");
         }
     }
 }

@@ -14,6 +14,9 @@ mod mixture;
 mod oracle;
 mod power;
 mod predictions;
+#[path = "../processes/mod.rs"]
+mod processes;
 mod schedule;
 mod series;
+mod slow;
 mod verdicts;

@@ -1,0 +1,251 @@
+//! Uncertainty of a mean rate that varies slowly: on time scales that are not much
+//! shorter than the recording.
+//!
+//! Windows of the time show the variance of a count only on scales below their length.
+//! If the rate differs from minute to minute, a recording of two minutes has two
+//! independent values of it. What it shows about slow variation is in the lowest
+//! frequencies: the sums of the events, weighted with cosines of a half to four periods
+//! (Müller & Watson 2008, section 2; Lazarus, Lewis, Stock & Watson 2018, section 3).
+//! The weighted sums are approximately normal and independent. The variance of each is
+//! the variance by chance, plus the share of the slow variation at its frequency.
+//!
+//! **Model.** The rate is steady, or it has a standard deviation of 0.3 to 3 times its
+//! mean and a correlation time of 0.1 to 1 recordings (exponential correlation). Bayes'
+//! rule weighs these possibilities with the likelihood of the weighted sums. Given one
+//! of them, the logarithm of the observed sum divided by its expectation is normal. The
+//! interval has the quantiles of the mixture (Müller & Watson 2016, section 3: an
+//! interval for a long-run mean by the same weights, of unknown persistence). The prior
+//! weights and values were chosen by the coverage in simulations
+//! (docs/validation/coverage.md).
+//!
+//! **Limits.** The events of one recording do not show variation on scales longer than
+//! the recording, nor a state that did not occur in it.
+
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::groups::{Circle, Event};
+use crate::input::{not_negative, positive, probability};
+use crate::solve::root_between;
+use crate::{InputError, Interval};
+
+/// Number of weighted sums: cosines of 1/2, 1, 3/2, ... periods of the time.
+const FREQUENCIES: usize = 8;
+/// Correlation times of the rate, as fractions of the recording.
+const CORRELATION_TIMES: [f64; 3] = [0.1, 0.3, 1.0];
+/// Standard deviations of the rate, relative to its mean.
+const DEVIATIONS: [f64; 4] = [0.3, 0.7, 1.5, 3.0];
+/// Prior probability of a steady rate. The others share the rest equally.
+const STEADY: f64 = 0.2;
+/// Number of possibilities.
+const COMPONENTS: usize = 1 + CORRELATION_TIMES.len() * DEVIATIONS.len();
+
+/// One possibility: its weight, and the normal distribution of the logarithm of the
+/// expected sum divided by the observed one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Component {
+    weight: f64,
+    mean: f64,
+    deviation: f64,
+}
+
+/// Distribution of a mean rate that may vary slowly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowVariation {
+    components: [Component; COMPONENTS],
+}
+
+impl SlowVariation {
+    /// Weighs the possible variations of the rate of `events`, in time order, in a
+    /// `span` that starts at zero; `None` without events.
+    ///
+    /// # Errors
+    /// If the span is not positive, or an event has no size.
+    pub fn of(events: &[Event], span: f64) -> Result<Option<Self>, InputError> {
+        positive("span", span)?;
+        if events.is_empty() {
+            return Ok(None);
+        }
+        let sum: f64 = events.iter().map(|event| event.size).sum();
+        positive("sum of the events", sum)?;
+        let chance = Circle { events, span }.variance_by_chance() / (sum * sum);
+        let weighted = weighted_sums(events, span).map(|weighted| weighted / sum);
+        Ok(Some(Self::from_spectrum(&weighted, chance)))
+    }
+
+    /// Weighs the possibilities by the `weighted` sums and the variance by `chance`, both
+    /// relative to the sum of all events.
+    fn from_spectrum(weighted: &[f64; FREQUENCIES], chance: f64) -> Self {
+        let mut components = [Component::default(); COMPONENTS];
+        let mut possibilities = vec![(STEADY, 0.0, 1.0)];
+        for time in CORRELATION_TIMES {
+            for deviation in DEVIATIONS {
+                let prior = (1.0 - STEADY) / (COMPONENTS - 1) as f64;
+                possibilities.push((prior, deviation * deviation, time));
+            }
+        }
+        let log_likelihood = |variance: f64, time: f64| -> f64 {
+            let terms = (1..).zip(weighted).map(|(frequency, weighted)| {
+                let expected = chance + variance * spectrum(frequency, time);
+                -0.5 * (expected.ln() + weighted * weighted / expected)
+            });
+            terms.sum()
+        };
+        let mut largest = f64::NEG_INFINITY;
+        for (component, (prior, variance, time)) in components.iter_mut().zip(possibilities) {
+            let slow = variance * spectrum(0, time);
+            *component = Component {
+                weight: prior.ln() + log_likelihood(variance, time),
+                // The mean of a lognormal variable exceeds its median.
+                mean: 0.5 * slow.ln_1p(),
+                deviation: (chance + slow).ln_1p().sqrt(),
+            };
+            largest = largest.max(component.weight);
+        }
+        let mut total = 0.0;
+        for component in &mut components {
+            component.weight = (component.weight - largest).exp();
+            total += component.weight;
+        }
+        for component in &mut components {
+            component.weight /= total;
+        }
+        Self { components }
+    }
+
+    /// Returns the interval of the expected sum of events if `sum` was observed.
+    ///
+    /// # Errors
+    /// If a number is out of its range.
+    pub fn interval(&self, sum: f64, confidence: f64) -> Result<Interval, InputError> {
+        not_negative("sum", sum)?;
+        let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
+        let normal = Normal::standard();
+        let below = |log: f64| -> f64 {
+            let parts = self.components.iter().map(|component| {
+                let deviate = (log - component.mean) / component.deviation;
+                component.weight * normal.cdf(deviate)
+            });
+            parts.sum()
+        };
+        let limit = |share: f64| sum * root_between(|log| below(log) - share, -50.0, 50.0).exp();
+        Ok(Interval {
+            low: limit(tail),
+            high: limit(1.0 - tail),
+        })
+    }
+}
+
+/// Returns the sums of the events, weighted with cosines of unit mean square.
+fn weighted_sums(events: &[Event], span: f64) -> [f64; FREQUENCIES] {
+    let mut sums = [0.0; FREQUENCIES];
+    for event in events {
+        let angle = std::f64::consts::PI * event.at / span;
+        // cos((k + 1) x) = 2 cos(x) cos(k x) - cos((k - 1) x)
+        let first = angle.cos();
+        let (mut before, mut now) = (1.0, first);
+        for sum in &mut sums {
+            *sum += std::f64::consts::SQRT_2 * event.size * now;
+            (before, now) = (now, 2.0 * first * now - before);
+        }
+    }
+    sums
+}
+
+/// Returns the variance of the weighted mean of a rate of unit variance whose
+/// correlation decreases exponentially, with the correlation `time`, over a time of 1.
+/// The weight has `frequency` half periods; 0 is the plain mean. (Double integral of
+/// the covariance; derived here.)
+fn spectrum(frequency: usize, time: f64) -> f64 {
+    let decay = 1.0 / time;
+    let end = (-decay).exp();
+    if frequency == 0 {
+        return 2.0 * time * (1.0 - time * (1.0 - end));
+    }
+    let end = if frequency.is_multiple_of(2) {
+        end
+    } else {
+        -end
+    };
+    let angle = std::f64::consts::PI * frequency as f64;
+    let square = decay * decay + angle * angle;
+    (2.0 * decay - 4.0 * decay * decay * (1.0 - end) / square) / square
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{prop, prop_assert, proptest};
+
+    /// By quadrature with `NumPy` (400 x 400 midpoints).
+    #[test]
+    fn spectrum_is_the_double_integral() {
+        for (frequency, time, expected) in SPECTRUM {
+            let value = spectrum(frequency, time);
+            assert!(
+                (value - expected).abs() < 2e-5,
+                "{frequency}, {time}: {value}"
+            );
+        }
+    }
+
+    const SPECTRUM: [(usize, f64, f64); 6] = [
+        (0, 0.1, 0.180012),
+        (1, 0.1, 0.148908),
+        (0, 0.3, 0.426426),
+        (2, 0.3, 0.115037),
+        (1, 1.0, 0.137690),
+        (8, 1.0, 0.003156),
+    ];
+
+    fn even(count: u32) -> Vec<Event> {
+        (0..count)
+            .map(|event| Event {
+                at: (f64::from(event) + 0.5) / f64::from(count),
+                size: 1.0,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn change_between_halves_widens_the_interval() {
+        let width = |events: &[Event]| {
+            let slow = SlowVariation::of(events, 1.0).unwrap().unwrap();
+            let interval = slow.interval(events.len() as f64, 0.95).unwrap();
+            interval.high / interval.low
+        };
+        let mut halves = even(40);
+        halves.retain(|event| event.at < 0.5);
+        halves.extend(even(4).into_iter().filter(|event| event.at > 0.5));
+
+        assert!(width(&even(22)) < 6.0, "{}", width(&even(22)));
+        assert!(width(&halves) > 8.0, "{}", width(&halves));
+    }
+
+    #[test]
+    fn no_events_have_no_variation() {
+        assert_eq!(SlowVariation::of(&[], 1.0), Ok(None));
+        assert!(SlowVariation::of(&even(2), 0.0).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn interval_contains_the_sum_and_grows_with_the_confidence(
+            mut times in prop::collection::vec(0.0..1.0_f64, 1..60), confidence in 0.5..0.999_f64,
+        ) {
+            times.sort_by(f64::total_cmp);
+            let events: Vec<Event> = times.iter().map(|&at| Event { at, size: 1.0 }).collect();
+            let slow = SlowVariation::of(&events, 1.0).unwrap().unwrap();
+            let sum = events.len() as f64;
+            let (half, whole) = (
+                slow.interval(sum, confidence / 2.0 + 0.25).unwrap(),
+                slow.interval(sum, confidence).unwrap(),
+            );
+
+            prop_assert!(whole.low > 0.0 && whole.low < whole.high, "{whole:?}");
+            if confidence > 0.6 {
+                prop_assert!(whole.low <= half.low && half.high <= whole.high);
+                prop_assert!(whole.low <= sum);
+            }
+        }
+    }
+}
