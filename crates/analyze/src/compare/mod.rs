@@ -14,6 +14,7 @@ mod quantile;
 mod recordings;
 mod series;
 mod tails;
+mod trend;
 mod verdict;
 
 pub use length::expected_clusters_for;

@@ -11,6 +11,7 @@
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
 use super::order::RecordingOrder;
+use super::trend::{Times, Trend};
 use super::verdict::{Comparison, judged};
 use crate::counts::{Clusters, Event, RateRatio, effective_ratio};
 use crate::input::{at_least, not_negative, positive, probability};
@@ -20,6 +21,8 @@ use crate::{InputError, Interval};
 /// Level below which the variation between recordings is reported. No verdict depends
 /// on it.
 const VARIATION_LEVEL: f64 = 0.1;
+/// Error probability of the interval over the positions of an order, as a multiple.
+const POSITION_ERROR: f64 = 2.0;
 /// Number of pairs of which one may contradict the others.
 const PAIRS_PER_CONTRADICTION: usize = 3;
 
@@ -82,6 +85,9 @@ pub struct SetsCompared {
     pub between: f64,
     /// Whether that is more than chance.
     pub varies: bool,
+    /// Multiple by which the rate of both sides grew evenly from the first recording to
+    /// the last, if that is significant. Then the ratio is the ratio at equal times.
+    pub trend: Option<f64>,
     /// Whether only the order prevents a verdict: it repeats itself, so a periodic job
     /// could be the difference, or hide one.
     pub is_of_order: bool,
@@ -109,9 +115,15 @@ pub fn compare_recordings(
     compare_recordings_in_order(first, second, &unknown, (margin, confidence))
 }
 
-/// Compares the rates of two sets of recordings that were made in this `order`. If the
-/// order repeats itself, a job with the same period is in recordings of one side only.
-/// Then the ratio must also hold with each position of the order as one observation.
+/// Compares the rates of two sets of recordings that were made in this `order`.
+///
+/// If the rates of both sides change evenly from recording to recording, the ratio is
+/// computed with the time of the recording as a covariate.
+///
+/// If the order repeats itself, a job with the same period is in recordings of one side
+/// only. Then the ratio must also hold with each position of the order as one observation,
+/// with twice the error probability: the verdict needs both, so it is wrong no more often
+/// (simulated in tests/it/verdicts.rs).
 ///
 /// # Errors
 /// As for [`compare_recordings`].
@@ -131,14 +143,27 @@ pub fn compare_recordings_in_order(
             positive("exposure", recording.exposure)?;
         }
     }
+    let times = Times::new(order, sides.map(<[_]>::len));
+    let trend = times
+        .as_ref()
+        .and_then(|times| times.trend(&logarithms(sides)));
+    let levelled = [0, 1].map(|side| level(sides[side], side, trend.as_ref()));
+    let sides = [&levelled[0][..], &levelled[1][..]];
+    let lost = trend.as_ref().map_or(0.0, |_| 1.0);
     let dispersions = dispersions(sides);
-    let (between, varies) = between(sides, dispersions);
+    let (between, varies) = between(sides, dispersions, lost);
     let [before, after] = [0, 1].map(|side| {
         let per = dispersions[side] * between;
         (events(sides[side]) / per, exposure(sides[side]) / per)
     });
     let mut ratio = effective_ratio(before, after, confidence)?;
-    widen(&mut ratio, &logarithms(sides), confidence);
+    let spread = trend.as_ref().map_or(0.0, |trend| trend.imbalance);
+    let all = Observations {
+        logs: logarithms(sides),
+        lost,
+        spread,
+    };
+    all.widen(&mut ratio, confidence, 1.0);
     let by_recordings = judged(ratio, margin)?.verdict;
     match order.positions() {
         positions if positions.is_empty() => {}
@@ -150,19 +175,27 @@ pub fn compare_recordings_in_order(
             };
             ratio.p = 1.0;
         }
-        positions => widen(
-            &mut ratio,
-            &means_of_positions(sides, &positions),
-            confidence,
-        ),
+        positions => {
+            let mut logs = logarithms([first, second]);
+            if let (Some(times), Some(_)) = (&times, &trend) {
+                times.level_within(&positions, &mut logs);
+            }
+            let all = Observations {
+                logs: means_of_positions(&logs, &positions),
+                lost: 0.0,
+                spread: 0.0,
+            };
+            all.widen(&mut ratio, confidence, POSITION_ERROR);
+        }
     }
     let comparison = judged(ratio, margin)?;
-    let contradicting = (first.len() == second.len()).then(|| contradicting(first, second));
+    let contradicting = (first.len() == second.len()).then(|| contradicting(sides[0], sides[1]));
     Ok(SetsCompared {
         comparison,
         dispersions,
         between,
         varies,
+        trend: trend.map(|trend| trend.growth),
         is_of_order: by_recordings != comparison.verdict,
         contradicting,
         pairs_agree: contradicting
@@ -191,10 +224,22 @@ fn dispersions(sides: [&[RecordingCount]; 2]) -> [f64; 2] {
     [0, 1].map(|side| dispersion[side].or(dispersion[1 - side]).unwrap_or(1.0))
 }
 
+/// Returns the recordings with exposures that make the rate level if it follows `trend`.
+fn level(side: &[RecordingCount], index: usize, trend: Option<&Trend>) -> Vec<RecordingCount> {
+    let mut levelled = side.to_vec();
+    if let Some(trend) = trend {
+        for (recording, factor) in levelled.iter_mut().zip(&trend.factors[index]) {
+            recording.exposure *= factor;
+        }
+    }
+    levelled
+}
+
 /// Returns how many times more the recordings vary than `dispersions` explain, and
-/// whether that is more than chance.
-fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2]) -> (f64, bool) {
+/// whether that is more than chance. A trend has taken `lost` degrees of freedom.
+fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2], lost: f64) -> (f64, bool) {
     let (statistic, freedom) = within(sides, dispersions);
+    let freedom = freedom - lost;
     if freedom < 1.0 {
         return (1.0, false);
     }
@@ -232,11 +277,7 @@ fn logarithms(sides: [&[RecordingCount]; 2]) -> [Vec<f64>; 2] {
 
 /// Returns the mean logarithms of the recordings at each position of an order that
 /// repeats itself.
-fn means_of_positions(
-    sides: [&[RecordingCount]; 2],
-    positions: &[(usize, Vec<usize>)],
-) -> [Vec<f64>; 2] {
-    let logs = logarithms(sides);
+fn means_of_positions(logs: &[Vec<f64>; 2], positions: &[(usize, Vec<usize>)]) -> [Vec<f64>; 2] {
     [0, 1].map(|side| {
         let of_side = positions.iter().filter(|position| position.0 == side);
         let mean_of = |(_, recordings): &(usize, Vec<usize>)| {
@@ -250,30 +291,46 @@ fn means_of_positions(
     })
 }
 
-/// Widens the interval so that the ratio also holds recording by recording: by
-/// Student's interval of the difference of the means of the rates' logarithms, which
-/// makes no assumption about the reason for the variation. Single recordings have no
-/// such interval.
-fn widen(ratio: &mut RateRatio, logs: &[Vec<f64>; 2], confidence: f64) {
-    let free = |side: &Vec<f64>| side.len() as f64 - 1.0;
-    let freedom = free(&logs[0]) + free(&logs[1]);
-    let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else {
-        return;
-    };
-    let middle = mean(&logs[1]) - mean(&logs[0]);
-    let squares = |side: &Vec<f64>| match side.len() {
-        // A single recording has no deviation.
-        1 => 0.0,
-        _ => variance(side) * free(side),
-    };
-    let pooled = (squares(&logs[0]) + squares(&logs[1])) / freedom;
-    let each = |side: &Vec<f64>| pooled / side.len() as f64;
-    let deviation = (each(&logs[0]) + each(&logs[1])).sqrt();
-    let width = student.inverse_cdf(0.5 + confidence / 2.0) * deviation;
-    ratio.interval.low = ratio.interval.low.min((middle - width).exp());
-    ratio.interval.high = ratio.interval.high.max((middle + width).exp());
-    if deviation > 0.0 {
-        ratio.p = ratio.p.max(2.0 * student.sf(middle.abs() / deviation));
+/// Logarithms of the rates of both sides.
+struct Observations {
+    logs: [Vec<f64>; 2],
+    /// Degrees of freedom that a trend has taken.
+    lost: f64,
+    /// Variance that the trend adds to the difference of the means, as a multiple of the
+    /// variance of one logarithm.
+    spread: f64,
+}
+
+impl Observations {
+    /// Widens the interval so that the ratio also holds recording by recording: by
+    /// Student's interval of the difference of the means of the rates' logarithms, which
+    /// makes no assumption about the reason for the variation. The interval has `error`
+    /// times the error probability. Single recordings have no such interval.
+    fn widen(&self, ratio: &mut RateRatio, confidence: f64, error: f64) {
+        let logs = &self.logs;
+        let free = |side: &Vec<f64>| side.len() as f64 - 1.0;
+        let freedom = free(&logs[0]) + free(&logs[1]) - self.lost;
+        let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else {
+            return;
+        };
+        let middle = mean(&logs[1]) - mean(&logs[0]);
+        let squares = |side: &Vec<f64>| match side.len() {
+            // A single recording has no deviation.
+            1 => 0.0,
+            _ => variance(side) * free(side),
+        };
+        let pooled = (squares(&logs[0]) + squares(&logs[1])) / freedom;
+        let each = |side: &Vec<f64>| 1.0 / side.len() as f64;
+        let deviation = (pooled * (each(&logs[0]) + each(&logs[1]) + self.spread)).sqrt();
+        let tail = error * (1.0 - confidence) / 2.0;
+        let width = student.inverse_cdf(1.0 - tail) * deviation;
+        ratio.interval.low = ratio.interval.low.min((middle - width).exp());
+        ratio.interval.high = ratio.interval.high.max((middle + width).exp());
+        if deviation > 0.0 {
+            ratio.p = ratio
+                .p
+                .max(2.0 * student.sf(middle.abs() / deviation) / error);
+        }
     }
 }
 

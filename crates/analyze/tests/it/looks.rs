@@ -74,6 +74,7 @@ fn planned_looks_keep_the_error_at_5_percent_and_peeking_does_not() {
             size,
             drift,
             memory: 0.5,
+            ..STEADY
         };
         let shares = wrong(machine, rounds, services);
         eprintln!("{machine:?}, {rounds} rounds, {services} services: {shares:?}");

@@ -22,6 +22,8 @@ pub(crate) struct Machine {
     pub(crate) drift: f64,
     /// Fraction of a deviation that the next recording keeps.
     pub(crate) memory: f64,
+    /// Rate at the last recording divided by the rate at the first.
+    pub(crate) growth: f64,
 }
 
 pub(crate) const STEADY: Machine = Machine {
@@ -29,6 +31,7 @@ pub(crate) const STEADY: Machine = Machine {
     size: 1.0,
     drift: 0.0,
     memory: 0.0,
+    growth: 1.0,
 };
 
 /// Draws the late activations of one recording; the rate also drifts within it.
@@ -91,8 +94,11 @@ pub(crate) fn recorded_in(
     for (number, &side) in order.iter().enumerate() {
         let of_job = job.filter(|job| (number as u64 + run).is_multiple_of(job.every));
         let of_side = if side == 1 { times } else { 1.0 };
-        let rate =
-            (machine.drift * deviation).exp() * of_side * of_job.map_or(1.0, |job| job.times);
+        let place = number as f64 / (order.len() as f64 - 1.0) - 0.5;
+        let rate = machine.growth.powf(place)
+            * (machine.drift * deviation).exp()
+            * of_side
+            * of_job.map_or(1.0, |job| job.times);
         sides[side].push(recording(machine, rate, &mut random));
         let fresh: f64 = normal.sample(&mut random);
         let kept = machine.memory;
