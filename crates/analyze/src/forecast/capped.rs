@@ -20,8 +20,10 @@ use crate::input::{positive, probability};
 /// heaviest tail.
 pub const HEAVIEST_SHAPE: f64 = 0.75;
 
-/// Maximum horizon in exposures. Back-tests did not cover longer ones.
-pub const FARTHEST_HORIZON: f64 = 150.0;
+/// Maximum horizon in exposures. An exposure does not show rare stalls of a class that did
+/// not occur in it: for an hour, 90 % bounds with rare stalls had a coverage of .51 from
+/// 30 s and .29 from 5 min. No estimator can know them.
+pub const FARTHEST_HORIZON: f64 = 9.0;
 
 /// Returns a bound that a time of `horizon` stays below with probability `confidence`,
 /// if the tail is no heavier than `shape`: the largest peak, or the threshold without
@@ -71,8 +73,8 @@ mod tests {
 
         // Nine of ten spans of 10 stay below the largest of 90.
         assert_eq!([bound(0.1), bound(10.0)], [8.0, 8.0]);
-        assert!((bound(1_000.0) - 80.0).abs() < 1e-9);
-        let too_far = capped_bound(&peaks(90.0, vec![8.0]), 150.1 * 90.0, 0.9, 0.5);
+        assert!((bound(490.0) - 56.0).abs() < 1e-9);
+        let too_far = capped_bound(&peaks(90.0, vec![8.0]), 9.1 * 90.0, 0.9, 0.5);
         assert_eq!(too_far.unwrap(), None);
     }
 
@@ -87,14 +89,14 @@ mod tests {
     fn zero_latencies_bound_no_horizon() {
         let zero = Peaks::new(0.0, 100.0, Vec::new(), Vec::new()).unwrap();
 
-        assert_eq!(capped_bound(&zero, 1_000.0, 0.9, 0.75).unwrap(), None);
+        assert_eq!(capped_bound(&zero, 500.0, 0.9, 0.75).unwrap(), None);
     }
 
     proptest! {
         #[test]
         fn bound_is_monotone_in_horizon_and_probability(
             sizes in proptest::collection::vec(1.0..100.0_f64, 1..60),
-            horizon in 0.01..7e3_f64, confidence in 0.1..0.8_f64,
+            horizon in 0.01..4e2_f64, confidence in 0.1..0.8_f64,
         ) {
             let peaks = peaks(100.0, sizes);
             let bound = |horizon, confidence| {
@@ -108,7 +110,7 @@ mod tests {
         #[test]
         fn bound_is_at_least_the_bound_of_the_ranks(
             sizes in proptest::collection::vec(1.0..100.0_f64, 1..60),
-            horizon in 0.01..1e3_f64, confidence in 0.1..0.95_f64,
+            horizon in 0.01..9e2_f64, confidence in 0.1..0.95_f64,
         ) {
             let peaks = peaks(100.0, sizes);
             if let Some(ranks) = prediction_bound(&peaks, horizon, 1.0, confidence).unwrap() {
@@ -123,8 +125,8 @@ mod tests {
     fn coverage_is_nominal_at_the_assumed_shape_and_higher_below() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(75);
         for (shape, expected) in [(0.0, 0.95..=1.0), (0.5, 0.93..=1.0), (0.75, 0.88..=0.92)] {
-            for ratio in [1_u32, 9, 90] {
-                let rounds = if ratio > 9 { 1_000 } else { 4_000 };
+            for ratio in [1_u32, 3, 9] {
+                let rounds = 4_000;
                 let mut largest = |count: u32| {
                     (0..count)
                         .map(|_| {
