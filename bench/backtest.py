@@ -12,7 +12,7 @@ has, or of those named; with --short, 24 pieces of 4 s, about 3 min a load.
 --scripted makes as many of which the truth is known (scripted.py), in minutes.
 
 --lines tests what is told in every cell: from every 1, 2, 4, ... pieces in a row
-and for the pieces that follow, as many as 1/4 to 90 times these, was the largest
+and for the pieces that follow, as many as 1/16 to 20 times these, was the largest
 latency (of each service, on the worst CPU) a new one as often as the chance said;
 did it stay at or below the bounds of 50 and 90 % by ranks; by the assumed tail; and
 at or below the upper limit of a fitted level, which is for the level, so 37 % at
@@ -23,8 +23,9 @@ leaves out a tenth of the time of one load after the other.
 Else the recordings of each load are put in order of time and halved; or, with
 --interleaved, every other one is taken, which keeps a load that changes in both
 halves. `laggard forecast` sees the first half only; the second is cut into
-blocks of the horizon. Horizons of 1, 2, ... recordings are tried, by a usage pattern whose
-compression makes "an hour of use" as long as that.
+blocks of the horizon. Horizons of 1, 2, ... recordings are tried. A horizon is a
+number of seconds: a day of use with that many seconds, without time compression. A
+compressed hour would also change the rate of events at fixed clock times.
 
 A return level is exceeded once per horizon on average, so the largest latency
 of a block lies above it with probability 1 - 1/e (63 %), and above the upper
@@ -72,10 +73,10 @@ def summary(program, path):
 
 
 def forecast(program, paths, seconds):
-    """The cell of a horizon of so many measured seconds, by line."""
-    usage = f"24,7,{3600 / seconds:.9f}"
+    """Returns the cell of a horizon in measured seconds, by line."""
+    usage = f"{seconds / 3600:.9f},7,1"
     answer = laggard_json(
-        program, "forecast", "--json", "--horizon", "hour", "--usage", usage, *paths
+        program, "forecast", "--json", "--horizon", "day", "--usage", usage, *paths
     )
     return {
         (service["service"], service["route"]): service["cells"][0]
@@ -88,7 +89,7 @@ LOADS = ("idle", "fileio", "draw", "fp")
 # Pieces and seconds of each.
 SET, SHORT_SET = (30, 60), (24, 4)
 # Horizons in lengths of the recordings that they are forecast from.
-RATIOS = (0.0625, 0.25, 0.5, 1, 2, 4, 9, 20, 45, 90)
+RATIOS = (0.0625, 0.25, 0.5, 1, 2, 4, 9, 20)
 LINES = ("ranks 0.5", "ranks 0.9", "tail 0.5", "tail 0.9")
 # Parts of the time of a load, and how few tell no interval.
 PARTS, LEAST_PARTS = 10, 4
