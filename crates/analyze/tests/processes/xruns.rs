@@ -1,7 +1,7 @@
 //! Interval of the mean time to failure of a process.
 
 use laggard_analyze::exceedance::{Blackout, StreamBlackouts};
-use laggard_analyze::qos::{Buffering, Observed, outlook};
+use laggard_analyze::qos::{Buffering, Observed, expectation, outlook};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -44,6 +44,21 @@ pub(crate) fn mean_time(process: Process, runs: u64) -> Coverage {
         let outlook = outlook(&[observed(process, &mut random)], buffering(), 0.95).unwrap();
         let truth = process.span / process.events;
         coverage.add(Some(outlook.mean_time_interval), truth);
+    }
+    coverage
+}
+
+/// Simulates 95 % prediction intervals of the number of failures in a run as long as the
+/// recording.
+#[allow(dead_code, reason = "not each test program predicts")]
+pub(crate) fn future_failures(process: Process, runs: u64) -> Coverage {
+    let mut coverage = Coverage::default();
+    for seed in 0..runs {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let before = observed(process, &mut random);
+        let count = observed(process, &mut random).blackouts.middle.len() as f64;
+        let expected = expectation(&[before], buffering(), process.span, 0.95).unwrap();
+        coverage.add(Some(expected.failures.interval), count);
     }
     coverage
 }

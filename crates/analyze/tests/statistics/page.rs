@@ -36,12 +36,17 @@ impl Page {
     /// Adds any other coverage.
     pub(crate) fn line(&mut self, name: &str, recording: &str, events: &str, coverage: &Coverage) {
         let answered = 100.0 * coverage.answered as f64 / coverage.runs as f64;
+        if coverage.answered == 0 {
+            let _ = writeln!(self.0, "| {name} | {recording} | {events} | none | | |");
+            return;
+        }
         let interval = wilson(coverage.held, coverage.answered);
         let (share, width) = (coverage.share(), coverage.width());
-        let width = if width < 1e3 {
-            format!("{width:.1}")
-        } else {
-            "> 1,000".into()
+        let width = match width {
+            // A bound has no lower limit.
+            f64::INFINITY => "-".into(),
+            0.0..1e3 => format!("{width:.1}"),
+            _ => "> 1,000".into(),
         };
         let _ = writeln!(
             self.0,
