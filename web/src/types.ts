@@ -370,6 +370,12 @@ export interface Gain {
 
 export type Goal = "hour" | "day" | "week";
 
+export interface GoalOutlook {
+  goal: XrunGoal;
+  odds: VerdictOdds[];
+  verdict: Fitness;
+}
+
 export interface GroupQuota {
   file: string;
   group: string;
@@ -484,6 +490,7 @@ export interface LoadForecast {
 }
 
 export interface LoadOutlook {
+  goal?: GoalOutlook;
   load: string;
   notes: Note[];
   recordings: string[];
@@ -987,6 +994,11 @@ export interface Verdict {
 
 export type Verdict2 = "meets" | "misses" | "unknown";
 
+export interface VerdictOdds {
+  length_ns: number;
+  odds: number;
+}
+
 export interface Waiting {
   at_least_ns: Nanos;
   cpu: Cpu;
@@ -994,4 +1006,9 @@ export interface Waiting {
   served: number;
   service: Service;
   still_waiting: number;
+}
+
+export interface XrunGoal {
+  failures: number;
+  per_ns: Nanos;
 }

@@ -33,7 +33,13 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
 fn print_report(args: &QosArgs, application: Application, loads: &[Load]) -> anyhow::Result<()> {
     let outlooks = loads
         .iter()
-        .map(|load| Ok(assess(load, &application, args.service)?))
+        .map(|load| {
+            let mut outlook = assess(load, &application, args.service)?;
+            if let Some(goal) = args.goal {
+                outlook.goal = outlook.own().map(|own| goal.assess(own)).transpose()?;
+            }
+            Ok(outlook)
+        })
         .collect::<anyhow::Result<Vec<_>>>()?;
     if outlooks.iter().all(|load| load.services.is_empty()) {
         require_service(args.service)?;
@@ -101,7 +107,7 @@ fn application(args: &QosArgs) -> anyhow::Result<Option<Application>> {
         (None, Some(buffers), Some(buffer), Some(compute)) => {
             Application::new("application", buffers, buffer, compute, "the command line")?
         }
-        _ if args.json || args.curve => anyhow::bail!(
+        _ if args.json || args.curve || args.goal.is_some() => anyhow::bail!(
             "no application is given; use --app NAME (see `laggard qos --list`), or --buffers, --buffer and --compute"
         ),
         _ => return Ok(None),

@@ -73,7 +73,7 @@ fn with_rows(overview: &Overview, detail: Detail, rows: usize) -> Document {
     }
     causes(&mut document, overview, detail, rows);
     if !overview.is_for_application && !overview.fits.is_empty() {
-        document.heading("Application fit (FIT = at most one xrun per hour, 95 % confidence)");
+        document.heading("Application fit (FIT = at most one burst of xruns per hour, 95 %)");
         let groups = phrase::FitGroup::divide(&overview.fits);
         let verdicts = groups.iter().map(|group| Verdict {
             tone: group.tone,
@@ -339,7 +339,7 @@ pub fn documents(overviews: &[Overview]) -> Document {
         }
     }
     if !verdicts.is_empty() {
-        document.heading("Application fit (FIT = at most one xrun per hour, 95 % confidence)");
+        document.heading("Application fit (FIT = at most one burst of xruns per hour, 95 %)");
         document.push(Block::Verdicts(verdicts));
     }
     document.lines(vec![

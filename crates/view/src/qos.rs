@@ -55,6 +55,9 @@ fn short(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
     let text = format!("{}: {}", subject(Some(service)), phrase::xruns(service));
     document.push(verdict(service.verdict, text));
     document.push(Block::Detail(phrase::demand(application)));
+    if let Some(goal) = &load.goal {
+        document.push(verdict(goal.verdict, phrase::stated_goal(goal)));
+    }
     warnings(document, &load.notes);
     let others: Vec<&ServiceOutlook> = load.services.iter().filter(|other| !other.is_own).collect();
     let mut lines: Vec<String> = phrase::enough(service).into_iter().collect();
@@ -96,6 +99,9 @@ fn full(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
     document.push(Block::Table(failures(load)));
     document.push(Block::Table(curve(load)));
     document.push(Block::Table(needed(load)));
+    if let Some(goal) = &load.goal {
+        document.push(verdict(goal.verdict, phrase::stated_goal(goal)));
+    }
     document.lines(remarks(report, load));
     document.notes(
         "Warnings",
@@ -312,7 +318,7 @@ fn profile_table(load: &LoadProfiles) -> Table {
         Column::name("time between xruns (95 % CI)"),
     ])
     .caption(format!(
-        "{}{}{observed}. FIT = at most one xrun per hour (95 %).",
+        "{}{}{observed}. FIT = at most one burst of xruns per hour (95 %).",
         recordings.join(", "),
         phrase::under(&load.load)
     ));

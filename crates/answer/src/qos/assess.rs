@@ -58,6 +58,7 @@ pub fn assess(
         load: load.label.clone(),
         recordings: load.paths(),
         services,
+        goal: None,
         notes: load.notes(),
     })
 }

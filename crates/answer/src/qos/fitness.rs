@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{CurvePoint, Goal, HOUR_NS, LoadOutlook, MissFigures, Needed, ServiceOutlook};
 
-/// Verdict on an application: fit if it has at most one xrun per hour.
+/// Verdict on an application: fit if it has at most one burst of xruns per hour. A
+/// recording without an xrun bounds the bursts, not the xruns in each.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {

@@ -9,6 +9,7 @@ mod application;
 mod assess;
 mod error;
 mod fitness;
+mod goal;
 mod policy;
 mod profiles;
 mod resolution;
@@ -29,6 +30,7 @@ pub use assess::{CONFIDENCE, assess};
 pub(crate) use assess::{assess_series, assess_series_at};
 pub use error::{ApplicationError, QosError};
 pub use fitness::Fitness;
+pub use goal::{GoalOutlook, NotAGoal, VerdictOdds, XrunGoal};
 pub use policy::MissPolicy;
 pub use profiles::{LoadProfiles, ProfileOutlook, assess_profiles, profiles};
 pub use resolution::Resolution;
@@ -82,6 +84,9 @@ pub struct LoadOutlook {
     pub recordings: Vec<String>,
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceOutlook>,
+    /// Verdict about the goal that the user stated; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<GoalOutlook>,
     /// Doubts about the recordings.
     pub notes: Vec<Note>,
 }
@@ -96,7 +101,7 @@ pub struct ServiceOutlook {
     /// Whether this service would run the application: it is the application's service, or
     /// the nearest to it that was recorded.
     pub is_own: bool,
-    /// Whether the application has at most one xrun per hour as this service.
+    /// Whether the application has at most one burst of xruns per hour as this service.
     pub verdict: Fitness,
     /// Number of CPUs. The times of all of them are added.
     pub cpus: usize,

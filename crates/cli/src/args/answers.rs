@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use laggard_answer::qos::XrunGoal;
 use laggard_model::{Nanos, Service, UsagePattern};
 
 use crate::completion;
@@ -10,7 +11,7 @@ use crate::completion;
 /// An xrun is a buffer that is not filled in time. Name an application of the
 /// catalogue (--list) or a TOML file, or give its buffers. Without an
 /// application, laggard evaluates seven typical ones. Recordings under the same
-/// load count together. FIT: at most one xrun per hour (95 % confidence).
+/// load count together. FIT: at most one burst of xruns per hour (95 % confidence).
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,6 +22,7 @@ Examples:
   laggard qos idle.laggard busy.laggard --app jack-128 --service fifo:90
   laggard qos busy.laggard --buffers 3 --buffer 6ms --compute 1.5ms
   laggard qos busy.laggard --app modem --policy drop
+  laggard qos busy.laggard --app modem --goal \"1 per 8h\"
 
 File of an application:
   name = \"my mixer\"
@@ -58,6 +60,10 @@ pub(crate) struct QosArgs {
         conflicts_with = "list"
     )]
     pub(crate) policy: PolicyArg,
+    /// Also judge this goal, such as "1 per 8h": at most one burst of xruns in 8 hours.
+    /// If the recording is too short, print the odds that longer ones decide
+    #[arg(long, value_name = "N per TIME", conflicts_with = "list")]
+    pub(crate) goal: Option<XrunGoal>,
     /// Show all services over the number of buffers, with all warnings
     #[arg(long)]
     pub(crate) curve: bool,

@@ -1,8 +1,8 @@
 //! Sentences of `laggard qos`.
 
 use laggard_answer::qos::{
-    Apart, Application, FinerPeriod, Fitness, Goal, MissFigures, MissPolicy, Needed, Resolution,
-    ServiceOutlook,
+    Apart, Application, FinerPeriod, Fitness, Goal, GoalOutlook, MissFigures, MissPolicy, Needed,
+    Resolution, ServiceOutlook,
 };
 use laggard_model::name::series_words;
 use laggard_model::text::rough_time;
@@ -183,6 +183,32 @@ pub(crate) const fn goal(goal: Goal) -> &'static str {
         Goal::Day => "day",
         Goal::Week => "week",
     }
+}
+
+/// States a goal, and the odds that longer recordings decide about it.
+pub(crate) fn stated_goal(outlook: &GoalOutlook) -> String {
+    let goal = outlook.goal;
+    let bursts = match goal.failures {
+        1 => "at most 1 burst of xruns".to_owned(),
+        failures => format!("at most {failures} bursts of xruns"),
+    };
+    let per = rough_time(goal.per_ns.as_f64(), DIGITS);
+    let stated = format!("goal of {bursts} per {per}");
+    let odds: Vec<String> = outlook
+        .odds
+        .iter()
+        .map(|odds| {
+            let length = rough_time(odds.length_ns, DIGITS);
+            format!("{:.0} % with {length}", 100.0 * odds.odds)
+        })
+        .collect();
+    if odds.is_empty() {
+        return stated;
+    }
+    format!(
+        "{stated}. Odds that another recording decides: {}",
+        odds.join(", ")
+    )
 }
 
 /// States the buffers that at most one xrun per hour needs.
@@ -398,6 +424,8 @@ fn finer_period(finer: &FinerPeriod) -> String {
 
 #[cfg(test)]
 mod tests {
+    use laggard_answer::qos::VerdictOdds;
+
     use super::*;
 
     #[test]
@@ -413,5 +441,28 @@ mod tests {
             "the times of latencies up to 10.0 us were not recorded (`--keep tail`), and with a slack of 50.0 us those above 5.00 us matter: there is only an interval (for `--policy late`), and late buffers are from the histogram; record with `--keep all`"
         );
         assert_eq!(resolution(&Resolution::Full, Nanos::from_us(50)), None);
+    }
+
+    #[test]
+    fn open_goal_has_the_odds_of_longer_recordings() {
+        let odds = |minutes: f64, odds: f64| VerdictOdds {
+            length_ns: minutes * 6e10,
+            odds,
+        };
+        let mut outlook = GoalOutlook {
+            goal: "2 per 8h".parse().unwrap(),
+            verdict: Fitness::Unknown,
+            odds: vec![odds(10.0, 0.123), odds(20.0, 0.5)],
+        };
+
+        assert_eq!(
+            stated_goal(&outlook),
+            "goal of at most 2 bursts of xruns per 8.0 h. Odds that another recording decides: 12 % with 10 min, 50 % with 20 min"
+        );
+        outlook.odds.clear();
+        assert_eq!(
+            stated_goal(&outlook),
+            "goal of at most 2 bursts of xruns per 8.0 h"
+        );
     }
 }

@@ -1,0 +1,116 @@
+//! Probability that a recording decides whether an application meets its goal.
+
+use crate::InputError;
+use crate::counts::rate_interval;
+use crate::input::{not_negative, positive, probability};
+use crate::sample::index;
+
+/// Observed failures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeenFailures {
+    /// Number of independent clusters.
+    pub clusters: f64,
+    /// Failures in each cluster divided by CPUs that were observed at once: the number of
+    /// failures on one CPU is this multiple of `clusters`.
+    pub each: f64,
+    /// Observed wall-clock time.
+    pub span: f64,
+}
+
+/// Returns the probability that a new recording of `length` decides about the `goal`, a mean
+/// time to failure: its interval lies above the goal or below it.
+///
+/// The number of clusters in the new recording is predicted from `seen`: a Poisson number
+/// with a rate from Jeffreys' posterior, so a negative binomial number. The interval is
+/// Garwood's (1936) for a steady rate of clusters of equal size. A rate that varies slowly
+/// needs longer, so the result is an upper limit.
+///
+/// # Errors
+/// If a number is out of its range.
+pub fn odds_of_verdict(
+    seen: SeenFailures,
+    length: f64,
+    goal: f64,
+    confidence: f64,
+) -> Result<f64, InputError> {
+    let shape = not_negative("clusters", seen.clusters)? + 0.5;
+    let share = positive("length", length)? / positive("span", seen.span)?;
+    let permitted = length / positive("goal", goal)?;
+    let each = positive("failures in each cluster", seen.each)?;
+    let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
+    let is_undecided = |count: f64| -> Result<bool, InputError> {
+        // The rule of three: one failure in a cluster.
+        if count == 0.0 {
+            return Ok(-(2.0 * tail).ln() > permitted);
+        }
+        let interval = rate_interval(count, 1.0, confidence)?;
+        Ok(interval.high * each > permitted && interval.low * each <= permitted)
+    };
+    let success = share / (1.0 + share);
+    let mut log_probability = shape * (1.0 - success).ln();
+    let mut undecided = 0.0;
+    // Beyond twice the permitted number and 50, every count is decided.
+    let last = index(2.0 * permitted / each + 50.0);
+    for count in 0..=last {
+        let count = count as f64;
+        if is_undecided(count)? {
+            undecided += log_probability.exp();
+        }
+        log_probability += ((shape + count) / (count + 1.0) * success).ln();
+    }
+    Ok((1.0 - undecided).clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn odds(clusters: f64, span: f64, length: f64) -> f64 {
+        let seen = SeenFailures {
+            clusters,
+            each: 1.0,
+            span,
+        };
+        odds_of_verdict(seen, length, 1.0, 0.95).unwrap()
+    }
+
+    /// Less than 2.9957 goals without a failure decide nothing.
+    #[test]
+    fn short_recordings_without_failures_decide_nothing() {
+        assert!(odds(0.0, 0.5, 2.9) < 0.5);
+        assert!(odds(0.0, 1_000.0, 2.99) < 0.01);
+        assert!(odds(0.0, 1_000.0, 3.0) > 0.99);
+    }
+
+    #[test]
+    fn rate_far_above_the_goal_is_decided_soon() {
+        assert!(odds(100.0, 1.0, 1.0) > 0.99);
+        assert!(odds(10.0, 1.0, 2.0) > odds(10.0, 1.0, 0.2));
+    }
+
+    /// With clusters of 5, a rate of clusters has a fifth of the limit.
+    #[test]
+    fn large_clusters_take_longer() {
+        let odds = |each: f64| {
+            let seen = SeenFailures {
+                clusters: 10.0,
+                each,
+                span: 10.0 * each / 3.0,
+            };
+            odds_of_verdict(seen, 10.0, 1.0, 0.95).unwrap()
+        };
+        assert!(odds(5.0) < odds(1.0), "{} {}", odds(5.0), odds(1.0));
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        let seen = SeenFailures {
+            clusters: 1.0,
+            each: 1.0,
+            span: 1.0,
+        };
+        assert!(odds_of_verdict(seen, 0.0, 1.0, 0.95).is_err());
+        assert!(odds_of_verdict(seen, 1.0, 0.0, 0.95).is_err());
+        assert!(odds_of_verdict(SeenFailures { each: 0.0, ..seen }, 1.0, 1.0, 0.95).is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! Goal that a user states: at most so many failures per time.
+
+use std::str::FromStr;
+
+use laggard_analyze::InputError;
+use laggard_analyze::qos::{SeenFailures, odds_of_verdict};
+use laggard_model::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{CONFIDENCE, Fitness, ServiceOutlook};
+
+/// Goal: at most `failures` per `per_ns`.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct XrunGoal {
+    /// Number of failures.
+    pub failures: u32,
+    /// In this time.
+    pub per_ns: Nanos,
+}
+
+/// The text is not a goal.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{0}` is not a goal; write \"1 per 8h\": a number of xruns, `per`, and a time")]
+pub struct NotAGoal(String);
+
+impl FromStr for XrunGoal {
+    type Err = NotAGoal;
+
+    fn from_str(text: &str) -> Result<Self, NotAGoal> {
+        let refused = || NotAGoal(text.to_owned());
+        let (failures, per) = text.split_once(" per ").ok_or_else(refused)?;
+        let failures: u32 = failures.trim().parse().map_err(|_| refused())?;
+        let per_ns: Nanos = per.trim().parse().map_err(|_| refused())?;
+        if failures == 0 || per_ns == Nanos::ZERO {
+            return Err(refused());
+        }
+        Ok(Self { failures, per_ns })
+    }
+}
+
+/// Probability that a recording of this length decides about the goal.
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct VerdictOdds {
+    /// Length of the recording, ns.
+    pub length_ns: f64,
+    /// Probability, at a steady rate of failures.
+    pub odds: f64,
+}
+
+/// Verdict about a stated goal under one load, as the service that would run the
+/// application.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct GoalOutlook {
+    /// The goal.
+    pub goal: XrunGoal,
+    /// Whether the application meets it.
+    pub verdict: Fitness,
+    /// Odds of a verdict with another recording of the same length, and of two, four and
+    /// eight times the length; empty if there is a verdict.
+    pub odds: Vec<VerdictOdds>,
+}
+
+impl XrunGoal {
+    /// Returns the mean time to failure that meets the goal, ns.
+    pub fn mean_time(self) -> f64 {
+        self.per_ns.as_f64() / f64::from(self.failures)
+    }
+
+    /// Compares the outlook of `service` with the goal.
+    ///
+    /// # Errors
+    /// If a figure of the outlook is out of its range.
+    pub fn assess(self, service: &ServiceOutlook) -> Result<GoalOutlook, InputError> {
+        let (verdict, ..) = service.against(self.mean_time());
+        let verdict = match (verdict, service.waited_ns) {
+            // The stall that had not ended can be longer than any other.
+            (Fitness::Fit, Some(_)) => Fitness::Unknown,
+            (verdict, _) => verdict,
+        };
+        let (figures, cpus) = service.judged();
+        let span = figures.exposure_ns / cpus.max(1) as f64;
+        let is_open = verdict == Fitness::Unknown && !service.resolution.is_too_coarse();
+        let clusters = figures.clusters.filter(|_| is_open);
+        let odds = clusters.map_or_else(Vec::new, |clusters| {
+            let failures = figures.failures.unwrap_or_default() / cpus.max(1) as f64;
+            let each = if clusters > 0.0 && failures > 0.0 {
+                failures / clusters
+            } else {
+                1.0
+            };
+            let seen = SeenFailures {
+                clusters,
+                each,
+                span,
+            };
+            [1.0, 2.0, 4.0, 8.0]
+                .map(|times| (seen, times * span))
+                .to_vec()
+        });
+        let odds = odds
+            .into_iter()
+            .map(|(seen, length_ns)| {
+                let odds = odds_of_verdict(seen, length_ns, self.mean_time(), CONFIDENCE)?;
+                Ok(VerdictOdds { length_ns, odds })
+            })
+            .collect::<Result<_, InputError>>()?;
+        Ok(GoalOutlook {
+            goal: self,
+            verdict,
+            odds,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goal_has_a_number_and_a_time() {
+        let goal: XrunGoal = "2 per 8h".parse().unwrap();
+
+        assert_eq!(goal.mean_time(), 4.0 * 3.6e12);
+        for text in [
+            "",
+            "1",
+            "per 8h",
+            "0 per 8h",
+            "1 per 0s",
+            "1 per x",
+            "-1 per 8h",
+        ] {
+            assert!(text.parse::<XrunGoal>().is_err(), "{text}");
+        }
+    }
+}
