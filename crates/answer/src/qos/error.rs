@@ -6,6 +6,11 @@ use laggard_analyze::InputError;
 use laggard_model::text::count;
 use laggard_model::{Meant, Nanos, ParseNanosError, Service};
 
+/// The text is not a goal.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{0}` is not a goal; write \"1 per 8h\": a number of bursts, `per`, and a time")]
+pub struct NotAGoal(pub(super) String);
+
 /// Limit of the number of buffers. A day of more, each as long as allowed, does not fit into
 /// a time.
 pub(super) const MAX_BUFFERS: u32 = 65_536;

@@ -8,7 +8,7 @@ use laggard_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CONFIDENCE, Fitness, ServiceOutlook};
+use super::{CONFIDENCE, Fitness, NotAGoal, ServiceOutlook};
 
 /// Goal: at most `failures` per `per_ns`.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -18,11 +18,6 @@ pub struct XrunGoal {
     /// In this time.
     pub per_ns: Nanos,
 }
-
-/// The text is not a goal.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is not a goal; write \"1 per 8h\": a number of xruns, `per`, and a time")]
-pub struct NotAGoal(String);
 
 impl FromStr for XrunGoal {
     type Err = NotAGoal;
