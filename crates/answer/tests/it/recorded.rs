@@ -209,7 +209,7 @@ fn verdict_on_an_application_uses_the_replay() {
         hour,
         (
             CheckVerdict::Fail,
-            "0 beyond, 7.5e8 to 1.3e9, limit 3.6e12".into()
+            "0 beyond, 7.4e8 to 1.4e9, limit 3.6e12".into()
         )
     );
     assert_eq!(second.0, CheckVerdict::Unknown, "{}", second.1);
