@@ -5,7 +5,7 @@
 //! If the rate differs from minute to minute, a recording of two minutes has two
 //! independent values of it. What it shows about slow variation is in the lowest
 //! frequencies: the sums of the events, weighted with cosines of a half to four periods
-//! (Müller & Watson 2008, section 2; Lazarus, Lewis, Stock & Watson 2018, section 3).
+//! (Müller & Watson 2008; Lazarus, Lewis, Stock & Watson 2018).
 //! The weighted sums are approximately normal and independent. The variance of each is
 //! the variance by chance, plus the share of the slow variation at its frequency.
 //!
@@ -13,7 +13,7 @@
 //! mean and a correlation time of 0.1 to 1 recordings (exponential correlation). Bayes'
 //! rule weighs these possibilities with the likelihood of the weighted sums. Given one
 //! of them, the logarithm of the observed sum divided by its expectation is normal. The
-//! interval has the quantiles of the mixture (Müller & Watson 2016, section 3: an
+//! interval has the quantiles of the mixture (Müller & Watson 2016: an
 //! interval for a long-run mean by the same weights, of unknown persistence). The prior
 //! weights and values were chosen by the coverage in simulations
 //! (docs/validation/coverage.md).
