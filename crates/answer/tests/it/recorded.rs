@@ -518,6 +518,6 @@ fn a_bin_is_a_microsecond_to_a_second_wide() {
     }
     for bin in [0, 999, 1_000_000_001] {
         let told = asked(bin).unwrap_err().to_string();
-        assert!(told.contains("is not from 1us to 1s wide"), "{told}");
+        assert!(told.contains("--bins takes 1us to 1s"), "{told}");
     }
 }

@@ -33,10 +33,10 @@ Examples:
   laggard compare --factor sysctl:kernel.numa_balancing=1,0 --rounds 12 \\
       --service fifo:90
 
-The level of a series is a high quantile of both sides, unless --at or --app sets
-it. B is worse or better if the 95 % interval of the ratio excludes the same rate,
-pairs of recordings agree, and the difference is significant among all
-comparisons (Holm).
+The level of a series is a high quantile of both sides, unless --at or --app
+sets it. B is worse or better if the 95 % interval of the ratio excludes the
+same rate, pairs of recordings agree, and the difference is significant among
+all comparisons (Holm).
 
 Exit code 3 if a recording is not trustworthy.")]
 pub(crate) struct CompareArgs {

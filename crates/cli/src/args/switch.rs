@@ -22,7 +22,7 @@ Examples:
   sudo laggard bench switch --series series.svg --growth growth.svg
   sudo laggard bench switch --threads 2,128 -o switches
                                         a recording per row
-  laggard bench switch --json | jq '.rows[] | {threads, median: .gross.median_ns}'
+  laggard bench switch --json | jq '.rows[] | {threads, gross}'
 
 Exit code: 1 if a row is not available or was not completed.")]
 pub(crate) struct SwitchArgs {

@@ -103,7 +103,7 @@ fn a_late_activation_is_counted_listed_and_on_the_page() {
         "{metrics}"
     );
     assert!(
-        page.contains("Late activations") && page.contains("fifo:90"),
+        page.contains("Late wakeups") && page.contains("SCHED_FIFO 90"),
         "{page}"
     );
     assert!(serve.get("/nothing").starts_with("HTTP/1.1 404"));
@@ -135,7 +135,7 @@ fn what_fails_at_the_beginning_of_a_later_piece_is_said_and_tried_again() {
     assert!(ill.contains("read the script"), "{ill}");
     assert_eq!(value(&metrics, "laggard_measuring "), Some(0.0));
     assert_eq!(value(&metrics, "laggard_store_recording "), Some(0.0));
-    assert!(page.contains("Nothing is measured: "), "{page}");
+    assert!(page.contains("Not measuring: "), "{page}");
     let failures = value(&again, "laggard_measuring_failures_total ");
     assert!(failures >= Some(1.0), "{again}");
     assert_eq!(code, Some(0), "{said}");

@@ -259,7 +259,7 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
         ),
         Fix::MapElsewhere => (
             "Do not map memory, unmap it or fork in this process while the thread runs its cycles",
-            "The application has to get its memory in advance",
+            "It then has to get its memory in advance",
         ),
         Fix::MoveWait => (
             "Move this system call to another thread",
@@ -267,7 +267,7 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
         ),
         Fix::ReduceWork => (
             "Reduce the work per cycle, or use a longer period",
-            "A longer period adds latency",
+            "A longer period then adds latency",
         ),
         Fix::FindStopper => (
             "Find the program that stops the thread (SIGSTOP, a debugger) or freezes its control group (`docker pause`, `systemctl freeze`)",
