@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use laggard_answer::attach::CycleChoice;
+#[cfg(target_os = "linux")]
 use laggard_console::args::OnLateArgs;
 use laggard_model::{Nanos, Service};
 
@@ -108,6 +109,7 @@ pub(crate) struct AttachArgs {
     /// Command to run and measure, with all processes that it starts
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+    #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub(crate) late: OnLateArgs,
 }
