@@ -105,9 +105,9 @@ fn faulty_machines_are_ranked_first_and_who_it_is_is_named() {
     assert_eq!(
         first,
         [
-            ("host-101", "higher-priority thread: raid-check"),
-            ("host-17", "higher-priority thread: nicpoll"),
-            ("host-180", "higher-priority thread: snapd-sync"),
+            ("host-101", "preempted by higher priority: raid-check"),
+            ("host-17", "preempted by higher priority: nicpoll"),
+            ("host-180", "preempted by higher priority: snapd-sync"),
         ]
     );
     let named = |who: &str| {

@@ -121,15 +121,15 @@ impl CauseClass {
     pub const fn words(self) -> &'static str {
         match self {
             Self::IdleExit => "idle exit",
-            Self::Stolen => "stolen by the hypervisor",
-            Self::Stall => "nothing ran on any CPU",
+            Self::Stolen => "hypervisor steal",
+            Self::Stall => "stall of all CPUs",
             Self::InterruptsOff => "interrupts disabled",
             Self::Interrupt => "interrupt",
             Self::Softirq => "softirq",
             Self::Dpc => "DPC",
             Self::PreemptionOff => "preemption disabled",
-            Self::HigherPriority => "higher-priority thread",
-            Self::Equal => "waiting behind an equal",
+            Self::HigherPriority => "preempted by higher priority",
+            Self::Equal => "CPU shared, same priority",
             Self::GroupWeight => "control group weight",
             Self::Throttled => "throttled",
             Self::RtThrottled => "real-time throttling",
@@ -138,7 +138,7 @@ impl CauseClass {
             Self::Migration => "migration",
             Self::ContextSwitch => "context switch",
             Self::ReturnToUser => "return to user code",
-            Self::OwnWork => "its own work",
+            Self::OwnWork => "execution time",
             Self::Overrun => "overrun",
             Self::SystemCall => "system call",
             Self::PageFault => "page fault",
@@ -148,44 +148,8 @@ impl CauseClass {
             Self::Wait => "wait within the cycle",
             Self::Frozen => "frozen",
             Self::Stopped => "stopped",
-            Self::OwnPath => "own interrupt and wakeup",
+            Self::OwnPath => "timer IRQ and wakeup path",
             Self::Unexplained => "unexplained",
-        }
-    }
-
-    /// Returns a short description, for use next to the culprit's name.
-    pub const fn in_short(self) -> &'static str {
-        match self {
-            Self::Stolen => "the hypervisor stopped the CPU",
-            Self::IdleExit => "waking the CPU from idle",
-            Self::Equal => "ahead in the queue",
-            Self::HigherPriority => "more urgent",
-            Self::OwnPath => "its own interrupt and wakeup",
-            Self::Unexplained => "not explained",
-            Self::Stall
-            | Self::InterruptsOff
-            | Self::Interrupt
-            | Self::Softirq
-            | Self::Dpc
-            | Self::PreemptionOff
-            | Self::GroupWeight
-            | Self::Throttled
-            | Self::RtThrottled
-            | Self::FairServer
-            | Self::DeadlineThrottled
-            | Self::Migration
-            | Self::ContextSwitch
-            | Self::ReturnToUser
-            | Self::OwnWork
-            | Self::Overrun
-            | Self::SystemCall
-            | Self::PageFault
-            | Self::Lock
-            | Self::KernelLock
-            | Self::Blocked
-            | Self::Wait
-            | Self::Frozen
-            | Self::Stopped => self.words(),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::text::Unit;
 use crate::{
-    Activity, Cause, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable,
+    Activity, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable,
 };
 
 /// Softirqs by vector, with the kernel's names in the order of its enum.
@@ -103,11 +103,6 @@ pub fn cause_name(class: CauseClass, who: Option<&str>) -> String {
     }
 }
 
-/// Returns a cause in words: its class and culprit.
-pub fn cause_words(cause: &Cause, symbols: &Symbols) -> String {
-    cause_name(cause.class, who(&cause.culprit, symbols).as_deref())
-}
-
 /// Returns an activity in words.
 pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
     match activity {
@@ -164,30 +159,6 @@ fn quota_words(group: u64, symbols: &Symbols) -> String {
         printable(&quota.group),
         quota.file
     )
-}
-
-/// Returns a cause in words, with other threads that took part.
-pub fn cause_with_contenders(
-    class: CauseClass,
-    who: Option<&str>,
-    contenders: &[impl AsRef<str>],
-) -> String {
-    let cause = cause_name(class, who);
-    if contenders.is_empty() {
-        return cause;
-    }
-    let threads: Vec<String> = contenders
-        .iter()
-        .map(|name| printable(name.as_ref()).to_string())
-        .collect();
-    let threads = threads.join(", ");
-    if class == CauseClass::GroupWeight {
-        format!("{cause}, against {threads}")
-    } else if class == CauseClass::RtThrottled {
-        format!("{cause}, because {threads} used up the CPU time")
-    } else {
-        format!("{cause}, because {threads} kept the CPU")
-    }
 }
 
 /// Returns a culprit as [`who`] does, without the code location, which varies between

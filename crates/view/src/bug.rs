@@ -369,7 +369,7 @@ fn example(example: &Example) -> String {
 
 fn moment_name(moment: &Moment) -> String {
     match moment.class {
-        Some(class) => cause::class(class).into(),
+        Some(class) => class.words().into(),
         None if moment.parts == 1 => "1 shorter part".into(),
         None => format!("{} shorter parts", moment.parts),
     }

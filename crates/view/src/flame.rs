@@ -12,7 +12,6 @@ use inferno::flamegraph::{self, Options};
 use laggard_answer::why::{Explained, Frame, FrameKind, stacks};
 use laggard_model::text::{Unit, count, span};
 
-use crate::phrase::cause;
 use laggard_model::{Nanos, printable};
 
 /// How [`MultiPalette::Java`] tells code of the kernel by colour.
@@ -98,7 +97,7 @@ fn written(stack: &[Frame]) -> String {
         .iter()
         .map(|frame| {
             let mark = match frame.level {
-                FrameKind::Class(class) => return cause::class(class).to_owned(),
+                FrameKind::Class(class) => return class.words().to_owned(),
                 FrameKind::Who => WHO,
                 FrameKind::User => USER,
                 FrameKind::Kernel => KERNEL,

@@ -141,7 +141,7 @@ pub(super) fn causes(late: &Explained<'_>) -> CausesView {
         .into_iter()
         .map(|(class, total_ns)| ClassView {
             class,
-            words: cause::class(class).into(),
+            words: class.words().into(),
             total_ns,
         })
         .collect();

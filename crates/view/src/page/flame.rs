@@ -7,7 +7,6 @@ use laggard_model::{Episode, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::phrase::cause;
 
 /// A node with less of the whole than one in so many is drawn with its like:
 /// less than a pixel wide.
@@ -38,7 +37,7 @@ impl Flame {
     pub(super) fn add(&mut self, parts: &[Part], episode: &Episode, symbols: &Symbols) {
         for (stack, time) in stacks(episode, parts, symbols) {
             let names = stack.into_iter().map(|frame| match frame.level {
-                FrameKind::Class(class) => cause::class(class).to_owned(),
+                FrameKind::Class(class) => class.words().to_owned(),
                 FrameKind::Who | FrameKind::User | FrameKind::Kernel => frame.name,
             });
             self.grow(time, names);

@@ -10,42 +10,6 @@ use crate::doc::{Cell, code};
 /// File that sets the quota of a control group, if the recording does not state it.
 const QUOTA_FILES: &str = "`cpu.max`, or `cpu.cfs_quota_us` (cgroup v1)";
 
-/// Returns the name of a class of causes.
-pub(crate) const fn class(class: CauseClass) -> &'static str {
-    match class {
-        CauseClass::IdleExit => "idle exit",
-        CauseClass::Stolen => "hypervisor steal",
-        CauseClass::Stall => "stall of all CPUs",
-        CauseClass::InterruptsOff => "interrupts disabled",
-        CauseClass::Interrupt => "interrupt",
-        CauseClass::Softirq => "softirq",
-        CauseClass::Dpc => "DPC",
-        CauseClass::PreemptionOff => "preemption disabled",
-        CauseClass::HigherPriority => "preempted by higher priority",
-        CauseClass::Equal => "CPU shared, same priority",
-        CauseClass::GroupWeight => "control group weight",
-        CauseClass::Throttled => "throttled",
-        CauseClass::RtThrottled => "real-time throttling",
-        CauseClass::FairServer => "fair server",
-        CauseClass::DeadlineThrottled => "deadline budget used up",
-        CauseClass::Migration => "migration",
-        CauseClass::ContextSwitch => "context switch",
-        CauseClass::ReturnToUser => "return to user code",
-        CauseClass::OwnWork => "execution time",
-        CauseClass::Overrun => "overrun",
-        CauseClass::SystemCall => "system call",
-        CauseClass::PageFault => "page fault",
-        CauseClass::Lock => "lock",
-        CauseClass::KernelLock => "kernel lock",
-        CauseClass::Blocked => "uninterruptible wait",
-        CauseClass::Wait => "wait within the cycle",
-        CauseClass::Frozen => "frozen",
-        CauseClass::Stopped => "stopped",
-        CauseClass::OwnPath => "timer IRQ and wakeup path",
-        CauseClass::Unexplained => "unexplained",
-    }
-}
-
 /// Names a cause: its class, the culprit, and threads that took part without being the
 /// cause.
 pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) -> String {
@@ -55,8 +19,8 @@ pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) 
             (who, Some(note)) => format!("CPU shared with {who} (same priority; {note})"),
             (who, None) => format!("CPU shared with {who} (same priority)"),
         },
-        (_, Some(who)) => format!("{}: {who}", class(cause)),
-        (_, None) => class(cause).to_owned(),
+        (_, Some(who)) => format!("{cause}: {who}"),
+        (_, None) => cause.to_string(),
     };
     if contenders.is_empty() {
         return name;

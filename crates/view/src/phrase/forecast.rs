@@ -263,7 +263,7 @@ const fn missing_traces(missing: MissingTraces) -> &'static str {
 fn set(set: &CauseSet) -> String {
     match set {
         CauseSet::Cause(cause) => named(cause),
-        CauseSet::Class { class } => format!("{}, all together", cause::class(*class)),
+        CauseSet::Class { class } => format!("{}, all together", class.words()),
         CauseSet::Others => "all other causes together".into(),
     }
 }

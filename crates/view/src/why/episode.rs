@@ -124,7 +124,7 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
         table.row([
             Cell::Time(start),
             Cell::Time(part.time()),
-            cause::class(part.class).into(),
+            part.class.words().into(),
             activity(&layers(&part.slice.context, symbols)).into(),
         ]);
         let samples: Vec<&StackSample> = samples_of(part, episode).collect();
