@@ -1,5 +1,8 @@
 //! `--on-late`: actions on late wakeups, in the commands that measure.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use laggard_answer::live::LateWakeupLog;
 use laggard_measure::LiveNames;
 use laggard_model::{Episode, LateActionReport, Line};
@@ -21,7 +24,7 @@ pub struct OnLateRun {
 }
 
 impl OnLateRun {
-    /// Readies the actions. `None`: there are none.
+    /// Readies the actions, which `interrupted` ends. `None`: there are none.
     ///
     /// # Errors
     ///
@@ -29,8 +32,9 @@ impl OnLateRun {
     pub fn start(
         args: &OnLateArgs,
         output: LateCommandOutput,
+        interrupted: &Arc<AtomicBool>,
     ) -> Result<Option<Self>, OnLateError> {
-        let actions = args.start(output)?;
+        let actions = args.start(output, interrupted)?;
         Ok(actions.map(|actions| Self {
             actions,
             // Read before the measurement, because it takes CPU time.

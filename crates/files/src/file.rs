@@ -49,6 +49,26 @@ pub fn check(file: &Path, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Reports the errors of [`check`], and refuses a device or a FIFO, which can block.
+///
+/// # Errors
+/// If `file` cannot be written to, or is not a regular file.
+pub fn check_regular(file: &Path, what: &str) -> anyhow::Result<()> {
+    check(file, what)?;
+    OutputPlace::find(file)
+        .map_err(Into::into)
+        .and_then(|place| regular(&place))
+        .with_context(|| format!("write the {what} `{}`", file.display()))
+}
+
+fn regular(place: &OutputPlace) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        place.is_regular(),
+        "it is not a regular file; give another name"
+    );
+    Ok(())
+}
+
 /// A file that a user named. It is replaced when the new content is whole; until then the
 /// old content stays.
 ///
@@ -78,6 +98,22 @@ impl OutputFile {
     /// If it cannot be written to, or must not be.
     pub fn begin(file: &Path, at_signal: AtSignal) -> anyhow::Result<Self> {
         Self::begin_at(OutputPlace::find(file)?, at_signal)
+    }
+
+    /// Starts to write to `file`, which must not be a device or a FIFO. Only its owner can
+    /// read a new file.
+    ///
+    /// # Errors
+    /// If it cannot be written to, or must not be.
+    pub fn begin_private(file: &Path, at_signal: AtSignal) -> anyhow::Result<Self> {
+        let place = OutputPlace::find(file)?;
+        regular(&place)?;
+        let is_new = !place.exists();
+        let output = Self::begin_at(place, at_signal)?;
+        if let (Output::Part(part), true) = (&output.0, is_new) {
+            part.set_private()?;
+        }
+        Ok(output)
     }
 
     fn begin_at(place: OutputPlace, at_signal: AtSignal) -> anyhow::Result<Self> {

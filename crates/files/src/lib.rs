@@ -36,7 +36,7 @@ pub use dir::{DirEntryData, EntryKind, OpenDir, is_held};
 pub use ending::endings;
 #[cfg(not(unix))]
 pub use ending::set_ending_watch;
-pub use file::{LogFile, NewFile, OutputFile, check, write};
+pub use file::{LogFile, NewFile, OutputFile, check, check_regular, write};
 pub use input::{open_regular, read_bytes, read_regular, read_text};
 #[cfg(unix)]
 pub use put_back::PutBack;

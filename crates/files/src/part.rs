@@ -52,6 +52,21 @@ impl PartFile {
         Ok(this)
     }
 
+    /// Makes the file readable by its owner only.
+    #[cfg(unix)]
+    pub(crate) fn set_private(&self) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        self.file
+            .set_permissions(std::fs::Permissions::from_mode(0o600))
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "as on Unix")]
+    pub(crate) const fn set_private(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     pub(crate) const fn file(&mut self) -> &mut File {
         &mut self.file
     }

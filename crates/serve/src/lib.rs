@@ -70,7 +70,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let listener = listen(&args.listen)?;
     let address = listener.address(web.has_tls())?;
     let shown = Arc::new(ServedState::new(metrics));
-    let late = OnLateRun::start(&args.late, LateCommandOutput::StandardError)?;
+    let late = OnLateRun::start(&args.late, LateCommandOutput::StandardError, &interrupted)?;
     let pieces = ServedPieces::new(args, store, late, shown.clone());
     let served = pieces.ready(&interrupted)?;
     let pushing = match push {

@@ -62,7 +62,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         services => Some(AlsoMeasured::start(services)?),
     };
     let (watch, unexplained) = LateWatch::start(args)?;
-    let mut on_late = AttachOnLate::start(args)?;
+    let mut on_late = AttachOnLate::start(args, &stop)?;
     let mut probe = AttachProbe::new()?;
     let from = linux::now();
     if let Some(on_late) = &mut on_late {
@@ -145,7 +145,11 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
             Ok(beside) => beside.clone(),
             Err(_) => Vec::new(),
         },
-        caveats: caveats(&probe).into_iter().chain(unexplained).collect(),
+        caveats: caveats(&probe)
+            .into_iter()
+            .chain(unexplained)
+            .chain(on_late.as_ref().and_then(AttachOnLate::caveat))
+            .collect(),
     };
     let recorded = recording.map(|recording| {
         let path = recording.path().display().to_string();

@@ -1,10 +1,13 @@
 //! `attach --on-late`: actions on late cycles.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use laggard_answer::attach::{AttachChosen, AttachTaken, LateCycle};
 use laggard_console::on_late::print_counts;
 use laggard_measure::linux;
-use laggard_model::Nanos;
 use laggard_model::text::Unit;
+use laggard_model::{Caveat, Nanos, printable};
 use laggard_session::{LateActions, LateCommandOutput, LateInput, OnLateError};
 use laggard_view::attach::live;
 
@@ -24,8 +27,13 @@ pub(super) struct AttachOnLate {
 
 impl AttachOnLate {
     /// Readies the actions. `None`: there are none.
-    pub(super) fn start(args: &AttachArgs) -> Result<Option<Self>, OnLateError> {
-        let actions = args.late.start(LateCommandOutput::StandardError)?;
+    pub(super) fn start(
+        args: &AttachArgs,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Option<Self>, OnLateError> {
+        let actions = args
+            .late
+            .start(LateCommandOutput::StandardError, interrupted)?;
         Ok(actions.map(|actions| Self {
             actions,
             last: String::new(),
@@ -35,6 +43,11 @@ impl AttachOnLate {
     /// Notes the start of the measurement.
     pub(super) const fn measure_from(&mut self, start: Nanos) {
         self.actions.measure_from(start);
+    }
+
+    /// Returns a warning if it traces events of the kernel.
+    pub(super) fn caveat(&self) -> Option<Caveat> {
+        self.actions.caveat()
     }
 
     /// Returns whether an action ended the measurement.
@@ -61,7 +74,10 @@ impl AttachOnLate {
                 variables: vec![
                     ("LAGGARD_LATENCY_NS", latency.ns().to_string()),
                     ("LAGGARD_CPU", activation.first_cpu.to_string()),
-                    ("LAGGARD_SERVICE", cycle.thread().name.to_string()),
+                    (
+                        "LAGGARD_SERVICE",
+                        printable(&cycle.thread().name.to_string()).to_string(),
+                    ),
                 ],
             }
         });

@@ -29,7 +29,7 @@ fn once(args: &RecordArgs, late: &OnLateArgs) -> anyhow::Result<Exit> {
         .recording
         .get_or_insert_with(|| measuring::default_name("").into())
         .clone();
-    let mut late = OnLateRun::start(late, LateCommandOutput::StandardError)?;
+    let mut late = OnLateRun::start(late, LateCommandOutput::StandardError, &interrupted)?;
     let session = Session::ready(&plan, &interrupted).map_err(|err| named(args, err))?;
     if !args.quiet && args.cpus.is_none() {
         measuring::say_where();
@@ -37,12 +37,12 @@ fn once(args: &RecordArgs, late: &OnLateArgs) -> anyhow::Result<Exit> {
     let mut progress = Progress::new(args.quiet, plan.duration, &session.manifest().lines);
     let ended = on_late::run(session, &plan, late.as_mut(), &mut progress);
     let given = measuring::hand_over(place.folder());
-    // The recording is whole: to evaluate it may take long, and can be done again.
-    end_at_signals();
     let done = ended?;
     let stopped_by = late.map_or(Ok(None), |late| {
         late.end(args.quiet, terminal::look(Unit::Auto))
     })?;
+    // The recording is whole: to evaluate it may take long, and can be done again.
+    end_at_signals();
     let outcome = match stopped_by {
         // The late wakeup is the result. It is valid even if the recording is too short to trust.
         Some(number) => {

@@ -50,7 +50,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     } else {
         LateCommandOutput::Discarded
     };
-    let mut late = OnLateRun::start(&args.late, output)?;
+    let mut late = OnLateRun::start(&args.late, output, &interrupted)?;
     let session = Session::ready(&plan, &interrupted)?;
     let manifest = session.manifest();
     // Read before measuring, because this takes a while.

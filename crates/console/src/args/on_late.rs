@@ -1,5 +1,8 @@
 //! Options for actions on late wakeups.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use clap::Args;
 use laggard_model::Nanos;
 use laggard_session::{LateAction, LateActions, LateCommandOutput, OnLate, OnLateError};
@@ -30,20 +33,26 @@ pub struct OnLateArgs {
 
 impl OnLateArgs {
     /// Readies the actions and prints messages about them. `None`: there are none.
+    /// `interrupted` ends them.
     ///
     /// # Errors
     ///
     /// Returns an error if an action is not possible.
-    pub fn start(&self, output: LateCommandOutput) -> Result<Option<LateActions>, OnLateError> {
+    pub fn start(
+        &self,
+        output: LateCommandOutput,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Option<LateActions>, OnLateError> {
         if self.on_late.is_empty() {
             return Ok(None);
         }
-        let actions = LateActions::start(&OnLate {
+        let mut actions = LateActions::start(&OnLate {
             actions: self.on_late.clone(),
             threshold: self.on_late_threshold,
             interval: self.on_late_interval,
             output,
         })?;
+        actions.end_at(Arc::clone(interrupted));
         for note in actions.notes() {
             pipe::say(note);
         }

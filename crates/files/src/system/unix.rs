@@ -87,6 +87,16 @@ impl OutputPlace {
         matches!(self.spot, Spot::Name { entry: Some(_), .. })
     }
 
+    /// Returns whether it is a regular file, or does not exist yet.
+    pub(crate) fn is_regular(&self) -> bool {
+        match &self.spot {
+            Spot::Name { entry, .. } => entry
+                .as_ref()
+                .is_none_or(|entry| entry.kind == EntryKind::File),
+            Spot::OpenFile(_) => false,
+        }
+    }
+
     fn named(&self) -> io::Result<(&OpenDir, &OsString)> {
         match &self.spot {
             Spot::Name { dir, name, .. } => Ok((dir, name)),

@@ -52,6 +52,11 @@ impl OutputPlace {
         self.path.exists()
     }
 
+    /// Returns whether it is a regular file, or does not exist yet.
+    pub(crate) fn is_regular(&self) -> bool {
+        self.path.is_file() || !self.path.exists()
+    }
+
     /// Returns the name with `suffix` in the same directory.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         let with = |path: &Path| {

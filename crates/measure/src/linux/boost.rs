@@ -52,6 +52,15 @@ pub fn take_default_share() {
     let _ = share.take();
 }
 
+/// Drops the ambient capabilities of the calling thread, which its child processes would
+/// inherit.
+pub fn drop_ambient_capabilities() {
+    let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL;
+    // SAFETY: the call takes numbers and changes only this thread. A kernel without ambient
+    // capabilities (before 4.3) refuses it and has none.
+    unsafe { libc::prctl(libc::PR_CAP_AMBIENT, clear, 0, 0, 0) };
+}
+
 fn usual() -> CpuShare {
     CpuShare {
         nice: inherited::usual_nice(),

@@ -51,7 +51,7 @@ pub use attach::{
     find_threads, is_system_call,
 };
 pub use awake::Awake;
-pub use boost::{LateBoost, take_default_share, take_usual_share};
+pub use boost::{LateBoost, drop_ambient_capabilities, take_default_share, take_usual_share};
 pub use clock::{now, tick};
 pub use descriptors::usual_descriptors;
 pub use event_trace::EventTrace;

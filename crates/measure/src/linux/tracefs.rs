@@ -1,13 +1,16 @@
 //! Instances of tracefs: ring buffers with separate settings.
 
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::reason_of;
 
 /// Prefix of laggard's instances, followed by the process ID and the purpose.
 const INSTANCE_PREFIX: &str = "laggard-";
+
+/// Start of the purpose in the name of an instance for late wakeups; a number follows.
+const PURPOSE: &str = "-late";
 
 /// Adds the path of the file to an error.
 pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
@@ -44,7 +47,12 @@ pub(super) fn own_instance(root: &Path, purpose: &str) -> PathBuf {
 pub(super) fn owner(instance: &Path) -> Option<u32> {
     let name = instance.file_name()?.to_str()?;
     let rest = name.strip_prefix(INSTANCE_PREFIX)?;
-    rest.split('-').next()?.parse().ok()
+    let (process, purpose) = match rest.split_once(PURPOSE) {
+        Some((process, number)) => (process, number),
+        None => (rest, "0"),
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(process) && is_number(purpose)).then(|| process.parse().ok())?
 }
 
 /// Returns whether the instance belongs to a laggard that was killed.
@@ -52,11 +60,14 @@ pub(super) fn is_stale(instance: &Path) -> bool {
     owner(instance).is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists())
 }
 
-/// Removes the instances of every laggard that was killed.
+/// Removes the instances of every laggard that was killed, except those that another process
+/// uses or removes now.
 pub(super) fn remove_stale(root: &Path) -> io::Result<()> {
-    instances(root)
-        .filter(|instance| is_stale(instance))
-        .try_for_each(|stale| end(&stale))
+    let mut stale = instances(root).filter(|instance| is_stale(instance));
+    stale.try_for_each(|stale| match end(&stale) {
+        Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::ResourceBusy) => Ok(()),
+        ended => ended,
+    })
 }
 
 /// Ends the tracer and the events of an instance, and removes it.
@@ -75,7 +86,7 @@ mod tests {
         let instance = |name: &str| root.path().join("instances").join(name);
         // No process has this number.
         let stale = ["laggard-4194304", "laggard-4194305-late1"];
-        let others = ["laggard-x", "trace-cmd"].map(&instance);
+        let others = ["laggard-x", "laggard-4194304-mine", "trace-cmd"].map(&instance);
         let own = own_instance(root.path(), "-late1");
         for directory in stale.map(&instance).iter().chain(&others).chain([&own]) {
             fs::create_dir_all(directory).unwrap();

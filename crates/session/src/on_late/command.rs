@@ -7,9 +7,11 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -23,6 +25,8 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 /// Interval of the checks whether the command has ended.
 const POLL: Duration = Duration::from_millis(5);
+/// `MFD_NOEXEC_SEAL` of Linux 6.3.
+const MFD_NOEXEC_SEAL: u32 = 8;
 /// Directories of programs if the environment has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Variables of laggard's environment that the command gets.
@@ -70,11 +74,17 @@ impl LateCommand {
     }
 
     /// Runs the command with `input` as standard input, and calls `started` once it runs.
+    /// `is_cancelled` ends it.
     ///
     /// # Errors
     ///
     /// Returns the reason if it cannot be run, fails or takes too long.
-    pub(super) fn run(&self, input: &LateInput, started: impl FnOnce()) -> Result<(), String> {
+    pub(super) fn run(
+        &self,
+        input: &LateInput,
+        is_cancelled: &AtomicBool,
+        started: impl FnOnce(),
+    ) -> Result<(), String> {
         let stdin = file_of(&input.json).map_err(|err| format!("cannot write its input: {err}"))?;
         let stdout = match self.output {
             LateCommandOutput::Discarded => None,
@@ -101,17 +111,24 @@ impl LateCommand {
             .map_err(|err| format!("cannot run it: {err}"))?;
         started();
         let group = Pid::from_raw(i32::try_from(child.id()).map_err(|err| err.to_string())?);
-        let is_in_time = wait_at_most(group, self.limit) || {
-            // It may have ended since the last check.
-            let _ = killpg(group, Signal::SIGTERM);
-            wait_at_most(group, GRACE);
-            false
-        };
-        // The group exists until its first process is waited for, so its number is not used again.
-        let _ = killpg(group, Signal::SIGKILL);
+        // The group exists until its first process is waited for, so its number is not used
+        // again. If that is not possible, the number may be another group's.
+        let waited = wait_at_most(group, self.limit, is_cancelled).and_then(|is_in_time| {
+            if !is_in_time {
+                // It may have ended since the last check.
+                let _ = killpg(group, Signal::SIGTERM);
+                wait_at_most(group, GRACE, &AtomicBool::new(false))?;
+            }
+            let _ = killpg(group, Signal::SIGKILL);
+            Ok(is_in_time)
+        });
+        let is_in_time = waited.map_err(|err| format!("cannot wait for it: {err}"))?;
         let status = child
             .wait()
             .map_err(|err| format!("cannot wait for it: {err}"))?;
+        if !is_in_time && is_cancelled.load(Ordering::Relaxed) {
+            return Err("it was ended with laggard".into());
+        }
         if !is_in_time {
             let seconds = self.limit.as_secs_f64();
             return Err(format!("it took longer than {seconds} s and was ended"));
@@ -124,19 +141,20 @@ impl LateCommand {
     }
 }
 
-/// Waits until a process has ended, for at most `limit`. The process stays a zombie.
-fn wait_at_most(process: Pid, limit: Duration) -> bool {
+/// Waits until a process has ended, for at most `limit` or until `is_cancelled`. Returns
+/// whether it has. The process stays a zombie.
+fn wait_at_most(process: Pid, limit: Duration, is_cancelled: &AtomicBool) -> nix::Result<bool> {
     let since = Instant::now();
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     loop {
         match waitid(Id::Pid(process), flags) {
-            Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::EINTR) => {}
-            // Without a process to wait for there is nothing to wait for.
-            Ok(_) | Err(_) => return true,
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
+            Ok(_) => return Ok(true),
+            Err(err) => return Err(err),
         }
         let left = limit.saturating_sub(since.elapsed());
-        if left.is_zero() {
-            return false;
+        if left.is_zero() || is_cancelled.load(Ordering::Relaxed) {
+            return Ok(false);
         }
         sleep(POLL.min(left));
     }
@@ -144,7 +162,13 @@ fn wait_at_most(process: Pid, limit: Duration) -> bool {
 
 /// Returns a file in memory with this content. Unlike a pipe, it takes any amount of data at once.
 fn file_of(bytes: &[u8]) -> io::Result<File> {
-    let mut file = File::from(memfd_create(c"late-wakeup", MFdFlags::MFD_CLOEXEC)?);
+    // vm.memfd_noexec=2 refuses a file that could be executed; kernels before 6.3 refuse the flag.
+    let sealed = MFdFlags::MFD_CLOEXEC | MFdFlags::from_bits_retain(MFD_NOEXEC_SEAL);
+    let memory = match memfd_create(c"late-wakeup", sealed) {
+        Err(Errno::EINVAL) => memfd_create(c"late-wakeup", MFdFlags::MFD_CLOEXEC),
+        created => created,
+    };
+    let mut file = File::from(memory?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)
@@ -178,7 +202,9 @@ mod tests {
         let json = "x".repeat(1 << 20);
         let mut has_started = false;
 
-        let ran = command(&script).run(&input(&json), || has_started = true);
+        let ran = command(&script).run(&input(&json), &AtomicBool::new(false), || {
+            has_started = true
+        });
 
         assert_eq!(ran, Ok(()));
         assert!(has_started);
@@ -202,7 +228,7 @@ mod tests {
             ..command(&script)
         };
 
-        let ran = stubborn.run(&input(""), || ());
+        let ran = stubborn.run(&input(""), &AtomicBool::new(false), || ());
 
         assert_eq!(ran, Err("it took longer than 0.3 s and was ended".into()));
         let child = fs::read_to_string(&file).unwrap();
@@ -213,7 +239,7 @@ mod tests {
 
     #[test]
     fn failure_has_its_status() {
-        let ran = command("sh -c 'exit 7'").run(&input(""), || ());
+        let ran = command("sh -c 'exit 7'").run(&input(""), &AtomicBool::new(false), || ());
 
         assert_eq!(ran, Err("exit status: 7".into()));
     }

@@ -30,6 +30,10 @@ use crate::system;
 /// Interval of the passes over the probe if late wakeups are acted on: the mean time from a late
 /// wakeup to the action is a little more than half of it.
 pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(50);
+/// Time that a running command has to end after a signal that ends laggard.
+pub(crate) const END_TIME: Duration = Duration::from_millis(500);
+/// Interval of the checks whether the acting thread has ended.
+const JOIN_INTERVAL: Duration = Duration::from_millis(5);
 /// Stack of the thread that acts, bytes. The memory of a measuring process is locked.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -95,6 +99,8 @@ pub struct LateActions {
     thread: Option<JoinHandle<Vec<LateActionCounts>>>,
     notes: Vec<String>,
     traces: bool,
+    /// Set by Ctrl-C or a termination.
+    interrupted: Arc<AtomicBool>,
 }
 
 /// State that the collector and the acting thread share.
@@ -102,6 +108,8 @@ pub struct LateActions {
 struct SharedState {
     is_busy: AtomicBool,
     is_stopped: AtomicBool,
+    /// Whether running actions end early, and later ones do not start.
+    is_cancelled: AtomicBool,
 }
 
 impl LateActions {
@@ -141,7 +149,14 @@ impl LateActions {
             thread: Some(thread),
             notes,
             traces,
+            interrupted: Arc::default(),
         })
+    }
+
+    /// Sets the flag of a signal that ends the program. A running command then has
+    /// [`END_TIME`] to end.
+    pub fn end_at(&mut self, interrupted: Arc<AtomicBool>) {
+        self.interrupted = interrupted;
     }
 
     /// Returns messages for the user about the start, for example that no trace is available.
@@ -150,7 +165,7 @@ impl LateActions {
     }
 
     /// Returns a warning if it traces events of the kernel.
-    pub(crate) fn caveat(&self) -> Option<Caveat> {
+    pub fn caveat(&self) -> Option<Caveat> {
         self.traces.then(|| {
             Caveat::new(
                 CaveatKind::OtherTracers,
@@ -239,11 +254,21 @@ impl LateActions {
     fn join(&mut self) -> Vec<LateActionCounts> {
         // The thread ends when there is no sender.
         self.jobs = None;
-        let thread = self.thread.take();
+        let Some(thread) = self.thread.take() else {
+            return Vec::new();
+        };
+        let mut signalled: Option<Instant> = None;
+        while !thread.is_finished() {
+            if self.interrupted.load(Ordering::Relaxed) {
+                let since = signalled.get_or_insert_with(Instant::now);
+                if since.elapsed() >= END_TIME {
+                    self.shared.is_cancelled.store(true, Ordering::Relaxed);
+                }
+            }
+            std::thread::sleep(JOIN_INTERVAL);
+        }
         // A panic of the thread was printed.
-        thread
-            .and_then(|thread| thread.join().ok())
-            .unwrap_or_default()
+        thread.join().unwrap_or_default()
     }
 }
 
@@ -262,9 +287,10 @@ fn carry_out(
 ) -> Vec<LateActionCounts> {
     system::use_little();
     linux::take_default_share();
+    linux::drop_ambient_capabilities();
     for job in jobs {
         for action in actions.iter_mut() {
-            action.carry_out(&job, &shared.is_stopped);
+            action.carry_out(&job, shared);
         }
         shared.is_busy.store(false, Ordering::Release);
     }
@@ -331,6 +357,36 @@ mod tests {
         assert_eq!(acted, [true, false]);
         assert_eq!((report.acted, report.busy), (1, 1));
         assert_eq!(report.actions[0].done, 1);
+    }
+
+    #[test]
+    fn signal_that_ends_laggard_ends_a_command_and_skips_the_next() {
+        let mut actions = actions(&["exec=sleep 60", "exec=true"], Nanos::ZERO);
+        let interrupted = Arc::new(AtomicBool::new(false));
+        actions.end_at(Arc::clone(&interrupted));
+
+        act(&mut actions, 1);
+        interrupted.store(true, Ordering::Relaxed);
+        let report = actions.finish();
+
+        let error = report.actions[0].error.as_deref();
+        assert_eq!(error, Some("it was ended with laggard"));
+        assert_eq!((report.actions[1].done, report.actions[1].skipped), (0, 1));
+    }
+
+    #[test]
+    fn trace_to_a_fifo_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let wanted = OnLate {
+            actions: vec![format!("trace={}", fifo.display()).parse().unwrap()],
+            ..OnLate::default()
+        };
+
+        let refused = LateActions::start(&wanted).unwrap_err().to_string();
+
+        assert!(refused.contains("not a regular file"), "{refused}");
     }
 
     #[test]

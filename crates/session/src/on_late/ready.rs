@@ -2,7 +2,7 @@
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use laggard_files::{AtSignal, OutputFile};
 use laggard_measure::linux::{EventTrace, HeldProcess, reason_of};
@@ -10,7 +10,7 @@ use laggard_model::{LateActionCounts, Nanos};
 
 use super::action::LateActionKind;
 use super::command::LateCommand;
-use super::{LateAction, LateCommandOutput, LateJob, OnLateError};
+use super::{LateAction, LateCommandOutput, LateJob, OnLateError, SharedState};
 
 /// Time before a late wakeup that a trace covers.
 pub(super) const TRACE_LENGTH: Nanos = Nanos::from_ms(200);
@@ -68,7 +68,7 @@ impl ReadyAction {
                 }
             }
             LateActionKind::Trace(file) => {
-                let checked = laggard_files::check(file, "trace");
+                let checked = laggard_files::check_regular(file, "trace");
                 checked.map_err(|err| OnLateError::File(format!("{err:#}")))?;
                 Means::Trace {
                     trace: trace(action, notes),
@@ -91,15 +91,21 @@ impl ReadyAction {
     }
 
     /// Acts on a late wakeup.
-    pub(super) fn carry_out(&mut self, job: &LateJob, is_stopped: &AtomicBool) {
+    pub(super) fn carry_out(&mut self, job: &LateJob, shared: &SharedState) {
         let counts = &mut self.counts;
+        if shared.is_cancelled.load(Ordering::Relaxed) {
+            counts.skipped += 1;
+            return;
+        }
         let result = match &self.means {
             Means::Stop => {
-                is_stopped.store(true, Ordering::Relaxed);
+                shared.is_stopped.store(true, Ordering::Relaxed);
                 counts.delay.add(job.delay());
                 Ok(())
             }
-            Means::Exec(command) => command.run(&job.input, || counts.delay.add(job.delay())),
+            Means::Exec(command) => command.run(&job.input, &shared.is_cancelled, || {
+                counts.delay.add(job.delay());
+            }),
             Means::Signal { process, signal } => {
                 let sent = process.signal(*signal);
                 if sent.is_ok() {
@@ -171,7 +177,7 @@ fn keep(
 }
 
 fn write(trace: &EventTrace, file: &Path, from: Nanos) -> Result<(), Box<dyn std::error::Error>> {
-    let mut output = BufWriter::new(OutputFile::begin(file, AtSignal::Finishes)?);
+    let mut output = BufWriter::new(OutputFile::begin_private(file, AtSignal::Finishes)?);
     if file.extension().is_some_and(|end| end == DATA_EXTENSION) {
         trace.write_data_since(from, &mut output)?;
     } else {
