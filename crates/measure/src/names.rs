@@ -24,9 +24,9 @@ pub struct LiveNames {
     symbols: Symbols,
     own: OwnThreads,
     groups: SchedGroups,
-    /// Targets of file descriptors, by process and number. A process that closes a
-    /// descriptor keeps its first name here.
+    /// Kinds of file descriptors, by process and number.
     descriptors: BTreeMap<(u32, u64), String>,
+    is_in_pid_namespace: bool,
 }
 
 impl LiveNames {
@@ -39,6 +39,7 @@ impl LiveNames {
             own: OwnThreads::default(),
             groups: SchedGroups::default(),
             descriptors: BTreeMap::new(),
+            is_in_pid_namespace: is_in_pid_namespace(),
         };
         let numbers = fs::read_dir("/sys/kernel/irq").into_iter().flatten();
         for entry in numbers.flatten() {
@@ -96,18 +97,30 @@ impl Names for LiveNames {
         if let Some(name) = self.descriptors.get(&key) {
             return Some(name.clone());
         }
-        if self.descriptors.len() >= MAX_DESCRIPTORS {
+        // The kernel's number of a process is another process's here.
+        if self.descriptors.len() >= MAX_DESCRIPTORS || self.is_in_pid_namespace {
             return None;
         }
         let target = fs::read_link(format!("/proc/{process}/fd/{number}")).ok()?;
-        let name = descriptor_name(&target.to_string_lossy());
-        self.descriptors.insert(key, name.clone());
+        let target = target.to_string_lossy();
+        let name = descriptor_name(&target);
+        // A descriptor of a file may be that of another file the next time.
+        if !target.starts_with('/') {
+            self.descriptors.insert(key, name.clone());
+        }
         Some(name)
     }
 
     fn symbols(&self) -> &Symbols {
         &self.symbols
     }
+}
+
+/// Returns whether process numbers here differ from the kernel's.
+fn is_in_pid_namespace() -> bool {
+    // PROC_PID_INIT_INO
+    const INITIAL: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != INITIAL)
 }
 
 /// Names the target of a descriptor without what differs from one run to the next:

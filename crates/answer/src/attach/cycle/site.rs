@@ -152,6 +152,55 @@ pub(in crate::attach) fn is_restarted(site: &WaitSite) -> bool {
     site.call.is_some_and(|call| call.name == "restart_syscall")
 }
 
+/// System calls whose first argument is a file descriptor.
+const DESCRIPTOR_CALLS: [&str; 45] = [
+    "accept",
+    "accept4",
+    "connect",
+    "copy_file_range",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_wait",
+    "fallocate",
+    "fchmod",
+    "fchown",
+    "fcntl",
+    "fdatasync",
+    "flock",
+    "fstat",
+    "fsync",
+    "ftruncate",
+    "getdents",
+    "getdents64",
+    "io_uring_enter",
+    "ioctl",
+    "lseek",
+    "mq_timedreceive",
+    "mq_timedsend",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "read",
+    "readahead",
+    "readv",
+    "recvfrom",
+    "recvmmsg",
+    "recvmsg",
+    "sendfile",
+    "sendmmsg",
+    "sendmsg",
+    "sendto",
+    "splice",
+    "sync_file_range",
+    "syncfs",
+    "tee",
+    "write",
+    "writev",
+];
+
 /// Place where a thread waits.
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct AttachSite {
@@ -183,9 +232,7 @@ impl AttachSite {
         };
         let call = site.call.filter(|_| kind != WaitKind::Period);
         let is_sleep = call.is_some_and(|call| call.name == "clock_nanosleep");
-        let has_descriptor = call.is_some_and(|call| {
-            !matches!(call.name, "" | "clock_nanosleep" | "futex") && !has_address_first(site)
-        });
+        let has_descriptor = call.is_some_and(|call| DESCRIPTOR_CALLS.contains(&call.name));
         Self {
             kind,
             call: call.map(call_name),
