@@ -38,26 +38,31 @@ pub fn document(report: &QosReport, detail: Detail) -> Document {
     document
 }
 
-fn short(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
+/// Adds the verdict on the application, and on the goal if there is one.
+fn verdicts(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
     let application = &report.application;
-    let subject = |service: Option<&ServiceOutlook>| {
-        let as_service = service.map_or_else(String::new, |service| {
-            format!(" as {}", series_words(service.service, service.route))
-        });
-        let name = code(&application.name);
-        format!("{name}{as_service}{}", phrase::under(&load.load))
-    };
+    let name = code(&application.name);
+    let under = phrase::under(&load.load);
     let Some(service) = load.own() else {
-        let text = format!("{}: {}", subject(None), QosError::NoThread);
+        let text = format!("{name}{under}: {}", QosError::NoThread);
         document.push(verdict(Fitness::Unknown, text));
         return;
     };
-    let text = format!("{}: {}", subject(Some(service)), phrase::xruns(service));
+    let series = series_words(service.service, service.route);
+    let text = format!("{name} as {series}{under}: {}", phrase::xruns(service));
     document.push(verdict(service.verdict, text));
     document.push(Block::Detail(phrase::demand(application)));
     if let Some(goal) = &load.goal {
         document.push(verdict(goal.verdict, phrase::stated_goal(goal)));
     }
+}
+
+fn short(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
+    let Some(service) = load.own() else {
+        verdicts(document, report, load);
+        return;
+    };
+    verdicts(document, report, load);
     warnings(document, &load.notes);
     let others: Vec<&ServiceOutlook> = load.services.iter().filter(|other| !other.is_own).collect();
     let mut lines: Vec<String> = phrase::enough(service).into_iter().collect();
@@ -95,13 +100,11 @@ fn warnings(document: &mut Document, notes: &[Note]) {
 fn full(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
     let recordings: Vec<String> = load.recordings.iter().map(|path| code(path)).collect();
     document.heading(format!("Load: {} ({})", load.load, recordings.join(", ")));
+    verdicts(document, report, load);
     warnings(document, &load.notes);
     document.push(Block::Table(failures(load)));
     document.push(Block::Table(curve(load)));
     document.push(Block::Table(needed(load)));
-    if let Some(goal) = &load.goal {
-        document.push(verdict(goal.verdict, phrase::stated_goal(goal)));
-    }
     document.lines(remarks(report, load));
     document.notes(
         "Warnings",

@@ -1,9 +1,10 @@
 //! Probability that a recording decides whether an application meets its goal.
 
+use statrs::function::gamma::ln_gamma;
+
 use crate::InputError;
 use crate::counts::rate_interval;
 use crate::input::{not_negative, positive, probability};
-use crate::sample::index;
 
 /// Observed failures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,8 +23,8 @@ pub struct SeenFailures {
 ///
 /// The number of clusters in the new recording is predicted from `seen`: a Poisson number
 /// with a rate from Jeffreys' posterior, so a negative binomial number. The interval is
-/// Garwood's (1936) for a steady rate of clusters of equal size. A rate that varies slowly
-/// needs longer, so the result is an upper limit.
+/// Garwood's (1936) for a steady rate of clusters of equal size. The interval of the verdict
+/// is wider, because the rate can vary slowly, so the result is an upper limit.
 ///
 /// # Errors
 /// If a number is out of its range.
@@ -38,27 +39,52 @@ pub fn odds_of_verdict(
     let permitted = length / positive("goal", goal)?;
     let each = positive("failures in each cluster", seen.each)?;
     let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
-    let is_undecided = |count: f64| -> Result<bool, InputError> {
-        // The rule of three: one failure in a cluster.
-        if count == 0.0 {
-            return Ok(-(2.0 * tail).ln() > permitted);
-        }
-        let interval = rate_interval(count, 1.0, confidence)?;
-        Ok(interval.high * each > permitted && interval.low * each <= permitted)
+    let interval = |count: f64| rate_interval(count, 1.0, confidence);
+    // The rule of three: without clusters, one failure in a cluster.
+    let may_meet = |count: f64| -> Result<bool, InputError> {
+        Ok(if count == 0.0 {
+            -(2.0 * tail).ln() <= permitted
+        } else {
+            interval(count)?.high * each <= permitted
+        })
     };
+    let may_miss = |count: f64| -> Result<bool, InputError> {
+        Ok(count > 0.0 && interval(count)?.low * each > permitted)
+    };
+    // Numbers of clusters below `first` decide for the goal, those from `end` against it.
+    let first = first_count(permitted / each, |count| Ok(!may_meet(count)?))?;
+    let end = first_count(permitted / each, may_miss)?;
     let success = share / (1.0 + share);
-    let mut log_probability = shape * (1.0 - success).ln();
+    let mut log_probability = ln_gamma(shape + first) - ln_gamma(shape) - ln_gamma(first + 1.0)
+        + shape * (1.0 - success).ln()
+        + first * success.ln();
     let mut undecided = 0.0;
-    // Beyond twice the permitted number and 50, every count is decided.
-    let last = index(2.0 * permitted / each + 50.0);
-    for count in 0..=last {
-        let count = count as f64;
-        if is_undecided(count)? {
-            undecided += log_probability.exp();
-        }
+    let mut count = first;
+    while count < end {
+        undecided += log_probability.exp();
         log_probability += ((shape + count) / (count + 1.0) * success).ln();
+        count += 1.0;
     }
     Ok((1.0 - undecided).clamp(0.0, 1.0))
+}
+
+/// Returns the smallest number of clusters for which `is_beyond` holds. It holds for all
+/// larger ones, and for a number of a few square roots above `expected`.
+fn first_count(
+    expected: f64,
+    is_beyond: impl Fn(f64) -> Result<bool, InputError>,
+) -> Result<f64, InputError> {
+    let mut low = 0.0_f64;
+    let mut high = (expected + 10.0 * expected.sqrt() + 50.0).ceil();
+    while low < high {
+        let middle = f64::midpoint(low, high).floor();
+        if is_beyond(middle)? {
+            high = middle;
+        } else {
+            low = middle + 1.0;
+        }
+    }
+    Ok(low)
 }
 
 #[cfg(test)]
@@ -100,6 +126,17 @@ mod tests {
             odds_of_verdict(seen, 10.0, 1.0, 0.95).unwrap()
         };
         assert!(odds(5.0) < odds(1.0), "{} {}", odds(5.0), odds(1.0));
+    }
+
+    /// The cost grows with the square root of the permitted number.
+    #[test]
+    fn short_goals_are_decided_soon_and_cheaply() {
+        let seen = SeenFailures {
+            clusters: 3.0,
+            each: 1.0,
+            span: 8.64e13,
+        };
+        assert!(odds_of_verdict(seen, 8.64e13, 1e6, 0.95).unwrap() > 0.99);
     }
 
     #[test]

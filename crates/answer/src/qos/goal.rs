@@ -1,4 +1,4 @@
-//! Goal that a user states: at most so many failures per time.
+//! Goal that a user states: a maximum number of failures per time.
 
 use std::str::FromStr;
 
@@ -9,6 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CONFIDENCE, Fitness, NotAGoal, ServiceOutlook};
+
+/// Minimum mean time to failure of a goal.
+const MIN_MEAN_TIME: Nanos = Nanos::from_ms(1);
 
 /// Goal: at most `failures` per `per_ns`.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -27,10 +30,11 @@ impl FromStr for XrunGoal {
         let (failures, per) = text.split_once(" per ").ok_or_else(refused)?;
         let failures: u32 = failures.trim().parse().map_err(|_| refused())?;
         let per_ns: Nanos = per.trim().parse().map_err(|_| refused())?;
-        if failures == 0 || per_ns == Nanos::ZERO {
+        let goal = Self { failures, per_ns };
+        if failures == 0 || goal.mean_time() < MIN_MEAN_TIME.as_f64() {
             return Err(refused());
         }
-        Ok(Self { failures, per_ns })
+        Ok(goal)
     }
 }
 
@@ -67,15 +71,15 @@ impl XrunGoal {
     /// # Errors
     /// If a figure of the outlook is out of its range.
     pub fn assess(self, service: &ServiceOutlook) -> Result<GoalOutlook, InputError> {
-        let (verdict, ..) = service.against(self.mean_time());
-        let verdict = match (verdict, service.waited_ns) {
+        let (by_rate, ..) = service.against(self.mean_time());
+        let verdict = match (by_rate, service.waited_ns) {
             // The stall that had not ended can be longer than any other.
             (Fitness::Fit, Some(_)) => Fitness::Unknown,
             (verdict, _) => verdict,
         };
         let (figures, cpus) = service.judged();
         let span = figures.exposure_ns / cpus.max(1) as f64;
-        let is_open = verdict == Fitness::Unknown && !service.resolution.is_too_coarse();
+        let is_open = by_rate == Fitness::Unknown && !service.resolution.is_too_coarse();
         let clusters = figures.clusters.filter(|_| is_open);
         let odds = clusters.map_or_else(Vec::new, |clusters| {
             let failures = figures.failures.unwrap_or_default() / cpus.max(1) as f64;
@@ -123,6 +127,7 @@ mod tests {
             "per 8h",
             "0 per 8h",
             "1 per 0s",
+            "2000 per 1s",
             "1 per x",
             "-1 per 8h",
         ] {

@@ -206,7 +206,7 @@ pub(crate) fn stated_goal(outlook: &GoalOutlook) -> String {
         return stated;
     }
     format!(
-        "{stated}. Odds that another recording decides: {}",
+        "{stated}. Odds that another recording decides, at most: {}",
         odds.join(", ")
     )
 }
@@ -457,7 +457,7 @@ mod tests {
 
         assert_eq!(
             stated_goal(&outlook),
-            "goal of at most 2 bursts of xruns per 8.0 h. Odds that another recording decides: 12 % with 10 min, 50 % with 20 min"
+            "goal of at most 2 bursts of xruns per 8.0 h. Odds that another recording decides, at most: 12 % with 10 min, 50 % with 20 min"
         );
         outlook.odds.clear();
         assert_eq!(
