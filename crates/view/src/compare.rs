@@ -173,12 +173,14 @@ const fn rank(change: Change) -> u8 {
     }
 }
 
-/// Returns the factor between the interval of a clear verdict and the same rate; 0 otherwise.
+/// Returns the factor between the interval of a clear verdict and the same rate; for an unclear
+/// verdict, the logarithm of the ratio.
 fn distance(level: &LevelComparison) -> f64 {
     match level.change {
         Change::Better => 1.0 / level.ratio_high.unwrap_or(1.0),
         Change::Worse => level.ratio_low,
-        Change::Equivalent | Change::Unclear(_) => 0.0,
+        Change::Unclear(_) => level.ratio.map_or(0.0, |ratio| ratio.ln().abs()),
+        Change::Equivalent => 0.0,
     }
 }
 
@@ -199,9 +201,11 @@ fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail) {
         Column::number(format!("B / A ({} %)", phrase::confidence(report))).starting_part(),
     ])
     .keys(2);
+    let mut hidden: Vec<&LevelComparison> = Vec::new();
     for (number, (service, level)) in levels.iter().enumerate() {
         let differs = matches!(level.change, Change::Worse | Change::Better);
         if detail == Detail::Short && number >= MAX_ROWS && !differs {
+            hidden.push(level);
             continue;
         }
         let word = phrase::verdict(level.change);
@@ -218,16 +222,23 @@ fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail) {
             phrase::ratio(level),
         ]);
     }
-    let hidden = levels.len() - table.rows.len();
-    if hidden > 0 {
-        let rows = plural(hidden as u64, "row");
-        table.note(format!("{rows} more without a difference: `--all`"));
+    let hidden: Vec<Change> = hidden.iter().map(|level| level.change).collect();
+    if !hidden.is_empty() {
+        let same = hidden
+            .iter()
+            .filter(|change| **change == Change::Equivalent)
+            .count();
+        let rows = plural(hidden.len() as u64, "row");
+        let unclear = hidden.len() - same;
+        table.note(format!(
+            "{rows} more, {unclear} unclear and {same} the same: `--all`"
+        ));
     }
     table.note(format!(
         "every: mean time between runs of late wakeups on a CPU; same: within {} times",
         report.equal
     ));
-    for reason in reasons(&levels, hidden > 0) {
+    for reason in reasons(&levels, !hidden.is_empty()) {
         table.note(reason);
     }
     table.notes.extend(phrase::needed_legend(
@@ -296,7 +307,7 @@ fn remarks(report: &CompareReport) -> Vec<String> {
         report.is_enough && has_unclear && !levels().any(differs) && report.rows.is_none();
     let mut lines: Vec<String> = phrase::too_few_recordings(report).into_iter().collect();
     if no_difference {
-        lines.push("No difference found. This does not prove that there is none.".into());
+        lines.push("No difference is significant. This does not prove that there is none.".into());
     }
     if report.is_enough {
         lines.extend(phrase::fixed_order(&report.order));
@@ -433,7 +444,7 @@ fn quantiles(report: &CompareReport, has_verdicts: bool) -> Table {
         if quantiles.clone().next().is_none() {
             table.note("No quantile can be compared; record for longer.");
         } else if has_verdicts && !quantiles.any(differs) {
-            table.note("No difference found. This does not prove that there is none.");
+            table.note("No difference is significant. This does not prove that there is none.");
         }
     }
     table

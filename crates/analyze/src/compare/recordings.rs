@@ -21,8 +21,6 @@ use crate::{InputError, Interval};
 /// Level below which the variation between recordings is reported. No verdict depends
 /// on it.
 const VARIATION_LEVEL: f64 = 0.1;
-/// Error probability of the interval over the positions of an order, as a multiple.
-const POSITION_ERROR: f64 = 2.0;
 /// Number of pairs of which one may contradict the others.
 const PAIRS_PER_CONTRADICTION: usize = 3;
 
@@ -163,7 +161,7 @@ pub fn compare_recordings_in_order(
         lost,
         spread,
     };
-    all.widen(&mut ratio, confidence, 1.0);
+    all.widen(&mut ratio, confidence);
     let by_recordings = judged(ratio, margin)?.verdict;
     match order.positions() {
         positions if positions.is_empty() => {}
@@ -185,7 +183,7 @@ pub fn compare_recordings_in_order(
                 lost: 0.0,
                 spread: 0.0,
             };
-            all.widen(&mut ratio, confidence, POSITION_ERROR);
+            all.widen(&mut ratio, confidence);
         }
     }
     let comparison = judged(ratio, margin)?;
@@ -306,7 +304,7 @@ impl Observations {
     /// Student's interval of the difference of the means of the rates' logarithms, which
     /// makes no assumption about the reason for the variation. The interval has `error`
     /// times the error probability. Single recordings have no such interval.
-    fn widen(&self, ratio: &mut RateRatio, confidence: f64, error: f64) {
+    fn widen(&self, ratio: &mut RateRatio, confidence: f64) {
         let logs = &self.logs;
         let free = |side: &Vec<f64>| side.len() as f64 - 1.0;
         let freedom = free(&logs[0]) + free(&logs[1]) - self.lost;
@@ -322,14 +320,12 @@ impl Observations {
         let pooled = (squares(&logs[0]) + squares(&logs[1])) / freedom;
         let each = |side: &Vec<f64>| 1.0 / side.len() as f64;
         let deviation = (pooled * (each(&logs[0]) + each(&logs[1]) + self.spread)).sqrt();
-        let tail = error * (1.0 - confidence) / 2.0;
+        let tail = (1.0 - confidence) / 2.0;
         let width = student.inverse_cdf(1.0 - tail) * deviation;
         ratio.interval.low = ratio.interval.low.min((middle - width).exp());
         ratio.interval.high = ratio.interval.high.max((middle + width).exp());
         if deviation > 0.0 {
-            ratio.p = ratio
-                .p
-                .max(2.0 * student.sf(middle.abs() / deviation) / error);
+            ratio.p = ratio.p.max(2.0 * student.sf(middle.abs() / deviation));
         }
     }
 }
