@@ -339,6 +339,18 @@ fn example(example: &Example) -> String {
     let mut stages: Vec<_> = episode.stages_ns.iter().collect();
     stages.sort_by_key(|(stage, at)| (**at, **stage));
     let mut stages = stages.into_iter().peekable();
+    if example.timeline.is_empty() {
+        let parts = episode.parts.iter().map(|part| {
+            let name = cause::name(part.class, part.who.as_deref(), &[]);
+            format!("{:>9}  {name}", time(part.took_ns))
+        });
+        let lines: Vec<String> = parts.collect();
+        return format!(
+            "\n{}. `laggard attach` found these causes during the measurement; the recording has no timeline of this cycle:\n\n{}",
+            escaped(&heading),
+            fenced("text", &lines)
+        );
+    }
     let mut lines = vec![format!("{:>9}  {:>9}", "at", "took")];
     let stage_line = |name: &str, at: Nanos| format!("{:>9}  {:>9}  * {name}", time(at), "");
     for moment in &example.timeline {

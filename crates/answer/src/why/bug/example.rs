@@ -61,7 +61,12 @@ pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> 
         Example {
             episode: EpisodeRow::new(one, &late.late.manifest, symbols),
             of_it_ns: *time,
-            timeline: timeline(&one.merged(), one.episode.expiry_ns, is_it, symbols),
+            // The order of recorded causes is unknown.
+            timeline: if one.episode.causes.is_empty() {
+                timeline(&one.merged(), one.episode.expiry_ns, is_it, symbols)
+            } else {
+                Vec::new()
+            },
         }
     };
     chosen.into_iter().map(of).collect()
