@@ -3,9 +3,7 @@
 //! External text (names of threads, devices, functions) is escaped here.
 
 use crate::text::Unit;
-use crate::{
-    Activity, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable,
-};
+use crate::{Activity, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable};
 
 /// Softirqs by vector, with the kernel's names in the order of its enum.
 const SOFTIRQS: [&str; 10] = [

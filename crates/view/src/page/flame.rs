@@ -7,7 +7,6 @@ use laggard_model::{Episode, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-
 /// A node with less of the whole than one in so many is drawn with its like:
 /// less than a pixel wide.
 const FINEST: u64 = 20_000;
