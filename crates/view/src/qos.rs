@@ -104,7 +104,15 @@ fn full(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
     warnings(document, &load.notes);
     document.push(Block::Table(failures(load)));
     document.push(Block::Table(curve(load)));
-    document.push(Block::Table(needed(load)));
+    let needed = needed(load);
+    if needed.rows.is_empty() {
+        document.paragraph(
+            "No number of buffers is shown to suffice for one failure per hour, day or week.",
+        );
+        document.lines(needed.notes);
+    } else {
+        document.push(Block::Table(needed));
+    }
     document.lines(remarks(report, load));
     document.notes(
         "Warnings",
@@ -207,7 +215,7 @@ fn needed(load: &LoadOutlook) -> Table {
         .iter()
         .map(|needed| Column::number(phrase::goal(needed.one_miss_per)));
     let mut table = Table::new(std::iter::once(Column::name("service")).chain(columns))
-        .caption("Buffers that one failure per hour, day or week needs");
+        .caption("Buffers needed for at most one failure per hour, day or week");
     for service in &load.services {
         let max = service.curve.last().map_or(0, |point| point.buffers);
         let cells = service
@@ -228,7 +236,7 @@ fn needed(load: &LoadOutlook) -> Table {
         .collect();
     if !lengths.is_empty() {
         table.note(format!(
-            "- : the recording is too short or too coarse. A proof takes, without a failure, {}.",
+            "-: the recording is too short or too coarse. A proof takes, without a failure, {}.",
             lengths.join(", ")
         ));
     }

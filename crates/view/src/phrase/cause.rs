@@ -19,6 +19,7 @@ pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) 
             (who, Some(note)) => format!("CPU shared with {who} (same priority; {note})"),
             (who, None) => format!("CPU shared with {who} (same priority)"),
         },
+        (_, Some(who)) if who == Because::OrOutside.to_string() => format!("{cause}, {who}"),
         (_, Some(who)) => format!("{cause}: {who}"),
         (_, None) => cause.to_string(),
     };
