@@ -43,7 +43,7 @@ pub enum Wrong {
     /// The text is not TOML, or a value has another type.
     #[error("{0}")]
     Toml(String),
-    /// A [[require]] has an unknown key.
+    /// A `[[require]]` has an unknown key.
     #[error("unknown key `{0}` in [[require]]{1}")]
     Key(String, Meant),
     /// The top level has an unknown key that is similar to a known one.
@@ -62,13 +62,13 @@ pub enum Wrong {
     /// The file has no requirement.
     #[error("the file has no requirement; write at least one [[require]]")]
     Empty,
-    /// A [[require]] has no limit.
+    /// A `[[require]]` has no limit.
     #[error(
         "[[require]] has no limit; write at_most and share, app and mttf, level and per, \
          not_worse_than, longest_softirq or longest_irq"
     )]
     Nothing,
-    /// A [[require]] has two limits.
+    /// A `[[require]]` has two limits.
     #[error("`{other}` and `{first}` are two requirements; write a [[require]] for each")]
     Two {
         /// The key that comes first in the list of keys.

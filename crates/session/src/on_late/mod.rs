@@ -153,8 +153,8 @@ impl LateActions {
         })
     }
 
-    /// Sets the flag of a signal that ends the program. A running command then has
-    /// [`END_TIME`] to end.
+    /// Sets the flag of a signal that ends the program. A running command then has 0.5 s
+    /// to end.
     pub fn end_at(&mut self, interrupted: Arc<AtomicBool>) {
         self.interrupted = interrupted;
     }
