@@ -167,6 +167,24 @@ fn told_with_job(
     (0..WITH_JOB).filter(is_told).count() as f64 / WITH_JOB as f64
 }
 
+/// Several jobs make each position of A B B A differ from the others.
+#[test]
+fn different_positions_are_no_change() {
+    for positions in [0.5, 1.0, 2.0] {
+        for rounds in [4, 6] {
+            let machine = Machine {
+                bursts: 100.0,
+                positions,
+                ..STEADY
+            };
+            let wrong = told_with_job(machine, rounds, None, 1.0, false);
+            eprintln!("{positions}, {rounds} rounds: {wrong:.3}");
+            // For 300 comparisons, chance gives up to 8 % for 5 % in 99 of 100 settings.
+            assert!(wrong <= 0.08, "{machine:?}: {wrong}");
+        }
+    }
+}
+
 /// In A B B A, each fourth recording is of one side.
 #[test]
 fn periodic_job_is_no_change_in_any_order() {

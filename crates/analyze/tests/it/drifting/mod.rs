@@ -24,6 +24,8 @@ pub(crate) struct Machine {
     pub(crate) memory: f64,
     /// Rate at the last recording divided by the rate at the first.
     pub(crate) growth: f64,
+    /// Standard deviation of the logarithm of the rate between the four positions of A B B A.
+    pub(crate) positions: f64,
 }
 
 pub(crate) const STEADY: Machine = Machine {
@@ -32,6 +34,7 @@ pub(crate) const STEADY: Machine = Machine {
     drift: 0.0,
     memory: 0.0,
     growth: 1.0,
+    positions: 0.0,
 };
 
 /// Draws the late activations of one recording; the rate also drifts within it.
@@ -90,13 +93,17 @@ pub(crate) fn recorded_in(
     let mut random = Pcg64Mcg::seed_from_u64(run);
     let normal = Normal::new(0.0, 1.0).unwrap();
     let mut deviation: f64 = normal.sample(&mut random);
+    let mut of_position = [0.0; 4];
+    if machine.positions > 0.0 {
+        of_position = of_position.map(|_: f64| machine.positions * normal.sample(&mut random));
+    }
     let mut sides = [Vec::new(), Vec::new()];
     for (number, &side) in order.iter().enumerate() {
         let of_job = job.filter(|job| (number as u64 + run).is_multiple_of(job.every));
         let of_side = if side == 1 { times } else { 1.0 };
         let place = number as f64 / (order.len() as f64 - 1.0) - 0.5;
         let rate = machine.growth.powf(place)
-            * (machine.drift * deviation).exp()
+            * (machine.drift * deviation + of_position[number % 4]).exp()
             * of_side
             * of_job.map_or(1.0, |job| job.times);
         sides[side].push(recording(machine, rate, &mut random));
