@@ -223,13 +223,17 @@ fn attach_acts_on_a_late_cycle_of_a_program() {
 }
 
 /// Starts `laggard record` with these options in a mount namespace with tracefs, so that the
-/// mounts of this machine stay as they are.
+/// mounts of this machine stay as they are. The directory `full` has room for 64 KiB.
 fn traced(cpu: &str, dir: &Path, options: &[&str]) -> Child {
-    let script = "mount -t tracefs tracefs /sys/kernel/tracing || exit 42; \"$@\"; code=$?; \
+    let full = dir.join("full");
+    fs::create_dir(&full).unwrap();
+    let script = "mount -t tracefs tracefs /sys/kernel/tracing || exit 42; \
+                  mount -t tmpfs -o size=64k tmpfs \"$0\" || exit 42; \"$@\"; code=$?; \
                   [ -z \"$(ls /sys/kernel/tracing/instances | grep laggard)\" ] || exit 43; \
                   exit $code";
     Command::new("unshare")
-        .args(["-m", "sh", "-c", script, "sh"])
+        .args(["-m", "sh", "-c", script])
+        .arg(full)
         .args([
             env!("CARGO_BIN_EXE_laggard"),
             "record",
@@ -276,24 +280,33 @@ fn trace_has_the_events_before_the_late_wakeup_and_its_instance_is_removed() {
 }
 
 #[test]
-fn trace_in_the_format_of_trace_cmd_is_readable() {
+fn trace_of_trace_cmd_is_readable_and_a_full_disk_is_a_counted_failure() {
     let Some(fault) = Fault::irqs_off(LENGTH) else {
         return;
     };
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("late.dat");
     let trace = format!("--on-late=trace={}", file.display());
+    let full = dir.path().join("full/late.dat").display().to_string();
 
     let child = traced(
         &fault.cpu,
         dir.path(),
-        &["-d1min", &trace, "--on-late=stop"],
+        &[
+            "-d1min",
+            &format!("--on-late=trace={full}"),
+            &trace,
+            "--on-late=stop",
+        ],
     );
     let output = child.wait_with_output().unwrap();
 
     if output.status.code() == Some(42) {
         return println!("skipped: tracefs cannot be mounted");
     }
+    let said = text(&output.stderr).split_whitespace().collect::<String>();
+    assert!(said.contains(&format!("`trace={full}`failed")), "{said}");
+    assert!(said.contains("full"), "{said}");
     assert!(fs::read(&file).unwrap().starts_with(b"\x17\x08\x44tracing"));
     let report = Command::new("trace-cmd")
         .args(["report", "-i"])
