@@ -167,58 +167,60 @@ const WORDS: &str = "a about above absolute access activation activations activi
     addresses adds affected affinity after again all allocate allowed allows alone already \
     always-on among an and another answer any apart apply arch architecture are argument \
     arguments around as ask asked at attach attached autogroup available awake back bad \
-    balancing bandwidth batch's be because before began begin being belongs below between \
-    beyond bind blk board boot bounds bpf briefly broken btf buffer buffers build builds \
-    built busy but by byte bytes call callback called can cannot cap capabilities caused \
-    causes cgroup change changed check checked checks choose chosen clear clock clocks close \
-    code collector column columns command comparable compare component compute connection \
-    container contains context control controller copy core costs could count counted \
-    counter counters counts cpu cpu's cpus cpuset create created ctrl-z cycles damaged \
-    deadline dearer debug debugfs debugger dedicated default deferred defines delay delays \
-    deleted denied depend descriptor descriptors device device's devices did differ \
-    different differs directory disable disabled disables disk distribution's distributions \
-    dither do doctor does done down due dumped during each earlier early ebpf else elsewhere \
-    empty enable enabled enables encoded end ended ends enlarge entity entry episodes error \
-    errors events every examine examined example exceed exceeded excluded exclusive exist \
-    exists exit expect expire expired expires expiries expiry explained explicit extend \
-    failed fails fair fault faults few fewer figures file file's files fill filter find \
-    first flight folder follows for forces format found free frequencies frequency from \
-    frozen full function function_graph functions futex generated get give given gives \
-    governor group groups had handler handlers hang hard hardware has have held here higher \
-    highest holds how hrtimer_cancel hrtimer_expire_entry hrtimer_expire_exit hrtimer_init \
-    hrtimer_start hwlat hypervisor i/o id idle if in index info information input \
-    input/output install installed instance instead interrupt interrupted interrupts into \
-    invalid io irq irq_handler_entry irq_handler_exit irq_vectors irqsoff is isolated it its \
-    itself join keep kept kernel kernel's kernels killed killed: kind kinds know known knows \
-    kthread lacks laggard laggard's large larger last lasts late latencies latency later \
-    layout learn least leave leaves left length lengths less let level libbpf lift limit \
-    limited limits line lines link links list lists little load load's loaded loads local \
+    balancing bandwidth batch's be became because before began begin being belongs below \
+    between beyond bind blk board boosted boot bounds bpf briefly broken btf buffer buffers \
+    build builds built busy but by byte bytes call callback called came can cannot cap \
+    capabilities cause caused causes cgroup change changed check checked checks choose \
+    chosen clear clock clocks close code collector column columns command comparable compare \
+    component compute connection container contains context control controller copy core \
+    costs could count counted counter counters counts cpu cpu's cpus cpuset create created \
+    ctrl-z cycles damaged data deadline dearer debug debugfs debugger dedicated default \
+    deferred defines delay delays deleted denied depend descriptor descriptors device \
+    device's devices did differ different differs directory disable disabled disables disk \
+    distribution's distributions dither do doctor does done down due dumped during each \
+    earlier early ebpf else elsewhere empty enable enabled enables encoded end ended ends \
+    enlarge entity entry episodes error errors even events every examine examined example \
+    exceed exceeded excluded exclusive exist exists exit expect expire expired expires \
+    expiries expiry explained explicit extend external failed fails fair fault faults few \
+    fewer figures file file's files fill filter find first flight folder follows for forces \
+    format found free frequencies frequency from frozen full function function_graph \
+    functions futex gap generated get give given gives governor group groups had handled \
+    handler handlers hang hard hardware has have held here higher highest holds how \
+    hrtimer_cancel hrtimer_expire_entry hrtimer_expire_exit hrtimer_init hrtimer_start hwlat \
+    hypervisor i/o id idle idled if in index info information input input/output install \
+    installed instance instead interrupt interrupted interrupts into invalid io irq \
+    irq_handler_entry irq_handler_exit irq_vectors irqsoff is isolated it its itself join \
+    keep kept kernel kernel's kernels killed killed: kind kinds know known knows kthread \
+    lacks laggard laggard's large larger last lasts late latencies latency later layout \
+    learn least leave leaves left length lengths less let level libbpf lift limit limited \
+    limits line lines link links list lists little load load's loaded loads local \
     local_timer_entry local_timer_exit lock lockdown locked locked-memory lockup log long \
-    longer look looked loop looping loops lost lower lowest machine made make makes manifest \
-    many map mapped maps match max maximum may meanwhile measure measured measurement \
-    measures measuring memory missing mitigation mitigations module monotonic more most \
-    mount move moved moves much must name named names namespace need needs neither never \
-    newer next nice nmi no nobody nohz non-maskable none nop nor normal not nothing now numa \
-    number object observed of off offline offset offsets on once one ones online only open \
-    operation or order ordinary os osnoise other others otherwise out output outside over \
-    overcommit own page pages panic panicked parameter paravirt part partly parts pass path \
-    per perf performance period permission permissions permitted pinned place places please \
-    pmu points policy polls power preempt preempted preemption preemptirqsoff preemptoff \
-    prepare present previous priorities priority privileges proc process process's processed \
-    processes processor's processors program program's programs pti put query queue queues \
-    quota raise raised ran range read read-only reader reading readings reads ready \
-    real-time realtime reboot record recorded recorder recording recording's recordings \
-    records refuse refused refuses regular relevant remove report reports request requested \
-    resource respond restore restrict results return rights ring rings root route run \
-    running runs runtime s safe safety same sample sampled samples sampling says sched \
+    longer look looked loop looping loops lost lower lowest machine made make makes \
+    management manifest many map mapped maps match max maximum may meanwhile measure \
+    measured measurement measures measuring memory missing mitigation mitigations module \
+    monotonic more most mount move moved moves much must name named names namespace need \
+    needs neither never newer next nice nmi no nobody nohz non-maskable none nop nor normal \
+    not nothing now numa number object observed of off offline offset offsets on once one \
+    ones online only open operation or order ordinary os osnoise other others otherwise out \
+    output outside over overcommit overwritten own page pages panic panicked parameter \
+    paravirt part partly parts pass path per perf performance period permission permissions \
+    permitted pinned place places please pmu points policy polls power preempt preempted \
+    preemption preemptirqsoff preemptoff prepare present previous priorities priority \
+    privileges proc process process's processed processes processor's processors program \
+    program's programs pti put query queue queues quota raise raised ran range read \
+    read-only reader reading readings reads ready real-time realtime reason reboot record \
+    recorded recorder recording recording's recordings records refuse refused refuses \
+    regular relevant remove report reports request requested resource respond restore \
+    restrict results return rights ring rings root route run runnable running runs runtime s \
+    safe safety same sample sampled sampler samples sampling says sched sched_deadline \
     sched_fifo sched_migrate_task sched_other sched_process_exec sched_process_exit \
     sched_process_fork sched_process_free sched_stat_blocked sched_stat_iowait \
     sched_stat_runtime sched_stat_sleep sched_stat_wait sched_switch sched_wakeup \
     sched_wakeup_new sched_waking scheduler scheduling script second section see seen \
     segment sent separate separately series served service services session set sets setting \
     settings several share shared shares sharing shell shift shortest should show shows \
-    signal signature since single size sleep sleeps slice slot slots slow slower slows smi \
-    smp so soft softirq softirq_entry softirq_exit softirq_raise softirqs some something \
+    signal signature since single size slack sleep sleeps slice slot slots slow slower slows \
+    smi smp so soft softirq softirq_entry softirq_exit softirq_raise softirqs some something \
     source space spawn spinlocks split spurious stack stage stage's stages stalls start \
     started starts stat state states status stay steal step steps still stop stopped \
     stopping stops storage such sudo suitable supported surrounding suspend swap swapped \

@@ -23,6 +23,8 @@ pub enum NameSort {
     Program,
     /// Function of a program or library.
     Function,
+    /// File.
+    File,
     /// Device.
     Device,
     /// Control group.
@@ -50,6 +52,7 @@ impl NameSort {
             Self::Thread => "thread",
             Self::Program => "program",
             Self::Function => "function",
+            Self::File => "file",
             Self::Device => "device",
             Self::Group => "group",
             Self::Load => "load",

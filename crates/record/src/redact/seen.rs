@@ -3,8 +3,6 @@
 //! Every structure is destructured completely, so that a new field does not compile
 //! without a decision here.
 
-use std::sync::Arc;
-
 use laggard_model::{
     Activity, Episode, EpisodeNotes, Evidence, FlightEvent, GroupQuota, HandlerCount,
     HandlerCounts, Happening, Line, RecordedCause, SchedEntity, Service, StackSample, Symbol,
@@ -13,6 +11,52 @@ use laggard_model::{
 
 use super::known;
 use super::names::{NameSort, Redactor};
+
+/// Parts of culprits that name nothing of the user's.
+const PUBLIC_PARTS: [&str; 27] = [
+    "mutex",
+    "mmap_lock",
+    "timer slack",
+    "user code",
+    "child process",
+    "timeout",
+    "debugger",
+    "signal",
+    "a softirq",
+    "page faults",
+    "pipe",
+    "socket",
+    "eventpoll",
+    "eventfd",
+    "timerfd",
+    "local timer",
+    "reschedule",
+    "irq work",
+    "thermal",
+    "HI",
+    "TIMER",
+    "NET_TX",
+    "NET_RX",
+    "BLOCK",
+    "TASKLET",
+    "SCHED",
+    "RCU",
+];
+
+/// Returns whether a part of a culprit is public: a fixed text, a system call such as
+/// `write()`, or a number such as `fd 4` or `irq 31`.
+fn is_public(part: &str) -> bool {
+    let is_call = |name: &str| {
+        let mut bytes = name.bytes();
+        bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    PUBLIC_PARTS.contains(&part)
+        || part.strip_suffix("()").is_some_and(is_call)
+        || ["fd ", "irq "].iter().any(|prefix| part.strip_prefix(prefix).is_some_and(is_number))
+        // Functions of the kernel stay in symbols, too.
+        || ["timer ", "work ", "in "].iter().any(|prefix| part.strip_prefix(prefix).is_some_and(is_call))
+}
 
 impl Redactor {
     pub(super) fn episode(&mut self, episode: Episode) -> Episode {
@@ -56,12 +100,41 @@ impl Redactor {
             contender,
             time_ns,
         } = cause;
-        let mut redacted = |name: Option<Arc<str>>| name.map(|name| self.thread(&name).into());
         RecordedCause {
             class,
-            who: redacted(who),
-            contender: redacted(contender),
+            who: who.map(|who| self.culprit(&who).into()),
+            contender: contender.map(|name| self.thread(&name).into()),
             time_ns,
+        }
+    }
+
+    /// Returns a culprit in words, part by part: equal culprits stay equal, and a thread has
+    /// the same replacement as in the names of series.
+    fn culprit(&mut self, who: &str) -> String {
+        let parts = who.split(", ").map(|part| self.culprit_part(part));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    fn culprit_part(&mut self, part: &str) -> String {
+        // TASK_COMM_LEN without the final 0: longer texts are laggard's.
+        const MAX_THREAD_BYTES: usize = 15;
+        for prefix in ["held by ", "woken by "] {
+            let Some(name) = part.strip_prefix(prefix) else {
+                continue;
+            };
+            if is_public(name) {
+                return part.into();
+            }
+            return format!("{prefix}{}", self.thread(name));
+        }
+        if is_public(part) {
+            part.into()
+        } else if part.starts_with('/') {
+            self.instead(NameSort::File, part)
+        } else if part.len() > MAX_THREAD_BYTES && part.contains(' ') {
+            self.sentence(part)
+        } else {
+            self.thread(part)
         }
     }
 
@@ -480,5 +553,51 @@ mod tests {
         assert_eq!(named_so, symbol("function-2", Some("program-2")));
         assert_eq!(nowhere, symbol("function-3", None));
         assert_eq!(ours, symbol("main", Some("laggard")));
+    }
+
+    #[test]
+    fn culprit_of_a_recorded_cause_keeps_what_is_public() {
+        let mut redactor = Redactor::default();
+        let series = redactor.thread("payroll");
+        let mut culprit = |who: &str| redactor.culprit(who);
+
+        assert_eq!(series, "thread-1");
+        for (who, redacted) in [
+            ("mutex, held by payroll", "mutex, held by thread-1"),
+            ("payroll", "thread-1"),
+            (
+                "payroll, nice counts only within a control group",
+                "thread-1, nice counts only within a control group",
+            ),
+            (
+                "munmap(), mmap_lock, held by salary",
+                "munmap(), mmap_lock, held by thread-2",
+            ),
+            (
+                "write(), pipe, woken by salary",
+                "write(), pipe, woken by thread-2",
+            ),
+            (
+                "read(), fd 4, woken by irq 31",
+                "read(), fd 4, woken by irq 31",
+            ),
+            ("fsync(), /home/ann/pay.db", "fsync(), file-1"),
+            (
+                "fsync(), /home/ann/pay.db, woken by a softirq",
+                "fsync(), file-1, woken by a softirq",
+            ),
+            ("TIMER, timer hrtimer_wakeup", "TIMER, timer hrtimer_wakeup"),
+            ("local timer", "local timer"),
+            (
+                "page fault or other work of the kernel",
+                "page fault or other work of the kernel",
+            ),
+            (
+                "the timer IRQ came late, for an unknown reason",
+                "the timer IRQ came late, for an unknown reason",
+            ),
+        ] {
+            assert_eq!(culprit(who), redacted);
+        }
     }
 }
