@@ -70,9 +70,9 @@ pub enum LoadError {
     /// One cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// One is given twice: it would look like twice the evidence.
+    /// One is given twice and would count twice.
     #[error(
-        "`{}` and `{}` are the same recording, which would count twice; give it once",
+        "`{}` and `{}` are the same recording; give it once",
         first.display(),
         again.display()
     )]
@@ -89,9 +89,9 @@ pub enum LoadError {
         .0.display()
     )]
     Empty(PathBuf),
-    /// How often something is late is asked of what does not come by itself.
+    /// A rate per time is asked of a recording without a schedule.
     #[error(
-        "`{}` is of {of}, of which no rates over time are told: {why}; `laggard show`, `plot distribution` and a `share` of `laggard check` read it",
+        "`{}` contains {of}, so rates per time are unknown: {why}; use `laggard show`, `plot distribution`, or `share` in `laggard check`",
         dir.display()
     )]
     NoRates {

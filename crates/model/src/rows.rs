@@ -125,14 +125,12 @@ impl RowsOf {
             // As far as the program is concerned, they come at given times.
             Self::Expiries | Self::Activations => None,
             Self::HandOvers { .. } => Some(
-                "each context switch starts when the one before has ended, so that a slow system has fewer of them, not more late ones",
+                "each context switch starts when the one before has ended, so a slow system has fewer of them, not more late ones",
             ),
             Self::Waits { .. } => Some(
-                "one thread waits again when the wait before has ended, so that a slow system has fewer of them, not more that are late",
+                "a thread waits again when the wait before has ended, so a slow system has fewer waits, not more late ones",
             ),
-            Self::Traced => Some(
-                "a trace has what happened, whenever devices and threads made it happen, and not how often something should have happened",
-            ),
+            Self::Traced => Some("an imported trace has no sampling schedule"),
         }
     }
 }

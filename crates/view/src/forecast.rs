@@ -336,8 +336,7 @@ fn full(document: &mut Document, load: &LoadForecast) {
     });
     let composed: Vec<String> = composed.collect();
     if !composed.is_empty() {
-        document
-            .heading("Second estimate: what the measured parts of late wakeups could add up to");
+        document.heading("Second estimate: sum of the longest measured parts of late wakeups");
         document.lines(composed);
     }
     let limits = load.limits.iter().map(phrase::limit);

@@ -3,8 +3,7 @@
 //!
 //! Windows of the time show the variance of a count only on scales below their length.
 //! If the rate differs from minute to minute, a recording of two minutes has two
-//! independent values of it. What it shows about slow variation is in the lowest
-//! frequencies: the sums of the events, weighted with cosines of a half to four periods
+//! independent values of it. The lowest frequencies show its slow variation: the sums of the events, weighted with cosines of a half to four periods
 //! (Müller & Watson 2008; Lazarus, Lewis, Stock & Watson 2018).
 //! The weighted sums are approximately normal and independent. The variance of each is
 //! the variance by chance, plus the share of the slow variation at its frequency.

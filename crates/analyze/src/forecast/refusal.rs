@@ -203,12 +203,12 @@ impl Reason {
             ),
             Self::Correlated { p } => (
                 "peaks are correlated".into(),
-                Some(format!("p {p:.3}")),
+                Some(p_value(p)),
                 Some("clusters are still joined, or the load varies".into()),
             ),
             Self::RateChanges { p } => (
                 "the rate of peaks changes in time".into(),
-                Some(format!("p {p:.3}")),
+                Some(p_value(p)),
                 Some("record a steady load".into()),
             ),
             Self::SizeChanges { statistic } => (
@@ -295,5 +295,14 @@ impl Reason {
             | Self::StillWaiting { .. }
             | Self::Unusable => None,
         }
+    }
+}
+
+/// Writes a p-value. One that rounds to 0 has a limit instead.
+fn p_value(p: f64) -> String {
+    if p < 0.001 {
+        "p < 0.001".into()
+    } else {
+        format!("p {p:.3}")
     }
 }

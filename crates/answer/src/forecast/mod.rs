@@ -147,7 +147,7 @@ pub struct CauseLevel {
     /// The level.
     #[serde(flatten)]
     pub level: Level,
-    /// The causes, each periodic or with a tail of its own.
+    /// The causes, each periodic or with a separate tail.
     pub causes: Vec<CauseSet>,
     /// Number of periodic causes. Compression does not apply to them.
     pub periodic: usize,

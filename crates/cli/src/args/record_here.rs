@@ -7,7 +7,7 @@ use laggard_model::{CpuList, Nanos, Service, TimerApi};
 
 use super::{EpisodesArg, KeepArg, some_time};
 
-/// What a thread can wait by until an instant, among `laggard bench timers`.
+/// Timers of `laggard bench timers` with which a thread can wait until a given time.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum WaitArg {
     /// A waitable timer of high resolution

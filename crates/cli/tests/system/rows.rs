@@ -222,7 +222,7 @@ fn figures_that_rows_do_not_have_are_refused_without_wrong_advice() {
     assert!(!dir.path().join("s.svg").exists());
     let digest = json(&digest);
     let reason = digest["refused"]["reason"].as_str().unwrap();
-    assert!(reason.contains("of which no rates over time"), "{reason}");
+    assert!(reason.contains("rates per time are unknown"), "{reason}");
     assert!(!reason.contains("--keep tail"), "{reason}");
 }
 

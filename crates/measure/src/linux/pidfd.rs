@@ -32,7 +32,7 @@ impl HeldProcess {
     ///
     /// Returns an error if the process has ended, or the system refuses.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
-        // A process that nobody waits for yet takes signals, without an effect.
+        // A zombie accepts signals without an effect.
         if self.has_ended() {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }

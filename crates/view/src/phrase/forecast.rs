@@ -468,7 +468,7 @@ mod tests {
             }),
         };
 
-        assert!(objection(&correlated, true).starts_with("peaks are correlated (p 0.000)"));
+        assert!(objection(&correlated, true).starts_with("peaks are correlated (p < 0.001)"));
         assert!(objection(&correlated, false).starts_with("peaks are correlated; "));
         // A name that looks like a figure stays.
         assert_eq!(

@@ -251,7 +251,7 @@ pub(crate) fn remark(remark: &TaskRemark) -> String {
             code(key)
         ),
         TaskRemark::SharedTimer { timer, threads } => format!(
-            "{} threads wait for the timer {}; laggard analyses each with a timer of its own, which is at most that work",
+            "{} threads wait for the timer {}; laggard analyses each with a separate timer, which is at most that work",
             number(*threads),
             code(timer)
         ),
