@@ -72,7 +72,7 @@ pub enum LoadError {
     Open(#[from] OpenError),
     /// One is given twice and would count twice.
     #[error(
-        "`{}` and `{}` are the same recording; give it once",
+        "`{}` and `{}` are the same recording and would count twice; give it once",
         first.display(),
         again.display()
     )]
