@@ -187,7 +187,9 @@ fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
         assert_eq!(output.status.code(), Some(2), "{words}: {output:?}");
         let said = said(&output);
         assert!(
-            said.contains("so rates per time are unknown: an imported trace has no sampling schedule"),
+            said.contains(
+                "so rates per time are unknown: an imported trace has no sampling schedule"
+            ),
             "{words}: {said}"
         );
     }
