@@ -176,12 +176,13 @@ fn rows_of_one_kind_are_compared_by_their_quantiles() {
     assert!(service["levels"].as_array().unwrap().is_empty(), "{report}");
     assert!(report["causes_unknown"].is_null(), "{report}");
     let quantiles = service["quantiles"].as_array().unwrap();
-    assert_eq!(quantiles.len(), 3, "{report}");
-    for one in quantiles {
-        let of = |name: &str| one[name].as_f64().unwrap();
+    // A busy machine makes too few switches for p99.9.
+    assert!((2..=3).contains(&quantiles.len()), "{report}");
+    for quantile in quantiles {
+        let value = |name: &str| quantile[name].as_f64().unwrap();
         assert!(
-            of("ratio_low") <= of("ratio") && of("ratio") <= of("ratio_high"),
-            "{one}"
+            value("ratio_low") <= value("ratio") && value("ratio") <= value("ratio_high"),
+            "{quantile}"
         );
     }
     let shown = json(&laggard(dir.path(), &["show", "--json", after]));
@@ -272,7 +273,10 @@ fn shares_are_checked_and_rates_are_not() {
 
     assert_eq!(broken.status.code(), Some(1), "{broken:?}");
     assert_eq!(met.status.code(), Some(0), "{met:?}");
-    for (output, why) in [(rate, "of which no rates"), (both, "are not of the same")] {
+    for (output, why) in [
+        (rate, "so rates per time are unknown"),
+        (both, "are not of the same"),
+    ] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(said(&output).contains(why), "{output:?}");
     }
