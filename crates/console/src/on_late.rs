@@ -7,7 +7,8 @@ use laggard_answer::live::LateWakeupLog;
 use laggard_measure::LiveNames;
 use laggard_model::{Episode, LateActionReport, Line};
 use laggard_session::{
-    Done, LateActions, LateCommandOutput, OnLateError, Plan, Session, SessionError, Watcher,
+    Done, LateActionCounters, LateActions, LateCommandOutput, OnLateError, Plan, Session,
+    SessionError, Watcher,
 };
 use laggard_view::doc::{self, Detail};
 use laggard_view::text::Look;
@@ -40,6 +41,11 @@ impl OnLateRun {
             // Read before the measurement, because it takes CPU time.
             log: LateWakeupLog::new(Box::new(LiveNames::read())),
         }))
+    }
+
+    /// Returns the counts of the actions, which change while they are carried out.
+    pub fn counters(&self) -> LateActionCounters {
+        self.actions.counters()
     }
 
     /// Returns whether an action ended the measurement.

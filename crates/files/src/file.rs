@@ -1,7 +1,7 @@
 //! Files that a user named.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -149,6 +149,16 @@ impl OutputFile {
             Output::Part(part) => part.keep(),
             Output::Waiting { content, target } => overwrite(content, target),
             Output::Device(_) => Ok(()),
+        }
+    }
+}
+
+impl Seek for OutputFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match &mut self.0 {
+            Output::Part(part) => part.file().seek(to),
+            Output::Waiting { content, .. } => content.seek(to),
+            Output::Device(device) => device.seek(to),
         }
     }
 }

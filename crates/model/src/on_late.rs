@@ -17,6 +17,10 @@ pub struct LateActionReport {
     pub within_interval: u64,
     /// Number of late wakeups that came while the actions of an earlier one still ran.
     pub busy: u64,
+    /// Number of late wakeups that were noticed too long after their end.
+    pub old: u64,
+    /// Number of late wakeups after an action ended the measurement.
+    pub after_stop: u64,
     /// The actions, in their order.
     pub actions: Vec<LateActionCounts>,
 }
@@ -36,4 +40,22 @@ pub struct LateActionCounts {
     pub error: Option<String>,
     /// Times from the late wakeup to the start of the action.
     pub delay: Histogram,
+}
+
+impl LateActionCounts {
+    /// Adds an action on a late wakeup: its result, or `None` if it was skipped, and the time
+    /// from the late wakeup to its start.
+    pub fn add(&mut self, result: Option<Result<(), String>>, delay: Option<Nanos>) {
+        match result {
+            None => self.skipped += 1,
+            Some(Ok(())) => self.done += 1,
+            Some(Err(reason)) => {
+                self.failed += 1;
+                self.error.get_or_insert(reason);
+            }
+        }
+        if let Some(delay) = delay {
+            self.delay.add(delay);
+        }
+    }
 }

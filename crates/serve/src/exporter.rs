@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use laggard_answer::live::{LateFinder, Live};
-use laggard_model::{Manifest, Nanos, OwnCost};
-use laggard_session::{Ending, News, Next, WatchError, Watcher};
+use laggard_model::{LateActionCounts, Manifest, Nanos, OwnCost};
+use laggard_session::{Ending, LateActionCounters, News, Next, WatchError, Watcher};
 
 use super::cpus::CpuWatch;
 use super::early_end::{EarlyEnd, EarlyEndRequest};
@@ -28,9 +28,16 @@ pub(crate) struct PieceWatch {
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) request: EarlyEndRequest,
     pub(crate) cpus: Option<CpuWatch>,
+    /// Counts of the actions on late wakeups, if there are any.
+    pub(crate) late_actions: Option<LateActionCounters>,
 }
 
 impl PieceWatch {
+    fn late_actions(&self) -> Vec<LateActionCounts> {
+        let counters = self.late_actions.as_ref();
+        counters.map_or_else(Vec::new, LateActionCounters::counts)
+    }
+
     /// Returns the reason to end the piece now, if there is one.
     fn cut(&mut self) -> Option<EarlyEnd> {
         let has_changed = self.cpus.as_mut().is_some_and(CpuWatch::has_changed);
@@ -154,6 +161,7 @@ impl Watcher for Exporter {
         }
         if let Some(cost) = &cost {
             seen.metrics.note_cost(cost);
+            seen.metrics.note_late_actions(&self.watch.late_actions());
         }
         drop(guard);
         if let Some(cost) = cost {
@@ -182,6 +190,7 @@ impl Watcher for Exporter {
         let mut seen = self.shown.seen();
         seen.metrics.note_losses(ending.losses);
         seen.metrics.note_cost(&ending.cost);
+        seen.metrics.note_late_actions(&self.watch.late_actions());
         seen.metrics.note_caveats(&ending.caveats);
     }
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use laggard_answer::Trust;
 use laggard_answer::live::LateActivation;
-use laggard_model::{Batch, Caveat, Cpu, Line, Losses, Manifest, Nanos, OwnCost, STAGES};
+use laggard_model::{
+    Batch, Caveat, Cpu, LateActionCounts, Line, Losses, Manifest, Nanos, OwnCost, STAGES,
+};
 use laggard_otlp::OtlpSeries;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::prometheus_protobuf::encode_to_vec;
@@ -91,6 +93,12 @@ struct BuildLabels {
     version: &'static str,
 }
 
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct LateActionLabels {
+    action: String,
+    result: &'static str,
+}
+
 type Seconds = Counter<f64, AtomicU64>;
 type Value = Gauge<f64, AtomicU64>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -117,6 +125,7 @@ pub(crate) struct Metrics {
     resident: Gauge,
     measuring: Gauge,
     failures: Counter,
+    late_actions: Family<LateActionLabels, Counter>,
     trusted: Gauge,
     caveats: Family<CaveatLabels, Gauge>,
     /// Those that have a series.
@@ -195,6 +204,7 @@ impl Metrics {
             resident: Gauge::default(),
             measuring: Gauge::default(),
             failures: Counter::default(),
+            late_actions: Family::default(),
             trusted: Gauge::default(),
             caveats: Family::default(),
             doubts: BTreeSet::new(),
@@ -300,6 +310,11 @@ impl Metrics {
             "How often measuring could not begin anew, or ended by itself",
             new.failures.clone(),
         );
+        all.register(
+            "late_actions",
+            "Actions of --on-late on late wakeups, per result: done, failed or skipped",
+            new.late_actions.clone(),
+        );
         all.register("build_info", "This program", build);
         if has_store {
             new.store.register(all);
@@ -359,6 +374,27 @@ impl Metrics {
     fn interrupts(&self, line: Line) -> ServedLine {
         let latency = self.latency.get_or_create_owned(&line.into());
         ServedLine::new(line, latency, self.largest.clone())
+    }
+
+    /// Takes over the counts of the actions on late wakeups since the start of the program.
+    pub(crate) fn note_late_actions(&self, actions: &[LateActionCounts]) {
+        let mut totals = BTreeMap::<(&str, &'static str), u64>::new();
+        for action in actions {
+            for (result, count) in [
+                ("done", action.done),
+                ("failed", action.failed),
+                ("skipped", action.skipped),
+            ] {
+                *totals.entry((&action.action, result)).or_default() += count;
+            }
+        }
+        for ((action, result), total) in totals {
+            let counter = self.late_actions.get_or_create_owned(&LateActionLabels {
+                action: action.to_owned(),
+                result,
+            });
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
     }
 
     /// Counts what has come.

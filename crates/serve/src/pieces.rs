@@ -199,6 +199,7 @@ impl ServedPieces {
                 store: self.store.clone(),
                 request: self.cut.clone(),
                 cpus: self.cpu_watch.take(),
+                late_actions: self.late.as_ref().map(OnLateRun::counters),
             },
         );
         // A request that came after the piece before had ended is out of date.

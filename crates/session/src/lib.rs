@@ -64,7 +64,8 @@ pub use load::Meanwhile;
 pub use load_ended::Failure;
 #[cfg(target_os = "linux")]
 pub use on_late::{
-    DescribeLate, LateAction, LateActions, LateCommandOutput, LateInput, OnLate, OnLateError,
+    DescribeLate, LateAction, LateActionCounters, LateActions, LateCommandOutput, LateInput,
+    OnLate, OnLateError,
 };
 pub use plan::{EpisodesChoice, LoadChoice, Plan, ProbeChoice};
 pub use run::{LOOK_EVERY, ScriptPace};

@@ -22,6 +22,15 @@ pub fn document(report: &LateActionReport) -> Document {
     if report.busy > 0 {
         skipped.push(format!("{} while an action ran", Cell::Count(report.busy)));
     }
+    if report.old > 0 {
+        skipped.push(format!(
+            "{} noticed more than 1 s later",
+            Cell::Count(report.old)
+        ));
+    }
+    if report.after_stop > 0 {
+        skipped.push(format!("{} after `stop`", Cell::Count(report.after_stop)));
+    }
     let skipped = match skipped.as_slice() {
         [] => String::new(),
         reasons => format!("; skipped {}", reasons.join(", ")),

@@ -14,10 +14,6 @@ use laggard_view::attach::live;
 use crate::args::AttachArgs;
 use crate::{pipe, terminal};
 
-/// Maximum age of a late cycle that is acted on. Cycles are older if their deadline was not known
-/// when they ended.
-const MAX_AGE: Nanos = Nanos::from_secs(1);
-
 /// Actions on late cycles.
 pub(super) struct AttachOnLate {
     actions: LateActions,
@@ -64,10 +60,10 @@ impl AttachOnLate {
             None => cycle.missed(),
         };
         let now = linux::now();
-        if !is_late || now.saturating_sub(activation.done) > MAX_AGE {
+        if !is_late {
             return;
         }
-        let has_acted = self.actions.act((activation.done, latency), now, || {
+        let has_acted = self.actions.act(1, (activation.done, latency), now, || {
             let json = pipe::json_line(&LateCycle::new(cycle, taken));
             LateInput {
                 json: json.unwrap_or_default().into_bytes(),

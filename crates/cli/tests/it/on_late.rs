@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::Output;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -63,6 +65,44 @@ fn stop_ends_the_recording_and_prints_the_late_wakeup() {
     let clock = &manifest["clock"];
     let end = clock["end_ns"].as_u64().unwrap() - clock["start_ns"].as_u64().unwrap();
     assert!(end < 2_000_000_000, "{end}");
+}
+
+#[test]
+fn command_ends_with_its_children_if_laggard_is_killed() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("processes");
+    let command = format!(
+        "--on-late=exec=sh -c 'sleep 300 & echo $$ $! > {0}.part; mv {0}.part {0}; wait'",
+        file.display()
+    );
+    let recording = dir.path().join("r.laggard");
+    let options = ["--duration=3s", "--on-late-threshold=10ms", &command];
+    let laggard = record(&recording, &stalls(), &options);
+    let mut laggard = std::process::Command::new(laggard.get_program())
+        .args(laggard.get_args())
+        .spawn()
+        .unwrap();
+    wait_for("the command", || file.exists());
+    let processes = fs::read_to_string(&file).unwrap();
+
+    laggard.kill().unwrap();
+    laggard.wait().unwrap();
+
+    for process in processes.split_whitespace() {
+        let stat = format!("/proc/{process}/stat");
+        // A zombie until its new parent waits for it.
+        let has_ended = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        wait_for(&format!("the end of process {process}"), has_ended);
+    }
+}
+
+/// Waits for a condition, for at most a minute.
+fn wait_for(name: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "no {name}");
+        sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

@@ -423,3 +423,26 @@ fn a_thread_that_does_not_run_is_silent_from_piece_to_piece() {
     let heard = metrics.lines[0].heard;
     assert_eq!(metrics.most_silent(heard).unwrap().1, Duration::ZERO);
 }
+
+#[test]
+fn actions_on_late_wakeups_are_counted_by_result_across_pieces() {
+    let mut metrics = begun();
+    let counts = |done, failed| LateActionCounts {
+        action: "exec=./save.sh".into(),
+        done,
+        failed,
+        ..LateActionCounts::default()
+    };
+
+    metrics.note_late_actions(&[counts(2, 0)]);
+    begin(&mut metrics);
+    metrics.note_late_actions(&[counts(3, 1), counts(1, 0)]);
+
+    let text = text(&metrics);
+    let series = |result| {
+        format!("laggard_late_actions_total{{action=\"exec=./save.sh\",result=\"{result}\"}}")
+    };
+    assert_eq!(value(&text, &series("done")), 4.0);
+    assert_eq!(value(&text, &series("failed")), 1.0);
+    assert_eq!(value(&text, &series("skipped")), 0.0);
+}

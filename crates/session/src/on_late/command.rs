@@ -6,16 +6,16 @@ use std::io::{self, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use laggard_workload::load::Guard;
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{AccessFlags, Pid, eaccess};
+use nix::sys::signal::Signal;
+use nix::unistd::{AccessFlags, eaccess};
 
 use super::{LateCommandOutput, LateInput};
 
@@ -94,7 +94,9 @@ impl LateCommand {
         let kept = KEPT_VARIABLES
             .iter()
             .filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let mut child = Command::new(&self.program)
+        // Ends the command and its children if laggard is killed.
+        let mut guard = Guard::new(None).map_err(|err| format!("cannot guard it: {err}"))?;
+        let spawned = Command::new(&self.program)
             .args(&self.arguments)
             .env_clear()
             .envs(kept)
@@ -106,26 +108,18 @@ impl LateCommand {
             } else {
                 Stdio::null()
             })
-            .process_group(0)
-            .spawn()
-            .map_err(|err| format!("cannot run it: {err}"))?;
-        started();
-        let group = Pid::from_raw(i32::try_from(child.id()).map_err(|err| err.to_string())?);
-        // The group exists until its first process is waited for, so its number is not used
-        // again. If that is not possible, the number may be another group's.
-        let waited = wait_at_most(group, self.limit, is_cancelled).and_then(|is_in_time| {
-            if !is_in_time {
-                // It may have ended since the last check.
-                let _ = killpg(group, Signal::SIGTERM);
-                wait_at_most(group, GRACE, &AtomicBool::new(false))?;
+            .process_group(guard.group())
+            .spawn();
+        let ran = match spawned {
+            Ok(child) => {
+                started();
+                self.wait(child, &guard, is_cancelled)
+                    .map_err(|err| format!("cannot wait for it: {err}"))
             }
-            let _ = killpg(group, Signal::SIGKILL);
-            Ok(is_in_time)
-        });
-        let is_in_time = waited.map_err(|err| format!("cannot wait for it: {err}"))?;
-        let status = child
-            .wait()
-            .map_err(|err| format!("cannot wait for it: {err}"))?;
+            Err(err) => Err(format!("cannot run it: {err}")),
+        };
+        guard.end().map_err(|err| format!("cannot end it: {err}"))?;
+        let (status, is_in_time) = ran?;
         if !is_in_time && is_cancelled.load(Ordering::Relaxed) {
             return Err("it was ended with laggard".into());
         }
@@ -139,18 +133,32 @@ impl LateCommand {
             Err(status.to_string())
         }
     }
+
+    /// Waits for the command, and ends it at the time limit. Returns its status, and whether
+    /// it ended in time.
+    fn wait(
+        &self,
+        mut child: Child,
+        guard: &Guard,
+        is_cancelled: &AtomicBool,
+    ) -> io::Result<(ExitStatus, bool)> {
+        let is_in_time = wait_at_most(&mut child, self.limit, is_cancelled)?;
+        if !is_in_time {
+            guard.signal(Signal::SIGTERM)?;
+            wait_at_most(&mut child, GRACE, &AtomicBool::new(false))?;
+            guard.signal(Signal::SIGKILL)?;
+        }
+        Ok((child.wait()?, is_in_time))
+    }
 }
 
 /// Waits until a process has ended, for at most `limit` or until `is_cancelled`. Returns
-/// whether it has. The process stays a zombie.
-fn wait_at_most(process: Pid, limit: Duration, is_cancelled: &AtomicBool) -> nix::Result<bool> {
+/// whether it has.
+fn wait_at_most(child: &mut Child, limit: Duration, is_cancelled: &AtomicBool) -> io::Result<bool> {
     let since = Instant::now();
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     loop {
-        match waitid(Id::Pid(process), flags) {
-            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => {}
-            Ok(_) => return Ok(true),
-            Err(err) => return Err(err),
+        if child.try_wait()?.is_some() {
+            return Ok(true);
         }
         let left = limit.saturating_sub(since.elapsed());
         if left.is_zero() || is_cancelled.load(Ordering::Relaxed) {

@@ -10,9 +10,9 @@ mod error;
 mod ready;
 mod watch;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,9 @@ pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) const END_TIME: Duration = Duration::from_millis(500);
 /// Interval of the checks whether the acting thread has ended.
 const JOIN_INTERVAL: Duration = Duration::from_millis(5);
+/// Maximum age of a late wakeup that is acted on. A cycle of `attach` is older if its deadline
+/// was not known when it ended.
+const MAX_AGE: Nanos = Nanos::from_secs(1);
 /// Stack of the thread that acts, bytes. The memory of a measuring process is locked.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -96,7 +99,7 @@ pub struct LateActions {
     measured_from: Nanos,
     shared: Arc<SharedState>,
     jobs: Option<SyncSender<LateJob>>,
-    thread: Option<JoinHandle<Vec<LateActionCounts>>>,
+    thread: Option<JoinHandle<()>>,
     notes: Vec<String>,
     traces: bool,
     /// Set by Ctrl-C or a termination.
@@ -110,6 +113,27 @@ struct SharedState {
     is_stopped: AtomicBool,
     /// Whether running actions end early, and later ones do not start.
     is_cancelled: AtomicBool,
+    counts: Mutex<Vec<LateActionCounts>>,
+}
+
+impl SharedState {
+    /// Calls `change` with the counts of the actions.
+    fn with_counts<T>(&self, change: impl FnOnce(&mut Vec<LateActionCounts>) -> T) -> T {
+        // A panic of the acting thread leaves counts that are correct up to its action.
+        change(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Counts of the actions while they are carried out.
+#[derive(Clone, Debug)]
+pub struct LateActionCounters(Arc<SharedState>);
+
+impl LateActionCounters {
+    /// Returns the counts so far, in the order of the actions.
+    #[must_use]
+    pub fn counts(&self) -> Vec<LateActionCounts> {
+        self.0.with_counts(|counts| counts.clone())
+    }
 }
 
 impl LateActions {
@@ -125,7 +149,14 @@ impl LateActions {
             ready.push(ReadyAction::new(action, wanted.output, &mut notes)?);
         }
         let traces = ready.iter().any(ReadyAction::traces);
-        let shared = Arc::<SharedState>::default();
+        let counts = wanted.actions.iter().map(|action| LateActionCounts {
+            action: action.to_string(),
+            ..LateActionCounts::default()
+        });
+        let shared = Arc::new(SharedState {
+            counts: Mutex::new(counts.collect()),
+            ..SharedState::default()
+        });
         // At most one job is sent, because a busy thread gets none.
         let (jobs, taken) = sync_channel(1);
         let thread = std::thread::Builder::new()
@@ -133,7 +164,7 @@ impl LateActions {
             .stack_size(STACK_BYTES)
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || carry_out(&mut ready, &taken, &shared)
+                move || carry_out(&ready, &taken, &shared)
             })
             .map_err(OnLateError::Thread)?;
         Ok(Self {
@@ -191,33 +222,45 @@ impl LateActions {
         self.measured_from
     }
 
+    /// Returns the counts of the actions, which change while they are carried out.
+    pub fn counters(&self) -> LateActionCounters {
+        LateActionCounters(Arc::clone(&self.shared))
+    }
+
     /// Returns whether an action ended the measurement.
     pub fn is_stopped(&self) -> bool {
         self.shared.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Acts on a wakeup at `at` that was `latency` late, if the limits permit it. `now` is the
-    /// current time of the same clock, and `describe` returns the input of commands. Returns
+    /// Acts on a wakeup at `at` that was `latency` late, if the limits permit it. It is the first
+    /// of `number` late wakeups that were noticed together; the others are only counted. `now` is
+    /// the current time of the same clock, and `describe` returns the input of commands. Returns
     /// whether it acts.
     pub fn act(
         &mut self,
+        number: u64,
         (at, latency): (Nanos, Nanos),
         now: Nanos,
         describe: impl FnOnce() -> LateInput,
     ) -> bool {
-        self.report.late += 1;
+        self.report.late += number;
         if self.is_stopped() {
+            self.report.after_stop += number;
+            return false;
+        }
+        if now.saturating_sub(at) > MAX_AGE {
+            self.report.old += number;
             return false;
         }
         if self
             .last_acted
             .is_some_and(|last| now < last + self.report.interval)
         {
-            self.report.within_interval += 1;
+            self.report.within_interval += number;
             return false;
         }
         if self.shared.is_busy.swap(true, Ordering::Acquire) {
-            self.report.busy += 1;
+            self.report.busy += number;
             return false;
         }
         let job = LateJob {
@@ -234,28 +277,25 @@ impl LateActions {
         if is_sent {
             self.last_acted = Some(now);
             self.report.acted += 1;
+            self.report.within_interval += number - 1;
+        } else {
+            self.report.busy += number;
         }
         is_sent
     }
 
-    /// Counts further late wakeups that are not acted on because they were noticed together with
-    /// one that is.
-    pub const fn skip(&mut self, number: u64) {
-        self.report.late += number;
-        self.report.within_interval += number;
-    }
-
     /// Waits for running actions, ends the trace, and returns the counts.
     pub fn finish(mut self) -> LateActionReport {
-        self.report.actions = self.join();
+        self.join();
+        self.report.actions = self.counters().counts();
         std::mem::take(&mut self.report)
     }
 
-    fn join(&mut self) -> Vec<LateActionCounts> {
+    fn join(&mut self) {
         // The thread ends when there is no sender.
         self.jobs = None;
         let Some(thread) = self.thread.take() else {
-            return Vec::new();
+            return;
         };
         let mut signalled: Option<Instant> = None;
         while !thread.is_finished() {
@@ -267,8 +307,14 @@ impl LateActions {
             }
             std::thread::sleep(JOIN_INTERVAL);
         }
-        // A panic of the thread was printed.
-        thread.join().unwrap_or_default()
+        if thread.join().is_err() {
+            self.shared.with_counts(|counts| {
+                if let Some(first) = counts.first_mut() {
+                    first.failed += 1;
+                    first.error = Some("the thread that acts ended unexpectedly".into());
+                }
+            });
+        }
     }
 }
 
@@ -280,22 +326,18 @@ impl Drop for LateActions {
 }
 
 /// Carries out the actions on each late wakeup, in order.
-fn carry_out(
-    actions: &mut [ReadyAction],
-    jobs: &Receiver<LateJob>,
-    shared: &SharedState,
-) -> Vec<LateActionCounts> {
+fn carry_out(actions: &[ReadyAction], jobs: &Receiver<LateJob>, shared: &SharedState) {
     system::use_little();
     linux::take_default_share();
     linux::drop_ambient_capabilities();
     for job in jobs {
-        for action in actions.iter_mut() {
-            action.carry_out(&job, shared);
+        for (index, action) in actions.iter().enumerate() {
+            let mut delay = None;
+            let result = action.carry_out(&job, shared, || delay = Some(job.delay()));
+            shared.with_counts(|counts| counts[index].add(result, delay));
         }
         shared.is_busy.store(false, Ordering::Release);
     }
-    let counts = actions.iter_mut().map(ReadyAction::take_counts);
-    counts.collect()
 }
 
 #[cfg(test)]
@@ -316,11 +358,8 @@ mod tests {
 
     fn act(actions: &mut LateActions, ms: u64) -> bool {
         let at = Nanos::from_ms(ms);
-        actions.act(
-            (at, Nanos::from_ms(1)),
-            at + Nanos::from_ms(2),
-            LateInput::default,
-        )
+        let now = at + Nanos::from_ms(2);
+        actions.act(1, (at, Nanos::from_ms(1)), now, LateInput::default)
     }
 
     fn wait_until_idle(actions: &LateActions) {
@@ -345,6 +384,26 @@ mod tests {
         assert_eq!((report.within_interval, report.busy), (3, 0));
         assert_eq!(report.actions[0].done, 3);
         assert!(report.actions[0].delay.quantile(0.5) >= Some(Nanos::from_ms(2)));
+    }
+
+    #[test]
+    fn every_late_wakeup_that_is_not_acted_on_has_a_reason() {
+        let mut actions = actions(&["exec=true", "stop"], Nanos::from_ms(100));
+        let wakeup = |ms| (Nanos::from_ms(ms), Nanos::from_ms(1));
+        let mut act = |number, at, now| {
+            let acted = actions.act(number, wakeup(at), Nanos::from_ms(now), LateInput::default);
+            wait_until_idle(&actions);
+            acted
+        };
+
+        assert!(!act(1, 10, 2_000), "it is old");
+        assert!(act(3, 1_990, 2_010));
+        assert!(!act(2, 2_020, 2_030), "the measurement has ended");
+        let report = actions.finish();
+
+        assert_eq!((report.late, report.acted), (6, 1));
+        let skipped = (report.old, report.within_interval, report.after_stop);
+        assert_eq!((skipped, report.busy), ((1, 2, 2), 0));
     }
 
     #[test]

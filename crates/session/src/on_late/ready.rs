@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use laggard_files::{AtSignal, OutputFile};
 use laggard_measure::linux::{EventTrace, HeldProcess, reason_of};
-use laggard_model::{LateActionCounts, Nanos};
+use laggard_model::Nanos;
 
 use super::action::LateActionKind;
 use super::command::LateCommand;
@@ -18,16 +18,9 @@ pub(super) const TRACE_LENGTH: Nanos = Nanos::from_ms(200);
 /// Extension of binary trace files, as trace-cmd names them. Others are text.
 const DATA_EXTENSION: &str = "dat";
 
-/// Action that is possible, and its counts.
+/// Action that is possible, with its resources.
 #[derive(Debug)]
-pub(super) struct ReadyAction {
-    means: Means,
-    counts: LateActionCounts,
-}
-
-/// Resources of an action.
-#[derive(Debug)]
-enum Means {
+pub(super) enum ReadyAction {
     Stop,
     Exec(LateCommand),
     Signal {
@@ -48,11 +41,11 @@ impl ReadyAction {
         output: LateCommandOutput,
         notes: &mut Vec<String>,
     ) -> Result<Self, OnLateError> {
-        let means = match &action.kind {
-            LateActionKind::Stop => Means::Stop,
+        Ok(match &action.kind {
+            LateActionKind::Stop => Self::Stop,
             LateActionKind::Exec(words) => {
                 let command = LateCommand::find(words, output);
-                Means::Exec(command.map_err(|reason| OnLateError::Command {
+                Self::Exec(command.map_err(|reason| OnLateError::Command {
                     program: words.first().cloned().unwrap_or_default(),
                     reason,
                 })?)
@@ -62,7 +55,7 @@ impl ReadyAction {
                     return Err(OnLateError::Own(process));
                 }
                 let held = HeldProcess::open(process);
-                Means::Signal {
+                Self::Signal {
                     process: held.map_err(|reason| OnLateError::Process { process, reason })?,
                     signal: signal as i32,
                 }
@@ -70,73 +63,54 @@ impl ReadyAction {
             LateActionKind::Trace(file) => {
                 let checked = laggard_files::check_regular(file, "trace");
                 checked.map_err(|err| OnLateError::File(format!("{err:#}")))?;
-                Means::Trace {
+                Self::Trace {
                     trace: trace(action, notes),
                     file: file.clone(),
                 }
             }
-        };
-        Ok(Self {
-            means,
-            counts: LateActionCounts {
-                action: action.to_string(),
-                ..LateActionCounts::default()
-            },
         })
     }
 
     /// Returns whether it traces events of the kernel.
     pub(super) const fn traces(&self) -> bool {
-        matches!(self.means, Means::Trace { trace: Some(_), .. })
+        matches!(self, Self::Trace { trace: Some(_), .. })
     }
 
-    /// Acts on a late wakeup.
-    pub(super) fn carry_out(&mut self, job: &LateJob, shared: &SharedState) {
-        let counts = &mut self.counts;
+    /// Acts on a late wakeup. Calls `started` when the action has taken effect or runs.
+    /// `None`: it is skipped.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of a failure.
+    pub(super) fn carry_out(
+        &self,
+        job: &LateJob,
+        shared: &SharedState,
+        started: impl FnOnce(),
+    ) -> Option<Result<(), String>> {
         if shared.is_cancelled.load(Ordering::Relaxed) {
-            counts.skipped += 1;
-            return;
+            return None;
         }
-        let result = match &self.means {
-            Means::Stop => {
+        Some(match self {
+            Self::Stop => {
                 shared.is_stopped.store(true, Ordering::Relaxed);
-                counts.delay.add(job.delay());
+                started();
                 Ok(())
             }
-            Means::Exec(command) => command.run(&job.input, &shared.is_cancelled, || {
-                counts.delay.add(job.delay());
-            }),
-            Means::Signal { process, signal } => {
+            Self::Exec(command) => command.run(&job.input, &shared.is_cancelled, started),
+            Self::Signal { process, signal } => {
                 let sent = process.signal(*signal);
                 if sent.is_ok() {
-                    counts.delay.add(job.delay());
+                    started();
                 }
                 sent.map_err(|err| reason_of(&err))
             }
-            Means::Trace { trace: None, .. } => {
-                counts.skipped += 1;
-                return;
-            }
-            Means::Trace {
+            Self::Trace { trace: None, .. } => return None,
+            Self::Trace {
                 trace: Some(trace),
                 file,
-            } => keep(trace, file, job.trace_from, || {
-                counts.delay.add(job.delay())
-            }),
-        };
-        match result {
-            Ok(()) => counts.done += 1,
-            Err(reason) => {
-                counts.failed += 1;
-                counts.error.get_or_insert(reason);
-            }
-        }
-    }
-
-    /// Returns the counts, and releases the resources.
-    pub(super) fn take_counts(&mut self) -> LateActionCounts {
-        self.means = Means::Stop;
-        std::mem::take(&mut self.counts)
+            } => keep(trace, file, job.trace_from, started),
+        })
     }
 }
 

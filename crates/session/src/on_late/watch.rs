@@ -86,15 +86,15 @@ impl Watcher for LateWatcher<'_> {
             };
             let wakeup = (episode.end(), episode.latency());
             let describe = &mut *self.describe;
-            self.actions.act(wakeup, news.now, || LateInput {
-                json: describe(&episode, line),
-                variables: vec![
-                    ("LAGGARD_LATENCY_NS", episode.latency().ns().to_string()),
-                    ("LAGGARD_CPU", line.cpu.to_string()),
-                    ("LAGGARD_SERVICE", line.service.to_string()),
-                ],
-            });
-            self.actions.skip(late.len() as u64 - 1);
+            self.actions
+                .act(late.len() as u64, wakeup, news.now, || LateInput {
+                    json: describe(&episode, line),
+                    variables: vec![
+                        ("LAGGARD_LATENCY_NS", episode.latency().ns().to_string()),
+                        ("LAGGARD_CPU", line.cpu.to_string()),
+                        ("LAGGARD_SERVICE", line.service.to_string()),
+                    ],
+                });
         }
         Ok(if self.actions.is_stopped() {
             Next::End

@@ -51,7 +51,7 @@ done 2>/dev/null
 
 /// Leader of a process group, which ends the group when this process dies.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub struct Guard {
     /// Not reaped before the group is empty, so that the group ID cannot be reused.
     shell: Child,
     /// `NAME=value`, in the environment of all processes of the load.
@@ -66,7 +66,11 @@ const MARK: &str = "LAGGARD_LOAD";
 impl Guard {
     /// Starts the shell, the leader of a new process group. `user` is the user of the
     /// load if it differs from this process's.
-    pub(super) fn new(user: Option<u32>) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no shell can be started.
+    pub fn new(user: Option<u32>) -> io::Result<Self> {
         static LAUNCHED: AtomicU32 = AtomicU32::new(0);
         let number = LAUNCHED.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{MARK}={}.{number}", std::process::id());
@@ -120,17 +124,26 @@ impl Guard {
     }
 
     /// Returns the process group, for [`CommandExt::process_group`].
-    pub(super) fn group(&self) -> i32 {
+    #[must_use]
+    pub fn group(&self) -> i32 {
         self.shell.id().cast_signed()
     }
 
     /// Sends `signal` to every process of the group.
-    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system refuses.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(killpg(Pid::from_raw(self.group()), signal)?)
     }
 
     /// Kills the rest of the group and waits for the shell's end.
-    pub(super) fn end(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system refuses.
+    pub fn end(&mut self) -> io::Result<()> {
         self.signal(Signal::SIGKILL)?;
         killed(&mut self.shell).map(|_| ())
     }

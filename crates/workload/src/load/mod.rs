@@ -29,6 +29,7 @@ use laggard_model::{Nanos, Throughput};
 pub use busy::{Busy, BusyError};
 pub use error::{Ended, LaunchError};
 pub use find::{LoadRunError, NamedLoad};
+pub use guard::Guard;
 pub use launch::{Launch, LoadUser, Output};
 pub use process::{LoadProcess, READY};
 pub use recipe::{

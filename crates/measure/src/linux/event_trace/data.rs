@@ -2,7 +2,7 @@
 //! `trace-cmd.dat(5)`. Numbers have the byte order of this machine.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write};
+use std::io::{self, ErrorKind, Read as _, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -29,28 +29,33 @@ pub(super) struct TraceFiles<'a> {
 
 impl TraceFiles<'_> {
     /// Writes the pages of the ring buffers that have events since `from`, with all that is
-    /// needed to read them. This empties the buffers.
-    pub(super) fn write_since(&self, from: Nanos, into: &mut impl Write) -> io::Result<()> {
+    /// needed to read them. This empties the buffers. Only the pages of one CPU are in memory
+    /// at a time, so their table is written last.
+    pub(super) fn write_since(
+        &self,
+        from: Nanos,
+        into: &mut (impl Write + Seek),
+    ) -> io::Result<()> {
         let page_bytes = page_bytes()?;
         let mut file = self.head(page_bytes)?;
-        let buffers = self
-            .buffers()?
-            .iter()
-            .map(|path| pages(path, page_bytes, from))
-            .collect::<io::Result<Vec<_>>>()?;
+        let buffers = self.buffers()?;
         file.extend((u32::try_from(buffers.len()).map_err(io::Error::other)?).to_ne_bytes());
         file.extend(b"flyrecord\0");
+        let table_at = file.len() as u64;
         let table_bytes = buffers.len() * 2 * size_of::<u64>();
         let mut offset = (file.len() + table_bytes).next_multiple_of(page_bytes);
-        let first = offset;
-        for buffer in &buffers {
-            file.extend((offset as u64).to_ne_bytes());
-            file.extend((buffer.len() as u64).to_ne_bytes());
-            offset += buffer.len();
-        }
-        file.resize(first, 0);
+        file.resize(offset, 0);
         into.write_all(&file)?;
-        buffers.iter().try_for_each(|buffer| into.write_all(buffer))
+        let mut table = Vec::with_capacity(table_bytes);
+        for buffer in &buffers {
+            let pages = pages(buffer, page_bytes, from)?;
+            into.write_all(&pages)?;
+            table.extend((offset as u64).to_ne_bytes());
+            table.extend((pages.len() as u64).to_ne_bytes());
+            offset += pages.len();
+        }
+        into.seek(SeekFrom::Start(table_at))?;
+        into.write_all(&table)
     }
 
     /// Returns the part of the file up to the number of CPUs.

@@ -4,7 +4,7 @@
 mod data;
 
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Write};
+use std::io::{self, BufRead as _, BufReader, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use laggard_files::PutBack;
@@ -147,7 +147,7 @@ impl EventTrace {
     /// # Errors
     ///
     /// Returns an error if the trace cannot be read, or `into` cannot be written.
-    pub fn write_data_since(&self, from: Nanos, into: &mut impl Write) -> io::Result<()> {
+    pub fn write_data_since(&self, from: Nanos, into: &mut (impl Write + Seek)) -> io::Result<()> {
         let files = TraceFiles {
             root: &self.root,
             instance: &self.directory,
