@@ -10,6 +10,7 @@
 //! after the end of the recording.
 
 mod budget;
+mod events;
 mod read;
 mod select;
 mod write;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use laggard_model::{Episode, EpisodeNotes, Happening, Nanos};
 
+use super::events;
 use crate::{OpenError, Recording, Shortfall, disk, gate};
 
 /// Maximum size of an episodes file, bytes. The writer starts the next file after 64
@@ -103,11 +104,19 @@ impl Recording {
 }
 
 /// Parses a line. Lines that are UTF-8 as a whole avoid the validation of each string.
-fn parse(line: &[u8]) -> Result<Episode, serde_json::Error> {
-    match std::str::from_utf8(line) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(line),
-    }
+pub(super) fn parse(line: &[u8]) -> Result<Episode, serde_json::Error> {
+    let Ok(text) = std::str::from_utf8(line) else {
+        return serde_json::from_slice(line);
+    };
+    parse_fast(text).map_or_else(|| serde_json::from_str(text), Ok)
+}
+
+/// Parses a line of the form that the writer writes. `None` decides nothing.
+fn parse_fast(line: &str) -> Option<Episode> {
+    let (rest, events) = events::split(line)?;
+    let mut episode: Episode = serde_json::from_str(&rest).ok()?;
+    episode.evidence.events = events;
+    Some(episode)
 }
 
 impl Recording {

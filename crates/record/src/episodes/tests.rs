@@ -1,9 +1,12 @@
 use std::fs;
 
 use laggard_model::{
-    Activation, Batch, Cpu, Episode, LineId, Nanos, STAGES, Stage, Symbol, Symbols, Untraced,
+    Activation, Activity, Address, Batch, Cpu, Episode, FlightEvent, Happening, LineId, Nanos,
+    STAGES, Stage, Symbol, Symbols, Tid, Untraced, Vector,
 };
+use proptest::prelude::{prop_assert_eq, proptest};
 
+use super::read::parse;
 use super::select::MAX_PASSED;
 use super::{ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, Threshold};
 use crate::disk;
@@ -482,4 +485,119 @@ fn noisy_line_leaves_room_for_a_quiet_one() {
 
     assert_eq!(kept[1], 25);
     assert!((3_000..=3_300).contains(&kept[0]), "{kept:?}");
+}
+
+/// Returns the line of an episode that has every kind of event.
+fn line_with_all_events() -> String {
+    let code = Address(0xffff_ffff_8100_0000);
+    let activities = [
+        Activity::Irq(u32::MAX),
+        Activity::Softirq(0),
+        Activity::Isr(code),
+        Activity::Dpc(code),
+        Activity::Hrtimer(code),
+        Activity::Timer(code),
+        Activity::Work(Address(0)),
+        Activity::Idle(3),
+        Activity::PageFault,
+        Activity::Vector(Vector::LocalTimer),
+        Activity::Vector(Vector::Reschedule),
+        Activity::Vector(Vector::CallFunction),
+        Activity::Vector(Vector::CallFunctionSingle),
+        Activity::Vector(Vector::IrqWork),
+        Activity::Vector(Vector::Thermal),
+    ];
+    let activities =
+        activities.map(|activity| [Happening::Begin(activity), Happening::End(activity)]);
+    let switch = |name: &str, priority, priority_before, before, preempted| Happening::Switch {
+        tid: Tid(90),
+        name: name.into(),
+        priority,
+        priority_before,
+        before,
+        preempted,
+    };
+    let switches = [
+        switch("", -1, None, None, true),
+        switch("ksoftirqd/0", 139, Some(-1), None, false),
+        switch("événement", 0, None, Some(Tid(7)), false),
+        switch("x", i16::MAX, Some(120), Some(Tid(0)), true),
+    ];
+    let mut late = episode(1);
+    let times = [0, 1, 10_000_000_000_000_000_000 - 1].into_iter().cycle();
+    late.evidence.events = times
+        .zip(activities.into_iter().flatten().chain(switches))
+        .map(|(time, what)| FlightEvent {
+            at_ns: Nanos::from_ns(time),
+            what,
+        })
+        .collect();
+    serde_json::to_string(&late).unwrap()
+}
+
+/// Returns the episode of a line, or the error.
+fn parsed(line: &str) -> Result<Episode, String> {
+    parse(line.as_bytes()).map_err(|error| error.to_string())
+}
+
+/// Returns the episode or the error by serde alone.
+fn by_serde(line: &str) -> Result<Episode, String> {
+    serde_json::from_str(line).map_err(|error| error.to_string())
+}
+
+#[test]
+fn written_events_are_read_without_serde() {
+    let line = line_with_all_events();
+    let (rest, events) = super::events::split(&line).unwrap();
+
+    let episode = by_serde(&line).unwrap();
+    assert_eq!(events, episode.evidence.events);
+    assert_eq!(by_serde(&rest).unwrap().evidence.events, []);
+    assert_eq!(parsed(&line), Ok(episode));
+}
+
+#[test]
+fn events_in_another_form_are_left_to_serde() {
+    let line = line_with_all_events();
+    for (from, to) in [
+        (r#""name":"x""#, r#""name":"\u0078""#),
+        (r#""tid":90"#, r#""tid":090"#),
+        (r#""tid":90"#, r#""tid":90.0"#),
+        (r#""priority":0"#, r#""priority":-0"#),
+        (r#""priority":0"#, r#""priority":32768"#),
+        (r#""at_ns":1,"#, r#""at_ns":18446744073709551615,"#),
+        (r#""at_ns":1,"#, r#""at_ns":18446744073709551616,"#),
+        (r#"{"irq":4294967295}"#, r#"{"irq":4294967296}"#),
+        (r#"{"idle":3}"#, r#"{"idle": 3}"#),
+        (r#"{"idle":3}"#, r#"{"halt":3}"#),
+        (r#""evidence":{"#, r#""evidence":{"inner":{},"#),
+        (
+            r#""number":1,"#,
+            r#""number":1,"x":{"evidence":{"events":[]}},"#,
+        ),
+        (r#""samples":"#, r#""events":[],"samples":"#),
+    ] {
+        let changed = line.replace(from, to);
+        assert_ne!(changed, line, "{from}");
+
+        assert_eq!(parsed(&changed), by_serde(&changed), "{to}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn changed_line_is_read_as_by_serde(
+        at in 0..10_000_usize, byte in proptest::prelude::any::<u8>(), cut in proptest::bool::ANY,
+    ) {
+        let mut line = line_with_all_events().into_bytes();
+        let at = at % line.len();
+        if cut {
+            line.remove(at);
+        } else {
+            line[at] = byte;
+        }
+        if let Ok(line) = std::str::from_utf8(&line) {
+            prop_assert_eq!(parsed(line), by_serde(line));
+        }
+    }
 }

@@ -1,0 +1,179 @@
+//! Fast reading of the events of an episode, which take most of its line.
+//!
+//! [`split`] accepts only the form that [`super::EpisodeWriter`] writes. For any other text
+//! it returns `None`; serde then reads the line and decides whether it is an episode.
+
+use laggard_model::{Activity, Address, FlightEvent, Happening, Nanos, Tid, Vector};
+
+/// Start of the trace data up to its events.
+const KEY: &str = "\"events\":[";
+
+/// Divides a line into its events and an episode without events.
+pub(super) fn split(line: &str) -> Option<(String, Vec<FlightEvent>)> {
+    let (head, _) = line.split_once(KEY)?;
+    // The events must be those of the trace data: an object in the outer one, after the
+    // stages.
+    let (before, evidence) = head.rsplit_once('{')?;
+    let depths = (before.matches('{').count(), before.matches('}').count());
+    if !before.ends_with("\"evidence\":") || depths != (2, 1) || evidence.contains('}') {
+        return None;
+    }
+    let mut cursor = Cursor(&line[head.len() + KEY.len()..]);
+    let events = cursor.events()?;
+    let mut rest = String::with_capacity(head.len() + KEY.len() + cursor.0.len() + 1);
+    for part in [head, KEY, "]", cursor.0] {
+        rest.push_str(part);
+    }
+    Some((rest, events))
+}
+
+/// Text that is not read yet.
+struct Cursor<'a>(&'a str);
+
+impl<'a> Cursor<'a> {
+    fn events(&mut self) -> Option<Vec<FlightEvent>> {
+        let mut events = Vec::new();
+        if self.skip("]").is_some() {
+            return Some(events);
+        }
+        loop {
+            events.push(self.event()?);
+            if self.skip(",").is_none() {
+                self.skip("]")?;
+                return Some(events);
+            }
+        }
+    }
+
+    fn event(&mut self) -> Option<FlightEvent> {
+        self.skip("{\"at_ns\":")?;
+        let at_ns = Nanos::from_ns(self.number()?);
+        self.skip(",\"what\":{\"")?;
+        let what = if self.skip("switch\":{\"tid\":").is_some() {
+            self.switch()?
+        } else if self.skip("begin\":").is_some() {
+            Happening::Begin(self.activity()?)
+        } else {
+            self.skip("end\":")?;
+            Happening::End(self.activity()?)
+        };
+        self.skip("}}")?;
+        Some(FlightEvent { at_ns, what })
+    }
+
+    fn switch(&mut self) -> Option<Happening> {
+        let tid = Tid(self.small()?);
+        self.skip(",\"name\":")?;
+        let name = self.text()?.to_owned();
+        self.skip(",\"priority\":")?;
+        let priority = self.signed()?;
+        let priority_before = match self.skip(",\"priority_before\":") {
+            Some(()) => Some(self.signed()?),
+            None => None,
+        };
+        let before = match self.skip(",\"before\":") {
+            Some(()) => Some(Tid(self.small()?)),
+            None => None,
+        };
+        self.skip(",\"preempted\":")?;
+        let preempted = self.skip("true").is_some();
+        if !preempted {
+            self.skip("false")?;
+        }
+        self.skip("}")?;
+        Some(Happening::Switch {
+            tid,
+            name,
+            priority,
+            priority_before,
+            before,
+            preempted,
+        })
+    }
+
+    fn activity(&mut self) -> Option<Activity> {
+        if self.skip("\"page_fault\"").is_some() {
+            return Some(Activity::PageFault);
+        }
+        self.skip("{")?;
+        let kind = self.text()?;
+        self.skip(":")?;
+        let activity = match kind {
+            "irq" => Activity::Irq(self.small()?),
+            "vector" => Activity::Vector(self.vector()?),
+            "softirq" => Activity::Softirq(self.small()?),
+            "isr" => Activity::Isr(self.address()?),
+            "dpc" => Activity::Dpc(self.address()?),
+            "hrtimer" => Activity::Hrtimer(self.address()?),
+            "timer" => Activity::Timer(self.address()?),
+            "work" => Activity::Work(self.address()?),
+            "idle" => Activity::Idle(self.small()?),
+            _ => return None,
+        };
+        self.skip("}")?;
+        Some(activity)
+    }
+
+    fn vector(&mut self) -> Option<Vector> {
+        Some(match self.text()? {
+            "local_timer" => Vector::LocalTimer,
+            "reschedule" => Vector::Reschedule,
+            "call_function" => Vector::CallFunction,
+            "call_function_single" => Vector::CallFunctionSingle,
+            "irq_work" => Vector::IrqWork,
+            "thermal" => Vector::Thermal,
+            _ => return None,
+        })
+    }
+
+    fn address(&mut self) -> Option<Address> {
+        let digits = self.text()?.strip_prefix("0x")?;
+        u64::from_str_radix(digits, 16).ok().map(Address)
+    }
+
+    /// Returns a number without a sign, fraction or exponent. One of 20 digits can be too
+    /// large and is left to serde.
+    fn number(&mut self) -> Option<u64> {
+        let digits = self.0.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = self.0.split_at(digits);
+        let is_plain = match number.as_bytes() {
+            [b'0'] => true,
+            [b'1'..=b'9', ..] => digits < 20,
+            _ => false,
+        };
+        self.0 = rest;
+        let digits = number.bytes();
+        is_plain.then(|| digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
+    }
+
+    fn small(&mut self) -> Option<u32> {
+        self.number()?.try_into().ok()
+    }
+
+    fn signed(&mut self) -> Option<i16> {
+        let is_negative = self.skip("-").is_some();
+        let size = i16::try_from(self.number()?).ok()?;
+        match (is_negative, size) {
+            // JSON has a negative zero, which is no integer.
+            (true, 0) => None,
+            (true, size) => Some(-size),
+            (false, size) => Some(size),
+        }
+    }
+
+    /// Returns a string without escapes.
+    fn text(&mut self) -> Option<&'a str> {
+        self.skip("\"")?;
+        let is_end = |byte: u8| byte == b'"' || byte == b'\\' || byte < b' ';
+        let length = self.0.bytes().position(is_end)?;
+        let (text, rest) = self.0.split_at(length);
+        self.0 = rest;
+        self.skip("\"")?;
+        Some(text)
+    }
+
+    fn skip(&mut self, text: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(text)?;
+        Some(())
+    }
+}
