@@ -85,7 +85,7 @@ fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, D
             line.minutes = minutes;
         }
     }
-    let late = EpisodeCauses::read_if_any(&recording, &mut shortfalls);
+    let late = EpisodeCauses::read_if_any(&recording, None, &mut shortfalls);
     let late = late.map_err(|error| refused(RefusedBecause::Unreadable, in_full(&error)))?;
     // What was missing before is in both.
     shortfalls.extend(

@@ -7,7 +7,7 @@ use laggard_record::Recording;
 
 use super::{Overview, OverviewInput, overview};
 use crate::load::{Load, LoadError, Run, have_rates, search};
-use crate::qos::Application;
+use crate::qos::{Application, runs};
 use crate::show::{self, Measured, RecordingReport};
 use crate::why::{EpisodeCauses, EpisodesError};
 
@@ -38,7 +38,14 @@ pub fn read(
     let (mut measured, load) = examine(from, threads)?;
     let made_for = made_for(from.manifest());
     let application = application.or(made_for.as_ref());
-    let mut late = EpisodeCauses::read_if_any(from, &mut measured.shortfalls)?;
+    let lines = load.as_ref().map(Load::lines).unwrap_or_default();
+    // The screen shows the causes of one service, and explanations take most of the time.
+    let subject = runs(
+        application.and_then(|application| application.service),
+        lines,
+    );
+    let service = subject.map(|(service, _)| service);
+    let mut late = EpisodeCauses::read_if_any(from, service, &mut measured.shortfalls)?;
     if let Some(causes) = &mut late {
         let groups = measured.fold.groups(&measured.manifest.lines, false);
         causes.late.note_samples(&groups, measured.last);

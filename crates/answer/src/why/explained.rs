@@ -316,7 +316,7 @@ fn if_any<T>(
 pub struct EpisodeCauses {
     /// The episodes, without evidence.
     pub late: RecordedEpisodes,
-    /// By episode. `None`: its line is not in the manifest.
+    /// By episode. `None`: its line is not in the manifest, or its service was not wanted.
     explanations: Vec<Option<Arc<Explanation>>>,
 }
 
@@ -326,7 +326,7 @@ impl EpisodeCauses {
     /// # Errors
     /// As [`RecordedEpisodes::read`].
     pub fn read(recording: &Recording) -> Result<Self, EpisodesError> {
-        Self::read_each(recording, |_, _, _, _| ())
+        Self::read_each(recording, None, |_, _, _, _| ())
     }
 
     /// Reads as [`Self::read`], and gives the causes in the form that forecasts take.
@@ -336,7 +336,7 @@ impl EpisodeCauses {
     pub fn read_known(recording: &Recording) -> Result<(Self, KnownCauses), EpisodesError> {
         let mut known = KnownCauses::default();
         known.start_recording(recording.manifest());
-        let read = Self::read_each(recording, |episode, line, symbols, explanation| {
+        let read = Self::read_each(recording, None, |episode, line, symbols, explanation| {
             known.add_explained(episode, line, symbols, explanation);
         })?;
         known.end_recording(&read.late.notes);
@@ -344,21 +344,30 @@ impl EpisodeCauses {
     }
 
     /// Reads as [`Self::read`]. `None` if no episodes were recorded; see
-    /// [`RecordedEpisodes::read_if_any`].
+    /// [`RecordedEpisodes::read_if_any`]. Explains only the episodes of `service`, if one is
+    /// given that has any.
     ///
     /// # Errors
     /// When the recording's directory cannot be read.
     pub fn read_if_any(
         recording: &Recording,
+        service: Option<Service>,
         shortfalls: &mut Vec<Caveat>,
     ) -> Result<Option<Self>, EpisodesError> {
-        let causes = if_any(Self::read(recording), shortfalls)?;
+        let read = |service| Self::read_each(recording, service, |_, _, _, _| ());
+        let has_none = |causes: &Self| causes.explanations.iter().all(Option::is_none);
+        let causes = match read(service) {
+            Ok(causes) if service.is_some() && has_none(&causes) => read(None),
+            causes => causes,
+        };
+        let causes = if_any(causes, shortfalls)?;
         add_missing(causes.as_ref().map(|causes| &causes.late), shortfalls);
         Ok(causes)
     }
 
     fn read_each(
         recording: &Recording,
+        service: Option<Service>,
         mut take: impl FnMut(&Episode, Line, &Symbols, &Explanation),
     ) -> Result<Self, EpisodesError> {
         let lines = &recording.manifest().lines;
@@ -369,6 +378,7 @@ impl EpisodeCauses {
                 return;
             };
             let line = lines.get(usize::from(episode.line.0));
+            let line = line.filter(|line| service.is_none_or(|wanted| wanted == line.service));
             let explained = line.zip(notes).map(|(&line, notes)| {
                 let symbols = &notes.symbols;
                 let explained = explain_named(&episode, line.service, line.route, symbols);

@@ -544,6 +544,35 @@ fn evidence_is_kept_of_the_episodes_that_are_wanted_alone() {
 }
 
 #[test]
+fn only_the_wanted_service_is_explained_if_it_was_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = [Service::Fifo(90), Service::Other].map(|service| laggard_made::line(service, 0));
+    let mut episodes: Vec<Episode> = (1..=3).map(episode).collect();
+    episodes[1].line = laggard_model::LineId(1);
+    Made::new(&lines)
+        .served(0, 10, &[(Stage::User, 16_000)])
+        .served(1, 10, &[(Stage::User, 16_000)])
+        .record_with(&dir.path().join("r"), &episodes, &notes());
+    let recording = Recording::open(&dir.path().join("r")).unwrap();
+    let explained = |service| {
+        let causes = EpisodeCauses::read_if_any(&recording, service, &mut Vec::new());
+        let causes = causes.unwrap().unwrap();
+        assert_eq!(causes.late.episodes.len(), 3);
+        let explained = causes.explained(None).episodes;
+        explained
+            .iter()
+            .map(|late| late.episode.number)
+            .collect::<Vec<_>>()
+    };
+
+    assert_eq!(explained(Some(Service::Fifo(90))), [1, 3]);
+    assert_eq!(explained(Some(Service::Other)), [2]);
+    for all in [None, Some(Service::Worker)] {
+        assert_eq!(explained(all), [1, 2, 3]);
+    }
+}
+
+#[test]
 fn causes_of_a_load_are_read_once_for_all_answers() {
     let dir = tempfile::tempdir().unwrap();
     let recording = recorded(dir.path(), &[episode(1)]);
