@@ -150,7 +150,10 @@ fn best_fit(times: &[f64], search: &CombSearch, enough: f64) -> Option<CombFit> 
 fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option<CombFit> {
     let (mut period, mut phase) = (period, phase);
     for _ in 0..2 {
-        let line = StraightLine::through(firsts(times, period, phase, search.tolerance));
+        let mut line = StraightLine::new();
+        each_first(times, (period, phase), search.tolerance, |tooth, time| {
+            line.add(tooth, time);
+        });
         if line.points < 2.0 {
             break;
         }
@@ -159,7 +162,8 @@ fn scored(times: &[f64], search: &CombSearch, period: f64, phase: f64) -> Option
         }
         (period, phase) = (line.slope(), line.start());
     }
-    let hits = firsts(times, period, phase, search.tolerance).count();
+    let mut hits = 0;
+    each_first(times, (period, phase), search.tolerance, |_, _| hits += 1);
     let first = ((-phase - search.tolerance) / period).ceil();
     let last = ((search.exposure - phase + search.tolerance) / period).floor();
     let teeth = last - first + 1.0;
@@ -209,33 +213,45 @@ fn nearest_whole(turns: f64) -> f64 {
     (turns + NO_FRACTION) - NO_FRACTION
 }
 
-/// Returns the tooth number and the time of each event that hits a tooth.
-fn hits(
+/// Number of events that are compared with the teeth at once.
+const LANES: usize = 8;
+
+/// Passes the index, the tooth number and the time of each event that hits a tooth. Most
+/// events of a search hit none, so the processor compares several at once.
+fn each_hit(
     times: &[f64],
-    period: f64,
-    phase: f64,
+    (period, phase): (f64, f64),
     tolerance: f64,
-) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
-    times.iter().enumerate().filter_map(move |(index, &time)| {
-        let tooth = nearest_whole((time - phase) / period);
-        let off = time - (phase + tooth * period);
-        (off.abs() <= tolerance).then_some((index, tooth, time))
-    })
+    mut take: impl FnMut(usize, f64, f64),
+) {
+    let tooth = |time: f64| nearest_whole((time - phase) / period);
+    let is_hit = |time: f64, tooth: f64| (time - (phase + tooth * period)).abs() <= tolerance;
+    let (chunks, rest) = times.as_chunks::<LANES>();
+    for (number, chunk) in chunks.iter().enumerate() {
+        let teeth = chunk.map(tooth);
+        let are_hit: [bool; LANES] = std::array::from_fn(|lane| is_hit(chunk[lane], teeth[lane]));
+        if are_hit.iter().fold(false, |any, &is_hit| any | is_hit) {
+            let lanes = (0..LANES).filter(|&lane| are_hit[lane]);
+            lanes.for_each(|lane| take(number * LANES + lane, teeth[lane], chunk[lane]));
+        }
+    }
+    for (place, &time) in rest.iter().enumerate() {
+        let tooth = tooth(time);
+        if is_hit(time, tooth) {
+            take(chunks.len() * LANES + place, tooth, time);
+        }
+    }
 }
 
-/// Returns the tooth number and the time of the first event at each hit tooth.
-fn firsts(
-    times: &[f64],
-    period: f64,
-    phase: f64,
-    tolerance: f64,
-) -> impl Iterator<Item = (f64, f64)> + '_ {
+/// Passes the tooth number and the time of the first event at each hit tooth.
+fn each_first(times: &[f64], comb: (f64, f64), tolerance: f64, mut take: impl FnMut(f64, f64)) {
     let mut before = f64::NAN;
-    hits(times, period, phase, tolerance).filter_map(move |(_, tooth, time)| {
-        let is_new = tooth != before;
+    each_hit(times, comb, tolerance, |_, tooth, time| {
+        if tooth != before {
+            take(tooth, time);
+        }
         before = tooth;
-        is_new.then_some((tooth, time))
-    })
+    });
 }
 
 /// Sums for a straight line through (tooth, time) points, relative to the first point
@@ -250,27 +266,33 @@ pub(super) struct StraightLine {
 }
 
 impl StraightLine {
-    pub(super) fn through(points: impl Iterator<Item = (f64, f64)>) -> Self {
-        let mut line = Self {
+    const fn new() -> Self {
+        Self {
             origin: (f64::NAN, f64::NAN),
             points: 0.0,
             x: 0.0,
             y: 0.0,
             xx: 0.0,
             xy: 0.0,
-        };
-        for (x, y) in points {
-            if line.points == 0.0 {
-                line.origin = (x, y);
-            }
-            let (x, y) = (x - line.origin.0, y - line.origin.1);
-            line.points += 1.0;
-            line.x += x;
-            line.y += y;
-            line.xx += x * x;
-            line.xy += x * y;
         }
+    }
+
+    pub(super) fn through(points: impl Iterator<Item = (f64, f64)>) -> Self {
+        let mut line = Self::new();
+        points.for_each(|(x, y)| line.add(x, y));
         line
+    }
+
+    fn add(&mut self, x: f64, y: f64) {
+        if self.points == 0.0 {
+            self.origin = (x, y);
+        }
+        let (x, y) = (x - self.origin.0, y - self.origin.1);
+        self.points += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.xy += x * y;
     }
 
     /// Returns the sum of squared deviations of the teeth from their mean.
@@ -291,8 +313,13 @@ impl StraightLine {
 
 impl CombFit {
     pub(super) fn comb(self, times: &[f64], search: &CombSearch) -> Comb {
-        let hits: Vec<(usize, f64, f64)> =
-            hits(times, self.period, self.phase, search.tolerance).collect();
+        let mut hits: Vec<(usize, f64, f64)> = Vec::new();
+        each_hit(
+            times,
+            (self.period, self.phase),
+            search.tolerance,
+            |index, tooth, time| hits.push((index, tooth, time)),
+        );
         let line = StraightLine::through(hits.iter().map(|&(_, tooth, time)| (tooth, time)));
         let (slope, start) = (line.slope(), line.start());
         let squares: f64 = hits
