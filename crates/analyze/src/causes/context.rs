@@ -1,12 +1,12 @@
 //! Activity of a CPU, reconstructed from the flight recorder's events.
 
-use std::collections::HashMap;
 use std::iter::successors;
 use std::mem::discriminant;
 use std::sync::Arc;
 
 use laggard_model::{Activity, FlightEvent, Happening, Nanos, StackSample, Tid};
 
+use super::HashMap;
 use super::index::EvidenceIndex;
 
 /// Maximum difference between the timestamps of two programs on one tracepoint.

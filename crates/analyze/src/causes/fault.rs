@@ -1,12 +1,10 @@
 //! Threads that spent their time in page faults, according to their samples.
 
-use std::collections::HashMap;
-
 use laggard_model::{Activity, Address, CauseClass, Culprit, Nanos, StackSample, Symbols, Tid};
 
-use super::Part;
 use super::context::SAME_INSTANT;
 use super::index::EvidenceIndex;
+use super::{HashMap, Part};
 
 /// Functions that handle every page fault: x86, Arm, both.
 const HANDLERS: [&str; 5] = [
@@ -24,9 +22,9 @@ pub(super) fn name_page_faults(parts: &mut [Part], index: &EvidenceIndex<'_>, sy
     if !samples.any(|sample| is_in_fault(sample, symbols)) {
         return;
     }
-    let mut threads: HashMap<Tid, ThreadFaults<'_>> = HashMap::new();
+    let mut threads: HashMap<Tid, ThreadFaults<'_>> = HashMap::default();
     // Samples and samples in a page fault, per class and culprit.
-    let mut counts: HashMap<(CauseClass, &Culprit), (usize, usize)> = HashMap::new();
+    let mut counts: HashMap<(CauseClass, &Culprit), (usize, usize)> = HashMap::default();
     for part in parts.iter().filter(|part| is_of_thread(part)) {
         let Some(thread) = &part.slice.context.thread else {
             continue;

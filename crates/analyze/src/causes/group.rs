@@ -1,16 +1,15 @@
 //! Control groups of threads that compete for a CPU: the groups that a quota stopped,
 //! and the levels at which the weights decide.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use laggard_model::{
     Because, CauseClass, Culprit, Episode, Nanos, SchedEntity, Symbols, Throttle, Tid,
 };
 
-use super::Part;
 use super::context::Thread;
 use super::index::EvidenceIndex;
+use super::{HashMap, HashSet, Part};
 
 /// Attributes the turn of a thread of equal priority to the control group of the
 /// waiting thread, if its CPU quota was used up or its weight decided.
@@ -27,7 +26,7 @@ pub(super) fn name_groups(
         return;
     };
     let mut quotas = OwnQuotas::new(waiter, own, index, symbols);
-    let mut weighed_threads: HashMap<(Tid, Arc<str>), Option<Weighed>> = HashMap::new();
+    let mut weighed_threads: HashMap<(Tid, Arc<str>), Option<Weighed>> = HashMap::default();
     for part in parts {
         if part.class != CauseClass::Equal {
             continue;
@@ -97,7 +96,7 @@ impl<'a> OwnQuotas<'a> {
             index,
             symbols,
             throttles,
-            arrivals: HashMap::new(),
+            arrivals: HashMap::default(),
         }
     }
 

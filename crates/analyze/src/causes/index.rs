@@ -6,12 +6,13 @@
 
 #[cfg(test)]
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use laggard_model::{
     Evidence, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, windows_level,
 };
+
+use super::{HashMap, HashSet};
 
 /// Kernel priorities of real-time threads of Linux: lower is more urgent.
 const REAL_TIME: std::ops::Range<i16> = 0..100;
@@ -86,8 +87,8 @@ impl<'a> EvidenceIndex<'a> {
             is_windows: false,
             switches: Vec::new(),
             signs: signs(evidence),
-            threads: HashMap::new(),
-            priorities: HashMap::new(),
+            threads: HashMap::default(),
+            priorities: HashMap::default(),
             preempted: Vec::new(),
             served: evidence.served.iter().flatten().copied().collect(),
             #[cfg(test)]

@@ -26,7 +26,6 @@ mod spell;
 mod steal;
 mod timeline;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use laggard_model::{
@@ -46,6 +45,12 @@ pub use rhythm::rhythms;
 pub use samples::samples_by_part;
 pub use spell::{Spell, Watched};
 pub use timeline::{CpuTimeline, timelines};
+
+/// Map with a fast hash. The seed of the hash is random, so nobody can choose keys that
+/// collide.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+/// Set with a fast hash, as [`HashMap`].
+type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
 
 /// Slice of an episode with its cause.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -267,14 +272,14 @@ type ThreadName = Option<Arc<str>>;
 fn name_one_place(parts: &mut [Part]) {
     let is_stay = |part: &&Part| part.class == CauseClass::PreemptionOff;
     // Number of parts and first part, per thread and code.
-    let mut places: HashMap<(&ThreadName, Address), (usize, usize)> = HashMap::new();
+    let mut places: HashMap<(&ThreadName, Address), (usize, usize)> = HashMap::default();
     for (first, part) in parts.iter().enumerate().filter(|(_, part)| is_stay(part)) {
         if let Some(frame) = part.culprit.frame {
             let place = places.entry((&part.culprit.thread, frame));
             place.or_insert((0, first)).0 += 1;
         }
     }
-    let mut best: HashMap<ThreadName, (usize, usize, Address)> = HashMap::new();
+    let mut best: HashMap<ThreadName, (usize, usize, Address)> = HashMap::default();
     for ((thread, frame), (count, first)) in places {
         match best.get_mut(thread) {
             Some(best) if (best.0, first) >= (count, best.1) => {}
@@ -293,7 +298,7 @@ fn name_one_place(parts: &mut [Part]) {
 /// Sums the parts per cause, largest first.
 fn sum(parts: &[Part]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
-    let mut positions: HashMap<(CauseClass, &Culprit), usize> = HashMap::new();
+    let mut positions: HashMap<(CauseClass, &Culprit), usize> = HashMap::default();
     for part in parts {
         let next = causes.len();
         let place = *positions.entry((part.class, &part.culprit)).or_insert(next);

@@ -1,11 +1,9 @@
 //! Expiries that passed during a late wakeup. Each is a late wakeup itself, with the
 //! causes of the time since it was due.
 
-use std::collections::HashMap;
-
 use laggard_model::{Cause, CauseClass, Culprit, Episode, Nanos};
 
-use super::Part;
+use super::{HashMap, Part};
 
 /// Share of a cause in the expiries that passed during an episode.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

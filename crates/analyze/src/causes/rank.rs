@@ -1,11 +1,11 @@
 //! Ranking of causes over all episodes of a recording.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use laggard_model::{CauseClass, Cpu, Culprit, Episode, Nanos};
 
-use super::Explanation;
+use super::{Explanation, HashMap};
 
 /// Class and named culprit, which identify a cause across episodes.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -4,10 +4,9 @@
 //! CPU was stopped (hypervisor, firmware), or interrupts were disabled, or the recorder
 //! did not work. The cause is named only if there is evidence for it.
 
-use std::collections::HashMap;
-
 use laggard_model::{Because, CauseClass, Culprit, Evidence, Nanos, Sampler, Span, StackSample};
 
+use super::HashMap;
 use super::classify::unexplained;
 use super::context::Context;
 use super::index::EvidenceIndex;
@@ -37,7 +36,7 @@ pub(super) fn silences<'a>(index: &EvidenceIndex<'a>, stolen: &[Span]) -> Vec<Si
         None if index.is_windows => return Vec::new(),
         None => WITHOUT_SAMPLER,
     };
-    let mut stolen_until: HashMap<Nanos, Nanos> = HashMap::new();
+    let mut stolen_until: HashMap<Nanos, Nanos> = HashMap::default();
     for span in stolen {
         stolen_until.entry(span.to_ns).or_insert(span.from_ns);
     }
