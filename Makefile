@@ -14,12 +14,20 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build page book fleet ship run test test-system test-fleet test-cluster test-ship test-statistics fuzz check bench prove install reproducible clean \
+.PHONY: build dist page book fleet ship run test test-system test-fleet test-cluster test-ship test-statistics fuzz check bench prove install reproducible clean \
 	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
+
+# Without link-time optimisation, which packages have (`make dist`).
+PROGRAMS ?= laggard laggard-serve
 
 build:
 	@scripts/packages build
-	$(UNROOTED) $(CARGO) build --release -p laggard -p laggard-serve
+	$(UNROOTED) $(CARGO) build --release $(addprefix -p ,$(PROGRAMS))
+
+# What packages contain: smaller, with link-time optimisation.
+dist:
+	@scripts/packages build
+	$(UNROOTED) $(CARGO) build --profile dist -p laggard -p laggard-serve
 
 # The page of `laggard report`: what is built, web/dist, is in the repository. To be
 # run, and committed, by who changes the page's sources or packages.
@@ -89,15 +97,15 @@ STATIC := target/static/laggard
 
 static:
 	@scripts/packages build hosts
-	RUSTFLAGS='-C target-feature=+crt-static'; $(UNROOTED) $(CARGO) build --release -p laggard --target $(TRIPLE)
+	RUSTFLAGS='-C target-feature=+crt-static'; $(UNROOTED) $(CARGO) build --profile dist -p laggard --target $(TRIPLE)
 	mkdir -p target/static
-	strip -o $(STATIC) target/$(TRIPLE)/release/laggard
+	strip -o $(STATIC) target/$(TRIPLE)/dist/laggard
 
 # A Debian package for this machine's architecture, with the unit of `laggard-serve`: in
 # target/deb.
-deb: build
+deb: dist
 	@scripts/packages deb
-	CARGO=$(CARGO) scripts/deb target/release target/deb
+	CARGO=$(CARGO) scripts/deb target/dist target/deb
 
 # What answers, for Windows (windows/TRY.md): target/windows/laggard.exe.
 windows:
@@ -189,7 +197,7 @@ install: build
 	@echo 'Measuring takes root. To let users measure without it, once:'
 	@echo '  sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep $(DESTDIR)$(PREFIX)/bin/laggard'
 
-# Whether what is built is the same, byte by byte, wherever it is built: two release
+# Whether what packages contain is the same, byte by byte, wherever it is built: two
 # builds.
 reproducible:
 	@scripts/packages build
