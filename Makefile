@@ -5,6 +5,7 @@
 CARGO := "$$(command -v cargo || echo "$$HOME/.cargo/bin/cargo")"
 PREFIX ?= /usr/local
 LAGGARD := target/release/laggard
+DIST := target/dist/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
@@ -24,7 +25,7 @@ build:
 	@scripts/packages build
 	$(UNROOTED) $(CARGO) build --release $(addprefix -p ,$(PROGRAMS))
 
-# What packages contain: smaller, with link-time optimisation.
+# What packages contain and `make install` installs: smaller, with link-time optimisation.
 dist:
 	@scripts/packages build
 	$(UNROOTED) $(CARGO) build --profile dist -p laggard -p laggard-serve
@@ -183,14 +184,14 @@ prove: build
 	$(if $(HOST),,$(AS_ROOT)) python3 bench/prove $(PROVEN) $(PROVE) \
 		$(if $(HOST),--host $(HOST),--mappings 262144)
 
-install: build
+install: dist
 	@scripts/packages install
-	install -s -D -m 755 $(LAGGARD) $(DESTDIR)$(PREFIX)/bin/laggard
-	install -s -D -m 755 $(LAGGARD)-serve $(DESTDIR)$(PREFIX)/bin/laggard-serve
+	install -s -D -m 755 $(DIST) $(DESTDIR)$(PREFIX)/bin/laggard
+	install -s -D -m 755 $(DIST)-serve $(DESTDIR)$(PREFIX)/bin/laggard-serve
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(LAGGARD) man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(DIST) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(LAGGARD) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/laggard
+	$(DIST) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/laggard
 	install -d $(DESTDIR)$(PREFIX)/share/doc/laggard
 	CARGO=$(CARGO) scripts/supply notices $(DESTDIR)$(PREFIX)/share/doc/laggard/third-party.txt
 	CARGO=$(CARGO) scripts/supply sbom $(DESTDIR)$(PREFIX)/share/doc/laggard/laggard.cdx.json

@@ -2,7 +2,7 @@
 """Figures of laggard against cyclictest, in one run, as ratios.
 
 usage: bench.py LAGGARD [agreement] [cost] [observer] [attached] [rate] [flight] [memory] [size] [reading]
-       [answers] [top]
+       [answers] [scale] [top]
 
 Every figure is measured on this machine, now; nothing is passed or failed.
 """
@@ -501,15 +501,78 @@ def top(folder):
     print(f"top: CPU, top that records too / record: {spread(keeping)}")
 
 
-def measured(command):
-    """Wall seconds and peak MB of a command."""
+def resources(command):
+    """Wall seconds, CPU seconds and peak MB of a command."""
     start = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode not in (0, 1, 3):
         sys.exit(f"{' '.join(command[:2])} ended with {child.returncode}")
-    return time.monotonic() - start, usage.ru_maxrss / 1024
+    return time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def measured(command):
+    """Wall seconds and peak MB of a command."""
+    wall, _, peak = resources(command)
+    return wall, peak
+
+
+# Lengths of the recordings in seconds, and numbers of tasks: 1, 10 and 100 times as much.
+LENGTHS = (10, 100, 1_000)
+TASKS = (50, 500, 5_000)
+
+
+def scaled(folder, seconds):
+    """A recording of the default services on two CPUs that lasts so long; made once."""
+    path = os.path.join(folder, f"scaled-{seconds}.laggard")
+    if not os.path.isdir(path):
+        command = ["cargo", "run", "-q", "--release", "-p", "laggard-made", "--example", "scaled", "--"]
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        run([*command, path, str(seconds)], cwd=root)
+    return path
+
+
+def task_set(folder, count):
+    """Tasks with different periods that take half of a CPU together."""
+    path = os.path.join(folder, f"tasks-{count}.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('service = "fifo:90"\noverhead = "1us"\npermitted = "1h"\n')
+        for number in range(count):
+            period = 10_000 + 100 * number
+            file.write(f'[[task]]\nname = "t{number}"\nperiod = "{period}us"\n')
+            file.write(f'compute = "{500 * period // count}ns"\n')
+    return path
+
+
+def scale(folder):
+    """CPU time and peak memory of each answer, for 1, 10 and 100 times the data, as a table."""
+    folder = os.environ.get("LAGGARD_BENCH_FOLDER") or folder
+    page = os.path.join(folder, "scale.html")
+    required = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "requirements/linuxcnc.toml")
+    longest = [scaled(folder, seconds) for seconds in LENGTHS]
+    few, many = longest[0], [task_set(folder, count) for count in TASKS]
+    commands = {
+        "show": [["show", path] for path in longest],
+        "show --all": [["show", "--all", path] for path in longest],
+        "why": [["why", path] for path in longest],
+        "qos": [["qos", path] for path in longest],
+        "forecast": [["forecast", path] for path in longest],
+        "compare": [
+            ["compare", path, "--with", scaled(folder, seconds + 1)] for path, seconds in zip(longest, LENGTHS)
+        ],
+        "check": [["check", "-r", required, path] for path in longest],
+        "report": [["report", "-o", page, path] for path in longest],
+        "sched, 50 to 5,000 tasks": [["sched", "--tasks", tasks, few] for tasks in many],
+    }
+    print("| command | CPU, s: 1x | 10x | 100x | 100x / 10x | memory, MB: 1x | 10x | 100x |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for name, sizes in commands.items():
+        runs = [resources([LAGGARD, *command]) for command in sizes]
+        seconds = [cpu for _, cpu, _ in runs]
+        cpu = " | ".join(f"{one:.2f}" for one in seconds)
+        peaks = " | ".join(f"{peak:.0f}" for _, _, peak in runs)
+        print(f"| `{name}` | {cpu} | {seconds[2] / seconds[1]:.1f} | {peaks} |", flush=True)
 
 
 def main():
@@ -520,7 +583,7 @@ def main():
     parts = {
         part.__name__: part
         for part in (
-            agreement, cost, observer, attached, rate, flight, memory, size, reading, answers, top
+            agreement, cost, observer, attached, rate, flight, memory, size, reading, answers, scale, top
         )
     }
     wanted = sys.argv[2:] or list(parts)
