@@ -151,26 +151,28 @@ fn read<'a>(bytes: &'a [u8], cpu: u16, form: EventForm) -> Option<(TraceEvent<'a
     if size < header.max(ALIGNMENT) {
         return None;
     }
-    let all = bytes.get(..size)?;
-    let provider = || all.get(24..40)?.try_into().ok().map(ProviderId);
+    let event = bytes.get(..size)?;
+    let provider = || event.get(24..40)?.try_into().ok().map(ProviderId);
     let kernel = || {
         Some(EventName::Kernel {
-            group: u8_at(all, 7)?,
-            opcode: u8_at(all, 6)?,
+            group: u8_at(event, 7)?,
+            opcode: u8_at(event, 6)?,
         })
     };
     let (name, version, ticks, has_thread) = match form {
-        EventForm::System | EventForm::Compact => (kernel()?, u8_at(all, 0)?, i64_at(all, 16)?, 8),
-        EventForm::PerfInfo => (kernel()?, u8_at(all, 0)?, i64_at(all, 8)?, 0),
+        EventForm::System | EventForm::Compact => {
+            (kernel()?, u8_at(event, 0)?, i64_at(event, 16)?, 8)
+        }
+        EventForm::PerfInfo => (kernel()?, u8_at(event, 0)?, i64_at(event, 8)?, 0),
         EventForm::Manifest => {
-            let (provider, id) = (provider()?, u16_at(all, 40)?);
+            let (provider, id) = (provider()?, u16_at(event, 40)?);
             let name = EventName::Manifest { provider, id };
-            (name, u8_at(all, 42)?, i64_at(all, 16)?, 8)
+            (name, u8_at(event, 42)?, i64_at(event, 16)?, 8)
         }
         EventForm::Full | EventForm::Instance => {
-            let (provider, opcode) = (provider()?, u8_at(all, 4)?);
+            let (provider, opcode) = (provider()?, u8_at(event, 4)?);
             let name = EventName::Classic { provider, opcode };
-            (name, u8_at(all, 6)?, i64_at(all, 16)?, 8)
+            (name, u8_at(event, 6)?, i64_at(event, 16)?, 8)
         }
         EventForm::Message => (EventName::Message, 0, 0, 0),
         EventForm::Unknown(form) => (EventName::Unknown(form), 0, 0, 0),
@@ -182,10 +184,10 @@ fn read<'a>(bytes: &'a [u8], cpu: u16, form: EventForm) -> Option<(TraceEvent<'a
         ticks,
         thread: match has_thread {
             0 => None,
-            offset => u32_at(all, offset).filter(|thread| *thread != u32::MAX),
+            offset => u32_at(event, offset).filter(|thread| *thread != u32::MAX),
         },
-        pointers: u8_at(all, 2).map_or(PointerWidth::Eight, pointers),
-        payload: all.get(header..)?,
+        pointers: u8_at(event, 2).map_or(PointerWidth::Eight, pointers),
+        payload: event.get(header..)?,
     };
     Some((event, size))
 }

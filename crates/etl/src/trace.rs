@@ -45,7 +45,7 @@ struct BufferPlace {
     earliest: i64,
 }
 
-/// Trace of which only an index is in memory.
+/// Trace with only an index in memory.
 #[derive(Debug)]
 pub struct Trace<R> {
     from: R,
@@ -69,9 +69,9 @@ impl OpenBuffer {
         self.bytes.capacity() + self.events.capacity() * size_of::<(i64, u32)>()
     }
 
-    /// Finds the events. Events without a timestamp (messages of WPP) get that of the
-    /// previous event, or of the first one with a timestamp, or `otherwise`. Returns
-    /// whether all of the buffer was read.
+    /// Finds the events. An event without a timestamp (a WPP message) gets the timestamp of the
+    /// previous event, or of the first event that has one, or `otherwise`. Returns true if the
+    /// whole buffer was read.
     fn find_events(&mut self, cpu: u16, otherwise: i64) -> bool {
         self.cpu = cpu;
         self.events.clear();

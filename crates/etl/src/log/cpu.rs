@@ -9,7 +9,7 @@ use laggard_model::{
 
 /// Maximum number of frames of a call chain.
 const MOST_FRAMES: usize = 32;
-/// Maximum time after a window at which a handler of the window ends.
+/// Maximum time between the end of a window and the end of a handler that belongs to it.
 const LATER: Nanos = Nanos::from_ms(100);
 /// Start of the kernel's half of the addresses.
 const KERNEL: u64 = 0x8000_0000_0000_0000;

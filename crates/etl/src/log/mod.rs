@@ -1,5 +1,5 @@
-//! Kernel events of a running Windows, kept for some seconds: the activity of each CPU,
-//! and the times at which the measuring threads became ready and ran.
+//! Kernel events of a running Windows, kept for some seconds: the activity of each CPU, and the
+//! ready and run times of the measuring threads.
 
 mod cpu;
 mod names;
@@ -161,8 +161,8 @@ impl KernelLog {
         self.cpus.values().map(CpuLog::unseen).sum()
     }
 
-    /// Returns the times at which `thread`, which is watched, became ready and ran, for
-    /// a wait from `from` that ended by `to`. Earlier times are dropped.
+    /// Returns the times at which the watched `thread` became ready and ran, for a wait from `from`
+    /// to `to` at the latest. Earlier times are dropped.
     pub fn way(&mut self, thread: Tid, from: Nanos, to: Nanos) -> Way {
         self.ways.way(thread, from, to)
     }

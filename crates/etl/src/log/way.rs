@@ -7,7 +7,7 @@ use laggard_model::{Nanos, Tid};
 /// Maximum number of times that are kept per thread between two queries.
 const MAX_TIMES: usize = 1 << 16;
 
-/// Time at which a thread became ready, and time at which it ran.
+/// Ready time and run time of a thread.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Way {
     /// Time, and CPU whose code made it ready.
@@ -54,10 +54,9 @@ impl Ways {
         steps.insert(place, (time, step));
     }
 
-    /// Returns the first times between `from` and `to` at which the thread was made
-    /// ready and switched in, and drops earlier times. If it was ready at the start,
-    /// that counts, because a timer can be early. Without the switch, the ready time
-    /// may belong to the next wait.
+    /// Returns the first times between `from` and `to` at which the thread was made ready and
+    /// switched in, and drops earlier times. A thread that was ready at `from` counts, because a
+    /// timer can be early. Without the switch, the ready time may belong to the next wait.
     pub(super) fn way(&mut self, thread: Tid, from: Nanos, to: Nanos) -> Way {
         let Some(steps) = self.threads.get_mut(&thread.0) else {
             return Way::default();

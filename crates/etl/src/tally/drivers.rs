@@ -73,10 +73,10 @@ impl Drivers {
                 && (image.base, image.size) == (base, size)
                 && image.name == name
         };
-        let known = self.images.iter_mut().find(is_it);
+        let image = self.images.iter_mut().find(is_it);
         match change {
             ImageChange::Present => {
-                if known.is_none() {
+                if image.is_none() {
                     // The image at this address came with the last change, if there was
                     // one.
                     let loaded = self.last_change(base, size);
@@ -93,8 +93,8 @@ impl Drivers {
                 let Some(epoch) = self.changed(base, size) else {
                     return;
                 };
-                let known = self.images.iter_mut().find(is_it);
-                match known {
+                let image = self.images.iter_mut().find(is_it);
+                match image {
                     Some(image) => image.unloaded = Some(epoch),
                     None => {
                         let loaded = self.change_before(epoch, base, size);

@@ -145,8 +145,8 @@ impl TraceTally {
         self.add_and_tell(event, |_| ());
     }
 
-    /// Adds an event and passes each counted duration to `tell` at its end: as many as
-    /// histograms and [`Self::crowded`] count.
+    /// Adds an event and passes each duration to `tell` when it ends. The histograms and
+    /// [`Self::crowded`] count the same durations.
     pub fn add_and_tell(&mut self, event: &TraceEvent<'_>, mut tell: impl FnMut(TimeTold)) {
         self.events += 1;
         if event.ticks != 0 {

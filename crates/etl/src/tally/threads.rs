@@ -59,7 +59,7 @@ pub struct ThreadTallies {
     processes: HashMap<u32, u32>,
     names: HashMap<u32, String>,
     waiting: HashMap<u32, Wait>,
-    /// Waits by the priority with which the thread then ran.
+    /// Waits per priority of the thread when it ran.
     pub by_priority: BTreeMap<u8, Histogram>,
     /// Number of waits of threads beyond the separate ones.
     pub crowded: u64,
@@ -105,7 +105,7 @@ impl ThreadTallies {
         if is_new {
             self.forget(thread.id);
         }
-        // A thread without other events takes no room.
+        // A thread without other events needs no memory.
         if let Some(place) = self.current.get(&thread.id) {
             self.threads[*place].process.get_or_insert(thread.process);
         } else if self.processes.len() < MAX_NOTED {
@@ -139,7 +139,7 @@ impl ThreadTallies {
             return;
         }
         if self.waiting.contains_key(&thread) {
-            // The first time counts, from which it could run.
+            // The first time from which the thread could run counts.
             self.unclear += 1;
             return;
         }

@@ -23,7 +23,7 @@ fn us(us: u64) -> Option<Nanos> {
     Some(Nanos::from_us(us))
 }
 
-/// From a public bug report to a library that reads traces.
+/// Trace from a bug report against a library that reads traces.
 #[test]
 fn real_isr_is_decoded() {
     let payload = [
@@ -241,8 +241,8 @@ fn short_threads_leave_room_for_waiting_ones() {
     for number in 0..1_000 {
         let began = i64::from(number) * 100;
         let events: Vec<MadeEvent> = (0..40)
-            .flat_map(|one| {
-                let (thread, ticks) = (100 + number * 40 + one, began + i64::from(one));
+            .flat_map(|event| {
+                let (thread, ticks) = (100 + number * 40 + event, began + i64::from(event));
                 [
                     MadeEvent::thread(1, ticks, 4, thread),
                     MadeEvent::thread(2, ticks, 4, thread),

@@ -92,7 +92,8 @@ proptest! {
         let cut = bytes.len() - length.index(bytes.len()) / 4;
         bytes.truncate(cut);
         for (place, byte) in at {
-            // Half of all changes are in headers, where they do most harm.
+            // Half of the changes are in headers, because damage to a header has the largest
+            // effect.
             let place = place.index(2 * bytes.len());
             let place = if place < bytes.len() { place } else { place % 600 };
             bytes[place] = byte;
