@@ -1,4 +1,4 @@
-//! What the trials can measure on this machine, for `laggard doctor`.
+//! Measurements of the trials that this machine supports, for `laggard doctor`.
 
 use laggard_measure::linux::obstacle::Help;
 use laggard_measure::linux::{not_loaded, optional_ability};

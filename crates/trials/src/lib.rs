@@ -1,4 +1,4 @@
-//! Trials: measurements with test threads of their own, which record no recording.
+//! Trials: measurements with separate test threads that write no recording.
 //!
 //! [`timers`] tries every timer of the system (Jones & Regehr 1999), `switch` measures
 //! context switches and `rtos` the criteria of a real-time operating system (Timmerman

@@ -37,7 +37,7 @@ struct handover_watch {
 	u64 other_runs;	/* whether another thread has the CPU */
 };
 
-/* Name of all threads of the ring and of no other thread. */
+/* Name of the threads of the ring. Other threads have other names. */
 const volatile u64 ring_name[2];
 const volatile u32 ring_cpu;
 

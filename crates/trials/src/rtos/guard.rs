@@ -6,7 +6,7 @@ use laggard_model::Nanos;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Maximum run time, ten times as long as any computation of a test thread.
+/// Maximum run time: ten times the longest computation of a test thread.
 const MAX_RUN_TIME: Nanos = Nanos::from_ms(500);
 
 /// The limit of this process, which is restored on drop.

@@ -11,7 +11,8 @@ use super::trial::refused;
 use laggard_measure::linux::reason_of;
 
 const PATH: &str = "/dev/hpet";
-/// Interrupts per second: about as many as from another CPU, and not a multiple of a tick.
+/// Interrupts per second: about the rate of the interrupts from another CPU, and not a multiple of
+/// a tick.
 const RATE_HZ: libc::c_ulong = 4_999;
 
 /// `linux/hpet.h`: `HPET_IE_ON`, `HPET_INFO`, `HPET_EPI`, `HPET_IRQFREQ`

@@ -6,9 +6,9 @@
 //! handler           [latency][handler][dispatch]
 //! ```
 //!
-//! They come from another CPU, at random times by its timer (`call.rs`), or from a timer on
-//! the board (`hpet.rs`). Their vector differs from the one of this CPU's timer. They wait for
-//! the handler of that timer, and for code with interrupts off, as those of a device do.
+//! They come from another CPU, at random times by its timer (`call.rs`), or from a timer on the
+//! board (`hpet.rs`). Their vector differs from the vector of this CPU's timer. They wait for the
+//! handler of that timer, and for code with interrupts off, like interrupts of a device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Control group with little memory, for one process.
+//! Control group with a small memory limit, for a single process.
 
 use std::fs::{self, File};
 use std::io;

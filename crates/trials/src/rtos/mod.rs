@@ -81,7 +81,7 @@ const ROUNDS_OF_WAKES: u64 = 1_000;
 const ROUNDS_OF_INVERSION: usize = 20;
 /// Number of these rounds in one trial.
 const INVERSIONS_AT_ONCE: usize = 5;
-/// Time after which the steal clock has been read: a tick of 100 Hz.
+/// Time after which the steal clock has been read: one tick at 100 Hz.
 const STEAL_CLOCK_DELAY: Nanos = Nanos::from_ms(10);
 
 /// Options of the tests.
@@ -513,8 +513,8 @@ mod tests {
         assert!(last <= MAX_RUNS, "{last}");
     }
 
-    /// With fixed pauses, a run and its pause took 40 ms. A cause with this period then fell
-    /// into each pause, and the system passed.
+    /// With fixed pauses, a run and its pause took 40 ms. A disturbance with this period fell into
+    /// each pause, and the test passed.
     #[test]
     fn no_phase_of_a_period_falls_into_each_pause() {
         const PERIOD: Nanos = Nanos::from_ms(40);

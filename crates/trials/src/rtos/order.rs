@@ -1,9 +1,9 @@
 //! Order in which waiting threads of different priorities are woken.
 //!
-//! All threads are on one CPU, and the conductor has the lowest priority: when it runs, all
-//! others wait. It therefore needs no clock to know that a thread has reached the queue, or
-//! that a woken thread has run. Half of the threads start to wait before the first wakeup and
-//! half after it: the queue must put a late thread of higher priority in front.
+//! All threads are on one CPU, and the conductor has the lowest priority: when it runs, all other
+//! threads wait. It therefore knows without a clock that a thread has reached the queue, or that a
+//! woken thread has run. Half of the threads start to wait before the first wakeup and half after
+//! it: the queue must put a late thread of higher priority in front.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -25,7 +25,7 @@ const GROUP_LIMIT: u64 = 4;
 const MIN_PRESSURE: Nanos = Nanos::from_secs(1);
 /// Time between two checks whether the process has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of checks by which the process may exceed its length. This is not a time, because
+/// Maximum number of checks after the end of the planned length. This is not a time, because
 /// laggard may be stopped.
 const MAX_EXTRA_CHECKS: u64 = 500;
 
@@ -143,9 +143,8 @@ fn died() -> Absence {
     }
 }
 
-/// Creates an unnamed sparse file. It takes no space on the disk, but the kernel caches its
-/// pages as those of other files. Prefers a disk, because a file system in memory evicts
-/// nothing.
+/// It takes no space on the disk, but the kernel caches its pages like pages of other files.
+/// Prefers a disk, because a file system in memory evicts nothing.
 fn sparse_file(bytes: u64) -> io::Result<File> {
     let directories = [PathBuf::from("/var/tmp"), std::env::temp_dir(), ".".into()];
     let mut unnamed_file = None;

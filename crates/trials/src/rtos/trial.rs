@@ -15,7 +15,7 @@ use laggard_measure::linux::{clock, policy, reason_of, threads};
 
 /// Time between two checks whether a trial is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum number of checks by which a trial may exceed its length. This is not a time, because
+/// Maximum number of checks after the end of the planned length. This is not a time, because
 /// laggard may be stopped.
 const MAX_EXTRA_CHECKS: u64 = 200;
 /// Maximum number of checks within which threads must end after a stop.

@@ -34,7 +34,7 @@ const RUN: Nanos = Nanos::from_ms(20);
 const PAUSE: Nanos = Nanos::from_us(21_170);
 /// Interval of the checks for stops of laggard and for the end.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
-/// Maximum number of checks by which a stretch may exceed its length. This is not a time, because
+/// Maximum number of checks after the end of the planned length. This is not a time, because
 /// laggard may be stopped.
 const MAX_EXTRA_CHECKS: u64 = 1_000;
 /// Maximum number of checks for a thread to end on request. A thread that another thread keeps

@@ -97,7 +97,7 @@ impl Ring {
         self.shared.state().is_over.store(1, Ordering::Release);
         if let Some(token) = &self.token {
             for thread in 0..self.threads {
-                // A thread that has ended needs no wakeup.
+                // A thread that has ended does not need a wakeup.
                 let _ = token.pass(thread);
             }
         }

@@ -202,11 +202,11 @@ impl SharedRing {
     }
 
     /// Starts all ready threads at a given time; `None` ends them.
-    pub(super) fn begin(&self, at: Option<Nanos>) {
+    pub(super) fn begin(&self, start: Option<Nanos>) {
         let state = self.state();
         state
             .begin
-            .store(at.map_or(0, Nanos::ns), Ordering::Relaxed);
+            .store(start.map_or(0, Nanos::ns), Ordering::Relaxed);
         state.is_begin_set.store(1, Ordering::Release);
         // A thread that does not wait yet will find it set.
         let _ = wake(&state.is_begin_set, i32::MAX);
@@ -220,7 +220,7 @@ impl SharedRing {
         }
         match state.begin.load(Ordering::Relaxed) {
             0 => None,
-            at => Some(Nanos::from_ns(at)),
+            start => Some(Nanos::from_ns(start)),
         }
     }
 
@@ -255,7 +255,7 @@ impl SharedRing {
         kept.at_ns.store(since_ns | follows, Ordering::Relaxed);
     }
 
-    /// Returns the stored switches. `sums` are those of the programs.
+    /// Returns the stored switches. `sums` are the sums of the BPF programs.
     pub(super) fn seen(&self, sums: Option<SwitchSums>) -> SwitchStretch {
         let count = self.state().count.load(Ordering::Acquire);
         let most = usize::try_from(count).unwrap_or(usize::MAX);

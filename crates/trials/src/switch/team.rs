@@ -37,7 +37,7 @@ impl Team {
         self.threads.len() + self.processes.len()
     }
 
-    /// Waits for all participants. They have reported, or were stopped.
+    /// Waits for all participants. On return, each has reported or was stopped.
     pub(super) fn join(self) {
         for thread in self.threads {
             let _ = thread.join();

@@ -21,7 +21,7 @@ pub(super) trait Token: Send + Sync {
     fn wait(&self, own: usize) -> io::Result<()>;
 }
 
-/// Creates the token for `threads` threads. Threads that yield need none.
+/// Creates the token for `threads` threads. Threads that yield do not need one.
 pub(super) fn token(via: HandOver, threads: usize) -> io::Result<Option<Box<dyn Token>>> {
     Ok(match via {
         HandOver::Yield => None,

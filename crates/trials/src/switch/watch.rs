@@ -89,7 +89,7 @@ impl WatchMemory {
     }
 
     /// Returns the current time, read first, and a second reading together with the interruptions
-    /// so far. Time and interruptions are consistent unless every attempt is interrupted.
+    /// so far. The second reading is consistent unless every attempt was interrupted.
     pub(super) fn read(&self) -> (Nanos, WatchReading) {
         let now = self.now();
         let mut taken_ns = now.taken_ns.load(Ordering::Acquire);
@@ -127,7 +127,8 @@ impl WatchMemory {
             softirqs_ns: sum(&now.kind_ns, HANDOVER_SOFTIRQ),
             nmis: sum(&now.count, HANDOVER_NMI),
             nmis_ns: sum(&now.kind_ns, HANDOVER_NMI),
-            // A clock that stands at zero is absent, or there was no steal time.
+            // A steal clock at zero means that there is no steal clock, or that there was no steal
+            // time.
             stolen_ns: (read(&now.steal_clock_ns) > 0).then(|| read(&now.stolen_ns)),
         }
     }

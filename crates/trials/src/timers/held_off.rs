@@ -18,7 +18,7 @@ const PERIODS: u64 = 5;
 const AFTER: u64 = 2;
 /// Maximum number of waits per round; more give no more information.
 const MAX_WAITS: usize = 16;
-/// Inverse of the share of a row's time for all rounds together.
+/// Each row gives this fraction of its time (its inverse) to all rounds together.
 const INVERSE_SHARE: u64 = 8;
 
 /// Returns the duration of the test; zero if a row has no time for it.
@@ -53,7 +53,7 @@ pub(super) fn room(plan: &TimerPlan) -> Vec<HeldOff> {
     (0..rounds).map(|_| round()).collect()
 }
 
-/// Repeats the test. A round that was not completed has no waits.
+/// Repeats the test. A round that was not completed contributes no waits.
 pub(super) fn held_off(
     plan: &TimerPlan,
     system: &impl TimerSystem,

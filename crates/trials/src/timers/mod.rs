@@ -1,5 +1,5 @@
 //! Tests of timers: the requested time, the time at which it was due, and the time at which the
-//! thread ran again, the same on every system with a `TimerSystem`.
+//! thread ran again. Each system implements `TimerSystem`.
 //!
 //! There are two phases. First the same period is repeated, as measured by Jones & Regehr (1999,
 //! section 3). Then single waits follow with different lengths at different times: effects that
@@ -30,8 +30,8 @@ use laggard_measure::TimedWait;
 
 /// Interval of the checks for stops of laggard and for the end.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of checks by which a wait may exceed its length. This is not a time, because
-/// laggard may be stopped.
+/// Maximum number of checks after the end of the planned wait. This is not a time, because laggard
+/// may be stopped.
 const MAX_EXTRA_CHECKS: u64 = 100;
 /// Maximum number of checks for a thread to end on request. A thread that another thread keeps
 /// from its CPU cannot end, and its results are not needed.

@@ -267,8 +267,8 @@ mod tests {
         observed.periodic
     }
 
-    /// By the clock alone, an expiry between the end of the wait and the reading of the clock
-    /// would count as served, and every later expiry would be early.
+    /// If only the clock decided, an expiry between the end of the wait and the reading of the
+    /// clock would count as served, and every later expiry would be early.
     #[test]
     fn next_due_time_follows_the_number_of_served_expiries() {
         let served = [

@@ -16,8 +16,7 @@ use laggard_measure::{Served, TimedWait};
 /// Maximum wait. A longer wait means an error.
 const MAX_WAIT: Nanos = Nanos::from_secs(60);
 
-/// Whether the signal came. A process has one timer of each kind, and only one is tested at a
-/// time.
+/// True if the signal came. A process has one timer of each kind, and only one is tested at a time.
 static CAME: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn came(_: libc::c_int) {

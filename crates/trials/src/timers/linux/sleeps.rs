@@ -55,7 +55,7 @@ fn usleep(length: Nanos) -> io::Result<()> {
 }
 
 fn poll(length: Nanos) -> io::Result<()> {
-    // SAFETY: there are no entries to read.
+    // SAFETY: the list of entries is empty.
     zero(unsafe { libc::poll(null_mut(), 0, milliseconds(length)) })
 }
 
