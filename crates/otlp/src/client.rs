@@ -1,8 +1,8 @@
 //! One request and its outcome.
 //!
-//! `ureq` blocks, has no executor, and has configurable limits. It follows no redirect, uses no
-//! proxy and keeps no connection: an answer of a collector or the environment must not send data
-//! to another address.
+//! `ureq` blocks, has no executor, and has configurable limits. Redirects, proxies and kept
+//! connections are off: neither a response of a collector nor the environment may send data to
+//! another address.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub(crate) fn packed(message: &impl prost::Message) -> Vec<u8> {
     done.expect("a write to memory succeeds")
 }
 
-/// Returns the trusted authorities: the named file, or those of the system.
+/// Returns the trusted authorities: from the named file, or the authorities of the system.
 fn authorities(file: Option<&str>) -> Result<RootCerts, TargetError> {
     let (certificates, place): (Vec<Certificate<'static>>, String) = match file {
         Some(path) => {
@@ -143,7 +143,7 @@ fn outcome(mut response: Response<Body>) -> Posted {
     let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
     let is_protobuf = kind.as_deref().is_none_or(|kind| kind.contains("protobuf"));
     let is_json = kind.as_deref().is_some_and(|kind| kind.contains("json"));
-    // The status is sufficient; the rest is read as far as possible.
+    // The status is sufficient. The rest of the response is optional.
     let mut body = Vec::new();
     let _ = response
         .body_mut()

@@ -36,8 +36,8 @@ struct FirstSeen {
 
 /// Conversion of successive snapshots of the same series to requests.
 ///
-/// If a series ends and returns, as that of a culprit may, its count restarts: its start is the
-/// last snapshot without it.
+/// A series can end and return, for example the series of a culprit. Its count then restarts, and
+/// its start is the last snapshot without it.
 #[derive(Debug)]
 pub struct Conversion {
     instance: String,
@@ -211,8 +211,8 @@ fn gauge(metric: &theirs::Metric, now: SystemTime) -> Option<NumberPoint> {
     })
 }
 
-/// Returns all buckets from the first used one to the last. `spans` are those of used buckets,
-/// `deltas` the differences between consecutive counts.
+/// Returns all buckets from the first used bucket to the last. `spans` cover the used buckets;
+/// `deltas` are the differences between consecutive counts.
 fn buckets(spans: &[theirs::BucketSpan], deltas: &[i64]) -> Option<Buckets> {
     let mut left = deltas.iter();
     let (mut index, mut count) = (0_i32, 0_i64);

@@ -1,8 +1,8 @@
 //! Queue of requests in files, so that they outlive this program.
 //!
-//! A file holds one request. It is written under another name and renamed, so that it is complete
-//! or absent; a checksum detects corruption on disk. If the disk is not writable, a small amount
-//! is kept in memory. If there is no room, the oldest requests are dropped.
+//! A file holds one request. It is written under another name and then renamed, so that it is
+//! complete or absent. A checksum detects corruption on disk. If the disk is not writable, a small
+//! amount is kept in memory. If there is no room, the oldest requests are dropped.
 
 mod file;
 

@@ -18,8 +18,8 @@ use crate::series::{Became, Loss, OtlpSeries, Signal};
 use crate::span::{LateSpan, traces};
 use crate::target::{OtlpTarget, TargetError};
 
-/// Maximum number of late wakeups that wait for the sender, which may be waiting for a collector:
-/// those of a few minutes.
+/// Maximum number of late wakeups that wait for the sender: enough for a few minutes. The sender
+/// may be waiting for a collector.
 const MAX_HANDED_OVER: usize = 256;
 /// Time for which late wakeups are collected into one request.
 const GATHER: Duration = Duration::from_secs(5);

@@ -78,7 +78,7 @@ pub struct OtlpSeries {
 
 impl OtlpSeries {
     /// Registers all series.
-    pub fn register(&self, all: &mut Registry) {
+    pub fn register(&self, registry: &mut Registry) {
         for signal in [Signal::metrics, Signal::traces] {
             for outcome in [Became::taken, Became::delayed, Became::refused] {
                 let labels = RequestLabels { signal, outcome };
@@ -88,34 +88,34 @@ impl OtlpSeries {
         for reason in LOSSES {
             self.lost.get_or_create_owned(&LossLabels { reason });
         }
-        all.register(
+        registry.register(
             "otlp_requests",
-            "Requests to the collector, by what became of them; what is delayed is tried again",
+            "Requests to the collector per outcome; delayed requests are sent again",
             self.requests.clone(),
         );
-        all.register(
+        registry.register(
             "otlp_spans",
             "Spans that the collector took: late activations and their stages",
             self.spans.clone(),
         );
-        all.register(
+        registry.register(
             "otlp_lost_spans",
             "Spans that the collector will never have, by reason",
             self.lost.clone(),
         );
-        all.register(
+        registry.register(
             "otlp_damaged_files",
             "Files of the queue that could not be read; how many spans are in one may not be known",
             self.damaged_files.clone(),
         );
-        all.register(
+        registry.register(
             "otlp_rejected_points",
             "Points of series that the collector did not take of requests that it took",
             self.rejected_points.clone(),
         );
-        all.register_with_unit(
+        registry.register_with_unit(
             "otlp_queue_size",
-            "What waits to be sent, but for series",
+            "Data that waits to be sent, without series",
             Unit::Bytes,
             self.queue_bytes.clone(),
         );

@@ -23,7 +23,8 @@ pub struct LateSpan {
     pub line: Line,
     pub cpu: Cpu,
     pub latency: Nanos,
-    /// Whether it had not run when the measurement ended: the latency is then a lower bound.
+    /// True if the thread had not run when the measurement ended. The latency is then a lower
+    /// bound.
     pub is_censored: bool,
     /// Times of the known stages after the expiry, in order; the last is the latency.
     pub stages: Vec<(Stage, Nanos)>,
@@ -74,7 +75,7 @@ impl LateSpan {
         1 + self.stages.len() as u64
     }
 
-    /// Appends the span, then those of its stages, which are contiguous from its start to its
+    /// Appends the span, then the spans of its stages, which are contiguous from its start to its
     /// end.
     fn spans(&self, instance: &str, into: &mut Vec<Span>) {
         let ids = SpanIds::new(instance, self.episode);

@@ -242,7 +242,7 @@ fn requested_retry_time_is_kept() {
         .filter(|post| !post.is_taken)
         .map(|post| post.at)
         .collect();
-    // The last request is that of the end, which does not wait.
+    // The last request is sent at the end and does not wait.
     for pair in delayed.windows(2) {
         let apart = pair[1] - pair[0];
         assert!(apart >= Duration::from_millis(950), "{apart:?}");
@@ -326,7 +326,7 @@ fn data_are_sent_after_any_invalid_answer() {
             b"HTTP/1.1 503 X\r\nContent-Length: 1\r\nContent-Length: 99\r\n\r\n".to_vec(),
         ),
         (
-            "a length that is none",
+            "an invalid length",
             b"HTTP/1.1 503 X\r\nContent-Length: -7\r\n\r\n".to_vec(),
         ),
         (

@@ -19,7 +19,7 @@ pub(crate) struct Post {
     /// Decompressed body.
     pub(crate) body: Vec<u8>,
     pub(crate) at: Instant,
-    /// Whether it was answered with 200.
+    /// True if it was answered with 200.
     pub(crate) is_taken: bool,
 }
 
