@@ -1,10 +1,9 @@
-//! How long answers over many machines take, and how much memory.
+//! Measures time and memory of reports over many machines.
 //!
-//! Usage: `scale DIR HOSTS HOURS`: makes a catalogue of simulated recordings in DIR, an
-//! hour each, with 356 buckets, 60 minutes and 3 causes, unless it is there; then
-//! answers a question, here or on the cluster at HOST:PORT, and says how long that took.
-//! The folders themselves are not made, so that looking for them and reading them is not
-//! in it.
+//! Usage: `scale DIR HOSTS HOURS`. Creates a catalogue of simulated recordings in DIR, unless it
+//! exists: one hour each, with 356 buckets, 60 minutes and 3 causes. Then answers a question, in
+//! this process or on the cluster at HOST:PORT, and prints the time. The directories of the
+//! recordings are not created, so that the time does not include finding and reading them.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,7 +22,7 @@ use laggard_model::{
 
 /// 2026-11-20T00:00:00Z.
 const EPOCH_S: i64 = 1_795_651_200;
-/// Buckets of an hour, from 2 us on, as in a recorded one.
+/// Buckets of an hour, from 2 us, as in a real recording.
 const BUCKETS: usize = 356;
 const FIRST_BUCKET: usize = 700;
 
@@ -35,8 +34,8 @@ fn mixed(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Of `host` in `hour`: a body that falls by half every 20 buckets, and a tail whose
-/// length differs from machine to machine.
+/// Returns the digest of `host` in `hour`: a body that halves every 20 buckets, and a tail whose
+/// length differs between machines.
 fn digest(host: u64, hour: u64, hours: u64) -> Digest {
     let random = |place: u64| mixed((host << 32) ^ (hour << 20) ^ place);
     let buckets: Vec<(usize, u64)> = (0..BUCKETS)
@@ -73,10 +72,10 @@ fn digest(host: u64, hour: u64, hours: u64) -> Digest {
         start_s: Some(EPOCH_S + 3_600 * hour.cast_signed()),
         duration_ns: Nanos::from_secs(3_600),
         settings: (0..60)
-            .map(|one| {
+            .map(|part| {
                 (
-                    format!("setting {one}"),
-                    format!("{}", mixed(host ^ one) % 3),
+                    format!("setting {part}"),
+                    format!("{}", mixed(host ^ part) % 3),
                 )
             })
             .collect(),
@@ -106,7 +105,7 @@ fn digest(host: u64, hour: u64, hours: u64) -> Digest {
     }
 }
 
-/// The most memory that this process had so far, MiB.
+/// Returns the peak memory of this process, MiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("is Linux");
     let line = status
@@ -122,12 +121,12 @@ fn resident() -> u64 {
 
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, hosts, hours, asked @ ..] = words.as_slice() else {
+    let [dir, hosts, hours, question @ ..] = words.as_slice() else {
         anyhow::bail!("usage: scale DIR HOSTS HOURS [QUESTION [HOST:PORT]]");
     };
     let (hosts, hours): (u64, u64) = (hosts.parse()?, hours.parse()?);
     let catalogue = Catalogue::open(Path::new(dir))?;
-    if asked.is_empty() {
+    if question.is_empty() {
         let names = (0..hosts).flat_map(|host| (0..hours).map(move |hour| (host, hour)));
         let places: Vec<Place> = names
             .map(|(host, hour)| Place {
@@ -154,12 +153,13 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let began = Instant::now();
-    let scheduler: Option<Scheduler> = asked.get(1).map(|one| one.parse()).transpose()?;
+    let scheduler: Option<Scheduler> =
+        question.get(1).map(|address| address.parse()).transpose()?;
     let engine = laggard_fleet::open(&catalogue, scheduler.as_ref())?;
     let of = StoreView::read(&engine, dir.clone(), &[], None)?;
     let line = Lines::read(&engine)?.chosen(None)?;
     let (limit, only) = (Nanos::from_us(1_400), Only::default());
-    let text = match asked[0].as_str() {
+    let text = match question[0].as_str() {
         "summary" => summary(&engine, of, &["kernel", "load"], only)?.text(),
         "worst" => worst(&engine, of, line, limit, Order::Rate, 3, only)?.text(),
         "p999" => worst(&engine, of, line, limit, Order::P999, 3, only)?.text(),
@@ -181,7 +181,7 @@ fn main() -> anyhow::Result<()> {
     };
     println!(
         "{text}\n{} took {:.1} s, {} MiB",
-        asked[0],
+        question[0],
         began.elapsed().as_secs_f64(),
         resident()
     );

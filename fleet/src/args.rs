@@ -14,8 +14,8 @@ use laggard_model::{Nanos, Service};
 use crate::answers::Order;
 use crate::cluster::Scheduler;
 
-/// How late many machines run your code, which of them are worst, and what made
-/// them so: answers over a folder of laggard's recordings.
+/// Report how late many machines run your code, which of them are worst, and why. Reads a directory
+/// of laggard's recordings.
 #[derive(Debug, Parser)]
 #[command(
     name = "laggard-fleet",
@@ -47,82 +47,81 @@ Examples:
   laggard-fleet s3://latency/fleet worst --also /srv/latency"
 )]
 pub struct Args {
-    /// Folder of recordings, however deep, or `s3://BUCKET/PREFIX`
+    /// Directory of recordings at any depth, or `s3://BUCKET/PREFIX`
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
     #[command(subcommand)]
     pub question: Question,
-    /// Answer over the recordings of this store, too
+    /// Include the recordings of this store
     #[arg(long, value_name = "STORE", global = true)]
     pub also: Vec<PathBuf>,
-    /// Where to keep what the recordings tell [default: STORE/.fleet]
+    /// Directory for the extracted figures [default: STORE/.fleet]
     #[arg(long, value_name = "DIR", global = true)]
     pub catalogue: Option<PathBuf>,
-    /// Have a Ballista cluster answer, whose scheduler is there. It reads the
-    /// catalogue by the path that it has here
+    /// Run the queries on the Ballista cluster with this scheduler. It reads the catalogue at the
+    /// same path
     #[arg(long, value_name = "HOST:PORT", global = true)]
     pub cluster: Option<Scheduler>,
     /// Write JSON; `laggard-fleet STORE schema` describes it
     #[arg(long, global = true)]
     pub json: bool,
-    /// Write the queries by which it is answered, and not the answer: a script for
-    /// another engine over the catalogue's files
+    /// Write the queries instead of the answer: a script for another engine that reads the
+    /// catalogue's files
     #[arg(long, global = true, conflicts_with = "json")]
     pub show_sql: bool,
 }
 
-/// What is asked.
+/// Question of the user.
 #[derive(Debug, Subcommand)]
 pub enum Question {
-    /// How late services run, by kernel, build or load
+    /// Show the latency of services per kernel, build or load
     Summary(SummaryArgs),
-    /// Which machines are late most often
+    /// List the machines that are late most often
     Worst(WorstArgs),
-    /// Which machines are late more often since something was changed, and what
-    /// tells them from the others
+    /// List the machines that are late more often since a change, and settings that distinguish
+    /// them from the others
     Changed(ChangedArgs),
-    /// Who makes machines late
+    /// List the causes of late wakeups
     Causes(ListArgs),
-    /// One machine
+    /// Show one machine
     Show {
-        /// Its name
+        /// Name of the machine
         host: String,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Ask the tables themselves; docs/how-to/fleet.md has them
+    /// Query the tables; docs/how-to/fleet.md describes them
     Sql {
-        /// A query
+        /// SQL query
         query: String,
     },
     /// Write the JSON schema of an answer
     Schema {
-        /// Of which answer
+        /// Command
         of: SchemaOf,
     },
 }
 
 impl Question {
-    /// The first hour since 1970 that it is about; `None`: all are.
+    /// Returns the first hour, counted from 1970; `None` if all hours are included.
     ///
     /// # Errors
-    /// When that is no time, or has not come yet.
+    /// If it is not a time, or if it is in the future.
     pub(crate) fn since(&self) -> anyhow::Result<Option<i32>> {
-        let asked = match self {
-            Self::Summary(asked) => &asked.since,
-            Self::Worst(asked) => &asked.list.since,
-            Self::Changed(asked) => &asked.list.since,
+        let time = match self {
+            Self::Summary(time) => &time.since,
+            Self::Worst(time) => &time.list.since,
+            Self::Changed(time) => &time.list.since,
             Self::Causes(list) | Self::Show { list, .. } => &list.since,
             Self::Sql { .. } | Self::Schema { .. } => return Ok(None),
         };
-        let asked = asked.since.as_ref();
-        asked
-            .map(|text| crate::since::since(text, &Zoned::now()))
+        let time = time.since.as_ref();
+        time.map(|text| crate::since::since(text, &Zoned::now()))
             .transpose()
     }
 }
 
-/// An answer that has a schema.
+/// Answer with a schema.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SchemaOf {
     /// `summary --json`
@@ -137,7 +136,7 @@ pub enum SchemaOf {
     Show,
 }
 
-/// By what recordings are put together.
+/// Property that groups recordings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum ByArg {
     /// The kernel's release
@@ -149,7 +148,7 @@ pub enum ByArg {
 }
 
 impl ByArg {
-    /// The column of `recordings`.
+    /// Returns the column of `recordings`.
     pub const fn column(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -159,12 +158,11 @@ impl ByArg {
     }
 }
 
-/// What all questions take.
+/// Time range of all questions.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct SinceArgs {
-    /// Only whole hours from that one on: so long ago (`24h`, `7d`), or a date or
-    /// time (`2026-11-17`, `2026-11-17T08:00Z`; without a zone, where this
-    /// machine is)
+    /// Only whole hours since that time: an age (`24h`, `7d`), or a date or time (`2026-11-17`,
+    /// `2026-11-17T08:00Z`; without a zone, in local time)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
 }
@@ -174,19 +172,19 @@ pub struct SinceArgs {
 pub struct SummaryArgs {
     #[command(flatten)]
     pub since: SinceArgs,
-    /// Keep these apart
+    /// Properties that form the groups
     #[arg(long, value_delimiter = ',', default_value = "kernel,load")]
     pub by: Vec<ByArg>,
 }
 
-/// Which service, and what is late.
+/// Service and limit.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct LateArgs {
-    /// The service, such as fifo:90 [default: the thread that most machines have]
+    /// Service, such as fifo:90 [default: the thread that most machines have]
     #[arg(short, long, value_name = "SERVICE")]
     pub service: Option<Service>,
-    /// An activation is late from here on; of an application, the slack that it
-    /// has (`laggard qos` tells it)
+    /// Latency limit: a later wakeup is late. For an application, use its slack (`laggard qos`
+    /// shows it)
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub limit: Nanos,
 }
@@ -198,11 +196,11 @@ pub struct WorstArgs {
     pub late: LateArgs,
     #[command(flatten)]
     pub list: ListArgs,
-    /// By what to rank
+    /// Sort key
     #[arg(long, value_enum, default_value_t)]
     pub order: Order,
-    /// Write it as a page, with the machines by hours and a part for each: 100
-    /// machines, unless --top says how many (500 at most)
+    /// Write a report page with the machines hour by hour and a section for each: 100 machines by
+    /// default, at most 500 (--top)
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "show_sql"])]
     pub output: Option<PathBuf>,
 }
@@ -214,23 +212,23 @@ pub struct ChangedArgs {
     pub late: LateArgs,
     #[command(flatten)]
     pub list: ListArgs,
-    /// What was changed
+    /// Changed property
     #[arg(long, value_delimiter = ',', default_value = "kernel")]
     pub by: Vec<ByArg>,
 }
 
-/// What has a list.
+/// Options of lists.
 #[derive(ClapArgs, Debug)]
 pub struct ListArgs {
     #[command(flatten)]
     pub since: SinceArgs,
-    /// How many to list [default: 10]
+    /// Maximum number of entries [default: 10]
     #[arg(long, value_name = "COUNT")]
     pub top: Option<usize>,
 }
 
 impl ListArgs {
-    /// How many to list.
+    /// Returns the maximum number of entries.
     pub(crate) fn top(&self) -> usize {
         self.top.unwrap_or(10)
     }

@@ -1,4 +1,4 @@
-//! A Ballista cluster that answers in place of this process.
+//! Ballista cluster that runs the queries in place of this process.
 
 use std::fmt;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -11,19 +11,19 @@ use crate::catalogue::TABLES;
 use crate::engine::Engine;
 use crate::sql;
 
-/// How long a scheduler has to answer a call.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long its executors have for a first small answer: without any it waits for ever.
-const PATIENCE_FIRST: Duration = Duration::from_secs(60);
+/// Time limit of a call to the scheduler.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit of a first small query. Without executors, it would wait forever.
+const FIRST_QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the scheduler of a cluster listens.
+/// Address of a cluster's scheduler.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Scheduler {
     host: String,
     port: u16,
 }
 
-/// Why a text names no scheduler.
+/// Text that is not the address of a scheduler.
 #[derive(Debug, Eq, PartialEq)]
 pub struct NoScheduler(String);
 
@@ -72,15 +72,15 @@ impl fmt::Display for Scheduler {
 }
 
 impl Scheduler {
-    /// Whether somebody listens there: Ballista's client would try for minutes.
+    /// Checks that the scheduler accepts connections. Ballista's client would retry for minutes.
     ///
     /// # Errors
-    /// When nobody does.
+    /// If it does not.
     pub fn reach(&self) -> anyhow::Result<()> {
         let reach = || -> std::io::Result<()> {
             let mut last = std::io::ErrorKind::AddrNotAvailable.into();
             for address in self.to_string().to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, PATIENCE) {
+                match TcpStream::connect_timeout(&address, CALL_TIMEOUT) {
                     Ok(_) => return Ok(()),
                     Err(error) => last = error,
                 }
@@ -93,19 +93,19 @@ impl Scheduler {
     }
 }
 
-/// Holds that a cluster sees the same catalogue.
+/// Checks that the cluster has the same catalogue.
 ///
 /// # Errors
-/// When it does not answer, or has other tables at that path.
+/// If it does not respond, or has other tables at that path.
 pub fn hold(there: &Engine, here: &Engine) -> anyhow::Result<()> {
     for table in TABLES {
-        let seen = |engine: &Engine| -> anyhow::Result<_> {
-            let rows = engine.query_within(&sql::seen(table), PATIENCE_FIRST)?;
+        let fingerprint = |engine: &Engine| -> anyhow::Result<_> {
+            let rows = engine.query_within(&sql::fingerprint(table), FIRST_QUERY_TIMEOUT)?;
             let rows = rows.context("nothing came for a minute: has it executors?")?;
             Ok((rows.whole("rows_seen")?, rows.whole("sum_seen")?))
         };
-        let own = seen(here)?;
-        let theirs = seen(there).with_context(|| {
+        let own = fingerprint(here)?;
+        let theirs = fingerprint(there).with_context(|| {
             format!("have it read the table `{table}`; every executor must see the catalogue at the path that it has here")
         })?;
         anyhow::ensure!(
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scheduler_is_a_host_and_a_port() {
+    fn scheduler_address_is_host_and_port() {
         for text in [
             "localhost:50050",
             "10.0.0.1:1",

@@ -1,4 +1,4 @@
-//! The query engine: `DataFusion`, here or on a Ballista cluster, behind three verbs.
+//! Query engine: `DataFusion`, in this process or on a Ballista cluster, behind three methods.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::cluster::Scheduler;
 
-/// An engine without tables yet.
+/// Query engine, initially without tables.
 pub struct Engine {
     runtime: Runtime,
     context: SessionContext,
-    /// Tables and where they are, in the order in which they were bound.
+    /// Names and paths of the tables, in the order in which they were bound.
     bound: RefCell<Vec<(String, PathBuf)>>,
-    /// What was asked, in order.
+    /// Queries so far, in order.
     asked: RefCell<Vec<String>>,
 }
 
@@ -31,15 +31,15 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// What a query answered.
+/// Result of a query.
 #[derive(Clone, Debug)]
 pub struct Rows(RecordBatch);
 
 impl Engine {
-    /// An engine on every CPU.
+    /// Creates an engine that uses all CPUs.
     ///
     /// # Errors
-    /// When the system gives it no thread.
+    /// If a thread cannot be created.
     pub fn new() -> anyhow::Result<Self> {
         let config = SessionConfig::new().with_information_schema(true);
         Ok(Self::of(
@@ -57,11 +57,11 @@ impl Engine {
         }
     }
 
-    /// An engine whose queries a cluster answers. Tables are opened by its scheduler
-    /// and executors, by the paths that they are bound to.
+    /// Creates an engine that runs its queries on a cluster. Its scheduler and executors open the
+    /// tables at the same paths.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// If the scheduler does not accept connections.
     #[cfg(feature = "cluster")]
     pub fn on_cluster(scheduler: &Scheduler) -> anyhow::Result<Self> {
         use ballista::prelude::SessionContextExt as _;
@@ -81,10 +81,10 @@ impl Engine {
         Ok(Self::of(runtime, context))
     }
 
-    /// An engine whose queries a cluster answers.
+    /// Creates an engine that runs its queries on a cluster.
     ///
     /// # Errors
-    /// Always: this program has no client of a cluster.
+    /// Always: this program was built without the client of a cluster.
     #[cfg(not(feature = "cluster"))]
     pub fn on_cluster(scheduler: &Scheduler) -> anyhow::Result<Self> {
         anyhow::bail!(
@@ -92,10 +92,10 @@ impl Engine {
         )
     }
 
-    /// Binds a table's name to a Parquet file, or to a folder of them.
+    /// Binds a table's name to a Parquet file, or to a directory of them.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If they cannot be read.
     pub fn bind(&self, table: &str, place: &Path) -> anyhow::Result<()> {
         let path = place
             .to_str()
@@ -109,42 +109,41 @@ impl Engine {
         Ok(())
     }
 
-    /// The tables and all that was asked so far, as a script for `DuckDB`: each query
-    /// ends with `;` and a line's end.
+    /// Returns the tables and all queries so far as a script for `DuckDB`. Each query ends with `;`
+    /// and a line feed.
     pub fn script(&self) -> String {
         let table = |(table, place): &(String, PathBuf)| {
             let files = crate::sql::literal(&place.join("*.parquet").to_string_lossy());
             format!("CREATE VIEW {table} AS SELECT * FROM read_parquet({files});\n")
         };
-        let asked = self.asked.borrow();
-        let queries = asked.iter().map(|query| format!("\n{};\n", query.trim()));
+        let queries = self.asked.borrow();
+        let queries = queries.iter().map(|query| format!("\n{};\n", query.trim()));
         let tables = self.bound.borrow();
         tables.iter().map(table).chain(queries).collect()
     }
 
-    /// Forgets what was asked so far.
+    /// Clears the list of queries.
     pub fn forget(&self) {
         self.asked.borrow_mut().clear();
     }
 
-    /// Answers a query. Nothing but a query is answered: no statement that would
-    /// change or write anything.
+    /// Runs a query. Other statements, which could change or write data, are refused.
     ///
     /// # Errors
-    /// When it is no query, or names what is not there.
+    /// If it is not a query, or names an unknown table or column.
     pub fn query(&self, sql: &str) -> anyhow::Result<Rows> {
         let rows = self.runtime.block_on(self.asked(sql))?;
         self.asked.borrow_mut().push(sql.into());
         Ok(rows)
     }
 
-    /// The same; `None`: it is not answered in time.
+    /// Runs a query with a time limit. Returns `None` if the limit is exceeded.
     ///
     /// # Errors
-    /// As [`Self::query`].
+    /// Like [`Self::query`].
     pub fn query_within(&self, sql: &str, patience: Duration) -> anyhow::Result<Option<Rows>> {
-        let asked = async { tokio::time::timeout(patience, self.asked(sql)).await };
-        self.runtime.block_on(asked).ok().transpose()
+        let result = async { tokio::time::timeout(patience, self.asked(sql)).await };
+        self.runtime.block_on(result).ok().transpose()
     }
 
     async fn asked(&self, sql: &str) -> anyhow::Result<Rows> {
@@ -168,17 +167,17 @@ fn runtime() -> anyhow::Result<Runtime> {
 }
 
 impl Rows {
-    /// How many there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.0.num_rows()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The columns' names.
+    /// Returns the names of the columns.
     pub fn names(&self) -> Vec<String> {
         self.0
             .schema()
@@ -200,10 +199,10 @@ impl Rows {
         cast(column, kind).with_context(|| format!("read column `{name}`"))
     }
 
-    /// A column of whole numbers.
+    /// Returns a column of whole numbers.
     ///
     /// # Errors
-    /// When there is no such column, or it has none.
+    /// If the column does not exist, or has another type.
     pub fn whole(&self, name: &str) -> anyhow::Result<Vec<Option<i64>>> {
         Ok(self
             .column(name, &DataType::Int64)?
@@ -212,10 +211,10 @@ impl Rows {
             .collect())
     }
 
-    /// A column of numbers.
+    /// Returns a column of numbers.
     ///
     /// # Errors
-    /// As [`Self::whole`].
+    /// Like [`Self::whole`].
     pub fn number(&self, name: &str) -> anyhow::Result<Vec<Option<f64>>> {
         Ok(self
             .column(name, &DataType::Float64)?
@@ -224,10 +223,10 @@ impl Rows {
             .collect())
     }
 
-    /// A column as text.
+    /// Returns a column as text.
     ///
     /// # Errors
-    /// As [`Self::whole`].
+    /// Like [`Self::whole`].
     pub fn text(&self, name: &str) -> anyhow::Result<Vec<Option<String>>> {
         let column = self.column(name, &DataType::Utf8)?;
         Ok(column
@@ -237,19 +236,19 @@ impl Rows {
             .collect())
     }
 
-    /// Every row as JSON: numbers are numbers (those without end are text), what
-    /// is absent is null, all else is text. The columns have different names.
+    /// Returns every row as JSON. Numbers are numbers, except that infinite ones are text. Missing
+    /// values are null, and all other values are text. Column names must be unique.
     ///
     /// # Errors
-    /// When a column has a type that has no text.
+    /// If the type of a column has no text format.
     pub fn json(&self) -> anyhow::Result<Vec<serde_json::Map<String, serde_json::Value>>> {
         let mut rows = vec![serde_json::Map::new(); self.len()];
         for (number, field) in self.0.schema().fields().iter().enumerate() {
             let column = self.0.column(number);
             let kind = field.data_type();
             let values: Vec<serde_json::Value> = if *kind == DataType::UInt64 {
-                let all = column.as_primitive::<UInt64Type>();
-                all.iter().map(Into::into).collect()
+                let values = column.as_primitive::<UInt64Type>();
+                values.iter().map(Into::into).collect()
             } else if kind.is_integer() {
                 let cast = cast(column, &DataType::Int64)?;
                 cast.as_primitive::<Int64Type>()
@@ -260,10 +259,10 @@ impl Rows {
                 let cast = cast(column, &DataType::Float64)?;
                 cast.as_primitive::<Float64Type>()
                     .iter()
-                    .map(|one| match one {
-                        // JSON has no such number.
-                        Some(one) if !one.is_finite() => one.to_string().into(),
-                        one => one.into(),
+                    .map(|value| match value {
+                        // JSON cannot represent infinity and NaN.
+                        Some(value) if !value.is_finite() => value.to_string().into(),
+                        value => value.into(),
                     })
                     .collect()
             } else if *kind == DataType::Boolean {

@@ -1,8 +1,8 @@
-//! Answers over the recordings of many machines.
+//! Reports over the recordings of many machines.
 //!
-//! [`stores`] finds recordings, [`reader`] has `laggard` read those that are new,
-//! [`catalogue`] keeps what they tell as tables, [`engine`] answers the queries of
-//! [`sql`] over these, and [`answers`] makes reports of what comes.
+//! [`stores`] finds recordings, and [`reader`] lets `laggard` read the new ones. [`catalogue`]
+//! keeps their figures as tables. [`engine`] runs the queries of [`sql`] over them, and [`answers`]
+//! builds reports from the results.
 
 #![forbid(unsafe_code)]
 
@@ -39,20 +39,20 @@ use engine::Engine;
 use sql::Only;
 use stores::Stores;
 
-/// How a question was answered.
+/// Completeness of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Exit {
-    /// From every recording.
+    /// All recordings are included.
     Whole,
-    /// Not from all, or not from all of them.
+    /// Some recordings are missing, or are only partly included.
     Partial,
 }
 
-/// Answers what was asked.
+/// Answers the question of the command line.
 ///
 /// # Errors
-/// When the store or the catalogue cannot be read or written, or the question
-/// cannot be answered.
+/// If the store or the catalogue cannot be read or written, or if the question cannot be
+/// answered.
 pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
     if let Question::Schema { of } = args.question {
         return Ok((schema(of)?, Exit::Whole));
@@ -61,15 +61,15 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
     let named = iter::once(&args.store).chain(&args.also);
     let stores = Stores::open(named.map(PathBuf::as_path))?;
     let dir = args.catalogue.clone().map_or_else(|| stores.home(), Ok)?;
-    let seen = stores.look()?;
+    let recordings = stores.look()?;
     let catalogue = Catalogue::open(&dir).with_context(|| {
         format!("keep what the recordings tell in `{}`; name a folder that you may write with --catalogue", dir.display())
     })?;
     let laggard = reader::program();
-    let updated = catalogue.update(&seen.places, |paths, scratch| {
-        stores.read(&laggard, &seen, paths, scratch)
+    let updated = catalogue.update(&recordings.places, |paths, scratch| {
+        stores.read(&laggard, &recordings, paths, scratch)
     })?;
-    let refused = seen.refused.take();
+    let refused = recordings.refused.take();
     if let (0, [(path, why), ..]) = (updated.kept, &*refused) {
         anyhow::bail!("no recording can be read; `{path}`: {why}");
     }
@@ -96,10 +96,10 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
     })
 }
 
-/// An engine, of this process or of a cluster, that has the catalogue's tables.
+/// Creates an engine, in this process or on a cluster, with the tables of the catalogue.
 ///
 /// # Errors
-/// When a table cannot be read, or the cluster does not answer.
+/// If a table cannot be read, or if the cluster does not respond.
 pub fn open(catalogue: &Catalogue, cluster: Option<&Scheduler>) -> anyhow::Result<Engine> {
     let bound = |engine: Engine| -> anyhow::Result<Engine> {
         for table in TABLES {
@@ -113,7 +113,7 @@ pub fn open(catalogue: &Catalogue, cluster: Option<&Scheduler>) -> anyhow::Resul
     };
     let there = bound(Engine::on_cluster(scheduler)?)?;
     cluster::hold(&there, &here).with_context(|| format!("ask the cluster at `{scheduler}`"))?;
-    // That is no part of an answer.
+    // The check is not part of the answer.
     there.forget();
     Ok(there)
 }
@@ -169,7 +169,7 @@ fn ask(engine: &Engine, of: StoreView, args: &Args, only: Only) -> anyhow::Resul
     }
 }
 
-/// Writes the answer as a page: whole, or not at all.
+/// Writes the answer as a page. The file appears only when it is complete.
 fn as_page(
     engine: &Engine,
     report: &WorstReport,
@@ -188,7 +188,8 @@ fn as_page(
     ))
 }
 
-/// The rows of a query: as JSON alone, as text below what they are of.
+/// Formats the rows of a query: JSON contains only the rows, text starts with the recordings behind
+/// it.
 fn sql_answer(engine: &Engine, of: &StoreView, query: &str, json: bool) -> anyhow::Result<String> {
     let rows = engine.query(query)?;
     let names = rows.names();
@@ -213,11 +214,11 @@ fn sql_answer(engine: &Engine, of: &StoreView, query: &str, json: bool) -> anyho
     let cells = |row: serde_json::Map<String, serde_json::Value>| {
         names.iter().map(|name| cell(&row[*name])).collect()
     };
-    let all: Vec<Vec<String>> = rows.json()?.into_iter().map(cells).collect();
+    let lines: Vec<Vec<String>> = rows.json()?.into_iter().map(cells).collect();
     Ok(format!(
         "{}\n{}",
         of.text(),
-        answers::table(&names, names.len(), &all)
+        answers::table(&names, names.len(), &lines)
     ))
 }
 
@@ -239,8 +240,8 @@ fn json_of(value: &impl Serialize) -> anyhow::Result<String> {
     ))
 }
 
-fn line(engine: &Engine, asked: &LateArgs) -> anyhow::Result<(i64, String)> {
-    Lines::read(engine)?.chosen(asked.service)
+fn line(engine: &Engine, args: &LateArgs) -> anyhow::Result<(i64, String)> {
+    Lines::read(engine)?.chosen(args.service)
 }
 
 fn schema(of: SchemaOf) -> anyhow::Result<String> {

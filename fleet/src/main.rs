@@ -1,4 +1,4 @@
-//! `laggard-fleet`: answers over the recordings of many machines.
+//! `laggard-fleet`: reports over the recordings of many machines.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
-//! Recordings to digests, by `laggard digest`.
+//! Conversion of recordings into digests by `laggard digest`.
 //!
-//! Recordings are read by the program that writes them, in processes of its own.
-//! So they are read as all its answers read them; its `parquet` and that of the
-//! query engine, which are of different versions, are never in one program; and
-//! a recording that ends its reader ends nothing else.
+//! The program that writes recordings also reads them, in separate processes. All answers therefore
+//! interpret them in the same way. Its `parquet` and the `parquet` of the query engine have
+//! different versions and must not be in the same program. A recording that crashes its reader does
+//! not affect others.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,19 +14,20 @@ use std::thread;
 use anyhow::Context as _;
 use laggard_model::{DIGEST_SCHEMA, Digest, DigestContent, DigestRefusal, RefusedBecause};
 
-/// How a program of Rust exits that panicked.
+/// Exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
-/// Where the samples of recordings are.
+/// Location of the samples of recordings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Samples {
-    /// In them: one that has lost some is damaged.
+    /// In the recordings. A recording without samples is damaged.
     Here,
     /// Left in an object store.
     Elsewhere,
 }
 
-/// Finds `laggard`: beside this program, or where the system looks.
+/// Returns the path of `laggard`: next to this program, otherwise its name, to be found by the
+/// system.
 pub fn program() -> PathBuf {
     if let Some(named) = std::env::var_os("LAGGARD") {
         return named.into();
@@ -39,11 +40,11 @@ pub fn program() -> PathBuf {
         .unwrap_or_else(|| "laggard".into())
 }
 
-/// Reads recordings on as many processes as there are CPUs. There is a digest for
-/// each, in their order.
+/// Reads recordings with as many processes as there are CPUs. Returns one digest for each, in their
+/// order.
 ///
 /// # Errors
-/// When `laggard` cannot be run, or is of another version.
+/// If `laggard` cannot be run, or has another version.
 pub fn read(laggard: &Path, paths: &[&Path], samples: Samples) -> anyhow::Result<Vec<Digest>> {
     let readers = thread::available_parallelism().map_or(1, usize::from);
     let each = paths.len().div_ceil(readers).max(1);
@@ -54,13 +55,14 @@ pub fn read(laggard: &Path, paths: &[&Path], samples: Samples) -> anyhow::Result
         let started: Vec<_> = parts.collect();
         let done = started
             .into_iter()
-            .map(|one| one.join().expect("a reader does not panic"));
+            .map(|reader| reader.join().expect("a reader does not panic"));
         done.collect::<anyhow::Result<Vec<_>>>()
     })?;
     Ok(read.into_iter().flatten().collect())
 }
 
-/// Reads some recordings; one that ends the process is refused, and another goes on.
+/// Reads some recordings. A recording that crashes the process is refused, and a new process
+/// continues.
 fn read_part(laggard: &Path, paths: &[&Path], samples: Samples) -> anyhow::Result<Vec<Digest>> {
     let mut digests = Vec::with_capacity(paths.len());
     while digests.len() < paths.len() {
@@ -91,10 +93,10 @@ fn refused(path: &Path, reason: String) -> Digest {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 struct Ended {
     how: String,
-    /// By a signal or a panic: what it read was the cause, not how it was called.
+    /// True if it ended by a signal or a panic: the recording was the cause, not the command line.
     is_of_one: bool,
 }
 
@@ -120,7 +122,7 @@ fn read_some(
     let read = thread::scope(|scope| {
         scope.spawn(move || {
             for path in paths {
-                // It is gone: the lines that do not come say so.
+                // The process is gone. The missing lines of output show this.
                 if input
                     .write_all(&[path.as_os_str().as_bytes(), b"\0"].concat())
                     .is_err()
@@ -146,7 +148,7 @@ fn read_some(
         Ok(read)
     });
     if read.is_err() {
-        // What it says is of no use; it may not end by itself.
+        // Its output is useless, and it may not end without a signal.
         let _ = child.kill();
     }
     let status = child.wait().context("wait for `laggard digest`")?;

@@ -1,29 +1,29 @@
-//! From when on: a time that somebody typed.
+//! Start time that the user typed.
 
 use anyhow::Context as _;
 use jiff::civil::DateTime;
 use jiff::{Span, Timestamp, Zoned};
 
-/// The hour since 1970 in which `text` lies: so long before `now`, or a date or
-/// time. One that names no zone is where `now` is.
+/// Returns the hour since 1970 that contains `text`: an age before `now`, or a date or time.
+/// Without a time zone, the zone of `now` applies.
 ///
 /// # Errors
-/// When it is neither, or has not come yet.
+/// If it is neither, or is in the future.
 pub fn since(text: &str, now: &Zoned) -> anyhow::Result<i32> {
-    let at = match (
+    let time = match (
         text.parse::<Span>(),
         text.parse::<Timestamp>(),
         text.parse::<Zoned>(),
         text.parse::<DateTime>(),
     ) {
-        // `24h ago` is a span below zero.
+        // `24h ago` is a negative span.
         (Ok(span), ..) => now
             .checked_sub(span.abs())
             .with_context(|| format!("`{text}` is too long ago"))?
             .timestamp(),
-        (_, Ok(at), ..) => at,
-        (_, _, Ok(at), _) => at.timestamp(),
-        (.., Ok(at)) => at
+        (_, Ok(time), ..) => time,
+        (_, _, Ok(time), _) => time.timestamp(),
+        (.., Ok(time)) => time
             .to_zoned(now.time_zone().clone())
             .with_context(|| format!("`{text}` where this machine is"))?
             .timestamp(),
@@ -31,12 +31,12 @@ pub fn since(text: &str, now: &Zoned) -> anyhow::Result<i32> {
             "`{text}` is no time; write it as `24h`, `7d`, `2026-11-17` or `2026-11-17T08:00Z`"
         ),
     };
-    anyhow::ensure!(at <= now.timestamp(), "`{text}` has not come yet");
-    Ok(i32::try_from(at.as_second().div_euclid(3_600))?)
+    anyhow::ensure!(time <= now.timestamp(), "`{text}` has not come yet");
+    Ok(i32::try_from(time.as_second().div_euclid(3_600))?)
 }
 
-/// That hour as people write it.
-pub fn told(since_h: i32) -> String {
+/// Formats the hour.
+pub fn format_hour(since_h: i32) -> String {
     Timestamp::from_second(i64::from(since_h) * 3_600)
         .unwrap_or_default()
         .to_string()
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn so_long_ago_a_date_and_a_time_are_understood() {
+    fn age_date_and_time_are_parsed() {
         for (text, expected) in [
             ("24h", "2026-11-22T01:00:00Z"),
             ("24h ago", "2026-11-22T01:00:00Z"),
@@ -66,12 +66,16 @@ mod tests {
             ("2026-11-17T08:59:00Z", "2026-11-17T08:00:00Z"),
             ("2026-11-17T08:00[America/New_York]", "2026-11-17T13:00:00Z"),
         ] {
-            assert_eq!(told(since(text, &now()).unwrap()), expected, "for {text}");
+            assert_eq!(
+                format_hour(since(text, &now()).unwrap()),
+                expected,
+                "for {text}"
+            );
         }
     }
 
     #[test]
-    fn what_is_no_time_or_has_not_come_is_refused() {
+    fn invalid_or_future_time_is_refused() {
         for (text, expected) in [
             ("tuesday", "write it as `24h`"),
             ("", "write it as `24h`"),

@@ -1,13 +1,12 @@
-//! The texts of the queries: one for each answer.
+//! Texts of the queries, one for each answer.
 //!
-//! They are portable: no function but those of the standard, no function of ours,
-//! no quantile of an engine's own, numbers that are not whole as DOUBLE literals,
-//! no alias that is a column's name. `DuckDB` and Spark answer them alike from the
-//! catalogue's files.
+//! The queries are portable. They use only standard functions, no user-defined function, and no
+//! quantile function of an engine. Fractions are DOUBLE literals, and no alias equals the name of a
+//! column. `DuckDB` and Spark compute the same results from the catalogue's files.
 
 use std::fmt::Write as _;
 
-/// The shares of which quantiles are told, with what their columns are called.
+/// Quantiles of the reports, with the names of their columns.
 pub const SHARES: [(f64, &str); 4] = [
     (0.5, "p50"),
     (0.99, "p99"),
@@ -15,34 +14,34 @@ pub const SHARES: [(f64, &str); 4] = [
     (0.9999, "p9999"),
 ];
 
-/// A number as a DOUBLE literal.
+/// Formats a number as a DOUBLE literal.
 pub fn double(value: f64) -> String {
     format!("{value:E}")
 }
 
-/// A text as a literal.
+/// Formats a text as a literal.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Which rows a question is about.
+/// Selection of rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Only {
-    /// From this hour since 1970 on.
+    /// First hour, counted from 1970.
     pub since_h: Option<i32>,
-    /// Of this machine.
+    /// Number of the machine.
     pub host: Option<i64>,
-    /// Of this service by this route.
+    /// Number of the service and route.
     pub line: Option<i64>,
 }
 
 impl Only {
-    /// The condition on a table whose hours, or minutes, are in `column`, of
-    /// which an hour has `per_hour`.
+    /// Returns the condition for a table whose hours, or minutes, are in `column`. `per_hour` is
+    /// the number of its units in an hour.
     pub fn condition(&self, column: &str, per_hour: i32) -> String {
         let mut text = "1 = 1".to_owned();
         let mut and = |what: &str| {
-            // Into a String it cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, " AND {what}");
         };
         if let Some(since) = self.since_h {
@@ -59,48 +58,47 @@ impl Only {
     }
 }
 
-/// The condition, after others, that a row is of one of these machines; none where
-/// there are none.
+/// Returns the additional condition that a row belongs to one of these machines; empty if there are
+/// none.
 fn one_of(hosts: &[i64]) -> String {
     match hosts {
         [] => String::new(),
         [one] => format!(" AND {}", is("host_id", *one)),
         several => {
-            let all: Vec<String> = several.iter().map(i64::to_string).collect();
-            format!(" AND host_id IN ({})", all.join(", "))
+            let numbers: Vec<String> = several.iter().map(i64::to_string).collect();
+            format!(" AND host_id IN ({})", numbers.join(", "))
         }
     }
 }
 
-/// That a column, of numbers that are not below zero, has this value. Not by `=`: of a
-/// column that a plan knows to be constant, executors of Ballista 55.0.0 lose the order,
-/// and end with "Expects PARTITION BY expression to be ordered".
+/// Returns the condition that a column of non-negative numbers has this value. It does not use `=`:
+/// if a plan knows that a column is constant, executors of Ballista 55.0.0 lose the order, and fail
+/// with "Expects PARTITION BY expression to be ordered".
 fn is(column: &str, value: i64) -> String {
     format!("{column} IN ({value}, -1)")
 }
 
-/// By what figures are put together, besides service and route.
+/// Grouping of figures, in addition to service and route.
 #[derive(Clone, Debug)]
 pub enum By {
-    /// By kernel, build, load: some of these columns of `recordings`.
+    /// Per kernel, build or load: some of these columns of `recordings`.
     Kinds(Vec<&'static str>),
-    /// By machine: of these alone, or, without any, of all.
+    /// Per machine: these machines, or all if the list is empty.
     Hosts(Vec<i64>),
 }
 
-/// What tells one table from another of its name: how many rows it has, and a sum
-/// for which each file is opened (counts alone are in their footers).
-pub fn seen(table: &str) -> String {
+/// Returns the query that identifies the content of a table: the number of rows, and a sum that
+/// requires opening each file (row counts are already in the footers).
+pub fn fingerprint(table: &str) -> String {
     format!(
         "SELECT COUNT(recording) AS rows_seen, SUM(recording % 1000003) AS sum_seen FROM {table}"
     )
 }
 
-/// Counts, extremes and quantiles of each group and line. For the share q of the
-/// n seen and the lost, the quantile has the rank r = ceil(q (n + lost)), and lies
-/// between `.._low` and `.._high` (docs/method.md 2): the r-th smallest if what
-/// was lost counts as zero, and if it, and what still waited, counts as later than
-/// all.
+/// Returns counts, extremes and quantiles of each group and line. For the share q of the n observed
+/// and the lost wakeups, the quantile has the rank r = ceil(q (n + lost)). It lies between `.._low`
+/// and `.._high` (docs/method.md 2). The low end is the r-th smallest value if lost wakeups count
+/// as zero. The high end is that value if lost and pending wakeups count as later than all others.
 pub fn figures(by: &By, only: Only) -> String {
     let keys: Vec<&str> = match by {
         By::Kinds(columns) => columns.clone(),
@@ -108,15 +106,14 @@ pub fn figures(by: &By, only: Only) -> String {
     };
     let list =
         |prefix: &str| -> String { keys.iter().map(|key| format!("{prefix}{key}, ")).collect() };
-    let same = |one: &str, other: &str| -> String {
-        let all = keys
+    let same = |left: &str, other: &str| -> String {
+        let conditions = keys
             .iter()
             .chain(&["line"])
-            .map(|key| format!("{one}.{key} = {other}.{key}"));
-        all.collect::<Vec<_>>().join(" AND ")
+            .map(|key| format!("{left}.{key} = {other}.{key}"));
+        conditions.collect::<Vec<_>>().join(" AND ")
     };
-    // By machine no name is needed, and a join of every row would cost as much
-    // as the rest.
+    // Per machine no name is needed, and a join of every row would take as long as the rest.
     let (of, joined) = match by {
         By::Kinds(_) => ("kinds.", " JOIN kinds ON one.kind = kinds.kind"),
         By::Hosts(_) => ("one.", ""),
@@ -189,8 +186,7 @@ ORDER BY {}moments.line",
     )
 }
 
-/// Each machine's minutes, and in how many of them an activation was later than
-/// `limit_ns`.
+/// Returns each machine's minutes, and the number of minutes with a wakeup later than `limit_ns`.
 pub fn late_minutes(limit_ns: i64, only: Only) -> String {
     format!(
         "WITH seen AS (
@@ -204,8 +200,8 @@ FROM seen JOIN names ON seen.host_id = names.host_id ORDER BY host",
     )
 }
 
-/// Each recording's minutes, and late ones, with what it was made on: `by` are
-/// columns of `recordings`.
+/// Returns each recording's minutes and late minutes, with its values of `by`, which are columns of
+/// `recordings`.
 pub fn late_recordings(limit_ns: i64, by: &[&str], only: Only) -> String {
     let by = by.join(", ");
     format!(
@@ -218,8 +214,8 @@ FROM seen JOIN recordings ON seen.recording = recordings.recording ORDER BY host
     )
 }
 
-/// On how many machines late activations were kept with their evidence, and how
-/// many were not kept, in recordings that last into the time asked for.
+/// Returns the number of machines that kept late wakeups with their trace data, and the number of
+/// late wakeups that were not kept, in recordings that extend into the requested time.
 pub fn watched(only: Only) -> String {
     let since = only.since_h.map_or_else(String::new, |since_h| {
         let since_s = i64::from(since_h) * 3_600;
@@ -230,7 +226,7 @@ pub fn watched(only: Only) -> String {
     )
 }
 
-/// Causes over all machines, those with most time first.
+/// Returns the causes over all machines, longest total time first.
 pub fn causes(only: Only) -> String {
     let condition = only
         .condition("causes.at_h", 1)
@@ -251,8 +247,8 @@ FROM spent GROUP BY class, who ORDER BY total_all_ns DESC, class, who"
     )
 }
 
-/// The causes that took most of the late activations' time of each of these machines
-/// (without any, of all): `most` of each.
+/// Returns the causes with the most time in late wakeups, at most `most` per machine, for these
+/// machines (for all if the list is empty).
 pub fn main_causes(hosts: &[i64], most: usize, only: Only) -> String {
     format!(
         "WITH spent AS (
@@ -270,8 +266,8 @@ SELECT host_id, class, who, spent_ns / all_ns AS share, late_all, most_ns FROM p
     )
 }
 
-/// The minutes of each of these machines by hour (`first_m`: its first minute since
-/// 1970), and in how many of them an activation was later than `limit_ns`.
+/// Returns the minutes of each of these machines per hour (`first_m`: its first minute since 1970),
+/// and the number of minutes with a wakeup later than `limit_ns`.
 pub fn late_hours(limit_ns: i64, hosts: &[i64], only: Only) -> String {
     format!(
         "SELECT host_id, at_m - at_m % 60 AS first_m, COUNT(*) AS minutes_seen,
@@ -282,8 +278,8 @@ FROM minutes WHERE {}{} GROUP BY host_id, at_m - at_m % 60 ORDER BY host_id, fir
     )
 }
 
-/// The numbers of the machines of these names, with their kernels, the first that was
-/// seen first.
+/// Returns the numbers of the machines with these names, and their kernels in the order of their
+/// first use.
 pub fn kernels_of(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
     format!(
@@ -293,7 +289,7 @@ WHERE refused IS NULL AND host IN ({}) GROUP BY host_id, host, kernel ORDER BY h
     )
 }
 
-/// What is known of a machine's hours: how late the worst activation of each was.
+/// Returns the hours of a machine with the latency of the worst wakeup of each.
 pub fn hours_of(only: Only) -> String {
     format!(
         "SELECT at_h, SUM(n) AS samples, SUM(missed) AS missed_all, MAX(max_ns) AS largest_ns
@@ -302,7 +298,7 @@ FROM hours WHERE {} GROUP BY at_h ORDER BY largest_ns DESC, at_h",
     )
 }
 
-/// The settings of each machine in the last of its recordings.
+/// Settings of each machine in its last recording.
 pub const SETTINGS_NOW: &str = "WITH placed AS (
   SELECT recording, host_id, ROW_NUMBER() OVER (PARTITION BY host_id ORDER BY start_s DESC, recording) AS place
   FROM recordings WHERE refused IS NULL)

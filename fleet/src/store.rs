@@ -1,54 +1,54 @@
-//! Which recordings are in a store: a folder of recordings, however deep.
+//! Recordings of a store: a directory of recordings at any depth.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What makes a folder a recording; the second is the copy of the first.
+/// Files that make a directory a recording. The second is a copy of the first.
 const MANIFESTS: [&str; 2] = ["manifest.json", "manifest-start.json"];
-/// A folder of such a name is a recording even if it has lost both.
+/// Suffix of the name of a recording, even if it has lost both files.
 const ENDING: &str = ".laggard";
-/// Folders within folders, at most: deeper is no store.
-const DEEPEST: usize = 32;
+/// Maximum depth of nested directories.
+const MAX_DEPTH: usize = 32;
 
-/// A recording in a store.
+/// Recording in a store.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Place {
-    /// Its folder.
+    /// Path of its directory.
     pub path: PathBuf,
-    /// Changes whenever a file of the recording is written: its files are
-    /// renamed into place, which changes the folder, or are its manifest.
+    /// Changes whenever a file of the recording is written. Renaming a file into place changes the
+    /// directory. The manifest is checked separately.
     pub stamp: String,
 }
 
-/// What a store holds.
+/// Content of a store.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Recordings, in the order of their paths.
     pub places: Vec<Place>,
-    /// Folders that cannot be looked into, and why.
+    /// Directories that cannot be examined, with the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
 
-/// Looks for recordings below `store`, which can be one itself. Folders whose
-/// names begin with a dot are not looked into, and links are not followed.
+/// Finds the recordings below `store`, which can be a recording itself. Skips directories whose
+/// names start with a dot, and does not follow links.
 ///
 /// # Errors
-/// When `store` itself cannot be read.
+/// If `store` itself cannot be read.
 pub fn look(store: &Path) -> io::Result<Found> {
     fs::read_dir(store)?;
-    let mut found = Found::default();
+    let mut content = Found::default();
     let mut next = vec![(store.to_path_buf(), 0)];
     while let Some((dir, depth)) = next.pop() {
         if let Some(place) = place(&dir) {
-            found.places.push(place);
+            content.places.push(place);
             continue;
         }
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => entries,
             Err(error) => {
-                found.refused.push((dir, error.to_string()));
+                content.refused.push((dir, error.to_string()));
                 continue;
             }
         };
@@ -56,39 +56,39 @@ pub fn look(store: &Path) -> io::Result<Found> {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    found.refused.push((dir.clone(), error.to_string()));
+                    content.refused.push((dir.clone(), error.to_string()));
                     break;
                 }
             };
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            // The type of the entry itself: that of a link is a link.
+            // Type of the entry itself, without following a link.
             let is_dir = match entry.file_type() {
                 Ok(kind) => kind.is_dir(),
                 Err(error) => {
-                    found.refused.push((entry.path(), error.to_string()));
+                    content.refused.push((entry.path(), error.to_string()));
                     continue;
                 }
             };
             if is_hidden || !is_dir {
                 continue;
             }
-            // The catalogue knows recordings by their paths as text.
+            // The catalogue identifies recordings by their paths as text.
             if entry.file_name().to_str().is_none() {
                 let why = "its name is no UTF-8; rename it".to_owned();
-                found.refused.push((entry.path(), why));
+                content.refused.push((entry.path(), why));
                 continue;
             }
             match depth {
-                DEEPEST => found.refused.push((
+                MAX_DEPTH => content.refused.push((
                     entry.path(),
-                    format!("it is more than {DEEPEST} folders deep"),
+                    format!("it is more than {MAX_DEPTH} folders deep"),
                 )),
                 _ => next.push((entry.path(), depth + 1)),
             }
         }
     }
-    found.places.sort();
-    Ok(found)
+    content.places.sort();
+    Ok(content)
 }
 
 fn place(dir: &Path) -> Option<Place> {
@@ -99,7 +99,7 @@ fn place(dir: &Path) -> Option<Place> {
             .as_os_str()
             .as_encoded_bytes()
             .ends_with(ENDING.as_bytes());
-    // `switch -o` and `timers -o` write a folder of recordings, of any name.
+    // `switch -o` and `timers -o` write a directory of recordings with any name.
     if manifest.is_none() && (!is_named || has_recordings(dir)) {
         return None;
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn recordings_are_found_at_any_depth_and_nothing_within_them() {
+    fn recordings_are_found_at_any_depth_and_not_inside_recordings() {
         let dir = store(&[
             "one/2026-11-23T02.laggard/manifest.json",
             "rack/7/two/hour/manifest-start.json",
@@ -145,12 +145,12 @@ mod tests {
         ]);
         std::os::unix::fs::symlink(dir.path(), dir.path().join("again")).unwrap();
 
-        let found = look(dir.path()).unwrap();
+        let content = look(dir.path()).unwrap();
 
-        let paths: Vec<&Path> = found
+        let paths: Vec<&Path> = content
             .places
             .iter()
-            .map(|one| one.path.strip_prefix(dir.path()).unwrap())
+            .map(|place| place.path.strip_prefix(dir.path()).unwrap())
             .collect();
         assert_eq!(
             paths,
@@ -162,26 +162,26 @@ mod tests {
             ]
             .map(Path::new)
         );
-        assert!(found.refused.is_empty());
+        assert!(content.refused.is_empty());
     }
 
     #[test]
-    fn a_folder_whose_name_is_no_text_is_named_and_a_file_is_not() {
+    fn directory_with_a_non_utf8_name_is_reported() {
         use std::os::unix::ffi::OsStrExt as _;
         let dir = store(&["one.laggard/manifest.json"]);
         let name = |bytes: &[u8]| dir.path().join(std::ffi::OsStr::from_bytes(bytes));
         fs::create_dir(name(b"two\xff.laggard")).unwrap();
         fs::write(name(b"three\xff"), "").unwrap();
 
-        let found = look(dir.path()).unwrap();
+        let content = look(dir.path()).unwrap();
 
-        assert_eq!(found.places.len(), 1);
-        assert_eq!(found.refused.len(), 1, "{found:?}");
-        assert_eq!(found.refused[0].0, name(b"two\xff.laggard"));
+        assert_eq!(content.places.len(), 1);
+        assert_eq!(content.refused.len(), 1, "{content:?}");
+        assert_eq!(content.refused[0].0, name(b"two\xff.laggard"));
     }
 
     #[test]
-    fn a_file_that_is_renamed_into_a_recording_changes_its_stamp() {
+    fn file_renamed_into_a_recording_changes_its_stamp() {
         let dir = store(&["one.laggard/manifest.json", "new"]);
         let before = look(dir.path()).unwrap().places;
 

@@ -1,4 +1,4 @@
-//! Where recordings are: folders and places in object stores, of which one answer is.
+//! Stores of an answer: directories, and places in object stores.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use laggard_model::{Digest, DigestContent};
 use laggard_ship::Bucket;
-use laggard_ship::figures::{ThereRecording, bring, listed};
+use laggard_ship::figures::{RemoteRecording, bring, listed};
 use tempfile::TempDir;
 
 use crate::reader::{self, Samples};
 use crate::store::{self, Place};
 
-/// Recordings of a bucket that are here at a time, until they are read.
+/// Maximum number of recordings of a bucket that are on this machine at a time.
 const AT_A_TIME: usize = 256;
-/// A longer name is none of a folder.
-const LONGEST_NAME: usize = 200;
+/// Maximum length of the name of a directory.
+const MAX_NAME_LENGTH: usize = 200;
 
-/// A store.
+/// Source of recordings.
 #[derive(Debug)]
 enum Store {
     Folder(PathBuf),
@@ -31,33 +31,33 @@ enum Store {
 #[derive(Debug)]
 pub struct Stores(Vec<Store>);
 
-/// What they hold.
+/// Recordings of all stores.
 #[derive(Debug)]
 pub struct SeenRecordings {
-    /// Recordings; those of a bucket by what they are called there.
+    /// Recordings. A recording in a bucket has its URL as path.
     pub places: Vec<Place>,
-    /// What could not be looked into or had, and why.
+    /// Directories and recordings that could not be read, with the reason. A reading adds more.
     pub refused: RefCell<Vec<(String, String)>>,
-    /// Those of buckets, and of which store they are.
-    there: BTreeMap<PathBuf, (usize, ThereRecording)>,
+    /// Recordings in buckets, with the number of their store.
+    there: BTreeMap<PathBuf, (usize, RemoteRecording)>,
 }
 
 impl Stores {
-    /// Opens folders, and places that begin with `s3:`.
+    /// Opens directories, and places that start with `s3:`.
     ///
     /// # Errors
-    /// When a folder is not there, or a place is none.
+    /// If a directory does not exist, or a place is invalid.
     pub fn open<'a>(named: impl Iterator<Item = &'a Path>) -> anyhow::Result<Self> {
-        let open = |one: &Path| match Bucket::named(one) {
+        let open = |path: &Path| match Bucket::named(path) {
             Some(url) => anyhow::Ok(Store::Bucket(Bucket::open(url)?, url.to_owned())),
-            None => Ok(Store::Folder(one.canonicalize().with_context(|| {
-                format!("look for the store `{}`", one.display())
+            None => Ok(Store::Folder(path.canonicalize().with_context(|| {
+                format!("look for the store `{}`", path.display())
             })?)),
         };
         Ok(Self(named.map(open).collect::<anyhow::Result<_>>()?))
     }
 
-    /// What they are called.
+    /// Returns the names of the stores.
     pub fn text(&self) -> String {
         let names = self.0.iter().map(|store| match store {
             Store::Folder(dir) => dir.display().to_string(),
@@ -66,11 +66,11 @@ impl Stores {
         names.collect::<Vec<_>>().join(" and ")
     }
 
-    /// Where what they tell is kept unless asked otherwise: within a folder, or in one of
-    /// this user's for what can be had again.
+    /// Returns the default directory of the catalogue: in the store, if that is one directory,
+    /// otherwise in the cache of this user, because it can be rebuilt.
     ///
     /// # Errors
-    /// When there is no such folder, or its name would be too long.
+    /// If there is no such directory, or if its name would be too long.
     pub fn home(&self) -> anyhow::Result<PathBuf> {
         if let [Store::Folder(dir)] = &*self.0 {
             return Ok(dir.join(".fleet"));
@@ -79,7 +79,7 @@ impl Stores {
         let cache = var("XDG_CACHE_HOME").or_else(|| Some(var("HOME")?.join(".cache")));
         let name = folder_name(&self.text());
         cache
-            .filter(|cache| cache.is_absolute() && name.len() <= LONGEST_NAME)
+            .filter(|cache| cache.is_absolute() && name.len() <= MAX_NAME_LENGTH)
             .map(|cache| cache.join("laggard-fleet").join(name))
             .with_context(|| {
                 format!(
@@ -89,35 +89,35 @@ impl Stores {
             })
     }
 
-    /// Looks for recordings.
+    /// Finds the recordings.
     ///
     /// # Errors
-    /// When a store cannot be read at all.
+    /// If a store cannot be read at all.
     pub fn look(&self) -> anyhow::Result<SeenRecordings> {
         let (mut places, mut refused) = (Vec::new(), Vec::new());
         let mut there = BTreeMap::new();
         for (number, store) in self.0.iter().enumerate() {
             match store {
                 Store::Folder(dir) => {
-                    let found = store::look(dir)
+                    let content = store::look(dir)
                         .with_context(|| format!("read the store `{}`", dir.display()))?;
-                    places.extend(found.places);
+                    places.extend(content.places);
                     let why = |(path, why): (PathBuf, String)| (path.display().to_string(), why);
-                    refused.extend(found.refused.into_iter().map(why));
+                    refused.extend(content.refused.into_iter().map(why));
                 }
                 Store::Bucket(bucket, _) => {
-                    for one in listed(bucket)? {
-                        if !one.is_whole {
+                    for recording in listed(bucket)? {
+                        if !recording.is_whole {
                             let why = "it is not whole there: it was not sent to its end yet";
-                            refused.push((one.url, why.into()));
+                            refused.push((recording.url, why.into()));
                             continue;
                         }
-                        let path = PathBuf::from(&one.url);
+                        let path = PathBuf::from(&recording.url);
                         places.push(Place {
                             path: path.clone(),
-                            stamp: one.stamp.clone(),
+                            stamp: recording.stamp.clone(),
                         });
-                        there.insert(path, (number, one));
+                        there.insert(path, (number, recording));
                     }
                 }
             }
@@ -129,11 +129,12 @@ impl Stores {
         })
     }
 
-    /// Has `laggard` read these; those of a bucket are in the folder `scratch` meanwhile. `None`: it could not be had from its bucket, which is
-    /// among what was refused then.
+    /// Lets `laggard` read these recordings. Recordings of a bucket are fetched into the directory
+    /// `scratch`. Returns `None` for a recording that could not be fetched, and adds it to the
+    /// refused ones.
     ///
     /// # Errors
-    /// When `laggard` cannot be run, or a bucket gives nothing any more.
+    /// If `laggard` cannot be run, or if a bucket stops responding.
     pub fn read(
         &self,
         laggard: &Path,
@@ -144,8 +145,8 @@ impl Stores {
         let mut digests: Vec<Option<Digest>> = vec![None; paths.len()];
         let is_there = |place: &usize| seen.there.contains_key(paths[*place]);
         let (far, near): (Vec<usize>, Vec<usize>) = (0..paths.len()).partition(is_there);
-        let at: Vec<&Path> = near.iter().map(|&place| paths[place]).collect();
-        let read = reader::read(laggard, &at, Samples::Here)?;
+        let near_paths: Vec<&Path> = near.iter().map(|&place| paths[place]).collect();
+        let read = reader::read(laggard, &near_paths, Samples::Here)?;
         for (place, digest) in near.into_iter().zip(read) {
             digests[place] = Some(digest);
         }
@@ -159,11 +160,12 @@ impl Stores {
                 .filter(|&place| seen.there[paths[place]].0 == number)
                 .collect();
             for part in own.chunks(AT_A_TIME) {
-                let all: Vec<&ThereRecording> = part
+                let batch: Vec<&RemoteRecording> = part
                     .iter()
                     .map(|&place| &seen.there[paths[place]].1)
                     .collect();
-                for (&place, digest) in part.iter().zip(fetched(laggard, bucket, &all, scratch)?) {
+                for (&place, digest) in part.iter().zip(fetched(laggard, bucket, &batch, scratch)?)
+                {
                     match digest {
                         Ok(digest) => digests[place] = Some(digest),
                         Err(error) => {
@@ -179,11 +181,11 @@ impl Stores {
     }
 }
 
-/// The digests of these, which are here for as long as that takes.
+/// Returns the digests of these recordings, which are on this machine only during the call.
 fn fetched(
     laggard: &Path,
     bucket: &Bucket,
-    recordings: &[&ThereRecording],
+    recordings: &[&RemoteRecording],
     scratch: &Path,
 ) -> anyhow::Result<Vec<anyhow::Result<Digest>>> {
     fs::create_dir_all(scratch).with_context(|| format!("make `{}`", scratch.display()))?;
@@ -192,7 +194,7 @@ fn fetched(
     let came = bring(bucket, recordings, dir.path())?;
     let here: Vec<&Path> = came.iter().flatten().map(PathBuf::as_path).collect();
     let mut read = reader::read(laggard, &here, Samples::Elsewhere)?.into_iter();
-    let named = |(place, one): (anyhow::Result<PathBuf>, &&ThereRecording)| {
+    let named = |(place, one): (anyhow::Result<PathBuf>, &&RemoteRecording)| {
         let place = place?;
         let mut digest = read.next().context("laggard told less than it was asked")?;
         digest.path.clone_from(&one.url);
@@ -205,7 +207,7 @@ fn fetched(
     Ok(came.into_iter().zip(recordings).map(named).collect())
 }
 
-/// A folder's name for any text; no two have the same.
+/// Returns a unique name of a directory for any text.
 fn folder_name(text: &str) -> String {
     let mut name = String::new();
     for byte in text.bytes() {
@@ -222,17 +224,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_different_stores_have_different_names_and_no_slash() {
-        let all = [
+    fn directory_names_are_unique_and_without_slash() {
+        let texts = [
             "s3://a/b",
             "s3://a-b",
             "s3://a and s3://b",
             "s3://a%2fb",
             "/a/b",
         ];
-        let names: std::collections::BTreeSet<String> = all.map(folder_name).into();
+        let names: std::collections::BTreeSet<String> = texts.map(folder_name).into();
 
-        assert_eq!(names.len(), all.len());
+        assert_eq!(names.len(), texts.len());
         assert!(
             names.iter().all(|name| !name.contains(['/', ' '])),
             "{names:?}"

@@ -1,4 +1,4 @@
-//! Stores, readers and questions that mean harm, or are asked by mistake.
+//! Hostile or mistaken stores, readers and questions.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ mod stores;
 
 use stores::{core, fleet, fleet_of, json, made, text};
 
-/// A reader that does `what`, lines of bash, of the recording `$path`.
+/// Creates a reader that runs `what`, lines of bash, for the recording `$path`.
 fn reader(dir: &TempDir, what: &str) -> PathBuf {
     let script = format!(
         "#!/bin/bash\nlaggard='{}'\nwhile IFS= read -r -d '' path; do\n{what}\ndone\n",
@@ -24,24 +24,25 @@ fn reader(dir: &TempDir, what: &str) -> PathBuf {
 }
 
 fn refused(answer: &Value) -> Vec<(String, String)> {
-    let all = answer["of"]["refused"].as_array().unwrap().iter();
-    all.map(|one| {
-        let path = Path::new(one["path"].as_str().unwrap());
-        let name = path.file_name().unwrap().to_str().unwrap();
-        (name.into(), one["reason"].as_str().unwrap().into())
-    })
-    .collect()
+    let refused = answer["of"]["refused"].as_array().unwrap().iter();
+    refused
+        .map(|recording| {
+            let path = Path::new(recording["path"].as_str().unwrap());
+            let name = path.file_name().unwrap().to_str().unwrap();
+            (name.into(), recording["reason"].as_str().unwrap().into())
+        })
+        .collect()
 }
 
 fn asked(reader: &Path, store: &Path, words: &[&str]) -> Value {
     let output = fleet_of(reader, store, &[words, &["--json"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
-fn a_recording_on_which_its_reader_panics_is_named_and_the_rest_is_answered() {
+fn recording_that_crashes_its_reader_is_listed_and_the_rest_is_included() {
     let (store, dir) = (made(2, 2, 1), TempDir::new().unwrap());
     let panics = reader(
         &dir,
@@ -61,7 +62,7 @@ fn a_recording_on_which_its_reader_panics_is_named_and_the_rest_is_answered() {
 }
 
 #[test]
-fn counts_that_would_overflow_a_sum_are_in_none() {
+fn recordings_with_overflowing_counts_are_refused() {
     let (store, dir) = (made(2, 2, 1), TempDir::new().unwrap());
     let counts = reader(
         &dir,
@@ -81,7 +82,7 @@ fn counts_that_would_overflow_a_sum_are_in_none() {
 }
 
 #[test]
-fn when_a_recording_began_is_not_known_that_is_said() {
+fn unknown_start_time_is_reported() {
     let (store, dir) = (made(1, 2, 1), TempDir::new().unwrap());
     let undated = reader(
         &dir,
@@ -99,7 +100,7 @@ fn when_a_recording_began_is_not_known_that_is_said() {
 }
 
 #[test]
-fn a_folder_of_other_files_is_no_catalogue_and_keeps_them() {
+fn directory_with_other_files_is_refused_as_catalogue_and_unchanged() {
     let (store, dir) = (made(1, 1, 1), TempDir::new().unwrap());
     let catalogue = dir.path().join("mine");
     fs::create_dir_all(catalogue.join("recordings")).unwrap();
@@ -110,14 +111,17 @@ fn a_folder_of_other_files_is_no_catalogue_and_keeps_them() {
 
     let output = fleet(store.path(), &named);
 
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("it is not empty, and no catalogue"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("it is not empty, and no catalogue"),
+        "{stderr}"
+    );
     assert_eq!(
         fs::read_dir(catalogue.join("recordings")).unwrap().count(),
         2
     );
-    // In one that was made for it, what it did not write stays too.
+    // A directory created for the catalogue also keeps files that it did not write.
     json(store.path(), &["summary"], 0);
     let notes = store.path().join(".fleet/recordings/notes.txt");
     fs::write(&notes, "precious").unwrap();
@@ -126,7 +130,7 @@ fn a_folder_of_other_files_is_no_catalogue_and_keeps_them() {
 }
 
 #[test]
-fn columns_of_one_name_are_refused_and_every_number_is_told() {
+fn duplicate_column_names_are_refused_and_all_numbers_are_printed() {
     let store = made(2, 1, 1);
     let two = "SELECT a.host, b.host FROM recordings a JOIN recordings b ON a.host <> b.host";
 
@@ -140,9 +144,9 @@ fn columns_of_one_name_are_refused_and_every_number_is_told() {
         0,
     );
 
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("two columns `host`"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("two columns `host`"), "{stderr}");
     assert_eq!(
         numbers["rows"][0],
         serde_json::json!({"most": u64::MAX, "none": "NaN"})
@@ -150,27 +154,27 @@ fn columns_of_one_name_are_refused_and_every_number_is_told() {
 }
 
 #[test]
-fn where_no_machine_was_late_none_is_called_so() {
+fn no_machine_is_reported_late_without_late_minutes() {
     let store = made(3, 2, 1);
 
-    let said = text(store.path(), &["worst", "--limit", "1s"]);
+    let report = text(store.path(), &["worst", "--limit", "1s"]);
 
     assert!(
-        said.contains("because none was late in any minute"),
-        "{said}"
+        report.contains("because none was late in any minute"),
+        "{report}"
     );
-    assert!(!said.contains("likely (95 %)"), "{said}");
+    assert!(!report.contains("likely (95 %)"), "{report}");
 }
 
 #[test]
-fn machines_of_one_name_at_one_time_are_named() {
+fn machines_with_the_same_name_at_the_same_time_are_listed() {
     let (store, dir) = (made(3, 3, 2), TempDir::new().unwrap());
     assert_eq!(
         json(store.path(), &["summary"], 0)["of"]["overlapping"],
         serde_json::json!([])
     );
-    // A minute later, as two machines never begin at one millisecond. Seconds of
-    // whole hours end in 00.
+    // A minute later, because two machines never start in the same millisecond. Seconds of whole
+    // hours end in 00.
     let renamed = reader(
         &dir,
         r#""$laggard" digest "$path" | case $path in
@@ -181,41 +185,47 @@ fn machines_of_one_name_at_one_time_are_named() {
 
     let output = fleet_of(&renamed, store.path(), &["worst"]);
 
-    let said = String::from_utf8(output.stdout).unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.contains(
+        report.contains(
             "Recorded twice at the same time, by one machine or several of one name: host-0\n"
         ),
-        "{said}"
+        "{report}"
     );
-    assert!(said.contains("of 3 machines"), "{said}");
+    assert!(report.contains("of 3 machines"), "{report}");
 }
 
 #[test]
-fn an_answer_says_since_when_and_counts_only_what_is_of_that_time() {
-    // Hours from 2026-11-20T00:00Z on; the new kernel is that of the last two.
+fn answer_states_its_start_and_counts_only_later_hours() {
+    // Hours from 2026-11-20T00:00Z. The last two have the new kernel.
     let store = made(3, 4, 2);
     let last = ["--since", "2026-11-20T03:00Z"];
 
-    let all = json(store.path(), &["causes"], 0);
+    let all_causes = json(store.path(), &["causes"], 0);
     let late = json(store.path(), &[&["causes"], &last[..]].concat(), 0);
-    let said = text(store.path(), &[&["worst"], &last[..]].concat());
+    let report = text(store.path(), &[&["worst"], &last[..]].concat());
     let future = fleet(store.path(), &["worst", "--since", "2999-01-01"]);
 
-    assert_eq!(all["of"]["since"], Value::Null);
+    assert_eq!(all_causes["of"]["since"], Value::Null);
     assert_eq!(late["of"]["since"], "2026-11-20T03:00:00Z");
-    // The recording of `host-short` is of the first hour.
-    assert_eq!((&all["watched"], &late["watched"]), (&4.into(), &3.into()));
-    assert!(
-        said.contains("of them, what was measured from 2026-11-20T03:00:00Z on"),
-        "{said}"
+    // `host-short` has a recording of the first hour only.
+    assert_eq!(
+        (&all_causes["watched"], &late["watched"]),
+        (&4.into(), &3.into())
     );
-    assert!(said.contains("of 3 machines"), "{said}");
+    assert!(
+        report.contains("of them, what was measured from 2026-11-20T03:00:00Z on"),
+        "{report}"
+    );
+    assert!(report.contains("of 3 machines"), "{report}");
     assert_eq!(future.status.code(), Some(2));
     // An empty sum is -0.
     let none = text(store.path(), &["causes", "--since", "0h", "--json"]);
     assert!(none.contains("\"total_ns\": 0.0"), "{none}");
-    // Now is after all of them.
-    let said = text(store.path(), &["worst", "--since", "0h"]);
-    assert!(said.contains("Nothing was measured of fifo:90"), "{said}");
+    // The current time is after all recordings.
+    let report = text(store.path(), &["worst", "--since", "0h"]);
+    assert!(
+        report.contains("Nothing was measured of fifo:90"),
+        "{report}"
+    );
 }

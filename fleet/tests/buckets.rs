@@ -1,4 +1,4 @@
-//! Recordings in an object store are answered of as those in a folder are.
+//! Reports over an object store equal reports over a directory.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn put(server: &Server, key: &str, body: &[u8]) {
     assert!(answer.contains(" 200 "), "{key}: {answer}");
 }
 
-/// All files below a folder, to this prefix of the bucket, by the names that they have.
+/// Sends all files below a directory to this prefix of the bucket, under their names.
 fn send(server: &Server, dir: &Path, prefix: &str) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -40,19 +40,19 @@ fn asked(server: &Server, catalogue: &TempDir, words: &[&str]) -> Output {
 }
 
 fn json(output: &Output, code: i32) -> Value {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Without what it is called.
+/// Removes the name of the store.
 fn figures(mut answer: Value) -> Value {
     answer["of"]["store"] = Value::Null;
     answer
 }
 
 #[test]
-fn a_bucket_answers_as_the_folder_that_was_sent_to_it() {
+fn bucket_and_its_source_directory_give_the_same_answer() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -70,8 +70,8 @@ fn a_bucket_answers_as_the_folder_that_was_sent_to_it() {
             "{question}"
         );
     }
-    // What was read once is not fetched again: without its samples nothing is missed, and
-    // without its histograms neither.
+    // A recording that was read is not fetched again: neither missing samples nor missing
+    // histograms are noticed.
     for file in ["samples/000001.parquet", "histograms-000000.parquet"] {
         assert!(
             store
@@ -89,7 +89,7 @@ fn a_bucket_answers_as_the_folder_that_was_sent_to_it() {
 }
 
 #[test]
-fn a_folder_and_a_bucket_are_one_answer_and_what_is_in_both_is_named() {
+fn directory_and_bucket_form_one_answer_and_duplicates_are_listed() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -121,15 +121,19 @@ fn a_folder_and_a_bucket_are_one_answer_and_what_is_in_both_is_named() {
 }
 
 #[test]
-fn what_is_not_whole_there_or_damaged_is_named_by_its_address() {
+fn incomplete_or_damaged_recordings_are_listed_by_url() {
     let Some(server) = Server::start() else {
         return;
     };
     let (store, cache) = (made(3, 1, 5), TempDir::new().unwrap());
-    let at = |name: &str| store.path().join(name);
-    fs::remove_file(at("host-0/hour-000.laggard/manifest.json")).unwrap();
+    let path_of = |name: &str| store.path().join(name);
+    fs::remove_file(path_of("host-0/hour-000.laggard/manifest.json")).unwrap();
     for name in ["manifest.json", "manifest-start.json"] {
-        fs::write(at("host-1/hour-000.laggard").join(name), "{\"schema\": 99}").unwrap();
+        fs::write(
+            path_of("host-1/hour-000.laggard").join(name),
+            "{\"schema\": 99}",
+        )
+        .unwrap();
     }
     send(&server, store.path(), "fleet");
 
@@ -146,10 +150,10 @@ fn what_is_not_whole_there_or_damaged_is_named_by_its_address() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| {
+        .map(|recording| {
             (
-                one["path"].as_str().unwrap(),
-                one["reason"].as_str().unwrap(),
+                recording["path"].as_str().unwrap(),
+                recording["reason"].as_str().unwrap(),
             )
         })
         .collect();
@@ -159,13 +163,13 @@ fn what_is_not_whole_there_or_damaged_is_named_by_its_address() {
     assert_eq!(refused[1].0, "s3://latency/fleet/host-1/hour-000.laggard");
     let folder = std::env::temp_dir().display().to_string();
     assert!(
-        refused.iter().all(|one| !one.1.contains(&folder)),
+        refused.iter().all(|entry| !entry.1.contains(&folder)),
         "{answer:#}"
     );
 }
 
 #[test]
-fn a_bucket_that_is_not_there_is_named_with_what_was_tried() {
+fn missing_bucket_is_reported_by_url() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -180,8 +184,8 @@ fn a_bucket_that_is_not_there_is_named_with_what_was_tried() {
     ] {
         let output = asked(&server, &cache, &[store, "summary"]);
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{store}: {said}");
-        assert!(said.contains(words), "{store}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{store}: {stderr}");
+        assert!(stderr.contains(words), "{store}: {stderr}");
     }
 }

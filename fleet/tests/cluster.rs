@@ -1,6 +1,6 @@
-//! A Ballista cluster answers as this process does, also where one of its executors is
-//! killed. Its programs are those that `cargo install ballista-scheduler
-//! ballista-executor` makes, found in `LAGGARD_BALLISTA` or on the `PATH`.
+//! A Ballista cluster gives the same answers as this process, also if one of its executors is
+//! killed. `cargo install ballista-scheduler ballista-executor` builds its programs. The tests find
+//! them in `LAGGARD_BALLISTA` or on the `PATH`.
 #![cfg(feature = "cluster")]
 
 use std::fs::{self, File};
@@ -17,9 +17,9 @@ mod stores;
 
 use stores::{core, json, made};
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit that detects a hang, not an expected duration. It is therefore generous.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// Each is answered by several queries.
+/// Several queries answer each of these.
 const QUESTIONS: [&[&str]; 6] = [
     &["summary"],
     &["worst"],
@@ -29,18 +29,18 @@ const QUESTIONS: [&[&str]; 6] = [
     &["show", "host-17"],
 ];
 
-/// Started, and ended with the test.
+/// Program that ends with the test.
 struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A scheduler with executors, each with one task at a time.
+/// Scheduler with executors that run one task at a time.
 struct Cluster {
     port: u16,
     dir: TempDir,
@@ -59,12 +59,12 @@ fn free_port() -> u16 {
 }
 
 impl Cluster {
-    /// `None`: its programs are not here, which is told.
+    /// Returns `None`, and prints the reason, if the programs are not installed.
     fn start(executors: usize) -> Option<Self> {
         Self::start_in(&["env"], executors)
     }
 
-    /// With executors that this command starts.
+    /// Starts the executors with this command.
     fn start_in(starter: &[&str], executors: usize) -> Option<Self> {
         let (port, dir) = (free_port(), TempDir::new().unwrap());
         let mut command = Command::new(program("ballista-scheduler"));
@@ -129,8 +129,8 @@ impl Cluster {
     fn listens(&mut self, name: &str, port: u16) {
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let mut all = self.executors.iter_mut().chain([&mut self.scheduler]);
-            let has_ended = all.any(|one| one.0.try_wait().unwrap().is_some());
+            let mut programs = self.executors.iter_mut().chain([&mut self.scheduler]);
+            let has_ended = programs.any(|program| program.0.try_wait().unwrap().is_some());
             let log = || fs::read_to_string(self.dir.path().join(format!("{name}.log")));
             assert!(
                 !has_ended && began.elapsed() < DEADLINE,
@@ -163,13 +163,13 @@ fn started(command: &mut Command, log: &Path) -> Option<Program> {
 }
 
 fn answer(words: &[&str], output: &Output) -> Value {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
-fn a_cluster_answers_every_question_as_this_process_does() {
+fn cluster_gives_the_same_answers_as_this_process() {
     let Some(cluster) = Cluster::start(2) else {
         return;
     };
@@ -182,7 +182,7 @@ fn a_cluster_answers_every_question_as_this_process_does() {
 }
 
 #[test]
-fn an_executor_that_is_killed_in_the_midst_of_a_query_changes_no_answer() {
+fn killed_executor_does_not_change_the_answer() {
     let Some(mut cluster) = Cluster::start(2) else {
         return;
     };
@@ -192,12 +192,12 @@ fn an_executor_that_is_killed_in_the_midst_of_a_query_changes_no_answer() {
     let words = ["sql", query];
     let here = json(store.path(), &words, 0);
 
-    let asked = cluster.command(store.path(), &words);
+    let child = cluster.command(store.path(), &words);
     let asking = thread::spawn(move || {
-        let mut asked = asked;
-        asked.output().unwrap()
+        let mut child = child;
+        child.output().unwrap()
     });
-    // The heaviest comes last: until it is under way.
+    // Waits until the heaviest query, which is the last, is running.
     thread::sleep(Duration::from_secs(2));
     let was_under_way = !asking.is_finished();
     let mut killed = cluster.executors.pop().unwrap();
@@ -208,14 +208,14 @@ fn an_executor_that_is_killed_in_the_midst_of_a_query_changes_no_answer() {
     if !was_under_way {
         println!("skipped: killed in the midst: the query had ended before");
     }
-    // And from then on with one.
+    // The remaining executor answers from now.
     assert_eq!(
         cluster.answer(store.path(), &["summary"]),
         json(store.path(), &["summary"], 0)
     );
 }
 
-/// What is said of this scheduler, which cannot be had.
+/// Returns the error for an unavailable scheduler.
 fn refused(store: &Path, port: u16) -> String {
     let words = ["summary", "--cluster", &format!("127.0.0.1:{port}")];
     let output = stores::fleet(store, &words);
@@ -224,29 +224,32 @@ fn refused(store: &Path, port: u16) -> String {
 }
 
 #[test]
-fn a_scheduler_that_is_not_there_is_told() {
+fn unreachable_scheduler_is_reported() {
     let store = made(2, 1, 1);
 
-    let said = refused(store.path(), free_port());
+    let error = refused(store.path(), free_port());
 
-    assert!(said.contains("call the scheduler at `127.0.0.1:"), "{said}");
+    assert!(
+        error.contains("call the scheduler at `127.0.0.1:"),
+        "{error}"
+    );
 }
 
 #[test]
-fn a_scheduler_without_executors_is_refused_and_not_waited_for() {
+fn scheduler_without_executors_is_refused_after_a_time_limit() {
     let Some(cluster) = Cluster::start(0) else {
         return;
     };
     let store = made(2, 1, 1);
 
-    let said = refused(store.path(), cluster.port);
+    let error = refused(store.path(), cluster.port);
 
-    assert!(said.contains("has it executors?"), "{said}");
+    assert!(error.contains("has it executors?"), "{error}");
 }
 
-/// In a mount namespace of its own, where something else lies at the catalogue's path.
+/// In a separate mount namespace, the catalogue's path leads to other files.
 #[test]
-fn executors_that_see_another_catalogue_or_none_are_refused() {
+fn executors_with_another_catalogue_or_none_are_refused() {
     let (store, other) = (made(2, 2, 1), made(3, 1, 1));
     for store in [&store, &other] {
         json(store.path(), &["summary"], 0);
@@ -270,8 +273,8 @@ fn executors_that_see_another_catalogue_or_none_are_refused() {
             return;
         };
 
-        let said = refused(store.path(), cluster.port);
+        let error = refused(store.path(), cluster.port);
 
-        assert!(said.contains("must see the catalogue"), "{mount}: {said}");
+        assert!(error.contains("must see the catalogue"), "{mount}: {error}");
     }
 }

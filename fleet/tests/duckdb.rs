@@ -1,4 +1,4 @@
-//! Another engine answers the program's own queries alike.
+//! Another engine gives the same answers to the program's queries.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ mod stores;
 
 use stores::{json, made, text};
 
-/// Runs a script, and writes what each of its queries answers: rows as lists of numbers
-/// and texts. Its own numbers of many digits are numbers here.
+/// Runs a script, and writes the result of each query: rows as lists of numbers and texts. DuckDB's
+/// decimal numbers become numbers here.
 const DUCKDB: &str = "\
 import duckdb, json, sys
 from decimal import Decimal
@@ -28,8 +28,8 @@ for query in asked:
 json.dump(answers, sys.stdout)
 ";
 
-/// A row as text that is the same for numbers that differ in the last digits of a
-/// double, and whichever of 1 and 1.0 an engine makes of a sum.
+/// Formats a row so that it does not depend on the last digits of a double, or on whether an engine
+/// returns 1 or 1.0 for a sum.
 fn alike(row: impl Iterator<Item = Value>) -> String {
     let cells: Vec<String> = row
         .map(|cell| match cell.as_f64() {
@@ -52,7 +52,7 @@ fn python() -> Option<String> {
     Some(python)
 }
 
-/// What `DuckDB` answers to the queries by which `question` is answered.
+/// Returns DuckDB's results of the queries behind `question`.
 fn answers(python: &str, store: &Path, question: &[&str]) -> Vec<Value> {
     let script = text(store, &[question, &["--show-sql"]].concat());
     let file = store.join("script.sql");
@@ -62,13 +62,13 @@ fn answers(python: &str, store: &Path, question: &[&str]) -> Vec<Value> {
         .arg(&file)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{question:?}: {said}\n{script}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{question:?}: {stderr}\n{script}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
-fn duckdb_answers_every_query_as_the_program_does() {
+fn duckdb_gives_the_same_result_for_every_query() {
     let Some(python) = python() else { return };
     let store = made(40, 3, 60);
     let mut rows_seen = 0;
@@ -89,10 +89,10 @@ fn duckdb_answers_every_query_as_the_program_does() {
             let query = answer["query"].as_str().unwrap().trim();
             let names = answer["names"].as_array().unwrap();
             let ours = json(store.path(), &["sql", query], 0);
-            let rows = |of: &Value| of["rows"].as_array().unwrap().clone();
+            let rows = |answer: &Value| answer["rows"].as_array().unwrap().clone();
             let in_order = |row: &Value| -> Vec<Value> {
-                let of = |name: &Value| row[name.as_str().unwrap()].clone();
-                names.iter().map(of).collect()
+                let cell = |name: &Value| row[name.as_str().unwrap()].clone();
+                names.iter().map(cell).collect()
             };
             let mut our_rows: Vec<String> = rows(&ours)
                 .iter()

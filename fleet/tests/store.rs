@@ -1,5 +1,4 @@
-//! The program over stores of recordings that `laggard` itself, or its maker of
-//! simulated stores, wrote.
+//! The program with stores that `laggard` or its generator of simulated stores wrote.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +13,10 @@ mod stores;
 
 use stores::{core, fleet, fleet_of, json, made, text};
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit that detects a hang, not an expected duration. It is therefore generous.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// A script in which one activation of 1,000 is 4 ms late.
+/// Script in which one of 1,000 wakeups is 4 ms late.
 fn scripted(dir: &Path) -> String {
     let steps = "[[\"irq\", 14000], [\"user\", 4800]], ".repeat(999);
     let script = format!(
@@ -29,7 +28,7 @@ fn scripted(dir: &Path) -> String {
     format!("fake:{}", dir.join("script.toml").display())
 }
 
-/// A recording of the tail of it.
+/// Makes a recording of its tail.
 fn recorded(dir: &Path, name: &str, seconds: u32) {
     let mut command = Command::new(core("laggard"));
     command.args([
@@ -49,7 +48,7 @@ fn recorded(dir: &Path, name: &str, seconds: u32) {
 }
 
 #[test]
-fn a_store_of_one_recording_says_what_show_says() {
+fn store_of_one_recording_matches_show() {
     let dir = TempDir::new().unwrap();
     recorded(dir.path(), "r.laggard", 20);
     let show = Command::new(core("laggard"))
@@ -86,7 +85,7 @@ fn a_store_of_one_recording_says_what_show_says() {
 }
 
 #[test]
-fn faulty_machines_are_ranked_first_and_who_it_is_is_named() {
+fn faulty_machines_are_ranked_first_with_their_cause() {
     let store = made(200, 2, 10);
 
     let worst = json(store.path(), &["worst"], 0);
@@ -111,8 +110,9 @@ fn faulty_machines_are_ranked_first_and_who_it_is_is_named() {
         ]
     );
     let named = |who: &str| {
-        let all = causes["causes"].as_array().unwrap();
-        all.iter()
+        let listed = causes["causes"].as_array().unwrap();
+        listed
+            .iter()
             .find(|cause| cause["who"] == who)
             .unwrap()
             .clone()
@@ -131,7 +131,7 @@ fn faulty_machines_are_ranked_first_and_who_it_is_is_named() {
 }
 
 #[test]
-fn what_tells_the_machines_that_got_worse_from_the_others_is_found() {
+fn distinguishing_setting_of_worse_machines_is_found() {
     let dir = made(40, 8, 30);
 
     let changed = json(dir.path(), &["changed"], 0);
@@ -157,41 +157,41 @@ fn what_tells_the_machines_that_got_worse_from_the_others_is_found() {
 }
 
 #[test]
-fn three_of_two_hundred_that_cannot_be_read_are_named_and_the_rest_is_answered() {
+fn unreadable_recordings_are_listed_and_the_rest_is_included() {
     let store = made(200, 2, 10);
-    let at = |path: &str| store.path().join(path);
+    let path_of = |path: &str| store.path().join(path);
     let manifest = |path: &str, text: &str| {
         for name in ["manifest.json", "manifest-start.json"] {
-            fs::write(at(path).join(name), text).unwrap();
+            fs::write(path_of(path).join(name), text).unwrap();
         }
     };
     manifest("host-0/hour-000.laggard", "{\"schema\": 99}");
     manifest("host-1/hour-000.laggard", "{\"schema\": 2, \"lines\": [");
-    // Hostile: more rows than it can hold, in the place where their number is.
-    let histograms = at("host-2/hour-000.laggard/histograms-000000.parquet");
+    // Hostile file: in place of the number of rows, it has more than fit into memory.
+    let histograms = path_of("host-2/hour-000.laggard/histograms-000000.parquet");
     let mut bytes = fs::read(&histograms).unwrap();
     let end = bytes.len();
     bytes[end - 40..end - 8].fill(0xff);
     fs::write(&histograms, bytes).unwrap();
-    // A copy under another name.
-    let copy = at("copy.laggard");
+    // Copy with another name.
+    let copy = path_of("copy.laggard");
     let copied = Command::new("cp")
         .arg("-r")
-        .args([&at("host-short/once.laggard"), &copy])
+        .args([&path_of("host-short/once.laggard"), &copy])
         .status();
     assert!(copied.unwrap().success());
 
     let summary = json(store.path(), &["summary"], 3);
 
-    let of = &summary["of"];
-    let refused: Vec<(&str, &str)> = of["refused"]
+    let view = &summary["of"];
+    let refused: Vec<(&str, &str)> = view["refused"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| {
-            let path = one["path"].as_str().unwrap();
+        .map(|recording| {
+            let path = recording["path"].as_str().unwrap();
             let ending = path.rsplit_once(store.path().file_name().unwrap().to_str().unwrap());
-            (ending.unwrap().1, one["because"].as_str().unwrap())
+            (ending.unwrap().1, recording["because"].as_str().unwrap())
         })
         .collect();
     assert_eq!(
@@ -202,27 +202,27 @@ fn three_of_two_hundred_that_cannot_be_read_are_named_and_the_rest_is_answered()
             ("/host-short/once.laggard", "twice"),
         ]
     );
-    assert_eq!(of["damaged"].as_array().unwrap().len(), 1, "{of:#}");
-    // With the one that is read in part, and the copy in place of what it is of.
-    assert_eq!(of["recordings"], 399, "{of:#}");
+    assert_eq!(view["damaged"].as_array().unwrap().len(), 1, "{view:#}");
+    // Includes the partly read recording, and the copy in place of its original.
+    assert_eq!(view["recordings"], 399, "{view:#}");
     let worst = json(store.path(), &["worst"], 3);
     let first: BTreeSet<&str> = worst["hosts"].as_array().unwrap()[..3]
         .iter()
         .map(|host| host["host"].as_str().unwrap())
         .collect();
     assert_eq!(first, BTreeSet::from(["host-101", "host-17", "host-180"]));
-    let said = text(store.path(), &["summary"]);
-    assert!(said.contains("NOT READ, and in no figure: 3"), "{said}");
-    assert!(said.contains("layout version 99"), "{said}");
+    let report = text(store.path(), &["summary"]);
+    assert!(report.contains("NOT READ, and in no figure: 3"), "{report}");
+    assert!(report.contains("layout version 99"), "{report}");
 
-    // Without the copy, what it was a copy of counts.
+    // Without the copy, the original counts.
     fs::remove_dir_all(&copy).unwrap();
     let again = json(store.path(), &["summary"], 3);
     assert_eq!(again["of"]["refused"].as_array().unwrap().len(), 2);
 }
 
 #[test]
-fn a_recording_that_comes_or_goes_is_in_the_next_answer_or_not() {
+fn added_and_removed_recordings_change_the_next_answer() {
     let store = made(2, 2, 1);
     let count = || json(store.path(), &["summary"], 0)["of"]["recordings"].clone();
     assert_eq!(count(), 5);
@@ -233,12 +233,12 @@ fn a_recording_that_comes_or_goes_is_in_the_next_answer_or_not() {
     recorded(store.path(), "new.laggard", 2);
     assert_eq!(count(), 5);
 
-    // A catalogue that was cut short by a kill is made anew.
+    // A catalogue that was truncated by a kill is built again.
     let lines = fs::read_dir(store.path().join(".fleet/lines")).unwrap();
     fs::remove_file(lines.last().unwrap().unwrap().path()).unwrap();
     assert_eq!(count(), 5);
 
-    // So is one whose tables have other columns.
+    // A catalogue with other columns is built again, too.
     let form = store.path().join(".fleet/catalogue.lock");
     let of_now = fs::read(&form).unwrap();
     fs::write(&form, "").unwrap();
@@ -250,7 +250,7 @@ fn a_recording_that_comes_or_goes_is_in_the_next_answer_or_not() {
 }
 
 #[test]
-fn a_store_is_answered_of_while_serve_writes_it_and_after_it_was_killed() {
+fn store_is_readable_while_serve_writes_it_and_after_a_kill() {
     let (dir, store) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let mut serving = Command::new(core("laggard"))
         .args(["serve", "--every=1h", "--backend", &scripted(dir.path())])
@@ -263,17 +263,17 @@ fn a_store_is_answered_of_while_serve_writes_it_and_after_it_was_killed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let seen = || {
+    let sample_count = || {
         let output = fleet(store.path(), &["summary", "--json"]);
         let answer: Option<Value> = serde_json::from_slice(&output.stdout).ok();
-        let samples = |all: &Value| all["rows"][0]["latency"]["samples"].as_u64();
+        let samples = |summary_of: &Value| summary_of["rows"][0]["latency"]["samples"].as_u64();
         let count = answer.as_ref().and_then(samples).unwrap_or(0);
         (output.status.code(), count, answer)
     };
     let began = Instant::now();
     let until_more = |than: u64| {
         loop {
-            let (code, count, answer) = seen();
+            let (code, count, answer) = sample_count();
             if count > than {
                 return (code, count, answer.unwrap());
             }
@@ -286,21 +286,21 @@ fn a_store_is_answered_of_while_serve_writes_it_and_after_it_was_killed() {
     let (_, later, _) = until_more(first);
     serving.kill().unwrap();
     serving.wait().unwrap();
-    let (killed_code, rest, killed) = seen();
+    let (killed_code, rest, killed) = sample_count();
 
     assert_eq!((code, killed_code), (Some(3), Some(3)), "{under_way:#}");
-    let said = &under_way["of"]["damaged"][0]["why"];
+    let why = &under_way["of"]["damaged"][0]["why"];
     assert!(
-        said.as_str().unwrap().contains("has no end"),
+        why.as_str().unwrap().contains("has no end"),
         "{under_way:#}"
     );
     assert_eq!(killed.unwrap()["of"]["recordings"], 1);
-    // What was answered of once is not gone.
+    // Recordings that were included once stay included.
     assert!(rest >= later, "{rest} of {later}");
 }
 
 #[test]
-fn a_query_is_answered_and_nothing_else() {
+fn only_queries_are_accepted() {
     let store = made(2, 2, 1);
 
     let rows = json(
@@ -326,7 +326,7 @@ fn a_query_is_answered_and_nothing_else() {
 }
 
 #[test]
-fn without_a_store_or_a_reader_it_says_what_to_do() {
+fn missing_store_or_reader_is_an_error_with_a_remedy() {
     let empty = TempDir::new().unwrap();
     let none = fleet(empty.path(), &["summary"]);
     let absent = fleet(&empty.path().join("absent"), &["summary"]);
@@ -338,23 +338,23 @@ fn without_a_store_or_a_reader_it_says_what_to_do() {
         (absent, "look for the store"),
         (no_reader, "install it beside laggard-fleet"),
     ] {
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(words), "{stderr}");
     }
 }
 
 #[test]
-fn a_page_has_a_row_and_a_part_for_each_machine_that_is_listed() {
+fn page_has_a_row_and_a_section_for_each_listed_machine() {
     let store = made(12, 3, 20);
     let file = store.path().join("worst.html");
     let words = ["worst", "-o", file.to_str().unwrap(), "--top", "5"];
 
-    let said = text(store.path(), &words);
+    let report = text(store.path(), &words);
 
     assert!(
-        said.ends_with(&format!("5 machines by hours in {}\n", file.display())),
-        "{said}"
+        report.ends_with(&format!("5 machines by hours in {}\n", file.display())),
+        "{report}"
     );
     let page = fs::read_to_string(&file).unwrap();
     let worst = json(store.path(), &["worst", "--top", "5"], 0);
@@ -366,25 +366,25 @@ fn a_page_has_a_row_and_a_part_for_each_machine_that_is_listed() {
         );
         let part = page.find(&format!("<section id=m{place} ")).unwrap();
         let part = &page[part..part + page[part..].find("</section>").unwrap()];
-        // What is counted of it, and who it was, stands in its part.
+        // The section has the cause and its figures.
         let shown = host["cause"].as_str().unwrap();
         assert!(part.contains(shown), "{shown}: {part}");
         assert!(part.contains("<th scope=row>fifo:90</th>"), "{part}");
     }
     assert_eq!(page.matches("<section ").count(), 5);
-    // Three recordings of 20 minutes, an hour each.
+    // Three recordings of 20 minutes, each in a separate hour.
     let cells = page.matches("of 20 minutes late").count();
     assert!(cells >= 3 * 5, "{cells}");
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_refused_and_a_device_is_not_replaced() {
+fn unwritable_page_is_an_error_and_a_device_is_not_replaced() {
     let store = made(2, 1, 1);
     let refused = |words: &[&str], why: &str| {
         let output = fleet(store.path(), &[&["worst"], words].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains(why), "{words:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains(why), "{words:?}: {stderr}");
     };
 
     refused(

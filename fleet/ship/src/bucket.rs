@@ -1,4 +1,4 @@
-//! A place in an object store.
+//! Place in an object store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use object_store::path::Path as Key;
 use object_store::{ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
 
-/// A request is tried again for so long, with growing pauses.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// And so often.
+/// Maximum time of the retries of a request, with growing pauses.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(60);
+/// Maximum number of retries.
 const RETRIES: usize = 8;
 
-/// What is below a prefix of a bucket.
+/// Objects below a prefix of a bucket.
 #[derive(Debug)]
 pub struct Bucket {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -25,27 +25,27 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The place in an object store that a path of the command line means, if it does.
+    /// Returns the place in an object store that a path of the command line names, if it names one.
     pub fn named(path: &Path) -> Option<&str> {
         path.to_str().filter(|text| text.starts_with("s3:"))
     }
 
-    /// Opens `s3://BUCKET/PREFIX`; no request is made yet. Credentials, region and
-    /// endpoint are those of the environment (`AWS_*`), as the tools of AWS know them.
+    /// Opens `s3://BUCKET/PREFIX`, without a request. Credentials, region and endpoint come from
+    /// the environment (`AWS_*`), as for the tools of AWS.
     ///
     /// # Errors
-    /// When it is no such name, or the environment contradicts itself.
+    /// If it is not such a name, or if the environment is contradictory.
     pub fn open(url: &str) -> anyhow::Result<Self> {
         let (bucket, prefix) = parts(url)?;
         let retry = RetryConfig {
             max_retries: RETRIES,
-            retry_timeout: PATIENCE,
+            retry_timeout: MAX_RETRY_TIME,
             ..RetryConfig::default()
         };
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
             .with_retry(retry);
-        // Who names an endpoint without TLS asks for none.
+        // An endpoint without TLS in the environment is an explicit request for it.
         let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
         let named = endpoints
             .iter()
@@ -59,10 +59,10 @@ impl Bucket {
         Self::of(Arc::new(store), prefix, format!("s3://{bucket}"))
     }
 
-    /// What is below `prefix` in any store; `root` is what it is called.
+    /// Opens the objects below `prefix` in any store. `root` is its name in messages.
     ///
     /// # Errors
-    /// When the prefix cannot be one, or the system gives no thread.
+    /// If the prefix is invalid, or if a thread cannot be created.
     pub fn of(store: Arc<dyn ObjectStore>, prefix: &str, root: String) -> anyhow::Result<Self> {
         let prefix = Key::parse(prefix).with_context(|| format!("use the prefix `{prefix}`"))?;
         let runtime = Builder::new_multi_thread()
@@ -78,13 +78,13 @@ impl Bucket {
         })
     }
 
-    /// What a key is called.
+    /// Returns the URL of a key.
     pub(crate) fn url(&self, key: &Key) -> String {
         format!("{}/{key}", self.name)
     }
 }
 
-/// The bucket and prefix of `s3://BUCKET/PREFIX`.
+/// Splits `s3://BUCKET/PREFIX` into bucket and prefix.
 fn parts(url: &str) -> anyhow::Result<(&str, &str)> {
     let named = url.strip_prefix("s3://").map(|rest| {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_and_its_prefix_are_told_apart() {
+    fn url_is_split_into_bucket_and_prefix() {
         for (url, expected) in [
             ("s3://latency", ("latency", "")),
             ("s3://latency/", ("latency", "")),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bucket_is_refused_with_how_to_write_one() {
+    fn invalid_bucket_is_refused_with_a_hint() {
         for url in [
             "latency",
             "http://latency/a",

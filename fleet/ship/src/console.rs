@@ -1,7 +1,7 @@
 //! Arguments and output of the programs that read and send recordings of many machines.
 //!
-//! Names of machines and recordings come from elsewhere. Nothing that a terminal or a build
-//! system would obey is printed.
+//! Names of machines and recordings come from other machines. Characters that control a terminal or
+//! a build system are escaped.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -13,13 +13,13 @@ use laggard_model::{printable, printable_error, printable_lines, without_command
 /// Exit code of an error.
 const ERROR: u8 = 2;
 
-/// Parses the command line. If it is wrong, or asks for help, prints the text of clap.
+/// Parses the command line. If it is wrong or asks for help, prints the text of clap.
 ///
-/// clap quotes words as they are. So words with control characters are parsed again in
+/// clap quotes arguments literally. Arguments with control characters are therefore parsed again in
 /// their printable form.
 ///
 /// # Errors
-/// The exit code, if there is nothing more to do.
+/// The exit code, if the program must end.
 pub fn parse<T: clap::Parser>() -> Result<T, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let refusal = match T::try_parse_from(&words) {
@@ -45,7 +45,7 @@ pub fn parse<T: clap::Parser>() -> Result<T, ExitCode> {
 fn print_refusal(program: &str, refusal: &clap::Error) -> ExitCode {
     let code = u8::try_from(refusal.exit_code()).unwrap_or(ERROR);
     if refusal.use_stderr() {
-        // A closed standard error leaves no place to report it.
+        // Standard error may be closed. There is no other place to report it.
         let _ = refusal.print();
         return code.into();
     }
@@ -89,7 +89,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Prints an error of `program` and returns the exit code.
 pub fn fail(program: &str, error: &anyhow::Error) -> ExitCode {
     let text = printable_error(&format!("{error:#}"));
-    // A closed or full standard error leaves no place to report it.
+    // Standard error may be closed or full. There is no other place to report it.
     let _ = writeln!(io::stderr(), "{program}: {text}");
     ERROR.into()
 }

@@ -1,9 +1,8 @@
-//! The recordings in a bucket, fetched into a folder, where answers over many machines
-//! are asked of them.
+//! Fetches the recordings in a bucket into a directory, for reports over many machines.
 //!
-//! A recording is whole there when its manifest is, and is moved into its place here when
-//! all of it has come. What is here is not fetched again, and nothing is removed, here or
-//! there.
+//! A recording in a bucket is complete if it has its manifest. A local recording is moved into
+//! place once all its files have arrived. Existing recordings are not fetched again, and nothing is
+//! removed on either side.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,31 +19,31 @@ use object_store::path::Path as Key;
 use object_store::{ObjectMeta, ObjectStoreExt as _};
 use tempfile::TempDir;
 
-use crate::ship::{ENOUGH, pause, refusal};
+use crate::ship::{MAX_REFUSALS, pause, refusal};
 use crate::{Bucket, MANIFEST, MANIFEST_START};
 
-/// What one look at the bucket came to.
+/// Result of one pass over the bucket.
 #[derive(Debug, Default)]
 pub struct FetchRound {
-    /// Fetched now: where they are, and how many bytes came.
+    /// Recordings fetched in this pass, with their local paths and sizes in bytes.
     pub fetched: Vec<(PathBuf, u64)>,
-    /// Recordings that were here already.
+    /// Number of recordings that already existed.
     pub here: usize,
-    /// Recordings that are not whole there yet, by what they are called there.
+    /// Recordings that are not complete in the bucket yet.
     pub open: Vec<String>,
-    /// Recordings that were not fetched, by what they are called there, and why.
+    /// Recordings that could not be fetched, with the reason.
     pub failed: Vec<(String, String)>,
-    /// Recordings that were not tried, because those before failed.
+    /// Number of recordings that were not attempted after repeated failures.
     pub untried: usize,
 }
 
 impl FetchRound {
-    /// Whether all that is whole there is here.
+    /// Returns true if all complete recordings exist locally.
     pub fn is_whole(&self) -> bool {
         self.failed.is_empty() && self.untried == 0
     }
 
-    /// What there is to say.
+    /// Formats the result.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (path, bytes) in &self.fetched {
@@ -55,8 +54,8 @@ impl FetchRound {
             let _ = writeln!(text, "not whole there, not fetched: {}", printable(url));
         }
         for (url, why) in &self.failed {
-            let said = format!("{url}: {why}");
-            let _ = writeln!(text, "NOT FETCHED: {}", printable(&said));
+            let message = format!("{url}: {why}");
+            let _ = writeln!(text, "NOT FETCHED: {}", printable(&message));
         }
         let _ = writeln!(
             text,
@@ -71,14 +70,14 @@ impl FetchRound {
     }
 }
 
-/// Files of a recording, by the key of its folder.
+/// Files of recordings, by the key of their directory.
 type Recordings = BTreeMap<Key, Vec<ObjectMeta>>;
 
-/// Fetches what is whole below the bucket's prefix and not in `dir`, which is made where
-/// there is none.
+/// Fetches the complete recordings below the prefix that are missing in `dir`. Creates `dir` if
+/// necessary.
 ///
 /// # Errors
-/// When the bucket cannot be listed, or the folder cannot be made.
+/// If the bucket cannot be listed, or if the directory cannot be created.
 pub fn fetch(bucket: &Bucket, dir: &Path) -> anyhow::Result<FetchRound> {
     fs::create_dir_all(dir).with_context(|| format!("make the folder `{}`", dir.display()))?;
     let listed: Vec<ObjectMeta> = bucket
@@ -101,7 +100,7 @@ pub fn fetch(bucket: &Bucket, dir: &Path) -> anyhow::Result<FetchRound> {
         let place = place(bucket, dir, &at);
         if place.join(MANIFEST).exists() {
             round.here += 1;
-        } else if failures == ENOUGH {
+        } else if failures == MAX_REFUSALS {
             round.untried += 1;
         } else {
             match bucket
@@ -122,8 +121,8 @@ pub fn fetch(bucket: &Bucket, dir: &Path) -> anyhow::Result<FetchRound> {
     Ok(round)
 }
 
-/// Fetches for ever, as [`ship::follow`](crate::ship::follow) sends; a bucket that cannot
-/// be listed is a failure to try again after.
+/// Fetches forever, like [`ship::follow`](crate::ship::follow). A bucket that cannot be listed is a
+/// failure, after which it tries again.
 pub fn follow(
     bucket: &Bucket,
     dir: &Path,
@@ -144,41 +143,42 @@ pub fn follow(
     }
 }
 
-/// The folders that have a manifest, of the end or of the start, with all below them.
+/// Returns the directories with a manifest of the start or the end, and all files below them.
 fn recordings(listed: Vec<ObjectMeta>) -> Recordings {
     let is_manifest =
         |meta: &ObjectMeta| matches!(meta.location.filename(), Some(MANIFEST | MANIFEST_START));
-    let mut all: Recordings = listed
+    let mut recordings: Recordings = listed
         .iter()
         .filter(|meta| is_manifest(meta))
         .map(|meta| (above(&meta.location), Vec::new()))
         .collect();
     for meta in listed {
-        let mut at = above(&meta.location);
-        while !all.contains_key(&at) && at != Key::default() {
-            at = above(&at);
+        let mut parent = above(&meta.location);
+        while !recordings.contains_key(&parent) && parent != Key::default() {
+            parent = above(&parent);
         }
-        if let Some(files) = all.get_mut(&at) {
+        if let Some(files) = recordings.get_mut(&parent) {
             files.push(meta);
         }
     }
-    all
+    recordings
 }
 
-/// The folder that a key is in.
+/// Returns the directory of a key.
 pub(crate) fn above(key: &Key) -> Key {
     let mut parts: Vec<_> = key.parts().collect();
     parts.pop();
     Key::from_iter(parts)
 }
 
-/// Where a recording is here: as below the prefix there. No part of a key is `.` or `..`.
-fn place(bucket: &Bucket, dir: &Path, at: &Key) -> PathBuf {
-    let parts = at.prefix_match(&bucket.prefix).into_iter().flatten();
+/// Returns the local path of a recording: like its path below the prefix. A key never contains `.`
+/// or `..`.
+fn place(bucket: &Bucket, dir: &Path, key: &Key) -> PathBuf {
+    let parts = key.prefix_match(&bucket.prefix).into_iter().flatten();
     parts.fold(dir.into(), |path: PathBuf, part| path.join(part.as_ref()))
 }
 
-/// How many bytes came.
+/// Returns the number of received bytes.
 async fn bring(
     bucket: &Bucket,
     at: &Key,
@@ -186,7 +186,8 @@ async fn bring(
     dir: &Path,
     place: &Path,
 ) -> anyhow::Result<u64> {
-    // Without a manifest at its top it is no recording, wherever this ends.
+    // Without a manifest in its top directory it is not a recording, even if this process is
+    // killed.
     let under_way = TempDir::with_prefix_in(".fetching-", dir).context("make a folder")?;
     let whole = under_way.path().join("whole");
     DirBuilder::new().mode(0o700).create(&whole)?;
@@ -208,7 +209,7 @@ async fn bring(
     Ok(bytes)
 }
 
-/// Writes an object of this size, in bytes, to a file.
+/// Writes an object with this size, in bytes, to a file.
 pub(crate) async fn get(bucket: &Bucket, key: &Key, size: u64, path: &Path) -> anyhow::Result<()> {
     let url = bucket.url(key);
     let refused = |error| refusal("read", &url, &error);

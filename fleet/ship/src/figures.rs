@@ -1,5 +1,4 @@
-//! The recordings in a bucket without their samples: all that answers over many machines
-//! read of them.
+//! Recordings in a bucket without their samples, which suffice for reports over many machines.
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -11,51 +10,51 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::{Path as Key, PathPart};
 
 use crate::fetch::{above, get};
-use crate::ship::{ENOUGH, refusal};
+use crate::ship::{MAX_REFUSALS, refusal};
 use crate::{Bucket, MANIFEST, MANIFEST_START, SAMPLES};
 
-/// Recordings under way at a time.
+/// Maximum number of simultaneous downloads of recordings.
 const AT_A_TIME: usize = 16;
 
-/// A recording in a bucket.
+/// Recording in a bucket.
 #[derive(Debug)]
-pub struct ThereRecording {
-    /// What it is called.
+pub struct RemoteRecording {
+    /// URL of the recording.
     pub url: String,
-    /// Changes whenever one of its files does.
+    /// Changes whenever one of its files changes.
     pub stamp: String,
-    /// Whether it is whole there.
+    /// True if it is complete.
     pub is_whole: bool,
     at: Key,
-    files: Vec<ThereFile>,
+    files: Vec<RemoteFile>,
 }
 
-/// A file of one. There can be millions.
+/// File of a recording. There can be millions.
 #[derive(Debug)]
-struct ThereFile {
+struct RemoteFile {
     name: Box<str>,
     bytes: u64,
-    /// us since 1970.
+    /// Time of the change, us since 1970.
     changed_us: i64,
 }
 
-/// The recordings below the bucket's prefix, in the order of their keys. What is held of
-/// each is its manifests, histograms, largest and episodes, however many samples it has.
+/// Lists the recordings below the prefix, in the order of their keys. Keeps manifests, histograms,
+/// largest wakeups and episodes of each, but not the files of its samples.
 ///
 /// # Errors
-/// When the bucket cannot be listed.
-pub fn listed(bucket: &Bucket) -> anyhow::Result<Vec<ThereRecording>> {
-    let mut all: BTreeMap<Key, Vec<ThereFile>> = BTreeMap::new();
+/// If the bucket cannot be listed.
+pub fn listed(bucket: &Bucket) -> anyhow::Result<Vec<RemoteRecording>> {
+    let mut files_of: BTreeMap<Key, Vec<RemoteFile>> = BTreeMap::new();
     let listing = async {
         let mut listing = bucket.store.list(Some(&bucket.prefix));
         while let Some(meta) = listing.try_next().await? {
-            let at = above(&meta.location);
-            let is_sample = at
+            let directory = above(&meta.location);
+            let is_sample = directory
                 .parts()
                 .next_back()
-                .is_some_and(|one| one.as_ref() == SAMPLES);
+                .is_some_and(|part| part.as_ref() == SAMPLES);
             if let (false, Some(name)) = (is_sample, meta.location.filename()) {
-                all.entry(at).or_default().push(ThereFile {
+                files_of.entry(directory).or_default().push(RemoteFile {
                     name: name.into(),
                     bytes: meta.size,
                     changed_us: meta.last_modified.timestamp_micros(),
@@ -68,9 +67,9 @@ pub fn listed(bucket: &Bucket) -> anyhow::Result<Vec<ThereRecording>> {
         .runtime
         .block_on(listing)
         .map_err(|error| refusal("list", &bucket.url(&bucket.prefix), &error))?;
-    let has = |files: &[ThereFile], name: &str| files.iter().any(|one| &*one.name == name);
-    all.retain(|_, files| has(files, MANIFEST) || has(files, MANIFEST_START));
-    let recordings = all.into_iter().map(|(at, files)| ThereRecording {
+    let has = |files: &[RemoteFile], name: &str| files.iter().any(|file| &*file.name == name);
+    files_of.retain(|_, files| has(files, MANIFEST) || has(files, MANIFEST_START));
+    let recordings = files_of.into_iter().map(|(at, files)| RemoteRecording {
         url: bucket.url(&at),
         stamp: stamp(&files),
         is_whole: has(&files, MANIFEST),
@@ -80,26 +79,27 @@ pub fn listed(bucket: &Bucket) -> anyhow::Result<Vec<ThereRecording>> {
     Ok(recordings.collect())
 }
 
-/// When the newest was written, how many there are, and their bytes.
-fn stamp(files: &[ThereFile]) -> String {
+/// Returns the time of the newest file, the number of files, and their size.
+fn stamp(files: &[RemoteFile]) -> String {
     let newest = files.iter().map(|file| file.changed_us).max();
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     format!("{}/{}/{bytes}", newest.unwrap_or_default(), files.len())
 }
 
-/// Fetches these into folders of `dir`; says where each is, or why it could not be had.
+/// Fetches these recordings into directories of `dir`. Returns the path of each, or the reason of
+/// the failure.
 ///
 /// # Errors
-/// When several one after the other could not be had: then nothing more is asked for.
+/// If several consecutive recordings fail. The rest is then not requested.
 pub fn bring(
     bucket: &Bucket,
-    recordings: &[&ThereRecording],
+    recordings: &[&RemoteRecording],
     dir: &Path,
 ) -> anyhow::Result<Vec<anyhow::Result<PathBuf>>> {
-    let all = async {
-        let under_way = recordings.iter().enumerate().map(|(number, one)| {
+    let downloads = async {
+        let under_way = recordings.iter().enumerate().map(|(number, recording)| {
             let place = dir.join(number.to_string());
-            async move { bring_one(bucket, one, &place).await.map(|()| place) }
+            async move { bring_one(bucket, recording, &place).await.map(|()| place) }
         });
         let mut under_way = stream::iter(under_way).buffered(AT_A_TIME);
         let mut brought = Vec::with_capacity(recordings.len());
@@ -107,9 +107,9 @@ pub fn bring(
         while let Some(came) = under_way.next().await {
             failures = if came.is_ok() { 0 } else { failures + 1 };
             match came {
-                Err(last) if failures == ENOUGH => {
+                Err(last) if failures == MAX_REFUSALS => {
                     let what = format!(
-                        "{ENOUGH} recordings in a row could not be fetched, so the rest was not tried"
+                        "{MAX_REFUSALS} recordings in a row could not be fetched, so the rest was not tried"
                     );
                     return Err(last.context(what));
                 }
@@ -118,17 +118,21 @@ pub fn bring(
         }
         Ok(brought)
     };
-    bucket.runtime.block_on(all)
+    bucket.runtime.block_on(downloads)
 }
 
-async fn bring_one(bucket: &Bucket, one: &ThereRecording, place: &Path) -> anyhow::Result<()> {
+async fn bring_one(
+    bucket: &Bucket,
+    recording: &RemoteRecording,
+    place: &Path,
+) -> anyhow::Result<()> {
     DirBuilder::new()
         .mode(0o700)
         .create(place)
         .with_context(|| format!("make the folder `{}`", place.display()))?;
-    for file in &one.files {
+    for file in &recording.files {
         let name = PathPart::parse(&file.name).context("read a key")?;
-        let key = one.at.clone().join(name);
+        let key = recording.at.clone().join(name);
         get(bucket, &key, file.bytes, &place.join(&*file.name)).await?;
     }
     Ok(())

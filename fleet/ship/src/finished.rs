@@ -1,4 +1,4 @@
-//! A recording of this machine that has ended, and what is in its folder.
+//! Finished recording of this machine, and the files of its directory.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,34 +9,34 @@ use serde_json::Value;
 
 use crate::{MANIFEST, MANIFEST_START};
 
-/// Folders within a recording, at most.
-const DEEPEST: usize = 8;
-/// A manifest is smaller than that, in bytes.
-const LARGEST_MANIFEST: u64 = 16 << 20;
+/// Maximum depth of directories in a recording.
+const MAX_DEPTH: usize = 8;
+/// Maximum size of a manifest, bytes.
+const MAX_MANIFEST_BYTES: u64 = 16 << 20;
 
-/// A file of a recording.
+/// File of a recording.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Part {
-    /// Below its folder, with `/` between folders.
+    /// Path in the recording, with `/` between directories.
     pub name: String,
     pub bytes: u64,
 }
 
-/// What there is of a recording.
+/// Content of a recording.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// The name that its machine gives itself.
+    /// Host name of its machine.
     pub node: String,
     pub manifest: Vec<u8>,
     pub manifest_start: Option<Vec<u8>>,
-    /// In the order in which they are sent: the manifest last.
+    /// Files in the order of sending: the manifest last.
     pub parts: Vec<Part>,
 }
 
-/// The folders in `dir` that look like recordings, by name.
+/// Returns the directories in `dir` that look like recordings, by name.
 pub(crate) fn folders(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let read = || format!("read `{}`", dir.display());
-    let mut found = Vec::new();
+    let mut directories = Vec::new();
     for entry in fs::read_dir(dir).with_context(read)? {
         let entry = entry.with_context(read)?;
         let is_dir = entry.file_type().with_context(read)?.is_dir();
@@ -45,22 +45,23 @@ pub(crate) fn folders(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let has = |name| fs::symlink_metadata(path.join(name)).is_ok();
         let is_named = path.extension().is_some_and(|ending| ending == "laggard");
         if is_dir && !is_hidden && (is_named || has(MANIFEST) || has(MANIFEST_START)) {
-            found.push(path);
+            directories.push(path);
         }
     }
-    found.sort();
-    Ok(found)
+    directories.sort();
+    Ok(directories)
 }
 
 impl Finished {
-    /// Reads what is in a folder; `None`: the recording runs yet, or was killed.
+    /// Reads the content of a directory. Returns `None` if the recording is still running or was
+    /// killed.
     pub(crate) fn read(dir: &Path) -> anyhow::Result<Option<Self>> {
         let manifest = small(&dir.join(MANIFEST))?
             .with_context(|| format!("it has no {MANIFEST}; restore it from a copy"))?;
-        let told: Value = serde_json::from_slice(&manifest)
+        let manifest_json: Value = serde_json::from_slice(&manifest)
             .with_context(|| format!("understand its {MANIFEST}"))?;
-        // A word, or of one that failed an object with the error.
-        match &told["state"] {
+        // The state is a word. A failed recording has an object with the error.
+        match &manifest_json["state"] {
             Value::String(state) if state == "running" => return Ok(None),
             Value::String(_) | Value::Object(_) => {}
             _ => anyhow::bail!("its {MANIFEST} does not say whether it has ended"),
@@ -75,7 +76,7 @@ impl Finished {
             };
             (place, part.name.clone())
         });
-        let node = told["host"]["node"].as_str().unwrap_or_default();
+        let node = manifest_json["host"]["node"].as_str().unwrap_or_default();
         let node = if node.is_empty() { "unnamed" } else { node };
         Ok(Some(Self {
             node: node.to_owned(),
@@ -86,7 +87,7 @@ impl Finished {
     }
 }
 
-/// A manifest's bytes; `None`: there is none.
+/// Reads a manifest. Returns `None` if it does not exist.
 fn small(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let read = || format!("read `{}`", path.display());
     let meta = match fs::symlink_metadata(path) {
@@ -94,26 +95,29 @@ fn small(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
         meta => meta.with_context(read)?,
     };
     anyhow::ensure!(
-        meta.is_file() && meta.len() <= LARGEST_MANIFEST,
+        meta.is_file() && meta.len() <= MAX_MANIFEST_BYTES,
         "`{}` is no plain file of at most {} MiB",
         path.display(),
-        LARGEST_MANIFEST >> 20
+        MAX_MANIFEST_BYTES >> 20
     );
     let mut bytes = Vec::new();
     let file = laggard_files::open_regular(path).with_context(read)?;
-    file.take(LARGEST_MANIFEST)
+    file.take(MAX_MANIFEST_BYTES)
         .read_to_end(&mut bytes)
         .with_context(read)?;
     Ok(Some(bytes))
 }
 
 fn list(dir: &Path, below: &str, depth: usize, parts: &mut Vec<Part>) -> anyhow::Result<()> {
-    anyhow::ensure!(depth < DEEPEST, "it is more than {DEEPEST} folders deep");
+    anyhow::ensure!(
+        depth < MAX_DEPTH,
+        "it is more than {MAX_DEPTH} folders deep"
+    );
     let read = || format!("read `{}`", dir.display());
     for entry in fs::read_dir(dir).with_context(read)? {
         let entry = entry.with_context(read)?;
         let own = entry.file_name();
-        // What is being written has such a name; in what has ended it is a rest.
+        // Files in progress have such a name. In a finished recording they are left over.
         if own.as_encoded_bytes().starts_with(b".") {
             continue;
         }
@@ -122,7 +126,7 @@ fn list(dir: &Path, below: &str, depth: usize, parts: &mut Vec<Part>) -> anyhow:
             .to_str()
             .with_context(|| format!("the name of `{}` is no UTF-8", path.display()))?;
         let name = format!("{below}{own}");
-        // Of the entry itself: a link could lead to anything on this machine.
+        // Metadata of the entry itself: a link could lead to any file of this machine.
         let meta = entry.metadata().with_context(read)?;
         if meta.is_dir() {
             list(&path, &format!("{name}/"), depth + 1, parts)?;
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_is_the_last_part_and_its_copy_the_first() {
+    fn manifest_is_the_last_part_and_its_copy_the_first() {
         let dir = made(r#"{"state": {"failed": {"error": "e"}}, "host": {"node": "a"}}"#);
 
         let finished = Finished::read(dir.path()).unwrap().unwrap();
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_yet_is_not_finished_and_what_does_not_say_is_refused() {
+    fn running_recording_is_not_finished_and_an_unknown_state_is_refused() {
         let running = made(r#"{"state": "running"}"#);
         let silent = made(r#"{"status": "complete"}"#);
 
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_with_a_link_in_it_is_refused() {
+    fn recording_with_a_link_is_refused() {
         let dir = made(r#"{"state": "complete"}"#);
         std::os::unix::fs::symlink("/etc/hostname", dir.path().join("largest")).unwrap();
 

@@ -1,8 +1,8 @@
-//! Recordings in object stores that speak S3.
+//! Recordings in object stores with the S3 protocol.
 //!
-//! [`ship`] sends the finished recordings of one machine to a [`Bucket`], [`fetch`] brings
-//! those of all to one, and [`figures`] what answers read of them. They know nothing of a
-//! recording but its manifests, and which files are samples.
+//! [`ship`] sends the finished recordings of one machine to a [`Bucket`]. [`fetch`] copies the
+//! recordings of all machines from it, and [`figures`] copies them without samples. They interpret
+//! only the manifests of a recording, and the names of its sample files.
 
 #![forbid(unsafe_code)]
 
@@ -15,10 +15,10 @@ pub mod ship;
 
 pub use bucket::Bucket;
 
-/// The folder of a recording in which its samples are.
+/// Directory of the samples in a recording.
 const SAMPLES: &str = "samples";
-/// Is in every recording; in a bucket it is written last, so that what has it is whole.
+/// Manifest of a recording. It is sent last: a recording that has it is complete in the bucket.
 const MANIFEST: &str = "manifest.json";
-/// Its copy from the start: in a bucket it is written first, and says of which recording
-/// the files are that came so far.
+/// Copy of the manifest from the start. It is sent first, and identifies the recording to which the
+/// files so far belong.
 const MANIFEST_START: &str = "manifest-start.json";

@@ -1,5 +1,5 @@
-//! `laggard-ship`: sends the finished recordings of a machine to a bucket, and fetches
-//! those of all machines from one.
+//! `laggard-ship`: sends the finished recordings of a machine to a bucket, and fetches the
+//! recordings of all machines from one.
 
 #![forbid(unsafe_code)]
 
@@ -13,8 +13,8 @@ use clap::Parser;
 use laggard_model::Nanos;
 use laggard_ship::{Bucket, console, fetch, ship};
 
-/// Send the finished recordings of this machine to an object store, or fetch those
-/// of all machines from one
+/// Send the finished recordings of this machine to an object store, or fetch the recordings of all
+/// machines from one
 #[derive(Debug, Parser)]
 #[command(
     name = "laggard-ship",
@@ -40,16 +40,16 @@ Examples:
   laggard-ship s3://latency/fleet /srv/latency"
 )]
 struct Args {
-    /// Folder of recordings, or a place in an object store
+    /// Source: directory of recordings, or place in an object store
     #[arg(value_name = "FROM")]
     from: PathBuf,
-    /// The other of both
+    /// Destination: place in an object store, or directory
     #[arg(value_name = "TO")]
     to: PathBuf,
-    /// Go on, with what ends from now on too
+    /// Continue, and send later recordings too
     #[arg(long)]
     follow: bool,
-    /// How often to look for them, at least 1s; after failures up to 15 min pass
+    /// Time between two passes, at least 1s; after failures up to 15 min
     #[arg(long, value_name = "TIME", default_value = "1min", requires = "follow")]
     every: Nanos,
 }
@@ -104,6 +104,6 @@ fn fetched(bucket: &Bucket, dir: &Path, follow: bool, every: Duration) -> anyhow
 }
 
 fn say(text: &str) {
-    // What is sent counts, and goes on when nobody reads this any more.
+    // Sending is more important than this output, and continues without a reader.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

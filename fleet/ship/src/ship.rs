@@ -1,9 +1,8 @@
-//! The finished recordings of one machine, sent to a bucket.
+//! Sends the finished recordings of one machine to a bucket.
 //!
-//! A recording is whole there when its manifest is, which is written last. What was
-//! sent before an end is not sent again: its files are there with their sizes, beside
-//! the same manifest-start.json. Nothing is removed, here or there, and no recording
-//! there is written over by another.
+//! A recording in the bucket is complete if it has its manifest, which is sent last. An interrupted
+//! recording is continued: files next to the same manifest-start.json with the right sizes are not
+//! sent again. Nothing is removed on either side, and a recording is never overwritten by another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -23,37 +22,37 @@ use object_store::{ObjectStoreExt as _, WriteMultipart};
 use crate::finished::{Finished, Part, folders};
 use crate::{Bucket, MANIFEST, MANIFEST_START};
 
-/// Files larger than that, in bytes, are sent in pieces of it.
+/// Size of the pieces of larger files, bytes.
 const PIECE: usize = 8 << 20;
-/// Pieces under way at a time.
+/// Number of simultaneous pieces.
 const PIECES: usize = 2;
-/// After so many refusals by the store, one after another, the rest is for later.
-pub(crate) const ENOUGH: usize = 3;
-/// How long to wait at most when sending fails again and again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// Number of consecutive refusals by the store after which the pass ends.
+pub(crate) const MAX_REFUSALS: usize = 3;
+/// Maximum pause after repeated failures.
+const MAX_PAUSE: Duration = Duration::from_secs(15 * 60);
 
-/// What one look at the folder came to.
+/// Result of one pass over the directory.
 #[derive(Debug, Default)]
 pub struct Round {
-    /// Sent now, by what it is called there, and how many bytes of it.
+    /// Recordings sent in this pass, with their URLs and sizes in bytes.
     pub sent: Vec<(String, u64)>,
-    /// Recordings that were there already.
+    /// Number of recordings that were already in the bucket.
     pub there: usize,
-    /// Recordings that have not ended.
+    /// Recordings in progress.
     pub open: Vec<PathBuf>,
-    /// Recordings that were not sent, and why.
+    /// Recordings that could not be sent, with the reason.
     pub failed: Vec<(PathBuf, String)>,
-    /// Recordings that were not tried, because the store refused those before.
+    /// Number of recordings that were not attempted after repeated refusals.
     pub untried: usize,
 }
 
 impl Round {
-    /// Whether all that has ended is there.
+    /// Returns true if all finished recordings are in the bucket.
     pub fn is_whole(&self) -> bool {
         self.failed.is_empty() && self.untried == 0
     }
 
-    /// What there is to say.
+    /// Formats the result.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (url, bytes) in &self.sent {
@@ -64,8 +63,8 @@ impl Round {
             let _ = writeln!(text, "not ended, not sent: {}", printable(&path));
         }
         for (path, why) in &self.failed {
-            let said = format!("{}: {why}", path.display());
-            let _ = writeln!(text, "NOT SENT: {}", printable(&said));
+            let message = format!("{}: {why}", path.display());
+            let _ = writeln!(text, "NOT SENT: {}", printable(&message));
         }
         let _ = writeln!(
             text,
@@ -80,30 +79,30 @@ impl Round {
     }
 }
 
-/// Why a recording is not there.
+/// Failure of a recording.
 enum Failed {
-    /// What is here cannot be read.
+    /// A local file cannot be read.
     Here(anyhow::Error),
-    /// The store does not take it.
+    /// The store refuses it.
     There(anyhow::Error),
 }
 
-/// Sends what has ended in `dir` and is not in `done`, which it then is. What is in the
-/// folder no more leaves `done`.
+/// Sends the finished recordings in `dir` that are not in `done`, and adds them to it. Removes
+/// recordings from `done` that are no longer in the directory.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the directory cannot be read.
 pub fn round(bucket: &Bucket, dir: &Path, done: &mut BTreeSet<PathBuf>) -> anyhow::Result<Round> {
     let mut round = Round::default();
     let mut refusals = 0;
-    let all = folders(dir)?;
-    done.retain(|path| all.binary_search(path).is_ok());
-    for path in all {
+    let directories = folders(dir)?;
+    done.retain(|path| directories.binary_search(path).is_ok());
+    for path in directories {
         if done.contains(&path) {
             round.there += 1;
             continue;
         }
-        if refusals == ENOUGH {
+        if refusals == MAX_REFUSALS {
             round.untried += 1;
             continue;
         }
@@ -140,11 +139,11 @@ pub fn round(bucket: &Bucket, dir: &Path, done: &mut BTreeSet<PathBuf>) -> anyho
     Ok(round)
 }
 
-/// Sends for ever. Looks for what has ended once in `every`, and after each failure in
-/// a row half as often. What a round did is told where it did anything.
+/// Sends forever. Makes a pass every `every`; each consecutive failure doubles this time. Reports
+/// each pass that had an effect.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the directory cannot be read.
 pub fn follow(
     bucket: &Bucket,
     dir: &Path,
@@ -163,14 +162,15 @@ pub fn follow(
     }
 }
 
-/// The longest wait after so many failures in a row. Half to all of it is waited, so
-/// that machines which failed at the same time do not come back at the same time.
+/// Returns the maximum pause after this number of consecutive failures. The actual pause is random,
+/// between half and all of it, so that machines that failed simultaneously do not retry
+/// simultaneously.
 pub(crate) fn pause(every: Duration, failures: u32) -> Duration {
     let doubled = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
-    every.saturating_mul(doubled).min(LONGEST_PAUSE.max(every))
+    every.saturating_mul(doubled).min(MAX_PAUSE.max(every))
 }
 
-/// What a recording is called there and how many bytes were sent; `None`: it was there.
+/// Returns the URL of a recording and the number of sent bytes; `None` if it was complete.
 async fn send(
     bucket: &Bucket,
     dir: &Path,
@@ -180,20 +180,20 @@ async fn send(
     let name = name
         .context("its name is no UTF-8; rename it")
         .map_err(Failed::Here)?;
-    let at = bucket
+    let recording_key = bucket
         .prefix
         .clone()
         .join(finished.node.as_str())
         .join(name);
-    let there = there(bucket, &at).await?;
+    let there = there(bucket, &recording_key).await?;
     for (name, own) in [
         (MANIFEST, Some(&finished.manifest)),
         (MANIFEST_START, finished.manifest_start.as_ref()),
     ] {
         if let (true, Some(own)) = (there.contains_key(name), own) {
-            let its = get(bucket, &key(&at, name)).await?;
+            let its = get(bucket, &key(&recording_key, name)).await?;
             if its != *own {
-                let url = bucket.url(&at);
+                let url = bucket.url(&recording_key);
                 let why = anyhow::anyhow!(
                     "another recording is at {url}; rename this folder, or send it to another prefix"
                 );
@@ -204,55 +204,55 @@ async fn send(
             }
         }
     }
-    // Without it, nobody knows of which recording these files are.
+    // Without it, the recording of these files is unknown.
     let is_begun = finished.manifest_start.is_some() && there.contains_key(MANIFEST_START);
     let mut bytes = 0;
     for part in &finished.parts {
         if !(is_begun && there.get(&part.name) == Some(&part.bytes)) {
-            put(bucket, &key(&at, &part.name), dir, part).await?;
+            put(bucket, &key(&recording_key, &part.name), dir, part).await?;
             bytes += part.bytes;
         }
     }
-    Ok(Some((bucket.url(&at), bytes)))
+    Ok(Some((bucket.url(&recording_key), bytes)))
 }
 
 fn refused(act: &str, url: &str, error: &object_store::Error) -> Failed {
     Failed::There(refusal(act, url, error))
 }
 
-/// What the store said: its own words, and the last reason where they leave it out.
+/// Returns the error of the store in its own words, with the last cause if they omit it.
 pub(crate) fn refusal(act: &str, url: &str, error: &object_store::Error) -> anyhow::Error {
-    let said = error.to_string();
+    let message = error.to_string();
     let mut last = error.source();
     while let Some(deeper) = last.and_then(std::error::Error::source) {
         last = Some(deeper);
     }
     let last = last.map_or_else(String::new, |last| format!(": {last}"));
-    let more = if said.ends_with(&last) { "" } else { &last };
+    let more = if message.ends_with(&last) { "" } else { &last };
     let who = match std::env::var_os("AWS_ACCESS_KEY_ID") {
         Some(_) => "",
         None => " (AWS_ACCESS_KEY_ID is not set)",
     };
-    anyhow::anyhow!("{act} {url}{who}: {said}{more}")
+    anyhow::anyhow!("{act} {url}{who}: {message}{more}")
 }
 
-/// The key of a part; every name in it is escaped as keys need it.
+/// Returns the key of a part. Its names are escaped as keys require.
 fn key(at: &Key, name: &str) -> Key {
     name.split('/').fold(at.clone(), |key, part| key.join(part))
 }
 
-/// Which files are there, and their sizes in bytes.
-async fn there(bucket: &Bucket, at: &Key) -> Result<BTreeMap<String, u64>, Failed> {
+/// Returns the files in the bucket, with their sizes in bytes.
+async fn there(bucket: &Bucket, recording_key: &Key) -> Result<BTreeMap<String, u64>, Failed> {
     let listed: Vec<_> = bucket
         .store
-        .list(Some(at))
+        .list(Some(recording_key))
         .try_collect()
         .await
-        .map_err(|error| refused("list", &bucket.url(at), &error))?;
+        .map_err(|error| refused("list", &bucket.url(recording_key), &error))?;
     let below = |meta: &object_store::ObjectMeta| {
         let parts: Vec<String> = meta
             .location
-            .prefix_match(at)?
+            .prefix_match(recording_key)?
             .map(|part| part.as_ref().to_owned())
             .collect();
         Some((parts.join("/"), meta.size))
@@ -267,7 +267,7 @@ async fn get(bucket: &Bucket, key: &Key) -> Result<Vec<u8>, Failed> {
         .map_err(|error| refused("read", &bucket.url(key), &error))
 }
 
-/// Sends a file; it is there wholly or not at all.
+/// Sends a file. It appears in the bucket completely or not at all.
 async fn put(bucket: &Bucket, key: &Key, dir: &Path, part: &Part) -> Result<(), Failed> {
     let path = dir.join(&part.name);
     let here = |error: std::io::Error| {
@@ -299,7 +299,7 @@ async fn put(bucket: &Bucket, key: &Key, dir: &Path, part: &Part) -> Result<(), 
     match rest.await {
         Ok(()) => writer.finish().await.map(drop).map_err(refused),
         Err(failed) => {
-            // Why it failed is what counts; pieces that stay are the bucket's to expire.
+            // The first error is reported. Abandoned pieces expire by the rules of the bucket.
             let _ = writer.abort().await;
             Err(failed)
         }
@@ -316,7 +316,7 @@ fn is_as_it_was(part: &Part, sent: u64) -> Result<(), Failed> {
     }
 }
 
-/// The next bytes of a file, at most a piece.
+/// Reads the next bytes of a file, at most one piece.
 fn piece(file: &mut File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(PIECE as u64).read_to_end(&mut bytes)?;
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_with_every_failure_and_end_at_a_quarter_of_an_hour() {
+    fn pauses_double_up_to_a_quarter_of_an_hour() {
         let every = Duration::from_secs(60);
         let pauses = [0, 1, 2, 3, 4, 40].map(|failures| pause(every, failures).as_secs());
 

@@ -1,11 +1,11 @@
-//! Output of `laggard-ship` that cannot be written, and arguments that a terminal would obey.
+//! Output errors of `laggard-ship`, and arguments with control characters.
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// Runs the program as a shell runs `redirected`, where `$0` stands for it.
+/// Runs the program with the redirections of `redirected`. `$0` stands for the program.
 fn run(redirected: &str) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-c", redirected, env!("CARGO_BIN_EXE_laggard-ship")]);

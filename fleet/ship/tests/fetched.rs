@@ -1,4 +1,4 @@
-//! Recordings fetched from a store of this machine.
+//! Fetches recordings from a store on this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,7 +40,7 @@ fn fetched(there: &Path, here: &Path) -> FetchRound {
     fetch(&bucket(there), here).unwrap()
 }
 
-/// Two machines of this bucket, and what they sent.
+/// Creates a bucket with two machines, and the directory of the recordings that they sent.
 fn sent() -> (TempDir, TempDir) {
     let (there, own) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     for (host, name) in [
@@ -57,7 +57,7 @@ fn sent() -> (TempDir, TempDir) {
 }
 
 #[test]
-fn what_was_sent_comes_back_as_it_was_and_once() {
+fn sent_recordings_are_fetched_unchanged_and_once() {
     let ((there, own), here) = (sent(), TempDir::new().unwrap());
 
     let first = fetched(there.path(), here.path());
@@ -75,17 +75,20 @@ fn what_was_sent_comes_back_as_it_was_and_once() {
         "{}",
         second.text()
     );
-    let of = |name: &str| files(&here.path().join(name));
-    assert_eq!(of("a/1.laggard"), files(&own.path().join("a/1.laggard")));
-    // A name is here as the keys of the bucket have it.
-    let all: Vec<Vec<u8>> = files(here.path()).into_values().collect();
-    assert_eq!(all.len(), 3 * 5);
+    let files_below = |name: &str| files(&here.path().join(name));
+    assert_eq!(
+        files_below("a/1.laggard"),
+        files(&own.path().join("a/1.laggard"))
+    );
+    // Local names equal the names in the keys of the bucket.
+    let contents: Vec<Vec<u8>> = files(here.path()).into_values().collect();
+    assert_eq!(contents.len(), 3 * 5);
     let left = fs::read_dir(here.path()).unwrap();
     assert_eq!(left.count(), 2, "what was under way is gone");
 }
 
 #[test]
-fn what_is_not_whole_there_is_named_and_not_here() {
+fn incomplete_recordings_are_reported_and_not_fetched() {
     let ((there, _own), here) = (sent(), TempDir::new().unwrap());
     fs::remove_file(there.path().join("fleet/a/1.laggard/manifest.json")).unwrap();
     fs::create_dir_all(there.path().join("fleet/c")).unwrap();
@@ -100,7 +103,7 @@ fn what_is_not_whole_there_is_named_and_not_here() {
 }
 
 #[test]
-fn what_lies_in_the_way_is_left_and_the_rest_is_fetched() {
+fn obstructing_file_is_kept_and_the_rest_is_fetched() {
     let ((there, _own), here) = (sent(), TempDir::new().unwrap());
     fs::create_dir_all(here.path().join("a/1.laggard")).unwrap();
     fs::write(here.path().join("a/1.laggard/mine"), "mine").unwrap();

@@ -1,4 +1,4 @@
-//! What answers read of the recordings in a bucket comes without their samples.
+//! The data for reports is fetched without the samples.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn bucket(there: &Path) -> Bucket {
     Bucket::of(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
 }
 
-/// A bucket with one recording of this name.
+/// Creates a bucket with one recording of this name.
 fn sent(name: &str) -> TempDir {
     let (there, own) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let dir = own.path().join(name);
@@ -40,14 +40,14 @@ fn sent(name: &str) -> TempDir {
 }
 
 #[test]
-fn all_but_its_samples_comes_by_any_name() {
+fn all_files_except_samples_are_fetched_for_any_name() {
     for name in ["1.laggard", "2 [x]%25 #\u{e4}.laggard"] {
         let there = sent(name);
         let here = TempDir::new().unwrap();
 
-        let found = listed(&bucket(there.path())).unwrap();
-        let all: Vec<_> = found.iter().collect();
-        let came = bring(&bucket(there.path()), &all, here.path()).unwrap();
+        let recordings = listed(&bucket(there.path())).unwrap();
+        let selected: Vec<_> = recordings.iter().collect();
+        let came = bring(&bucket(there.path()), &selected, here.path()).unwrap();
 
         let place = came[0].as_ref().unwrap();
         let names: Vec<String> = files(place).into_keys().collect();
@@ -60,19 +60,19 @@ fn all_but_its_samples_comes_by_any_name() {
             ],
             "{name}"
         );
-        assert!(found[0].is_whole && found[0].url.starts_with("s3://latency/fleet/a/"));
+        assert!(recordings[0].is_whole && recordings[0].url.starts_with("s3://latency/fleet/a/"));
     }
 }
 
 #[test]
-fn one_that_is_not_whole_is_told_and_one_that_changes_has_another_stamp() {
+fn incomplete_recording_is_reported_and_a_changed_one_has_another_stamp() {
     let there = sent("1.laggard");
-    let at = there.path().join("fleet/a/1.laggard");
+    let remote = there.path().join("fleet/a/1.laggard");
     let before = listed(&bucket(there.path())).unwrap().remove(0);
 
-    fs::write(at.join("histograms-000000.parquet"), "other buckets").unwrap();
+    fs::write(remote.join("histograms-000000.parquet"), "other buckets").unwrap();
     let changed = listed(&bucket(there.path())).unwrap().remove(0);
-    fs::remove_file(at.join("manifest.json")).unwrap();
+    fs::remove_file(remote.join("manifest.json")).unwrap();
     let open = listed(&bucket(there.path())).unwrap().remove(0);
 
     assert_ne!(before.stamp, changed.stamp);
@@ -80,12 +80,12 @@ fn one_that_is_not_whole_is_told_and_one_that_changes_has_another_stamp() {
 }
 
 #[test]
-fn what_is_gone_meanwhile_is_an_error_of_its_own_until_too_much_is() {
+fn missing_recordings_are_single_errors_up_to_a_limit() {
     let there = sent("1.laggard");
     let here = TempDir::new().unwrap();
     let bucket = bucket(there.path());
-    let found = listed(&bucket).unwrap();
-    let many = |count| vec![&found[0]; count];
+    let recordings = listed(&bucket).unwrap();
+    let many = |count| vec![&recordings[0]; count];
 
     fs::remove_file(there.path().join("fleet/a/1.laggard/manifest.json")).unwrap();
     let few = bring(&bucket, &many(2), here.path()).unwrap();

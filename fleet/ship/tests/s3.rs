@@ -1,4 +1,4 @@
-//! The program against a server that speaks S3.
+//! The program with an S3 server.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ mod server;
 
 use server::{DEADLINE, Server};
 
-/// The body of an object; `None`: it is not there.
+/// Returns the body of an object; `None` if it does not exist.
 fn object(server: &Server, key: &str) -> Option<Vec<u8>> {
     let store = AmazonS3Builder::new()
         .with_bucket_name("latency")
@@ -33,7 +33,7 @@ fn object(server: &Server, key: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// The program, with this server.
+/// Returns the program, configured for this server.
 fn command(server: &Server, dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laggard-ship"));
     command.arg(dir).arg("s3://latency/fleet");
@@ -63,12 +63,12 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_recording_is_in_the_bucket_and_is_sent_once() {
+fn recording_is_sent_to_the_bucket_once() {
     let Some(server) = Server::start() else {
         return;
     };
     let dir = TempDir::new().unwrap();
-    // What has such a name is sent under it.
+    // A recording with such a name is sent under that name.
     recorded(dir.path(), "an hour, 100 % + one.laggard", "rows");
 
     let first = ship(&server, dir.path());
@@ -89,27 +89,27 @@ fn a_recording_is_in_the_bucket_and_is_sent_once() {
 }
 
 #[test]
-fn a_program_that_is_killed_leaves_no_manifest_and_the_next_one_goes_on() {
+fn killed_program_leaves_no_manifest_and_the_next_continues() {
     let Some(server) = Server::start() else {
         return;
     };
     let dir = TempDir::new().unwrap();
     let rows = "0123456789abcdef".repeat(3 << 20);
     recorded(dir.path(), "one.laggard", &rows);
-    let at = |name: &str| format!("fleet/a/one.laggard/{name}");
+    let key = |name: &str| format!("fleet/a/one.laggard/{name}");
 
     let mut killed = command(&server, dir.path())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let began = Instant::now();
-    while object(&server, &at("manifest-start.json")).is_none() {
+    while object(&server, &key("manifest-start.json")).is_none() {
         assert!(began.elapsed() < DEADLINE, "nothing is sent");
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let is_whole = object(&server, &at("manifest.json")).is_some();
-    let has_rows = object(&server, &at("samples/000001.parquet")).is_some();
+    let is_whole = object(&server, &key("manifest.json")).is_some();
+    let has_rows = object(&server, &key("samples/000001.parquet")).is_some();
     let next = ship(&server, dir.path());
 
     assert!(
@@ -117,12 +117,12 @@ fn a_program_that_is_killed_leaves_no_manifest_and_the_next_one_goes_on() {
         "the manifest is there, and not the rows"
     );
     assert_eq!(next.status.code(), Some(0), "{}", said(&next));
-    assert!(object(&server, &at("manifest.json")).is_some());
-    assert!(object(&server, &at("samples/000001.parquet")).unwrap() == rows.as_bytes());
+    assert!(object(&server, &key("manifest.json")).is_some());
+    assert!(object(&server, &key("samples/000001.parquet")).unwrap() == rows.as_bytes());
 }
 
 #[test]
-fn a_recording_that_ends_meanwhile_is_sent_by_one_that_follows() {
+fn follow_sends_a_recording_that_ends_later() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -148,7 +148,7 @@ fn a_recording_that_ends_meanwhile_is_sent_by_one_that_follows() {
 }
 
 #[test]
-fn a_bucket_that_is_not_there_is_named_and_so_is_what_was_not_sent() {
+fn missing_bucket_and_unsent_recordings_are_reported() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -168,16 +168,16 @@ fn a_bucket_that_is_not_there_is_named_and_so_is_what_was_not_sent() {
         .unwrap();
 
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    let said = said(&output);
+    let message = said(&output);
     assert!(
-        said.contains("one.laggard: list s3://nowhere/fleet/a/one.laggard: "),
-        "{said}"
+        message.contains("one.laggard: list s3://nowhere/fleet/a/one.laggard: "),
+        "{message}"
     );
-    assert!(said.contains("NoSuchBucket"), "{said}");
+    assert!(message.contains("NoSuchBucket"), "{message}");
 }
 
 #[test]
-fn what_is_no_bucket_and_a_folder_that_is_not_there_are_refused() {
+fn invalid_bucket_and_missing_directory_are_refused() {
     for (dir, bucket, words) in [
         ("/", "latency", "and the other s3://BUCKET/PREFIX"),
         ("/nowhere", "s3://latency", "read `/nowhere`"),

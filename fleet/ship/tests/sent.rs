@@ -1,4 +1,4 @@
-//! Recordings sent to stores of this machine: in memory, and in a folder.
+//! Sends recordings to stores on this machine: in memory, and in a directory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ mod folders;
 
 use folders::files;
 
-/// A recording of `host` that began at `started`.
+/// Creates a recording of `host` that started at `started`.
 fn recorded(dir: &Path, name: &str, host: &str, state: &str, started: &str) {
     let dir = dir.join(name);
     fs::create_dir_all(dir.join("samples")).unwrap();
@@ -33,7 +33,7 @@ fn recorded(dir: &Path, name: &str, host: &str, state: &str, started: &str) {
     }
 }
 
-/// A bucket that is a folder.
+/// Opens a directory as a bucket.
 fn bucket(there: &Path) -> Bucket {
     let store = LocalFileSystem::new_with_prefix(there).unwrap();
     Bucket::of(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
@@ -44,7 +44,7 @@ fn once(there: &Path, here: &Path) -> Round {
 }
 
 #[test]
-fn what_has_ended_is_there_byte_for_byte_and_nothing_else() {
+fn finished_recordings_are_sent_byte_for_byte_and_others_are_not() {
     let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     recorded(here.path(), "one.laggard", "a", "complete", "1");
     recorded(here.path(), "two.laggard", "a", "interrupted", "2");
@@ -69,7 +69,7 @@ fn what_has_ended_is_there_byte_for_byte_and_nothing_else() {
 }
 
 #[test]
-fn what_is_there_is_not_sent_again() {
+fn sent_recordings_are_not_sent_again() {
     let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     recorded(here.path(), "one.laggard", "a", "complete", "1");
     once(there.path(), here.path());
@@ -84,7 +84,7 @@ fn what_is_there_is_not_sent_again() {
 }
 
 #[test]
-fn what_was_cut_short_goes_on_where_it_ended_with_the_manifest_last() {
+fn interrupted_recording_is_continued_with_the_manifest_last() {
     let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     recorded(here.path(), "one.laggard", "a", "complete", "1");
     once(there.path(), here.path());
@@ -110,7 +110,7 @@ fn what_was_cut_short_goes_on_where_it_ended_with_the_manifest_last() {
 }
 
 #[test]
-fn another_recording_of_that_name_is_left_as_it_is_and_told() {
+fn another_recording_of_the_same_name_is_kept_and_reported() {
     let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     recorded(here.path(), "one.laggard", "a", "complete", "1");
     once(there.path(), here.path());
@@ -119,7 +119,7 @@ fn another_recording_of_that_name_is_left_as_it_is_and_told() {
     recorded(here.path(), "two.laggard", "a", "complete", "2");
 
     let whole = once(there.path(), here.path());
-    // Nor is what another left begun.
+    // An incomplete recording of another machine is not overwritten either.
     fs::remove_file(there.path().join("fleet/a/one.laggard/manifest.json")).unwrap();
     let begun = once(there.path(), here.path());
 
@@ -138,7 +138,7 @@ fn another_recording_of_that_name_is_left_as_it_is_and_told() {
 }
 
 #[test]
-fn one_that_cannot_be_read_is_named_and_the_rest_is_sent() {
+fn unreadable_recording_is_reported_and_the_rest_is_sent() {
     let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     for name in [
         "a.laggard",
@@ -177,7 +177,7 @@ fn one_that_cannot_be_read_is_named_and_the_rest_is_sent() {
 }
 
 #[test]
-fn a_store_that_takes_nothing_is_not_asked_for_every_recording() {
+fn sending_stops_after_repeated_refusals() {
     let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     for number in 0..6 {
         recorded(
@@ -202,10 +202,12 @@ fn a_store_that_takes_nothing_is_not_asked_for_every_recording() {
 }
 
 #[test]
-fn a_file_of_many_pieces_is_there_as_it_is_here() {
+fn file_of_many_pieces_arrives_unchanged() {
     let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     recorded(here.path(), "one.laggard", "a", "complete", "1");
-    let large: Vec<u8> = (0..20_u32 << 20).map(|at| (at % 251) as u8).collect();
+    let large: Vec<u8> = (0..20_u32 << 20)
+        .map(|position| (position % 251) as u8)
+        .collect();
     fs::write(
         here.path().join("one.laggard/samples/000001.parquet"),
         &large,

@@ -1,4 +1,4 @@
-//! `causes`: who makes machines late, over all of them.
+//! `causes`: causes of late wakeups over all machines.
 
 use laggard_model::text::{Unit, count};
 use laggard_model::{CauseClass, Nanos};
@@ -9,64 +9,63 @@ use super::{FLEET_SCHEMA, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{self, Only};
 
-/// What `causes` says.
+/// Report of `causes`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CausesReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// What it is of.
+    /// Recordings behind the report.
     pub of: StoreView,
-    /// Machines whose late activations were kept with their evidence, in
-    /// recordings that ended in the time that is asked for.
+    /// Machines that kept late wakeups with their trace data, in recordings that ended in the
+    /// requested time.
     pub watched: u64,
-    /// Late activations of these recordings that were not kept, because there
-    /// were too many.
+    /// Late wakeups of these recordings that were not kept, because there were too many.
     pub surplus: u64,
-    /// Time that all causes took together.
+    /// Total time of all causes.
     pub total_ns: f64,
-    /// Causes, those with most time first.
+    /// Causes, longest total time first.
     pub causes: Vec<FleetCause>,
-    /// Causes that are not listed.
+    /// Number of causes that are not listed.
     pub more: u64,
 }
 
-/// A cause over all machines.
+/// Cause over all machines.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct FleetCause {
-    /// What kind of thing, in words.
+    /// Class of the cause, in words.
     pub class: String,
-    /// Who, in words.
+    /// Name of the culprit, in words.
     pub who: Option<String>,
-    /// Whether it is a thread of laggard.
+    /// True if it is a thread of laggard.
     pub is_ours: bool,
-    /// On how many machines.
+    /// Number of machines.
     pub hosts: u64,
-    /// The only one of them; absent where there are several.
+    /// Machine, if there is only one; absent if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// In how many hours of all machines together.
+    /// Number of hours with this cause, over all machines.
     pub hours: u64,
-    /// The kernel that all of these machines ran; absent: several.
+    /// Kernel of all these machines; absent if there are several kernels.
     pub kernel: Option<String>,
-    /// In how many late activations it took part.
+    /// Number of late wakeups that it contributed to.
     pub episodes: u64,
-    /// In how many no other cause took more.
+    /// Number of late wakeups in which no other cause took more time.
     pub first_in: u64,
-    /// Time in all of them.
+    /// Total time in all late wakeups.
     pub total_ns: f64,
-    /// Its share of what all causes took, 0 to 1.
+    /// Share of the total time of all causes, 0 to 1.
     pub share: f64,
-    /// Most time in one.
+    /// Longest time in one late wakeup.
     pub largest_ns: Nanos,
-    /// How often it comes where it comes again and again: the shortest and the
-    /// longest period of any recording; absent: nowhere.
+    /// Shortest and longest period over all recordings, if it recurs; absent if no recording shows
+    /// a period.
     pub period_ns: Option<[Nanos; 2]>,
 }
 
-/// Asks for the causes.
+/// Reads the causes.
 ///
 /// # Errors
-/// When a query fails.
+/// If a query fails.
 pub fn causes(
     engine: &Engine,
     of: StoreView,
@@ -74,7 +73,7 @@ pub fn causes(
     only: Only,
 ) -> anyhow::Result<CausesReport> {
     let kept = engine.query(&sql::watched(only))?;
-    let one = |name: &str| -> anyhow::Result<u64> {
+    let sum_of = |name: &str| -> anyhow::Result<u64> {
         Ok(kept
             .whole(name)?
             .first()
@@ -83,25 +82,25 @@ pub fn causes(
             .unwrap_or_default()
             .unsigned_abs())
     };
-    let mut all = read(engine, only)?;
-    let total_ns = all.iter().fold(0.0, |sum, cause| sum + cause.total_ns);
-    let more = all.len().saturating_sub(top);
-    all.truncate(top);
+    let mut causes = read(engine, only)?;
+    let total_ns = causes.iter().fold(0.0, |sum, cause| sum + cause.total_ns);
+    let more = causes.len().saturating_sub(top);
+    causes.truncate(top);
     Ok(CausesReport {
         schema: FLEET_SCHEMA,
         of,
-        watched: one("hosts")?,
-        surplus: one("surplus_all")?,
+        watched: sum_of("hosts")?,
+        surplus: sum_of("surplus_all")?,
         total_ns,
-        causes: all,
+        causes,
         more: more as u64,
     })
 }
 
-/// Every cause, those with most time first.
+/// Reads all causes, longest total time first.
 ///
 /// # Errors
-/// When the query fails.
+/// If the query fails.
 pub(super) fn read(engine: &Engine, only: Only) -> anyhow::Result<Vec<FleetCause>> {
     let rows = engine.query(&sql::causes(only))?;
     let names = [
@@ -128,7 +127,7 @@ pub(super) fn read(engine: &Engine, only: Only) -> anyhow::Result<Vec<FleetCause
         rows.text("kernel_last")?,
         rows.text("first_host")?,
     );
-    let all: f64 = total.iter().flatten().sum();
+    let total_all: f64 = total.iter().flatten().sum();
     let cause = |row: usize| {
         let number = |column: usize| numbers[column][row].map(i64::unsigned_abs);
         let hosts = number(0).unwrap_or_default();
@@ -146,7 +145,11 @@ pub(super) fn read(engine: &Engine, only: Only) -> anyhow::Result<Vec<FleetCause
             episodes: number(3).unwrap_or_default(),
             first_in: number(4).unwrap_or_default(),
             total_ns: spent,
-            share: if all > 0.0 { spent / all } else { 0.0 },
+            share: if total_all > 0.0 {
+                spent / total_all
+            } else {
+                0.0
+            },
             largest_ns: Nanos::from_ns(number(5).unwrap_or_default()),
             period_ns: number(6)
                 .zip(number(7))
@@ -156,16 +159,18 @@ pub(super) fn read(engine: &Engine, only: Only) -> anyhow::Result<Vec<FleetCause
     Ok((0..rows.len()).map(cause).collect())
 }
 
-/// A cause in words: `softirq: HRTIMER`.
+/// Returns a cause in words: `softirq: HRTIMER`.
 pub(super) fn words(class: &str, who: Option<&str>) -> String {
-    let found = CauseClass::ALL.into_iter().find(|one| one.words() == class);
-    found.map_or_else(
+    let known_class = CauseClass::ALL
+        .into_iter()
+        .find(|candidate| candidate.words() == class);
+    known_class.map_or_else(
         || class.to_owned(),
-        |found| laggard_model::name::cause_name(found, who),
+        |known_class| laggard_model::name::cause_name(known_class, who),
     )
 }
 
-/// The rows of a table of causes.
+/// Returns the rows of a table of causes.
 pub(super) fn rows(causes: &[FleetCause], watched: u64) -> String {
     let row = |cause: &FleetCause| {
         let own = if cause.is_ours {
@@ -191,7 +196,7 @@ pub(super) fn rows(causes: &[FleetCause], watched: u64) -> String {
             match cause.period_ns {
                 None => "-".into(),
                 Some([from, to]) => {
-                    let [from, to] = [from, to].map(|one| Unit::Auto.write_nanos(one));
+                    let [from, to] = [from, to].map(|period| Unit::Auto.write_nanos(period));
                     if from == to {
                         format!("every {from}")
                     } else {
@@ -212,7 +217,7 @@ pub(super) fn rows(causes: &[FleetCause], watched: u64) -> String {
 }
 
 impl CausesReport {
-    /// In words.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut text = self.of.text();
         if self.watched == 0 {

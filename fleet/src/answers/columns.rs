@@ -1,10 +1,10 @@
-//! Rows as columns of text.
+//! Tables of plain text.
 
 use laggard_model::printable;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Rows below their heads: the first `left` columns begin where their head does,
-/// the others end there. What is not printable in them is escaped.
+/// Formats rows below their heads. The first `left` columns are left-aligned, the others
+/// right-aligned. Unprintable characters are escaped.
 pub fn table(heads: &[&str], left: usize, rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> =
         std::iter::once(heads.iter().map(|head| (*head).to_owned()).collect())

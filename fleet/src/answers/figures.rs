@@ -1,4 +1,4 @@
-//! Figures of services, as the queries give them.
+//! Latency figures of services, computed by queries.
 
 use laggard_model::name::line_name;
 use laggard_model::text::Unit;
@@ -9,68 +9,66 @@ use serde::Serialize;
 use crate::engine::{Engine, Rows};
 use crate::sql::{self, By, Only, SHARES};
 
-/// How many samples must be expected beyond a quantile (docs/method.md 8.3).
+/// Minimum expected number of samples beyond a quantile (docs/method.md 8.3).
 const MIN_BEYOND: f64 = 3.688_879_454_113_936;
 
-/// The latency of a service reached by a route, in some of the recordings.
+/// Latency of a service by one route, in some of the recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct FleetFigures {
-    /// The service.
+    /// Measured service.
     pub service: Service,
-    /// How it was reached.
+    /// Route of the wakeup.
     pub route: Route,
-    /// Machines that it was measured on.
+    /// Number of machines that measured it.
     pub hosts: u64,
-    /// Recordings.
+    /// Number of recordings.
     pub recordings: u64,
-    /// Activations.
+    /// Number of wakeups.
     pub samples: u64,
-    /// Those of them whose expiry passed while the service was still busy.
+    /// Wakeups whose expiry passed while the service was still busy.
     pub missed: u64,
-    /// Those of them that were still waiting when measuring ended.
+    /// Wakeups that were still pending when measuring ended.
     pub still_waiting: u64,
-    /// Activations that were lost; not among the samples.
+    /// Lost wakeups. They are not part of the samples.
     pub lost: u64,
-    /// The smallest latency of those that were served.
+    /// Smallest latency of completed wakeups.
     pub min_ns: Option<Nanos>,
     /// Arithmetic mean.
     pub mean_ns: f64,
-    /// Quantiles; each is its bucket's upper edge, at most 1.09 % high.
+    /// Quantiles. Each is the upper edge of its bucket, at most 1.09 % too high.
     pub quantiles: Vec<FleetShare>,
-    /// The largest latency.
+    /// Maximum latency.
     pub largest_ns: Nanos,
 }
 
-/// One quantile.
+/// Quantile of the latency.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct FleetShare {
-    /// The share of all times that do not exceed it, 0 to 1.
+    /// Share of the latencies that do not exceed it, 0 to 1.
     pub q: f64,
-    /// The time; absent where the sample does not support it, or so many were
-    /// lost that nothing is known of it.
+    /// Latency; absent if there are too few samples, or if too many were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<Nanos>,
-    /// Whether the true quantile is at least `ns`.
+    /// True if the quantile is a lower bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_at_least: bool,
-    /// The lower end, where what was lost or still waiting leaves the quantile
-    /// between two times.
+    /// Lower end of the interval, if lost or pending wakeups make the quantile uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_ns: Option<Nanos>,
-    /// How many samples would support it; absent where these do.
+    /// Number of samples that would suffice; absent if there are enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs_samples: Option<u64>,
 }
 
-/// Services by route, and their numbers in the tables.
+/// Services per route, with their numbers in the tables and the number of machines.
 #[derive(Clone, Debug)]
 pub struct Lines(Vec<(i64, Service, Route, u64)>);
 
 impl Lines {
-    /// Those of a store.
+    /// Reads the services of a store.
     ///
     /// # Errors
-    /// When the catalogue cannot be read.
+    /// If the catalogue cannot be read.
     pub fn read(engine: &Engine) -> anyhow::Result<Self> {
         let rows = engine.query(
             "SELECT line, MIN(service) AS service, MIN(route) AS route, COUNT(DISTINCT host_id) AS hosts \
@@ -82,7 +80,7 @@ impl Lines {
             rows.text("route")?,
         );
         let hosts = rows.whole("hosts")?;
-        let all = (0..rows.len()).filter_map(|row| {
+        let lines = (0..rows.len()).filter_map(|row| {
             let service: Service = service[row].as_ref()?.parse().ok()?;
             let route = match route[row].as_deref()? {
                 "direct" => Route::Direct,
@@ -90,29 +88,28 @@ impl Lines {
             };
             Some((line[row]?, service, route, hosts[row]?.unsigned_abs()))
         });
-        Ok(Self(all.collect()))
+        Ok(Self(lines.collect()))
     }
 
-    /// Its service and route.
+    /// Returns the service and route of the number `line`.
     pub fn named(&self, line: i64) -> Option<(Service, Route)> {
-        let found = self.0.iter().find(|one| one.0 == line)?;
-        Some((found.1, found.2))
+        let entry = self.0.iter().find(|entry| entry.0 == line)?;
+        Some((entry.1, entry.2))
     }
 
-    /// The one that a question is about: the one asked for; else of the threads
-    /// that a timer's interrupt wakes the one that most machines have, and the
-    /// most urgent of those.
+    /// Returns the service of a question: the requested one, otherwise the thread woken directly by
+    /// a timer interrupt that most machines have. Of several such threads, returns the most urgent.
     ///
     /// # Errors
-    /// When no recording has it.
-    pub fn chosen(&self, asked: Option<Service>) -> anyhow::Result<(i64, String)> {
-        let direct = self.0.iter().filter(|one| one.2 == Route::Direct);
-        let found = match asked {
-            Some(service) => direct.clone().find(|one| one.1 == service),
+    /// If no recording has the service.
+    pub fn chosen(&self, requested: Option<Service>) -> anyhow::Result<(i64, String)> {
+        let direct = self.0.iter().filter(|entry| entry.2 == Route::Direct);
+        let chosen = match requested {
+            Some(service) => direct.clone().find(|entry| entry.1 == service),
             None => {
-                let is_thread = |one: &&(i64, Service, Route, u64)| {
+                let is_thread = |entry: &&(i64, Service, Route, u64)| {
                     matches!(
-                        one.1,
+                        entry.1,
                         Service::Fifo(_)
                             | Service::Deadline
                             | Service::Other
@@ -120,16 +117,21 @@ impl Lines {
                             | Service::Slice(_)
                     )
                 };
-                let most = |one: &&(i64, Service, Route, u64)| (one.3, std::cmp::Reverse(one.0));
+                let most =
+                    |entry: &&(i64, Service, Route, u64)| (entry.3, std::cmp::Reverse(entry.0));
                 let thread = direct.clone().filter(is_thread).max_by_key(most);
                 thread.or_else(|| direct.clone().max_by_key(most))
             }
         };
-        found
-            .map(|one| (one.0, line_name(one.1, one.2)))
+        chosen
+            .map(|entry| (entry.0, line_name(entry.1, entry.2)))
             .ok_or_else(|| {
-                let names: Vec<String> = self.0.iter().map(|one| line_name(one.1, one.2)).collect();
-                match asked {
+                let names: Vec<String> = self
+                    .0
+                    .iter()
+                    .map(|entry| line_name(entry.1, entry.2))
+                    .collect();
+                match requested {
                     Some(service) => anyhow::anyhow!(
                         "no recording has `{service}`; there are {}",
                         names.join(", ")
@@ -140,19 +142,19 @@ impl Lines {
     }
 }
 
-/// A row of figures, and what it is of.
+/// Row of figures, with its keys.
 #[derive(Clone, Debug)]
 pub(super) struct KeyedFigures {
-    /// Its keys, in their order.
+    /// Keys of the row, in the order of the query.
     pub keys: Vec<String>,
     /// The figures.
     pub figures: FleetFigures,
 }
 
-/// Asks for figures.
+/// Reads figures.
 ///
 /// # Errors
-/// When the query fails.
+/// If the query fails.
 pub(super) fn figures(
     engine: &Engine,
     lines: &Lines,
@@ -169,7 +171,7 @@ pub(super) fn figures(
     };
     let read = Read::new(&rows)?;
     let line = rows.whole("line")?;
-    let found = (0..rows.len()).filter_map(|row| {
+    let keyed = (0..rows.len()).filter_map(|row| {
         let (service, route) = lines.named(line[row]?)?;
         Some(KeyedFigures {
             keys: keys
@@ -179,10 +181,10 @@ pub(super) fn figures(
             figures: read.row(row, service, route),
         })
     });
-    Ok(found.collect())
+    Ok(keyed.collect())
 }
 
-/// The columns of an answer.
+/// Columns of the query.
 struct Read {
     counts: [Vec<Option<i64>>; 8],
     total: Vec<Option<f64>>,
@@ -258,7 +260,7 @@ impl Read {
     }
 }
 
-/// What `show` says of the same ends (analyze/src/distribution/quantile.rs).
+/// Applies the same limits as `show` (analyze/src/distribution/quantile.rs).
 fn share(
     q: f64,
     samples: u64,
@@ -308,7 +310,7 @@ fn share(
 }
 
 impl FleetShare {
-    /// For the eye: a time, `>=` a time, from one to another, or a dash.
+    /// Formats the quantile for a table: a time, `>=` a time, a range of times, or a dash.
     pub fn write(&self) -> String {
         let Some(ns) = self.ns else { return "-".into() };
         let time = Unit::Auto.write_nanos(ns);
@@ -321,11 +323,11 @@ impl FleetShare {
 }
 
 impl FleetFigures {
-    /// The quantile `q`.
+    /// Returns the quantile `q`.
     pub fn quantile(&self, q: f64) -> Option<FleetShare> {
         self.quantiles
             .iter()
-            .find(|one| (one.q - q).abs() < 1e-9)
+            .find(|quantile| (quantile.q - q).abs() < 1e-9)
             .copied()
     }
 }

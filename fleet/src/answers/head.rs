@@ -1,4 +1,4 @@
-//! What an answer is of: the recordings of a store, and those that are not in it.
+//! Recordings behind a report: those of the store, and those that could not be read.
 
 use laggard_model::printable;
 use schemars::JsonSchema;
@@ -7,62 +7,63 @@ use serde::Serialize;
 use crate::engine::Engine;
 use crate::since;
 
-/// So many are named in text; JSON names all.
-const NAMED: usize = 5;
+/// Maximum number of names in text. JSON has all names.
+const MAX_NAMES: usize = 5;
 
-/// What an answer is of.
+/// Recordings behind a report.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct StoreView {
-    /// The store's folder.
+    /// Path of the store.
     pub store: String,
-    /// The answer is only of hours from this one on, UTC, RFC 3339; absent: of
-    /// all. What is counted here is of all.
+    /// First hour of the report, UTC, RFC 3339; absent if the report covers all time. The counts
+    /// here always cover all time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Recordings that could be read.
+    /// Number of recordings that could be read.
     pub recordings: u64,
-    /// Machines that they are of.
+    /// Number of machines.
     pub hosts: u64,
-    /// Recordings that could not be read, and are in no answer.
+    /// Recordings that could not be read. No report includes them.
     pub refused: Vec<RefusedRecording>,
-    /// Recordings that are damaged in part: the rest of them is in the answer.
+    /// Partly damaged recordings. The report includes their undamaged parts.
     pub damaged: Vec<DoubtedRecording>,
-    /// Recordings whose figures cannot be trusted; they are in the answer.
+    /// Recordings with untrustworthy figures. The report includes them.
     pub untrustworthy: Vec<DoubtedRecording>,
-    /// How many are of a script instead of a machine.
+    /// Number of recordings of a script instead of a machine.
     pub scripted: u64,
-    /// Names under which recordings were made at the same time: several machines
-    /// have it, and are taken for one, or what one did is counted twice.
+    /// Host names with simultaneous recordings. Either several machines share the name and count as
+    /// one machine, or some time was counted twice.
     pub overlapping: Vec<String>,
 }
 
-/// A recording that could not be read.
+/// Recording that could not be read.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RefusedRecording {
-    /// Its folder.
+    /// Path of the recording.
     pub path: String,
     /// `newer`, `unreadable`, `no_histograms` or `twice`.
     pub because: String,
-    /// The reason in words.
+    /// Reason in words.
     pub reason: String,
 }
 
-/// A recording with something against it.
+/// Recording with a problem.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct DoubtedRecording {
-    /// Its folder.
+    /// Path of the recording.
     pub path: String,
-    /// What, in words.
+    /// Problem in words.
     pub why: String,
 }
 
-/// Counts, and every recording that something is to be said of.
+/// Counts, and all recordings with a problem.
 const TEXT: &str = "SELECT path, because, refused, shortfalls, distrust, ended FROM recordings
 WHERE refused IS NOT NULL OR shortfalls IS NOT NULL OR distrust IS NOT NULL ORDER BY path";
 const COUNTS: &str = "SELECT COUNT(*) AS recordings_read, COUNT(DISTINCT host_id) AS hosts,
   SUM(CASE WHEN scripted THEN 1 ELSE 0 END) AS scripted_all FROM recordings WHERE refused IS NULL";
 
-/// Starts are known to the second, and one recording may begin as another ends.
+/// Start times have a resolution of one second, and a recording may start when the previous one
+/// ends.
 const OVERLAPPING: &str = "WITH following AS (
   SELECT host, CAST(start_s AS DOUBLE) + CAST(duration_ns AS DOUBLE) * 1E-9 AS end_s,
     LEAD(start_s) OVER (PARTITION BY host_id ORDER BY start_s, recording) AS next_s
@@ -70,10 +71,10 @@ const OVERLAPPING: &str = "WITH following AS (
 SELECT DISTINCT host FROM following WHERE CAST(next_s AS DOUBLE) + 2E0 < end_s ORDER BY host";
 
 impl StoreView {
-    /// Of a store; `refused` are its folders that could not be looked into.
+    /// Reads the state of a store. `refused` are its directories that could not be examined.
     ///
     /// # Errors
-    /// When the catalogue cannot be read.
+    /// If the catalogue cannot be read.
     pub fn read(
         engine: &Engine,
         store: String,
@@ -99,7 +100,7 @@ impl StoreView {
         };
         let mut view = Self {
             store,
-            since: since_h.map(since::told),
+            since: since_h.map(since::format_hour),
             recordings: count("recordings_read")?,
             hosts: count("hosts")?,
             refused: refused.iter().map(folder).collect(),
@@ -136,12 +137,12 @@ impl StoreView {
         Ok(view)
     }
 
-    /// Whether every recording is in the answer, whole.
+    /// Returns true if the report includes every recording completely.
     pub const fn is_whole(&self) -> bool {
         self.refused.is_empty() && self.damaged.is_empty()
     }
 
-    /// In words.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{} of {}",
@@ -155,17 +156,26 @@ impl StoreView {
             text += &format!("; of them, what was measured from {since} on");
         }
         text += "\n";
-        let refused = self.refused.iter().map(|one| (&one.path, &one.reason));
+        let refused = self
+            .refused
+            .iter()
+            .map(|recording| (&recording.path, &recording.reason));
         text += &named("NOT READ, and in no figure", refused.collect());
-        let doubted = |all: &'_ [DoubtedRecording], what: &str| {
-            named(what, all.iter().map(|one| (&one.path, &one.why)).collect())
+        let doubted = |recordings: &'_ [DoubtedRecording], what: &str| {
+            named(
+                what,
+                recordings
+                    .iter()
+                    .map(|recording| (&recording.path, &recording.why))
+                    .collect(),
+            )
         };
         text += &doubted(&self.damaged, "Incomplete; the rest is in the figures");
         text += &doubted(&self.untrustworthy, "NOT TRUSTWORTHY; in the figures");
         if !self.overlapping.is_empty() {
-            let names = self.overlapping.iter().take(NAMED);
-            let names: Vec<String> = names.map(|one| printable(one).to_string()).collect();
-            let more = match self.overlapping.len().saturating_sub(NAMED) {
+            let names = self.overlapping.iter().take(MAX_NAMES);
+            let names: Vec<String> = names.map(|name| printable(name).to_string()).collect();
+            let more = match self.overlapping.len().saturating_sub(MAX_NAMES) {
                 0 => String::new(),
                 more => format!(" and {more} more (--json)"),
             };
@@ -178,21 +188,21 @@ impl StoreView {
     }
 }
 
-fn named(what: &str, all: Vec<(&String, &String)>) -> String {
-    if all.is_empty() {
+fn named(what: &str, pairs: Vec<(&String, &String)>) -> String {
+    if pairs.is_empty() {
         return String::new();
     }
-    let mut text = format!("{what}: {}\n", all.len());
-    for (path, why) in all.iter().take(NAMED) {
+    let mut text = format!("{what}: {}\n", pairs.len());
+    for (path, why) in pairs.iter().take(MAX_NAMES) {
         text += &format!("  {}: {}\n", printable(path), printable(why));
     }
-    if all.len() > NAMED {
-        text += &format!("  and {} more: --json\n", all.len() - NAMED);
+    if pairs.len() > MAX_NAMES {
+        text += &format!("  and {} more: --json\n", pairs.len() - MAX_NAMES);
     }
     text
 }
 
-/// So many of them, in words.
+/// Formats a count with its noun.
 pub(crate) fn of(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),

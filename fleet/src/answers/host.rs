@@ -1,4 +1,4 @@
-//! `show HOST`: one machine.
+//! `show HOST`: report of one machine.
 
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, count};
@@ -12,44 +12,44 @@ use super::{FLEET_SCHEMA, Lines, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{self, By, Only};
 
-/// What `show` says.
+/// Report of `show`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HostReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// What it is of.
+    /// Recordings behind the report.
     pub of: StoreView,
-    /// The machine's name.
+    /// Name of the machine.
     pub host: String,
-    /// Its kernels, the first that was seen first.
+    /// Kernels of the machine, in the order of their first use.
     pub kernels: Vec<String>,
-    /// Services by route.
+    /// Services per route.
     pub services: Vec<FleetFigures>,
-    /// Its hours, that with the largest latency first.
+    /// Hours of the machine, largest latency first.
     pub hours: Vec<HostHour>,
-    /// Hours that are not listed.
+    /// Number of hours that are not listed.
     pub more_hours: u64,
-    /// Who made it late, those with most time first.
+    /// Causes of late wakeups, longest total time first.
     pub causes: Vec<FleetCause>,
 }
 
-/// An hour of a machine, all services together.
+/// Hour of a machine, over all services.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HostHour {
-    /// When it began, UTC, RFC 3339.
+    /// Start, UTC, RFC 3339.
     pub at: String,
-    /// Activations.
+    /// Number of wakeups.
     pub samples: u64,
-    /// Those whose expiry passed while their service was still busy.
+    /// Wakeups whose expiry passed while their service was still busy.
     pub missed: u64,
-    /// The largest latency.
+    /// Maximum latency.
     pub largest_ns: Nanos,
 }
 
-/// Asks for a machine.
+/// Reads the figures of a machine.
 ///
 /// # Errors
-/// When a query fails, or there is no such machine.
+/// If a query fails, or if the machine is unknown.
 pub fn host(
     engine: &Engine,
     of: StoreView,
@@ -76,7 +76,7 @@ pub fn host(
     let lines = Lines::read(engine)?;
     let services = figures(engine, &lines, &By::Hosts(Vec::new()), only)?
         .into_iter()
-        .map(|one| one.figures)
+        .map(|row| row.figures)
         .collect();
     let hours = engine.query(&sql::hours_of(only))?;
     let (at, samples) = (hours.whole("at_h")?, hours.whole("samples")?);
@@ -106,14 +106,14 @@ pub fn host(
 }
 
 impl HostReport {
-    /// In words.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut text = self.of.text();
         let name = laggard_model::printable(&self.host).to_string();
         let kernels: Vec<String> = self
             .kernels
             .iter()
-            .map(|one| laggard_model::printable(one).to_string())
+            .map(|kernel| laggard_model::printable(kernel).to_string())
             .collect();
         text += &format!("\n{name}, kernel {}\n", kernels.join(", then "));
         let rows: Vec<Vec<String>> = self.services.iter().map(cells).collect();
@@ -122,12 +122,12 @@ impl HostReport {
         ];
         text += &table(&heads, 1, &rows);
         text += "\nIts worst hours (UTC)\n";
-        let hour = |one: &HostHour| {
+        let hour = |hour: &HostHour| {
             vec![
-                one.at.clone(),
-                count(one.samples),
-                count(one.missed),
-                Unit::Auto.write_nanos(one.largest_ns),
+                hour.at.clone(),
+                count(hour.samples),
+                count(hour.missed),
+                Unit::Auto.write_nanos(hour.largest_ns),
             ]
         };
         let rows: Vec<Vec<String>> = self.hours.iter().map(hour).collect();

@@ -1,4 +1,4 @@
-//! Machines hour by hour: what the page draws beside `worst`.
+//! Machines hour by hour: the additional content of the page of `worst`.
 
 use std::collections::BTreeMap;
 
@@ -9,69 +9,68 @@ use super::{FleetFigures, Lines, WorstReport};
 use crate::engine::Engine;
 use crate::sql::{self, By, Only};
 
-/// More machines than these are on no page: each has a row of cells, and a part of
-/// its own.
-pub const MOST_MACHINES: usize = 500;
-/// More columns than these are made fewer, of several hours each: seven days.
-const MOST_COLUMNS: i64 = 168;
-/// So many causes of each machine.
+/// Maximum number of machines on a page. Each has a row of cells and a section.
+pub const MAX_MACHINES: usize = 500;
+/// Maximum number of columns: the hours of seven days. Longer times use columns of several hours.
+const MAX_COLUMNS: i64 = 168;
+/// Maximum number of causes per machine.
 const CAUSES: usize = 5;
 
-/// Machines, and how late each was in each stretch of time.
+/// Latencies of machines over time.
 #[derive(Clone, Debug)]
 pub struct MachineMap {
-    /// The first hour, since 1970.
+    /// First hour, counted from 1970.
     pub first_h: i64,
-    /// Hours of a column.
+    /// Hours per column.
     pub step_h: i64,
-    /// The columns.
+    /// Number of columns.
     pub columns: usize,
-    /// A machine each, in the order of `worst`.
+    /// Machines in the order of `worst`.
     pub machines: Vec<MappedMachine>,
 }
 
-/// A machine of the map.
+/// Machine of the map.
 #[derive(Clone, Debug, Default)]
 pub struct MappedMachine {
-    /// Its kernels, by name.
+    /// Names of its kernels.
     pub kernels: Vec<String>,
-    /// A column each; `None`: nothing was measured then.
+    /// One cell per column; `None` if nothing was measured.
     pub cells: Vec<Option<MapCell>>,
-    /// All its services, of the whole time.
+    /// Figures of all its services over the whole time.
     pub services: Vec<FleetFigures>,
-    /// Who took most of its late activations' time, most first.
+    /// Causes with the most time in its late wakeups, largest first.
     pub causes: Vec<MachineCause>,
 }
 
-/// A stretch of time of a machine.
+/// Time range of a machine.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct MapCell {
-    /// Minutes of which there is an activation.
+    /// Number of minutes with a wakeup.
     pub minutes: u64,
-    /// Minutes in which one was later than the limit.
+    /// Number of minutes with a wakeup later than the limit.
     pub late: u64,
-    /// The largest latency.
+    /// Maximum latency.
     pub largest_ns: Nanos,
 }
 
-/// Who made a machine late.
+/// Cause of late wakeups of a machine.
 #[derive(Clone, Debug)]
 pub struct MachineCause {
-    /// In words.
+    /// Name of the cause, in words.
     pub who: String,
-    /// Its share of the machine's late time, 0 to 1.
+    /// Share of the machine's late time, 0 to 1.
     pub share: f64,
-    /// Late activations that it is in.
+    /// Number of late wakeups that it contributed to.
     pub episodes: u64,
-    /// The largest part that it had in one.
+    /// Longest time in one late wakeup.
     pub largest_ns: Nanos,
 }
 
 impl MachineMap {
-    /// Of the machines of an answer, which is about the service of number `line`.
+    /// Reads the map of the machines of a report. `line` is the number of the service.
     ///
     /// # Errors
-    /// When a query fails, or there are more machines than a page can show.
+    /// If a query fails, or if there are more machines than a page can show.
     pub fn read(
         engine: &Engine,
         worst: &WorstReport,
@@ -80,8 +79,8 @@ impl MachineMap {
     ) -> anyhow::Result<Self> {
         let wanted = worst.hosts.len();
         anyhow::ensure!(
-            wanted <= MOST_MACHINES,
-            "a page shows {MOST_MACHINES} machines at most, and --top asks for {wanted}"
+            wanted <= MAX_MACHINES,
+            "a page shows {MAX_MACHINES} machines at most, and --top asks for {wanted}"
         );
         let mut map = Self {
             first_h: 0,
@@ -105,20 +104,20 @@ impl MachineMap {
             },
         )?;
         let lines = Lines::read(engine)?;
-        for one in figures(engine, &lines, &By::Hosts(ids.clone()), only)? {
-            let place = one
+        for row in figures(engine, &lines, &By::Hosts(ids.clone()), only)? {
+            let place = row
                 .keys
                 .first()
                 .and_then(|id| places.get(&id.parse().ok()?));
             if let Some(place) = place {
-                map.machines[*place].services.push(one.figures);
+                map.machines[*place].services.push(row.figures);
             }
         }
         map.explain(engine, &places, &ids, only)?;
         Ok(map)
     }
 
-    /// The machines' numbers, with their places; and their kernels.
+    /// Reads the numbers of the machines with their positions, and their kernels.
     fn name(
         &mut self,
         engine: &Engine,
@@ -145,7 +144,7 @@ impl MachineMap {
         Ok(places)
     }
 
-    /// The cells.
+    /// Reads the cells.
     fn fill(
         &mut self,
         engine: &Engine,
@@ -163,8 +162,8 @@ impl MachineMap {
         let (Some(from), Some(to)) = (hours.iter().min(), hours.iter().max()) else {
             return Ok(());
         };
-        self.step_h = (to - from) / MOST_COLUMNS + 1;
-        // Columns of several hours begin at whole ones of them.
+        self.step_h = (to - from) / MAX_COLUMNS + 1;
+        // Columns of several hours start at a multiple of their length.
         self.first_h = from - from.rem_euclid(self.step_h);
         self.columns = usize::try_from((to - self.first_h) / self.step_h + 1)?;
         for machine in &mut self.machines {
@@ -187,7 +186,7 @@ impl MachineMap {
         Ok(())
     }
 
-    /// The causes.
+    /// Reads the causes.
     fn explain(
         &mut self,
         engine: &Engine,
@@ -201,7 +200,7 @@ impl MachineMap {
         let (episodes, largest) = (rows.whole("late_all")?, rows.whole("most_ns")?);
         for row in 0..rows.len() {
             let place = id[row].and_then(|id| places.get(&id));
-            // No share is of nothing.
+            // A share of a total of zero is not a number.
             let share = share[row].filter(|share| share.is_finite());
             let (Some(place), Some(class), Some(share)) = (place, &class[row], share) else {
                 continue;
@@ -214,11 +213,11 @@ impl MachineMap {
             });
         }
         for machine in &mut self.machines {
-            machine.causes.sort_by(|one, other| {
+            machine.causes.sort_by(|cause, other| {
                 other
                     .share
-                    .total_cmp(&one.share)
-                    .then(one.who.cmp(&other.who))
+                    .total_cmp(&cause.share)
+                    .then(cause.who.cmp(&other.who))
             });
         }
         Ok(())

@@ -1,5 +1,4 @@
-//! Answers over the recordings of many machines: each a value with its JSON, a
-//! schema of it, and its text.
+//! Reports over the recordings of many machines. Each is a value with JSON, a schema and text.
 
 mod causes;
 mod changed;
@@ -18,10 +17,10 @@ pub use figures::{FleetFigures, Lines};
 pub use head::StoreView;
 pub(crate) use head::of;
 pub use host::{HostReport, host};
-pub use map::{MOST_MACHINES, MachineMap, MapCell, MappedMachine};
+pub use map::{MAX_MACHINES, MachineMap, MapCell, MappedMachine};
 pub(crate) use summary::cells as service_cells;
 pub use summary::{SummaryReport, summary};
 pub use worst::{Order, WorstHost, WorstReport, worst};
 
-/// The version of the layouts of `--json`.
+/// Version of the layouts of `--json`.
 pub const FLEET_SCHEMA: u32 = 1;

@@ -1,4 +1,4 @@
-//! `summary`: how late services ran, by what the machines ran.
+//! `summary`: latency of services, grouped by properties of the machines.
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, count};
@@ -10,32 +10,32 @@ use super::{FLEET_SCHEMA, Lines, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{By, Only};
 
-/// What `summary` says.
+/// Report of `summary`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SummaryReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// What it is of.
+    /// Recordings behind the report.
     pub of: StoreView,
-    /// By what recordings are put together: `kernel`, `build`, `load`.
+    /// Keys of the groups: `kernel`, `build`, `load`.
     pub by: Vec<String>,
-    /// Groups x services.
+    /// Groups and services.
     pub rows: Vec<SummaryRow>,
 }
 
-/// A service in one group of recordings.
+/// Service in one group of recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SummaryRow {
-    /// What the group has in common, in the order of `by`.
+    /// Values of the group, in the order of `by`.
     pub group: Vec<String>,
-    /// How late the service ran.
+    /// Latency of the service.
     pub latency: FleetFigures,
 }
 
-/// Asks for the figures of each group.
+/// Reads the figures of each group.
 ///
 /// # Errors
-/// When a query fails.
+/// If a query fails.
 pub fn summary(
     engine: &Engine,
     of: StoreView,
@@ -43,23 +43,23 @@ pub fn summary(
     only: Only,
 ) -> anyhow::Result<SummaryReport> {
     let lines = Lines::read(engine)?;
-    let found = figures(engine, &lines, &By::Kinds(by.to_vec()), only)?;
+    let rows = figures(engine, &lines, &By::Kinds(by.to_vec()), only)?;
     Ok(SummaryReport {
         schema: FLEET_SCHEMA,
         of,
         by: by.iter().map(|by| (*by).to_owned()).collect(),
-        rows: found
+        rows: rows
             .into_iter()
-            .map(|one| SummaryRow {
-                group: one.keys,
-                latency: one.figures,
+            .map(|row| SummaryRow {
+                group: row.keys,
+                latency: row.figures,
             })
             .collect(),
     })
 }
 
 impl SummaryReport {
-    /// In words.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut text = self.of.text();
         let mut before: Option<&Vec<String>> = None;
@@ -91,17 +91,20 @@ fn part(group: Option<&Vec<String>>, by: &[String], rows: &[Vec<String>]) -> Str
     format!("\n{title}\n{}", table(&heads, 1, rows))
 }
 
-/// The cells of a row of figures.
-pub(crate) fn cells(one: &FleetFigures) -> Vec<String> {
-    let counts = [one.hosts, one.samples, one.missed, one.lost].map(count);
-    let quantiles = one.quantiles.iter().map(super::figures::FleetShare::write);
-    let largest = Unit::Auto.write_nanos(one.largest_ns);
-    let largest = if one.still_waiting > 0 {
+/// Formats the cells of a row of figures.
+pub(crate) fn cells(figures: &FleetFigures) -> Vec<String> {
+    let counts = [figures.hosts, figures.samples, figures.missed, figures.lost].map(count);
+    let quantiles = figures
+        .quantiles
+        .iter()
+        .map(super::figures::FleetShare::write);
+    let largest = Unit::Auto.write_nanos(figures.largest_ns);
+    let largest = if figures.still_waiting > 0 {
         format!(">= {largest}")
     } else {
         largest
     };
-    [line_name(one.service, one.route)]
+    [line_name(figures.service, figures.route)]
         .into_iter()
         .chain(counts)
         .chain(quantiles)

@@ -1,4 +1,4 @@
-//! `worst`: which machines run their services late most often.
+//! `worst`: machines whose services are late most often.
 
 use std::collections::BTreeMap;
 
@@ -14,70 +14,70 @@ use crate::engine::Engine;
 use crate::sql::{self, By, Only};
 use crate::statistics::{Counted, Prior};
 
-/// By what machines are ranked.
+/// Sort key of the machines.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// How often they were late, as far as their recordings show it
+    /// Rate of late minutes, with its uncertainty
     #[default]
     Rate,
     /// Their p99.9
     P999,
-    /// The largest latency that was seen
+    /// Max latency
     Largest,
 }
 
-/// What `worst` says.
+/// Report of `worst`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WorstReport {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// What it is of.
+    /// Recordings behind the report.
     pub of: StoreView,
-    /// The service.
+    /// Measured service.
     pub service: String,
-    /// A minute counts as late when an activation in it was later than this.
+    /// A minute is late if a wakeup in it was later than this.
     pub limit_ns: Nanos,
-    /// By what the machines are ranked.
+    /// Sort key of the machines.
     pub order: Order,
-    /// How many of the machines have that service.
+    /// Number of machines that have the service.
     pub measured: u64,
-    /// Machines, the worst first.
+    /// Machines, worst first.
     pub hosts: Vec<WorstHost>,
-    /// Machines that are not listed.
+    /// Number of machines that are not listed.
     pub more: u64,
 }
 
-/// A machine.
+/// Rank and figures of a machine.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WorstHost {
-    /// Its name.
+    /// Name of the machine.
     pub host: String,
-    /// Minutes of which there is an activation.
+    /// Number of minutes with a wakeup.
     pub minutes: u64,
-    /// Minutes in which one was later than the limit.
+    /// Number of minutes with a wakeup later than the limit.
     pub late_minutes: u64,
-    /// Late minutes an hour, as they were counted.
+    /// Observed late minutes per hour.
     pub counted_per_hour: f64,
-    /// The same, as far as it is known of this machine, and else as of all
-    /// (empirical Bayes). Absent where no machine was late.
+    /// Expected late minutes per hour: from the data of this machine and, if these are few, of all
+    /// machines (empirical Bayes). Absent if no machine was late.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_hour: Option<f64>,
-    /// It is less than this with 5 % probability: by this the machines are ranked.
+    /// Lower limit: the rate is less with 5 % probability. The machines are sorted by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_per_hour: Option<f64>,
-    /// It is more than this with 5 % probability.
+    /// Upper limit: the rate is more with 5 % probability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high_per_hour: Option<f64>,
-    /// The time that 99.9 % of its activations do not exceed.
+    /// p99.9 latency.
     pub p999: Option<FleetShare>,
-    /// The largest latency.
+    /// Maximum latency.
     pub largest_ns: Nanos,
-    /// What took most of its late activations' time; absent: nobody looked, or
-    /// there were none.
+    /// Cause with the most time in its late wakeups; absent if causes were not observed, or if
+    /// there were no late wakeups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// That cause's share of it, 0 to 1.
+    /// Share of that cause, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause_share: Option<f64>,
 }
@@ -85,7 +85,7 @@ pub struct WorstHost {
 /// Ranks machines.
 ///
 /// # Errors
-/// When a query fails, or no recording has the service.
+/// If a query fails, or if no recording has the service.
 pub fn worst(
     engine: &Engine,
     of: StoreView,
@@ -110,19 +110,19 @@ pub fn worst(
         late: number(&late, row) as f64,
         minutes: number(&minutes, row) as f64,
     };
-    let all: Vec<Counted> = (0..rows.len()).map(counted).collect();
-    let prior = Prior::of(&all);
+    let counts: Vec<Counted> = (0..rows.len()).map(counted).collect();
+    let prior = Prior::fit(&counts);
     let mut hosts: Vec<(i64, WorstHost)> = (0..rows.len())
         .map(|row| {
-            let shrunk = prior.map(|prior| prior.shrink(all[row]));
+            let shrunk = prior.map(|prior| prior.shrink(counts[row]));
             let host = WorstHost {
                 host: host[row].clone().unwrap_or_default(),
                 minutes: number(&minutes, row),
                 late_minutes: number(&late, row),
-                counted_per_hour: all[row].late / all[row].minutes * 60.0,
-                per_hour: shrunk.map(|one| one.mean * 60.0),
-                low_per_hour: shrunk.map(|one| one.low * 60.0),
-                high_per_hour: shrunk.map(|one| one.high * 60.0),
+                counted_per_hour: counts[row].late / counts[row].minutes * 60.0,
+                per_hour: shrunk.map(|rate| rate.mean * 60.0),
+                low_per_hour: shrunk.map(|rate| rate.low * 60.0),
+                high_per_hour: shrunk.map(|rate| rate.high * 60.0),
                 p999: None,
                 largest_ns: Nanos::from_ns(number(&largest, row)),
                 cause: None,
@@ -141,7 +141,7 @@ pub fn worst(
                 .low_per_hour
                 .unwrap_or_default()
                 .total_cmp(&one.low_per_hour.unwrap_or_default())
-                // Where none was late, no rate tells them apart.
+                // If no machine was late, all rates are equal.
                 .then(other.largest_ns.cmp(&one.largest_ns)),
             Order::P999 => p999(other).cmp(&p999(one)),
             Order::Largest => other.largest_ns.cmp(&one.largest_ns),
@@ -176,28 +176,28 @@ pub fn worst(
     })
 }
 
-/// More machines than these are not named to the engine: to ask for all is as quick.
-const FEW: usize = 500;
+/// Maximum number of machines that a query names. For more machines, a query over all is as fast.
+const MAX_NAMED_MACHINES: usize = 500;
 
-/// The numbers of these machines where they are few, and else none.
+/// Returns the numbers of the machines if they are few, otherwise an empty list.
 fn ids(hosts: &[(i64, WorstHost)]) -> Vec<i64> {
     match hosts.len() {
-        0..=FEW => hosts.iter().map(|(id, _)| *id).collect(),
+        0..=MAX_NAMED_MACHINES => hosts.iter().map(|(id, _)| *id).collect(),
         _ => Vec::new(),
     }
 }
 
-/// The p99.9 of these machines, by their buckets: of thousands of machines, which
-/// have some hundred each, that takes longer than all else, so that it is asked of
-/// those alone that are listed.
+/// Adds the p99.9 of these machines, computed from their buckets. For thousands of machines with
+/// some hundred buckets each, this takes longer than all other queries. Therefore it is computed
+/// only for the listed machines.
 fn add_p999(engine: &Engine, hosts: &mut [(i64, WorstHost)], only: Only) -> anyhow::Result<()> {
     if hosts.is_empty() {
         return Ok(());
     }
     let lines = Lines::read(engine)?;
-    let found = figures(engine, &lines, &By::Hosts(ids(hosts)), only)?.into_iter();
-    let quantiles: BTreeMap<String, FleetShare> = found
-        .filter_map(|one| Some((one.keys.into_iter().next()?, one.figures.quantile(0.999)?)))
+    let rows = figures(engine, &lines, &By::Hosts(ids(hosts)), only)?.into_iter();
+    let quantiles: BTreeMap<String, FleetShare> = rows
+        .filter_map(|row| Some((row.keys.into_iter().next()?, row.figures.quantile(0.999)?)))
         .collect();
     for (id, host) in hosts {
         host.p999 = quantiles.get(&id.to_string()).copied();
@@ -205,7 +205,7 @@ fn add_p999(engine: &Engine, hosts: &mut [(i64, WorstHost)], only: Only) -> anyh
     Ok(())
 }
 
-/// By machine: its main cause in words, and that one's share.
+/// Reads the main cause of each machine in words, and its share.
 fn main_causes(
     engine: &Engine,
     hosts: &[i64],
@@ -218,15 +218,15 @@ fn main_causes(
         rows.text("who")?,
     );
     let share = rows.number("share")?;
-    let found = (0..rows.len()).filter_map(|row| {
+    let causes = (0..rows.len()).filter_map(|row| {
         let words = super::causes::words(class[row].as_deref()?, who[row].as_deref());
         Some((id[row]?, (words, share[row]?)))
     });
-    Ok(found.collect())
+    Ok(causes.collect())
 }
 
 impl WorstReport {
-    /// In words.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut text = self.of.text();
         if self.measured == 0 {
@@ -280,7 +280,7 @@ fn row(host: &WorstHost) -> Vec<String> {
         likely,
         count(host.minutes),
         count(host.late_minutes),
-        host.p999.map_or("-".into(), |one| one.write()),
+        host.p999.map_or("-".into(), |quantile| quantile.write()),
         Unit::Auto.write_nanos(host.largest_ns),
         match (&host.cause, host.cause_share) {
             (Some(cause), Some(share)) => format!("{:.0} % {cause}", share * 100.0),
@@ -289,7 +289,7 @@ fn row(host: &WorstHost) -> Vec<String> {
     ]
 }
 
-/// Late minutes an hour, for the eye.
+/// Formats late minutes per hour.
 pub(super) fn per_hour(rate: f64) -> String {
     match rate {
         0.0 => "0".into(),

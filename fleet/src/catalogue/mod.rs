@@ -1,11 +1,11 @@
-//! The catalogue: what the recordings of a store tell, as tables of Parquet files.
+//! Catalogue: the figures of the recordings of a store, as tables of Parquet files.
 //!
-//! A store has many small recordings, and to open each for every answer would
-//! take minutes. So each is read once, and its figures are kept in a few large
-//! files: a folder for each table, and in it a file for each batch of recordings.
-//! A batch counts when its file of `recordings`, which is written last, is there.
-//! Where a recording of a batch has changed or is gone, the whole batch is removed
-//! and what is left of it read again: nothing is ever changed in place.
+//! A store has many small recordings. Opening all of them for every answer would take minutes. Each
+//! recording is therefore read once, and its figures are kept in a few large files: one directory
+//! per table, with one file per batch of recordings. A batch is valid once its file of
+//! `recordings`, which is written last, exists. If a recording of a batch has changed or was
+//! removed, the whole batch is removed and its other recordings are read again. Files are never
+//! changed in place.
 
 mod rows;
 
@@ -28,58 +28,59 @@ pub use rows::{TABLES, Tables};
 use crate::engine::Engine;
 use crate::store::Place;
 
-/// A recording of a batch.
+/// Recording of a batch.
 #[derive(Debug)]
-struct Known {
+struct CataloguedRecording {
     path: String,
     stamp: String,
-    /// Its machine and when it began; `None`: it was refused.
+    /// Machine and start time; `None` if the recording was refused.
     identity: Option<Identity>,
-    /// The one that it is a copy of.
+    /// Path of the recording that this is a copy of.
     twin: Option<String>,
 }
 
-/// What no two recordings share: the machine and when it began, to the millisecond.
+/// Unique identity of a recording: machine, and start time to the millisecond.
 type Identity = (String, String);
 
-/// Recordings of one batch: so many that there are few files, and so few that to
-/// read them again takes seconds.
+/// Recordings per batch: enough for a small number of files, and few enough that reading them again
+/// takes seconds.
 const BATCH: usize = 4_096;
-/// More batches than that are made fewer: the smallest are read again as one.
-const MOST_BATCHES: usize = 96;
+/// Maximum number of batches. Beyond it, the smallest batches are read again as one.
+const MAX_BATCHES: usize = 96;
 
-/// A folder with this file is a catalogue. Who holds its lock may change that.
+/// File that marks a directory as a catalogue. Only the holder of its lock may change the
+/// catalogue.
 const MARK: &str = "catalogue.lock";
 
-/// What is here only until it is read. One who was killed leaves it to the next.
+/// Directory of files that are needed only until they are read. The next program removes it after a
+/// kill.
 const SCRATCH: &str = "fetching";
 
-/// What it says of the tables' columns. Those of a catalogue that says otherwise are
-/// made anew.
-const FORM: &str = "2\n";
+/// Version of the tables' columns, in the mark. A catalogue with another version is built again.
+const VERSION: &str = "2\n";
 
-/// The catalogue of a store.
+/// Catalogue of a store.
 #[derive(Debug)]
 pub struct Catalogue {
     dir: PathBuf,
     lock: File,
 }
 
-/// What an update did.
+/// Result of an update.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Updated {
-    /// Recordings that were read.
+    /// Number of recordings that were read.
     pub read: usize,
-    /// Recordings that are in the catalogue now.
+    /// Number of recordings in the catalogue.
     pub kept: usize,
 }
 
 impl Catalogue {
-    /// Opens the catalogue in the folder `dir`, or begins one there.
+    /// Opens the catalogue in the directory `dir`, or creates it.
     ///
     /// # Errors
-    /// When the folder cannot be made or written, or holds something else: a
-    /// catalogue removes and writes files in folders of its own alone.
+    /// If the directory cannot be created or written, or if it contains something else: a
+    /// catalogue writes and removes files only in its own directories.
     pub fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         if !dir.join(MARK).is_file() && fs::read_dir(dir)?.next().is_some() {
@@ -91,7 +92,7 @@ impl Catalogue {
         let (held, mark) = (OpenDir::search(dir)?, OsStr::new(MARK));
         let lock = match held.new_part(mark, 0o666) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A link of this name leads to a file that is not the catalogue's.
+                // A link of this name leads to a file that is not part of the catalogue.
                 held.open_for_writing(mark, false)?
             }
             made => made?,
@@ -105,18 +106,18 @@ impl Catalogue {
         })
     }
 
-    /// Where a table's files are.
+    /// Returns the directory of a table.
     pub fn table(&self, table: &str) -> PathBuf {
         self.dir.join(table)
     }
 
-    /// Brings the catalogue to what the store holds. `read` makes digests of
-    /// recordings, in their order, and has a folder for what is needed until then; one
-    /// that it cannot have now is left for the next time. Until this value is dropped
-    /// nobody else changes the catalogue.
+    /// Updates the catalogue to the content of the store. `read` makes digests of recordings, in
+    /// their order, and gets a directory for temporary files. A recording that is unavailable is
+    /// left for the next update. Until this value is dropped, no other process changes the
+    /// catalogue.
     ///
     /// # Errors
-    /// When a file cannot be read or written, or `read` fails.
+    /// If a file cannot be read or written, or if `read` fails.
     pub fn update(
         &self,
         places: &[Place],
@@ -130,57 +131,57 @@ impl Catalogue {
             }
             _ => {}
         }
-        let known = self.known()?;
+        let batches = self.known()?;
         let there: BTreeMap<String, &Place> = places
             .iter()
             .map(|place| (place.path.display().to_string(), place))
             .collect();
-        let is_current = |one: &Known| {
+        let is_current = |recording: &CataloguedRecording| {
             let is_same = there
-                .get(&one.path)
-                .is_some_and(|place| place.stamp == one.stamp);
-            // Once the other is gone, it counts.
+                .get(&recording.path)
+                .is_some_and(|place| place.stamp == recording.stamp);
+            // A copy counts once the original is gone.
             is_same
-                && one
+                && recording
                     .twin
                     .as_ref()
                     .is_none_or(|twin| there.contains_key(twin))
         };
-        let mut good: BTreeMap<u64, &Vec<Known>> = BTreeMap::new();
-        for (number, recordings) in &known {
+        let mut good: BTreeMap<u64, &Vec<CataloguedRecording>> = BTreeMap::new();
+        for (number, recordings) in &batches {
             match recordings.iter().all(is_current) {
                 true => drop(good.insert(*number, recordings)),
                 false => self.remove(*number)?,
             }
         }
-        if good.len() > MOST_BATCHES {
+        if good.len() > MAX_BATCHES {
             let mut by_size: Vec<(usize, u64)> = good
                 .iter()
                 .map(|(number, all)| (all.len(), *number))
                 .collect();
             by_size.sort_unstable();
-            for (_, number) in by_size.into_iter().take(good.len() - MOST_BATCHES / 2) {
+            for (_, number) in by_size.into_iter().take(good.len() - MAX_BATCHES / 2) {
                 self.remove(number)?;
                 good.remove(&number);
             }
         }
-        let all = || good.values().flat_map(|all| all.iter());
-        let held: BTreeSet<&String> = all().map(|one| &one.path).collect();
-        let mut met: BTreeMap<Identity, String> = all()
-            .filter_map(|one| Some((one.identity.clone()?, one.path.clone())))
+        let kept = || good.values().flat_map(|kept| kept.iter());
+        let held: BTreeSet<&String> = kept().map(|recording| &recording.path).collect();
+        let mut met: BTreeMap<Identity, String> = kept()
+            .filter_map(|recording| Some((recording.identity.clone()?, recording.path.clone())))
             .collect();
         let new: Vec<&Place> = there
             .iter()
             .filter(|(path, _)| !held.contains(path))
             .map(|(_, place)| *place)
             .collect();
-        let mut number = known.keys().next_back().map_or(1, |last| last + 1);
+        let mut number = batches.keys().next_back().map_or(1, |last| last + 1);
         let mut new_read = 0;
         for batch in new.chunks(BATCH) {
             let paths: Vec<&Path> = batch.iter().map(|place| place.path.as_path()).collect();
             let digests = read(&paths, &scratch)?;
-            // Those that have not ended change soon, and would take the rest of
-            // their batch with them.
+            // A recording in progress changes soon, and its batch is then read again. Such
+            // recordings therefore get a separate batch.
             let (mut ended, mut open) = (Tables::default(), Tables::default());
             for (place, digest) in batch.iter().zip(&digests) {
                 let Some(digest) = digest else { continue };
@@ -206,7 +207,7 @@ impl Catalogue {
                 }
             }
         }
-        // From here on it is read only; others may read it too.
+        // From here the catalogue is only read. Other processes may read it, too.
         self.lock.lock_shared().context("keep the catalogue")?;
         Ok(Updated {
             read: new_read,
@@ -214,7 +215,7 @@ impl Catalogue {
         })
     }
 
-    /// Writes a batch: `recordings` last.
+    /// Writes a batch, with `recordings` as its last file.
     fn write(&self, number: u64, tables: Tables) -> anyhow::Result<()> {
         for (table, batch) in tables.finish() {
             let file = self.file(table, number);
@@ -232,7 +233,7 @@ impl Catalogue {
         self.table(table).join(format!("{number:08}.parquet"))
     }
 
-    /// Removes a batch: `recordings` first.
+    /// Removes a batch, with `recordings` as its first file.
     fn remove(&self, number: u64) -> anyhow::Result<()> {
         for table in TABLES.iter().rev() {
             let file = self.file(table, number);
@@ -246,9 +247,8 @@ impl Catalogue {
         Ok(())
     }
 
-    /// The recordings of each batch. What was left of a
-    /// batch that was not finished is removed.
-    fn known(&self) -> anyhow::Result<BTreeMap<u64, Vec<Known>>> {
+    /// Reads the recordings of each batch. Removes the files of an incomplete batch.
+    fn known(&self) -> anyhow::Result<BTreeMap<u64, Vec<CataloguedRecording>>> {
         let mut numbers = BTreeMap::new();
         for table in TABLES {
             for entry in fs::read_dir(self.table(table)).context("read the catalogue")? {
@@ -260,7 +260,7 @@ impl Catalogue {
                 let ending = path.extension().and_then(|ending| ending.to_str());
                 match (number, ending) {
                     (Some(number), Some("parquet")) => *numbers.entry(number).or_insert(0) += 1,
-                    // Being written when it was killed.
+                    // An earlier process was killed while it wrote this file.
                     (Some(_), Some("part")) => fs::remove_file(&path)
                         .with_context(|| format!("remove `{}`", path.display()))?,
                     _ => {}
@@ -268,42 +268,42 @@ impl Catalogue {
             }
         }
         let form = fs::read(self.dir.join(MARK)).context("read the catalogue")?;
-        if form != FORM.as_bytes() {
+        if form != VERSION.as_bytes() {
             numbers.keys().try_for_each(|number| self.remove(*number))?;
             numbers.clear();
             self.lock.set_len(0).context("write the catalogue")?;
             let written = (&self.lock)
                 .rewind()
-                .and_then(|()| (&self.lock).write_all(FORM.as_bytes()));
+                .and_then(|()| (&self.lock).write_all(VERSION.as_bytes()));
             written.context("write the catalogue")?;
         }
-        let mut known = BTreeMap::new();
+        let mut batches = BTreeMap::new();
         for (number, files) in numbers {
             let recordings = (files == TABLES.len()).then(|| self.recordings(number));
-            // One that cannot be read is made anew, like one that is not whole.
+            // An unreadable batch is built again, like an incomplete one.
             match recordings {
-                Some(Ok(recordings)) => drop(known.insert(number, recordings)),
+                Some(Ok(recordings)) => drop(batches.insert(number, recordings)),
                 Some(Err(_)) | None => self.remove(number)?,
             }
         }
-        Ok(known)
+        Ok(batches)
     }
 
-    fn recordings(&self, number: u64) -> anyhow::Result<Vec<Known>> {
+    fn recordings(&self, number: u64) -> anyhow::Result<Vec<CataloguedRecording>> {
         let engine = Engine::new()?;
         engine.bind("recordings", &self.file("recordings", number))?;
         let rows = engine.query("SELECT path, stamp, host, started, twin FROM recordings")?;
         let (path, stamp, host) = (rows.text("path")?, rows.text("stamp")?, rows.text("host")?);
         let (started, twin) = (rows.text("started")?, rows.text("twin")?);
-        let known = (0..rows.len()).filter_map(|row| {
-            Some(Known {
+        let recordings = (0..rows.len()).filter_map(|row| {
+            Some(CataloguedRecording {
                 path: path[row].clone()?,
                 stamp: stamp[row].clone()?,
                 identity: host[row].clone().zip(started[row].clone()),
                 twin: twin[row].clone(),
             })
         });
-        Ok(known.collect())
+        Ok(recordings.collect())
     }
 }
 
@@ -321,7 +321,7 @@ fn identity(digest: &Digest) -> Option<Identity> {
     }
 }
 
-/// Writes a table, which appears when it is whole.
+/// Writes a table to a file that appears only when it is complete.
 fn put(file: &Path, batch: &RecordBatch) -> anyhow::Result<()> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_had_is_asked_for_again_and_what_was_left_half_made_is_removed() {
+    fn unavailable_recordings_are_retried_and_incomplete_files_are_removed() {
         let dir = TempDir::new().unwrap();
         let catalogue = Catalogue::open(dir.path()).unwrap();
         let left = dir.path().join(SCRATCH).join("left/by-a-kill");
@@ -371,9 +371,9 @@ mod tests {
             (read, kept)
         };
 
-        let all = [update(false), update(false), update(true), update(true)];
+        let updates = [update(false), update(false), update(true), update(true)];
 
-        assert_eq!(all, [(1, 1), (0, 1), (1, 2), (0, 2)]);
+        assert_eq!(updates, [(1, 1), (0, 1), (1, 2), (0, 2)]);
         assert!(!left.exists());
     }
 }

@@ -1,4 +1,4 @@
-//! From digests to the rows of the catalogue's tables.
+//! Conversion of digests into the rows of the catalogue's tables.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use laggard_model::{
     Service,
 };
 
-/// The tables, that which says what counts last.
+/// Names of the tables. The last one makes a batch valid.
 pub const TABLES: [&str; 7] = [
     "histograms",
     "hours",
@@ -23,35 +23,35 @@ pub const TABLES: [&str; 7] = [
 const HOUR_S: i64 = 3_600;
 const MINUTE_S: i64 = 60;
 
-/// A column while it grows.
+/// Column under construction.
 #[derive(Debug)]
-enum Growing {
+enum ColumnBuilder {
     I32(Vec<i32>),
     I64(Vec<Option<i64>>),
     Bool(Vec<bool>),
     Text(Vec<Option<String>>),
 }
 
-/// A column's name, and what makes it.
-type Column = (&'static str, fn() -> Growing);
+/// Name of a column, and the constructor of its type.
+type Column = (&'static str, fn() -> ColumnBuilder);
 
-/// A table while it grows.
+/// Table under construction.
 #[derive(Debug)]
-struct Grown(Vec<(&'static str, Growing)>);
+struct TableBuilder(Vec<(&'static str, ColumnBuilder)>);
 
-/// The rows of a batch of recordings.
+/// Rows of a batch of recordings.
 #[derive(Debug)]
 pub struct Tables {
-    histograms: Grown,
-    hours: Grown,
-    minutes: Grown,
-    lines: Grown,
-    causes: Grown,
-    settings: Grown,
-    recordings: Grown,
+    histograms: TableBuilder,
+    hours: TableBuilder,
+    minutes: TableBuilder,
+    lines: TableBuilder,
+    causes: TableBuilder,
+    settings: TableBuilder,
+    recordings: TableBuilder,
 }
 
-/// A value of a row.
+/// Value of a row.
 enum Value<'a> {
     I32(i32),
     I64(Option<i64>),
@@ -107,7 +107,7 @@ impl<'a> From<Option<&'a str>> for Value<'a> {
     }
 }
 
-/// Tables have no unsigned numbers; no count or time of ours is beyond 2^63.
+/// The tables have no unsigned numbers. Counts and times of laggard are below 2^63.
 fn whole(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -116,7 +116,7 @@ fn small(value: i64) -> i32 {
     i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
 }
 
-impl Growing {
+impl ColumnBuilder {
     const fn is_empty(&self) -> bool {
         match self {
             Self::I32(all) => all.is_empty(),
@@ -127,7 +127,7 @@ impl Growing {
     }
 }
 
-impl Grown {
+impl TableBuilder {
     fn new(columns: &[Column]) -> Self {
         Self(columns.iter().map(|(name, new)| (*name, new())).collect())
     }
@@ -136,10 +136,10 @@ impl Grown {
         assert_eq!(self.0.len(), N, "a row has a value for each column");
         for ((name, column), value) in self.0.iter_mut().zip(row) {
             match (column, value) {
-                (Growing::I32(all), Value::I32(value)) => all.push(value),
-                (Growing::I64(all), Value::I64(value)) => all.push(value),
-                (Growing::Bool(all), Value::Bool(value)) => all.push(value),
-                (Growing::Text(all), Value::Text(value)) => all.push(value.map(Into::into)),
+                (ColumnBuilder::I32(all), Value::I32(value)) => all.push(value),
+                (ColumnBuilder::I64(all), Value::I64(value)) => all.push(value),
+                (ColumnBuilder::Bool(all), Value::Bool(value)) => all.push(value),
+                (ColumnBuilder::Text(all), Value::Text(value)) => all.push(value.map(Into::into)),
                 _ => unreachable!("`{name}` has another type"),
             }
         }
@@ -148,10 +148,10 @@ impl Grown {
     fn finish(self) -> RecordBatch {
         let columns = self.0.into_iter().map(|(name, column)| {
             let (array, is_null): (ArrayRef, bool) = match column {
-                Growing::I32(all) => (Arc::new(Int32Array::from(all)), false),
-                Growing::I64(all) => (Arc::new(Int64Array::from(all)), true),
-                Growing::Bool(all) => (Arc::new(BooleanArray::from(all)), false),
-                Growing::Text(all) => (Arc::new(StringArray::from(all)), true),
+                ColumnBuilder::I32(all) => (Arc::new(Int32Array::from(all)), false),
+                ColumnBuilder::I64(all) => (Arc::new(Int64Array::from(all)), true),
+                ColumnBuilder::Bool(all) => (Arc::new(BooleanArray::from(all)), false),
+                ColumnBuilder::Text(all) => (Arc::new(StringArray::from(all)), true),
             };
             (name, array, is_null)
         });
@@ -160,18 +160,17 @@ impl Grown {
     }
 }
 
-const I32: fn() -> Growing = || Growing::I32(Vec::new());
-const I64: fn() -> Growing = || Growing::I64(Vec::new());
-const BOOL: fn() -> Growing = || Growing::Bool(Vec::new());
-const TEXT: fn() -> Growing = || Growing::Text(Vec::new());
+const I32: fn() -> ColumnBuilder = || ColumnBuilder::I32(Vec::new());
+const I64: fn() -> ColumnBuilder = || ColumnBuilder::I64(Vec::new());
+const BOOL: fn() -> ColumnBuilder = || ColumnBuilder::Bool(Vec::new());
+const TEXT: fn() -> ColumnBuilder = || ColumnBuilder::Text(Vec::new());
 
 impl Default for Tables {
     fn default() -> Self {
-        // Whose the row is, in every table of figures: the recording, its machine,
-        // its kind (kernel, build and load), its service and route, and the hour
-        // (or minute) since 1970.
+        // Keys of every table of figures: recording, machine, kind (kernel, build and load),
+        // service and route, and hour (or minute) since 1970.
         Self {
-            histograms: Grown::new(&[
+            histograms: TableBuilder::new(&[
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
@@ -181,7 +180,7 @@ impl Default for Tables {
                 ("n", I64),
                 ("waiting", I64),
             ]),
-            hours: Grown::new(&[
+            hours: TableBuilder::new(&[
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
@@ -194,7 +193,7 @@ impl Default for Tables {
                 ("min_ns", I64),
                 ("max_ns", I64),
             ]),
-            minutes: Grown::new(&[
+            minutes: TableBuilder::new(&[
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
@@ -202,7 +201,7 @@ impl Default for Tables {
                 ("at_m", I32),
                 ("max_ns", I64),
             ]),
-            lines: Grown::new(&[
+            lines: TableBuilder::new(&[
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
@@ -212,7 +211,7 @@ impl Default for Tables {
                 ("route", TEXT),
                 ("lost", I64),
             ]),
-            causes: Grown::new(&[
+            causes: TableBuilder::new(&[
                 ("recording", I64),
                 ("host_id", I64),
                 ("kind", I64),
@@ -227,13 +226,13 @@ impl Default for Tables {
                 ("largest_ns", I64),
                 ("period_ns", I64),
             ]),
-            settings: Grown::new(&[
+            settings: TableBuilder::new(&[
                 ("recording", I64),
                 ("host_id", I64),
                 ("name", TEXT),
                 ("value", TEXT),
             ]),
-            recordings: Grown::new(&[
+            recordings: TableBuilder::new(&[
                 ("recording", I64),
                 ("path", TEXT),
                 ("stamp", TEXT),
@@ -260,12 +259,12 @@ impl Default for Tables {
     }
 }
 
-/// FNV-1a, 64 bits: a number for a text that is the same in every batch. Of a
-/// million texts two have the same once in 37 million catalogues.
+/// Computes the FNV-1a hash with 64 bits. Equal texts have equal numbers in all batches. For a
+/// million texts, a collision occurs in one of 37 million catalogues.
 fn number_of(parts: &[&str]) -> i64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for part in parts {
-        // No text of ours has this byte, so that parts stay apart.
+        // UTF-8 text never contains this byte, so that it separates the parts.
         for byte in part.bytes().chain([0xff]) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
@@ -273,17 +272,18 @@ fn number_of(parts: &[&str]) -> i64 {
     hash.cast_signed()
 }
 
-/// No recording counts more: 17 million million, of 64 CPUs at 1 kHz 8 years. Sums
-/// over half a million of them are within a number of the tables.
-const MOST_COUNTED: u64 = 1 << 44;
+/// Maximum count of a recording: 17 million million, or 8 years of 64 CPUs at 1 kHz. Sums over half
+/// a million such recordings fit into a number of the tables.
+const MAX_COUNT: u64 = 1 << 44;
 
-/// Whether all that is added up over recordings can be.
+/// Returns true if sums of the counts over recordings cannot overflow.
 fn is_countable(read: &RecordingDigest) -> bool {
-    let sum = |all: &[(usize, u64)]| {
-        all.iter()
+    let sum = |buckets: &[(usize, u64)]| {
+        buckets
+            .iter()
             .try_fold(0_u64, |sum, (_, n)| sum.checked_add(*n))
     };
-    let is_few = |count: Option<u64>| count.is_some_and(|count| count <= MOST_COUNTED);
+    let is_few = |count: Option<u64>| count.is_some_and(|count| count <= MAX_COUNT);
     let is_hour = |hour: &laggard_model::DigestHour| {
         [sum(&hour.buckets), sum(&hour.waiting), Some(hour.missed)]
             .into_iter()
@@ -293,15 +293,15 @@ fn is_countable(read: &RecordingDigest) -> bool {
     let mut causes = read.causes.iter();
     is_few(Some(read.surplus))
         && lines.all(|line| is_few(Some(line.lost)) && line.hours.iter().all(is_hour))
-        && causes.all(|one| is_few(Some(one.episodes)) && is_few(Some(one.first_in)))
+        && causes.all(|cause| is_few(Some(cause.episodes)) && is_few(Some(cause.first_in)))
 }
 
-/// A service by a route as a number, in the order in which they are shown: first those
-/// that laggard asks for, then threads and drivers by a number for their names.
+/// Returns the number of a service and route, in display order: first the services that laggard
+/// starts, then threads and drivers, numbered by a hash of their names.
 fn line_number(service: Service, route: Route) -> i64 {
-    /// Places are below this; those by the deferred route come after all direct ones.
+    /// Direct services have smaller numbers. Deferred ones follow.
     const DEFERRED: i64 = 1 << 30;
-    /// Behind all places.
+    /// Greater than all other numbers.
     const NAMED: u64 = 1 << 62;
     match (service, route) {
         (Service::Task(_) | Service::Traced(_), _) => {
@@ -322,7 +322,7 @@ const fn because(because: RefusedBecause) -> &'static str {
 }
 
 impl Tables {
-    /// Adds a recording of this path and stamp.
+    /// Adds a recording with this path and stamp.
     pub fn add(&mut self, path: &str, stamp: &str, digest: &Digest) {
         match &digest.content {
             DigestContent::Refused(refused) => {
@@ -341,7 +341,7 @@ impl Tables {
         }
     }
 
-    /// Adds a recording that is the same as that in `twin`: it would count twice.
+    /// Adds a copy of the recording `twin`. It must not count twice.
     pub fn add_twin(&mut self, path: &str, stamp: &str, twin: &str) {
         let reason =
             format!("it is the same recording as `{twin}`, and would count twice; remove one");
@@ -384,7 +384,7 @@ impl Tables {
     fn add_read(&mut self, path: &str, stamp: &str, recording: i64, read: &RecordingDigest) {
         let host = number_of(&[&read.host]);
         let kind = number_of(&[&read.kernel, &read.build, &read.load]);
-        // The tables have it in 1970.
+        // The tables date it in 1970.
         let undated = "when it began is not known, so that no answer since some time has it";
         let undated = read.start_s.is_none().then(|| undated.to_owned());
         let shortfalls: Vec<String> = read.shortfalls.iter().cloned().chain(undated).collect();
@@ -405,7 +405,7 @@ impl Tables {
             read.is_scripted.into(),
             read.distrust.as_deref().into(),
             Some(shortfalls.as_str())
-                .filter(|all| !all.is_empty())
+                .filter(|samples| !samples.is_empty())
                 .into(),
             read.episodes.map(whole).into(),
             read.surplus.into(),
@@ -427,21 +427,21 @@ impl Tables {
         for line in &read.lines {
             self.add_line([recording, host, kind], start, line);
         }
-        for one in &read.causes {
+        for cause in &read.causes {
             self.causes.row([
                 recording.into(),
                 host.into(),
                 kind.into(),
-                line_number(one.service, one.route).into(),
-                at_h(one.hour).into(),
-                one.class.words().into(),
-                one.who.as_deref().into(),
-                one.is_ours.into(),
-                one.episodes.into(),
-                one.first_in.into(),
-                one.total_ns.into(),
-                one.largest_ns.into(),
-                one.period_ns.map(|period| whole(period.ns())).into(),
+                line_number(cause.service, cause.route).into(),
+                at_h(cause.hour).into(),
+                cause.class.words().into(),
+                cause.who.as_deref().into(),
+                cause.is_ours.into(),
+                cause.episodes.into(),
+                cause.first_in.into(),
+                cause.total_ns.into(),
+                cause.largest_ns.into(),
+                cause.period_ns.map(|period| whole(period.ns())).into(),
             ]);
         }
     }
@@ -462,8 +462,11 @@ impl Tables {
             line.lost.into(),
         ]);
         for hour in &line.hours {
-            let count =
-                |all: &[(usize, u64)]| all.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n));
+            let count = |buckets: &[(usize, u64)]| {
+                buckets
+                    .iter()
+                    .fold(0_u64, |sum, (_, n)| sum.saturating_add(*n))
+            };
             self.hours.row([
                 recording.into(),
                 host.into(),
@@ -494,20 +497,20 @@ impl Tables {
                 ]);
             }
         }
-        for one in &line.minutes {
-            let at = (start + i64::from(one.minute) * MINUTE_S).div_euclid(MINUTE_S);
+        for minute in &line.minutes {
+            let minute_number = (start + i64::from(minute.minute) * MINUTE_S).div_euclid(MINUTE_S);
             self.minutes.row([
                 recording.into(),
                 host.into(),
                 kind.into(),
                 number.into(),
-                small(at).into(),
-                one.max_ns.into(),
+                small(minute_number).into(),
+                minute.max_ns.into(),
             ]);
         }
     }
 
-    /// Whether no recording was added.
+    /// Returns true if no recording was added.
     pub fn is_empty(&self) -> bool {
         self.recordings
             .0
@@ -515,9 +518,9 @@ impl Tables {
             .all(|(_, column)| column.is_empty())
     }
 
-    /// The tables by name, in the order of [`TABLES`].
+    /// Returns the tables with their names, in the order of [`TABLES`].
     pub fn finish(self) -> [(&'static str, RecordBatch); 7] {
-        let all = [
+        let tables = [
             self.histograms,
             self.hours,
             self.minutes,
@@ -527,7 +530,7 @@ impl Tables {
             self.recordings,
         ];
         let mut names = TABLES.into_iter();
-        all.map(|table| {
+        tables.map(|table| {
             (
                 names.next().expect("as many names as tables"),
                 table.finish(),
@@ -541,8 +544,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_service_by_each_route_has_a_number_of_its_own_direct_ones_first() {
-        let all = [
+    fn service_and_route_numbers_are_unique_with_direct_ones_first() {
+        let services = [
             "irq",
             "softirq",
             "fifo:90",
@@ -557,16 +560,29 @@ mod tests {
             "isr:a.sys",
             "dpc:a.sys",
         ];
-        let services: Vec<Service> = all.iter().map(|name| name.parse().unwrap()).collect();
-        let of = |route: Route| services.iter().map(move |one| line_number(*one, route));
+        let services: Vec<Service> = services.iter().map(|name| name.parse().unwrap()).collect();
+        let numbers_of = |route: Route| {
+            services
+                .iter()
+                .map(move |service| line_number(*service, route))
+        };
 
-        let numbers: Vec<i64> = of(Route::Direct).chain(of(Route::Deferred)).collect();
+        let numbers: Vec<i64> = numbers_of(Route::Direct)
+            .chain(numbers_of(Route::Deferred))
+            .collect();
         let others = named.map(|name| line_number(name.parse().unwrap(), Route::Direct));
 
-        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        assert!(
+            numbers.is_sorted_by(|number, next| number < next),
+            "{numbers:?}"
+        );
         for (place, number) in others.iter().enumerate() {
             assert!(!others[..place].contains(number), "{}", named[place]);
-            assert!(numbers.iter().all(|one| one < number), "{}", named[place]);
+            assert!(
+                numbers.iter().all(|earlier| earlier < number),
+                "{}",
+                named[place]
+            );
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The part of one machine.
+//! Section of one machine.
 
 use laggard_model::text::{Unit, count};
 
-use super::{Escaped, table, told};
+use super::{Escaped, describe, table};
 use crate::answers::{MachineMap, MappedMachine, WorstReport, service_cells};
 
-/// So many of its hours are told in words.
+/// Maximum number of hours that are described in words.
 const HOURS: usize = 8;
 
-/// Adds the part of the machine at `place`.
+/// Adds the section of the machine at `place`.
 pub(super) fn part(
     html: &mut String,
     worst: &WorstReport,
@@ -26,9 +26,9 @@ pub(super) fn part(
     let rows: Vec<Vec<String>> = machine
         .services
         .iter()
-        .map(|one| {
-            let mut cells = service_cells(one);
-            // Of how many machines: this one.
+        .map(|service| {
+            let mut cells = service_cells(service);
+            // The number of machines, which is 1 here.
             cells.remove(1);
             cells
         })
@@ -45,7 +45,7 @@ pub(super) fn part(
     *html += "</section>\n";
 }
 
-/// Its worst stretches of time, of the service that is asked about.
+/// Lists its worst times, for the service of the question.
 fn hours(html: &mut String, worst: &WorstReport, map: &MachineMap, machine: &MappedMachine) {
     let mut cells: Vec<_> = machine
         .cells
@@ -64,7 +64,7 @@ fn hours(html: &mut String, worst: &WorstReport, map: &MachineMap, machine: &Map
         Escaped(&worst.service)
     );
     for (column, cell) in cells.iter().take(HOURS) {
-        *html += &format!("<li>{}</li>\n", told(map, *column, cell));
+        *html += &format!("<li>{}</li>\n", describe(map, *column, cell));
     }
     *html += "</ol>\n";
 }
@@ -78,12 +78,12 @@ fn causes(html: &mut String, machine: &MappedMachine) {
     let rows: Vec<Vec<String>> = machine
         .causes
         .iter()
-        .map(|one| {
+        .map(|cause| {
             vec![
-                one.who.clone(),
-                format!("{:.0} %", one.share * 100.0),
-                format!("{} x", count(one.episodes)),
-                Unit::Auto.write_nanos(one.largest_ns),
+                cause.who.clone(),
+                format!("{:.0} %", cause.share * 100.0),
+                format!("{} x", count(cause.episodes)),
+                Unit::Auto.write_nanos(cause.largest_ns),
             ]
         })
         .collect();

@@ -1,7 +1,7 @@
-//! One self-contained page of `worst`: machines by hours, and a part for each.
+//! Self-contained page of `worst`: machines hour by hour, and a section for each.
 //!
-//! It has no script: the part of a machine is shown where its name is followed
-//! (`:target`), and printed for all.
+//! The page has no script. The section of a machine appears when the user follows the link of its
+//! name (`:target`), and all sections are printed.
 
 mod machine;
 
@@ -13,7 +13,7 @@ use crate::answers::{MachineMap, MapCell, WorstReport};
 
 const STYLE: &str = include_str!("page.css");
 
-/// A foreign text, for HTML: control characters are shown, not obeyed.
+/// Text from outside, for HTML. Control characters are escaped.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -32,7 +32,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// A table: heads, the first of which is of the names, and rows.
+/// Adds a table. The first head belongs to the column of names.
 fn table(html: &mut String, heads: &[&str], rows: &[Vec<String>]) {
     *html += "<div class=wide tabindex=0><table><thead><tr>";
     for head in heads {
@@ -52,7 +52,8 @@ fn table(html: &mut String, heads: &[&str], rows: &[Vec<String>]) {
     *html += "</tbody></table></div>\n";
 }
 
-/// How late a cell is: 0 not at all, then by the share of its minutes that were late.
+/// Returns the level of a cell: 0 without a late minute, otherwise according to the share of late
+/// minutes.
 fn level(cell: &MapCell) -> u8 {
     match (cell.late, cell.late as f64 / cell.minutes.max(1) as f64) {
         (0, _) => 0,
@@ -66,14 +67,14 @@ fn level(cell: &MapCell) -> u8 {
 
 const LEVELS: [&str; 6] = ["none", "to 5 %", "to 20 %", "to 50 %", "more", "all"];
 
-/// When an hour since 1970 begins, UTC.
+/// Formats the start of an hour since 1970, UTC.
 fn when(hour: i64) -> String {
-    let at = jiff::Timestamp::from_second(hour * 3_600).unwrap_or_default();
-    at.strftime("%Y-%m-%d %H:%M").to_string()
+    let start = jiff::Timestamp::from_second(hour * 3_600).unwrap_or_default();
+    start.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-/// What a cell says in words.
-fn told(map: &MachineMap, column: usize, cell: &MapCell) -> String {
+/// Describes a cell in words.
+fn describe(map: &MachineMap, column: usize, cell: &MapCell) -> String {
     format!(
         "{}: {} of {} late, largest {}",
         when(map.first_h + map.step_h * column as i64),
@@ -90,19 +91,19 @@ fn minutes(number: u64) -> String {
     }
 }
 
-/// Lines of an answer, as they are on a terminal. Names in them are printable already;
-/// lines are to stay lines.
+/// Formats lines of an answer as on a terminal. Their names are already printable, and line breaks
+/// are kept.
 fn lines(text: &str) -> String {
     text.lines()
         .map(|line| format!("{}\n", Escaped(line)))
         .collect()
 }
 
-/// The page.
+/// Builds the page.
 pub fn page(worst: &WorstReport, map: &MachineMap) -> String {
     let title = format!("{} of {} machines", worst.service, count(worst.measured));
     let text = worst.text();
-    // What it is of, and the table.
+    // The recordings behind the answer, and the table.
     let (of, figures) = text.split_once("\n\n").unwrap_or((&text, ""));
     let mut html = format!(
         "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
@@ -126,7 +127,7 @@ pub fn page(worst: &WorstReport, map: &MachineMap) -> String {
     html + "</main>\n</html>\n"
 }
 
-/// The machines by hours.
+/// Draws the machines hour by hour.
 fn draw(html: &mut String, worst: &WorstReport, map: &MachineMap) {
     let column = match map.step_h {
         1 => "an hour".into(),
@@ -153,7 +154,7 @@ fn draw(html: &mut String, worst: &WorstReport, map: &MachineMap) {
         }
     }
     for (day, columns) in days {
-        // Where it has no room, the next one is told.
+        // If there is no room for this day, the next one is labelled.
         let day = if columns < 6 { "" } else { &day };
         *html += &format!("<th colspan={columns} scope=colgroup>{day}</th>");
     }
@@ -168,7 +169,7 @@ fn draw(html: &mut String, worst: &WorstReport, map: &MachineMap) {
                 Some(cell) => format!(
                     "<td class=l{} title=\"{}\">",
                     level(cell),
-                    told(map, column, cell)
+                    describe(map, column, cell)
                 ),
                 None => "<td>".into(),
             };

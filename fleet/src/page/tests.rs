@@ -1,4 +1,4 @@
-//! What a page says.
+//! Content of a page.
 
 use laggard_model::Nanos;
 
@@ -73,7 +73,7 @@ fn map(machines: Vec<Vec<Option<MapCell>>>) -> MachineMap {
 }
 
 #[test]
-fn a_name_that_is_markup_is_shown_and_not_obeyed() {
+fn markup_in_a_name_is_escaped() {
     let name = "</pre><script>alert(1)</script>\"'&\u{1b}[31m";
 
     let html = page(
@@ -89,7 +89,7 @@ fn a_name_that_is_markup_is_shown_and_not_obeyed() {
 }
 
 #[test]
-fn a_cell_tells_of_its_minutes_and_one_without_any_is_empty() {
+fn cell_shows_its_minutes_and_is_empty_without_any() {
     let cells = vec![
         Some(cell(0, 60)),
         None,
@@ -107,7 +107,7 @@ fn a_cell_tells_of_its_minutes_and_one_without_any_is_empty() {
 }
 
 #[test]
-fn the_levels_are_shares_of_the_minutes_that_were_measured() {
+fn levels_are_shares_of_the_measured_minutes() {
     let levels = [
         (0, 60),
         (3, 60),
@@ -119,13 +119,13 @@ fn the_levels_are_shares_of_the_minutes_that_were_measured() {
         (0, 0),
     ];
 
-    let found = levels.map(|(late, minutes)| level(&cell(late, minutes)));
+    let found_levels = levels.map(|(late, minutes)| level(&cell(late, minutes)));
 
-    assert_eq!(found, [0, 1, 2, 3, 4, 5, 5, 0]);
+    assert_eq!(found_levels, [0, 1, 2, 3, 4, 5, 5, 0]);
 }
 
 #[test]
-fn the_worst_hours_of_a_machine_come_first_and_empty_ones_do_not() {
+fn worst_hours_of_a_machine_come_first_without_empty_ones() {
     let cells = vec![Some(cell(1, 60)), None, Some(cell(9, 60))];
 
     let html = page(&worst(vec![host("a")]), &map(vec![cells]));
@@ -137,7 +137,7 @@ fn the_worst_hours_of_a_machine_come_first_and_empty_ones_do_not() {
 }
 
 #[test]
-fn a_store_in_which_nothing_was_measured_has_a_page_that_says_so() {
+fn page_of_an_empty_store_states_that_nothing_was_measured() {
     let html = page(&worst(Vec::new()), &map(Vec::new()));
 
     assert!(html.contains("Nothing was measured of fifo:90"), "{html}");

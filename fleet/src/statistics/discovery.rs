@@ -1,11 +1,10 @@
-//! Many tests at once, of which most find nothing.
+//! Multiple tests, most of which have no effect to find.
 
 use statrs::function::gamma::ln_gamma;
 
-/// p-values adjusted for their number (Benjamini & Hochberg 1995), in the order
-/// given: of those at or below a level no more than that share is expected to be
-/// wrong. They need not be independent as long as they depend positively
-/// (Benjamini & Yekutieli 2001).
+/// Adjusts p-values for their number (Benjamini & Hochberg 1995), in the given order. Among those
+/// at or below a level, the expected share of false discoveries is at most that level. They may be
+/// dependent if the dependence is positive (Benjamini & Yekutieli 2001).
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&one, &other| p_values[other].total_cmp(&p_values[one]));
@@ -19,23 +18,23 @@ pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// How often chance gives as uneven a table: of `with` machines that have
-/// something `with_worse` got worse, of `without` that do not `without_worse`
-/// (Fisher 1922; two-sided, all tables that are no likelier).
+/// Returns the p-value of an equally or more uneven table: `with_worse` of `with` machines that
+/// have a setting got worse, and `without_worse` of `without` machines that do not have it (Fisher
+/// 1922; two-sided, all tables with at most the same probability).
 pub fn fisher((with_worse, with): (u64, u64), (without_worse, without): (u64, u64)) -> f64 {
     let choose = |n: u64, k: u64| {
         let f = |x: u64| ln_gamma(x as f64 + 1.0);
         f(n) - f(k) - f(n - k)
     };
     let worse = with_worse + without_worse;
-    let all = choose(with + without, worse);
-    let chance = |k: u64| (choose(with, k) + choose(without, worse - k) - all).exp();
-    let seen = chance(with_worse);
+    let tables = choose(with + without, worse);
+    let chance = |k: u64| (choose(with, k) + choose(without, worse - k) - tables).exp();
+    let observed = chance(with_worse);
     let possible = worse.saturating_sub(without)..=worse.min(with);
-    // Rounding must not leave out the table itself, or one like it.
+    // Rounding must not exclude the table itself, or an equally likely one.
     let as_rare = possible
         .map(chance)
-        .filter(|one| *one <= seen * (1.0 + 1e-7));
+        .filter(|probability| *probability <= observed * (1.0 + 1e-7));
     as_rare.sum::<f64>().min(1.0)
 }
 
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_s_example_rejects_four() {
+    fn example_of_the_paper_rejects_four() {
         // Benjamini & Hochberg 1995, section 3.1.
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
@@ -59,8 +58,8 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_their_known_chances() {
-        // Fisher's tea: 3 of 4 right is no proof, 4 of 4 nearly.
+    fn fisher_p_values_match_known_ones() {
+        // Fisher's tea test: 3 of 4 right is no evidence, 4 of 4 is weak evidence.
         assert!((fisher((3, 4), (1, 4)) - 34.0 / 70.0).abs() < 1e-9);
         assert!((fisher((4, 4), (0, 4)) - 2.0 / 70.0).abs() < 1e-9);
         assert!((fisher((0, 0), (3, 9)) - 1.0).abs() < 1e-9);

@@ -1,14 +1,14 @@
-//! A server that speaks S3: `moto[server]`, of Python.
+//! S3 server: `moto[server]`, a Python program.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit that detects a hang, not an expected duration. It is therefore generous.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A server, and a bucket `latency` in it.
+/// Server with a bucket `latency`.
 pub(crate) struct Server {
     child: Child,
     pub(crate) port: u16,
@@ -22,7 +22,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// `None`: there is none on this machine, which is told.
+    /// Returns `None`, and prints the reason, if this machine has no server.
     pub(crate) fn start() -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
@@ -35,8 +35,8 @@ impl Server {
         };
         let mut server = Self { child, port };
         let began = Instant::now();
-        // Before it listens a connection may be refused, or lead to this very socket.
-        let answers = |said: io::Result<String>| said.is_ok_and(|said| said.starts_with("HTTP/"));
+        // Before the server listens, a connection may be refused, or connect to its own socket.
+        let answers = |line: io::Result<String>| line.is_ok_and(|line| line.starts_with("HTTP/"));
         while !answers(server.try_ask("PUT", "/latency", &[])) {
             if let Some(status) = server.child.try_wait().unwrap() {
                 println!(
@@ -50,7 +50,7 @@ impl Server {
         Some(server)
     }
 
-    /// What it answers to a request with this body, which may be empty.
+    /// Returns the response to a request with this body, which may be empty.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> String {
         self.try_ask(method, path, body).unwrap()
     }
@@ -69,7 +69,7 @@ impl Server {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
-    /// Has a program use it.
+    /// Configures a program for this server.
     pub(crate) fn serve(&self, command: &mut Command) {
         command
             .env("AWS_ACCESS_KEY_ID", "of-a-test")
