@@ -9,7 +9,7 @@ pub(super) use crate::clock::{
     now, own_cpu_time, sleep_once_until, sleep_unless, sleep_until, spin_until, timer_at,
 };
 
-/// Hits so far. Each is reported to the caller of the fault when it is over.
+/// Hits so far. Each is reported to the caller of the fault when it has ended.
 pub(super) struct Log<'a> {
     pub(super) hits: Vec<Hit>,
     tell: &'a Tell<'a>,

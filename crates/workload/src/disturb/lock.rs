@@ -1,5 +1,5 @@
-//! Priority inversion: a low thread holds a lock, a high one waits for it, and a middle
-//! one, which needs no lock, preempts the low one.
+//! Priority inversion: a low-priority thread holds a lock and a high-priority thread waits for it.
+//! A middle thread, which does not need the lock, preempts the low thread.
 //!
 //! ```text
 //! low     [holds]  [on]                    [on]

@@ -58,7 +58,7 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
 /// Returns the cost of changing one mapping: the minimum of a few trials.
 fn learn() -> Result<Nanos, Errno> {
     let mut region = Region::new(TRIAL)?;
-    // The first change is cheaper: there is nothing to undo.
+    // The first change is cheaper, because it does not undo an earlier one.
     region.change(TRIAL)?;
     let mut least = Nanos::from_secs(1);
     for _ in 0..5 {
@@ -79,7 +79,7 @@ fn most_mappings() -> std::io::Result<usize> {
     Ok(limit.saturating_sub(used + RESERVE))
 }
 
-/// Memory in which every page is a separate mapping. None is ever touched.
+/// Memory in which every page is a separate mapping. The pages are never touched.
 struct Region {
     start: NonNull<libc::c_void>,
     mappings: usize,

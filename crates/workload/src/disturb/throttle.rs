@@ -21,12 +21,11 @@ const POLL: Nanos = Nanos::from_us(500);
 /// Runs a busy process and the plan's victims in a control group whose quota is `every`
 /// minus `length` in every `every`.
 ///
-/// If other work leaves the group less than its quota, it is never throttled, and there
-/// are no hits.
+/// If other work leaves the group less CPU time than its quota, the group is never throttled, and
+/// there are no hits.
 ///
-/// The length of each hit is the kernel's counter, which adds up the CPUs on which the
-/// group was throttled. The end of a hit is the time at which the counter was seen to
-/// have grown; its start follows from the length.
+/// The length of each hit is the kernel's counter, which adds up the CPUs on which the group was
+/// throttled. A hit ends when the counter has increased. Its start follows from the length.
 pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let plan = site.plan;
     let mut victims = plan.victims.clone();
@@ -265,11 +264,10 @@ fn home(text: &str) -> Option<&str> {
         .filter(|path| path.split('/').all(|part| part != ".."))
 }
 
-/// Runs a thread above all others that never sleeps, with a normal thread that needs
-/// the CPU too: without one, new kernels have no reason to throttle it.
+/// Runs a thread above all others that never sleeps, and a normal thread that needs the same CPU.
+/// Without the normal thread, new kernels do not throttle.
 ///
-/// A hit is a time in which the thread did not run, of at least half the pause that the
-/// kernel makes.
+/// A hit is an interval in which the thread did not run, of at least half the kernel's pause.
 pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let pause = pause(site.plan.cpu).map_err(site.needs(
         "find the part that normal threads have; set it with `sysctl -w kernel.sched_rt_runtime_us=950000`, or since Linux 6.12 in /sys/kernel/debug/sched/fair_server",
@@ -303,14 +301,14 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
 
 /// Runs without sleeping until the plan's end and records the times in which it could
 /// not run.
-fn pauses(site: &Site<'_>, least: Nanos) -> Vec<Hit> {
+fn pauses(site: &Site<'_>, min_pause: Nanos) -> Vec<Hit> {
     let mut log = site.log();
     let mut last = clock::now();
     let end = last + site.plan.duration;
     while last < end && !site.is_stopped() {
         let now = clock::now();
         let gap = now.saturating_sub(last);
-        if gap >= least {
+        if gap >= min_pause {
             log.push(site.hit(last, gap));
         }
         last = now;

@@ -39,7 +39,7 @@ pub struct Launch {
     cpus: Option<CpuList>,
     output: Output,
     is_held: bool,
-    /// Whether it waits for a signal to start.
+    /// True if it waits for a signal to start.
     is_told: bool,
     open_files: Option<u64>,
     user: Option<LoadUser>,
@@ -282,8 +282,8 @@ fn own(name: &str, folders: &[&str]) -> Option<PathBuf> {
     paths.find(|path| path.is_file())
 }
 
-/// Returns whether a `setpriv` is util-linux's. Busybox's has none of the needed
-/// options, and the load would end at once with a usage text.
+/// Returns true if `setpriv` belongs to util-linux. The one of Busybox lacks the options, and the
+/// load would end at once with a usage text.
 fn is_of_util_linux(setpriv: &Path) -> bool {
     let version = Command::new(setpriv).arg("--version").env_clear().output();
     version.is_ok_and(|output| {

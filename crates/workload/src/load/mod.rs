@@ -1,8 +1,8 @@
 //! Loads: other activity of the machine during a measurement.
 //!
-//! Four are built in and need no other program. They are the four cases of Heubaum,
-//! "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any command can be a load
-//! too: see [`LoadProcess`]. Loads of real applications are described by a [`Recipe`].
+//! Four loads are built in and need no other program. They reproduce the four cases of Heubaum,
+//! "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any command can be a load too: see
+//! [`LoadProcess`]. Loads of real applications are described by a [`Recipe`].
 
 mod busy;
 mod draw;

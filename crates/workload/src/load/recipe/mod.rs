@@ -59,7 +59,7 @@ pub struct Recipe {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// In sequence, then from the first again.
+    /// Run in sequence, then from the first again.
     #[default]
     Sequence,
     /// All at the same time, each repeatedly.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A fault inside the kernel: one hit, from the moment at which the context is
- * reached until `length_ns` later. User space fills the fault, one thread
- * makes the context come, and reads what really happened.
+ * A fault inside the kernel: one hit, from the time at which the kernel reaches
+ * the context until `length_ns` later. User space fills in the fault. One
+ * thread triggers the context and reads the actual times.
  *
  * Times are CLOCK_MONOTONIC ns.
  */

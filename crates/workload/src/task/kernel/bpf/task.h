@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A modelled task inside the kernel: a stream of jobs, due on a timeline that
- * does not depend on when earlier ones were served, each of which computes
- * for a calibrated number of rounds. Each job's start and end are written
- * down; whether it was late is decided afterwards, in user space, for every
- * level alike.
+ * A modelled task inside the kernel: a stream of jobs. The times at which they
+ * are due do not depend on earlier jobs. Each job computes for a calibrated
+ * number of rounds. Its start and end are stored. User space decides
+ * afterwards, by the same rule for every level, if it was late.
  *
  * Times are CLOCK_MONOTONIC ns.
  */

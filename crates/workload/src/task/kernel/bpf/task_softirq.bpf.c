@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * A modelled task in softirq context: a BPF timer's callback computes the
- * job that is due, then arms the timer for the next. A job whose time has
- * passed meanwhile follows at once.
+ * A modelled task in softirq context: the callback of a BPF timer computes the
+ * job that is due, then arms the timer for the next job. If the time of that
+ * job has already passed, it follows at once.
  */
 #include "alarm.h"
 
