@@ -34,7 +34,7 @@ pub(crate) struct EpisodeWatch {
     symbols: SymbolSource,
     selector: EpisodeSelector,
     cpus: Vec<Cpu>,
-    /// Whether the flight recorder covers each line.
+    /// True for each line that the flight recorder covers.
     explained: Vec<bool>,
     /// Thread that is each line's service, if it has one.
     threads: Vec<Option<Tid>>,

@@ -96,7 +96,7 @@ pub enum SessionError {
     LoadGone {
         /// Name of the load.
         name: String,
-        /// Way in which it ended.
+        /// Reason of its end.
         how: String,
     },
     /// The recording could not be created.

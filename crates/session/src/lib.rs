@@ -1,11 +1,10 @@
 //! A measurement, from its plan to its end.
 //!
-//! A [`Plan`] says what is to be measured and what is to be kept of it. A
-//! [`Session`] readies the probe and the load, measures, and records where that
-//! is planned; whoever wants to see what comes is a [`Watcher`]. There may be
-//! several: a progress bar, a live view, an exporter. All of it is on the thread
-//! that calls [`Session::run`], at normal priority, and nothing ever waits for
-//! it; files are written by threads of their own.
+//! A [`Plan`] defines the measurement and the data to keep. A [`Session`] prepares the probe and
+//! the load, measures, and records if the plan requires it. A [`Watcher`] receives the data during
+//! the measurement. There may be several: a progress bar, a live view, an exporter. All of it is on
+//! the thread that calls [`Session::run`], at normal priority, and nothing ever waits for it; files
+//! are written by threads of their own.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;

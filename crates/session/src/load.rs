@@ -20,7 +20,7 @@ pub struct Meanwhile {
     run: Option<LoadRun>,
     process: Option<LoadProcess>,
     is_command: bool,
-    /// Whether it has been told to start.
+    /// True once it was started.
     has_started: bool,
     failure: Option<Failure>,
     /// Whether its end was reported.
@@ -43,8 +43,8 @@ struct Stops {
 const NOT_STARTED: &str = "not started, because a signal had ended the measurement";
 
 impl Meanwhile {
-    /// Launches the requested load. It waits for the start, and is set up if it is one of
-    /// laggard's.
+    /// Launches the requested load. It waits for the start signal. A load of laggard has finished
+    /// its preparation on return.
     pub(crate) fn launch(plan: &Plan, interrupted: &AtomicBool) -> Result<Self, SessionError> {
         let run = |name: String| LoadRun {
             name,

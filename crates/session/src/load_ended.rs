@@ -15,7 +15,7 @@ pub(crate) struct LoadEnded {
 pub struct Failure {
     /// Text of the message.
     pub what: String,
-    /// Way in which it ended, such as `exit status 3`.
+    /// Reason of its end, such as `exit status 3`.
     pub how: String,
     /// Code as shells report it: the exit status, or 128 plus the signal number.
     pub code: u8,

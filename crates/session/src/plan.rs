@@ -33,8 +33,8 @@ pub struct Plan {
     pub probe: ProbeChoice,
     /// CPUs to measure; `None`: all online CPUs that this process may use.
     pub cpus: Option<CpuList>,
-    /// Services to measure, which must all be available unless they are optional; `None`: those
-    /// of [`Service::DEFAULTS`] or [`Service::WINDOWS_DEFAULTS`] that are available.
+    /// Services to measure, which must all be available unless they are optional. `None` means the
+    /// available services of [`Service::DEFAULTS`] or [`Service::WINDOWS_DEFAULTS`].
     pub services: Option<Vec<Service>>,
     /// Services in `services` that are left out with a warning if they are not available.
     pub optional: Vec<Service>,
@@ -49,7 +49,7 @@ pub struct Plan {
     pub drive: Drive,
     /// Intermediate stages to stamp; `None`: all available ones.
     pub stages: Option<Vec<Stage>>,
-    /// Whether CPUs are kept out of idle states during the measurement. Undone at the end.
+    /// True to keep CPUs out of idle states during the measurement. Undone at the end.
     pub hold_cpu_awake: bool,
     /// Duration of the measurement; `None`: until a watcher ends it, it is interrupted, or the
     /// command has ended.
@@ -71,8 +71,8 @@ pub struct Plan {
     pub access: Access,
     /// Samples that a recording keeps.
     pub keep: Keep,
-    /// Latency above which a wakeup counts as exceeding, and is kept as an episode; `None`: 1 ms
-    /// for exceeding, and a threshold per series from its first seconds.
+    /// Latency above which a wakeup counts as exceeding and is kept as an episode. `None` means 1
+    /// ms for exceeding, and a threshold per series from its first seconds.
     pub threshold: Option<Nanos>,
     /// Whether late wakeups are kept with trace data.
     pub episodes: EpisodesChoice,
@@ -81,8 +81,8 @@ pub struct Plan {
     pub max_episodes_per_minute: u64,
     /// Stack samples per second and CPU as trace data; 0 for none.
     pub stack_rate: u32,
-    /// Whether all kernel activity outside threads is counted, late or not. If it is not
-    /// possible, the measurement fails. Needs late wakeups to be kept.
+    /// True to count all kernel activity outside threads, late or not. If this is impossible, the
+    /// measurement fails. Requires that late wakeups are kept.
     pub handlers: bool,
     /// Busy processes that compete for the measured CPU, and that are its load: see
     /// [`Plan::beside`].

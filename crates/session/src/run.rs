@@ -28,7 +28,7 @@ pub enum ScriptPace {
     /// As fast as possible.
     #[default]
     AtOnce,
-    /// In real time, for a person who watches.
+    /// Real time, for a person who watches.
     RealTime,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct RunParts<'a, 'b, 'c> {
     pub(crate) start: Nanos,
     pub(crate) watch: Option<EpisodeWatch>,
     pub(crate) meanwhile: &'a mut Meanwhile,
-    /// Whether the load is left to a later session.
+    /// True to leave the load to a later session.
     pub(crate) leaves_load: bool,
     pub(crate) watchers: Watchers<'b, 'c>,
     pub(crate) pace: ScriptPace,

@@ -61,8 +61,8 @@ impl<'a> Session<'a> {
         Self::ready_with(plan, interrupted, None)
     }
 
-    /// Does the same as [`Session::ready`] with a load that is already running: that of the same
-    /// plan, which [`Session::run_on`] left.
+    /// Does the same as [`Session::ready`] with a load that is already running. [`Session::run_on`]
+    /// left it, and it belongs to the same plan.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     /// Maximum bytes of waiting rows.
     room: usize,
-    /// Whether time is virtual, so that the measurement can wait for the disk.
+    /// True if time is virtual, so that the measurement can wait for the disk.
     can_wait: bool,
     /// Rows without room, per line, that the recorder does not know yet; and their total.
     dropped: Vec<u64>,
@@ -88,9 +88,10 @@ impl Writer {
         })
     }
 
-    /// Queues `batch`, and the account of each line's plan so far, for writing. If too much waits
-    /// for the disk already, the batch is dropped and counted per line; in virtual time this
-    /// waits. Returns whether the thread still writes; [`Writer::finish`] returns the reason.
+    /// Queues `batch`, and the account of each line's plan so far, for writing. If too much data
+    /// already waits for the disk, drops the batch and counts its rows per line. In virtual time,
+    /// waits instead. Returns true if the thread still writes. Otherwise [`Writer::finish`] returns
+    /// the reason.
     pub(crate) fn keep(&mut self, batch: Arc<Batch>, accounts: Vec<Account>, now: Nanos) -> bool {
         let bytes = bytes_of(&batch, &accounts);
         while self.can_wait && self.is_full(bytes) && self.is_writing() {

@@ -45,7 +45,7 @@ const STACK_BYTES: usize = 512 << 10;
 pub struct OnLate {
     /// Actions in their order.
     pub actions: Vec<LateAction>,
-    /// Latency above which a wakeup is late; `None`: the threshold of the measurement.
+    /// Latency above which a wakeup is late; `None` for the threshold of the measurement.
     pub threshold: Option<Nanos>,
     /// Minimum time between two late wakeups that are acted on.
     pub interval: Nanos,
@@ -206,7 +206,7 @@ impl LateActions {
         })
     }
 
-    /// Returns the latency above which a wakeup is late; `None`: the threshold of the
+    /// Returns the latency above which a wakeup is late; `None` for the threshold of the
     /// measurement.
     pub const fn threshold(&self) -> Option<Nanos> {
         self.report.threshold

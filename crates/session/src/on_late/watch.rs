@@ -8,8 +8,8 @@ use laggard_record::{ChosenActivation, EpisodeSelector, Threshold};
 use super::{LateActions, LateInput};
 use crate::{News, Next, Plan, WatchError, Watcher};
 
-/// Latency above which a wakeup is late although its series has no threshold yet: no automatic
-/// threshold is larger.
+/// Latency above which a wakeup is late although its series does not have a threshold yet.
+/// Automatic thresholds never exceed it.
 const MAX_AUTOMATIC: Nanos = Nanos::from_ms(1);
 
 /// Function that describes a late wakeup as JSON. The episode has the number 0 if it is in no
@@ -37,13 +37,13 @@ impl<'a> LateWatcher<'a> {
         Self {
             actions,
             describe,
-            // The limit per minute is that of trace data, which are not kept here.
+            // The limit per minute applies to trace data, which are not kept here.
             selector: EpisodeSelector::new(manifest.lines.len(), threshold, u64::MAX),
             lines: manifest.lines.clone(),
         }
     }
 
-    /// Returns the late wakeups of the news, without those of a series that has no threshold yet.
+    /// Returns the late wakeups of the news. Skips series without a threshold.
     fn late(&mut self, news: &News<'_>) -> Vec<ChosenActivation> {
         let mut late = self.selector.choose(news.batch);
         if !late.is_empty() {

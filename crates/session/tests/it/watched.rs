@@ -1,4 +1,4 @@
-//! Sessions of a script, which need no rights, and their watchers.
+//! Sessions of a script, which do not need privileges, and their watchers.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
