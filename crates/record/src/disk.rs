@@ -109,7 +109,7 @@ fn put(folder: &Folder, name: &str, content: &[u8], is_synced: bool) -> Result<(
     // Not next to the file: a program that reads the whole samples' directory would
     // read an incomplete file, too.
     let part = format!(".{}.part", name.replace('/', "-"));
-    // An incomplete file may remain after a kill. Usually there is none to remove.
+    // An incomplete file may remain after a kill. Usually it does not exist.
     let _ = folder.remove_file(&part);
     let written = folder
         .new_file(&part)

@@ -78,7 +78,7 @@ pub enum WriteError {
         /// Error of the system.
         source: io::Error,
     },
-    /// On Windows, another program has the file open.
+    /// Windows only: another program has the file open.
     #[error("`{}` could not be written: another program has it open; close it there", .file.display())]
     Held {
         /// File.

@@ -52,8 +52,8 @@ const fn bit_of(stage: Stage) -> u32 {
     }
 }
 
-/// Returns whether the first recordings had no such stage, and so no column for it: its
-/// bit is above that of `missed`, the last one at that time.
+/// Returns true if the first recordings did not have this stage and its column: its bit is above
+/// the bit of `missed`, the last one at that time.
 pub(crate) const fn came_later(stage: Stage) -> bool {
     1 << bit_of(stage) > MISSED
 }

@@ -47,7 +47,7 @@ pub struct Recorder {
     written_bytes: u64,
     /// Activations that were to be stored and are not.
     not_written: u64,
-    /// Of these, those that are in no count, per line.
+    /// Lost activations that are in no other count, per line.
     lost: Vec<u64>,
     /// The probe's account of each line's plan.
     accounts: Vec<Account>,
@@ -365,8 +365,8 @@ impl Recorder {
             }
             Ok(()) | Err(_) => state,
         };
-        // Wait for the program that has it open: without this manifest the recording
-        // has no end.
+        // Waits for the program that has the file open: without this manifest the recording would
+        // have no end.
         let mut written = self.write_manifest(disk::MANIFEST);
         for _ in 0..LAST_TRIES {
             if !matches!(written, Err(WriteError::Held { .. })) {

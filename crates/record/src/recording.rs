@@ -13,7 +13,7 @@ use crate::journal;
 use crate::segment::MAX_SEGMENT_ROWS;
 use crate::{OpenError, Shortfall, disk};
 
-/// Maximum size of a manifest: more than that of half a year.
+/// Maximum size of a manifest: more than the manifest of a half-year recording.
 const MAX_MANIFEST_BYTES: u64 = 128 << 20;
 /// Maximum count, low enough for exact sums.
 const MAX_COUNT: u64 = 1 << 53;
@@ -22,8 +22,7 @@ const MAX_TIME: u64 = 1 << 62;
 const LARGEST_LINES: u64 = LineId::MOST as u64;
 /// Maximum size of a journal, bytes, at 200 bytes per row.
 const MAX_JOURNAL_BYTES: u64 = 256 << 20;
-/// Maximum number of rows in journals: those of a segment, unless the disk refused
-/// segments.
+/// Maximum number of rows in journals: the rows of a segment, unless the disk refused segments.
 const MAX_OPEN_ROWS: usize = MAX_SEGMENT_ROWS;
 
 /// Readable recording.
@@ -192,7 +191,7 @@ impl Files {
             let name = entry.map_err(refused)?.file_name();
             let Some(name) = name.to_str() else { continue };
             for (prefix, suffix, kind) in [
-                // Until schema 2 these had no separate directory.
+                // Until schema 2, samples did not have a separate directory.
                 ("samples-", ".parquet", &mut files.segments),
                 ("open-", ".journal", &mut files.journals),
                 ("histograms-", ".parquet", &mut files.histograms),

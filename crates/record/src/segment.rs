@@ -40,7 +40,7 @@ pub struct Columns {
     pub seq: bool,
     /// Programmed times.
     pub expiry: bool,
-    /// Whether each was missed, and whether it was still waiting at the end.
+    /// True if it was missed, and true if it was still pending at the end.
     pub missed: bool,
     /// Steps, by [`Stage::index`].
     pub steps: [bool; STAGES.len()],

@@ -15,7 +15,7 @@ use crate::folder::SAMPLES;
 pub enum Shortfall {
     /// The recording has no end: the program still runs, or was killed.
     NoEnd {
-        /// Longest time that data waited to be written, so far; `None` if unknown.
+        /// Longest time that data has waited to be written; `None` if unknown.
         written_within: Option<Nanos>,
     },
     /// A journal ends in bytes that are not a complete frame.

@@ -10,7 +10,7 @@ const MINUTES_AT_ONCE: f64 = 10.0;
 /// Minimum room; with less, no activation would ever be kept.
 const MIN_ROOM: f64 = 2.0;
 
-/// Room for late activations. A line may hold as much of it as is free.
+/// Room for late activations. A line may use as much of it as is free at that time.
 ///
 /// The rule is that of a shared packet buffer (Choudhury & Hahne 1998, "Dynamic Queue
 /// Length Thresholds for Shared-Memory Packet Switches", section III, with alpha = 1).

@@ -15,17 +15,16 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Maximum size of an episode as a line, bytes. A full ring has 65,536 events (Linux)
 /// or 200,000 (Windows), of about 150 bytes each.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// Maximum number of bytes that a compressed byte expands to. The best compression is
-/// that of one call chain, sampled repeatedly: about 1,200 bytes become 6, because the
-/// times differ.
+/// Maximum number of bytes that a compressed byte expands to. A call chain that was sampled
+/// repeatedly compresses best: about 1,200 bytes become 6, because only the times differ.
 const MAX_RATIO: u64 = 1_024;
 /// Minimum of the expanded size that is read of any file, bytes.
 const MIN_UNPACKED_BYTES: u64 = 1 << 20;
 /// Number of lines that are not episodes after which the rest of a file is skipped. The
 /// writer writes none.
 const MAX_BAD_LINES: u64 = 100;
-/// Maximum number of events, samples and similar records of an episode: those of a full
-/// ring, see [`MAX_LINE_BYTES`], rounded up.
+/// Maximum number of events, samples and similar records of an episode: the content of a full ring,
+/// see [`MAX_LINE_BYTES`], rounded up.
 const MAX_EVENTS: usize = 1 << 18;
 /// Maximum number of frames of a call chain. Linux has 30 of the kernel and 30 of the
 /// program, Windows 32.
@@ -58,8 +57,8 @@ impl Recording {
         Ok(result)
     }
 
-    /// Reads the episodes one after the other. `take` gets each, with the notes; the
-    /// returned value has none.
+    /// Reads the episodes one after the other, and passes each with the notes to `take`. The
+    /// returned value does not contain them.
     ///
     /// # Errors
     /// If the directory cannot be listed.
@@ -94,8 +93,8 @@ impl Recording {
             }
         };
         for (_, file) in files {
-            result.read_file(self.dir(), file, &mut check, &mut |one| {
-                take(one, notes.as_ref());
+            result.read_file(self.dir(), file, &mut check, &mut |episode| {
+                take(episode, notes.as_ref());
             });
         }
         result.notes = notes;

@@ -30,9 +30,9 @@ pub(super) const MAX_PASSED: usize = 1 << 16;
 pub enum Threshold {
     /// The same for every line.
     Fixed(Nanos),
-    /// For each line 10 times the median of its first 3 s, at most their p99.9, and
-    /// between 50 us and 1 ms. Until the choice, each new maximum above 50 us is late,
-    /// and every latency above 1 ms, because it exceeds any threshold.
+    /// Per line, 10 times the median of its first 3 s, at most their p99.9, and between 50 us and 1
+    /// ms. Until it is chosen, each new maximum above 50 us is late. Every latency above 1 ms is
+    /// late, too, because automatic thresholds never exceed 1 ms.
     Automatic,
 }
 
@@ -102,7 +102,7 @@ struct Watched {
     early: Histogram,
     /// Maximum of the recording.
     largest: Nanos,
-    /// Whether the activation that the line still waits for at the end has been read.
+    /// True once the wakeup that the line still waits for at the end was read.
     is_waiting: bool,
     /// Late wakeups of the recording that were not kept, without those of `early`.
     untraced: Untraced,
@@ -192,9 +192,9 @@ impl EpisodeSelector {
         }
     }
 
-    /// Selects the late wakeups of a batch, in time order. A missed expiry is part of
-    /// the late wakeup before it; [`Self::passed`] has those of earlier batches. If the
-    /// thread still waits at the end, its first expiry is the late wakeup.
+    /// Selects the late wakeups of a batch, in time order. A missed expiry is part of the preceding
+    /// late wakeup. If that is in an earlier batch, [`Self::passed`] has the expiry. If the thread
+    /// still waits at the end, its first expiry is the late wakeup.
     pub fn choose(&mut self, batch: &Batch) -> Vec<ChosenActivation> {
         let mut candidates: Vec<Candidate> = Vec::new();
         self.passed.clear();
@@ -271,8 +271,7 @@ impl EpisodeSelector {
 }
 
 impl Watched {
-    /// Returns whether this expiry, for which the thread still waits at the end, is the
-    /// first.
+    /// Returns true if this expiry, for which the thread still waits at the end, is the first.
     fn start_waiting(&mut self) -> bool {
         !std::mem::replace(&mut self.is_waiting, true)
     }

@@ -221,7 +221,7 @@ fn expiries_beyond_the_limit_of_one_late_wakeup_have_no_trace_data() {
     assert_eq!(untraced.wakeups, 10);
 }
 
-/// For any selection, the late wakeups with and without trace data are the total.
+/// For any selection, late wakeups with trace data and late wakeups without it add up to the total.
 #[test]
 fn late_wakeups_with_and_without_trace_data_add_up() {
     for threshold in [Threshold::Automatic, Threshold::Fixed(Nanos::from_us(800))] {
@@ -314,9 +314,14 @@ fn missed_activation_is_no_episode() {
 fn read(dir: &std::path::Path) -> Episodes {
     let mut read_back = Episodes::default();
     let mut episodes = Vec::new();
-    read_back.read_file(dir, disk::episodes_name(1), &mut |_| Ok(()), &mut |one| {
-        episodes.push(one);
-    });
+    read_back.read_file(
+        dir,
+        disk::episodes_name(1),
+        &mut |_| Ok(()),
+        &mut |episode| {
+            episodes.push(episode);
+        },
+    );
     read_back.episodes = episodes;
     read_back.read_notes(dir);
     read_back

@@ -28,7 +28,7 @@ use crate::{
 /// Rows of a journal frame.
 const FRAME_ROWS: usize = 8_192;
 
-/// Reason why there is no copy.
+/// Reason why the copy failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedactError {
@@ -68,7 +68,7 @@ pub enum RedactError {
     Left {
         /// Directory of the copy.
         folder: PathBuf,
-        /// Reason why there is no copy.
+        /// Reason why the copy failed.
         why: Box<Self>,
         /// Error of the removal.
         source: io::Error,

@@ -49,7 +49,7 @@ pub struct Largest {
     pub seq: u64,
     /// Whether the activation was missed.
     pub missed: bool,
-    /// Whether it was still waiting at the end: the latency is a lower bound.
+    /// True if it was still pending at the end. The latency is then a lower bound.
     pub censored: bool,
 }
 

@@ -1,9 +1,9 @@
 //! Parquet files with a checksum, encoded and decoded in memory.
 //!
-//! Parquet has no checksum that every writer fills in, and a flipped bit in a number
-//! would look like a measurement. So each file's footer holds `laggard.crc32`: the
-//! CRC-32 of the whole file in eight hexadecimal digits, computed with zeros in their
-//! place. It is checked before decoding.
+//! Parquet has only an optional checksum that many writers omit, and a flipped bit in a number
+//! would look like a measurement. The footer of each file therefore holds `laggard.crc32`: the
+//! CRC-32 of the whole file in eight hexadecimal digits, computed with zeros in their place. It is
+//! checked before decoding.
 
 mod damage;
 mod page;
@@ -32,8 +32,8 @@ const NO_CHECKSUM: &str = "00000000";
 /// Rows of a page: a segment has one page per column.
 const PAGE_ROWS: usize = 1 << 17;
 
-/// Values of a column. If some rows have none, `present` marks the rows that do (1),
-/// and `values` holds only theirs.
+/// Values of a column. If some rows are empty, `present` marks the other rows with 1, and `values`
+/// contains only their values.
 #[derive(Debug)]
 pub(crate) enum Column {
     I32(Vec<i32>),

@@ -229,8 +229,7 @@ fn link_in_place_of_a_recording_is_refused() {
     );
 }
 
-/// In a directory such as `/tmp`, any user can create the name that root is going to
-/// use.
+/// Any user can create the name that root is going to use in a directory such as `/tmp`.
 #[test]
 fn planted_directory_or_link_is_refused() {
     if !nix::unistd::geteuid().is_root() {

@@ -122,7 +122,7 @@ fn kept_samples_are_those_of_the_tail() {
     assert_eq!(counted, 400_000);
     assert!(kept.len() < 1_000, "{} are not a tail", kept.len());
     for line in 0..4 {
-        // The maximum is above every p99.99 with which it was compared.
+        // The maximum exceeds every p99.99 used for the selection.
         let of_line = |row: &&Activation| row.line == LineId(line);
         let largest = rows
             .iter()
