@@ -83,7 +83,7 @@ pub struct OutputFile(Output);
 
 #[derive(Debug)]
 enum Output {
-    /// A file beside the one that it replaces.
+    /// Temporary file next to the file that it replaces.
     Part(PartFile),
     /// Content that waits without a name, and the file that it goes to.
     Waiting { content: File, target: File },

@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Size of a file that a person wrote, bytes. A larger one is another file, or a device
-/// that has no end.
+/// Maximum size of a file that a person wrote, bytes. A larger one is another kind of file, or an
+/// endless device.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Reads a text that a person wrote.
 ///
 /// # Errors
-/// If it cannot be read, is not UTF-8, has more than 16 MiB, or is a pipe to which nobody
-/// writes.
+/// If it cannot be read, is not UTF-8, has more than 16 MiB, or is a pipe without a
+/// writer.
 pub fn read_text(file: &Path) -> io::Result<String> {
     String::from_utf8(read_bytes(file)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
@@ -94,7 +94,7 @@ fn open(file: &Path) -> io::Result<impl Read> {
     Ok(Patient { file, waits })
 }
 
-/// Time without a byte after which a pipe is given up, ms.
+/// Time without data after which reading a pipe is given up, ms.
 #[cfg(unix)]
 const PIPE_PATIENCE_MS: u16 = 10_000;
 

@@ -38,7 +38,7 @@ impl PartFile {
         let (file, unfinished) = Unfinished::begin(at_signal, || {
             let file = new_part(&part, whole)?;
             let left = part.clone();
-            // A removed part needs no removal.
+            // A part that was already removed is not an error.
             let removal: Removal = Box::new(move || drop(left.remove()));
             Ok((file, removal))
         })?;
@@ -120,8 +120,8 @@ fn new_part(part: &OutputPlace, whole: &OutputPlace) -> anyhow::Result<File> {
     bail!("other programs write it again and again; give another name")
 }
 
-/// Locks `file`. Returns true if another process has locked it. A file system without
-/// locks shows no other process.
+/// Locks `file`. Returns true if another process has locked it. A file system without locks does
+/// not detect other processes.
 fn is_locked(file: &File) -> bool {
     matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }

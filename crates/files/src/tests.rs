@@ -416,14 +416,14 @@ fn file_in_a_directory_without_write_access_is_overwritten_when_complete() {
     fs::write(&file, "before, and longer").unwrap();
     chown(&file, Some(STRANGER), None).unwrap();
 
-    let said = as_stranger(name, dir.path(), "file");
+    let output = as_stranger(name, dir.path(), "file");
 
-    assert!(said.contains("written"), "{said}");
+    assert!(output.contains("written"), "{output}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "after");
     fs::write(&file, "before").unwrap();
     fs::hard_link(&file, &other).unwrap();
-    let said = as_stranger(name, dir.path(), "file");
-    assert!(said.contains("another name (a hard link)"), "{said}");
+    let output = as_stranger(name, dir.path(), "file");
+    assert!(output.contains("another name (a hard link)"), "{output}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "before");
     let output = as_stranger(name, dir.path(), "new");
     assert!(

@@ -17,7 +17,7 @@ static ALL: Mutex<All> = Mutex::new(All {
 });
 
 struct All {
-    /// Whether a thread waits for the signals.
+    /// True if a thread waits for the signals.
     is_watched: bool,
     begun: u64,
     unfinished: Vec<(u64, Removal)>,
@@ -28,7 +28,7 @@ struct All {
 pub enum AtSignal {
     /// The program ends after the file is removed.
     Ends,
-    /// The writer is told to finish.
+    /// The writer must finish.
     Finishes,
 }
 

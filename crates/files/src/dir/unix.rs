@@ -15,7 +15,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use super::{DirEntryData, EntryKind};
 use crate::access::Access;
 
-/// Flags for looking up names in a directory, which needs no right to list it.
+/// Flags to open a directory for looking up names. This does not require the right to list it.
 #[cfg(target_os = "linux")]
 const SEARCH: OFlag = OFlag::O_PATH;
 #[cfg(not(target_os = "linux"))]
@@ -54,7 +54,7 @@ impl OpenDir {
         Ok(readlinkat(&*self.0, name)?)
     }
 
-    /// Returns whether the file system of this directory is that of `/proc`.
+    /// Returns true if this directory is on the file system of `/proc`.
     pub(super) fn is_proc(&self) -> bool {
         use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
         fstatfs(&*self.0).is_ok_and(|system| system.filesystem_type() == PROC_SUPER_MAGIC)

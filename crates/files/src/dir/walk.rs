@@ -19,14 +19,14 @@ use super::{EntryKind, OpenDir};
 /// Maximum number of links in a path, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// File to which a path refers.
+/// File behind a path.
 #[derive(Debug)]
 pub(crate) enum PathTarget {
     /// Name in a directory. It may not exist, and was not a link when it was examined.
     Name {
         dir: OpenDir,
         name: OsString,
-        /// Whether the path leads through a directory that another user planted.
+        /// True if the path leads through a directory that another user planted.
         is_untrusted: bool,
     },
     /// A directory.
@@ -97,8 +97,8 @@ struct Walk {
     shown: PathBuf,
     parts: VecDeque<OsString>,
     links: usize,
-    /// Whether the walk entered a directory that another user planted: its content is
-    /// under control of that user.
+    /// True once the walk entered a directory that another user planted. That user controls its
+    /// content.
     is_untrusted: bool,
 }
 
