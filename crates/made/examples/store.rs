@@ -50,7 +50,7 @@ struct Machine {
     /// Probability of a late activation without a fault.
     late: f64,
     tickless: bool,
-    /// Whether there is exactly one late activation in each recording.
+    /// True if each recording has exactly one late wakeup.
     is_once: bool,
 }
 
