@@ -9,7 +9,7 @@ use laggard_console::args::{
 };
 use laggard_model::{CpuList, Nanos, Service};
 
-/// What follows the options in the help.
+/// Examples after the options in the help.
 pub const SERVE_EXAMPLES: &str = "\
 Examples:
   laggard serve                                 metrics at http://127.0.0.1:9477
@@ -21,38 +21,36 @@ Examples:
 Prometheus scrapes it as job `laggard`. docs/how-to/always-on.md has alert
 rules, a dashboard and a systemd unit.";
 
-/// What is measured, and who is answered.
+/// Scope of the measurement and address of the server.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub struct ServeArgs {
-    /// Where to answer: an address and port, or unix:PATH
+    /// Listen on this address and port, or on unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
     pub listen: ListenArg,
-    /// Answer other machines too, without --web-config: everybody who reaches --listen reads how late
-    /// this machine is, and names of its processes, devices and kernel functions
+    /// Answer other machines without --web-config: all users that reach --listen can read the
+    /// latencies of this machine and the names of its processes, devices and kernel functions
     #[arg(long)]
     pub expose: bool,
-    /// File of certificate and key, names and passwords, by the convention of
-    /// Prometheus' exporters (`tls_server_config`, `basic_auth_users`)
+    /// File of certificate and key, names and passwords, in the format of Prometheus' exporters
+    /// (`tls_server_config`, `basic_auth_users`)
     #[arg(long, value_name = "FILE")]
     pub web_config: Option<PathBuf>,
-    /// Keep a recording of each --every in this folder: histograms, the largest
-    /// and late activations, for `laggard show`, `why` and the others
+    /// Keep a recording of each --every in this directory: histograms, the largest latencies and
+    /// late wakeups, for `laggard show`, `why` and others
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// What the store may take at most; the oldest recordings go first
+    /// Maximum size of the store; the oldest recordings are removed first
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "store")]
     pub keep: SizeLimitArg,
-    /// How long each recording of the store is; they begin at whole multiples
-    /// of it
+    /// Length of each recording of the store; they start at whole multiples of it
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "store", value_parser = some_time)]
     pub every: Nanos,
-    /// Send series and late activations to this collector of OpenTelemetry too, by
-    /// OTLP over HTTP; `OTEL_EXPORTER_OTLP_HEADERS` has passwords
-    /// [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, if set]
+    /// Send series and late wakeups to this OpenTelemetry collector too, with OTLP over HTTP;
+    /// `OTEL_EXPORTER_OTLP_HEADERS` has passwords [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, if set]
     #[arg(long, value_name = "URL")]
     pub otlp: Option<String>,
-    /// CPUs to measure [default: all online that this process may use]
+    /// CPUs to measure [default: all online CPUs that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
     /// Services to measure, as for `record`
@@ -64,25 +62,24 @@ pub struct ServeArgs {
         default_value = "fifo:90"
     )]
     pub services: Vec<Service>,
-    /// Mean time between two activations of a service on a CPU
+    /// Mean time between two wakeups of a service on a CPU
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = some_time)]
     pub period: Nanos,
-    /// Latency from which on an activation is late, and its causes are counted
-    /// [default: 10 times the median of each service's first 3 s, at most their p99.9,
-    /// and from 50us to 1ms]
+    /// Latency threshold of late wakeups, whose causes are counted [default: 10 times the median of
+    /// each service's first 3 s, at most their p99.9, and from 50us to 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub threshold: Option<Nanos>,
-    /// Watch who causes late activations: as far as this kernel allows (auto),
-    /// surely (on), or not at all (off)
+    /// Find the causes of late wakeups: if this kernel allows it (auto), or fail without (on), or
+    /// not at all (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub episodes: EpisodesArg,
-    /// Stack samples a second on each CPU, as evidence; 0 takes none
+    /// Stack samples per second on each CPU; 0 takes none
     #[arg(long, value_name = "HZ", default_value_t = 0)]
     pub stack_rate: u32,
-    /// Stages on the way to stamp, as for `record` [default: all]
+    /// Stages of the wakeup path to stamp, as for `record` [default: all]
     #[arg(long, value_name = "LIST")]
     pub stages: Option<StagesArg>,
-    /// What to measure with
+    /// Measuring method
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub backend: BackendArg,
     /// Actions on late wakeups.
@@ -90,7 +87,7 @@ pub struct ServeArgs {
     pub late: OnLateArgs,
 }
 
-/// Where to answer.
+/// Address of the server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ListenArg {
     /// An address of this machine, and a port.
@@ -108,7 +105,7 @@ impl std::str::FromStr for ListenArg {
             Some(path) => Ok(Self::Unix(path.into())),
             None => text.parse().map(Self::Tcp).map_err(|_| {
                 format!(
-                    "`{text}` is no address; write it as 127.0.0.1:9477, [::1]:9477 or unix:PATH"
+                    "`{text}` is not an address; write it as 127.0.0.1:9477, [::1]:9477 or unix:PATH"
                 )
             }),
         }
@@ -125,7 +122,7 @@ impl std::fmt::Display for ListenArg {
 }
 
 impl ListenArg {
-    /// Whether only who is on this machine can connect.
+    /// Returns true if only users of this machine can connect.
     pub const fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
@@ -139,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_and_what_is_none_is_told_how_to_write() {
+    fn address_is_parsed_and_an_invalid_one_gets_a_hint() {
         let read = |text: &str| text.parse::<ListenArg>();
 
         assert!(read("127.0.0.1:9477").unwrap().is_local());

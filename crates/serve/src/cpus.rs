@@ -3,19 +3,19 @@
 use laggard_measure::linux;
 use laggard_model::CpuList;
 
-/// Watches whether other CPUs are to be measured than when the current piece began.
+/// Detects that other CPUs must be measured than at the start of the current piece.
 ///
-/// The kernel moves the threads of a CPU that goes offline to another one, and does not
-/// move them back. So a piece must end with the first change: until then, figures of a CPU
-/// would be those of another, or missing.
+/// The kernel moves the threads of a CPU that goes offline to another CPU and does not move them
+/// back. A piece therefore ends with the first change. Otherwise the figures of a CPU would come
+/// from another CPU, or be missing.
 #[derive(Debug)]
 pub(crate) struct CpuWatch<M = OwnMachine> {
     machine: M,
-    /// CPUs that the user named; `None`: those that this process may use.
+    /// CPUs that the user named; `None` means all CPUs that this process may use.
     wanted: Option<CpuList>,
-    /// CPUs to measure, as of the beginning of the piece.
+    /// CPUs to measure, at the start of the piece.
     measured: CpuList,
-    /// CPUs that were online at the last look.
+    /// Online CPUs at the last check.
     online: CpuList,
 }
 
@@ -27,7 +27,7 @@ pub(crate) trait CpuMachine {
     fn usable(&self) -> CpuList;
 }
 
-/// The machine that this program runs on.
+/// Machine on which this program runs.
 #[derive(Debug)]
 pub(crate) struct OwnMachine;
 
@@ -42,9 +42,9 @@ impl CpuMachine for OwnMachine {
 }
 
 impl<M: CpuMachine> CpuWatch<M> {
-    /// Begins to watch `machine`, before a piece is made ready.
+    /// Starts to watch `machine`, before a piece is prepared.
     pub(crate) fn new(machine: M, wanted: Option<CpuList>) -> Self {
-        // In this order: a change between the two looks is seen at the next one.
+        // In this order, the next check detects a change between the two calls.
         let online = machine.online();
         let measured = measurable(&machine, wanted.as_ref());
         Self {
@@ -55,12 +55,13 @@ impl<M: CpuMachine> CpuWatch<M> {
         }
     }
 
-    /// CPUs to measure, as of the beginning of the piece.
+    /// Returns the CPUs to measure, at the start of the piece.
     pub(crate) const fn measured(&self) -> &CpuList {
         &self.measured
     }
 
-    /// Whether a CPU of this piece went offline, or others are to be measured now.
+    /// Returns true if a CPU of this piece went offline, or if the set of CPUs to measure has
+    /// changed.
     pub(crate) fn has_changed(&mut self) -> bool {
         let online = self.machine.online();
         if online == self.online {
@@ -90,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine whose CPUs a test switches: those online, and those usable.
+    /// Machine whose CPUs a test switches: online CPUs and usable CPUs.
     struct SwitchedMachine<'a>(&'a RefCell<(CpuList, CpuList)>);
 
     impl CpuMachine for SwitchedMachine<'_> {
@@ -103,8 +104,8 @@ mod tests {
         }
     }
 
-    /// Looks after each of the states (online and usable CPUs), of which the first is the
-    /// one when the piece begins. Returns whether it is to end.
+    /// Checks after each state (online CPUs and usable CPUs). The first state is the state at the
+    /// start of the piece. Returns, per check, true if the piece must end.
     fn looks(wanted: Option<&str>, states: &[(&str, &str)]) -> Vec<bool> {
         let list = |text: &str| -> CpuList { text.parse().unwrap() };
         let state = |index: usize| (list(states[index].0), list(states[index].1));
@@ -118,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_ends_as_soon_as_its_cpus_change() {
+    fn piece_ends_when_its_cpus_change() {
         // A CPU goes offline; it comes online; it was offline at the start.
         assert_eq!(looks(None, &[("0-1", "0-1"), ("0", "0")]), [false, true]);
         assert_eq!(looks(None, &[("0", "0"), ("0-1", "0-1")]), [false, true]);
         let named = Some("0-1");
         assert_eq!(looks(named, &[("0", "0"), ("0-1", "0-1")]), [false, true]);
-        // Back already when its absence is looked into: its threads are elsewhere.
+        // The CPU is back when its absence is examined, but its threads run elsewhere.
         assert_eq!(looks(None, &[("0-1", "0-1"), ("0", "0-1")]), [false, true]);
-        // One that this process may not use, or that the user did not name.
+        // A CPU that this process may not use, or that the user did not name.
         assert_eq!(looks(None, &[("0-1", "0"), ("0-2", "0")]), [false, false]);
         let named = Some("1");
         assert_eq!(looks(named, &[("0-2", "0-2"), ("1", "1")]), [false, false]);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_ends_no_piece() {
+    fn unchanged_cpus_do_not_end_a_piece() {
         let states = [("0-3", "0-1"); 5];
 
         assert_eq!(looks(None, &states), [false; 5]);

@@ -1,75 +1,75 @@
-//! Names as label values, so that there are never more than so many.
+//! Names of culprits as label values, with a limited number of series.
 //!
-//! A label value is kept by the exporter and by every Prometheus that scrapes it.
-//! Names of threads come from whoever runs something: 10,000 short-lived ones must
-//! not become 10,000 series. So a name has a series of its own only once it was
-//! met several times, and only so many names do; all others are [`OTHER`]. Where all
-//! places are taken, who has taken much more time of late gives its place to whom has
-//! taken least: else a culprit of the hundredth day would never have a name.
+//! The exporter and every Prometheus that scrapes it store each label value. Any user can create
+//! threads with new names: 10,000 short-lived threads must not become 10,000 series. A name
+//! therefore gets its own series only after it occurred [`MIN_OCCURRENCES`] times, and at most
+//! [`MAX_NAMED`] names have one. All other names count as [`OTHER`]. If there is no room, a name
+//! with much more recent time replaces the name with the least time. Otherwise a culprit that first
+//! appears on day 100 would never get a series.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use laggard_model::{CauseClass, Nanos, printable};
 
-/// What those without a series of their own are counted as.
+/// Label value of all names without their own series.
 pub(crate) const OTHER: &str = "other";
-/// How many names have a series of their own.
-pub(crate) const MOST: usize = 100;
-/// How often a name is met before it has one.
-const FAMILIAR: u32 = 3;
-/// How many names are remembered that have none yet.
-const MET: usize = 1_000;
-/// Letters of a name, at most.
-const LONGEST: usize = 120;
-/// A name takes the place of another when it has taken more than so many times its
-/// time: new series are few, also where all are alike.
-const MUCH_MORE: u64 = 2;
-/// After so long, time that was taken counts half.
-const HALF_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum number of names with their own series.
+pub(crate) const MAX_NAMED: usize = 100;
+/// Number of occurrences after which a name gets a series.
+const MIN_OCCURRENCES: u32 = 3;
+/// Maximum number of remembered names without a series.
+const MAX_CANDIDATES: usize = 1_000;
+/// Maximum length of a name, characters.
+const MAX_NAME_LENGTH: usize = 120;
+/// A name replaces another only if its time is more than this multiple of the other's time. This
+/// limits the number of new series, also if all names have similar times.
+const MIN_TIME_RATIO: u64 = 2;
+/// Half-life of the times.
+const HALF_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A class of causes, and who.
-pub(crate) type Who = (CauseClass, String);
+/// Class of causes, and name.
+pub(crate) type CulpritKey = (CauseClass, String);
 
-/// What is known of a name.
+/// Occurrences of a name.
 #[derive(Clone, Copy, Debug, Default)]
-struct Met {
+struct Occurrences {
     times: u32,
-    /// What it took of late.
+    /// Time that the name caused, halved every [`HALF_LIFE`].
     time: Nanos,
 }
 
-/// The label value for a name.
+/// Label value of a name.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct CulpritLabel {
     pub(crate) value: String,
-    /// Who has no series any more from now on.
-    pub(crate) instead_of: Option<Who>,
+    /// Name whose series ends, because this one replaces it.
+    pub(crate) replaced: Option<CulpritKey>,
 }
 
-/// Which names have a series of their own.
+/// Names that have their own series.
 #[derive(Debug)]
 pub(crate) struct Culprits {
-    known: HashMap<Who, Met>,
-    met: HashMap<Who, Met>,
-    /// Those of `met`, the one that was first met first.
-    order: VecDeque<Who>,
-    /// When time that was taken last became half.
+    named: HashMap<CulpritKey, Occurrences>,
+    candidates: HashMap<CulpritKey, Occurrences>,
+    /// Names in `candidates`, in order of their first occurrence.
+    order: VecDeque<CulpritKey>,
+    /// Time of the last halving.
     halved: Instant,
 }
 
 impl Culprits {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
-            known: HashMap::new(),
-            met: HashMap::new(),
+            named: HashMap::new(),
+            candidates: HashMap::new(),
             order: VecDeque::new(),
             halved: now,
         }
     }
 
-    /// The label value for `who`, who was met once more at `now`, and took `time`. A
-    /// cause that needs no name has an empty one.
+    /// Counts an occurrence of `who` at `now` that caused `time`, and returns its label value. A
+    /// cause without a name has an empty value.
     pub(crate) fn label(
         &mut self,
         class: CauseClass,
@@ -77,64 +77,64 @@ impl Culprits {
         time: Nanos,
         now: Instant,
     ) -> CulpritLabel {
-        self.forget(now);
-        // A terminal that shows the metrics must not obey a name.
+        self.decay(now);
+        // The name must not contain escape sequences for a terminal that shows the metrics.
         let name = printable(who.unwrap_or_default()).to_string();
-        let name: String = name.chars().take(LONGEST).collect();
-        // These two are of everybody.
+        let name: String = name.chars().take(MAX_NAME_LENGTH).collect();
+        // Several culprits share these two values.
         if name.is_empty() || name == OTHER {
             return name.into();
         }
         let who = (class, name);
-        if let Some(known) = self.known.get_mut(&who) {
+        if let Some(known) = self.named.get_mut(&who) {
             known.time += time;
             return who.1.into();
         }
-        let met = self.met.entry(who.clone()).or_insert_with(|| {
+        let met = self.candidates.entry(who.clone()).or_insert_with(|| {
             self.order.push_back(who.clone());
-            Met::default()
+            Occurrences::default()
         });
         met.times = met.times.saturating_add(1);
         met.time += time;
         let met = *met;
-        if met.times >= FAMILIAR
-            && let Some(instead_of) = self.place_for(met.time)
+        if met.times >= MIN_OCCURRENCES
+            && let Some(replaced) = self.make_room(met.time)
         {
-            self.met.remove(&who);
+            self.candidates.remove(&who);
             self.order.retain(|other| *other != who);
-            self.known.insert(who.clone(), met);
+            self.named.insert(who.clone(), met);
             return CulpritLabel {
                 value: who.1,
-                instead_of,
+                replaced,
             };
         }
-        if self.order.len() > MET
+        if self.order.len() > MAX_CANDIDATES
             && let Some(first) = self.order.pop_front()
         {
-            self.met.remove(&first);
+            self.candidates.remove(&first);
         }
         OTHER.to_owned().into()
     }
 
-    /// Makes room for who took `time`: by whose leave, if by anybody's; `None`: there
-    /// is none.
-    fn place_for(&mut self, time: Nanos) -> Option<Option<Who>> {
-        if self.known.len() < MOST {
+    /// Finds room for a name that caused `time`. Returns the replaced name, if one was replaced, or
+    /// `None` if there is no room.
+    fn make_room(&mut self, time: Nanos) -> Option<Option<CulpritKey>> {
+        if self.named.len() < MAX_NAMED {
             return Some(None);
         }
-        let least = self.known.iter().min_by_key(|(who, met)| (met.time, *who));
+        let least = self.named.iter().min_by_key(|(who, met)| (met.time, *who));
         let (who, met) = least.map(|(who, met)| (who.clone(), *met))?;
-        (time > met.time * MUCH_MORE).then(|| {
-            self.known.remove(&who);
+        (time > met.time * MIN_TIME_RATIO).then(|| {
+            self.named.remove(&who);
             Some(who)
         })
     }
 
-    /// Has time that was taken long ago count less.
-    fn forget(&mut self, now: Instant) {
-        while now.saturating_duration_since(self.halved) >= HALF_AFTER {
-            self.halved += HALF_AFTER;
-            for met in self.known.values_mut().chain(self.met.values_mut()) {
+    /// Halves all times once per [`HALF_LIFE`].
+    fn decay(&mut self, now: Instant) {
+        while now.saturating_duration_since(self.halved) >= HALF_LIFE {
+            self.halved += HALF_LIFE;
+            for met in self.named.values_mut().chain(self.candidates.values_mut()) {
                 met.time = Nanos::from_ns(met.time.ns() / 2);
             }
         }
@@ -145,7 +145,7 @@ impl From<String> for CulpritLabel {
     fn from(value: String) -> Self {
         Self {
             value,
-            instead_of: None,
+            replaced: None,
         }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
     const CLASS: CauseClass = CauseClass::HigherPriority;
 
     #[test]
-    fn who_is_met_again_has_a_name_and_ten_thousand_who_are_not_have_none() {
+    fn only_a_recurring_name_gets_a_series() {
         let now = Instant::now();
         let mut culprits = Culprits::new(now);
         let mut label = |name: &str| {
@@ -177,34 +177,40 @@ mod tests {
         }
 
         assert_eq!(last, "rasdaemon");
-        assert!(culprits.met.len() <= MET && culprits.order.len() <= MET);
+        assert!(
+            culprits.candidates.len() <= MAX_CANDIDATES && culprits.order.len() <= MAX_CANDIDATES
+        );
     }
 
     #[test]
-    fn no_more_than_so_many_names_are_ever_given_to_those_who_are_alike() {
+    fn names_with_equal_times_do_not_replace_each_other() {
         let now = Instant::now();
         let mut culprits = Culprits::new(now);
         let mut given = HashSet::new();
         for number in 0..10_000 {
-            for _ in 0..=FAMILIAR {
+            for _ in 0..=MIN_OCCURRENCES {
                 let name = format!("{number}-{}", "x".repeat(1_000));
                 let label = culprits.label(CLASS, Some(&name), Nanos::from_ms(1), now);
-                assert_eq!(label.instead_of, None);
+                assert_eq!(label.replaced, None);
                 given.insert(label.value);
             }
         }
 
-        assert_eq!(given.len(), MOST + 1, "and `other`");
-        assert!(given.iter().all(|name| name.chars().count() <= LONGEST));
+        assert_eq!(given.len(), MAX_NAMED + 1, "and `other`");
+        assert!(
+            given
+                .iter()
+                .all(|name| name.chars().count() <= MAX_NAME_LENGTH)
+        );
     }
 
-    /// A hundred small ones that came first hid it for ever.
+    /// Without replacement, 100 small early culprits hid it forever.
     #[test]
-    fn who_comes_last_and_takes_most_has_a_name_and_who_took_least_has_none() {
+    fn late_name_with_the_most_time_replaces_the_smallest() {
         let now = Instant::now();
         let mut culprits = Culprits::new(now);
-        for number in 0..MOST as u64 {
-            for _ in 0..FAMILIAR {
+        for number in 0..MAX_NAMED as u64 {
+            for _ in 0..MIN_OCCURRENCES {
                 let time = Nanos::from_us(100 + number);
                 culprits.label(CLASS, Some(&format!("early-{number}")), time, now);
             }
@@ -216,18 +222,18 @@ mod tests {
         let values = labels.each_ref().map(|label| &*label.value);
         assert_eq!(values, [OTHER, OTHER, "late", "late"]);
         let leaves = Some((CLASS, "early-0".to_owned()));
-        assert_eq!(labels[2].instead_of, leaves);
-        assert_eq!(culprits.known.len(), MOST);
+        assert_eq!(labels[2].replaced, leaves);
+        assert_eq!(culprits.named.len(), MAX_NAMED);
         let again = culprits.label(CLASS, Some("early-0"), Nanos::from_us(100), now);
         assert_eq!(again.value, OTHER);
     }
 
     #[test]
-    fn what_was_taken_days_ago_keeps_no_place_from_who_takes_something_now() {
+    fn old_time_decays_and_makes_room() {
         let begin = Instant::now();
         let mut culprits = Culprits::new(begin);
-        for number in 0..MOST {
-            for _ in 0..FAMILIAR {
+        for number in 0..MAX_NAMED {
+            for _ in 0..MIN_OCCURRENCES {
                 let name = format!("early-{number}");
                 culprits.label(CLASS, Some(&name), Nanos::from_ms(10), begin);
             }
@@ -238,11 +244,11 @@ mod tests {
         };
 
         assert_eq!(third("same day", begin), OTHER);
-        assert_eq!(third("days later", begin + 3 * HALF_AFTER), "days later");
+        assert_eq!(third("days later", begin + 3 * HALF_LIFE), "days later");
     }
 
     #[test]
-    fn who_needs_no_name_or_is_called_as_all_others_takes_no_place() {
+    fn empty_name_and_other_take_no_room() {
         let now = Instant::now();
         let mut culprits = Culprits::new(now);
 
@@ -251,11 +257,11 @@ mod tests {
         assert_eq!(labels[2].value, "a\\x1b[2J");
         let mut culprits = Culprits::new(now);
         for (who, value) in [(None, ""), (Some(""), ""), (Some(OTHER), OTHER)] {
-            for _ in 0..=FAMILIAR {
+            for _ in 0..=MIN_OCCURRENCES {
                 let label = culprits.label(CauseClass::Stolen, who, Nanos::from_ms(1), now);
                 assert_eq!(label.value, value);
             }
         }
-        assert!(culprits.known.is_empty() && culprits.met.is_empty());
+        assert!(culprits.named.is_empty() && culprits.candidates.is_empty());
     }
 }

@@ -1,19 +1,19 @@
-//! Reasons to end a piece of measuring before its time.
+//! Reasons to end a piece of measuring early.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Reason to end a piece before its time.
+/// Reason to end a piece early.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum EarlyEnd {
-    /// The recording that is being written is no longer in the store, for this reason.
+    /// The recording in progress is no longer in the store, for this reason.
     StoreLost(String),
     /// The store can be written again.
     StoreBack,
-    /// Other CPUs are to be measured: some went offline or came online.
+    /// The set of CPUs to measure has changed: a CPU went offline or came online.
     Cpus,
 }
 
-/// Request to end the piece that is measured, which another thread may make.
+/// Request to end the current piece, which another thread may make.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EarlyEndRequest(Arc<Mutex<Option<EarlyEnd>>>);
 

@@ -1,4 +1,4 @@
-//! The watcher of a piece of measuring: it counts what comes.
+//! Watcher of a piece of measuring that counts all events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,17 +14,18 @@ use super::shown::ServedState;
 use super::store::Store;
 use laggard_console::pipe;
 
-/// How often what measuring costs is read, and whether it can be trusted judged.
+/// Time between two readings of the overhead, and between two checks whether the figures are
+/// trustworthy.
 const COST_EVERY: Duration = Duration::from_secs(10);
-/// What the figures of the live page are made of.
+/// Step of the figures of the live page.
 const STEP: Nanos = Nanos::from_secs(5);
-/// When the cost is told on the terminal, once.
-const TOLD_AFTER: Nanos = Nanos::from_secs(60);
+/// Time after which the terminal shows the overhead, once.
+const PRINT_COST_AFTER: Nanos = Nanos::from_secs(60);
 
-/// Sources of reasons to end a piece before its time.
+/// Sources of reasons to end a piece early.
 #[derive(Debug, Default)]
 pub(crate) struct PieceWatch {
-    /// Store of the recording, which checks it while that is written.
+    /// Store of the recording. It checks the recording while it is being written.
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) request: EarlyEndRequest,
     pub(crate) cpus: Option<CpuWatch>,
@@ -47,24 +48,24 @@ impl PieceWatch {
     }
 }
 
-/// Counts what comes.
+/// Counts the events of a piece.
 pub(crate) struct Exporter {
     shown: Arc<ServedState>,
     watch: PieceWatch,
-    /// Reason why the piece was ended before its time.
+    /// Reason why the piece ended early.
     pub(crate) cut: Option<EarlyEnd>,
     finder: LateFinder,
     cost_due: Option<Instant>,
-    /// Whether the cost is still to be told.
+    /// True until the overhead was printed.
     pub(crate) is_new: bool,
-    /// The recording that is made, if one is.
+    /// Name of the recording in progress.
     recording: Option<String>,
-    /// Whether measuring has begun.
+    /// True once measuring has started.
     pub(crate) has_begun: bool,
 }
 
 impl Exporter {
-    /// Of a piece of measuring that `manifest` describes.
+    /// Creates the watcher of a piece of measuring that `manifest` describes.
     pub(crate) fn new(
         shown: Arc<ServedState>,
         manifest: &Manifest,
@@ -74,11 +75,11 @@ impl Exporter {
         watch: PieceWatch,
     ) -> Self {
         {
-            let mut seen = shown.seen();
-            seen.metrics.begin(manifest);
-            seen.live = Some(Live::new(manifest, STEP));
-            seen.looked = Instant::now();
-            seen.recording.clone_from(&recording);
+            let mut figures = shown.seen();
+            figures.metrics.begin(manifest);
+            figures.live = Some(Live::new(manifest, STEP));
+            figures.looked = Instant::now();
+            figures.recording.clone_from(&recording);
         }
         Self {
             shown,
@@ -93,7 +94,7 @@ impl Exporter {
     }
 
     fn tell_cost(&mut self, cost: &OwnCost) {
-        if !self.is_new || cost.wall_ns < TOLD_AFTER {
+        if !self.is_new || cost.wall_ns < PRINT_COST_AFTER {
             return;
         }
         self.is_new = false;
@@ -101,7 +102,7 @@ impl Exporter {
     }
 }
 
-/// What measuring took of one CPU, and of memory.
+/// Formats the overhead: share of one CPU, and memory.
 fn cost_in_words(cost: &OwnCost) -> String {
     let share = |time: Nanos| 100.0 * time.ns() as f64 / cost.wall_ns.ns().max(1) as f64;
     let threads = cost.measuring_cpu_ns + cost.other_cpu_ns;
@@ -124,15 +125,15 @@ impl Watcher for Exporter {
     fn begun(&mut self, _start: Nanos) {
         self.has_begun = true;
         notify::ready();
-        let mut seen = self.shown.seen();
-        seen.looked = Instant::now();
-        seen.began = Some(SystemTime::now());
-        seen.unmeasured = None;
-        seen.metrics.note_begun();
+        let mut figures = self.shown.seen();
+        figures.looked = Instant::now();
+        figures.began = Some(SystemTime::now());
+        figures.unmeasured = None;
+        figures.metrics.note_begun();
         let is_recorded = self.recording.is_some();
-        seen.metrics.store.recording.set(i64::from(is_recorded));
+        figures.metrics.store.recording.set(i64::from(is_recorded));
         if let (Some(store), Some(name)) = (&self.watch.store, &self.recording) {
-            seen.unkept = None;
+            figures.unkept = None;
             store.note_recording(name);
         }
     }
@@ -141,27 +142,29 @@ impl Watcher for Exporter {
         let now = Instant::now();
         let late = self.finder.find(news.batch, news.late, news.start);
         let is_due = self.cost_due.is_none_or(|due| now >= due);
-        // Read before the lock is taken: it takes system calls.
+        // Read before the lock is taken, because it makes system calls.
         let cost = is_due.then(|| (news.cost)());
         let since_start = news.now.saturating_sub(news.start);
         let mut guard = self.shown.seen();
-        let seen = &mut *guard;
-        seen.looked = now;
-        seen.metrics.count(news.batch);
-        for one in &late {
-            seen.add_late(one, since_start);
+        let figures = &mut *guard;
+        figures.looked = now;
+        figures.metrics.count(news.batch);
+        for activation in &late {
+            figures.add_late(activation, since_start);
         }
-        seen.metrics.note_losses(news.losses);
-        if let Some(live) = &mut seen.live {
+        figures.metrics.note_losses(news.losses);
+        if let Some(live) = &mut figures.live {
             live.observe(news.batch, late, news.losses, (news.start, news.now));
             if let Some(cost) = &cost {
                 live.cost = Some(cost.clone());
-                seen.metrics.note_trust(&live.judge().trust);
+                figures.metrics.note_trust(&live.judge().trust);
             }
         }
         if let Some(cost) = &cost {
-            seen.metrics.note_cost(cost);
-            seen.metrics.note_late_actions(&self.watch.late_actions());
+            figures.metrics.note_cost(cost);
+            figures
+                .metrics
+                .note_late_actions(&self.watch.late_actions());
         }
         drop(guard);
         if let Some(cost) = cost {
@@ -187,11 +190,13 @@ impl Watcher for Exporter {
     }
 
     fn end(&mut self, ending: &Ending) {
-        let mut seen = self.shown.seen();
-        seen.metrics.note_losses(ending.losses);
-        seen.metrics.note_cost(&ending.cost);
-        seen.metrics.note_late_actions(&self.watch.late_actions());
-        seen.metrics.note_caveats(&ending.caveats);
+        let mut figures = self.shown.seen();
+        figures.metrics.note_losses(ending.losses);
+        figures.metrics.note_cost(&ending.cost);
+        figures
+            .metrics
+            .note_late_actions(&self.watch.late_actions());
+        figures.metrics.note_caveats(&ending.caveats);
     }
 }
 
@@ -200,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_the_cost_add_up_to_the_whole() {
+    fn parts_of_the_overhead_add_up() {
         let cost = OwnCost {
             wall_ns: Nanos::from_secs(100),
             measuring_cpu_ns: Nanos::from_ms(100),
@@ -221,7 +226,7 @@ mod tests {
         );
     }
 
-    /// Plays an hour of `script`, as a piece does.
+    /// Runs one hour of `script`, as a piece does.
     fn hour(shown: &Arc<ServedState>, script: &std::path::Path) {
         use laggard_session::{Plan, ProbeChoice, ScriptPace, Session};
 
@@ -247,12 +252,12 @@ mod tests {
         session.run(&mut [&mut exporter]).unwrap();
     }
 
-    /// In a process of its own: other tests take memory of this one.
+    /// Runs in a separate process, because other tests allocate memory in this one.
     #[test]
-    fn after_a_day_of_hours_memory_and_answers_are_as_after_three() {
+    fn memory_and_responses_do_not_grow_during_a_day() {
         const ALONE: &str = "LAGGARD_TEST_ALONE";
         const NAME: &str = "exporter::tests::\
-                            after_a_day_of_hours_memory_and_answers_are_as_after_three";
+                            memory_and_responses_do_not_grow_during_a_day";
         if std::env::var_os(ALONE).is_some() {
             return a_day();
         }
@@ -262,12 +267,12 @@ mod tests {
             .env(ALONE, "1")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
     }
 
     fn a_day() {
-        use super::super::http::{Answers as _, Asked, SeriesFormat};
+        use super::super::http::{Answers as _, HttpRequest, SeriesFormat};
         use super::super::metrics::Metrics;
         use super::super::resident;
 
@@ -285,14 +290,14 @@ mod tests {
         std::fs::write(&script, format!("{line}{stalls}")).unwrap();
         let shown = Arc::new(ServedState::new(Metrics::new(false, None)));
         let lines = || {
-            let asked = Asked {
+            let request = HttpRequest {
                 path: "/metrics".into(),
                 format: SeriesFormat::Text,
                 authorization: None,
             };
-            // No answer of a second ago.
+            // Waits until the cached response of the last second has expired.
             std::thread::sleep(std::time::Duration::from_millis(1_100));
-            let answer = shown.answer(&asked);
+            let answer = shown.answer(&request);
             String::from_utf8(answer.body.to_vec()).unwrap()
         };
 
@@ -306,11 +311,13 @@ mod tests {
 
         let count =
             "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
-        let all = lines();
-        let counted = all.lines().find_map(|line| line.strip_prefix(count));
+        let count_lines = lines();
+        let counted = count_lines
+            .lines()
+            .find_map(|line| line.strip_prefix(count));
         let counted: u64 = counted.unwrap().parse().unwrap();
         assert!(counted > 24 * 35_000, "{counted}");
-        assert_eq!(all.lines().count(), text.lines().count());
+        assert_eq!(count_lines.lines().count(), text.lines().count());
         let more = resident::bytes().unwrap() - bytes;
         assert!(more < 2 << 20, "{more} bytes more");
     }

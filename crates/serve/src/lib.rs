@@ -1,8 +1,8 @@
-//! `laggard serve`: measure for months, and answer who asks.
+//! `laggard serve`: measures for months and serves the metrics.
 //!
-//! Measuring goes on in pieces: one an hour where there is a store, whose recordings
-//! they are, else one a day. Each looks at the machine anew (CPUs come and go, the
-//! clock is set), and ends in order.
+//! Measuring consists of pieces. With a store, a piece is a recording of one hour (`--every`).
+//! Without a store, a piece lasts a day. Each piece examines the machine again, because CPUs come
+//! and go and the clock can be set, and ends in an orderly way.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -42,14 +42,14 @@ use shown::ServedState;
 use store::Store;
 use web::Web;
 
-/// Stack of a thread that serves, bytes. What it does not use is not kept in memory
-/// until the next piece of measuring locks it.
+/// Stack size of a serving thread, bytes. The unused part is not resident until the next piece of
+/// measuring locks all memory.
 const STACK: usize = 512 << 10;
 
-/// Measures, and answers, until Ctrl-C or SIGTERM.
+/// Measures and serves until Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// When measuring cannot begin here, or nobody can be answered.
+/// If measuring cannot start on this machine, or if the server cannot start.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let mut web = Web::open(args.web_config.as_deref())?;
     if !args.listen.is_local() && !args.expose && !web.is_closed() {
@@ -77,14 +77,14 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         Some(push) => Some(push.start(args, served.host(), &shown)?),
         None => None,
     };
-    // Held here, so that a socket of ours is removed at the end.
+    // Kept here, so that a socket is removed at the end.
     let listener = Arc::new(listener);
     let theirs = listener.clone();
-    let deaf = Deaf::new(interrupted.clone());
-    let is_deaf = deaf.is_deaf.clone();
+    let end_guard = EndOnExit::new(interrupted.clone());
+    let has_ended = end_guard.has_ended.clone();
     thread("laggard/http", move || {
-        // However it ends.
-        let _deaf = deaf;
+        // Runs on every return path and on a panic.
+        let _end_guard = end_guard;
         let err = http::serve(&theirs, &*shown, &mut web);
         pipe::say(&format!("no more answers: {err}"));
     })
@@ -103,30 +103,30 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         pushing.end();
     }
     drop(listener);
-    if is_deaf.load(Ordering::Relaxed) {
-        bail!("the thread that answers has ended, so nobody could be answered any more");
+    if has_ended.load(Ordering::Relaxed) {
+        bail!("the server thread has ended, so no request could be served");
     }
     Ok(())
 }
 
-/// Ends measuring as it is dropped: who starts this program again has answers again.
-struct Deaf {
-    is_deaf: Arc<AtomicBool>,
+/// Ends measuring when it is dropped. A service manager can then restart the program.
+struct EndOnExit {
+    has_ended: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
 }
 
-impl Deaf {
+impl EndOnExit {
     fn new(interrupted: Arc<AtomicBool>) -> Self {
         Self {
-            is_deaf: Arc::default(),
+            has_ended: Arc::default(),
             interrupted,
         }
     }
 }
 
-impl Drop for Deaf {
+impl Drop for EndOnExit {
     fn drop(&mut self) {
-        self.is_deaf.store(true, Ordering::Relaxed);
+        self.has_ended.store(true, Ordering::Relaxed);
         self.interrupted.store(true, Ordering::Relaxed);
     }
 }
@@ -139,8 +139,8 @@ fn listen(listen: &ListenArg) -> anyhow::Result<Listener> {
     listener.with_context(|| format!("listen on {listen}; choose another with --listen"))
 }
 
-/// Starts a thread that has the share of a CPU that this program was started with, and
-/// ends with it.
+/// Starts a thread with the CPU share that this program had at its start. The thread ends with the
+/// program.
 fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let builder = std::thread::Builder::new().name(name.into());
     builder.stack_size(STACK).spawn(move || {
@@ -156,18 +156,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_can_answer_nobody_ends_measuring_even_by_a_panic() {
+    fn panic_of_the_server_thread_ends_measuring() {
         let interrupted = Arc::new(AtomicBool::new(false));
-        let deaf = Deaf::new(interrupted.clone());
-        let is_deaf = deaf.is_deaf.clone();
+        let end_guard = EndOnExit::new(interrupted.clone());
+        let has_ended = end_guard.has_ended.clone();
 
         let answering = std::thread::spawn(move || {
-            let _deaf = deaf;
+            let _end_guard = end_guard;
             panic!("on purpose");
         });
 
         assert!(answering.join().is_err());
-        assert!(is_deaf.load(Ordering::Relaxed));
+        assert!(has_ended.load(Ordering::Relaxed));
         assert!(interrupted.load(Ordering::Relaxed));
     }
 }

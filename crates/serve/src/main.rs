@@ -1,5 +1,5 @@
-//! `laggard serve` alone: a program of nothing else, because all of what measures is
-//! locked into memory.
+//! Program with only `laggard serve`. All code and data of a measuring program are locked into
+//! memory, so this program is smaller.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -12,9 +12,9 @@ use laggard_console::{exit, stack, system};
 use laggard_serve::{SERVE_EXAMPLES, ServeArgs, serve};
 use laggard_session::SessionError;
 
-/// Measure this machine for months, and answer Prometheus
+/// Measure this machine for months, and serve metrics for Prometheus
 ///
-/// Does what `laggard serve` does, and takes less memory.
+/// Does the same as `laggard serve`, and needs less memory.
 #[derive(Debug, Parser)]
 #[command(name = "laggard-serve", version, max_term_width = 80)]
 struct Program {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     if let Some(code) = system::read_symbols_if_asked() {
         return code;
     }
-    // Before all else: threads would inherit what `chrt` gave.
+    // Must come first: threads inherit a policy that `chrt` has set.
     system::become_normal();
     stack::enough(run)
 }

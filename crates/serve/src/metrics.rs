@@ -1,4 +1,4 @@
-//! What is exported: every series, and how a measurement becomes them.
+//! Exported series, and the conversion of measurements into them.
 
 mod lines;
 
@@ -26,17 +26,17 @@ use prometheus_client::registry::{Registry, Unit};
 use super::culprits::{Culprits, OTHER};
 use lines::ServedLine;
 
-/// Upper edges of the classic buckets, seconds. The native ones are 88 times as fine.
+/// Upper edges of the classic buckets, seconds. Native buckets are 88 times as fine.
 const EDGES: [f64; 20] = [
     1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1,
     2e-1, 5e-1, 1.0, 10.0,
 ];
-/// 64 buckets an octave: what a recording's histograms have, too.
+/// 64 buckets per octave, as in the histograms of a recording.
 const SCHEMA: i8 = 6;
-/// Buckets of a native histogram before it becomes coarser: 16 octaves.
-const MOST_BUCKETS: usize = 1_024;
+/// Maximum number of buckets of a native histogram before it becomes coarser: 16 octaves.
+const MAX_BUCKETS: usize = 1_024;
 
-/// Of a line.
+/// Labels of a line.
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct LineLabels {
     service: String,
@@ -54,7 +54,7 @@ impl From<Line> for LineLabels {
     }
 }
 
-/// Of a part of the way to a service, on all CPUs.
+/// Labels of a stage of the wakeup path, on all CPUs.
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct StageLabels {
     service: String,
@@ -104,11 +104,11 @@ type Value = Gauge<f64, AtomicU64>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 fn histogram() -> Histogram {
-    let native = NativeHistogramConfig::with_schema(SCHEMA).max_buckets(MOST_BUCKETS);
+    let native = NativeHistogramConfig::with_schema(SCHEMA).max_buckets(MAX_BUCKETS);
     Histogram::new_classic_and_native(EDGES, native)
 }
 
-/// Every series.
+/// All series.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Arc<Registry>,
@@ -128,53 +128,52 @@ pub(crate) struct Metrics {
     late_actions: Family<LateActionLabels, Counter>,
     trusted: Gauge,
     caveats: Family<CaveatLabels, Gauge>,
-    /// Those that have a series.
+    /// Caveats that have a series.
     doubts: BTreeSet<CaveatLabels>,
     period: Value,
     pub(crate) store: StoreSeries,
     culprits: Culprits,
-    /// Of the piece that is measured: its lines, and the interrupts of each CPU.
+    /// Lines of the current piece, and the interrupts of each CPU.
     lines: Vec<ServedLine>,
     irqs: BTreeMap<Cpu, ServedLine>,
-    /// When was last looked for what came.
+    /// Time of the last look for new events.
     looked: Instant,
-    /// Of the piece: what was counted already.
+    /// Losses and overhead of this piece that are already counted.
     counted: (Losses, OwnCost),
     cpu: ServedCpuTime,
 }
 
-/// CPU time of this process that was counted so far.
+/// CPU time of this process that is already counted.
 #[derive(Debug, Default)]
 struct ServedCpuTime {
-    /// Of threads that measure.
+    /// Time of measuring threads.
     measuring: Nanos,
-    /// Of threads that compute because a service needs that: no overhead.
+    /// Time of threads that compute because a service needs load. It is not overhead.
     competing: Nanos,
-    /// Of all other threads.
+    /// Time of all other threads.
     other: Nanos,
 }
 
 impl ServedCpuTime {
-    /// Takes in that all threads had used `whole`. Returns the time of other threads that
-    /// was not counted yet.
+    /// Takes the total CPU time `whole` of all threads. Returns the new time of other threads.
     fn note_whole(&mut self, whole: Nanos) -> Nanos {
-        let known = self.measuring + self.competing + self.other;
-        let new = whole.saturating_sub(known);
+        let counted = self.measuring + self.competing + self.other;
+        let new = whole.saturating_sub(counted);
         self.other += new;
         new
     }
 }
 
-/// What is said of the store.
+/// Series of the store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreSeries {
-    /// Whether what is measured is being recorded: 1 or 0.
+    /// 1 if the measurement is being recorded, otherwise 0.
     pub(crate) recording: Gauge,
-    /// What the recordings in it take.
+    /// Size of the recordings.
     pub(crate) bytes: Gauge,
-    /// Recordings that could not be begun, or ended early.
+    /// Recordings that could not be started, or that ended early.
     pub(crate) failures: Counter,
-    /// Recordings that were removed to keep it small.
+    /// Recordings that were removed to limit the size.
     pub(crate) removed: Counter,
 }
 
@@ -217,121 +216,121 @@ impl Metrics {
             counted: (Losses::default(), OwnCost::default()),
             cpu: ServedCpuTime::default(),
         };
-        let all = &mut registry;
+        let series = &mut registry;
         let seconds = || Unit::Seconds;
-        all.register_with_unit(
+        series.register_with_unit(
             "latency",
-            "From the programmed time until the service ran; of a missed activation, \
-             until it was known to be late",
+            "Time from the timer expiry until the service ran; for a missed expiry, \
+             until the service ran next",
             seconds(),
             new.latency.clone(),
         );
-        all.register_with_unit(
+        series.register_with_unit(
             "stage",
-            "Time from the stage before, on all CPUs",
+            "Time since the previous stage, on all CPUs",
             seconds(),
             new.stages.clone(),
         );
-        all.register_with_unit(
+        series.register_with_unit(
             "largest_latency",
-            "Largest latency since this piece of measuring began; a measurement, not a bound",
+            "Max latency since the start of this piece of measuring; an observation, not a bound",
             seconds(),
             new.largest.clone(),
         );
-        all.register(
+        series.register(
             "missed_activations",
-            "Activations whose turn came and went before the service ran",
+            "Expiries that passed before the service ran",
             new.missed.clone(),
         );
-        all.register(
+        series.register(
             "losses",
-            "What laggard failed to see, by reason: a stage, or all of an activation",
+            "Stages and wakeups that laggard failed to observe, per reason",
             new.losses.clone(),
         );
-        all.register(
+        series.register(
             "lost_activations",
-            "Activations that are missing altogether",
+            "Wakeups that are missing completely",
             new.lost.clone(),
         );
-        all.register(
+        series.register(
             "episodes",
-            "Late activations that were looked at, by what took most of their time: new \
-             largest ones, and at most 20 a minute besides; rare names are `other`",
+            "Analysed late wakeups per main cause: each new maximum, and at most 20 others \
+             per minute; rare names are `other`",
             new.episodes.clone(),
         );
-        all.register_with_unit(
+        series.register_with_unit(
             "episode_causes",
-            "Time of late activations, by what took it; rare names are `other`",
+            "Time of late wakeups per cause; rare names are `other`",
             seconds(),
             new.causes.clone(),
         );
-        all.register_with_unit(
+        series.register_with_unit(
             "own_cpu",
-            "CPU time of laggard: threads that measure, all its other threads since it was \
-             started, BPF programs",
+            "CPU time of laggard: measuring threads, all other threads since its start, \
+             BPF programs",
             seconds(),
             new.cost.clone(),
         );
-        all.register_with_unit(
+        series.register_with_unit(
             "measured",
-            "How long was measured; what is missing to real time was not",
+            "Measured time; the rest of real time was not measured",
             seconds(),
             new.measured.clone(),
         );
-        all.register_with_unit(
+        series.register_with_unit(
             "resident_memory",
-            "Memory that laggard has now",
+            "Resident memory of laggard",
             Unit::Bytes,
             new.resident.clone(),
         );
-        all.register(
+        series.register(
             "trusted",
-            "1 where nothing speaks against the figures of this piece of measuring, else 0",
+            "1 if the figures of this piece of measuring are trustworthy, otherwise 0",
             new.trusted.clone(),
         );
-        all.register(
+        series.register(
             "caveat_info",
-            "What to doubt the figures for, as `laggard doctor` explains",
+            "Warnings about the figures; `laggard doctor` explains them",
             new.caveats.clone(),
         );
-        all.register_with_unit(
+        series.register_with_unit(
             "period",
-            "Mean time between two activations of a service on a CPU",
+            "Mean time between two wakeups of a service on a CPU",
             seconds(),
             new.period.clone(),
         );
-        all.register(
+        series.register(
             "measuring",
-            "1 while it is measured, 0 where that failed and is to be tried again",
+            "1 while measuring, 0 after a failure until the next attempt",
             new.measuring.clone(),
         );
-        all.register(
+        series.register(
             "measuring_failures",
-            "How often measuring could not begin anew, or ended by itself",
+            "Number of times that measuring could not start again, or ended by itself",
             new.failures.clone(),
         );
-        all.register(
+        series.register(
             "late_actions",
             "Actions of --on-late on late wakeups, per result: done, failed or skipped",
             new.late_actions.clone(),
         );
-        all.register("build_info", "This program", build);
+        series.register("build_info", "This program", build);
         if has_store {
-            new.store.register(all);
+            new.store.register(series);
         }
         if let Some(otlp) = otlp {
-            otlp.register(all);
+            otlp.register(series);
         }
         new.registry = Arc::new(registry);
         new
     }
 
-    /// All series, to be written without keeping anybody waiting.
+    /// Returns all series. The caller can format them while measuring continues.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.clone()
     }
 
-    /// Begins a piece of measuring that `manifest` describes.
+    /// Starts a piece of measuring that `manifest` describes.
     pub(crate) fn begin(&mut self, manifest: &Manifest) {
         self.counted = (Losses::default(), OwnCost::default());
         self.note_cpu_time();
@@ -353,7 +352,7 @@ impl Metrics {
         self.looked = Instant::now();
         self.period.set(manifest.plan.period_ns.as_secs_f64());
         self.note_caveats(&manifest.caveats);
-        // From the start: a rate needs a zero to begin with.
+        // All series start at zero, because a rate needs a first value.
         for (reason, _) in Losses::default().iter() {
             self.losses.get_or_create_owned(&reason_labels(reason));
         }
@@ -362,7 +361,7 @@ impl Metrics {
     fn line(&self, line: Line) -> ServedLine {
         let mut new = self.interrupts(line);
         new.missed = self.missed.get_or_create_owned(&line.into());
-        // A thread that does not run goes on not running from piece to piece.
+        // A silent thread stays silent in the next piece.
         if let Some(before) = self.lines.iter().find(|before| before.line == line) {
             let silent = self.looked.saturating_duration_since(before.heard);
             new.heard = new.heard.checked_sub(silent).unwrap_or(new.heard);
@@ -370,7 +369,7 @@ impl Metrics {
         new
     }
 
-    /// Interrupts have no missed ones of their own: their lines have.
+    /// Interrupts have no missed expiries. Their lines count them.
     fn interrupts(&self, line: Line) -> ServedLine {
         let latency = self.latency.get_or_create_owned(&line.into());
         ServedLine::new(line, latency, self.largest.clone())
@@ -397,7 +396,7 @@ impl Metrics {
         }
     }
 
-    /// Counts what has come.
+    /// Counts the events of `batch`.
     pub(crate) fn count(&mut self, batch: &Batch) {
         self.looked = Instant::now();
         for row in 0..batch.len() {
@@ -433,27 +432,27 @@ impl Metrics {
         }
     }
 
-    /// The line that nothing was heard of for longest, and for how long until `now`.
+    /// Returns the line that has been silent for the longest time until `now`, and that time.
     pub(crate) fn most_silent(&self, now: Instant) -> Option<(Line, Duration)> {
         let since = |series: &ServedLine| now.saturating_duration_since(series.heard);
-        let all = self.lines.iter().map(|series| (series.line, since(series)));
-        all.max_by_key(|(_, silent)| *silent)
+        let silences = self.lines.iter().map(|series| (series.line, since(series)));
+        silences.max_by_key(|(_, silent)| *silent)
     }
 
-    /// Counts a late activation, which `/episodes` lists by this number.
+    /// Counts a late wakeup. `/episodes` lists it under `number`.
     pub(crate) fn count_late(&mut self, late: &LateActivation, number: u64) {
         let now = Instant::now();
         let mut labels: Vec<CauseLabels> = Vec::new();
         for cause in &late.causes {
             let who = cause.who_anywhere.as_deref();
             let label = self.culprits.label(cause.class, who, cause.time, now);
-            if let Some((class, culprit)) = label.instead_of {
+            if let Some((class, culprit)) = label.replaced {
                 let class = label_of(&class);
                 let left = CauseLabels { class, culprit };
                 self.causes.remove(&left);
                 self.episodes.remove(&left);
-                for one in labels.iter_mut().filter(|one| **one == left) {
-                    one.culprit = OTHER.into();
+                for culprit in labels.iter_mut().filter(|culprit| **culprit == left) {
+                    culprit.culprit = OTHER.into();
                 }
             }
             labels.push(CauseLabels {
@@ -475,7 +474,7 @@ impl Metrics {
         series.inc_by(1, exemplar, None);
     }
 
-    /// Counts what was lost so far in this piece.
+    /// Counts the new losses of this piece.
     pub(crate) fn note_losses(&mut self, losses: Losses) {
         let new = losses.since(&self.counted.0);
         for (reason, count) in new.iter().filter(|(_, count)| *count > 0) {
@@ -486,11 +485,11 @@ impl Metrics {
         self.counted.0 = losses;
     }
 
-    /// Counts what measuring cost so far in this piece, and reads what memory it has.
+    /// Counts the new overhead of this piece, and updates the memory in use.
     pub(crate) fn note_cost(&mut self, cost: &OwnCost) {
         let new = cost.since(&self.counted.1);
         let programs = new.programs.iter();
-        let bpf = programs.fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
+        let bpf = programs.fold(Nanos::ZERO, |sum, program| sum + program.run_ns);
         self.cpu.measuring += new.measuring_cpu_ns;
         self.cpu.competing += new.competing_cpu_ns;
         self.count_cpu_time("measuring", new.measuring_cpu_ns);
@@ -503,8 +502,8 @@ impl Metrics {
         }
     }
 
-    /// Counts the CPU time of all threads that do not measure, whatever they do: also what
-    /// a piece takes to begin and to end, and what is done between pieces.
+    /// Counts the CPU time of all threads that do not measure. This includes the start and end of a
+    /// piece, and all work between pieces.
     fn note_cpu_time(&mut self) {
         if let Some(whole) = super::resident::cpu_time() {
             let new = self.cpu.note_whole(whole);
@@ -517,12 +516,12 @@ impl Metrics {
         series.inc_by(time.as_secs_f64());
     }
 
-    /// Measuring has begun.
+    /// Notes that measuring has started.
     pub(crate) fn note_begun(&self) {
         self.measuring.set(1);
     }
 
-    /// Measuring could not begin, or ended by itself.
+    /// Notes that measuring could not start, or ended without a request.
     pub(crate) fn note_failure(&mut self) {
         self.note_cpu_time();
         self.measuring.set(0);
@@ -530,73 +529,73 @@ impl Metrics {
         self.store.recording.set(0);
     }
 
-    /// Whether the figures of this piece can be trusted.
+    /// Sets whether the figures of this piece are trustworthy.
     pub(crate) fn note_trust(&self, trust: &Trust) {
         self.trusted.set(i64::from(*trust == Trust::Good));
     }
 
-    /// Mean time between two activations of a service on a CPU.
+    /// Returns the mean time between two wakeups of a service on a CPU.
     pub(crate) fn period(&self) -> Duration {
         Duration::try_from_secs_f64(self.period.get()).unwrap_or_default()
     }
 
-    /// What there is to doubt now.
+    /// Sets the current caveats.
     pub(crate) fn note_caveats(&mut self, caveats: &[Caveat]) {
         let labels = |caveat: &Caveat| CaveatLabels {
             kind: label_of(&caveat.kind),
         };
         let now: BTreeSet<CaveatLabels> = caveats.iter().map(labels).collect();
-        // Who asks meanwhile is told of those that stay.
+        // A scrape during the change must see caveats that stay.
         for gone in self.doubts.difference(&now) {
             self.caveats.remove(gone);
         }
-        for one in &now {
-            self.caveats.get_or_create_owned(one).set(1);
+        for caveat in &now {
+            self.caveats.get_or_create_owned(caveat).set(1);
         }
         self.doubts = now;
     }
 }
 
 impl StoreSeries {
-    fn register(&self, all: &mut Registry) {
-        all.register(
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
             "store_recording",
-            "1 while what is measured is recorded too, 0 where the store cannot be written",
+            "1 while recording, 0 if the store cannot be written",
             self.recording.clone(),
         );
-        all.register_with_unit(
+        registry.register_with_unit(
             "store_size",
-            "What the recordings in the store take",
+            "Size of the recordings in the store",
             Unit::Bytes,
             self.bytes.clone(),
         );
-        all.register(
+        registry.register(
             "store_failures",
-            "Recordings that could not be begun, or ended early",
+            "Recordings that could not be started, or that ended early",
             self.failures.clone(),
         );
-        all.register(
+        registry.register(
             "store_removed",
-            "Recordings that were removed, the oldest first, to keep the store small",
+            "Recordings that were removed to limit the size of the store, oldest first",
             self.removed.clone(),
         );
     }
 }
 
-/// As text, `OpenMetrics` 1.0: histograms with their classic buckets.
+/// Formats the series as `OpenMetrics` 1.0 text: histograms with classic buckets.
 ///
 /// # Errors
-/// None that is known: memory is written to.
+/// No known cause: the output is written to memory.
 pub(crate) fn as_text(registry: &Registry) -> anyhow::Result<String> {
     let mut text = String::new();
     text::encode(&mut text, registry)?;
     Ok(text)
 }
 
-/// As Prometheus' protocol buffers: histograms with native buckets too.
+/// Formats the series as Prometheus protocol buffers: histograms also have native buckets.
 ///
 /// # Errors
-/// None that is known: memory is written to.
+/// No known cause: the output is written to memory.
 pub(crate) fn as_protobuf(registry: &Registry) -> anyhow::Result<Vec<u8>> {
     Ok(encode_to_vec(registry)?)
 }
@@ -607,7 +606,7 @@ fn reason_labels(reason: laggard_model::LossReason) -> ReasonLabels {
     }
 }
 
-/// The name that a recording's JSON has for it.
+/// Returns the name of the value in the JSON of recordings.
 pub(crate) fn label_of(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,

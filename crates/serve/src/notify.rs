@@ -1,19 +1,19 @@
-//! What systemd is told, where it asked to be (`Type=notify`).
+//! Notifications of systemd, if the unit requests them (`Type=notify`).
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-/// How often systemd is told that measuring goes on.
+/// Time between two notifications of the watchdog.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
-/// Measuring has begun.
+/// Reports that measuring has started.
 pub(crate) fn ready() {
     tell(NotifyState::Ready);
 }
 
-/// Something was collected at `now`: what a watchdog waits for.
+/// Reports that data was collected at `now`. This feeds the watchdog.
 pub(crate) fn alive(now: Instant) {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let Ok(mut last) = LAST.lock() else { return };
@@ -24,12 +24,12 @@ pub(crate) fn alive(now: Instant) {
     tell(NotifyState::Watchdog);
 }
 
-/// The end has begun.
+/// Reports that the program is about to end.
 pub(crate) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
-/// Nobody listens where no service manager started us; one that is deaf ends nothing.
+/// Without a service manager there is no receiver. A failed notification is no reason to end.
 fn tell(state: NotifyState<'_>) {
     let _ = sd_notify::notify(&[state]);
 }

@@ -1,4 +1,4 @@
-//! Measuring, piece by piece.
+//! Pieces of measuring, one after the other.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -24,62 +24,62 @@ use super::shown::ServedState;
 use super::store::Store;
 use crate::args::ServeArgs;
 
-/// How long a piece is where nothing is recorded.
+/// Length of a piece without a store.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A piece that would be a smaller part of a whole one goes on through the next.
+/// If the rest until the next whole multiple is a smaller fraction of a piece than one in this
+/// number, the piece includes the next one.
 const SMALL_PART: u32 = 20;
-/// Pieces begin no more often than this, whatever ends them.
-const APART: Duration = Duration::from_secs(10);
-/// After the store could not be written: from, and up to, so long without it.
-const WITHOUT: Duration = Duration::from_secs(60);
-const WITHOUT_AT_MOST: Duration = Duration::from_secs(60 * 60);
-/// After measuring itself failed, once it had begun: from, and up to, so long until it
-/// is tried again.
-const AGAIN: Duration = Duration::from_secs(10);
-const AGAIN_AT_MOST: Duration = Duration::from_secs(5 * 60);
-/// Late activations a minute that are kept, besides each line's new largest: some ten
-/// kB each.
-const EPISODES: u64 = 20;
+/// Minimum time between the starts of two pieces, whatever ends them.
+const MIN_PIECE_INTERVAL: Duration = Duration::from_secs(10);
+/// Minimum and maximum time without the store, after a write to it failed.
+const MIN_WITHOUT_STORE: Duration = Duration::from_secs(60);
+const MAX_WITHOUT_STORE: Duration = Duration::from_secs(60 * 60);
+/// Minimum and maximum time until the next attempt, after measuring failed once it had started.
+const MIN_RETRY: Duration = Duration::from_secs(10);
+const MAX_RETRY: Duration = Duration::from_secs(5 * 60);
+/// Maximum number of late wakeups per minute that are kept, in addition to each new maximum of a
+/// line. Each takes some 10 kB.
+const MAX_EPISODES_PER_MINUTE: u64 = 20;
 
-/// How a piece ended.
+/// End of a piece.
 #[derive(Debug, Eq, PartialEq)]
 enum PieceEnd {
     /// At its planned time.
     Whole,
-    /// Before that, by itself.
+    /// Earlier, without a request.
     Early,
     Cut(EarlyEnd),
 }
 
-/// What is measured, again and again.
+/// Pieces of measuring, repeated until the program ends.
 pub(crate) struct ServedPieces {
     plan: Plan,
-    /// CPUs that the user named; `None`: those that this process may use.
+    /// CPUs that the user named; `None` means all CPUs that this process may use.
     wanted_cpus: Option<CpuList>,
-    /// Since the piece that is measured, or will be next, was made ready.
+    /// Changes since the current or next piece was prepared.
     cpu_watch: Option<CpuWatch>,
     every: Duration,
     store: Option<Arc<Store>>,
     late: Option<OnLateRun>,
     cut: EarlyEndRequest,
     shown: Arc<ServedState>,
-    /// For how long to go on without the store, since it could not be written.
+    /// Time for which to measure without the store, after it could not be written.
     without: Option<Duration>,
-    /// How long that was last; zero since it was written again.
-    was_without: Duration,
-    /// How long nothing was measured last, because it could not be; zero since it was.
-    was_still: Duration,
-    /// What was said of it last: the same again is not news.
-    said: Option<String>,
-    /// Whether measuring has begun at all.
+    /// Last time without the store; zero after a successful write.
+    last_without: Duration,
+    /// Last time without measuring, after a failure; zero after a success.
+    last_wait: Duration,
+    /// Last printed reason. It is not printed again.
+    printed: Option<String>,
+    /// True once measuring has started for the first time.
     has_begun: bool,
-    /// Whether the cost is still to be told.
+    /// True until the overhead was printed.
     is_new: bool,
-    /// Those of the piece before; empty: there was none.
+    /// CPUs of the previous piece; empty for the first one.
     cpus: CpuList,
 }
 
-/// The first piece, ready to begin.
+/// First piece, ready to start.
 pub(crate) struct FirstPiece<'a> {
     pieces: ServedPieces,
     first: Session<'a>,
@@ -106,16 +106,16 @@ impl ServedPieces {
             cut: EarlyEndRequest::default(),
             shown,
             without: None,
-            was_without: Duration::ZERO,
-            was_still: Duration::ZERO,
-            said: None,
+            last_without: Duration::ZERO,
+            last_wait: Duration::ZERO,
+            printed: None,
             has_begun: false,
             is_new: true,
             cpus: CpuList::default(),
         }
     }
 
-    /// Readies the first piece: what cannot be measured here is said at once.
+    /// Prepares the first piece, so that an unsupported measurement fails at once.
     pub(crate) fn ready(mut self, interrupted: &AtomicBool) -> anyhow::Result<FirstPiece<'_>> {
         let (first, place) = self.session(interrupted)?;
         if let Some(store) = &self.store {
@@ -128,21 +128,21 @@ impl ServedPieces {
         })
     }
 
-    /// A piece that begins now, and where it is recorded.
+    /// Returns a piece that starts now, and the place of its recording.
     fn session<'a>(
         &mut self,
         interrupted: &'a AtomicBool,
     ) -> Result<(Session<'a>, Option<Destination>), SessionError> {
         let place = self.next_place();
         self.cpu_watch = match self.plan.probe {
-            // Its CPUs are invented.
+            // A script defines its CPUs.
             ProbeChoice::Script(_) => None,
             ProbeChoice::Best | ProbeChoice::Bpf | ProbeChoice::User => {
                 Some(CpuWatch::new(OwnMachine, self.wanted_cpus.clone()))
             }
         };
-        // Of the CPUs that the user named, those that are offline are left out, but not at
-        // the start, when the error shows a mistyped number.
+        // CPUs that the user named are skipped while they are offline. At the start of the program
+        // they are not skipped, so that the error shows a mistyped number.
         if let (true, Some(_), Some(watch)) = (self.has_begun, &self.wanted_cpus, &self.cpu_watch) {
             let left = Some(watch.measured().clone()).filter(|left| !left.is_empty());
             self.plan.cpus = left.or_else(|| self.wanted_cpus.clone());
@@ -157,8 +157,8 @@ impl ServedPieces {
         Ok((session.at_pace(ScriptPace::RealTime), place))
     }
 
-    /// Where the next piece is recorded. A store that was removed is made again; if that is
-    /// impossible, measuring goes on without it.
+    /// Returns the place of the next recording. Creates a removed store again. If that is
+    /// impossible, measuring continues without the store.
     fn next_place(&mut self) -> Option<Destination> {
         let store = self.store.clone()?;
         if self.without.is_some() {
@@ -181,8 +181,8 @@ impl ServedPieces {
     ) -> Result<PieceEnd, SessionError> {
         let planned = self.plan.duration.map_or(DAY, Duration::from);
         let manifest = session.manifest();
-        self.say_of_cpus(manifest.lines.iter().map(|line| line.cpu).collect());
-        // Read before measuring: looking them up takes its time.
+        self.print_cpus(manifest.lines.iter().map(|line| line.cpu).collect());
+        // Read before measuring, because looking names up takes time.
         let names = session
             .explains()
             .then(|| -> Box<dyn Names> { Box::new(LiveNames::read()) });
@@ -202,7 +202,7 @@ impl ServedPieces {
                 late_actions: self.late.as_ref().map(OnLateRun::counters),
             },
         );
-        // A request that came after the piece before had ended is out of date.
+        // A request after the end of the previous piece is obsolete.
         self.cut.take();
         let began = Instant::now();
         let ended = on_late::run(session, &self.plan, self.late.as_mut(), &mut exporter);
@@ -213,7 +213,7 @@ impl ServedPieces {
             store.note_idle();
         }
         let mut cut = exporter.cut;
-        // A write to a removed recording can fail before the store is next checked.
+        // A write to a removed recording can fail before the next check of the store.
         if let (Err(err), None, Some(store), Some(name)) = (&ended, &cut, &self.store, &name)
             && err.is_of_recording()
             && is_missing(err)
@@ -223,7 +223,7 @@ impl ServedPieces {
             cut = Some(EarlyEnd::StoreLost(fault));
         }
         match (ended, cut) {
-            // What was recorded cannot be closed: its directory is gone.
+            // The recording cannot be closed, because its directory was removed.
             (_, Some(lost @ EarlyEnd::StoreLost(_))) => Ok(PieceEnd::Cut(lost)),
             (Ok(_), Some(cut)) => Ok(PieceEnd::Cut(cut)),
             (Ok(_), None) if is_whole => Ok(PieceEnd::Whole),
@@ -232,20 +232,20 @@ impl ServedPieces {
         }
     }
 
-    /// CPUs come and go (hotplug): which are measured from this piece on is said where
-    /// it is not as before.
-    fn say_of_cpus(&mut self, now: CpuList) {
+    /// CPUs can go offline and come online. Prints the measured CPUs if they have changed since the
+    /// previous piece.
+    fn print_cpus(&mut self, now: CpuList) {
         let before = std::mem::replace(&mut self.cpus, now);
         if before.is_empty() {
             return;
         }
-        let only = |of: &CpuList, not: &CpuList| -> CpuList {
-            let all = of.as_slice().iter().copied();
-            all.filter(|&cpu: &Cpu| !not.contains(cpu)).collect()
+        let only = |cpus: &CpuList, not: &CpuList| -> CpuList {
+            let ids = cpus.as_slice().iter().copied();
+            ids.filter(|&cpu: &Cpu| !not.contains(cpu)).collect()
         };
         for (cpus, what) in [
             (only(&before, &self.cpus), "measured no longer"),
-            (only(&self.cpus, &before), "measured from now on"),
+            (only(&self.cpus, &before), "measured from now"),
         ] {
             if !cpus.is_empty() {
                 pipe::say(&format!("CPU {cpus} is {what}"));
@@ -253,57 +253,56 @@ impl ServedPieces {
         }
     }
 
-    /// Measuring cannot go on for now: waits, longer each time, and says so to whoever
-    /// asks meanwhile.
-    fn stand_still(&mut self, why: String, interrupted: &AtomicBool) {
-        let least = AGAIN.min(self.every);
-        let wait = (self.was_still * 2).clamp(least, AGAIN_AT_MOST);
-        self.was_still = wait;
-        if self.said.as_ref() != Some(&why) {
+    /// Measuring is impossible at the moment. Waits, longer each time, and publishes the reason.
+    fn wait_to_retry(&mut self, why: String, interrupted: &AtomicBool) {
+        let shortest = MIN_RETRY.min(self.every);
+        let wait = (self.last_wait * 2).clamp(shortest, MAX_RETRY);
+        self.last_wait = wait;
+        if self.printed.as_ref() != Some(&why) {
             pipe::say(&format!(
                 "nothing is measured: {why}; it is tried again in {} s, and then every {} s at most",
                 count(wait.as_secs()),
-                count(AGAIN_AT_MOST.as_secs())
+                count(MAX_RETRY.as_secs())
             ));
-            self.said = Some(why.clone());
+            self.printed = Some(why.clone());
         }
         {
-            let mut seen = self.shown.seen();
-            seen.metrics.note_failure();
-            seen.unmeasured = Some(why);
+            let mut figures = self.shown.seen();
+            figures.metrics.note_failure();
+            figures.unmeasured = Some(why);
         }
         let until = Instant::now() + wait;
         let mut cpus = CpuWatch::new(OwnMachine, self.wanted_cpus.clone());
         while Instant::now() < until && !interrupted.load(Ordering::Relaxed) {
-            // What failed may have been that a CPU was offline.
+            // The reason may have been an offline CPU.
             if cpus.has_changed() {
                 break;
             }
-            // A watchdog would end what goes on by itself as soon as it can.
+            // Without this, the watchdog would end a program that recovers as soon as it can.
             notify::alive(Instant::now());
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// A piece was measured to its end.
-    fn measures_again(&mut self) {
-        self.was_still = Duration::ZERO;
-        if self.said.take().is_some() {
+    /// Notes that a piece was measured to its end.
+    fn note_success(&mut self) {
+        self.last_wait = Duration::ZERO;
+        if self.printed.take().is_some() {
             pipe::say("it is measured again");
         }
     }
 
-    /// Goes on without the store for a while, where that is what went wrong.
-    fn live_with(&mut self, err: SessionError) -> Result<(), SessionError> {
+    /// Continues without the store for a while, if the store caused the error.
+    fn continue_without_store(&mut self, err: SessionError) -> Result<(), SessionError> {
         let Some(store) = self.store.clone().filter(|_| err.is_of_recording()) else {
             return Err(err);
         };
         let why = err.in_full();
         match is_full(&err).then(|| store.make_room()) {
-            // The next piece is recorded: there is room for it now.
+            // There is room again, so the next piece is recorded.
             Some(Ok(removed)) if removed > 0 => {
                 pipe::say(&format!(
-                    "{why}; removed {} of the oldest recordings; a new recording begins",
+                    "{why}; removed {} of the oldest recordings; a new recording starts",
                     count(removed)
                 ));
                 store.note_failure();
@@ -319,10 +318,10 @@ impl ServedPieces {
 
     /// Measures the next piece without the store, for the reason `why`.
     fn go_without(&mut self, store: &Store, why: &str) {
-        let without = (self.was_without * 2).clamp(WITHOUT, WITHOUT_AT_MOST);
-        (self.without, self.was_without) = (Some(without), without);
+        let without = (self.last_without * 2).clamp(MIN_WITHOUT_STORE, MAX_WITHOUT_STORE);
+        (self.without, self.last_without) = (Some(without), without);
         pipe::say(&format!(
-            "the store cannot be written: {why}; measuring goes on, and recording is tried again \
+            "the store cannot be written: {why}; measuring continues, and recording is tried again \
              in {} s, or as soon as the store can be written",
             count(without.as_secs())
         ));
@@ -330,30 +329,30 @@ impl ServedPieces {
         self.shown.seen().note_store_failure(why);
     }
 
-    /// A piece ended before its time, and the next begins at once.
+    /// Notes that a piece ended early. The next one starts at once.
     fn note_cut(&mut self, cut: &EarlyEnd) {
-        self.measures_again();
+        self.note_success();
         match cut {
             EarlyEnd::StoreLost(why) => {
                 pipe::say(&format!("{why}; laggard tries to start a new recording"))
             }
             EarlyEnd::StoreBack => {
                 self.without = None;
-                pipe::say("the store can be written again; a new recording begins");
+                pipe::say("the store can be written again; a new recording starts");
             }
-            // The next piece says which.
+            // The next piece prints the change.
             EarlyEnd::Cpus => {}
         }
     }
 }
 
 impl FirstPiece<'_> {
-    /// What is known of the machine.
+    /// Returns the known facts about the machine.
     pub(crate) fn host(&self) -> &Host {
         &self.first.manifest().host
     }
 
-    /// What is measured, in words.
+    /// Describes the measurement.
     pub(crate) fn in_words(&self) -> String {
         let manifest = self.first.manifest();
         let mut services: Vec<String> = Vec::new();
@@ -384,8 +383,8 @@ impl FirstPiece<'_> {
     /// Measures until interrupted.
     ///
     /// # Errors
-    /// When measuring cannot begin at all. Once it has, it is tried again and again; and
-    /// a store that cannot be written ends nothing.
+    /// If the first piece cannot start. Later failures are retried, and a store that
+    /// cannot be written does not end the program.
     pub(crate) fn run(self, interrupted: &AtomicBool) -> anyhow::Result<()> {
         let Self {
             mut pieces,
@@ -400,26 +399,28 @@ impl FirstPiece<'_> {
                 interrupted.store(true, Ordering::Relaxed);
             }
             match ended {
-                // It took the machine from its own collector: at once it would again.
+                // Another program took the machine from the collector. An immediate retry would
+                // fail again.
                 Ok(PieceEnd::Early) if !interrupted.load(Ordering::Relaxed) => {
-                    pieces.stand_still("measuring ended itself".into(), interrupted);
+                    pieces.wait_to_retry("measuring ended itself".into(), interrupted);
                 }
                 Ok(PieceEnd::Cut(cut)) => pieces.note_cut(&cut),
-                // The time without the store is over. If it fails again, that is longer.
-                Ok(_) if pieces.without.take().is_some() => pieces.measures_again(),
+                // The time without the store is over. If the store fails again, the next time is
+                // longer.
+                Ok(_) if pieces.without.take().is_some() => pieces.note_success(),
                 Ok(_) => {
-                    pieces.was_without = Duration::ZERO;
-                    pieces.measures_again();
+                    pieces.last_without = Duration::ZERO;
+                    pieces.note_success();
                 }
-                Err(err) => match pieces.live_with(err) {
+                Err(err) => match pieces.continue_without_store(err) {
                     Ok(()) => {}
                     Err(err) if pieces.has_begun => {
-                        pieces.stand_still(err.in_full(), interrupted);
+                        pieces.wait_to_retry(err.in_full(), interrupted);
                     }
                     Err(err) => return Err(err.into()),
                 },
             }
-            let apart = APART.min(pieces.every);
+            let apart = MIN_PIECE_INTERVAL.min(pieces.every);
             while began.elapsed() < apart && !interrupted.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -434,24 +435,24 @@ impl FirstPiece<'_> {
     }
 }
 
-/// Whether a piece that was to be so long was measured to its end: nothing but measuring
-/// itself ends one earlier, unless somebody interrupts it. Its clock and this one may
-/// differ by what it takes to begin.
+/// Returns true if a piece of the length `planned` was measured to its end. Only a failure of
+/// measuring or an interruption ends a piece earlier. The clock of the piece and this clock may
+/// differ by its start-up time.
 fn is_whole(planned: Duration, took: Duration) -> bool {
     took + Duration::from_millis(100) >= planned
 }
 
-/// Whether the disk has no more room, or none for this user.
+/// Returns true if the disk is full, or if the quota of this user is exhausted.
 fn is_full(err: &SessionError) -> bool {
     is_caused_by(err, &[ErrorKind::StorageFull, ErrorKind::QuotaExceeded])
 }
 
-/// Whether a file or a directory on the way to it was missing.
+/// Returns true if a file, or a directory in its path, was missing.
 fn is_missing(err: &SessionError) -> bool {
     is_caused_by(err, &[ErrorKind::NotFound, ErrorKind::NotADirectory])
 }
 
-/// Whether an input or output error of one of these kinds is among the causes of `err`.
+/// Returns true if an I/O error of one of these kinds is among the causes of `err`.
 fn is_caused_by(err: &SessionError, kinds: &[ErrorKind]) -> bool {
     let first: &dyn std::error::Error = err;
     std::iter::successors(Some(first), |err| err.source())
@@ -459,15 +460,15 @@ fn is_caused_by(err: &SessionError, kinds: &[ErrorKind]) -> bool {
         .any(|err| kinds.contains(&err.kind()))
 }
 
-/// How long until the wall clock comes to a whole multiple of `every`.
+/// Returns the time until the wall clock reaches a whole multiple of `every`.
 fn until_next(every: Duration) -> Duration {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    left_of(every, now)
+    rest_of(every, now)
 }
 
-fn left_of(every: Duration, now: Duration) -> Duration {
+fn rest_of(every: Duration, now: Duration) -> Duration {
     let gone = Nanos::from(now).ns() % Nanos::from(every).ns().max(1);
     let left = every.saturating_sub(Duration::from_nanos(gone));
     if left < every / SMALL_PART {
@@ -477,7 +478,7 @@ fn left_of(every: Duration, now: Duration) -> Duration {
     }
 }
 
-/// What `serve` measures with, and what it keeps.
+/// Plan of the measurement of `serve`.
 fn plan(args: &ServeArgs) -> Plan {
     Plan {
         probe: args.backend.0.clone(),
@@ -493,7 +494,7 @@ fn plan(args: &ServeArgs) -> Plan {
         },
         stack_rate: args.stack_rate,
         keep: Keep::Tail,
-        max_episodes_per_minute: EPISODES,
+        max_episodes_per_minute: MAX_EPISODES_PER_MINUTE,
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())
             .collect(),
@@ -506,17 +507,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_that_ends_before_its_time_is_not_whole() {
+    fn piece_that_ends_early_is_not_whole() {
         let hour = Duration::from_secs(3_600);
 
-        assert!(is_whole(hour, hour) && is_whole(hour, hour + APART));
+        assert!(is_whole(hour, hour) && is_whole(hour, hour + MIN_PIECE_INTERVAL));
         assert!(!is_whole(hour, hour / 2) && !is_whole(hour, Duration::ZERO));
     }
 
     #[test]
-    fn a_piece_ends_with_the_hour_and_a_last_minute_goes_on_through_the_next() {
+    fn piece_ends_with_the_hour_and_includes_the_next_after_a_last_minute() {
         let hour = Duration::from_secs(3_600);
-        let left = |seconds| left_of(hour, Duration::from_secs(seconds)).as_secs();
+        let left = |seconds| rest_of(hour, Duration::from_secs(seconds)).as_secs();
 
         assert_eq!(left(7_200), 3_600);
         assert_eq!(left(7_203), 3_597);

@@ -1,4 +1,4 @@
-//! What is sent to a collector of `OpenTelemetry`, where one is named.
+//! Data for an `OpenTelemetry` collector, if the user names one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,20 +18,21 @@ use crate::args::ServeArgs;
 use crate::shown::ServedState;
 use crate::thread;
 
-/// The folder in the store with what waits. No recording is called so.
+/// Directory of the queue in the store. No recording has this name.
 const QUEUE: &str = ".otlp";
-/// How long the end waits for the last requests: longer than two of them take. One that
-/// was begun before may take longer, and is left: what it has is on disk, if there is one.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Time for which the end waits for the last requests. It is longer than two requests usually take.
+/// A request that started earlier may take longer and is not awaited: its data is in the queue on
+/// disk, if there is one.
+const MAX_END_TIME: Duration = Duration::from_secs(3);
 
-/// Where to send, before anything is measured.
+/// Target of the data, before measuring starts.
 pub(crate) struct Push {
     target: OtlpTarget,
     series: OtlpSeries,
     began: SystemTime,
 }
 
-/// A thread that sends.
+/// Running sender thread.
 pub(crate) struct Pushing {
     target: String,
     shown: Arc<ServedState>,
@@ -39,7 +40,7 @@ pub(crate) struct Pushing {
 }
 
 impl Push {
-    /// To the collector that the arguments or the environment name; `None`: neither does.
+    /// Creates the target that the arguments or the environment name; `None` if neither names one.
     pub(crate) fn new(args: &ServeArgs) -> anyhow::Result<Option<Self>> {
         let environment = |name: &str| std::env::var(name).ok();
         let target = OtlpTarget::new(args.otlp.as_deref(), environment);
@@ -55,7 +56,7 @@ impl Push {
         &self.series
     }
 
-    /// Begins to send what `shown` has.
+    /// Starts to send the data of `shown`.
     pub(crate) fn start(
         self,
         args: &ServeArgs,
@@ -90,7 +91,7 @@ impl Push {
         let (tell, ended) = channel();
         thread("laggard/otlp", move || {
             sender.run();
-            // Nobody waits any more where the end took too long.
+            // The receiver is gone if the end took too long.
             let _ = tell.send(());
         })
         .context("start the thread that sends")?;
@@ -104,21 +105,21 @@ impl Push {
 }
 
 impl Pushing {
-    /// Where to, in words.
+    /// Returns the target as text.
     pub(crate) fn target(&self) -> &str {
         &self.target
     }
 
-    /// Sends what there is once more, for short.
+    /// Sends the remaining data once more, with a short time limit.
     pub(crate) fn end(self) {
         self.shown.seen().handover = None;
-        if self.ended.recv_timeout(PATIENCE).is_err() {
+        if self.ended.recv_timeout(MAX_END_TIME).is_err() {
             pipe::say("OTLP: the collector takes too long; the last series are not sent");
         }
     }
 }
 
-/// What tells this machine from all others, where it has been given that.
+/// Returns the ID that distinguishes this machine from all others, if it has one.
 fn machine_id() -> Option<String> {
     let text = std::fs::read_to_string("/etc/machine-id").ok()?;
     let id = text.trim();

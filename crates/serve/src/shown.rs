@@ -1,4 +1,4 @@
-//! What clients are shown: the collector writes it, the server reads it.
+//! State that the collector writes and the server reads.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,66 +13,66 @@ use laggard_view::export::prometheus_text;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
-use super::http::{Answer, Answers, Asked, BodyKind, SeriesFormat};
+use super::http::{Answer, Answers, BodyKind, HttpRequest, SeriesFormat};
 use super::metrics::{self, Metrics};
 
-/// Late activations that are listed.
-const LISTED: usize = 100;
-/// How long an answer may be given again: however often is asked, what it takes to
-/// write one is spent once in so long.
-const FRESH: Duration = Duration::from_secs(1);
-/// Without a look at the probe for so long, nothing is collected.
-const SILENT: Duration = Duration::from_secs(30);
-/// Without an activation of a line for so many periods, and [`SILENT`], its thread does
-/// not run.
-const PERIODS: u32 = 20;
+/// Maximum number of listed late wakeups.
+const MAX_LISTED: usize = 100;
+/// Maximum age of a cached response. However many requests arrive, each response is generated at
+/// most once in this time.
+const MAX_RESPONSE_AGE: Duration = Duration::from_secs(1);
+/// Time without a reading of the probe after which collecting is considered stopped.
+const MIN_SILENCE: Duration = Duration::from_secs(30);
+/// Number of periods without a wakeup of a line after which, together with [`MIN_SILENCE`], its
+/// thread is considered stopped.
+const MIN_SILENT_PERIODS: u32 = 20;
 
-/// Path that is answered, and the format of its series.
+/// Path of a response, and format of its series.
 type Document = (&'static str, SeriesFormat);
 
-/// What the server answers from.
+/// State from which the server responds.
 pub(crate) struct ServedState {
     seen: Mutex<ServedFigures>,
     answers: Mutex<HashMap<Document, (Instant, Answer)>>,
 }
 
-/// What was seen so far.
+/// Figures that were collected so far.
 pub(crate) struct ServedFigures {
     pub(crate) metrics: Metrics,
-    /// Of the piece that is measured.
+    /// Live figures of the current piece.
     pub(crate) live: Option<Live>,
     episodes: VecDeque<Listed>,
-    /// How many late activations there were since the start.
+    /// Number of late wakeups since the start of the program.
     late: u64,
-    /// The last look at the probe.
+    /// Time of the last reading of the probe.
     pub(crate) looked: Instant,
-    /// Why nothing is measured, where nothing is.
+    /// Reason why nothing is measured, if so.
     pub(crate) unmeasured: Option<String>,
-    /// Why the store is not written to, where it is not.
+    /// Reason why the store is not written, if so.
     pub(crate) unkept: Option<String>,
-    /// When this piece began, by the wall clock as it was then.
+    /// Start of this piece by the wall clock at that time.
     pub(crate) began: Option<SystemTime>,
-    /// To who sends, where somebody does.
+    /// Receiver of late wakeups, if there is one.
     pub(crate) handover: Option<Handover>,
-    /// The recording that is being made.
+    /// Name of the recording in progress.
     pub(crate) recording: Option<String>,
 }
 
-/// A late activation.
+/// Late wakeup in the list.
 #[derive(Clone, Debug, Serialize)]
 struct Listed {
-    /// From 1 on since this program began.
+    /// Number since the start of the program, from 1.
     episode: u64,
-    /// When it was due.
+    /// Expiry of the timer.
     due: String,
     service: String,
     route: Route,
     cpu: u32,
     latency_ns: Nanos,
-    /// The recording that it is in, and its number there.
+    /// Recording that contains it, and its number in that recording.
     recording: Option<String>,
     number: Option<u64>,
-    /// Who took how much of it, most first; empty: nobody watched.
+    /// Causes and their times, largest first; empty if causes were not observed.
     causes: Vec<ListedCause>,
 }
 
@@ -85,7 +85,7 @@ struct ListedCause {
 
 #[derive(Debug, Serialize)]
 struct EpisodeList<'a> {
-    /// All since this program began; the newest of them are listed.
+    /// Number since the start of the program. Only the newest are in the list.
     count: u64,
     episodes: Vec<&'a Listed>,
 }
@@ -109,7 +109,8 @@ impl ServedState {
         }
     }
 
-    /// What was seen, to read or to add to: for short, because the collector waits.
+    /// Locks the figures, to read or to change them. Hold the lock only for a short time, because
+    /// the collector waits for it.
     pub(crate) fn seen(&self) -> MutexGuard<'_, ServedFigures> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +126,7 @@ impl ServedState {
             body: body.into(),
         };
         Ok(match path {
-            // Written without the lock: the collector does not wait for it.
+            // Formatted without the lock, so that the collector does not wait.
             "/metrics" => {
                 let registry = self.registry();
                 let body = match format {
@@ -143,19 +144,19 @@ impl ServedState {
 }
 
 impl Answers for ServedState {
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn answer(&self, request: &HttpRequest) -> Answer {
         const PATHS: [&str; 4] = ["/", "/metrics", "/healthz", "/episodes"];
-        let Some(path) = PATHS.into_iter().find(|path| *path == asked.path) else {
+        let Some(path) = PATHS.into_iter().find(|path| *path == request.path) else {
             return Answer::plain(404, "there are /, /metrics, /episodes and /healthz");
         };
         let format = match path {
-            "/metrics" => asked.format,
+            "/metrics" => request.format,
             _ => SeriesFormat::default(),
         };
         let key = (path, format);
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made, answer)) = answers.get(&key)
-            && made.elapsed() < FRESH
+            && made.elapsed() < MAX_RESPONSE_AGE
         {
             return answer.clone();
         }
@@ -170,7 +171,7 @@ impl Answers for ServedState {
 }
 
 impl ServedFigures {
-    /// Takes in a late activation, seen at `now` by the clock of `at`.
+    /// Adds a late wakeup that was observed at `now`, by the clock of `at`.
     pub(crate) fn add_late(&mut self, late: &LateActivation, now: Nanos) {
         self.late += 1;
         self.metrics.count_late(late, self.late);
@@ -197,13 +198,13 @@ impl ServedFigures {
                 })
                 .collect(),
         });
-        if self.episodes.len() > LISTED {
+        if self.episodes.len() > MAX_LISTED {
             self.episodes.pop_front();
         }
     }
 
-    /// To who sends it. Times are those of recordings: the steady clock, laid upon the wall
-    /// clock as this piece began.
+    /// Passes a late wakeup to the receiver. Its times are the times of recordings: the monotonic
+    /// clock, aligned with the wall clock at the start of this piece.
     fn hand_over(&self, late: &LateActivation) {
         let (Some(handover), Some(began)) = (&self.handover, self.began) else {
             return;
@@ -230,7 +231,7 @@ impl ServedFigures {
         });
     }
 
-    /// The newest late activations, the newest first.
+    /// Returns the list of late wakeups, newest first.
     fn episodes(&self) -> anyhow::Result<String> {
         let list = EpisodeList {
             count: self.late,
@@ -247,19 +248,19 @@ impl ServedFigures {
         self.unkept = Some(why.to_owned());
     }
 
-    /// Whether what is measured is collected and, with a store, recorded.
+    /// Returns 200 if the measurement is collected and, with a store, recorded.
     fn health(&self) -> Answer {
         if let Some(why) = &self.unmeasured {
             return Answer::plain(503, &format!("nothing is measured: {why}"));
         }
         let silent = self.looked.elapsed();
-        if silent > SILENT {
+        if silent > MIN_SILENCE {
             let text = format!("nothing was collected for {} s", silent.as_secs());
             return Answer::plain(503, &text);
         }
         let mut but = Vec::new();
         if let Some((line, silent)) = self.metrics.most_silent(Instant::now())
-            && silent > SILENT.max(self.metrics.period() * PERIODS)
+            && silent > MIN_SILENCE.max(self.metrics.period() * MIN_SILENT_PERIODS)
         {
             but.push(format!(
                 "{} has not run on CPU {} for {} s",
@@ -271,7 +272,7 @@ impl ServedFigures {
         if let Some(why) = &self.unkept {
             but.push(format!("does not record: {why}"));
         }
-        // Somebody asked for recordings: without them, not all is well.
+        // The user requested recordings. Without them, the status is an error.
         let status = if self.unkept.is_some() { 503 } else { 200 };
         if but.is_empty() {
             Answer::plain(status, "ok")

@@ -1,4 +1,4 @@
-//! The folder of recordings: named by time, and never larger than it may be.
+//! Store of recordings: a directory with a size limit, whose entries are named by time.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -27,17 +27,17 @@ const SIZE_EVERY: Duration = Duration::from_secs(30);
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Time between two trials to write, while the store cannot be written.
 const TRY_EVERY: Duration = Duration::from_secs(5);
-/// Parts of a recording that are there from its beginning and are not written again.
+/// Parts of a recording that exist from its start and are not rewritten.
 const PARTS: [&str; 2] = ["manifest-start.json", "samples"];
 /// Name of the file whose lock marks a store in use.
 const LOCK: &str = ".lock";
-/// What a recording takes at least, bytes: it holds back 1 MiB for its end.
-const LEAST: u64 = 4 << 20;
-/// What begins and ends the names of our recordings, and the time between, by UTC:
-/// nothing else is ever removed.
-const BEGINS: &str = "serve-";
-const TIME: &str = "%Y-%m-%dT%H-%M-%SZ";
-const ENDS: &str = ".laggard";
+/// Minimum size of a recording, bytes. A recording reserves 1 MiB for its end.
+const MIN_RECORDING_SIZE: u64 = 4 << 20;
+/// Prefix and suffix of the names of recordings, and the format of the time (UTC) between them.
+/// Entries with other names are never removed.
+const NAME_PREFIX: &str = "serve-";
+const TIME_FORMAT: &str = "%Y-%m-%dT%H-%M-%SZ";
+const NAME_SUFFIX: &str = ".laggard";
 
 /// Directory of recordings that only this process writes.
 #[derive(Debug)]
@@ -46,33 +46,33 @@ pub(crate) struct Store {
     /// Size limit, bytes.
     keep: u64,
     series: StoreSeries,
-    /// Name of the recording that is being made. It is not removed.
+    /// Name of the recording in progress. It is not removed.
     current: Arc<Mutex<Option<String>>>,
-    /// Owner of the path at the start. With root and this user, one of those who may put
-    /// another directory or link in its place.
+    /// Owner of the path at the start. Root, this user and this owner may replace it with another
+    /// directory or link.
     owner: u32,
     held: Mutex<HeldDir>,
     task: Mutex<StoreTask>,
 }
 
-/// What the store is used for at the moment.
+/// Current use of the store.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 enum StoreTask {
-    /// Between two recordings, or waiting for the next try.
+    /// Between two recordings, or waiting for the next attempt.
     #[default]
     Idle,
     /// A recording of this name is being written.
     Records(String),
-    /// A trial to write failed. Recording starts again as soon as one succeeds.
-    Tries,
+    /// A test write failed. Recording starts again as soon as one succeeds.
+    Retries,
 }
 
-/// Directory that is locked by this process: the lock ends with the process, however
-/// that ends.
+/// Directory that is locked by this process. The kernel releases the lock when the process ends,
+/// for any reason.
 #[derive(Debug)]
 struct HeldDir {
     dir: File,
-    /// For file systems without locks of directories, and for earlier versions.
+    /// For file systems without locks on directories, and for earlier versions.
     lock: File,
 }
 
@@ -80,7 +80,8 @@ impl HeldDir {
     /// Locks `dir` for this process.
     ///
     /// # Errors
-    /// If it is not a directory, cannot be written, or another process has locked it.
+    /// If it is not a directory, if it cannot be written, or if another process has locked
+    /// it.
     fn lock(dir: &Path) -> anyhow::Result<Self> {
         let shown = dir.display();
         let mut options = OpenOptions::new();
@@ -88,7 +89,7 @@ impl HeldDir {
         let opened = options
             .open(dir)
             .with_context(|| format!("open the store `{shown}`"))?;
-        // The directory itself is locked, too: its file can be removed by others.
+        // The directory itself is locked, too, because other users can remove its lock file.
         if let Err(fs::TryLockError::WouldBlock) = opened.try_lock() {
             return Err(taken(dir));
         }
@@ -100,9 +101,10 @@ impl HeldDir {
 }
 
 impl HeldDir {
-    /// Whether `dir` is on the file system of this directory, which was mounted again: that
-    /// keeps its identity and the inode of the lock file. A lock file below the mount point
-    /// or on another disk is another one, although its inode can have the same number.
+    /// Returns true if `dir` is on the file system of this directory, which was mounted again.
+    /// Mounting keeps the identity of the file system and the inode of the lock file. A lock file
+    /// below the mount point or on another disk is a different file, even if its inode has the same
+    /// number.
     fn is_mounted_again(&self, dir: &Path) -> bool {
         let lock = fs::symlink_metadata(dir.join(LOCK)).ok();
         let held_lock = self.lock.metadata().ok();
@@ -113,7 +115,7 @@ impl HeldDir {
     }
 }
 
-/// Makes and locks the file that marks a store in use.
+/// Creates and locks the file that marks a store in use.
 fn locked_file(dir: &Path) -> anyhow::Result<File> {
     let shown = dir.display();
     let lock = lock_file(&dir.join(LOCK))
@@ -135,15 +137,15 @@ fn taken(dir: &Path) -> anyhow::Error {
 }
 
 impl Store {
-    /// Opens the directory, or makes it.
+    /// Opens the directory, or creates it.
     ///
     /// # Errors
-    /// When it cannot be written, or another process writes it.
+    /// If it cannot be written, or if another process writes it.
     pub(crate) fn open(dir: &Path, keep: u64, series: StoreSeries) -> anyhow::Result<Self> {
         let shown = dir.display();
         ensure!(
             !dir.as_os_str().as_encoded_bytes().starts_with(b"s3://"),
-            "the store `{shown}` is no folder; keep it in one, and send what has ended there by `laggard-ship DIR {shown} --follow` (docs/how-to/fleet.md)"
+            "the store `{shown}` is not a directory; use a local one, and send its finished recordings with `laggard-ship DIR {shown} --follow` (docs/how-to/fleet.md)"
         );
         fs::create_dir_all(dir).with_context(|| format!("make the store `{shown}`"))?;
         let held = HeldDir::lock(dir)?;
@@ -159,12 +161,12 @@ impl Store {
         })
     }
 
-    /// Makes the store again if its directory was removed, and locks what is in its place
-    /// if that may be the store.
+    /// Creates the store again if its directory was removed. Locks a replacement of the directory
+    /// if it is usable as the store.
     ///
     /// # Errors
-    /// If nothing can be stored there: it cannot be made or read, another process writes
-    /// it, it is on another file system, or it belongs to another user.
+    /// If nothing can be stored there: it cannot be created or read, another process
+    /// writes it, it is on another file system, or it belongs to another user.
     pub(crate) fn restore(&self) -> anyhow::Result<()> {
         let shown = self.dir.display();
         let mut held = locked(&self.held);
@@ -197,7 +199,7 @@ impl Store {
                 );
             }
             Err(err) if err.kind() == io::ErrorKind::NotFound => {
-                // Not the directories around it: a file system may be unmounted.
+                // Parent directories are not created, because a file system may be unmounted.
                 fs::create_dir(&self.dir)
                     .with_context(|| format!("make the store `{shown}` again"))?;
                 let made =
@@ -217,9 +219,8 @@ impl Store {
         Ok(())
     }
 
-    /// Checks whether the path still leads to the locked directory, and whether the
-    /// directory of the recording `name` and its `parts` are still in it. Returns the
-    /// fault.
+    /// Checks that the path still leads to the locked directory, and that the directory of the
+    /// recording `name` and its `parts` are still in it. Returns the fault.
     fn fault(&self, name: &str, parts: &[&str]) -> Option<String> {
         let shown = self.dir.display();
         let held = locked(&self.held);
@@ -250,30 +251,30 @@ impl Store {
             }
         }
         drop(held);
-        // Its directory is locked, too. Only an earlier version could take the file.
+        // The directory is locked, too. Only an earlier version could take the lock file.
         self.restore().err().map(|err| format!("{err:#}"))
     }
 
-    /// Returns the fault if the recording `name` failed because it was removed or
-    /// replaced. A recording that failed as it started need not have its parts.
+    /// Returns the fault if the recording `name` failed because it was removed or replaced. A
+    /// recording that failed at its start may lack its parts.
     pub(crate) fn loss(&self, name: &str) -> Option<String> {
         self.fault(name, &[])
     }
 
-    /// Tries whether a recording could be begun.
+    /// Tests whether a recording could be started.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason for the failure.
     fn try_to_write(&self) -> anyhow::Result<()> {
         self.restore()?;
         let free = free_bytes(&self.dir)?;
         ensure!(
-            free >= LEAST,
-            "the disk of `{}` is full: {free} bytes are free, and a recording takes {LEAST}",
+            free >= MIN_RECORDING_SIZE,
+            "the disk of `{}` is full: {free} bytes are free, and a recording takes {MIN_RECORDING_SIZE}",
             self.dir.display()
         );
         let place = Destination::from(self.dir.join(self.next_name()));
-        Recorder::check(&place).context("begin a recording")?;
+        Recorder::check(&place).context("start a recording")?;
         Ok(())
     }
 
@@ -287,31 +288,31 @@ impl Store {
         *locked(&self.task) = StoreTask::Idle;
     }
 
-    /// Notes that recording failed. If a trial to write fails too, its success will show
-    /// that recording can start again.
+    /// Notes that recording failed. If a test write fails too, a later success shows that recording
+    /// can start again.
     pub(crate) fn note_failure(&self) {
         *locked(&self.task) = match self.try_to_write() {
             Ok(()) => StoreTask::Idle,
-            Err(_) => StoreTask::Tries,
+            Err(_) => StoreTask::Retries,
         };
     }
 
-    /// Checks the store. Returns the reason to end the piece that is measured, if there is
-    /// one. `tried` is the time of the last trial to write.
+    /// Checks the store. Returns the reason to end the current piece, if there is one. `tried` is
+    /// the time of the last test write.
     fn check(&self, tried: &mut Instant) -> Option<EarlyEnd> {
         let task = locked(&self.task).clone();
         match task {
             StoreTask::Idle => None,
             StoreTask::Records(name) => self.fault(&name, &PARTS).map(EarlyEnd::StoreLost),
-            StoreTask::Tries if tried.elapsed() < TRY_EVERY => None,
-            StoreTask::Tries => {
+            StoreTask::Retries if tried.elapsed() < TRY_EVERY => None,
+            StoreTask::Retries => {
                 *tried = Instant::now();
                 self.try_to_write().is_ok().then_some(EarlyEnd::StoreBack)
             }
         }
     }
 
-    /// Where the recording that begins now is made.
+    /// Returns the place of a recording that starts now.
     pub(crate) fn next(&self) -> Destination {
         let name = self.next_name();
         *locked(&self.current) = Some(name.clone());
@@ -319,23 +320,23 @@ impl Store {
     }
 
     fn next_name(&self) -> String {
-        let now = Timestamp::now().strftime(TIME);
-        let mut name = format!("{BEGINS}{now}{ENDS}");
-        // A clock that was set back comes to the same second again.
+        let now = Timestamp::now().strftime(TIME_FORMAT);
+        let mut name = format!("{NAME_PREFIX}{now}{NAME_SUFFIX}");
+        // The clock may have been set back to a second that is already used.
         for number in 2.. {
             if fs::symlink_metadata(self.dir.join(&name)).is_err() {
                 break;
             }
-            name = format!("{BEGINS}{now}-{number}{ENDS}");
+            name = format!("{NAME_PREFIX}{now}-{number}{NAME_SUFFIX}");
         }
         name
     }
 
-    /// Removes the oldest recordings until there is room for one more, where the disk is
-    /// full: that it may be larger than the disk is is no reason to keep nothing new.
+    /// If the disk is full, removes the oldest recordings until there is room for one more. A limit
+    /// above the free disk space is no reason to stop recording.
     ///
     /// # Errors
-    /// When they cannot be read or removed, or would not be enough.
+    /// If they cannot be read or removed, or if their removal would not free enough.
     pub(crate) fn make_room(&self) -> anyhow::Result<u64> {
         self.keeper().make_room(free_bytes)
     }
@@ -349,13 +350,13 @@ impl Store {
         }
     }
 
-    /// Starts the thread that keeps the store small and asks for the end of a piece when
-    /// the store was lost or can be written again.
+    /// Starts the thread that limits the size of the store. It also requests the end of a piece
+    /// when the store was lost or can be written again.
     pub(crate) fn watch(self: &Arc<Self>, cut: EarlyEndRequest) -> io::Result<()> {
         let store = self.clone();
         super::thread("laggard/store", move || {
             let keeper = store.keeper();
-            let mut told = None;
+            let mut printed = None;
             let mut sized: Option<Instant> = None;
             let mut tried = Instant::now();
             loop {
@@ -365,13 +366,13 @@ impl Store {
                 if sized.is_none_or(|sized| sized.elapsed() >= SIZE_EVERY) {
                     sized = Some(Instant::now());
                     let result = keeper.tidy().map_err(|err| format!("{err:#}"));
-                    // Once, as long as it is the same.
+                    // An unchanged reason is printed once.
                     if let Err(why) = &result
-                        && told.as_ref() != Some(why)
+                        && printed.as_ref() != Some(why)
                     {
                         pipe::say(why);
                     }
-                    told = result.err();
+                    printed = result.err();
                 }
                 std::thread::sleep(CHECK_EVERY);
             }
@@ -383,20 +384,20 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that this user can still write to the file system of `dir`.
+/// Returns the number of bytes that this user can still write to the file system of `dir`.
 fn free_bytes(dir: &Path) -> nix::Result<u64> {
     let disk = statvfs(dir)?;
     Ok(disk.blocks_available() * disk.fragment_size())
 }
 
-/// Whether `metadata` is that of an open file or directory.
+/// Returns true if `metadata` belongs to the open file or directory.
 fn is_same(metadata: &fs::Metadata, open: &File) -> bool {
     let identity = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
     open.metadata()
         .is_ok_and(|open| identity(&open) == identity(metadata))
 }
 
-/// Removes what is too old.
+/// Removes old recordings.
 #[derive(Debug)]
 struct StoreKeeper {
     dir: PathBuf,
@@ -406,32 +407,32 @@ struct StoreKeeper {
 }
 
 impl StoreKeeper {
-    /// Removes the oldest recordings until the rest are no larger than they may be. One
-    /// that cannot be removed keeps no other from it.
+    /// Removes the oldest recordings until the rest are within the limit. A recording that cannot
+    /// be removed does not prevent the removal of others.
     fn tidy(&self) -> anyhow::Result<()> {
         let shown = self.dir.display();
-        let all = self.oldest_first()?;
-        let mut bytes: u64 = all.iter().map(|one| one.bytes).sum();
+        let recordings = self.oldest_first()?;
+        let mut bytes: u64 = recordings.iter().map(|recording| recording.bytes).sum();
         let current = self.being_made();
-        let mut stays = None;
-        for one in all {
+        let mut keep_reason = None;
+        for recording in recordings {
             if bytes <= self.keep {
                 break;
             }
-            if current.as_ref() == Some(&one.name) {
+            if current.as_ref() == Some(&recording.name) {
                 continue;
             }
-            match self.remove(&one) {
-                Ok(()) => bytes -= one.bytes,
+            match self.remove(&recording) {
+                Ok(()) => bytes -= recording.bytes,
                 Err(why) => {
-                    stays.get_or_insert((self.dir.join(&one.name), why));
+                    keep_reason.get_or_insert((self.dir.join(&recording.name), why));
                 }
             }
         }
         self.series
             .bytes
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        if let Some((path, why)) = stays {
+        if let Some((path, why)) = keep_reason {
             bail!(
                 "the old recording `{}` cannot be removed: {why}; others go instead of it",
                 path.display()
@@ -446,53 +447,64 @@ impl StoreKeeper {
         );
     }
 
-    /// Our recordings, the oldest first.
+    /// Returns our recordings, oldest first.
     fn oldest_first(&self) -> anyhow::Result<Vec<Stored>> {
         let shown = self.dir.display();
-        let mut all = recordings(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
-        // What has a later name than the one that is being made was there before it: the
-        // clock was set back. So it is older than all that were made since.
-        if let Some(now) = self.being_made().as_deref().and_then(age) {
-            let later = all.partition_point(|one| one.age <= now);
-            all.rotate_left(later);
+        let mut recordings =
+            recordings(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
+        // A recording with a later name than the recording in progress already existed, and the
+        // clock was set back. It is therefore older than all recordings since.
+        if let Some(now) = self.being_made().as_deref().and_then(parse_name) {
+            let later = recordings.partition_point(|recording| recording.parse_name <= now);
+            recordings.rotate_left(later);
         }
-        Ok(all)
+        Ok(recordings)
     }
 
     fn being_made(&self) -> Option<String> {
         locked(&self.current).clone()
     }
 
-    fn remove(&self, one: &Stored) -> Result<(), String> {
-        if let Some(why) = &one.stays {
+    fn remove(&self, recording: &Stored) -> Result<(), String> {
+        if let Some(why) = &recording.keep_reason {
             return Err(why.clone());
         }
-        fs::remove_dir_all(self.dir.join(&one.name)).map_err(|err| err.to_string())?;
+        fs::remove_dir_all(self.dir.join(&recording.name)).map_err(|err| err.to_string())?;
         self.series.removed.inc();
         Ok(())
     }
 
-    /// Removes the oldest until `free` says that there is room for one more; how many.
-    /// The last one that was begun is left, and all where the disk is full of others' things.
+    /// Removes the oldest recordings until `free` reports room for one more. Returns the number of
+    /// removed recordings. Keeps the most recent one, and removes none if other files fill the
+    /// disk.
     fn make_room(&self, free: impl Fn(&Path) -> nix::Result<u64>) -> anyhow::Result<u64> {
         let shown = self.dir.display();
-        let all = self.oldest_first()?;
-        let wanted = room_for_one(all.iter().map(|one| one.bytes));
+        let recordings = self.oldest_first()?;
+        let wanted = room_for_next(recordings.iter().map(|recording| recording.bytes));
         let last = self.being_made();
-        let goes = |one: &&Stored| last.as_ref() != Some(&one.name) && one.stays.is_none();
+        let is_removable = |recording: &&Stored| {
+            last.as_ref() != Some(&recording.name) && recording.keep_reason.is_none()
+        };
         let room = || free(&self.dir).with_context(|| format!("see how full `{shown}` is"));
         let mut there = room()?;
-        let ours: u64 = all.iter().filter(goes).map(|one| one.bytes).sum();
+        let ours: u64 = recordings
+            .iter()
+            .filter(is_removable)
+            .map(|recording| recording.bytes)
+            .sum();
         if there + ours < wanted {
             bail!("the disk of `{shown}` is full of other things, so no recording is removed");
         }
         let mut removed = 0;
-        for one in all.iter().filter(goes) {
+        for recording in recordings.iter().filter(is_removable) {
             if there >= wanted {
                 break;
             }
-            self.remove(one).map_err(|why| {
-                anyhow!("the old recording `{}` cannot be removed: {why}", one.name)
+            self.remove(recording).map_err(|why| {
+                anyhow!(
+                    "the old recording `{}` cannot be removed: {why}",
+                    recording.name
+                )
             })?;
             removed += 1;
             there = room()?;
@@ -501,15 +513,14 @@ impl StoreKeeper {
     }
 }
 
-/// How much room one more takes, where `bytes` are what the others have: twice the
-/// largest, and no less than [`LEAST`].
-fn room_for_one(bytes: impl Iterator<Item = u64>) -> u64 {
-    (2 * bytes.max().unwrap_or_default()).max(LEAST)
+/// Returns the room for one more recording: twice the largest of `bytes`, the sizes of the others,
+/// and at least [`MIN_RECORDING_SIZE`].
+fn room_for_next(bytes: impl Iterator<Item = u64>) -> u64 {
+    (2 * bytes.max().unwrap_or_default()).max(MIN_RECORDING_SIZE)
 }
 
-/// The file whose lock says that the store has a writer. A link in its place is not
-/// followed, nor is anything in it changed: who may write in the folder need not be
-/// who serves.
+/// Opens the file whose lock shows that the store has a writer. Does not follow a link and does not
+/// change the content: users that may write to the directory may differ from the user that serves.
 fn lock_file(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut options = OpenOptions::new();
@@ -517,40 +528,41 @@ fn lock_file(path: &Path) -> io::Result<File> {
     options.custom_flags(flags.bits()).open(path)
 }
 
-/// One of our recordings.
+/// Recording of the store.
 #[derive(Debug)]
 struct Stored {
     name: String,
-    age: Age,
-    /// 0 where that is not known.
+    parse_name: Age,
+    /// 0 if unknown.
     bytes: u64,
-    /// Why it is not to be removed.
-    stays: Option<String>,
+    /// Reason not to remove it.
+    keep_reason: Option<String>,
 }
 
-/// When a recording began, by its name, and which it is of those of the same second.
+/// Start of a recording according to its name, and its number among recordings of the same second.
 type Age = (DateTime, u32);
 
-/// Our recordings in `dir`, the oldest by its name first.
+/// Returns our recordings in `dir`, oldest first according to their names.
 fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
     let device = fs::metadata(dir)?.dev();
     let whole = fs::canonicalize(dir)?;
     let mounted = mount_points(Path::new("/proc/self/mountinfo"));
-    let mut all = Vec::new();
+    let mut stored = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        // Not where a link leads.
-        if let Some(age) = age(&name)
+        // A link is not followed.
+        if let Some(parse_name) = parse_name(&name)
             && entry.file_type()?.is_dir()
         {
-            // A part of the same file system can be mounted in it, too.
+            // A directory of the same file system can also be mounted in it.
             let path = whole.join(&name);
-            let is_free = |mounted: &Vec<PathBuf>| !mounted.iter().any(|at| at.starts_with(&path));
-            let (bytes, stays) = match size(&entry.path(), device) {
-                Ok(Some(_)) if mounted.as_ref().is_ok_and(|all| !is_free(all)) => {
+            let is_unmounted =
+                |mounted: &Vec<PathBuf>| !mounted.iter().any(|point| point.starts_with(&path));
+            let (bytes, keep_reason) = match size(&entry.path(), device) {
+                Ok(Some(_)) if mounted.as_ref().is_ok_and(|stored| !is_unmounted(stored)) => {
                     (0, Some("something is mounted in it".to_owned()))
                 }
                 Ok(Some(bytes)) if let Err(err) = &mounted => {
@@ -559,65 +571,68 @@ fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
                 }
                 Ok(Some(bytes)) => (bytes, None),
                 Ok(None) => (0, Some("something is mounted in it".to_owned())),
-                // What cannot be looked at may be mounted.
+                // A directory that cannot be examined may be a mount point.
                 Err(err) => (0, Some(err.to_string())),
             };
-            all.push(Stored {
+            stored.push(Stored {
                 name,
-                age,
+                parse_name,
                 bytes,
-                stays,
+                keep_reason,
             });
         }
     }
-    all.sort_by_key(|one| one.age);
-    Ok(all)
+    stored.sort_by_key(|recording| recording.parse_name);
+    Ok(stored)
 }
 
-/// Where something is mounted: proc(5), `mountinfo`.
+/// Returns all mount points: proc(5), `mountinfo`.
 fn mount_points(file: &Path) -> io::Result<Vec<PathBuf>> {
-    // Names of folders need not be UTF-8, and the kernel escapes blanks alone.
+    // Names of directories need not be UTF-8, and the kernel escapes only blanks.
     let text = fs::read(file)?;
     let lines = text.split(|&byte| byte == b'\n');
     let points = lines.filter_map(|line| line.split(|&byte| byte == b' ').nth(4));
     Ok(points.map(|point| unescaped(point).into()).collect())
 }
 
-/// Without the kernel's escapes of blanks: `\040`.
+/// Decodes the kernel's escapes of blanks: `\040`.
 fn unescaped(bytes: &[u8]) -> OsString {
     let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
+    let mut position = 0;
+    while position < bytes.len() {
         let code = bytes
-            .get(at..at + 4)
-            .and_then(|one| one.strip_prefix(b"\\"))
+            .get(position..position + 4)
+            .and_then(|escape| escape.strip_prefix(b"\\"))
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        plain.push(code.unwrap_or(bytes[at]));
-        at += if code.is_some() { 4 } else { 1 };
+        plain.push(code.unwrap_or(bytes[position]));
+        position += if code.is_some() { 4 } else { 1 };
     }
     OsString::from_vec(plain)
 }
 
-/// When one of our recordings began, and which it is of those that began in the same
-/// second; `None`: this is no name that [`Store::next`] gives.
-fn age(name: &str) -> Option<Age> {
-    let rest = name.strip_prefix(BEGINS)?.strip_suffix(ENDS)?;
+/// Returns the start of a recording, and its number among recordings of the same second; `None` if
+/// [`Store::next`] does not produce this name.
+fn parse_name(name: &str) -> Option<Age> {
+    let rest = name.strip_prefix(NAME_PREFIX)?.strip_suffix(NAME_SUFFIX)?;
     let (time, number) = match rest.split_once("Z-") {
         Some((time, number)) => (format!("{time}Z"), number.parse().ok()?),
         None => (rest.to_owned(), 1),
     };
-    let time = DateTime::strptime(TIME, &time).ok()?;
+    let time = DateTime::strptime(TIME_FORMAT, &time).ok()?;
     let again = match number {
-        1 => format!("{BEGINS}{}{ENDS}", time.strftime(TIME)),
-        _ => format!("{BEGINS}{}-{number}{ENDS}", time.strftime(TIME)),
+        1 => format!("{NAME_PREFIX}{}{NAME_SUFFIX}", time.strftime(TIME_FORMAT)),
+        _ => format!(
+            "{NAME_PREFIX}{}-{number}{NAME_SUFFIX}",
+            time.strftime(TIME_FORMAT)
+        ),
     };
     (again == name).then_some((time, number))
 }
 
-/// What a folder of the file system `device` takes on disk, bytes, with all that is in
-/// it; `None` where something else is mounted there. What vanishes meanwhile takes
-/// nothing.
+/// Returns the disk space of a directory on the file system `device`, with its content, bytes;
+/// `None` if another file system is mounted there. Entries that disappear during the call do not
+/// count.
 fn size(path: &Path, device: u64) -> io::Result<Option<u64>> {
     let is_gone = |err: &io::Error| err.kind() == io::ErrorKind::NotFound;
     let metadata = match fs::symlink_metadata(path) {

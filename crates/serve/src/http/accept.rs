@@ -29,11 +29,10 @@ struct MediaRange<'a> {
 }
 
 impl SeriesFormat {
-    /// Chooses the format by the value of `Accept`. Without a value, or if it contains no
-    /// format of these, that is [`SeriesFormat::Text`], as the exporters of Prometheus do.
+    /// Chooses the format by the value of `Accept`. Without a value, or if the value contains none
+    /// of these formats, the result is [`SeriesFormat::Text`], as in the exporters of Prometheus.
     ///
-    /// The highest quality wins, then the range that names the format most closely, then
-    /// the range that comes first.
+    /// The highest quality wins, then the most specific range, then the first range.
     pub(crate) fn preferred_by(accept: &str) -> Self {
         let ranges: Vec<MediaRange<'_>> = accept.split(',').filter_map(MediaRange::parse).collect();
         let mut preferred = (Self::default(), (0.0, 0, 0));
@@ -52,8 +51,8 @@ impl SeriesFormat {
         preferred.0
     }
 
-    /// Quality of the range that names this format most closely, how closely that is, and
-    /// the place of the range. `None`: no range accepts this format.
+    /// Quality, specificity and position of the most specific range for this format. `None` if no
+    /// range accepts this format.
     fn rank_in(self, ranges: &[MediaRange<'_>]) -> Option<(f64, u32, usize)> {
         let mut rank: Option<(f64, u32, usize)> = None;
         for (place, range) in ranges.iter().enumerate() {
@@ -79,8 +78,8 @@ impl SeriesFormat {
 }
 
 impl<'a> MediaRange<'a> {
-    /// Returns `None` if the element is damaged: a client that is misunderstood should not
-    /// get a format by accident.
+    /// Returns `None` if the element is damaged: a client must not get a format by a
+    /// misunderstanding.
     fn parse(element: &'a str) -> Option<Self> {
         let mut parts = element.split(';').map(str::trim);
         let (kind, subtype) = parts.next()?.split_once('/')?;
@@ -103,9 +102,9 @@ impl<'a> MediaRange<'a> {
         Some(range)
     }
 
-    /// How closely the range names `format`: 4 with its version, 3 without, 2 by `type/*`,
-    /// 1 by `*/*`, 0 if it names another format. Parameters without a meaning here
-    /// (`charset`, `escaping`) do not count.
+    /// Returns how specifically the range names `format`: 4 with its version, 3 without, 2 for
+    /// `type/*`, 1 for `*/*`, 0 if it names another format. Parameters without a meaning here
+    /// (`charset`, `escaping`) are ignored.
     fn closeness_to(&self, format: SeriesFormat) -> u32 {
         let (kind, subtype) = match format {
             SeriesFormat::Text => ("text", "plain"),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_preference_it_is_the_text_format_that_every_scraper_reads() {
+    fn text_format_is_the_default() {
         for accept in [
             "",
             " ",
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn quality_decides_first_then_closeness_then_the_order() {
+    fn quality_precedes_specificity_and_order() {
         let family = |quality: &str| format!("{FAMILY};q={quality}");
         for (accept, format) in [
             ("application/openmetrics-text".to_owned(), OpenMetrics),
@@ -265,11 +264,11 @@ mod tests {
             (format!("{},text/plain;q=0.5", family("0.5")), Protobuf),
             (format!("{},text/plain;q=0.5", family("0.3")), Text),
             (format!("{},text/plain;q=0.5", family("0")), Text),
-            // What the closest range refuses, a wider one does not allow.
+            // A refusal by the most specific range overrides a wider range.
             ("text/plain;q=0,*/*".into(), OpenMetrics),
             ("text/plain;q=0.1,*/*;q=0.9".into(), OpenMetrics),
             ("*/*;q=0.9,application/*;q=0.1".into(), Text),
-            // A damaged element is left out.
+            // A damaged element is ignored.
             (
                 "application/openmetrics-text;q=x,text/plain;q=0.1".into(),
                 Text,

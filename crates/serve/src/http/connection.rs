@@ -1,4 +1,4 @@
-//! One client, and where clients come from.
+//! Connection of one client, and the listener that accepts it.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -10,19 +10,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::request::{Heard, hear};
+use super::request::{ParsedRequest, parse_request};
 use super::stream::{ClientSocket, ClientStream};
 use super::{Answer, Answers};
 use crate::web::{Admission, Web};
 
-/// Bytes of a request that are read, at most.
-const LONGEST: usize = 8 << 10;
-/// Bytes that are read, to no end, of who is refused and still sends.
-const UNHEARD: usize = 1 << 20;
-/// Who may connect to a socket of ours: its owner and its group.
+/// Maximum length of a request, bytes.
+const MAX_REQUEST: usize = 8 << 10;
+/// Maximum number of bytes that are read and discarded from a client that continues to send after
+/// its response.
+const MAX_DISCARDED: usize = 1 << 20;
+/// Mode of a socket: its owner and its group may connect.
 const MODE: u32 = 0o660;
 
-/// Where clients come from.
+/// Source of client connections.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
@@ -30,17 +31,18 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// On an address of this machine.
+    /// Listens on an address of this machine.
     pub(crate) fn tcp(address: std::net::SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Self::Tcp(listener))
     }
 
-    /// On a socket in the file system. One that nobody listens on any more, because
-    /// its process was killed, is replaced.
+    /// Listens on a socket in the file system. Replaces a socket that has no listener, because its
+    /// process was killed.
     pub(crate) fn unix(path: &Path) -> io::Result<Self> {
-        let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+        let is_socket =
+            fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
         if is_socket
             && UnixStream::connect(path)
                 .is_err_and(|err| err.kind() == ErrorKind::ConnectionRefused)
@@ -53,7 +55,7 @@ impl Listener {
         Ok(Self::Unix(listener, path.to_owned()))
     }
 
-    /// The address that was taken, where it was left open (port 0).
+    /// Returns the bound address, which the system chooses for port 0.
     pub(crate) fn address(&self, has_tls: bool) -> io::Result<String> {
         let scheme = if has_tls { "https" } else { "http" };
         match self {
@@ -62,7 +64,7 @@ impl Listener {
         }
     }
 
-    /// Whether browsers on this machine reach it, and nobody else does.
+    /// Returns true if browsers on this machine can connect, and other machines cannot.
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Self::Tcp(listener) => listener
@@ -72,7 +74,7 @@ impl Listener {
         }
     }
 
-    /// The next client; `None`: it is gone again.
+    /// Accepts the next client; `None` if it has already disconnected.
     pub(crate) fn accept(&self) -> io::Result<Option<Box<dyn ClientSocket>>> {
         let accepted: io::Result<Box<dyn ClientSocket>> = match self {
             Self::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
@@ -86,14 +88,14 @@ impl Listener {
         };
         match accepted {
             Ok(stream) => Ok(Some(stream)),
-            Err(err) if is_of_client(&err) => Ok(None),
+            Err(err) if is_client_error(&err) => Ok(None),
             Err(err) => Err(err),
         }
     }
 }
 
-/// Whether the client is to blame, not this machine.
-fn is_of_client(err: &io::Error) -> bool {
+/// Returns true if the error concerns the client, not this machine.
+fn is_client_error(err: &io::Error) -> bool {
     matches!(
         err.kind(),
         ErrorKind::WouldBlock | ErrorKind::ConnectionAborted | ErrorKind::Interrupted
@@ -112,40 +114,41 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // Nobody can be told that it stays.
+            // An error cannot be reported here.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// What a connection waits for.
+/// Operation that a connection waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Wants {
     ToRead,
     ToWrite,
 }
 
-/// One client, from its connection to the end of its answer.
+/// Connection of one client, from its start to the end of the response.
 pub(crate) struct Connection {
     stream: ClientStream,
     began: Instant,
-    /// Whether a page of another site may not ask by way of a browser here.
+    /// True if requests from pages of other sites, sent by a browser on this machine, are refused.
     is_local: bool,
-    state: Talk,
+    state: Exchange,
 }
 
-enum Talk {
-    Asks(Vec<u8>),
-    Hears {
+enum Exchange {
+    Receiving(Vec<u8>),
+    Sending {
         head: Vec<u8>,
         body: Arc<[u8]>,
         written: usize,
-        /// Whether the client may still be sending what nobody will read.
-        may_go_on: bool,
+        /// True if the client may still send data that is not read.
+        may_send_more: bool,
     },
-    /// Has its answer, which a system would take back from one that is hung up on while
-    /// it still sends. So much more of that is read.
-    Ends(usize),
+    /// The response was sent. Some systems discard a response that was not yet delivered if the
+    /// connection is closed while the client still sends. Up to this many further bytes are
+    /// therefore read.
+    Discarding(usize),
 }
 
 impl Connection {
@@ -154,7 +157,7 @@ impl Connection {
             stream,
             began: Instant::now(),
             is_local,
-            state: Talk::Asks(Vec::new()),
+            state: Exchange::Receiving(Vec::new()),
         }
     }
 
@@ -164,31 +167,34 @@ impl Connection {
 
     pub(crate) fn wants(&self) -> Wants {
         match self.state {
-            Talk::Asks(_) | Talk::Ends(_) if self.stream.must_send() => Wants::ToWrite,
-            Talk::Asks(_) | Talk::Ends(_) => Wants::ToRead,
-            Talk::Hears { .. } => Wants::ToWrite,
+            Exchange::Receiving(_) | Exchange::Discarding(_) if self.stream.must_send() => {
+                Wants::ToWrite
+            }
+            Exchange::Receiving(_) | Exchange::Discarding(_) => Wants::ToRead,
+            Exchange::Sending { .. } => Wants::ToWrite,
         }
     }
 
-    /// Whether it has not got its answer: it is not who has to leave first.
+    /// Returns true if the response is complete. Such a connection is closed first.
     pub(crate) const fn has_answer(&self) -> bool {
-        matches!(self.state, Talk::Ends(_))
+        matches!(self.state, Exchange::Discarding(_))
     }
 
-    /// Reads and writes what can be at once. Returns whether there is more to come.
-    pub(crate) fn go_on(&mut self, answers: &dyn Answers, web: &mut Web) -> bool {
+    /// Reads and writes as much as is possible without blocking. Returns true if the connection
+    /// stays open.
+    pub(crate) fn proceed(&mut self, answers: &dyn Answers, web: &mut Web) -> bool {
         loop {
             let done = match &mut self.state {
-                Talk::Asks(_) => self.hear(answers, web),
-                Talk::Hears { .. } => self.write(),
-                Talk::Ends(left) => {
-                    // Once, because some send faster than is read.
+                Exchange::Receiving(_) => self.receive(answers, web),
+                Exchange::Sending { .. } => self.write(),
+                Exchange::Discarding(left) => {
+                    // Reads once, because some clients send faster than this program reads.
                     return match self.stream.read(&mut [0; 16 << 10]) {
                         Ok(bytes) => {
                             *left = left.saturating_sub(bytes);
                             bytes > 0 && *left > 0
                         }
-                        Err(err) => is_to_go_on(&err),
+                        Err(err) => is_retryable(&err),
                     };
                 }
             };
@@ -196,34 +202,35 @@ impl Connection {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(err) if err.kind() == ErrorKind::Interrupted => {}
-                Err(err) => return is_to_go_on(&err),
+                Err(err) => return is_retryable(&err),
             }
         }
     }
 
-    /// Reads, and has an answer made where all is heard. Returns whether to go on.
-    fn hear(&mut self, answers: &dyn Answers, web: &mut Web) -> io::Result<bool> {
-        let Talk::Asks(heard) = &mut self.state else {
+    /// Reads, and prepares the response if the request is complete. Returns true if the connection
+    /// stays open.
+    fn receive(&mut self, answers: &dyn Answers, web: &mut Web) -> io::Result<bool> {
+        let Exchange::Receiving(received) = &mut self.state else {
             return Ok(true);
         };
         let mut part = [0; 2 << 10];
         match self.stream.read(&mut part)? {
             0 => return Ok(false),
-            bytes => heard.extend_from_slice(&part[..bytes]),
+            bytes => received.extend_from_slice(&part[..bytes]),
         }
-        if let Some(answer) = answered(heard, self.is_local, answers, web) {
+        if let Some(answer) = response(received, self.is_local, answers, web) {
             self.state = answer;
         }
         Ok(true)
     }
 
-    /// Writes what there is to write. Returns whether to go on.
+    /// Writes the rest of the response. Returns true if the connection stays open.
     fn write(&mut self) -> io::Result<bool> {
-        let Talk::Hears {
+        let Exchange::Sending {
             head,
             body,
             written,
-            may_go_on,
+            may_send_more,
         } = &mut self.state
         else {
             return Ok(true);
@@ -234,9 +241,9 @@ impl Connection {
         };
         if left.is_empty() {
             self.stream.end()?;
-            let goes_on = *may_go_on;
-            self.state = Talk::Ends(UNHEARD);
-            return Ok(goes_on);
+            let may_send_more = *may_send_more;
+            self.state = Exchange::Discarding(MAX_DISCARDED);
+            return Ok(may_send_more);
         }
         match self.stream.write(left)? {
             0 => Ok(false),
@@ -254,18 +261,24 @@ impl AsFd for Connection {
     }
 }
 
-/// Whether nothing is wrong but that there is nothing more to do now.
-fn is_to_go_on(err: &io::Error) -> bool {
+/// Returns true if the operation only has to be repeated later.
+fn is_retryable(err: &io::Error) -> bool {
     matches!(err.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// The answer to what was heard so far; `None` where more is to come.
-fn answered(heard: &[u8], is_local: bool, answers: &dyn Answers, web: &mut Web) -> Option<Talk> {
-    let (answer, has_body, may_go_on) = match hear(heard, is_local) {
-        Heard::Part if heard.len() < LONGEST => return None,
-        Heard::Part => (Answer::plain(431, "the request is too long"), true, true),
-        Heard::Refused(status, why) => (Answer::plain(status, why), true, true),
-        Heard::Asked(asked, has_body) => {
+/// Returns the response to the bytes that were received so far; `None` if the request is
+/// incomplete.
+fn response(
+    received: &[u8],
+    is_local: bool,
+    answers: &dyn Answers,
+    web: &mut Web,
+) -> Option<Exchange> {
+    let (answer, has_body, may_send_more) = match parse_request(received, is_local) {
+        ParsedRequest::Incomplete if received.len() < MAX_REQUEST => return None,
+        ParsedRequest::Incomplete => (Answer::plain(431, "the request is too long"), true, true),
+        ParsedRequest::Refused(status, why) => (Answer::plain(status, why), true, true),
+        ParsedRequest::Complete(asked, has_body) => {
             let answer = match web.admits(asked.authorization.as_deref()) {
                 Admission::Granted => answers.answer(&asked),
                 Admission::Refused => Answer::plain(401, "name and password are asked for"),
@@ -277,7 +290,7 @@ fn answered(heard: &[u8], is_local: bool, answers: &dyn Answers, web: &mut Web) 
             (answer, has_body, false)
         }
     };
-    Some(Talk::Hears {
+    Some(Exchange::Sending {
         head: answer.head(),
         body: if has_body {
             answer.body
@@ -285,6 +298,6 @@ fn answered(heard: &[u8], is_local: bool, answers: &dyn Answers, web: &mut Web) 
             Arc::default()
         },
         written: 0,
-        may_go_on,
+        may_send_more,
     })
 }

@@ -1,10 +1,9 @@
-//! A server of HTTP/1.1 that can wait for hostile clients: one thread, and no more
-//! of anything than the constants here say.
+//! HTTP/1.1 server that tolerates hostile clients: it uses one thread, and the constants here limit
+//! all resources.
 //!
-//! Requests are parsed by `httparse`; the rest is below. A client has a connection
-//! for one answer. One that is slow is dropped after [`PATIENCE`], or when there is
-//! no room for another; what waits to be written to it is shared by all who asked
-//! for the same.
+//! `httparse` parses the requests. Each connection serves one response. A slow connection is closed
+//! after [`MAX_CONNECTION_TIME`], or when a new connection needs its place. Connections that
+//! requested the same path share the buffered response.
 
 mod accept;
 mod connection;
@@ -24,19 +23,20 @@ use crate::web::Web;
 
 pub(crate) use connection::Listener;
 use connection::{Connection, Wants};
-pub(crate) use request::{Asked, BodyKind, SeriesFormat};
+pub(crate) use request::{BodyKind, HttpRequest, SeriesFormat};
 use stream::ClientStream;
 
-/// Connections at a time.
-const MOST: usize = 64;
-/// How long a client may take, from its connection to the end of its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections that are answered in a second; more wait. 1,000 scrapes a minute are 17.
-const A_SECOND: u32 = 100;
-/// The same by TLS, whose handshake takes a millisecond or more.
-const A_SECOND_BY_TLS: u32 = 40;
+/// Maximum number of simultaneous connections.
+const MAX_CONNECTIONS: usize = 64;
+/// Maximum duration of a connection, to the end of its response.
+const MAX_CONNECTION_TIME: Duration = Duration::from_secs(10);
+/// Maximum number of connections per second; more connections wait. 1,000 scrapes per minute are 17
+/// per second.
+const MAX_PER_SECOND: u32 = 100;
+/// The same for TLS, whose handshake takes a millisecond or more.
+const MAX_PER_SECOND_TLS: u32 = 40;
 
-/// An answer, without its head.
+/// Response without its head.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A line of plain text.
+    /// Returns a line of plain text.
     pub(crate) fn plain(status: u16, text: &str) -> Self {
         Self {
             status,
@@ -55,36 +55,38 @@ impl Answer {
     }
 }
 
-/// What answers are made of.
+/// Source of the responses.
 pub(crate) trait Answers {
-    /// The answer to a request that is well-formed.
-    fn answer(&self, asked: &Asked) -> Answer;
+    /// Returns the response to a well-formed request.
+    fn answer(&self, request: &HttpRequest) -> Answer;
 }
 
-/// Serves for ever.
+/// Serves until an error occurs.
 pub(crate) fn serve(listener: &Listener, answers: &dyn Answers, web: &mut Web) -> io::Error {
     let mut open: Vec<Connection> = Vec::new();
     let mut second = (Instant::now(), 0);
     loop {
         let now = Instant::now();
-        open.retain(|one| now < one.began() + PATIENCE);
+        open.retain(|connection| now < connection.began() + MAX_CONNECTION_TIME);
         if now >= second.0 + Duration::from_secs(1) {
             second = (now, 0);
         }
         let most = if web.has_tls() {
-            A_SECOND_BY_TLS
+            MAX_PER_SECOND_TLS
         } else {
-            A_SECOND
+            MAX_PER_SECOND
         };
-        let takes = second.1 < most;
-        let ready = match wait(listener, &open, takes, second.0 + Duration::from_secs(1)) {
+        let accepts = second.1 < most;
+        let ready = match wait(listener, &open, accepts, second.0 + Duration::from_secs(1)) {
             Ok(ready) => ready,
             Err(err) => return err,
         };
         let mut is_ready = ready.into_iter();
-        let is_called = is_ready.next().unwrap_or(false);
-        open.retain_mut(|one| !is_ready.next().unwrap_or(false) || one.go_on(answers, web));
-        if !is_called {
+        let is_listener_ready = is_ready.next().unwrap_or(false);
+        open.retain_mut(|connection| {
+            !is_ready.next().unwrap_or(false) || connection.proceed(answers, web)
+        });
+        if !is_listener_ready {
             continue;
         }
         match listener.accept() {
@@ -94,57 +96,63 @@ pub(crate) fn serve(listener: &Listener, answers: &dyn Answers, web: &mut Web) -
                     Ok(stream) => stream,
                     Err(err) => return err,
                 };
-                let mut one = Connection::new(stream, listener.is_local());
-                // Most clients have asked already: they need no place.
-                if one.go_on(answers, web) {
+                let mut connection = Connection::new(stream, listener.is_local());
+                // Most clients have already sent their request and need no place.
+                if connection.proceed(answers, web) {
                     make_room(&mut open);
-                    open.push(one);
+                    open.push(connection);
                 }
             }
             Ok(None) => {}
-            // No more file descriptors: those that are in use come back.
+            // There are no file descriptors left. Connections that end free some.
             Err(_) => sleep(Duration::from_millis(100)),
         }
     }
 }
 
-/// Whom the slowest must leave for: who has its answer, or who has not asked yet, for
-/// longest.
+/// Closes a connection if there is no room: the oldest that has its response, otherwise the oldest
+/// that still waits for its request, otherwise the oldest.
 fn make_room(open: &mut Vec<Connection>) {
-    if open.len() < MOST {
+    if open.len() < MAX_CONNECTIONS {
         return;
     }
     let first = |is_it: fn(&Connection) -> bool| open.iter().position(is_it);
-    let leaves = first(Connection::has_answer)
-        .or_else(|| first(|one| one.wants() == Wants::ToRead))
+    let closed = first(Connection::has_answer)
+        .or_else(|| first(|connection| connection.wants() == Wants::ToRead))
         .unwrap_or(0);
-    open.remove(leaves);
+    open.remove(closed);
 }
 
-/// Waits until something can be done; which of the listener and `open` can.
+/// Waits until a socket is ready. Returns the readiness of the listener, then of each connection in
+/// `open`.
 fn wait(
     listener: &Listener,
     open: &[Connection],
-    takes: bool,
+    accepts: bool,
     next_second: Instant,
 ) -> io::Result<Vec<bool>> {
-    let flags = |one: &Connection| match one.wants() {
+    let flags = |connection: &Connection| match connection.wants() {
         Wants::ToRead => PollFlags::POLLIN,
         Wants::ToWrite => PollFlags::POLLOUT,
     };
-    let called = if takes {
+    let listener_flags = if accepts {
         PollFlags::POLLIN
     } else {
         PollFlags::empty()
     };
-    let first: (BorrowedFd<'_>, PollFlags) = (listener.as_fd(), called);
-    let rest = open.iter().map(|one| (one.as_fd(), flags(one)));
-    let mut all: Vec<PollFd<'_>> = std::iter::once(first)
+    let first: (BorrowedFd<'_>, PollFlags) = (listener.as_fd(), listener_flags);
+    let rest = open
+        .iter()
+        .map(|connection| (connection.as_fd(), flags(connection)));
+    let mut descriptors: Vec<PollFd<'_>> = std::iter::once(first)
         .chain(rest)
         .map(|(fd, flags)| PollFd::new(fd, flags))
         .collect();
-    let ends = open.iter().map(|one| one.began() + PATIENCE).min();
-    let until = [ends, (!takes).then_some(next_second)]
+    let earliest_end = open
+        .iter()
+        .map(|connection| connection.began() + MAX_CONNECTION_TIME)
+        .min();
+    let until = [earliest_end, (!accepts).then_some(next_second)]
         .into_iter()
         .flatten()
         .min();
@@ -156,11 +164,14 @@ fn wait(
             PollTimeout::try_from(rounded).unwrap_or(PollTimeout::MAX)
         }
     };
-    match poll(&mut all, timeout) {
+    match poll(&mut descriptors, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(err) => return Err(err.into()),
     }
-    Ok(all.iter().map(|one| one.any().unwrap_or(true)).collect())
+    Ok(descriptors
+        .iter()
+        .map(|descriptor| descriptor.any().unwrap_or(true))
+        .collect())
 }
 
 #[cfg(test)]

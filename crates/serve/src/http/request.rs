@@ -1,25 +1,25 @@
-//! What a client asks, and how an answer begins.
+//! Requests of clients, and the head of a response.
 
 use std::net::IpAddr;
 
 use super::Answer;
 pub(crate) use super::accept::SeriesFormat;
 
-/// Lines of a request's head, at most.
-const MOST_LINES: usize = 64;
+/// Maximum number of header lines of a request.
+const MAX_LINES: usize = 64;
 
-/// What is asked for.
+/// Request of a client.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Asked {
-    /// Without what follows a question mark.
+pub(crate) struct HttpRequest {
+    /// Without the query.
     pub(crate) path: String,
     /// Format in which the client prefers series.
     pub(crate) format: SeriesFormat,
-    /// By what name and password, if any.
+    /// Name and password, if the client sent any.
     pub(crate) authorization: Option<String>,
 }
 
-/// What an answer's body is.
+/// Type of a response's body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BodyKind {
     Plain,
@@ -28,34 +28,34 @@ pub(crate) enum BodyKind {
     Series(SeriesFormat),
 }
 
-/// What was heard so far.
+/// Result of parsing the bytes that were received so far.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Heard {
-    /// Less than a whole request.
-    Part,
-    /// A request, and whether the answer's body is wanted.
-    Asked(Asked, bool),
-    /// What is not answered: the status, and why.
+pub(crate) enum ParsedRequest {
+    /// Incomplete request.
+    Incomplete,
+    /// Complete request; true if the client wants the body of the response.
+    Complete(HttpRequest, bool),
+    /// Refused request: status and reason.
     Refused(u16, &'static str),
 }
 
-/// Reads a request. Where `is_local`, only names of this machine are taken for its
-/// own: else a page of any site could have a browser here read what we know.
-pub(crate) fn hear(bytes: &[u8], is_local: bool) -> Heard {
-    let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
+/// Parses a request. If `is_local`, `Host` must be an IP address or `localhost`. Otherwise a page
+/// of any site could make a browser on this machine read the metrics.
+pub(crate) fn parse_request(bytes: &[u8], is_local: bool) -> ParsedRequest {
+    let mut lines = [httparse::EMPTY_HEADER; MAX_LINES];
     let mut request = httparse::Request::new(&mut lines);
     match request.parse(bytes) {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Heard::Part,
+        Ok(httparse::Status::Partial) => return ParsedRequest::Incomplete,
         Err(httparse::Error::TooManyHeaders) => {
-            return Heard::Refused(431, "the request has too many lines");
+            return ParsedRequest::Refused(431, "the request has too many lines");
         }
-        Err(_) => return Heard::Refused(400, "this is no request of HTTP/1.1"),
+        Err(_) => return ParsedRequest::Refused(400, "not an HTTP/1.1 request"),
     }
     let has_body = match request.method {
         Some("GET") => true,
         Some("HEAD") => false,
-        _ => return Heard::Refused(405, "only GET and HEAD are answered"),
+        _ => return ParsedRequest::Refused(405, "only GET and HEAD are answered"),
     };
     let values = |name: &'static str| {
         let lines = request.headers.iter();
@@ -64,21 +64,20 @@ pub(crate) fn hear(bytes: &[u8], is_local: bool) -> Heard {
             .map(|line| std::str::from_utf8(line.value).unwrap_or_default())
     };
     if is_local && !values("host").all(is_of_this_machine) {
-        return Heard::Refused(403, "ask by the address 127.0.0.1 or as localhost");
+        return ParsedRequest::Refused(403, "ask by the address 127.0.0.1 or as localhost");
     }
     let path = request.path.unwrap_or_default();
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let accepted: Vec<&str> = values("accept").collect();
-    let asked = Asked {
+    let request = HttpRequest {
         path: path.into(),
         format: SeriesFormat::preferred_by(&accepted.join(",")),
         authorization: values("authorization").next().map(str::to_owned),
     };
-    Heard::Asked(asked, has_body)
+    ParsedRequest::Complete(request, has_body)
 }
 
-/// Whether `host`, with a port or without, is this machine's address or its own name
-/// for itself.
+/// Returns true if `host`, with or without a port, is an IP address or `localhost`.
 fn is_of_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|letter| letter.is_ascii_digit()) => name,
@@ -100,7 +99,7 @@ impl BodyKind {
 }
 
 impl Answer {
-    /// How it begins.
+    /// Returns the head of the response.
     pub(crate) fn head(&self) -> Vec<u8> {
         let words = match self.status {
             200 => "OK",
@@ -138,35 +137,42 @@ impl Answer {
 mod tests {
     use super::*;
 
-    fn heard(text: &str) -> Heard {
-        hear(text.as_bytes(), true)
+    fn parsed(text: &str) -> ParsedRequest {
+        parse_request(text.as_bytes(), true)
     }
 
     #[test]
-    fn a_request_is_heard_when_it_is_whole() {
+    fn request_is_parsed_when_it_is_complete() {
         let whole = "GET /metrics?x=1 HTTP/1.1\r\nHost: localhost:9477\r\n\r\n";
-        let asked = Asked {
+        let request = HttpRequest {
             path: "/metrics".into(),
             format: SeriesFormat::Text,
             authorization: None,
         };
 
         for cut in 0..whole.len() {
-            assert_eq!(heard(&whole[..cut]), Heard::Part, "{cut} bytes");
+            assert_eq!(
+                parsed(&whole[..cut]),
+                ParsedRequest::Incomplete,
+                "{cut} bytes"
+            );
         }
-        assert_eq!(heard(whole), Heard::Asked(asked.clone(), true));
         assert_eq!(
-            heard(&whole.replace("GET", "HEAD")),
-            Heard::Asked(asked, false)
+            parsed(whole),
+            ParsedRequest::Complete(request.clone(), true)
+        );
+        assert_eq!(
+            parsed(&whole.replace("GET", "HEAD")),
+            ParsedRequest::Complete(request, false)
         );
     }
 
     #[test]
-    fn several_accept_lines_are_one_list() {
+    fn several_accept_lines_form_one_list() {
         let request = "GET /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5\r\n\
                        accept: application/openmetrics-text;version=1.0.0\r\n\r\n";
 
-        let Heard::Asked(asked, _) = heard(request) else {
+        let ParsedRequest::Complete(asked, _) = parsed(request) else {
             panic!("it is whole")
         };
 
@@ -174,24 +180,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_of_ours_is_refused() {
-        let status = |text: &str| match heard(text) {
-            Heard::Refused(status, _) => status,
+    fn unsupported_request_is_refused() {
+        let status = |text: &str| match parsed(text) {
+            ParsedRequest::Refused(status, _) => status,
             other => panic!("{other:?}"),
         };
 
         assert_eq!(status("POST / HTTP/1.1\r\n\r\n"), 405);
         assert_eq!(status("\0\0\0\r\n\r\n"), 400);
         assert_eq!(status("GET / HTTP/9\r\n\r\n"), 400);
-        let many = "X: 1\r\n".repeat(MOST_LINES + 1);
+        let many = "X: 1\r\n".repeat(MAX_LINES + 1);
         assert_eq!(status(&format!("GET / HTTP/1.1\r\n{many}\r\n")), 431);
     }
 
     #[test]
-    fn a_page_of_another_site_cannot_ask_by_way_of_a_browser_here() {
+    fn page_of_another_site_cannot_read_the_metrics_through_a_browser() {
         let asked_as = |host: &str| {
-            let heard = heard(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-            !matches!(heard, Heard::Refused(403, _))
+            let parsed = parsed(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            !matches!(parsed, ParsedRequest::Refused(403, _))
         };
 
         for own in [
@@ -213,9 +219,12 @@ mod tests {
         ] {
             assert!(!asked_as(foreign), "{foreign}");
         }
-        let no_text = hear(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n", true);
-        assert!(matches!(no_text, Heard::Refused(403, _)), "{no_text:?}");
-        let remote = hear(b"GET / HTTP/1.1\r\nHost: robot-7:9477\r\n\r\n", false);
-        assert!(matches!(remote, Heard::Asked(..)), "{remote:?}");
+        let not_utf8 = parse_request(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n", true);
+        assert!(
+            matches!(not_utf8, ParsedRequest::Refused(403, _)),
+            "{not_utf8:?}"
+        );
+        let remote = parse_request(b"GET / HTTP/1.1\r\nHost: robot-7:9477\r\n\r\n", false);
+        assert!(matches!(remote, ParsedRequest::Complete(..)), "{remote:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a client is read from and written to: in the clear, or by TLS.
+//! Connection of a client, plain or with TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use rustls::{ServerConfig, ServerConnection};
 
-/// Times that a client is read from until others have their turn, where what it sends
-/// says nothing.
-const TURNS: usize = 16;
-/// Bytes that wait to be encrypted or sent, at most, of each of two sorts.
-const WAITING: usize = 16 << 10;
+/// Maximum number of consecutive reads of a client whose data contains no message, before other
+/// clients are served.
+const MAX_READS: usize = 16;
+/// Maximum number of bytes that wait to be encrypted, and that wait to be sent.
+const MAX_BUFFERED: usize = 16 << 10;
 
-/// A socket that nobody waits for.
+/// Non-blocking socket.
 pub(crate) trait ClientSocket: Read + Write + AsFd + Send {
-    /// Says that no more will be written.
+    /// Closes the sending direction.
     fn shut(&self) -> io::Result<()>;
 }
 
@@ -32,14 +32,14 @@ impl ClientSocket for UnixStream {
     }
 }
 
-/// A client's connection.
+/// Connection of a client.
 pub(super) struct ClientStream {
     socket: Box<dyn ClientSocket>,
     tls: Option<Box<ServerConnection>>,
 }
 
 impl ClientStream {
-    /// With whom to speak TLS, where `tls` says how.
+    /// Uses TLS if `tls` is given.
     pub(super) fn new(
         socket: Box<dyn ClientSocket>,
         tls: Option<Arc<ServerConfig>>,
@@ -47,7 +47,7 @@ impl ClientStream {
         let tls = match tls {
             Some(config) => {
                 let mut new = ServerConnection::new(config).map_err(io::Error::other)?;
-                new.set_buffer_limit(Some(WAITING));
+                new.set_buffer_limit(Some(MAX_BUFFERED));
                 Some(Box::new(new))
             }
             None => None,
@@ -55,12 +55,12 @@ impl ClientStream {
         Ok(Self { socket, tls })
     }
 
-    /// Whether something waits to be sent, whatever else is to be done.
+    /// Returns true if data waits to be sent, whatever the connection does next.
     pub(super) fn must_send(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// All was written: sends what waits, and says that this is the end.
+    /// Sends the rest of the data, then closes the sending direction.
     pub(super) fn end(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -75,8 +75,8 @@ impl Read for ClientStream {
         let Some(tls) = &mut self.tls else {
             return self.socket.read(buffer);
         };
-        for _ in 0..TURNS {
-            // The handshake has its own to say; it goes on when the client has read it.
+        for _ in 0..MAX_READS {
+            // The handshake has messages of its own. It continues when the client has read them.
             while tls.wants_write() {
                 tls.write_tls(&mut self.socket)?;
             }
@@ -88,7 +88,7 @@ impl Read for ClientStream {
                 return Ok(0);
             }
             if let Err(err) = tls.process_new_packets() {
-                // Why, in the words of TLS. Whether it arrives changes nothing.
+                // Sends the reason as a TLS alert. A failure has no effect.
                 let _ = tls.write_tls(&mut self.socket);
                 return Err(io::Error::new(ErrorKind::InvalidData, err));
             }

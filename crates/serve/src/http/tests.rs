@@ -1,4 +1,4 @@
-//! Clients of every sort.
+//! Tests with normal, slow and hostile clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::*;
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit that detects a hang, not an expected duration. It is therefore generous.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Answers with the path, and with a large body where that is asked for.
+/// Answers with the path, and with a large body on request.
 struct Echo(Arc<[u8]>);
 
 impl Answers for Echo {
-    fn answer(&self, asked: &Asked) -> Answer {
-        match asked.path.as_str() {
+    fn answer(&self, request: &HttpRequest) -> Answer {
+        match request.path.as_str() {
             "/large" => Answer {
                 status: 200,
                 kind: BodyKind::Plain,
@@ -26,7 +26,7 @@ impl Answers for Echo {
     }
 }
 
-/// A server of its own, for as long as the test runs.
+/// Starts a server that runs until the test ends.
 fn server() -> SocketAddr {
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let Listener::Tcp(socket) = &listener else {
@@ -53,7 +53,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn one_who_asks_is_answered_and_the_connection_ends() {
+fn request_gets_a_response_and_the_connection_ends() {
     let text = get(server(), "/x?y=1");
 
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -63,10 +63,10 @@ fn one_who_asks_is_answered_and_the_connection_ends() {
 }
 
 #[test]
-fn many_who_never_finish_asking_keep_nobody_from_an_answer() {
+fn incomplete_requests_do_not_block_other_clients() {
     let address = server();
-    // Within what is answered in a second, so that this test need not wait.
-    let slow: Vec<TcpStream> = (0..MOST + 20)
+    // Below the limit of connections per second, so that this test does not wait.
+    let slow: Vec<TcpStream> = (0..MAX_CONNECTIONS + 20)
         .map(|_| {
             let mut stream = connect(address);
             stream.write_all(b"GET / HT").unwrap();
@@ -76,15 +76,15 @@ fn many_who_never_finish_asking_keep_nobody_from_an_answer() {
 
     assert!(get(address, "/me").ends_with("/me\n"));
 
-    // The first had to leave for the last.
+    // The first connection was closed to make room for the last.
     let mut first = &slow[0];
     assert!(matches!(first.read(&mut [0; 8]), Ok(0) | Err(_)));
 }
 
 #[test]
-fn one_who_does_not_read_keeps_nobody_from_an_answer_and_costs_no_copy() {
+fn clients_that_do_not_read_share_one_buffer_and_do_not_block_others() {
     let address = server();
-    let deaf: Vec<TcpStream> = (0..10)
+    let clients: Vec<TcpStream> = (0..10)
         .map(|_| {
             let mut stream = connect(address);
             stream.write_all(b"GET /large HTTP/1.1\r\n\r\n").unwrap();
@@ -94,19 +94,19 @@ fn one_who_does_not_read_keeps_nobody_from_an_answer_and_costs_no_copy() {
 
     assert!(get(address, "/me").ends_with("/me\n"));
 
-    let mut late = &deaf[3];
+    let mut late = &clients[3];
     let mut whole = Vec::new();
     late.read_to_end(&mut whole).unwrap();
     assert!(whole.len() > 8 << 20, "{} bytes", whole.len());
 }
 
 #[test]
-fn a_request_without_end_is_refused_before_it_is_in_memory() {
+fn endless_request_is_refused_before_it_is_in_memory() {
     let address = server();
     let mut stream = connect(address);
     let line = format!("X-Long: {}\r\n", "x".repeat(4 << 10));
     stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-    // It hangs up meanwhile, which is what it should.
+    // The server hangs up during this loop, as expected.
     for _ in 0..1_000 {
         if stream.write_all(line.as_bytes()).is_err() {
             break;
@@ -120,9 +120,9 @@ fn a_request_without_end_is_refused_before_it_is_in_memory() {
     assert!(get(address, "/me").ends_with("/me\n"));
 }
 
-/// A system takes an answer back where who is hung up on still sends.
+/// Some systems discard a response if the connection is closed while the client still sends.
 #[test]
-fn who_is_refused_while_still_sending_hears_why() {
+fn client_that_still_sends_receives_the_reason_of_the_refusal() {
     let address = server();
     for _ in 0..20 {
         let mut stream = connect(address);
@@ -138,7 +138,7 @@ fn who_is_refused_while_still_sending_hears_why() {
 }
 
 #[test]
-fn who_never_ends_sending_is_heard_for_a_while_and_keeps_nobody_from_an_answer() {
+fn client_that_sends_forever_is_cut_off_and_does_not_block_others() {
     let address = server();
     let endless: Vec<_> = (0..3)
         .map(|_| {
@@ -154,16 +154,16 @@ fn who_never_ends_sending_is_heard_for_a_while_and_keeps_nobody_from_an_answer()
     for _ in 0..10 {
         assert!(get(address, "/me").ends_with("/me\n"));
     }
-    for one in endless {
-        one.join().unwrap();
+    for client in endless {
+        client.join().unwrap();
     }
 }
 
 #[test]
-fn a_socket_in_the_file_system_answers_and_one_of_the_dead_is_replaced() {
+fn unix_socket_responds_and_a_stale_one_is_replaced() {
     let dir = tempfile::TempDir::new().unwrap();
     let path = dir.path().join("s");
-    // Its listener is gone without having removed it.
+    // The listener is dropped without removing its socket.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let listener = Listener::unix(&path).unwrap();
     let taken = Listener::unix(&path);

@@ -1,4 +1,4 @@
-//! The series of one line.
+//! Series of one line: a service on a CPU by one route.
 
 use std::time::Instant;
 
@@ -9,18 +9,18 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::{LineLabels, Value};
 
-/// What is counted of a line, or of the interrupts of a CPU, in a piece of measuring.
+/// Counts of a line, or of the interrupts of a CPU, in a piece of measuring.
 #[derive(Debug)]
 pub(super) struct ServedLine {
     pub(super) line: Line,
     latency: Histogram,
     pub(super) missed: Counter,
-    /// Of all lines: this one has the largest of the piece before until an activation
-    /// has come, so that who asks meanwhile is told no zero.
+    /// Maxima of all lines. Until the first wakeup of this piece, the value is the maximum of the
+    /// previous piece, so that a scrape does not read zero.
     every_largest: Family<LineLabels, Value>,
     largest: Option<(Value, Nanos)>,
     pub(super) stages: [Option<Histogram>; STAGES.len()],
-    /// When it was last heard of, or began.
+    /// Time of the last wakeup, or of the start.
     pub(super) heard: Instant,
 }
 

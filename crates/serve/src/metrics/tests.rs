@@ -1,4 +1,4 @@
-//! What is counted is what came, and series stay few.
+//! Counts match the events, and the number of series is limited.
 
 use laggard_answer::live::LatePart;
 use laggard_model::{
@@ -8,7 +8,7 @@ use laggard_model::{
 use prometheus_client::encoding::prometheus_protobuf::encode;
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model as model;
 
-use super::super::culprits::MOST;
+use super::super::culprits::MAX_NAMED;
 use super::*;
 
 const LINE: Line = Line {
@@ -66,73 +66,77 @@ fn text(metrics: &Metrics) -> String {
     as_text(&metrics.registry()).unwrap()
 }
 
-/// The value of the only series that begins like this.
+/// Returns the value of the only series whose text starts with `begin`.
 fn value(text: &str, begin: &str) -> f64 {
-    let found: Vec<&str> = text
+    let matches: Vec<&str> = text
         .lines()
         .filter(|line| line.starts_with(begin))
         .collect();
-    let [line] = found[..] else {
-        panic!("{begin} is there {} times:\n{text}", found.len())
+    let [line] = matches[..] else {
+        panic!("{begin} is there {} times:\n{text}", matches.len())
     };
     let value = line[begin.len()..].split_whitespace().next();
     value.unwrap().parse().unwrap()
 }
 
-/// The native buckets of a family's histogram with this label, by index.
+/// Returns the native buckets of the histogram of this family and service, by index.
 fn native(metrics: &Metrics, family: &str, service: &str) -> Vec<(i32, i64)> {
     let families = encode(&metrics.registry()).unwrap();
-    let family = families.iter().find(|one| one.name == family).unwrap();
-    let of_service = |metric: &&model::Metric| metric.label.iter().any(|one| one.value == service);
+    let family = families
+        .iter()
+        .find(|candidate| candidate.name == family)
+        .unwrap();
+    let of_service =
+        |metric: &&model::Metric| metric.label.iter().any(|label| label.value == service);
     let metric = family.metric.iter().find(of_service).unwrap();
     let histogram = metric.histogram.as_ref().unwrap();
     assert_eq!(histogram.schema, i32::from(SCHEMA));
     let (mut index, mut count) = (0, 0);
     let mut deltas = histogram.positive_delta.iter();
-    let mut found = Vec::new();
+    let mut buckets = Vec::new();
     for span in &histogram.positive_span {
         index += span.offset;
         for _ in 0..span.length {
             count += deltas.next().unwrap();
-            found.push((index, count));
+            buckets.push((index, count));
             index += 1;
         }
     }
-    found.retain(|(_, count)| *count > 0);
-    found
+    buckets.retain(|(_, count)| *count > 0);
+    buckets
 }
 
 #[test]
-fn what_came_is_what_is_counted_in_classic_and_in_native_buckets() {
+fn classic_and_native_buckets_count_every_wakeup() {
     let mut metrics = begun();
     let mut batch = Batch::default();
     let mut counted = Counted::default();
     for seq in 0..1_000 {
-        let one = activation(
+        let activation_at = activation(
             seq,
             Nanos::from_us(3),
             Nanos::from_us(7 + seq * seq),
             seq % 10 == 9,
         );
-        counted.add(one.latency());
-        batch.push(&one);
+        counted.add(activation_at.latency());
+        batch.push(&activation_at);
     }
 
     metrics.count(&batch);
 
     let text = text(&metrics);
-    let of =
+    let value_of =
         |what: &str| format!("laggard_{what}{{service=\"fifo:90\",route=\"direct\",cpu=\"3\"}} ");
-    assert_eq!(value(&text, &of("latency_seconds_count")), 1_000.0);
-    assert_eq!(value(&text, &of("missed_activations_total")), 100.0);
+    assert_eq!(value(&text, &value_of("latency_seconds_count")), 1_000.0);
+    assert_eq!(value(&text, &value_of("missed_activations_total")), 100.0);
     let largest = counted.max().unwrap().as_secs_f64();
-    assert_eq!(value(&text, &of("largest_latency_seconds")), largest);
-    let sum = value(&text, &of("latency_seconds_sum"));
+    assert_eq!(value(&text, &value_of("largest_latency_seconds")), largest);
+    let sum = value(&text, &value_of("latency_seconds_sum"));
     assert!(
         (sum * 1e9 - counted.sum_ns() as f64).abs() < 1_000.0,
         "{sum}"
     );
-    // An edge belongs to the bucket below it, here as there: 10 us is one of them.
+    // An edge belongs to the bucket below it, in both kinds of bucket: 10 us is an edge.
     let below = |ns| {
         (0..1_000)
             .filter(|seq| 10_000 + seq * seq * 1_000 <= ns)
@@ -147,7 +151,7 @@ fn what_came_is_what_is_counted_in_classic_and_in_native_buckets() {
         let begin = format!("{name},route=\"direct\",cpu=\"3\"}} ");
         assert_eq!(value(&text, &begin), below(ns), "up to {edge} s");
     }
-    // Missed ones have no interrupt of their own.
+    // Missed expiries have no interrupt.
     let irqs = "laggard_latency_seconds_count{service=\"irq\",route=\"direct\",cpu=\"3\"} ";
     assert_eq!(value(&text, irqs), 900.0);
     let native = native(&metrics, "laggard_latency_seconds", "fifo:90");
@@ -163,12 +167,12 @@ fn what_came_is_what_is_counted_in_classic_and_in_native_buckets() {
 }
 
 #[test]
-fn ten_thousand_short_lived_culprits_leave_few_series_and_none_uncounted() {
+fn ten_thousand_short_lived_culprits_are_counted_in_few_series() {
     let mut metrics = begun();
 
     for number in 0..10_000 {
         let class = CauseClass::ALL[number % CauseClass::ALL.len()];
-        // Each is met often enough to be known, as of a hostile user.
+        // Each name occurs often enough to get a series, as a hostile user could cause.
         for _ in 0..4 {
             metrics.count_late(&late(class, &format!("job-{number}")), 1);
         }
@@ -179,8 +183,8 @@ fn ten_thousand_short_lived_culprits_leave_few_series_and_none_uncounted() {
         .lines()
         .filter(|line| line.contains("culprit="))
         .collect();
-    // Each has its number and its time; `other` is there for each class.
-    let most = 2 * (MOST + CauseClass::ALL.len());
+    // Each name has a count and a time; each class has `other`.
+    let most = 2 * (MAX_NAMED + CauseClass::ALL.len());
     assert!(series.len() <= most, "{} series", series.len());
     let episodes = series
         .iter()
@@ -196,10 +200,10 @@ fn ten_thousand_short_lived_culprits_leave_few_series_and_none_uncounted() {
 }
 
 #[test]
-fn a_culprit_that_comes_late_and_takes_most_has_the_series_of_one_that_took_least() {
+fn late_culprit_with_the_most_time_replaces_the_smallest() {
     let mut metrics = begun();
     let class = CauseClass::HigherPriority;
-    for number in 0..MOST {
+    for number in 0..MAX_NAMED {
         for _ in 0..3 {
             metrics.count_late(&late(class, &format!("early-{number}")), 1);
         }
@@ -212,23 +216,23 @@ fn a_culprit_that_comes_late_and_takes_most_has_the_series_of_one_that_took_leas
     }
 
     let text = text(&metrics);
-    let of = |what: &str, who: &str| {
+    let value_of = |what: &str, who: &str| {
         let labels = format!("{{class=\"higher_priority\",culprit=\"{who}\"}} ");
         value(&text, &format!("laggard_{what}_total{labels}"))
     };
-    assert_eq!(of("episodes", "worst"), 2.0);
-    assert_eq!(of("episode_causes_seconds", "worst"), 0.1);
-    // Two of each of the early ones, and of the worst.
-    assert_eq!(of("episodes", OTHER), 2.0 * (MOST as f64 + 1.0));
+    assert_eq!(value_of("episodes", "worst"), 2.0);
+    assert_eq!(value_of("episode_causes_seconds", "worst"), 0.1);
+    // Two episodes of each early name, and two of the worst.
+    assert_eq!(value_of("episodes", OTHER), 2.0 * (MAX_NAMED as f64 + 1.0));
     assert!(!text.contains("culprit=\"early-0\""), "{text}");
     let names = text
         .lines()
         .filter(|line| line.contains("_episodes_total{"));
-    assert_eq!(names.count(), MOST + 1, "and `other`");
+    assert_eq!(names.count(), MAX_NAMED + 1, "and `other`");
 }
 
 #[test]
-fn a_line_that_nothing_comes_of_is_told_from_one_that_is_late() {
+fn silent_line_differs_from_a_late_one() {
     let mut metrics = begun();
     let begin = Instant::now();
     let minute = Duration::from_secs(60);
@@ -247,7 +251,7 @@ fn a_line_that_nothing_comes_of_is_told_from_one_that_is_late() {
 }
 
 #[test]
-fn a_name_that_hurts_is_one_label_value_on_one_line() {
+fn hostile_name_is_one_label_value_on_one_line() {
     let mut metrics = begun();
     let class = CauseClass::HigherPriority;
     for _ in 0..3 {
@@ -263,7 +267,7 @@ fn a_name_that_hurts_is_one_label_value_on_one_line() {
 }
 
 #[test]
-fn counters_go_on_where_a_new_piece_of_measuring_begins() {
+fn counters_continue_in_the_next_piece() {
     let mut metrics = begun();
     let mut losses = Losses::default();
     losses.add(LossReason::RingFull, 3);
@@ -299,18 +303,18 @@ fn counters_go_on_where_a_new_piece_of_measuring_begins() {
     );
 }
 
-/// What begins and ends a piece was in no part: 0.19 s of 1.76 s were reported.
+/// CPU time at the start and end of a piece was missing: 0.19 s of 1.76 s were reported.
 #[test]
-fn cpu_time_outside_of_measuring_is_counted_and_none_is_counted_twice() {
+fn cpu_time_outside_of_measuring_is_counted_once() {
     let ms = Nanos::from_ms;
     let mut cpu = ServedCpuTime::default();
 
-    // Made ready; measured for a while; ended, and the next made ready.
+    // Preparation of a piece, measuring, the end, and preparation of the next.
     assert_eq!(cpu.note_whole(ms(900)), ms(900));
     cpu.measuring += ms(50);
     cpu.competing += ms(5_000);
     assert_eq!(cpu.note_whole(ms(5_970)), ms(20));
-    // Of two clocks, the one of threads that measure may be ahead.
+    // The clock of the measuring threads may be ahead of the clock of the process.
     cpu.measuring += ms(10);
     assert_eq!(cpu.note_whole(ms(5_975)), Nanos::ZERO);
     assert_eq!(cpu.note_whole(ms(6_980)), ms(1_000));
@@ -319,21 +323,21 @@ fn cpu_time_outside_of_measuring_is_counted_and_none_is_counted_twice() {
 }
 
 #[test]
-fn all_cpu_time_of_the_process_is_in_one_of_the_parts() {
+fn cpu_time_of_the_process_is_the_sum_of_its_parts() {
     let mut metrics = begun();
     let before = super::super::resident::cpu_time().unwrap();
     let parts = |metrics: &Metrics| {
         let text = text(metrics);
-        let of = |part: &str| {
+        let value_of = |part: &str| {
             value(
                 &text,
                 &format!("laggard_own_cpu_seconds_total{{part=\"{part}\"}} "),
             )
         };
-        of("measuring") + of("other")
+        value_of("measuring") + value_of("other")
     };
 
-    // Between two pieces.
+    // Uses CPU time between two pieces.
     while super::super::resident::cpu_time().unwrap() < before + Nanos::from_ms(30) {}
     begin(&mut metrics);
     metrics.note_cost(&OwnCost::default());
@@ -344,17 +348,17 @@ fn all_cpu_time_of_the_process_is_in_one_of_the_parts() {
         counted >= before.as_secs_f64() + 0.03,
         "{counted}, {before}"
     );
-    // Sums of floats.
+    // Sums of floating-point numbers.
     assert!(counted <= after + 1e-6, "{counted} of {after}");
 }
 
 #[test]
-fn a_day_of_measuring_leaves_as_many_series_as_its_first_second() {
+fn number_of_series_does_not_grow_during_a_day() {
     let mut metrics = begun();
     let second = |seq: u64| {
         let mut batch = Batch::default();
         for row in 0..10 {
-            // Latencies of every size, by a rule that comes to all of them.
+            // This rule produces latencies of all sizes.
             let ns = 1_000 + (seq * 10 + row).wrapping_mul(2_654_435_761) % 50_000_000;
             batch.push(&activation(
                 seq,
@@ -378,14 +382,14 @@ fn a_day_of_measuring_leaves_as_many_series_as_its_first_second() {
     let text = text(&metrics);
     assert_eq!(text.lines().count(), first);
     let native = native(&metrics, "laggard_latency_seconds", "fifo:90");
-    assert!(native.len() <= MOST_BUCKETS, "{} buckets", native.len());
+    assert!(native.len() <= MAX_BUCKETS, "{} buckets", native.len());
     assert_eq!(native.iter().map(|(_, count)| count).sum::<i64>(), 864_010);
 }
 
 #[test]
-fn the_largest_is_of_the_piece_before_until_an_activation_has_come() {
+fn maximum_of_the_previous_piece_stays_until_the_first_wakeup() {
     let mut metrics = begun();
-    let one = |us: u64| {
+    let activation_at = |us: u64| {
         let mut batch = Batch::default();
         batch.push(&activation(0, Nanos::ZERO, Nanos::from_us(us), false));
         batch
@@ -394,21 +398,21 @@ fn the_largest_is_of_the_piece_before_until_an_activation_has_come() {
         "laggard_largest_latency_seconds{service=\"fifo:90\",route=\"direct\",cpu=\"3\"} ";
     assert!(!text(&metrics).contains(largest), "of nothing");
 
-    metrics.count(&one(700));
+    metrics.count(&activation_at(700));
     begin(&mut metrics);
     assert_eq!(value(&text(&metrics), largest), 7e-4);
-    metrics.count(&one(20));
+    metrics.count(&activation_at(20));
 
     assert_eq!(value(&text(&metrics), largest), 2e-5);
 }
 
 #[test]
-fn a_thread_that_does_not_run_is_silent_from_piece_to_piece() {
+fn silent_thread_stays_silent_in_the_next_piece() {
     let mut metrics = begun();
     let silent = Duration::from_millis(30);
     std::thread::sleep(silent);
     metrics.count(&Batch::default());
-    // Between pieces nothing is measured, so nobody is silent.
+    // Between pieces nothing is measured, so that no line is silent.
     begin(&mut metrics);
 
     let (line, told) = metrics.most_silent(Instant::now()).unwrap();

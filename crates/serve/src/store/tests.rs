@@ -1,8 +1,8 @@
-//! What is removed, and what never.
+//! Tests of the recordings that are removed, and of those that never are.
 
 use super::*;
 
-/// A folder that looks like a recording, of 64 KiB.
+/// Creates a directory of 64 KiB that looks like a recording.
 fn recording(dir: &Path, name: &str) {
     let path = dir.join(name);
     fs::create_dir(&path).unwrap();
@@ -28,7 +28,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_oldest_go_first_and_what_is_not_ours_stays() {
+fn oldest_recordings_are_removed_first_and_other_entries_stay() {
     let dir = tempfile::TempDir::new().unwrap();
     for name in [
         "serve-2026-01-01T00-00-00Z.laggard",
@@ -66,7 +66,7 @@ fn the_oldest_go_first_and_what_is_not_ours_stays() {
 }
 
 #[test]
-fn what_is_being_made_is_never_removed_though_its_name_is_the_oldest() {
+fn recording_in_progress_is_not_removed_even_with_the_oldest_name() {
     let dir = tempfile::TempDir::new().unwrap();
     let current = "serve-1999-01-01T00-00-00Z.laggard";
     recording(dir.path(), current);
@@ -78,9 +78,9 @@ fn what_is_being_made_is_never_removed_though_its_name_is_the_oldest() {
     assert!(refused.to_string().contains("--keep"), "{refused}");
 }
 
-/// The newest were removed as if they were the oldest.
+/// The newest recordings were removed as if they were the oldest.
 #[test]
-fn where_the_clock_was_set_back_what_was_made_before_goes_first() {
+fn recordings_from_before_a_clock_setback_are_removed_first() {
     let dir = tempfile::TempDir::new().unwrap();
     let before = ["2026-05-01T00-00-00Z", "2026-05-01T01-00-00Z"];
     let since = ["2026-04-01T00-00-00Z", "2026-04-01T01-00-00Z"];
@@ -96,30 +96,30 @@ fn where_the_clock_was_set_back_what_was_made_before_goes_first() {
 }
 
 #[test]
-fn a_full_disk_costs_the_oldest_recordings_and_no_more_than_it_takes() {
+fn full_disk_removes_only_as_many_of_the_oldest_as_needed() {
     let dir = tempfile::TempDir::new().unwrap();
     let name = |hour: u32| format!("serve-2026-01-01T0{hour}-00-00Z.laggard");
     for hour in 0..5 {
         recording(dir.path(), &name(hour));
     }
     let keeper = keeper(dir.path(), u64::MAX, Some(&name(4)));
-    // Enough where four are left.
-    let free = |of: &Path| Ok(LEAST + (4 << 16) - ((names(of).len() as u64) << 16));
+    // Enough room when four are left.
+    let free = |dir: &Path| Ok(MIN_RECORDING_SIZE + (4 << 16) - ((names(dir).len() as u64) << 16));
 
-    assert_eq!(keeper.make_room(|of| free(of)).unwrap(), 1);
-    assert_eq!(keeper.make_room(|of| free(of)).unwrap(), 0);
+    assert_eq!(keeper.make_room(|dir| free(dir)).unwrap(), 1);
+    assert_eq!(keeper.make_room(|dir| free(dir)).unwrap(), 0);
     assert_eq!(names(dir.path()), [1, 2, 3, 4].map(name));
     assert_eq!(keeper.series.removed.get(), 1);
 
-    // Full of others' things: what ours take is not enough.
+    // The disk is full of other files: removing all recordings does not free enough.
     let full = keeper.make_room(|_| Ok(0)).unwrap_err();
     assert!(full.to_string().contains("other things"), "{full}");
     assert_eq!(names(dir.path()).len(), 4);
 }
 
-/// It was not said.
+/// This was not printed.
 #[test]
-fn an_old_recording_that_cannot_be_removed_is_said_and_others_go_instead() {
+fn unremovable_recording_is_reported_and_others_are_removed() {
     let name = |hour: u32| format!("serve-2026-01-01T0{hour}-00-00Z.laggard");
     for is_bind in [false, true] {
         // A blank, which the kernel escapes.
@@ -133,7 +133,7 @@ fn an_old_recording_that_cannot_be_removed_is_said_and_others_go_instead() {
         }
         let mounted = store.join(name(0)).join("mounted");
         fs::create_dir(&mounted).unwrap();
-        // Of the same file system, or another.
+        // Bind mount of the same file system, or another file system.
         let how = if is_bind {
             vec!["--bind", own.to_str().unwrap()]
         } else {
@@ -148,37 +148,37 @@ fn an_old_recording_that_cannot_be_removed_is_said_and_others_go_instead() {
             return;
         }
 
-        let said = keeper(&store, 80 << 10, None).tidy();
+        let error = keeper(&store, 80 << 10, None).tidy();
         let left = names(&store);
         assert!(run("umount", &[]).unwrap().status.success());
 
         assert_eq!(left, [name(0), name(2)], "{how:?}");
-        let said = said.unwrap_err().to_string();
+        let error = error.unwrap_err().to_string();
         assert!(
-            said.contains(&name(0)) && said.contains("mounted"),
-            "{said}"
+            error.contains(&name(0)) && error.contains("mounted"),
+            "{error}"
         );
         assert!(own.join("precious").exists(), "{how:?}");
     }
 }
 
-/// A folder of any other name, mounted anywhere, kept all recordings for ever.
+/// A mounted directory with any name, anywhere, prevented the removal of all recordings.
 #[test]
-fn where_something_is_mounted_is_read_whatever_its_name() {
+fn mount_points_with_any_name_are_read() {
     let dir = tempfile::TempDir::new().unwrap();
     let file = dir.path().join("mountinfo");
     let odd =
         b"36 35 0:5 / /x\xffy rw - tmpfs tmpfs rw\n37 35 0:6 / /a\\040b rw - ext4 /dev/vda rw\n";
     fs::write(&file, odd).unwrap();
 
-    let found = mount_points(&file).unwrap();
+    let points = mount_points(&file).unwrap();
 
     let odd = OsString::from_vec(b"/x\xffy".to_vec());
-    assert_eq!(found, [PathBuf::from(odd), PathBuf::from("/a b")]);
+    assert_eq!(points, [PathBuf::from(odd), PathBuf::from("/a b")]);
 }
 
 #[test]
-fn a_store_has_one_writer_and_no_name_twice() {
+fn store_has_one_writer_and_unique_names() {
     let dir = tempfile::TempDir::new().unwrap();
     let open = || Store::open(dir.path(), 1 << 20, StoreSeries::default());
     let store = open().unwrap();
@@ -195,7 +195,7 @@ fn open(dir: &Path) -> anyhow::Result<Store> {
     Store::open(dir, 1 << 20, StoreSeries::default())
 }
 
-/// A store in a directory of its own, with a recording that is being written.
+/// Creates a store in a new directory, with a recording in progress.
 fn recorded_store() -> (tempfile::TempDir, PathBuf, Store, String) {
     let around = tempfile::TempDir::new().unwrap();
     let dir = around.path().join("store");
@@ -206,17 +206,17 @@ fn recorded_store() -> (tempfile::TempDir, PathBuf, Store, String) {
     (around, dir, store, name)
 }
 
-/// A folder like that of a recording that is being written.
+/// Creates a directory that looks like a recording in progress.
 fn begun(dir: &Path, name: &str) {
     recording(dir, name);
     fs::write(dir.join(name).join("manifest-start.json"), "{}").unwrap();
     fs::create_dir(dir.join(name).join("samples")).unwrap();
 }
 
-/// Tries until there is a result: what another test starts holds our open files for the
-/// moment between its fork and its exec, and with them locks and room on disk.
+/// Tries until there is a result. A child that another test starts inherits our open files between
+/// its fork and its exec, and with them locks and disk space.
 fn eventually<T>(mut result: impl FnMut() -> Option<T>) -> T {
-    /// A limit against hanging, not an expectation: generous on purpose.
+    /// Limit that detects a hang, not an expected duration. It is therefore generous.
     const DEADLINE: Duration = Duration::from_secs(60);
     let began = Instant::now();
     loop {
@@ -241,7 +241,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_store_has_one_writer_however_its_path_is_spelt() {
+fn store_has_one_writer_for_all_spellings_of_its_path() {
     let around = tempfile::TempDir::new().unwrap();
     let dir = around.path().join("store");
     let _store = open(&dir).unwrap();
@@ -256,20 +256,20 @@ fn a_store_has_one_writer_however_its_path_is_spelt() {
         link.clone(),
         link.join("."),
     ] {
-        let said = refusal(open(&path));
+        let error = refusal(open(&path));
         assert!(
-            said.contains("another `laggard serve` writes"),
-            "{path:?}: {said}"
+            error.contains("another `laggard serve` writes"),
+            "{path:?}: {error}"
         );
     }
-    // The file alone does not protect it: others may remove it.
+    // The file alone does not protect the store: other users may remove it.
     fs::remove_file(dir.join(LOCK)).unwrap();
-    let said = refusal(open(&dir));
-    assert!(said.contains("another"), "{said}");
+    let error = refusal(open(&dir));
+    assert!(error.contains("another"), "{error}");
 }
 
 #[test]
-fn a_linked_store_is_opened_and_freed_at_the_end() {
+fn linked_store_is_opened_and_released() {
     let around = tempfile::TempDir::new().unwrap();
     let (dir, link) = (around.path().join("real"), around.path().join("link"));
     fs::create_dir(&dir).unwrap();
@@ -283,9 +283,9 @@ fn a_linked_store_is_opened_and_freed_at_the_end() {
     eventually(|| open(&dir).ok());
 }
 
-/// It was lost for the rest of the run, and nothing said so.
+/// The store was lost for the rest of the run without a message.
 #[test]
-fn a_store_that_is_removed_is_noticed_and_made_again() {
+fn removed_store_is_detected_and_created_again() {
     let (_around, dir, store, _) = recorded_store();
     let mut tried = Instant::now();
     assert_eq!(store.check(&mut tried), None);
@@ -308,7 +308,7 @@ fn a_store_that_is_removed_is_noticed_and_made_again() {
 }
 
 #[test]
-fn a_recording_that_is_removed_while_it_is_written_is_noticed() {
+fn recording_removed_during_writing_is_detected() {
     for what in ["", "replaced", "samples", "manifest-start.json"] {
         let (_around, dir, store, name) = recorded_store();
 
@@ -333,20 +333,20 @@ fn a_recording_that_is_removed_while_it_is_written_is_noticed() {
 }
 
 #[test]
-fn the_lock_s_file_is_made_again_without_the_end_of_the_recording() {
+fn lock_file_is_created_again_without_ending_the_recording() {
     let (_around, dir, store, _) = recorded_store();
     fs::remove_file(dir.join(LOCK)).unwrap();
 
     assert_eq!(store.check(&mut Instant::now()), None);
 
     assert!(dir.join(LOCK).is_file());
-    // What an earlier version looks at is locked.
+    // An earlier version checks this lock.
     let lock = lock_file(&dir.join(LOCK)).unwrap();
     assert!(matches!(lock.try_lock(), Err(fs::TryLockError::WouldBlock)));
 }
 
 #[test]
-fn a_directory_in_the_place_of_the_store_is_taken_and_has_one_writer() {
+fn replacement_of_the_store_is_used_and_has_one_writer() {
     let (around, dir, store, name) = recorded_store();
     fs::rename(&dir, around.path().join("moved")).unwrap();
     fs::create_dir(&dir).unwrap();
@@ -359,18 +359,18 @@ fn a_directory_in_the_place_of_the_store_is_taken_and_has_one_writer() {
     };
     assert!(why.contains("replaced"), "{why}");
     assert!(refusal(open(&dir)).contains("another"));
-    // The one that was moved away is not written any more.
+    // The recording that was moved away is no longer written.
     assert!(around.path().join("moved").join(&name).exists());
     eventually(|| open(&around.path().join("moved")).ok());
 }
 
 #[test]
-fn another_writer_that_took_the_place_is_not_joined_but_outlived() {
+fn store_with_another_writer_is_not_used_until_it_ends() {
     let (_around, dir, store, _) = recorded_store();
     fs::remove_dir_all(&dir).unwrap();
     let other = open(&dir).unwrap();
 
-    let said = refusal(store.restore());
+    let error = refusal(store.restore());
     store.note_failure();
     let mut tried = Instant::now().checked_sub(TRY_EVERY).unwrap();
     let during = store.check(&mut tried);
@@ -378,12 +378,12 @@ fn another_writer_that_took_the_place_is_not_joined_but_outlived() {
     let due = || Instant::now().checked_sub(TRY_EVERY).unwrap();
     let after = eventually(|| store.check(&mut due()));
 
-    assert!(said.contains("another `laggard serve`"), "{said}");
+    assert!(error.contains("another `laggard serve`"), "{error}");
     assert_eq!((during, after), (None, EarlyEnd::StoreBack));
 }
 
 #[test]
-fn what_another_user_puts_in_the_place_of_the_store_is_refused() {
+fn replacement_by_another_user_is_refused() {
     const STRANGER: u32 = 65_534;
     if !is_root() {
         return;
@@ -400,9 +400,9 @@ fn what_another_user_puts_in_the_place_of_the_store_is_refused() {
         }
         std::os::unix::fs::lchown(&dir, Some(STRANGER), None).unwrap();
 
-        let said = refusal(store.try_to_write());
+        let error = refusal(store.try_to_write());
 
-        assert!(said.contains("user 65534"), "{said}");
+        assert!(error.contains("user 65534"), "{error}");
         assert_eq!(names(&target), [""; 0]);
         fs::remove_file(&dir)
             .or_else(|_| fs::remove_dir(&dir))
@@ -412,29 +412,29 @@ fn what_another_user_puts_in_the_place_of_the_store_is_refused() {
 }
 
 #[test]
-fn what_is_no_directory_in_the_place_of_the_store_is_refused_until_it_is_gone() {
+fn file_in_place_of_the_store_is_refused_until_removed() {
     let (_around, dir, store, _) = recorded_store();
     fs::remove_dir_all(&dir).unwrap();
     fs::write(&dir, "not a store").unwrap();
 
-    let said = refusal(store.restore());
+    let error = refusal(store.restore());
 
-    assert!(said.contains("open the store"), "{said}");
+    assert!(error.contains("open the store"), "{error}");
     assert_eq!(fs::read_to_string(&dir).unwrap(), "not a store");
     fs::remove_file(&dir).unwrap();
     store.restore().unwrap();
-    // The directory around it is gone, too: that may be a disk that is not mounted.
+    // The parent directory is gone, too: it may be on a disk that is not mounted.
     fs::remove_dir_all(dir.parent().unwrap()).unwrap();
-    let said = refusal(store.restore());
-    assert!(said.contains("make the store"), "{said}");
+    let error = refusal(store.restore());
+    assert!(error.contains("make the store"), "{error}");
     assert!(!dir.exists());
 }
 
-/// A file system that is mounted on `dir` until it is dropped; `None`: none can be mounted.
+/// File system that is mounted on `dir` until it is dropped; `None` if mounting is impossible.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    /// Mounts what is at `dir` there once more, with the option `how`.
+    /// Mounts the directory on itself, with the option `how`.
     fn again(dir: &'a Path, how: &str) -> Self {
         let run = |words: &[&str]| {
             let done = std::process::Command::new("mount")
@@ -471,23 +471,23 @@ impl Drop for Mounted<'_> {
 }
 
 #[test]
-fn another_file_system_in_the_place_of_the_store_is_not_filled() {
+fn another_file_system_in_place_of_the_store_is_refused() {
     let (_around, dir, store, _) = recorded_store();
     let Some(mounted) = Mounted::tmpfs(&dir, "16m") else {
         return;
     };
 
     let empty = refusal(store.restore());
-    let found = names(&dir);
+    let files = names(&dir);
     // Another `laggard serve` may have left its lock file there.
     fs::write(dir.join(LOCK), "").unwrap();
     let with_lock = refusal(store.restore());
     drop(mounted);
 
-    for said in [empty, with_lock] {
-        assert!(said.contains("another file system"), "{said}");
+    for error in [empty, with_lock] {
+        assert!(error.contains("another file system"), "{error}");
     }
-    assert_eq!(found, [""; 0]);
+    assert_eq!(files, [""; 0]);
     store.restore().unwrap();
 }
 
@@ -527,25 +527,25 @@ fn recording_starts_again_when_a_full_or_read_only_file_system_has_room() {
 }
 
 #[test]
-fn a_recording_is_known_by_the_whole_of_its_name_and_the_second_of_a_second_is_newer() {
+fn names_are_matched_completely_and_ordered_by_number() {
     let name = |rest: &str| format!("serve-2026-01-01T00-00-00Z{rest}.laggard");
 
-    let ages: Vec<_> = ["", "-2", "-10"].map(|rest| age(&name(rest))).into();
+    let ages: Vec<_> = ["", "-2", "-10"].map(|rest| parse_name(&name(rest))).into();
 
     assert!(
         ages.iter().all(Option::is_some) && ages.is_sorted(),
         "{ages:?}"
     );
     for foreign in ["-1", "-02", "-x", "-", "x", " ", "-2-3"] {
-        assert_eq!(age(&name(foreign)), None, "{foreign}");
+        assert_eq!(parse_name(&name(foreign)), None, "{foreign}");
     }
-    assert_eq!(age("serve-2026-02-30T00-00-00Z.laggard"), None);
-    assert_eq!(age("serve-2026-1-1T00-00-00Z.laggard"), None);
+    assert_eq!(parse_name("serve-2026-02-30T00-00-00Z.laggard"), None);
+    assert_eq!(parse_name("serve-2026-1-1T00-00-00Z.laggard"), None);
 }
 
-/// Root's own files were emptied by it.
+/// It emptied files of root.
 #[test]
-fn a_link_in_the_place_of_the_lock_is_not_followed_and_a_file_there_not_emptied() {
+fn lock_file_that_is_a_link_is_not_followed_and_a_file_is_not_emptied() {
     let dir = tempfile::TempDir::new().unwrap();
     let (store, precious) = (dir.path().join("store"), dir.path().join("precious"));
     fs::create_dir(&store).unwrap();
@@ -563,7 +563,7 @@ fn a_link_in_the_place_of_the_lock_is_not_followed_and_a_file_there_not_emptied(
 }
 
 #[test]
-fn what_is_mounted_in_a_recording_makes_it_none_of_ours_to_remove() {
+fn recording_with_a_mount_point_is_not_removed() {
     let dir = tempfile::TempDir::new().unwrap();
     recording(dir.path(), "r");
     let device = fs::metadata(dir.path()).unwrap().dev();

@@ -1,4 +1,4 @@
-//! The file that says how clients are answered: `web.yml`, as of Prometheus' exporters.
+//! Configuration file of the server: `web.yml`, as in Prometheus' exporters.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-/// Larger is no such file, bytes.
-const LONGEST: u64 = 256 << 10;
-/// A password takes twice as long with each: 14 are about a second.
-const MOST_COST: u32 = 14;
+/// Maximum size of the file, bytes.
+const MAX_FILE_SIZE: u64 = 256 << 10;
+/// Maximum bcrypt cost. Each step doubles the time: 14 takes about a second.
+const MAX_COST: u32 = 14;
 
-/// What the file says.
+/// Content of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct WebFile {
     pub(crate) tls_server_config: Option<TlsSettings>,
-    /// By name, what `htpasswd -B` makes of a password.
+    /// Hash by `htpasswd -B`, per user.
     pub(crate) basic_auth_users: BTreeMap<String, String>,
 }
 
-/// How clients are answered by TLS.
+/// TLS settings for clients.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TlsSettings {
@@ -31,11 +31,11 @@ pub(crate) struct TlsSettings {
     pub(crate) client_auth_type: ClientAuth,
     pub(crate) client_ca_file: Option<PathBuf>,
     #[serde(default)]
-    pub(crate) min_version: LeastVersion,
+    pub(crate) min_version: MinVersion,
 }
 
-/// Whether clients show certificates. Those that nobody verifies prove nothing, so of
-/// the five words of the convention three are taken.
+/// Policy for client certificates. Unverified certificates prove nothing, so three of the five
+/// values of the convention are supported.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 pub(crate) enum ClientAuth {
     #[default]
@@ -44,9 +44,9 @@ pub(crate) enum ClientAuth {
     RequireAndVerifyClientCert,
 }
 
-/// The oldest version of TLS that is spoken.
+/// Oldest accepted TLS version.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-pub(crate) enum LeastVersion {
+pub(crate) enum MinVersion {
     #[default]
     #[serde(rename = "TLS12")]
     Tls12,
@@ -55,20 +55,20 @@ pub(crate) enum LeastVersion {
 }
 
 impl WebFile {
-    /// Reads the file, with its paths as seen from its folder.
+    /// Reads the file. Relative paths start at its directory.
     ///
     /// # Errors
-    /// When it cannot be read, or says what we do not know or cannot do.
+    /// If it cannot be read, or has unknown or unsupported content.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let mut text = String::new();
         let file = laggard_files::open_regular(path).with_context(|| format!("read `{shown}`"))?;
-        let read = file.take(LONGEST + 1).read_to_string(&mut text);
+        let read = file.take(MAX_FILE_SIZE + 1).read_to_string(&mut text);
         read.with_context(|| format!("read `{shown}`"))?;
         ensure!(
-            text.len() as u64 <= LONGEST,
-            "`{shown}` is larger than {} KiB; it is no web.yml",
-            LONGEST >> 10
+            text.len() as u64 <= MAX_FILE_SIZE,
+            "`{shown}` is larger than {} KiB and is not a web.yml",
+            MAX_FILE_SIZE >> 10
         );
         let mut read = Self::parse(&text).with_context(|| format!("understand `{shown}`"))?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -87,12 +87,12 @@ impl WebFile {
         for (name, hash) in &read.basic_auth_users {
             let parts: bcrypt::HashParts = hash.parse().with_context(|| {
                 format!(
-                    "user `{name}` has no hash of bcrypt; make one by `htpasswd -nBC 10 {name}`"
+                    "the password of user `{name}` is not a bcrypt hash; create one with `htpasswd -nBC 10 {name}`"
                 )
             })?;
             ensure!(
-                (4..=MOST_COST).contains(&parts.get_cost()),
-                "user `{name}` has a hash of cost {}, which takes too long to try; make one of 4 to {MOST_COST}",
+                (4..=MAX_COST).contains(&parts.get_cost()),
+                "user `{name}` has a hash of cost {}, which takes too long to try; make one of 4 to {MAX_COST}",
                 parts.get_cost()
             );
             ensure!(
@@ -104,19 +104,19 @@ impl WebFile {
             let verifies = tls.client_auth_type != ClientAuth::NoClientCert;
             match (verifies, &tls.client_ca_file) {
                 (true, None) => {
-                    bail!("client_auth_type takes a client_ca_file, which says whom to trust")
+                    bail!("client_auth_type requires a client_ca_file with the trusted authorities")
                 }
-                (false, Some(_)) => bail!(
-                    "client_ca_file is of no use without client_auth_type: RequireAndVerifyClientCert"
-                ),
+                (false, Some(_)) => {
+                    bail!("client_ca_file requires client_auth_type: RequireAndVerifyClientCert")
+                }
                 (true, Some(_)) | (false, None) => {}
             }
         }
         Ok(read)
     }
 
-    /// Whether who has no password and no certificate of ours is turned away, and nobody
-    /// on the way reads along.
+    /// Returns true if clients without a password or an accepted certificate are rejected, and the
+    /// connection is encrypted.
     pub(crate) fn is_closed(&self) -> bool {
         self.tls_server_config.as_ref().is_some_and(|tls| {
             !self.basic_auth_users.is_empty()
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_asks_for_nothing_and_closes_nothing() {
+    fn empty_file_requires_no_credentials() {
         for text in ["", "# nothing\n", "{}"] {
             let read = WebFile::parse(text).unwrap();
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_by_its_name() {
+    fn unknown_key_is_refused_by_name() {
         for (text, name) in [
             ("tls_config: {}\n", "tls_config"),
             (
@@ -190,14 +190,14 @@ mod tests {
             ),
             ("tls_server_config: {cert_file: a}\n", "key_file"),
         ] {
-            let said = refused(text);
+            let error = refused(text);
 
-            assert!(said.contains(name), "for {text}: {said}");
+            assert!(error.contains(name), "for {text}: {error}");
         }
     }
 
     #[test]
-    fn a_password_that_is_no_hash_or_takes_too_long_is_refused() {
+    fn password_without_a_hash_or_with_a_high_cost_is_refused() {
         let user = |hash: &str| format!("basic_auth_users:\n  prometheus: {hash}\n");
 
         assert!(WebFile::parse(&user(HASH)).is_ok());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_passwords_or_certificates_behind_tls_close_it() {
+    fn access_is_closed_only_with_credentials_and_tls() {
         let tls = "tls_server_config:\n  cert_file: a\n  key_file: b\n";
         let users = format!("basic_auth_users:\n  prometheus: {HASH}\n");
         let is_closed = |text: &str| WebFile::parse(text).unwrap().is_closed();

@@ -1,7 +1,7 @@
-//! Who is answered, and how: `--web-config FILE`, as Prometheus' exporters have it.
+//! Access control: `--web-config FILE`, as in Prometheus' exporters.
 //!
-//! The file, and those that it names, are read again when they change, because
-//! certificates end sooner than this program.
+//! The file, and the files that it names, are read again when they change, because certificates
+//! expire before this program ends.
 
 mod config;
 mod passwords;
@@ -20,18 +20,18 @@ use config::WebFile;
 pub(crate) use passwords::Admission;
 use passwords::Passwords;
 
-/// Between two looks at the files.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Which of the files is the private key: after ours and the certificate.
+/// Time between two checks of the files.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// Index of the private key: after the file itself and the certificate.
 const KEY: usize = 2;
 
-/// What the file says, ready for use.
+/// Prepared settings of the file.
 #[derive(Debug, Default)]
 pub(crate) struct Web {
-    /// The file, and those that it names; none: everybody is answered, in the clear.
+    /// The file, and the files that it names. If empty, all clients are accepted, without TLS.
     files: Vec<PathBuf>,
     state: WebState,
-    /// When to look again, and what the files were.
+    /// Time of the next check, and the last state of the files.
     due: Option<Instant>,
     seen: Vec<FileState>,
 }
@@ -43,21 +43,25 @@ struct WebState {
     is_closed: bool,
 }
 
-/// By what a file that was written anew is known: when, its number and its size.
+/// State that identifies a version of a file: time of modification in s and ns, inode and size.
 type FileState = Option<(i64, i64, u64, u64)>;
 
 impl Web {
-    /// As the file says; without one, everybody is answered, in the clear.
+    /// Reads the file. Without a file, all clients are accepted, without TLS.
     ///
     /// # Errors
-    /// When it cannot be read, or says what cannot be done.
+    /// If it cannot be read, or has unsupported content.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
             return Ok(Self::default());
         };
         let (state, files) = WebState::read(path)?;
         let (own, named) = (files.first(), files.get(KEY));
-        for file in own.into_iter().chain(named).filter(|file| is_told(file)) {
+        for file in own
+            .into_iter()
+            .chain(named)
+            .filter(|file| is_world_readable(file))
+        {
             pipe::say(&format!(
                 "every user of this machine can read `{}`, which has secrets; chmod o-r it",
                 file.display()
@@ -66,14 +70,13 @@ impl Web {
         Ok(Self {
             state,
             due: None,
-            // The files may have changed while they were read: the first look reads them
-            // once more.
+            // The files may have changed while they were read: the first check reads them again.
             seen: Vec::new(),
             files,
         })
     }
 
-    /// Whether strangers are turned away, and nobody on the way reads along.
+    /// Returns true if clients without credentials are rejected and the connection is encrypted.
     pub(crate) const fn is_closed(&self) -> bool {
         self.state.is_closed
     }
@@ -82,13 +85,13 @@ impl Web {
         self.state.tls.is_some()
     }
 
-    /// How to speak to a client that comes now; `None`: in the clear.
+    /// Returns the TLS settings for a new client; `None` without TLS.
     pub(crate) fn tls(&mut self) -> Option<Arc<ServerConfig>> {
         self.look(Instant::now());
         self.state.tls.clone()
     }
 
-    /// Whether who sends this `Authorization` is answered.
+    /// Checks this `Authorization`.
     pub(crate) fn admits(&mut self, authorization: Option<&str>) -> Admission {
         match &mut self.state.passwords {
             Some(passwords) => passwords.admits(authorization, Instant::now()),
@@ -96,8 +99,8 @@ impl Web {
         }
     }
 
-    /// Reads the files again if one has changed. If that fails, the settings stay as they
-    /// were: the change may be written in part only.
+    /// Reads the files again if one has changed. If that fails, the settings do not change, because
+    /// the new content may be incomplete.
     fn look(&mut self, now: Instant) {
         let Some(path) = self.files.first() else {
             return;
@@ -105,13 +108,13 @@ impl Web {
         if self.due.is_some_and(|due| now < due) {
             return;
         }
-        self.due = Some(now + LOOK_EVERY);
-        let seen = states(&self.files);
-        if seen == self.seen {
+        self.due = Some(now + CHECK_EVERY);
+        let states_now = states(&self.files);
+        if states_now == self.seen {
             return;
         }
-        // From before the files are read: a change during that is read at the next look.
-        self.seen = seen;
+        // State before the files are read. The next check detects a change during reading.
+        self.seen = states_now;
         match WebState::read(path) {
             Ok((state, files)) => match self.state.protection_lost_in(&state) {
                 Some(lost) => pipe::say(&format!(
@@ -122,7 +125,7 @@ impl Web {
                 None => {
                     self.state.replace(state);
                     if files != self.files {
-                        // The state of files that are new here was not read yet.
+                        // The state of newly named files was not read yet.
                         self.seen.clear();
                         self.files = files;
                     }
@@ -134,8 +137,8 @@ impl Web {
 }
 
 impl WebState {
-    /// Reads the file. Returns the settings, and the paths of the files that contain them:
-    /// the file itself and the files that it names.
+    /// Reads the file. Returns the settings and the paths of the files that contain them: the file
+    /// itself and the files that it names.
     fn read(path: &Path) -> anyhow::Result<(Self, Vec<PathBuf>)> {
         let file = WebFile::read(path)?;
         let is_closed = file.is_closed();
@@ -174,8 +177,8 @@ impl WebState {
         None
     }
 
-    /// Takes over the settings of a reload. Known passwords, and the rest after the last
-    /// try, stay.
+    /// Takes the settings of a reload. Known passwords, and the rest after the last attempt, do not
+    /// change.
     fn replace(&mut self, mut new: Self) {
         new.passwords = match (self.passwords.take(), new.passwords.take()) {
             (Some(mut known), Some(read)) => {
@@ -188,15 +191,20 @@ impl WebState {
     }
 }
 
-/// Whether users who have nothing to do with it can read a file.
-fn is_told(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|it| it.permissions().mode() & 0o004 != 0)
+/// Returns true if unrelated users can read the file.
+fn is_world_readable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
 fn states(files: &[PathBuf]) -> Vec<FileState> {
     let state = |file: &PathBuf| {
-        let it = fs::metadata(file).ok()?;
-        Some((it.mtime(), it.mtime_nsec(), it.ino(), it.size()))
+        let metadata = fs::metadata(file).ok()?;
+        Some((
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ino(),
+            metadata.size(),
+        ))
     };
     files.iter().map(state).collect()
 }
@@ -208,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// A file without TLS, which has only users.
+    /// File without TLS that contains only users.
     struct WebYml {
         dir: tempfile::TempDir,
         web: Web,
@@ -225,7 +233,7 @@ mod tests {
             Self { dir, web, now }
         }
 
-        /// Replaces the file, or removes it, and looks at it.
+        /// Replaces or removes the file, and checks it.
         fn change(&mut self, text: Option<&str>) {
             let (path, new) = (self.dir.path().join("web.yml"), self.dir.path().join("new"));
             match text {
@@ -235,7 +243,7 @@ mod tests {
                 }
                 None => fs::remove_file(path).unwrap(),
             }
-            self.now += LOOK_EVERY;
+            self.now += CHECK_EVERY;
             self.web.look(self.now);
         }
 
@@ -256,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_known_passwords_whatever_else_changes() {
+    fn reload_keeps_known_passwords() {
         let (own, other) = (hash("a"), hash("b"));
         let mut file = WebYml::new(&users(&[("own", &own)]));
         assert_eq!(file.admits("own:a"), Admission::Granted);
@@ -271,7 +279,8 @@ mod tests {
             Some(users(&[("own", &own)])),
         ] {
             file.change(text.as_deref());
-            // Somebody guesses first: for a while after that only known passwords are right.
+            // A wrong password comes first: for some time afterwards only known passwords are
+            // accepted.
             assert_ne!(file.admits("other:guess"), Admission::Granted, "{text:?}");
             assert_eq!(file.admits("own:a"), Admission::Granted, "{text:?}");
         }
@@ -279,9 +288,9 @@ mod tests {
         assert_ne!(file.admits("own:a"), Admission::Granted);
     }
 
-    /// Who rewrites a file empties it first.
+    /// Many programs empty a file before they rewrite it.
     #[test]
-    fn a_file_that_is_emptied_during_the_run_lets_nobody_in_without_a_password() {
+    fn emptied_file_does_not_remove_the_passwords() {
         let own = hash("a");
         let mut file = WebYml::new(&users(&[("own", &own)]));
         assert_eq!(file.web.admits(None), Admission::Refused);
@@ -293,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn users_that_come_with_a_reload_close_it() {
+    fn reload_with_users_requires_passwords() {
         let mut file = WebYml::new("");
         assert_eq!(file.web.admits(None), Admission::Granted);
 
@@ -303,19 +312,19 @@ mod tests {
         assert_eq!(file.admits("own:a"), Admission::Granted);
     }
 
-    /// A change between reading the file and noting its state was never seen.
+    /// A change between reading the file and noting its state was never detected.
     #[test]
-    fn a_change_while_the_file_is_read_is_seen_at_the_next_look() {
+    fn change_during_reading_is_detected_at_the_next_check() {
         let (first, second) = (hash("a"), hash("b"));
         let mut file = WebYml::new(&users(&[("own", &first)]));
         let path = file.dir.path().join("web.yml");
 
-        // As if it had changed between being read and the note of its state.
+        // Simulates a change between reading the file and noting its state.
         let written = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, users(&[("own", &second)])).unwrap();
         let changed = fs::File::options().write(true).open(&path).unwrap();
         changed.set_modified(written).unwrap();
-        file.now += LOOK_EVERY;
+        file.now += CHECK_EVERY;
         let now = file.now;
         file.web.look(now);
 

@@ -1,9 +1,9 @@
-//! Who may ask, by name and password.
+//! Authentication with user names and passwords.
 //!
-//! To try a password takes bcrypt a tenth of a second. One that was right is known
-//! again without that, and others are tried for a tenth of the time at most: whoever
-//! guesses takes no more of this machine, and keeps nobody out who is known. A reload of
-//! the file keeps the known passwords of users whose hash is unchanged.
+//! bcrypt takes 0.1 s to check a password. A correct password is remembered, so that it is accepted
+//! again without bcrypt. Other passwords are checked for at most a tenth of the time. An attacker
+//! therefore uses little CPU time and does not lock out known users. A reload of the file keeps the
+//! known passwords of users whose hash is unchanged.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,40 +13,40 @@ use base64::engine::general_purpose::STANDARD;
 use ring::hmac::{self, Tag};
 use ring::rand::SystemRandom;
 
-/// After a password was tried, so many times as long none is.
-const REST: u32 = 9;
-/// What is tried for names that nobody has, so that it takes as long: of no password.
-const NOBODY: &str = "$2b$10$abcdefghijklmnopqrstuuSbRk0m0JtQWMGN9dYkF7n8gJc4vXYhG";
+/// Factor of the pause after a check: the pause is this many times as long as the check.
+const PAUSE_FACTOR: u32 = 9;
+/// Hash for names without a user, so that the check takes the same time. No password matches it.
+const UNKNOWN_USER_HASH: &str = "$2b$10$abcdefghijklmnopqrstuuSbRk0m0JtQWMGN9dYkF7n8gJc4vXYhG";
 
-/// Whether a request may be answered.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Admission {
     Granted,
     Refused,
-    /// Too many passwords were tried: ask again.
+    /// Too many passwords were checked: try again later.
     Later,
 }
 
-/// Names, and what is known of their passwords.
+/// Users, and the known passwords.
 #[derive(Debug)]
 pub(super) struct Passwords {
     users: BTreeMap<String, String>,
-    /// By name, the last password that was right, under a key of this run.
+    /// Last correct password of each user, as a tag with a key of this run.
     right: BTreeMap<String, Tag>,
     key: hmac::Key,
-    /// What is tried for a name that nobody has.
-    nobody: String,
+    /// Hash for names without a user.
+    unknown_user_hash: String,
     next: Instant,
 }
 
 impl Passwords {
     /// # Errors
-    /// When the system has no random numbers.
+    /// If the system does not provide random numbers.
     pub(super) fn new(users: BTreeMap<String, String>) -> anyhow::Result<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
-            .map_err(|_| anyhow::anyhow!("this system gives no random numbers"))?;
+            .map_err(|_| anyhow::anyhow!("this system does not provide random numbers"))?;
         Ok(Self {
-            nobody: hash_of_nobody(&users),
+            unknown_user_hash: hash_for_unknown_user(&users),
             users,
             right: BTreeMap::new(),
             key,
@@ -59,18 +59,18 @@ impl Passwords {
     }
 
     /// Replaces the users, as after a reload of the file. Known passwords stay known for
-    /// users whose hash is unchanged. They are forgotten for users that are gone or have
-    /// another hash. The rest after the last try goes on, so that a reload allows no
-    /// additional try.
+    /// users whose hash is unchanged. They are forgotten for users that are gone or have another
+    /// hash. The pause after the last check continues, so that a reload does not allow an
+    /// additional check.
     pub(super) fn replace_users(&mut self, users: BTreeMap<String, String>) {
         let previous = std::mem::replace(&mut self.users, users);
         let users = &self.users;
         self.right
             .retain(|name, _| previous.get(name) == users.get(name));
-        self.nobody = hash_of_nobody(users);
+        self.unknown_user_hash = hash_for_unknown_user(users);
     }
 
-    /// Judges the value of an `Authorization`, at `now`.
+    /// Checks the value of an `Authorization` at `now`.
     pub(super) fn admits(&mut self, authorization: Option<&str>, now: Instant) -> Admission {
         let Some((name, password)) = authorization.and_then(name_and_password) else {
             return Admission::Refused;
@@ -87,8 +87,9 @@ impl Passwords {
         }
         let began = Instant::now();
         let hash = self.users.get(&name);
-        let is_right = bcrypt::verify(&password, hash.unwrap_or(&self.nobody)).unwrap_or(false);
-        self.next = now + rest_after(began.elapsed());
+        let is_right =
+            bcrypt::verify(&password, hash.unwrap_or(&self.unknown_user_hash)).unwrap_or(false);
+        self.next = now + pause_after(began.elapsed());
         if is_right && hash.is_some() {
             self.right.insert(name, hmac::sign(&self.key, &password));
             Admission::Granted
@@ -98,20 +99,21 @@ impl Passwords {
     }
 }
 
-/// Returns the hash to try for a name without a user. It costs as much as the first
-/// user's: otherwise the time of the answer would show which names exist.
-fn hash_of_nobody(users: &BTreeMap<String, String>) -> String {
+/// Returns the hash for names without a user, with the cost of the first user's hash. Otherwise the
+/// response time would show which names exist.
+fn hash_for_unknown_user(users: &BTreeMap<String, String>) -> String {
     let first = users.values().next();
     let cost = first.and_then(|hash| hash.get(4..6)).unwrap_or("10");
-    NOBODY.replacen("10", cost, 1)
+    UNKNOWN_USER_HASH.replacen("10", cost, 1)
 }
 
-/// How long no password is tried after one took so long, from its beginning on.
-fn rest_after(took: Duration) -> Duration {
-    took * (REST + 1)
+/// Returns the time, from the start of a check that took `took`, during which no password is
+/// checked.
+fn pause_after(took: Duration) -> Duration {
+    took * (PAUSE_FACTOR + 1)
 }
 
-/// Of an `Authorization` of the sort `Basic`.
+/// Parses an `Authorization` of the type `Basic`.
 fn name_and_password(text: &str) -> Option<(String, Vec<u8>)> {
     let (sort, rest) = text.trim().split_once(' ')?;
     if !sort.eq_ignore_ascii_case("basic") {
@@ -137,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn the_right_password_is_known_again_while_none_is_tried() {
+    fn known_password_is_accepted_during_the_pause() {
         let mut passwords = passwords();
         let now = Instant::now();
         let (right, wrong) = (basic("prometheus:geheim"), basic("prometheus:falsch"));
 
         assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
 
-        // None is tried at the same instant, and the known one need not be.
+        // No password can be checked at this time, and the known one does not need a check.
         assert_eq!(passwords.admits(Some(&wrong), now), Admission::Later);
         assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
         let later = now + Duration::from_secs(100);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_and_password_is_refused_without_a_try() {
+    fn malformed_authorization_is_refused_without_a_check() {
         let mut passwords = passwords();
         let now = Instant::now();
 
@@ -165,13 +167,13 @@ mod tests {
             );
         }
         assert_eq!(passwords.admits(None, now), Admission::Refused);
-        // None of these took a try.
+        // None of these caused a check.
         let right = basic("prometheus:geheim");
         assert_eq!(passwords.admits(Some(&right), now), Admission::Granted);
     }
 
     #[test]
-    fn a_name_that_nobody_has_takes_a_try_too_and_none_is_right() {
+    fn unknown_name_takes_a_check_and_is_refused() {
         let mut passwords = passwords();
         let now = Instant::now();
 
@@ -184,9 +186,9 @@ mod tests {
             Admission::Later
         );
         assert!(
-            passwords.nobody.starts_with("$2b$04$"),
+            passwords.unknown_user_hash.starts_with("$2b$04$"),
             "{}",
-            passwords.nobody
+            passwords.unknown_user_hash
         );
     }
 
@@ -199,7 +201,7 @@ mod tests {
         list.iter().map(entry).collect()
     }
 
-    /// A reload forgot every known password, so that guessing locked all users out.
+    /// A reload forgot every known password, so that an attacker locked all users out.
     #[test]
     fn known_passwords_survive_a_reload_for_unchanged_users_only() {
         let (kept, changed, removed) = (hash("a"), hash("b"), hash("c"));
@@ -210,10 +212,10 @@ mod tests {
         ]);
         let mut passwords = Passwords::new(before).unwrap();
         let mut now = Instant::now();
-        for known in ["kept:a", "changed:b", "removed:c"] {
+        for credentials in ["kept:a", "changed:b", "removed:c"] {
             now += Duration::from_secs(100);
-            let admission = passwords.admits(Some(&basic(known)), now);
-            assert_eq!(admission, Admission::Granted, "{known}");
+            let admission = passwords.admits(Some(&basic(credentials)), now);
+            assert_eq!(admission, Admission::Granted, "{credentials}");
         }
 
         // The same password with another salt is another hash, too.
@@ -224,11 +226,11 @@ mod tests {
             ("new", &new),
         ]));
 
-        // Nothing can be tried now: only known passwords are granted.
-        let mut at = |text: &str| passwords.admits(Some(&basic(text)), now);
-        assert_eq!(at("kept:a"), Admission::Granted);
+        // No check is possible now: only known passwords are granted.
+        let mut admission = |text: &str| passwords.admits(Some(&basic(text)), now);
+        assert_eq!(admission("kept:a"), Admission::Granted);
         for forgotten in ["changed:b", "removed:c", "new:d"] {
-            assert_eq!(at(forgotten), Admission::Later, "{forgotten}");
+            assert_eq!(admission(forgotten), Admission::Later, "{forgotten}");
         }
         let later = now + Duration::from_secs(100);
         let removed = passwords.admits(Some(&basic("removed:c")), later);
@@ -237,7 +239,7 @@ mod tests {
 
     /// A user that is removed and added again between two reloads is a new user.
     #[test]
-    fn a_known_password_is_forgotten_where_the_user_was_missing_in_one_reload() {
+    fn known_password_is_forgotten_after_a_reload_without_the_user() {
         let own = hash("a");
         let mut passwords = Passwords::new(users(&[("u", &own)])).unwrap();
         let now = Instant::now();
@@ -252,10 +254,10 @@ mod tests {
         assert_eq!(passwords.admits(Some(&basic("u:a")), now), Admission::Later);
     }
 
-    /// 20 guessers with different names, existing and not, while the file is read again
-    /// and again.
+    /// 20 attackers with different names, existing and not, while the file is reloaded again and
+    /// again.
     #[test]
-    fn guessers_lock_no_known_user_out_over_many_reloads() {
+    fn attackers_do_not_lock_out_known_users_over_many_reloads() {
         let own = hash("geheim");
         let list = users(&[("prometheus", &own)]);
         let mut passwords = Passwords::new(list.clone()).unwrap();
@@ -276,23 +278,23 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_adapts_the_cost_of_trying_names_without_a_user() {
+    fn reload_adapts_the_cost_for_unknown_names() {
         let mut passwords = passwords();
         let costly = hash("geheim").replace("$04$", "$12$");
 
         passwords.replace_users(users(&[("prometheus", &costly)]));
 
         assert!(
-            passwords.nobody.starts_with("$2b$12$"),
+            passwords.unknown_user_hash.starts_with("$2b$12$"),
             "{}",
-            passwords.nobody
+            passwords.unknown_user_hash
         );
     }
 
     #[test]
-    fn passwords_are_tried_for_a_tenth_of_the_time_at_most() {
+    fn password_checks_take_at_most_a_tenth_of_the_time() {
         assert_eq!(
-            rest_after(Duration::from_millis(80)),
+            pause_after(Duration::from_millis(80)),
             Duration::from_millis(800)
         );
     }

@@ -1,4 +1,4 @@
-//! TLS, as the file says.
+//! TLS settings from the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
-use super::config::{ClientAuth, LeastVersion, TlsSettings};
+use super::config::{ClientAuth, MinVersion, TlsSettings};
 
-/// What each connection needs to speak TLS.
+/// Creates the TLS settings of each connection.
 ///
 /// # Errors
-/// When a file cannot be read, has nothing of what it should, or does not fit the others.
+/// If a file cannot be read, lacks the expected content, or does not match the others.
 pub(super) fn server(settings: &TlsSettings) -> anyhow::Result<Arc<ServerConfig>> {
     let provider = Arc::new(ring::default_provider());
     let versions: &[&SupportedProtocolVersion] = match settings.min_version {
-        LeastVersion::Tls12 => &[&version::TLS12, &version::TLS13],
-        LeastVersion::Tls13 => &[&version::TLS13],
+        MinVersion::Tls12 => &[&version::TLS12, &version::TLS13],
+        MinVersion::Tls13 => &[&version::TLS13],
     };
     let own = certificates(&settings.cert_file)?;
     let shown = settings.key_file.display();
@@ -42,13 +42,13 @@ pub(super) fn server(settings: &TlsSettings) -> anyhow::Result<Arc<ServerConfig>
         )
     })?;
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // A client comes once for each answer, and nothing is kept of it.
+    // A client connects once per response, so sessions are not stored.
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;
     Ok(Arc::new(server))
 }
 
-/// Who tells whose certificates are taken; `None`: nobody is asked for one.
+/// Returns the verifier of client certificates; `None` if none are requested.
 fn verifier(
     settings: &TlsSettings,
     provider: Arc<CryptoProvider>,
@@ -78,12 +78,12 @@ fn verifier(
 fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let context = || format!("read certificates (PEM) from `{}`", file.display());
     let text = laggard_files::read_regular(file).with_context(context)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let found = found.with_context(context)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = certificates.with_context(context)?;
     ensure!(
-        !found.is_empty(),
-        "`{}` has no certificate (PEM)",
+        !certificates.is_empty(),
+        "`{}` does not contain a certificate (PEM)",
         file.display()
     );
-    Ok(found)
+    Ok(certificates)
 }

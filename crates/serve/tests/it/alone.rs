@@ -1,4 +1,4 @@
-//! `laggard-serve`, the program.
+//! Tests of the program `laggard-serve`.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn ended(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn its_help_is_narrow_and_its_examples_are_its_own() {
+fn help_fits_80_columns_and_names_this_program() {
     let (code, help, _) = ended(&["--help"]);
 
     assert_eq!(code, Some(0));
@@ -29,7 +29,7 @@ fn its_help_is_narrow_and_its_examples_are_its_own() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_has_the_exit_code_of_an_error() {
+fn wrong_arguments_are_reported_with_the_exit_code_of_an_error() {
     let (code, _, said) = ended(&["--listen=0.0.0.0:0"]);
 
     assert_eq!(code, Some(2), "{said}");
@@ -38,7 +38,7 @@ fn what_is_wrong_is_said_and_has_the_exit_code_of_an_error() {
 }
 
 #[test]
-fn a_store_in_a_bucket_is_refused_with_what_sends_there() {
+fn store_in_a_bucket_is_refused_with_a_remedy() {
     let (code, _, said) = ended(&["--store", "s3://latency/fleet", "--listen=127.0.0.1:0"]);
 
     assert_eq!(code, Some(2), "{said}");

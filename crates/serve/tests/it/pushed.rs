@@ -1,5 +1,5 @@
-//! What `laggard-serve --otlp` sends is what it counted, and a collector that is dead
-//! keeps nothing from being measured.
+//! `laggard-serve --otlp` sends the values that it counted, and a stopped collector does not stop
+//! the measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,13 +18,13 @@ use tempfile::TempDir;
 
 use crate::collector::Collector;
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit that detects a hang, not an expected duration. It is therefore generous.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\n\
                        Content-Length: 0\r\n\r\n";
 
-/// Each activation is late by 4 ms.
+/// Each wakeup is late by 4 ms.
 const LATE: &str = "\
 [[line]]
 service = \"fifo:90\"
@@ -32,7 +32,7 @@ route = \"direct\"
 steps = [[[\"irq\", 4014000], [\"expire\", 400], [\"waking\", 240], [\"running\", 3008], [\"user\", 1203]]]
 ";
 
-/// A running `laggard-serve` that plays [`LATE`]; killed when it is dropped.
+/// Running `laggard-serve` that plays [`LATE`]. It is killed when dropped.
 struct Serve {
     child: Child,
     address: String,
@@ -53,13 +53,13 @@ impl Serve {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told: Vec<String> = lines.take(3).map(Result::unwrap).collect();
-        let told = told.join("\n");
+        let lines_printed: Vec<String> = lines.take(3).map(Result::unwrap).collect();
+        let lines_printed = lines_printed.join("\n");
         assert!(
-            told.contains(&format!("Sends to http://{collector}")),
-            "{told}"
+            lines_printed.contains(&format!("Sends to http://{collector}")),
+            "{lines_printed}"
         );
-        let address = told.split("http://").nth(1).unwrap();
+        let address = lines_printed.split("http://").nth(1).unwrap();
         let address = address.split(": ").next().unwrap().to_owned();
         Self { child, address }
     }
@@ -73,7 +73,7 @@ impl Serve {
         text
     }
 
-    /// The sum of all series that begin so.
+    /// Returns the sum of all series that start with `series`.
     fn value(&self, series: &str) -> f64 {
         let text = self.metrics();
         let lines = text.lines().filter(|line| line.starts_with(series));
@@ -93,13 +93,13 @@ impl Serve {
         );
     }
 
-    /// The exit code, and what was said.
+    /// Returns the exit code and the messages.
     fn end(mut self) -> (Option<i32>, String) {
         self.signal("-TERM");
-        let mut said = String::new();
+        let mut messages = String::new();
         let mut stderr = self.child.stderr.take().unwrap();
-        stderr.read_to_string(&mut said).unwrap();
-        (self.child.wait().unwrap().code(), said)
+        stderr.read_to_string(&mut messages).unwrap();
+        (self.child.wait().unwrap().code(), messages)
     }
 }
 
@@ -119,47 +119,47 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 fn words(attributes: &[KeyValue]) -> BTreeMap<&str, String> {
-    let text = |one: &KeyValue| match one.value.as_ref().unwrap().value.as_ref().unwrap() {
+    let text = |pair: &KeyValue| match pair.value.as_ref().unwrap().value.as_ref().unwrap() {
         Value::Text(text) => text.clone(),
         Value::Int(number) => number.to_string(),
         Value::Bool(is_so) => is_so.to_string(),
     };
     attributes
         .iter()
-        .map(|one| (&*one.key, text(one)))
+        .map(|pair| (&*pair.key, text(pair)))
         .collect()
 }
 
-/// Points of a histogram, of every request.
+/// Returns the points of a histogram in all requests.
 fn points(collector: &Collector, name: &str) -> Vec<HistogramPoint> {
     let posts = collector.posts();
     let metrics = posts.iter().filter(|post| post.path == "/v1/metrics");
-    let mut found = Vec::new();
+    let mut points = Vec::new();
     for post in metrics {
         let request = MetricsRequest::decode(&*post.body).unwrap();
-        let all = &request.resource_metrics[0].scope_metrics[0].metrics;
-        for metric in all.iter().filter(|metric| metric.name == name) {
-            let Some(Data::Histogram(all)) = &metric.data else {
+        let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
+        for metric in metrics.iter().filter(|metric| metric.name == name) {
+            let Some(Data::Histogram(metrics)) = &metric.data else {
                 panic!("{metric:?}");
             };
             assert_eq!(metric.unit, "s");
-            found.extend(all.data_points.clone());
+            points.extend(metrics.data_points.clone());
         }
     }
-    found
+    points
 }
 
 fn spans(collector: &Collector) -> Vec<Span> {
     let posts = collector.posts();
     let traces = posts.iter().filter(|post| post.path == "/v1/traces");
-    let of = |body: &[u8]| {
+    let service_of = |body: &[u8]| {
         let request = TracesRequest::decode(body).unwrap();
         request.resource_spans[0].scope_spans[0].spans.clone()
     };
-    traces.flat_map(|post| of(&post.body)).collect()
+    traces.flat_map(|post| service_of(&post.body)).collect()
 }
 
-/// Of a distribution in `/metrics`, by how it ends.
+/// Returns the value of a distribution in `/metrics` whose name ends with `ending`.
 fn scraped(text: &str, ending: &str) -> f64 {
     let begin = format!("laggard_latency_seconds_{ending}{{");
     let mut lines = text
@@ -171,16 +171,17 @@ fn scraped(text: &str, ending: &str) -> f64 {
 }
 
 #[test]
-fn what_is_sent_is_what_metrics_has_at_the_same_moment() {
+fn sent_values_equal_metrics_at_the_same_time() {
     let dir = TempDir::new().unwrap();
     let collector = Collector::new(TAKEN);
-    // Seldom, so that a moment lasts for several requests.
+    // Wakeups are rare, so that several requests contain the same state.
     let serve = Serve::start(dir.path(), 4_000_000_000, &collector.address, &[]);
     let of_service = |count: u64| {
-        let all = points(&collector, "laggard_latency_seconds");
-        all.into_iter()
+        let points = points(&collector, "laggard_latency_seconds");
+        points
+            .into_iter()
             .rev()
-            .find(|one| one.count == count && words(&one.attributes)["service"] == "fifo:90")
+            .find(|point| point.count == count && words(&point.attributes)["service"] == "fifo:90")
     };
     wait_until("a request with what /metrics has", || {
         #[expect(
@@ -212,10 +213,10 @@ fn what_is_sent_is_what_metrics_has_at_the_same_moment() {
 }
 
 #[test]
-fn late_activations_wait_through_a_kill_for_a_collector_that_is_dead_and_come_once() {
+fn late_wakeups_survive_a_kill_and_reach_the_collector_once() {
     let dir = TempDir::new().unwrap();
     let store = format!("--store={}", dir.path().join("store").display());
-    // Nobody listens at it any more.
+    // The listener is dropped, so that connections are refused.
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -235,35 +236,41 @@ fn late_activations_wait_through_a_kill_for_a_collector_that_is_dead_and_come_on
     let collector = Collector::at(address, TAKEN);
     let second = Serve::start(dir.path(), 100_000_000, &named, &[&store]);
     wait_until("spans of both runs", || {
-        let all = spans(&collector);
-        let of_one = |one: &Span| words(&one.attributes).get("laggard.episode").cloned();
-        all.iter()
-            .filter(|one| of_one(one).as_deref() == Some("1"))
+        let spans = spans(&collector);
+        let of_one = |span: &Span| words(&span.attributes).get("laggard.episode").cloned();
+        spans
+            .iter()
+            .filter(|span| of_one(span).as_deref() == Some("1"))
             .count()
             == 2
     });
     let (code, said) = second.end();
 
     assert_eq!(code, Some(0), "{said}");
-    let all = spans(&collector);
-    let ids: std::collections::BTreeSet<&[u8]> = all.iter().map(|one| &*one.span_id).collect();
-    assert_eq!(ids.len(), all.len(), "a span came twice");
-    for whole in all.iter().filter(|one| one.parent_span_id.is_empty()) {
-        let took = |one: &Span| one.end_time_unix_nano - one.start_time_unix_nano;
-        let parts = all.iter().filter(|one| one.parent_span_id == whole.span_id);
+    let spans = spans(&collector);
+    let ids: std::collections::BTreeSet<&[u8]> = spans.iter().map(|span| &*span.span_id).collect();
+    assert_eq!(ids.len(), spans.len(), "a span came twice");
+    for whole in spans.iter().filter(|span| span.parent_span_id.is_empty()) {
+        let took = |span: &Span| span.end_time_unix_nano - span.start_time_unix_nano;
+        let parts = spans
+            .iter()
+            .filter(|span| span.parent_span_id == whole.span_id);
         assert_eq!(took(whole), 4_018_851);
         assert_eq!(parts.map(took).sum::<u64>(), took(whole));
     }
 }
 
 #[test]
-fn an_address_that_is_none_ends_it_with_an_error() {
+fn invalid_address_ends_the_program_with_an_error() {
     let output = Command::new(env!("CARGO_BIN_EXE_laggard-serve"))
         .args(["--listen=127.0.0.1:0", "--otlp=localhost:4318"])
         .output()
         .unwrap();
 
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("write it as http://localhost:4318"), "{said}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{messages}");
+    assert!(
+        messages.contains("write it as http://localhost:4318"),
+        "{messages}"
+    );
 }

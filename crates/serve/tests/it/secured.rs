@@ -1,4 +1,4 @@
-//! `--web-config`: TLS and passwords, as clients of others meet them.
+//! `--web-config` with TLS and passwords, tested with third-party clients.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation: generous on purpose.
+/// Limit that detects a hang, not an expected duration. It is therefore generous.
 const DEADLINE: Duration = Duration::from_secs(120);
 const SCRIPT: &str = r#"period_ns = 10000000
 [[line]]
@@ -20,7 +20,7 @@ steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], [
 "#;
 const TLS: &str = "tls_server_config:\n  cert_file: own.crt\n  key_file: own.key\n";
 
-/// Whether all of these can be run here; where not, says so.
+/// Returns true if all these tools can run here. Otherwise prints the missing one.
 fn has(tools: &[&str]) -> bool {
     for tool in tools {
         let how = if *tool == "openssl" {
@@ -28,8 +28,8 @@ fn has(tools: &[&str]) -> bool {
         } else {
             "--version"
         };
-        let found = Command::new(tool).arg(how).output();
-        if !found.is_ok_and(|output| output.status.success()) {
+        let output = Command::new(tool).arg(how).output();
+        if !output.is_ok_and(|output| output.status.success()) {
             println!("skipped: {tool} is not installed");
             return false;
         }
@@ -37,7 +37,7 @@ fn has(tools: &[&str]) -> bool {
     true
 }
 
-/// A key and a certificate of `localhost` that it signs itself, as `NAME.key`, `NAME.crt`.
+/// Creates a key and a self-signed certificate of `localhost`, as `NAME.key` and `NAME.crt`.
 fn certificate(dir: &Path, name: &str) {
     openssl(
         dir,
@@ -54,17 +54,17 @@ fn openssl(dir: &Path, words: &str) {
         .current_dir(dir)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
 }
 
-/// Users, of whom `prometheus` has the password `geheim`.
+/// Users. `prometheus` has the password `geheim`.
 fn users() -> String {
     let hash = bcrypt::hash("geheim", 4).unwrap();
     format!("basic_auth_users:\n  prometheus: {hash}\n")
 }
 
-/// A running program; ended when it is dropped.
+/// Running program. It is ended when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -74,7 +74,7 @@ impl Drop for Running {
     }
 }
 
-/// `laggard-serve` with this file: it, and what it says of its address.
+/// Starts `laggard-serve` with this file. Returns the program and its printed address.
 fn serve(dir: &Path, web: &str) -> (Running, String) {
     fs::write(dir.join("script.toml"), SCRIPT).unwrap();
     fs::write(dir.join("web.yml"), web).unwrap();
@@ -87,13 +87,13 @@ fn serve(dir: &Path, web: &str) -> (Running, String) {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let running = Running(child);
-    let told = lines.nth(1).unwrap().unwrap();
-    let (_, rest) = told.split_once("Answers at ").unwrap();
+    let printed = lines.nth(1).unwrap().unwrap();
+    let (_, rest) = printed.split_once("Answers at ").unwrap();
     let address = rest.split(": ").next().unwrap().to_owned();
     (running, address)
 }
 
-/// What curl has of `/healthz`: the status, 0 where there is no answer.
+/// Returns the status that curl receives for `/healthz`; 0 without a response.
 fn status(dir: &Path, address: &str, options: &[&str]) -> u32 {
     let Output { stdout, .. } = Command::new("curl")
         .args(["--silent", "--max-time", "60", "--cacert", "own.crt"])
@@ -107,7 +107,7 @@ fn status(dir: &Path, address: &str, options: &[&str]) -> u32 {
 }
 
 #[test]
-fn who_has_the_password_is_answered_by_tls_and_nobody_else() {
+fn only_clients_with_the_password_get_a_response_over_tls() {
     if !has(&["openssl", "curl"]) {
         return;
     }
@@ -121,7 +121,7 @@ fn who_has_the_password_is_answered_by_tls_and_nobody_else() {
     assert_eq!(status(&[]), 401);
     let wrong = status(&["--user", "prometheus:falsch"]);
     assert!([401, 429].contains(&wrong), "{wrong}");
-    // Whoever guesses keeps nobody out who is known.
+    // Wrong passwords do not lock out a known user.
     for _ in 0..5 {
         status(&["--user", "root:geheim"]);
         assert_eq!(status(&["--user", "prometheus:geheim"]), 200);
@@ -139,7 +139,7 @@ fn who_has_the_password_is_answered_by_tls_and_nobody_else() {
 }
 
 #[test]
-fn handshakes_that_never_end_keep_nobody_from_an_answer() {
+fn incomplete_handshakes_do_not_block_other_clients() {
     if !has(&["openssl", "curl"]) {
         return;
     }
@@ -153,14 +153,14 @@ fn handshakes_that_never_end_keep_nobody_from_an_answer() {
 
     assert_eq!(status(dir.path(), &address, &[]), 200);
 
-    // The first had to leave for the last.
+    // The first connection was closed to make room for the last.
     let mut first = &slow[0];
     first.set_read_timeout(Some(DEADLINE)).unwrap();
     assert!(matches!(first.read(&mut [0; 8]), Ok(0) | Err(_)));
 }
 
 #[test]
-fn who_needs_a_certificate_is_answered_with_one_alone() {
+fn client_certificate_is_required() {
     if !has(&["openssl", "curl"]) {
         return;
     }
@@ -191,7 +191,7 @@ fn who_needs_a_certificate_is_answered_with_one_alone() {
 }
 
 #[test]
-fn a_certificate_that_is_replaced_is_shown_without_a_restart() {
+fn replaced_certificate_is_used_without_a_restart() {
     if !has(&["openssl", "curl"]) {
         return;
     }
@@ -200,7 +200,7 @@ fn a_certificate_that_is_replaced_is_shown_without_a_restart() {
     let (_running, address) = serve(dir.path(), TLS);
     assert_eq!(status(dir.path(), &address, &[]), 200);
 
-    // curl trusts the new one alone from now on.
+    // curl trusts only the new certificate from now.
     certificate(dir.path(), "own");
 
     let begin = Instant::now();
@@ -211,7 +211,7 @@ fn a_certificate_that_is_replaced_is_shown_without_a_restart() {
 }
 
 #[test]
-fn prometheus_scrapes_by_tls_with_a_password() {
+fn prometheus_scrapes_over_tls_with_a_password() {
     if !has(&["openssl", "curl", "prometheus"]) {
         return;
     }
@@ -226,7 +226,7 @@ fn prometheus_scrapes_by_tls_with_a_password() {
          static_configs: [{{targets: [\"{target}\"]}}]\n"
     );
     fs::write(dir.path().join("prometheus.yml"), config).unwrap();
-    // Free now; nobody else asks for it in the next instant.
+    // The port is free, and no other program is expected to take it at once.
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = free.local_addr().unwrap().to_string();
     drop(free);
@@ -241,8 +241,8 @@ fn prometheus_scrapes_by_tls_with_a_password() {
 
     let begin = Instant::now();
     loop {
-        let asked = format!("http://{listen}/api/v1/query?query=laggard_measuring");
-        let output = Command::new("curl").args(["--silent", &asked]).output();
+        let url = format!("http://{listen}/api/v1/query?query=laggard_measuring");
+        let output = Command::new("curl").args(["--silent", &url]).output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
         if text.contains("\"__name__\":\"laggard_measuring\"") {
             break;
@@ -252,16 +252,16 @@ fn prometheus_scrapes_by_tls_with_a_password() {
     }
 }
 
-/// Makes a pipe to which nobody writes, in place of a file.
+/// Replaces a file by a pipe without a writer.
 fn make_pipe(path: &Path) {
     let _ = fs::remove_file(path);
     let made = Command::new("mkfifo").arg(path).status().unwrap();
     assert!(made.success());
 }
 
-/// To open such a pipe waits for ever, and with it every client.
+/// Opening such a pipe blocks forever, and with it every client.
 #[test]
-fn files_of_tls_that_are_pipes_or_devices_are_refused() {
+fn tls_files_that_are_pipes_or_devices_are_refused() {
     if !has(&["openssl", "curl"]) {
         return;
     }
@@ -301,13 +301,13 @@ fn files_of_tls_that_are_pipes_or_devices_are_refused() {
                 assert!(begin.elapsed() < DEADLINE, "{file} is waited for");
                 sleep(Duration::from_millis(20));
             };
-            let mut said = String::new();
+            let mut messages = String::new();
             let mut stderr = running.0.stderr.take().unwrap();
-            stderr.read_to_string(&mut said).unwrap();
+            stderr.read_to_string(&mut messages).unwrap();
 
-            assert_eq!(status.code(), Some(2), "{file}: {said}");
-            let is_named = said.contains(file) && said.contains("not a regular file");
-            assert!(is_named, "{file}: {said}");
+            assert_eq!(status.code(), Some(2), "{file}: {messages}");
+            let is_named = messages.contains(file) && messages.contains("not a regular file");
+            assert!(is_named, "{file}: {messages}");
         }
     }
 
@@ -317,13 +317,13 @@ fn files_of_tls_that_are_pipes_or_devices_are_refused() {
     let status = || status(dir.path(), &address, &["--cacert", "known.crt"]);
     assert_eq!(status(), 200);
     make_pipe(&dir.path().join("own.crt"));
-    // Looked at again, and answered as before.
+    // The files were checked again, and the response is the same.
     sleep(Duration::from_secs(11));
     assert_eq!(status(), 200);
 }
 
 #[test]
-fn other_machines_are_answered_where_strangers_are_turned_away() {
+fn other_machines_get_a_response_if_credentials_are_required() {
     if !has(&["openssl"]) {
         return;
     }
@@ -344,12 +344,16 @@ fn other_machines_are_answered_where_strangers_are_turned_away() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = BufReader::new(child.stdout.take().unwrap()).lines().nth(1);
+        let printed = BufReader::new(child.stdout.take().unwrap()).lines().nth(1);
         let _ = child.kill();
-        let said = child.wait_with_output().unwrap().stderr;
-        let said = String::from_utf8(said).unwrap();
+        let stderr = child.wait_with_output().unwrap().stderr;
+        let stderr = String::from_utf8(stderr).unwrap();
 
-        assert_eq!(told.is_some(), is_closed, "for {web}: {said}");
-        assert_eq!(said.contains("--expose"), !is_closed, "for {web}: {said}");
+        assert_eq!(printed.is_some(), is_closed, "for {web}: {stderr}");
+        assert_eq!(
+            stderr.contains("--expose"),
+            !is_closed,
+            "for {web}: {stderr}"
+        );
     }
 }
