@@ -21,6 +21,7 @@ mod cost;
 mod cpu;
 mod digest;
 mod episode;
+mod event_format;
 mod every;
 mod gather;
 mod handlers;
@@ -79,6 +80,7 @@ pub use episode::{
     StackSample, Steal, Stolen, Throttle, Vector, is_normal_priority, windows_level,
     windows_priority,
 };
+pub use event_format::{EventField, EventFormat, FormatError};
 pub use every::Every;
 pub use gather::Gather;
 pub use handlers::{HandlerCount, HandlerCounts, HandlerTimes, MissingRuns};

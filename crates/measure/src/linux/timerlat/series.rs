@@ -2,7 +2,7 @@
 
 use std::io;
 
-use laggard_model::{LossReason, Nanos, STAGES, Stage};
+use laggard_model::{EventField, EventFormat, LossReason, Nanos, STAGES, Stage};
 
 use crate::settled::{SettledExpiry, SettledLine};
 
@@ -11,13 +11,13 @@ const IN_CALLBACK: i32 = 0;
 /// Value of a record that the thread wrote.
 const IN_THREAD: i32 = 1;
 
-/// Offsets of the fields of a record in bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Fields of a record.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Format {
     kind: u16,
-    seqnum: usize,
-    context: usize,
-    latency: usize,
+    seqnum: EventField,
+    context: EventField,
+    latency: EventField,
 }
 
 /// Content of a record.
@@ -31,43 +31,25 @@ pub(super) struct Sample {
 impl Format {
     /// Parses tracefs's description of the record.
     pub(super) fn parse(text: &str) -> io::Result<Self> {
-        let lacks = |what: &str| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the format of timerlat's records has no `{what}`"),
-            )
-        };
-        let kind = text
-            .lines()
-            .find_map(|line| line.strip_prefix("ID: ")?.trim().parse().ok())
-            .ok_or_else(|| lacks("ID"))?;
-        // A line such as `field:u64 timer_latency;        offset:16;      size:8; signed:0;`
-        let offset = |name: &str| {
-            text.lines()
-                .find(|line| line.contains(&format!(" {name};")))
-                .and_then(|line| line.split_once("offset:"))
-                .and_then(|(_, rest)| rest.split(';').next()?.parse().ok())
-                .ok_or_else(|| lacks(name))
-        };
+        let invalid = |err| io::Error::new(io::ErrorKind::InvalidData, err);
+        let format = EventFormat::parse(text).map_err(invalid)?;
         Ok(Self {
-            kind,
-            seqnum: offset("seqnum")?,
-            context: offset("context")?,
-            latency: offset("timer_latency")?,
+            kind: format.id,
+            seqnum: format.integer("seqnum").map_err(invalid)?,
+            context: format.integer("context").map_err(invalid)?,
+            latency: format.integer("timer_latency").map_err(invalid)?,
         })
     }
 
     /// Returns the sample in a record, or `None` for a record of another kind.
     pub(super) fn sample(&self, record: &[u8]) -> Option<Sample> {
-        if record.get(..2)? != self.kind.to_ne_bytes() {
+        if EventFormat::id_of(record)? != self.kind {
             return None;
         }
-        let word = |offset: usize| <[u8; 4]>::try_from(record.get(offset..offset + 4)?).ok();
-        let long = record.get(self.latency..self.latency + 8)?;
         Some(Sample {
-            number: u32::from_ne_bytes(word(self.seqnum)?),
-            context: i32::from_ne_bytes(word(self.context)?),
-            latency: Nanos::from_ns(u64::from_ne_bytes(long.try_into().ok()?)),
+            number: u32::try_from(self.seqnum.value(record)?).ok()?,
+            context: i32::try_from(self.context.value(record)?.cast_signed()).ok()?,
+            latency: Nanos::from_ns(self.latency.value(record)?),
         })
     }
 }
@@ -260,7 +242,7 @@ mod tests {
 
         assert_eq!(
             error.to_string(),
-            "the format of timerlat's records has no `timer_latency`"
+            "the format of `timerlat` has no integer `timer_latency`"
         );
     }
 
