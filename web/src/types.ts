@@ -48,7 +48,7 @@ export interface Application {
   tolerance_ns: Nanos;
 }
 
-export type Backend = "bpf" | "etw" | "user" | "tracer" | "driver" | "fake" | "imported";
+export type Backend = "bpf" | "etw" | "perf" | "user" | "tracer" | "driver" | "fake" | "imported";
 
 export type Block = { content: string; kind: "heading" } | { content: Verdict[]; kind: "verdicts" } | { content: string; kind: "paragraph" } | { content: string; kind: "detail" } | { content: string[]; kind: "lines" } | { content: string[]; kind: "list" } | { content: string[]; kind: "preformatted" } | { content: Table; kind: "table" } | { content: Notes; kind: "notes" } | { content: Figure; kind: "figure" };
 

@@ -3,7 +3,9 @@
 
 #![deny(clippy::disallowed_macros)]
 
-use laggard_model::{Ability, AudioFinding, AudioNeed, CauseClass, Caveat, CpuList, Host, Nanos};
+use laggard_model::{
+    Ability, AudioFinding, AudioNeed, Backend, CauseClass, Caveat, CpuList, Host, Nanos,
+};
 use laggard_record::{OpenError, Recording};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,6 +23,8 @@ pub struct Examined {
     pub host: Host,
     /// CPUs to measure.
     pub cpus: CpuList,
+    /// Method by which a recording stamps the stages of threads; `None` if there is only one.
+    pub method: Option<Backend>,
     /// Abilities that a recording uses.
     pub abilities: Vec<Ability>,
     /// Settings that hurt latency, the worst first.
@@ -40,6 +44,10 @@ pub struct DoctorReport {
     pub host: Host,
     /// CPUs to measure.
     pub cpus: CpuList,
+    /// Method by which a recording stamps the stages of threads: `bpf`, `perf` (tracepoints), or
+    /// `user` (neither: only expiry and user stage); absent on Windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<Backend>,
     /// Abilities that a recording uses, with the reason if one is not available.
     pub abilities: Vec<Ability>,
     /// Number of abilities that a full recording needs and that are not available.
@@ -128,6 +136,7 @@ pub fn doctor(found: Examined, recording: Option<&Recording>) -> Result<DoctorRe
         schema: DOCTOR_SCHEMA,
         host: found.host,
         cpus: found.cpus,
+        method: found.method,
         missing: found.abilities.iter().filter(missing).count(),
         abilities: found.abilities,
         caveats: found.caveats,

@@ -40,6 +40,9 @@ pub enum Backend {
     /// The kernel's events on Windows (ETW): the times at which a thread became ready
     /// and was switched in.
     Etw,
+    /// The kernel's tracepoints as performance events, without BPF: the stages of
+    /// threads.
+    Perf,
     /// No BPF: expiry and user stage only.
     User,
     /// The kernel's timerlat tracer alone, with two stages.

@@ -79,7 +79,8 @@ pub struct ServeArgs {
     /// Stages of the wakeup path to stamp, as for `record` [default: all]
     #[arg(long, value_name = "LIST")]
     pub stages: Option<StagesArg>,
-    /// Measuring method
+    /// Source of the stages: bpf, perf (tracepoints, for kernels without BTF), user
+    /// (neither, without root) or the best of them
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub backend: BackendArg,
     /// Actions on late wakeups.

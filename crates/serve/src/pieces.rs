@@ -137,7 +137,7 @@ impl ServedPieces {
         self.cpu_watch = match self.plan.probe {
             // A script defines its CPUs.
             ProbeChoice::Script(_) => None,
-            ProbeChoice::Best | ProbeChoice::Bpf | ProbeChoice::User => {
+            ProbeChoice::Best | ProbeChoice::Bpf | ProbeChoice::Perf | ProbeChoice::User => {
                 Some(CpuWatch::new(OwnMachine, self.wanted_cpus.clone()))
             }
         };

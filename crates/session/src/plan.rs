@@ -171,11 +171,13 @@ impl Default for Plan {
 /// Kind of the probe.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum ProbeChoice {
-    /// With eBPF if it is available, otherwise without.
+    /// With eBPF if it is available, otherwise with perf tracepoints, otherwise without.
     #[default]
     Best,
     /// Only with eBPF.
     Bpf,
+    /// Only with perf tracepoints: the stages of threads.
+    Perf,
     /// Without eBPF, which needs no root: only the stages expiry and user.
     User,
     /// Fake probe that plays the script in this file.

@@ -22,6 +22,9 @@ pub fn document(report: &DoctorReport, detail: Detail) -> Document {
         "{}{processor}",
         machine(&report.host)
     )));
+    if let Some(method) = report.method {
+        document.lines(vec![phrase::method(method, &report.abilities)]);
+    }
     match detail {
         Detail::Short => short(&mut document, report),
         Detail::Full => full(&mut document, report),
@@ -196,7 +199,8 @@ mod tests {
     use laggard_answer::doctor::{Examined, UnknownEffect, doctor};
     use laggard_answer::proven::ProvenEffect;
     use laggard_model::{
-        Absence, AudioFinding, AudioNeed, CaveatKind, CpuList, Host, Lacks, Nanos, Processor,
+        Absence, AudioFinding, AudioNeed, Backend, CaveatKind, CpuList, Host, Lacks, Nanos,
+        Processor,
     };
 
     use super::*;
@@ -233,6 +237,7 @@ mod tests {
                 ..Host::default()
             },
             cpus: CpuList::default(),
+            method: None,
             abilities: vec![
                 ability("steal clock", None),
                 ability("episodes", Some(absence)),
@@ -345,6 +350,42 @@ mod tests {
             text.contains("In `r.laggard`: in no late wakeup (1 analysed)"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn method_is_named_with_the_reasons_against_the_better_ones() {
+        let mut report = report();
+        let absent = |name: &str, reason: &str| Ability {
+            name: name.into(),
+            gives: "stages".into(),
+            is_needed: true,
+            absence: Some(Absence {
+                reason: reason.into(),
+                remedy: "boot another kernel".into(),
+                lacks: Lacks::Kernel,
+            }),
+        };
+        report.abilities = vec![
+            absent("BPF object chain", "no BTF"),
+            absent("perf tracepoints", "no tracefs"),
+        ];
+        for (method, expected) in [
+            (Backend::Bpf, "Method: BPF stamps every stage."),
+            (
+                Backend::Perf,
+                "Method: perf tracepoints stamp the stages of threads, because BPF is not available (no BTF).",
+            ),
+            (
+                Backend::User,
+                "because neither BPF (no BTF) nor perf tracepoints (no tracefs) are available.",
+            ),
+        ] {
+            report.method = Some(method);
+
+            let words = words(&report);
+
+            assert!(words.contains(expected), "{words}");
+        }
     }
 
     #[test]

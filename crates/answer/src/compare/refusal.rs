@@ -246,6 +246,7 @@ const fn backend(backend: Backend) -> &'static str {
     match backend {
         Backend::Bpf => "BPF",
         Backend::Etw => "ETW",
+        Backend::Perf => "perf tracepoints",
         Backend::User => "user space",
         Backend::Tracer => "timerlat tracer",
         Backend::Driver => "wdmlat.sys",

@@ -144,7 +144,8 @@ pub(crate) struct RecordArgs {
     /// needs a BPF program, which adds to the latency [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) stages: Option<StagesArg>,
-    /// Source of the stages
+    /// Source of the stages: bpf, perf (tracepoints, for kernels without BTF), user
+    /// (neither, without root) or the best of them
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub(crate) backend: BackendArg,
     /// Print neither progress nor result, only the reason if the result is not trustworthy

@@ -34,6 +34,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let found = Examined {
         host,
         cpus,
+        method: Some(linux::method(&abilities)),
         abilities,
         caveats,
         audio,

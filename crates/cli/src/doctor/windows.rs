@@ -17,6 +17,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let found = Examined {
         host: windows::identify(),
         cpus: args.cpus.clone().unwrap_or_else(windows::allowed_cpus),
+        method: None,
         abilities: windows::abilities(),
         caveats: windows::setup_caveats(),
         audio: Vec::new(),

@@ -122,7 +122,10 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             "write the smaller CPU first",
         ),
         (vec!["record", "--load", "nothing"], "is not a load"),
-        (vec!["record", "--backend", "x"], "use best, bpf, user"),
+        (
+            vec!["record", "--backend", "x"],
+            "use best, bpf, perf (tracepoints), user",
+        ),
         (
             vec!["attach", "jackd"],
             "not a process ID; for a name use `--comm jackd`",

@@ -41,9 +41,13 @@ impl std::str::FromStr for BackendArg {
         match (text, text.strip_prefix("fake:")) {
             ("best", _) => Ok(Self(ProbeChoice::Best)),
             ("bpf", _) => Ok(Self(ProbeChoice::Bpf)),
+            ("perf", _) => Ok(Self(ProbeChoice::Perf)),
             ("user", _) => Ok(Self(ProbeChoice::User)),
             (_, Some(script)) => Ok(Self(ProbeChoice::Script(script.into()))),
-            _ => Err("use best, bpf, user (no BPF, no root) or fake:SCRIPT.toml".into()),
+            _ => Err(
+                "use best, bpf, perf (tracepoints), user (no BPF, no root) or fake:SCRIPT.toml"
+                    .into(),
+            ),
         }
     }
 }

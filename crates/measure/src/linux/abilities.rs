@@ -4,22 +4,50 @@ use std::fs;
 use std::io;
 
 use laggard_bpf::object::ObjectRefused;
-use laggard_model::{Ability, Service};
+use laggard_model::{Ability, Backend, Cpu, Sampler, Service};
 
 use super::descriptors;
 use super::flight::{self, FlightError, FlightOptions, FlightRecorder};
 use super::objects;
 use super::obstacle::{Help, Obstacle};
+use super::perf;
 use super::policy;
 use super::programs::{Extent, Programs};
 use super::threads::{may_be_scheduled_as, refusal};
+use super::tracepoints::Tracepoints;
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
+
+/// Name of the ability that is needed for every stage that BPF stamps.
+const CHAIN: &str = "BPF object chain";
+/// Name of the ability that replaces it for threads.
+const TRACEPOINTS: &str = "perf tracepoints";
+
+/// Returns the method by which a recording would stamp the stages of threads, from `abilities`.
+pub fn method(abilities: &[Ability]) -> Backend {
+    let has = |name| {
+        let mut abilities = abilities.iter();
+        abilities.any(|ability| ability.name == name && ability.absence.is_none())
+    };
+    if has(CHAIN) {
+        Backend::Bpf
+    } else if has(TRACEPOINTS) {
+        Backend::Perf
+    } else {
+        Backend::User
+    }
+}
 
 /// Tries everything that a recording of `services` uses.
 pub fn abilities(services: &[Service]) -> Vec<Ability> {
     descriptors::allow_all();
     let mut abilities = bpf_abilities(services);
+    abilities.push(optional_ability(
+        TRACEPOINTS,
+        "stages irq, expire, waking, running of threads without BPF",
+        Tracepoints::new(Stamps::default()).map(drop),
+        Help::Tracefs,
+    ));
     for &service in services.iter().filter(|service| service.is_thread()) {
         abilities.push(Ability {
             name: format!("service {service}"),
@@ -125,13 +153,13 @@ fn evidence() -> Vec<Ability> {
         optional_ability(
             "PMU (cycles, NMI)",
             "stack samples in code with interrupts disabled",
-            sample_with(HARDWARE_CYCLES),
+            sample_with(Sampler::Nmi),
             Help::Counters,
         ),
         optional_ability(
             "cpu-clock",
             "stack samples elsewhere",
-            sample_with(SOFTWARE_CPU_CLOCK),
+            sample_with(Sampler::CpuClock),
             Help::PerfEvents,
         ),
         optional_ability(
@@ -199,37 +227,9 @@ pub fn not_loaded(reason: String) -> io::Error {
     }
 }
 
-/// `PERF_TYPE_HARDWARE` and `PERF_COUNT_HW_CPU_CYCLES` of `linux/perf_event.h`.
-const HARDWARE_CYCLES: (u32, u32) = (0, 0);
-/// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_CPU_CLOCK`.
-const SOFTWARE_CPU_CLOCK: (u32, u32) = (1, 0);
-
-/// Checks whether this event can be counted on CPU 0, including the kernel.
-fn sample_with((kind, config): (u32, u32)) -> io::Result<()> {
-    /// First published size of `perf_event_attr`; every kernel accepts it.
-    const SIZE: u32 = 64;
-    let mut attr = [0_u32; SIZE as usize / 4];
-    attr[0] = kind;
-    attr[1] = SIZE;
-    attr[2] = config;
-    let (any_process, cpu, no_group, close_on_exec) = (-1, 0, -1, 8_u64);
-    // SAFETY: `attr` is valid for reads of the size that it states.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            attr.as_ptr(),
-            any_process,
-            cpu,
-            no_group,
-            close_on_exec,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just returned this descriptor. Closing it undoes the trial.
-    unsafe { libc::close(i32::try_from(fd).unwrap_or(-1)) };
-    Ok(())
+/// Checks whether the event of a sampler can be counted on CPU 0, including the kernel.
+fn sample_with(sampler: Sampler) -> io::Result<()> {
+    perf::open_sampler(sampler, Cpu(0), None).map(drop)
 }
 
 #[cfg(test)]
@@ -262,6 +262,28 @@ mod tests {
         assert!(remedy.contains("CAP_PERFMON"), "{remedy}");
         assert_eq!(remedy_for(&absent, false), machine);
         assert_eq!(remedy_for(&absent, true), machine);
+    }
+
+    #[test]
+    fn method_is_bpf_then_tracepoints_then_neither() {
+        let ability = |name: &str, is_available: bool| Ability {
+            name: name.into(),
+            gives: String::new(),
+            is_needed: true,
+            absence: (!is_available).then(|| Obstacle::NoBpf.absence(&Help::Doctor)),
+        };
+
+        for (chain, tracepoints, expected) in [
+            (true, true, Backend::Bpf),
+            (true, false, Backend::Bpf),
+            (false, true, Backend::Perf),
+            (false, false, Backend::User),
+        ] {
+            let abilities = [ability(CHAIN, chain), ability(TRACEPOINTS, tracepoints)];
+
+            assert_eq!(method(&abilities), expected);
+        }
+        assert_eq!(CHAIN, format!("BPF object {}", objects::CHAIN.name));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use laggard_model::{BusyTurns, Contexts, Cpu, Every, Line, Route, Service};
 
 /// Thread that waits if only the softirq was requested.
-const CARRIER: Service = Service::Fifo(90);
+pub(crate) const CARRIER: Service = Service::Fifo(90);
 
 /// Every `stride`-th expiry of a timeline, starting at number `first`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -25,6 +25,7 @@ mod memory;
 pub mod objects;
 pub mod obstacle;
 mod passed;
+mod perf;
 mod pidfd;
 pub mod policy;
 mod probe;
@@ -39,13 +40,14 @@ mod thread;
 pub mod threads;
 mod timerlat;
 mod tracefs;
+mod tracepoints;
 mod tracers;
 mod uio;
 mod unneeded;
 mod usage;
 pub mod witness;
 
-pub use abilities::{abilities, not_loaded, optional_ability};
+pub use abilities::{abilities, method, not_loaded, optional_ability};
 pub use attach::{
     AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, MarkReader,
     find_threads, is_system_call,
@@ -72,7 +74,7 @@ use std::io;
 use laggard_model::{Caveat, CpuList, Service};
 use nix::errno::Errno;
 
-use crate::host::{Files, Rights};
+use crate::host::{self, Files, Rights};
 
 /// Returns the CPUs that are online.
 pub fn online_cpus() -> CpuList {
@@ -138,6 +140,13 @@ fn forbidden_cpus() -> CpuList {
     let online = online_cpus();
     let cpus = online.as_slice().iter().copied();
     cpus.filter(|&cpu| !allowed.contains(cpu)).collect()
+}
+
+/// Returns whether softirqs run in threads that others preempt: on every `PREEMPT_RT` kernel.
+/// Mainline kernels with it have no `/sys/kernel/realtime`.
+fn softirqs_are_preempted() -> bool {
+    let preemption = host::identify(&Files::default()).preemption;
+    preemption.as_deref() == Some("rt")
 }
 
 /// Returns one more than the highest CPU number that this machine can have.

@@ -55,6 +55,7 @@ pub enum Help {
     SoftirqTracepoints,
     BpfTimers,
     BpfWork,
+    Tracefs,
     Counters,
     PerfEvents,
     /// Steal time per run queue.
@@ -108,6 +109,7 @@ impl Help {
             | Self::BpfTimers
             | Self::BpfWork
             | Self::PerfEvents
+            | Self::Tracefs
             | Self::StealClock
             | Self::OwnSlices
             | Self::TimerlatTracer => Lacks::Kernel,
@@ -177,6 +179,9 @@ impl Display for Help {
             Self::BpfWork => "the kernel needs BPF work queues (Linux 6.10)",
             Self::Counters => {
                 "use a machine with performance counters; in a virtual machine, pass them through (vPMU)"
+            }
+            Self::Tracefs => {
+                "the kernel needs CONFIG_PERF_EVENTS=y and tracefs at /sys/kernel/tracing; run outside a container"
             }
             Self::PerfEvents => "the kernel needs perf events (CONFIG_PERF_EVENTS=y)",
             Self::StealClock => {

@@ -6,11 +6,27 @@ use std::path::{Path, PathBuf};
 
 use super::reason_of;
 
+/// Mount points of tracefs in newer and older kernels.
+const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
 /// Prefix of laggard's instances, followed by the process ID and the purpose.
 const INSTANCE_PREFIX: &str = "laggard-";
 
 /// Start of the purpose in the name of an instance for late wakeups; a number follows.
 const PURPOSE: &str = "-late";
+
+/// Returns the main directory of tracefs.
+pub(super) fn root() -> io::Result<&'static Path> {
+    let mut roots = ROOTS.iter().map(Path::new);
+    roots
+        .find(|root| root.join("instances").is_dir())
+        .ok_or_else(|| {
+            io::Error::new(
+                ErrorKind::NotFound,
+                "tracefs is not available at /sys/kernel/tracing (`mount -t tracefs tracefs /sys/kernel/tracing` as root)",
+            )
+        })
+}
 
 /// Adds the path of the file to an error.
 pub(super) fn named(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {

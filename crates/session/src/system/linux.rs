@@ -37,6 +37,7 @@ pub(crate) fn identity(cpus: &CpuList, services: &[Service]) -> (Host, Vec<Cavea
 pub(crate) fn open(request: Request, wanted: &ProbeChoice) -> Result<Box<dyn Probe>, ProbeError> {
     let wanted = match wanted {
         ProbeChoice::Bpf => BackendChoice::Bpf,
+        ProbeChoice::Perf => BackendChoice::Perf,
         ProbeChoice::User => BackendChoice::User,
         // A script is played, not opened here.
         ProbeChoice::Best | ProbeChoice::Script(_) => BackendChoice::Best,

@@ -2,7 +2,7 @@
 
 use laggard_answer::doctor::{AudioRow, EffectSeen, UnknownEffect};
 use laggard_answer::proven::ProvenEffect;
-use laggard_model::Ability;
+use laggard_model::{Ability, Backend};
 
 use super::{code, number};
 use crate::doc::Cell;
@@ -14,6 +14,32 @@ pub(crate) fn ability(ability: &Ability) -> String {
         Some(absence) => format!(
             "{}. Not available: {}. Remedy: {}",
             ability.gives, absence.reason, absence.remedy
+        ),
+    }
+}
+
+/// Names the method by which a recording stamps the stages of threads, and why it is not BPF.
+pub(crate) fn method(method: Backend, abilities: &[Ability]) -> String {
+    let reason = |name: &str| {
+        let mut abilities = abilities.iter();
+        let ability = abilities.find(|ability| ability.name == name);
+        let absence = ability.and_then(|ability| ability.absence.as_ref());
+        absence.map_or_else(|| "not available".into(), |absence| absence.reason.clone())
+    };
+    let bpf = reason("BPF object chain");
+    match method {
+        Backend::Bpf => "Method: BPF stamps every stage.".into(),
+        Backend::Perf => format!(
+            "Method: perf tracepoints stamp the stages of threads, because BPF is not available ({bpf}). Only BPF measures softirq, worker and the causes of late wakeups."
+        ),
+        Backend::Etw
+        | Backend::User
+        | Backend::Tracer
+        | Backend::Driver
+        | Backend::Fake
+        | Backend::Imported => format!(
+            "Method: threads read the clock (stages expiry and user), because neither BPF ({bpf}) nor perf tracepoints ({}) are available.",
+            reason("perf tracepoints")
         ),
     }
 }

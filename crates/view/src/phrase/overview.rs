@@ -50,6 +50,7 @@ pub(crate) fn conditions(conditions: &Conditions) -> String {
     }
     match conditions.backend {
         Backend::User if conditions.is_windows() => {}
+        Backend::Perf => parts.push("perf tracepoints".into()),
         Backend::User => parts.push("without eBPF".into()),
         Backend::Tracer => parts.push("timerlat tracer".into()),
         Backend::Driver => parts.push("driver wdmlat.sys".into()),

@@ -112,6 +112,7 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
                 format!("eBPF, stages {}", names.join(", "))
             }
         },
+        Backend::Perf => "perf tracepoints, stages of threads".into(),
         Backend::User => "threads without eBPF (expiry and user stage only)".into(),
         Backend::Tracer => "timerlat tracer (expire and kthread stage)".into(),
         Backend::Driver => "driver wdmlat.sys (DPC and kernel thread)".into(),

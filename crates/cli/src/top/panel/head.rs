@@ -116,6 +116,7 @@ pub(in crate::top) const fn backend(backend: Backend) -> &'static str {
     match backend {
         Backend::Bpf => "eBPF",
         Backend::Etw => "kernel events",
+        Backend::Perf => "perf tracepoints",
         Backend::User => "no BPF",
         Backend::Tracer => "timerlat tracer",
         Backend::Driver => "driver wdmlat.sys",

@@ -164,15 +164,15 @@ impl LineReader {
         seq * self.stride + self.first
     }
 
-    /// Returns the times at which the service ran, from the slots that are not read yet.
-    pub fn readings<'a>(
+    /// Returns the slots of activations that have been served and are not read yet.
+    pub fn unread<'a>(
         &self,
         cpu: &BoardCpu,
         ring: &'a [BoardSlot],
-    ) -> impl Iterator<Item = Nanos> + use<'a> {
+    ) -> impl Iterator<Item = &'a BoardSlot> + use<'a> {
         let line = &cpu.lines[self.index];
         let numbers = line.tail.load(Ordering::Relaxed)..line.head.load(Ordering::Acquire);
-        numbers.map(|number| slot_of(ring, number).end())
+        numbers.map(|number| slot_of(ring, number))
     }
 
     /// Returns the account of the line's plan since `begin`.

@@ -342,7 +342,10 @@ fn expiry_is_lost_as_stopped_if_laggard_was_stopped() {
     cpu.serve(SOFTIRQ, 10, AT_ONCE);
     let looks = (START, expiry(11));
     let (cpu_board, ring) = (cpu.board.cpu(0), cpu.board.ring(cpu.board.cpu(0), SOFTIRQ));
-    let readings = cpu.readers[SOFTIRQ].readings(cpu_board, ring).collect();
+    let readings = cpu.readers[SOFTIRQ]
+        .unread(cpu_board, ring)
+        .map(BoardSlot::end)
+        .collect();
     cpu.stops.add(looks, readings, PERIOD);
 
     cpu.close(expiry(11), Some(0), expiry(11));

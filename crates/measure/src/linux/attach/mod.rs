@@ -20,7 +20,7 @@ use self::ring::AttachRings;
 use super::objects;
 use super::obstacle::{Help, Obstacle};
 use super::possible_cpus;
-use crate::host::{self, Files, Rights};
+use crate::host::{Files, Rights};
 pub use calls::is_system_call;
 pub use group::{AttachGroup, GroupError};
 pub use marks::MarkReader;
@@ -116,7 +116,7 @@ impl AttachProbe {
         let mut loaded = object.load(&[], &sizes, |open| {
             objects::leave_out_absent(open)?;
             object.set_input(open, "ring_bits", &bits.to_ne_bytes())?;
-            let preempted = u32::from(softirqs_are_preempted());
+            let preempted = u32::from(super::softirqs_are_preempted());
             object.set_input(open, "softirqs_are_preempted", &preempted.to_ne_bytes())
         })?;
         let rings = {
@@ -280,13 +280,6 @@ impl AttachProbe {
             skipped: super::statistics::skipped(&self.loaded),
         }
     }
-}
-
-/// Whether softirqs run in threads that others preempt: on each `PREEMPT_RT` kernel, of
-/// which those of Linux itself have no `/sys/kernel/realtime`.
-fn softirqs_are_preempted() -> bool {
-    let preemption = host::identify(&Files::default()).preemption;
-    preemption.as_deref() == Some("rt")
 }
 
 fn absent(refused: &ObjectRefused) -> Absence {

@@ -12,10 +12,8 @@ use laggard_model::Nanos;
 
 use data::TraceFiles;
 
-use super::tracefs::{end, named, own_instance, read, remove_stale, write};
+use super::tracefs::{end, named, own_instance, read, remove_stale, root, write};
 
-/// Mount points of tracefs in newer and older kernels.
-const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Ring buffer of a CPU in KiB: room for 200 ms of about 100,000 events per second, and for the
 /// time until the trace is stopped.
 const BUFFER_KIB: &str = "2048";
@@ -57,17 +55,7 @@ impl EventTrace {
     ///
     /// Returns an error if tracefs is not mounted or not accessible, or has no room.
     pub fn start() -> io::Result<Self> {
-        let root = ROOTS
-            .iter()
-            .map(Path::new)
-            .find(|root| root.join("instances").is_dir());
-        match root {
-            Some(root) => Self::start_in(root),
-            None => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "tracefs is not available at /sys/kernel/tracing (`mount -t tracefs tracefs /sys/kernel/tracing` as root)",
-            )),
-        }
+        Self::start_in(root()?)
     }
 
     fn start_in(root: &Path) -> io::Result<Self> {

@@ -4,7 +4,6 @@
 //! It is independent of any probe and has separate maps and programs.
 
 mod outside;
-mod perf;
 pub(super) mod record;
 mod ring;
 mod stacks;

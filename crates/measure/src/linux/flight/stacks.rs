@@ -7,8 +7,7 @@ use laggard_model::{CpuList, Nanos, ProgramCost, Sampler, StackSample};
 use libbpf_rs::Link;
 
 use super::super::statistics::{cost_of, scaled};
-use super::super::{objects, possible_cpus};
-use super::perf;
+use super::super::{objects, perf, possible_cpus};
 use super::record::{self, Sample};
 use super::ring::Rings;
 use crate::board::BoardMaps;
@@ -109,7 +108,7 @@ fn open_events(
         let events: std::io::Result<Vec<OwnedFd>> = cpus
             .as_slice()
             .iter()
-            .map(|&cpu| perf::open(sampler, cpu, frequency_hz))
+            .map(|&cpu| perf::open_sampler(sampler, cpu, Some(frequency_hz)))
             .collect();
         match events {
             Ok(events) => return Ok((sampler, events)),

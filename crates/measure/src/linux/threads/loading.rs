@@ -1,4 +1,4 @@
-//! BPF programs of a probe, or the warning of a probe without them.
+//! Programs or tracepoints that stamp the stages, or the warning of a probe without them.
 
 use std::io;
 
@@ -6,6 +6,8 @@ use laggard_model::{Caveat, CaveatKind, Service};
 
 use super::super::identity::Identity;
 use super::super::programs::{Extent, Programs};
+use super::super::reason_of;
+use super::super::tracepoints::Tracepoints;
 use super::system;
 use crate::board::Stamps;
 use crate::probe::ProbeError;
@@ -13,28 +15,52 @@ use crate::probe::ProbeError;
 /// Backend of the measurement.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum BackendChoice {
-    /// eBPF, or without it if it is not available.
+    /// eBPF, otherwise perf tracepoints, otherwise neither.
     #[default]
     Best,
     /// Only eBPF.
     Bpf,
-    /// Without eBPF: expiry and user stage.
+    /// Only perf tracepoints: the stages of threads on timers.
+    Perf,
+    /// Neither: expiry and user stage.
     User,
 }
 
-/// Returns the programs, if they are `wanted` and available.
+/// Method that stamps the stages of threads.
+#[derive(Debug)]
+pub(super) enum Stamping {
+    Bpf(Programs),
+    Perf(Tracepoints),
+    None,
+}
+
+/// Returns the best method that is `wanted` and available. A device's interrupt (`is_timed` is
+/// false) is visible only to BPF.
 pub(super) fn load(
     wanted: BackendChoice,
+    is_timed: bool,
     extent: Extent,
     services: &[Service],
     stamps: Stamps,
     caveats: &mut Vec<Caveat>,
-) -> Result<Option<Programs>, ProbeError> {
+) -> Result<Stamping, ProbeError> {
     // Without a service there is nothing to stamp.
     if wanted == BackendChoice::User || services.is_empty() {
-        return Ok(None);
+        return Ok(Stamping::None);
     }
-    match Programs::load(extent, services, stamps) {
+    let tracepoints = || {
+        if is_timed {
+            Tracepoints::new(stamps).map_err(|err| reason_of(&err))
+        } else {
+            Err("they do not show the interrupt of a device".into())
+        }
+    };
+    if wanted == BackendChoice::Perf {
+        return tracepoints()
+            .map(Stamping::Perf)
+            .map_err(|reason| system("record perf tracepoints", reason));
+    }
+    let refused = match Programs::load(extent, services, stamps) {
         Ok(programs) => {
             let identity = Identity::own().map_err(|refused| refused.reason);
             identity
@@ -45,21 +71,33 @@ pub(super) fn load(
                         .into(),
                     said: Some(io::Error::other(reason)),
                 })?;
-            Ok(Some(programs))
+            return Ok(Stamping::Bpf(programs));
         }
         Err(refused) if wanted == BackendChoice::Bpf => {
-            Err(system("load the BPF programs", refused.reason))
+            return Err(system("load the BPF programs", refused.reason));
         }
-        Err(refused) => {
+        Err(refused) => refused.reason,
+    };
+    match tracepoints() {
+        Ok(tracepoints) => {
+            caveats.push(Caveat::new(
+                CaveatKind::AbilityAbsent,
+                format!(
+                    "BPF is not available ({refused}), so perf tracepoints measure the stages of threads; softirq, worker and the causes of late wakeups are not measured"
+                ),
+                "run on a kernel with BTF; `laggard doctor` shows what is missing",
+            ));
+            Ok(Stamping::Perf(tracepoints))
+        }
+        Err(reason) => {
             caveats.push(Caveat::new(
                 CaveatKind::NoBpf,
                 format!(
-                    "BPF is not available ({}), so only the stages expiry and user are measured",
-                    refused.reason
+                    "neither BPF ({refused}) nor perf tracepoints ({reason}) are available, so only the stages expiry and user are measured"
                 ),
-                "run as root on a kernel with BTF; `laggard doctor` shows what is missing",
+                "run as root; `laggard doctor` shows what is missing",
             ));
-            Ok(None)
+            Ok(Stamping::None)
         }
     }
 }

@@ -23,21 +23,22 @@ use laggard_model::{
 };
 
 use super::external::External;
-use super::lines::{CpuLines, Deferral};
+use super::lines::{CARRIER, CpuLines, Deferral};
 use super::passed::PassedExpiries;
 use super::programs::{Extent, Programs};
 use super::thread::{MeasuringThread, RunState};
+use super::tracepoints::{StampedThread, TracepointReader};
 use super::usage::{self, Usage};
 use super::witness::Witness;
-use super::{clock, possible_cpus};
-use crate::board::{BoardMaps, BoardView, LineReader, Skips, Standing, Stops};
+use super::{clock, possible_cpus, reason_of};
+use crate::board::{BoardMaps, BoardSlot, BoardView, LineReader, Skips, Standing, Stops};
 use crate::exhaustion::Exhaustion;
 use crate::probe::{ProbeError, Request};
 use crate::source::Source;
 use beginning::{WARM_UP, timeline};
 use ending::EndPhase;
 pub use loading::BackendChoice;
-use loading::load;
+use loading::{Stamping, load};
 pub(super) use memory::board;
 use memory::{max_lines, ring_bits};
 use readers::readers;
@@ -60,6 +61,8 @@ pub(super) struct ThreadSource {
     threads: Vec<MeasuringThread>,
     schedulings: Schedulings,
     programs: Option<Programs>,
+    /// Stamps the stages if there are no programs.
+    tracepoints: Option<TracepointReader>,
     caveats: Vec<Caveat>,
     /// Program calls that the kernel had skipped before the start, and at the end.
     skipped: (u64, Option<u64>),
@@ -91,7 +94,8 @@ impl ThreadSource {
         check(&request.cpus, request.period)?;
         let stamps = stamps_of(&mut request)?;
         let mut caveats = Vec::from_iter(stamps.caveat());
-        if request.services == [Service::Irq] {
+        let is_only_irq = request.services == [Service::Irq];
+        if is_only_irq {
             request.services.push(Service::Softirq);
         }
         let ring_bits = ring_bits(&request);
@@ -100,7 +104,23 @@ impl ThreadSource {
             // Without a service there is no line.
             nr_slots: max_lines(&request).max(1) << ring_bits,
         };
-        let mut programs = load(wanted, extent, &request.services, stamps, &mut caveats)?;
+        let stamping = load(
+            wanted,
+            device.is_none(),
+            extent,
+            &request.services,
+            stamps,
+            &mut caveats,
+        )?;
+        let (mut programs, tracepoints) = match stamping {
+            Stamping::Bpf(programs) => (Some(programs), None),
+            Stamping::Perf(tracepoints) => (None, Some(tracepoints)),
+            Stamping::None => (None, None),
+        };
+        if is_only_irq && tracepoints.is_some() {
+            // Tracepoints show the interrupt only before a thread.
+            request.services = vec![Service::Irq, CARRIER];
+        }
         let board = board(extent, programs.as_ref())?;
         if let (Some(programs), Some(&cpu)) = (&mut programs, request.cpus.as_slice().first()) {
             if let Some(device) = device {
@@ -111,7 +131,13 @@ impl ThreadSource {
                 .map_err(|refused| system("attach the BPF programs", refused.reason))?;
             programs.try_soft_timers(cpu, &board);
         }
-        keep_possible(&mut request, programs.as_ref(), &mut caveats)?;
+        let has_tracepoints = tracepoints.is_some();
+        keep_possible(
+            &mut request,
+            programs.as_ref(),
+            has_tracepoints,
+            &mut caveats,
+        )?;
         let deferral = programs
             .as_ref()
             .map_or(Deferral::Callback, Programs::deferral);
@@ -162,8 +188,29 @@ impl ThreadSource {
             caveats.push(device.caveat(Cpu(plan.cpu)));
         }
         let lines = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
+        let stages = match (&programs, &tracepoints) {
+            (Some(programs), _) => Some((programs.stamps, programs.has_irq())),
+            (None, Some(tracepoints)) => Some((tracepoints.stamps, tracepoints.has_irq())),
+            (None, None) => None,
+        };
+        let stamped = || {
+            let threads = threads.iter().filter(|thread| !thread.competes);
+            threads.map(|thread| StampedThread {
+                cpu: thread.line.0.0,
+                place: thread.line.1,
+                tid: thread.tid.0,
+                is_service: thread.is_service,
+            })
+        };
+        let tracepoints = tracepoints
+            .map(|tracepoints| {
+                let may_leave = strays::may_leave(&request.cpus);
+                tracepoints.start(&stamped().collect::<Vec<_>>(), request.period, may_leave)
+            })
+            .transpose()
+            .map_err(|err| system("record perf tracepoints", reason_of(&err)))?;
         Ok(Self {
-            readers: readers(&plans, programs.as_ref(), device.is_none()),
+            readers: readers(&plans, stages, device.is_none()),
             skips: BTreeMap::new(),
             softirq_threads: BTreeMap::new(),
             request,
@@ -173,6 +220,7 @@ impl ThreadSource {
             schedulings: Schedulings::of(&threads),
             threads,
             programs,
+            tracepoints,
             caveats,
             skipped: (0, None),
             first: LineId(0),
@@ -201,7 +249,7 @@ impl ThreadSource {
             let board = self.shared.board.cpu(*cpu);
             let ring = self.shared.board.ring(board, reader.index);
             if self.lines[self.place_of(reader.id)].service.is_thread() {
-                readings.extend(reader.readings(board, ring));
+                readings.extend(reader.unread(board, ring).map(BoardSlot::end));
             }
         }
         self.stops
@@ -245,9 +293,10 @@ impl ThreadSource {
 
 impl Source for ThreadSource {
     fn backend(&self) -> Backend {
-        match self.programs {
-            Some(_) => Backend::Bpf,
-            None => Backend::User,
+        match (&self.programs, &self.tracepoints) {
+            (Some(_), _) => Backend::Bpf,
+            (None, Some(_)) => Backend::Perf,
+            (None, None) => Backend::User,
         }
     }
 
@@ -298,6 +347,16 @@ impl Source for ThreadSource {
         let now = clock::now();
         self.note_stop(now);
         self.note_passed();
+        if let Some(tracepoints) = &mut self.tracepoints {
+            tracepoints.read(now);
+            for (cpu, reader) in &self.readers {
+                let board = self.shared.board.cpu(*cpu);
+                let ring = self.shared.board.ring(board, reader.index);
+                for slot in reader.unread(board, ring).filter(|slot| slot.end() <= now) {
+                    tracepoints.stamp(*cpu, reader.index, slot);
+                }
+            }
+        }
         let mut standings = self.standings.iter();
         for (cpu, reader) in &mut self.readers {
             let board = self.shared.board.cpu(*cpu);
@@ -345,6 +404,11 @@ impl Source for ThreadSource {
         caveats.extend(self.unserved_caveats());
         caveats.extend(self.softirq_threads_caveat());
         caveats.extend(strays::caveats(&self.readers, &self.shared.board));
+        caveats.extend(
+            self.tracepoints
+                .as_ref()
+                .and_then(TracepointReader::lost_caveat),
+        );
         caveats
     }
 

@@ -3,17 +3,17 @@
 use laggard_model::{LineId, Service, Stage};
 
 use super::super::lines::CpuLines;
-use super::super::programs::Programs;
 use crate::board::{Asker, ExpectedStages, LineReader, Stamps};
 
-/// Returns a reader for each line, with the number of its CPU.
+/// Returns a reader for each line, with the number of its CPU. `stages` are the stages that are
+/// stamped, and whether `irq` is.
 pub(super) fn readers(
     plans: &[CpuLines],
-    programs: Option<&Programs>,
+    stages: Option<(Stamps, bool)>,
     are_timed: bool,
 ) -> Vec<(u32, LineReader)> {
-    let has_irq = programs.is_some_and(Programs::has_irq);
-    let stamps = programs.map_or_else(Stamps::default, |programs| programs.stamps);
+    let has_irq = stages.is_some_and(|(_, has_irq)| has_irq);
+    let stamps = stages.map_or_else(Stamps::default, |(stamps, _)| stamps);
     let mut readers = Vec::new();
     for plan in plans {
         let first = readers.len();
@@ -45,17 +45,17 @@ pub(super) fn readers(
             };
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);
-            let has_bpf_of_thread = programs.is_some() && line.service.is_thread();
+            let is_stamped_thread = stages.is_some() && line.service.is_thread();
             // No timer or wakeup leads to a thread that computes all the time.
             let is_led_to = !plan.is_contender(index);
             reader.expected = ExpectedStages {
-                expire: has_bpf_of_thread
+                expire: is_stamped_thread
                     && stamps.need_expire()
                     && are_timed
                     && !is_deferred
                     && is_led_to,
                 irq: has_irq && is_led_to,
-                waking: has_bpf_of_thread && stamps.has(Stage::Waking) && is_led_to,
+                waking: is_stamped_thread && stamps.has(Stage::Waking) && is_led_to,
             };
             reader.stamps = if is_led_to { stamps } else { Stamps::of(&[]) };
             (reader.stride, reader.first) = (turn.stride, turn.first);

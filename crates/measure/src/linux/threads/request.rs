@@ -84,9 +84,11 @@ pub(super) fn stamps_of(request: &mut Request) -> Result<Stamps, ProbeError> {
 }
 
 /// Removes the services that are not available, or returns an error if the user named them.
+/// Tracepoints provide the stage `irq` of threads.
 pub(super) fn keep_possible(
     request: &mut Request,
     programs: Option<&Programs>,
+    has_tracepoints: bool,
     caveats: &mut Vec<Caveat>,
 ) -> Result<(), ProbeError> {
     let mut kept = Vec::new();
@@ -112,6 +114,10 @@ pub(super) fn keep_possible(
                 Obstacle::System(programs.reason_against(service)),
                 Help::Doctor,
             ),
+            (false, None) if has_tracepoints && service == Service::Irq => {
+                kept.push(service);
+                continue;
+            }
             (false, None) => (Obstacle::NoBpf, without_bpf()),
         };
         if !request.optional.contains(&service) {

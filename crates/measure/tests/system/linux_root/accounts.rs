@@ -143,6 +143,8 @@ fn cpu_unavailable_at_the_end_leaves_expiries_that_waited_until_they_were_given_
         accounts: probe.accounts(),
         time: end.saturating_sub(start),
         cost: probe.cost(),
+        backend: probe.backend(),
+        caveats: probe.caveats(),
     };
     assert_all_is_accounted_for(&measured);
     let censored: Vec<Activation> = measured
@@ -209,6 +211,8 @@ fn starvation_on_another_cpu_at_the_end_is_no_latency_of_the_line() {
         accounts: probe.accounts(),
         time: end.saturating_sub(start),
         cost: probe.cost(),
+        backend: probe.backend(),
+        caveats: probe.caveats(),
     };
     assert_all_is_accounted_for(&measured);
     let foreign = measured.accounts[place].losses.foreign;

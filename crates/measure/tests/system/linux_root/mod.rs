@@ -9,13 +9,14 @@ mod plan;
 mod refused;
 mod rescheduled;
 mod stages;
+mod tracepoints;
 
 use std::time::Duration;
 
 use crate::asked::{PERIOD, request};
 use laggard_measure::linux::{BackendChoice, LinuxProbe};
 use laggard_measure::{Probe, Request};
-use laggard_model::{Account, Activation, Backend, Batch, Line, Losses, Nanos, OwnCost};
+use laggard_model::{Account, Activation, Backend, Batch, Caveat, Line, Losses, Nanos, OwnCost};
 
 const TIME: Duration = Duration::from_secs(1);
 const EVERY_SERVICE: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
@@ -28,6 +29,8 @@ struct Measured {
     /// Time from start to end.
     time: Nanos,
     cost: OwnCost,
+    backend: Backend,
+    caveats: Vec<Caveat>,
 }
 
 impl Measured {
@@ -44,7 +47,16 @@ fn measure(services: &str) -> Option<Measured> {
 }
 
 fn measure_request(request: Request) -> Option<Measured> {
-    let mut probe = match LinuxProbe::new(request, BackendChoice::Bpf) {
+    measure_by(request, BackendChoice::Bpf)
+}
+
+/// Measures with this backend, or prints why it cannot.
+fn measure_by(request: Request, backend: BackendChoice) -> Option<Measured> {
+    measure_for(request, backend, TIME)
+}
+
+fn measure_for(request: Request, backend: BackendChoice, time: Duration) -> Option<Measured> {
+    let mut probe = match LinuxProbe::new(request, backend) {
         Ok(probe) => probe,
         Err(err) => {
             println!("skipped: {err}");
@@ -54,10 +66,9 @@ fn measure_request(request: Request) -> Option<Measured> {
     for caveat in probe.caveats() {
         println!("{}", caveat.what);
     }
-    assert_eq!(probe.backend(), Backend::Bpf);
     let mut batch = Batch::default();
     let start = probe.start().unwrap();
-    probe.pause(TIME);
+    probe.pause(time);
     probe.drain(&mut batch);
     let end = probe.stop();
     probe.drain(&mut batch);
@@ -68,5 +79,7 @@ fn measure_request(request: Request) -> Option<Measured> {
         accounts: probe.accounts(),
         time: end.saturating_sub(start),
         cost: probe.cost(),
+        backend: probe.backend(),
+        caveats: probe.caveats(),
     })
 }

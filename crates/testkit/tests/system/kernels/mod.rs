@@ -18,7 +18,7 @@ use crate::hosts::{
     ATTACHED, DEADLINE, assert_attached, expected_services, fetch, figure, is_available, laggard,
     manifest, run, served, show,
 };
-use laggard_model::{Activation, Nanos, State};
+use laggard_model::{Activation, Backend, Nanos, Stage, State};
 use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
 
 /// Returns the requested kernels that are available.
@@ -72,6 +72,41 @@ fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
         println!("{name}:");
         assert_timers(&outcome);
         assert_no_tick_of_a_sleep(&outcome);
+    }
+}
+
+/// The types of the kernel are hidden, as on boards whose kernels have none.
+#[test]
+#[ignore = "boots kernels"]
+fn kernel_without_types_has_the_stages_of_threads() {
+    const HIDDEN: &str = "mount -t tmpfs none /sys/kernel/btf && \
+        laggard record --services irq,fifo:90,other --period 4ms --duration 4s -o /result/r.laggard; \
+        status=$?; [ $status = 0 ] || [ $status = 3 ]";
+    let Some(laggard) = laggard() else { return };
+    for kernel in kernels() {
+        let name = kernel.name;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command(HIDDEN);
+        let Some(outcome) = run(host) else { return };
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
+
+        assert_eq!(manifest(&outcome).backend, Backend::Perf, "{name}");
+        let served = served(&outcome, "r.laggard");
+        let has = |activation: &Activation, stage: Stage| activation.steps[stage.index()].is_some();
+        let complete = served.iter().filter(|activation| {
+            // On PREEMPT_RT the timers of SCHED_OTHER threads expire in softirq context.
+            let is_soft = has(activation, Stage::Raise) && has(activation, Stage::Softirq);
+            (is_soft || has(activation, Stage::Expire))
+                && has(activation, Stage::Waking)
+                && has(activation, Stage::Running)
+        });
+        let complete = complete.count();
+        println!("{name}: {complete} of {} have every stage", served.len());
+        assert!(served.len() > 1_000, "{name}: {}", served.len());
+        assert!(complete * 10 > served.len() * 9, "{name}: {complete}");
     }
 }
 
