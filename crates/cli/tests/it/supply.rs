@@ -123,3 +123,36 @@ fn every_part_is_in_the_notices_and_in_the_bill_of_materials() {
     assert!(notices.contains("COMMON DEVELOPMENT AND DISTRIBUTION LICENSE"));
     assert!(notices.contains("Bitstream Vera is a trademark"));
 }
+
+#[test]
+fn old_cargo_is_refused_with_both_versions_and_the_remedy() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let dir = TempDir::new().unwrap();
+    let cargo = dir.path().join("cargo");
+    let packages = |version: &str| {
+        std::fs::write(&cargo, format!("#!/bin/sh\necho 'cargo {version} (0 0)'\n")).unwrap();
+        std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", dir.path().display(), env!("PATH"));
+        // No purpose: no package is installed.
+        let output = Command::new(root().join("scripts/packages"))
+            .env("PATH", path)
+            .output()
+            .unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), message)
+    };
+    let needed = env!("CARGO_PKG_RUST_VERSION");
+
+    for old in ["0.66.0", "1.9.0", "1.85.1"] {
+        let (code, message) = packages(old);
+
+        assert_eq!(code, Some(1), "{message}");
+        let versions = format!("is version {old}, and laggard needs {needed} or later; ");
+        assert!(message.contains(&versions), "{message}");
+        assert!(message.contains("install Rust with rustup"), "{message}");
+    }
+    for enough in [needed, "1.95.0", "1.100.0", "2.0.0"] {
+        assert_eq!(packages(enough), (Some(0), String::new()), "{enough}");
+    }
+}
