@@ -192,6 +192,9 @@ install: dist
 	$(DIST) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(DIST) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/laggard
+	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(DIST) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_laggard
+	$(DIST) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/laggard.fish
 	install -d $(DESTDIR)$(PREFIX)/share/doc/laggard
 	CARGO=$(CARGO) scripts/supply notices $(DESTDIR)$(PREFIX)/share/doc/laggard/third-party.txt
 	CARGO=$(CARGO) scripts/supply sbom $(DESTDIR)$(PREFIX)/share/doc/laggard/laggard.cdx.json

@@ -104,6 +104,9 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
     for file in [
         "usr/share/man/man1/laggard.1.gz",
         "usr/share/man/man1/laggard-serve.1.gz",
+        "usr/share/bash-completion/completions/laggard",
+        "usr/share/zsh/vendor-completions/_laggard",
+        "usr/share/fish/vendor_completions.d/laggard.fish",
         "usr/share/doc/laggard/changelog.gz",
         "usr/share/doc/laggard/copyright",
         "usr/share/doc/laggard/third-party.txt.gz",
